@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+# What every target of the project is compiled with.
+
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release)
+endif()
+
+if(TVM_IOS_SANITIZE STREQUAL "address")
+  set(TVM_IOS_SANITIZE_FLAGS -fsanitize=address,undefined -fno-sanitize-recover=undefined)
+elseif(TVM_IOS_SANITIZE STREQUAL "thread")
+  set(TVM_IOS_SANITIZE_FLAGS -fsanitize=thread)
+elseif(TVM_IOS_SANITIZE)
+  message(FATAL_ERROR "TVM_IOS_SANITIZE is '${TVM_IOS_SANITIZE}': use address or thread")
+endif()
+if(TVM_IOS_SANITIZE)
+  add_compile_options(${TVM_IOS_SANITIZE_FLAGS} -fno-omit-frame-pointer -g)
+  add_link_options(${TVM_IOS_SANITIZE_FLAGS})
+endif()
+
+function(tvm_ios_set_flags target)
+  set_target_properties(${target} PROPERTIES
+    CXX_STANDARD 17 CXX_STANDARD_REQUIRED ON CXX_EXTENSIONS OFF
+    POSITION_INDEPENDENT_CODE ON
+    CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
+  target_compile_options(${target} PRIVATE -Wall -Wextra -Werror)
+endfunction()

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Inter-operator scheduling for TVM."""
+
+from tvm_ios.errors import (
+    CostError,
+    GraphError,
+    ModelError,
+    OptionError,
+    ScheduleError,
+    TargetError,
+    TvmIosError,
+)
+from tvm_ios.libinfo import __version__
+from tvm_ios.search import (
+    Candidate,
+    CostFunction,
+    Dag,
+    SearchResult,
+    Stage,
+    components,
+    endings,
+    find_schedule,
+    greedy,
+    partition,
+    sequential,
+)
+
+__all__ = [
+    "Candidate",
+    "CostError",
+    "CostFunction",
+    "Dag",
+    "GraphError",
+    "ModelError",
+    "OptionError",
+    "ScheduleError",
+    "SearchResult",
+    "Stage",
+    "TargetError",
+    "TvmIosError",
+    "__version__",
+    "components",
+    "endings",
+    "find_schedule",
+    "greedy",
+    "partition",
+    "sequential",
+]

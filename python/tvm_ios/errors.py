@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the package raises when its user is wrong; each message says what to do.
+
+The names under which C++ raises them are qualified: TVM has errors of its own by the same names.
+"""
+
+from __future__ import annotations
+
+from tvm_ffi import register_error
+
+__all__ = [
+    "CostError",
+    "GraphError",
+    "ModelError",
+    "OptionError",
+    "ScheduleError",
+    "TargetError",
+    "TvmIosError",
+]
+
+
+class TvmIosError(Exception):
+    """The base of all errors of this package."""
+
+
+class ModelError(TvmIosError, ValueError):
+    """A network that cannot be read, or that has something this package cannot schedule."""
+
+
+@register_error("tvm_ios.GraphError")
+class GraphError(TvmIosError, ValueError):
+    """An operator graph that cannot be scheduled: empty, cyclic, or with an edge out of range."""
+
+
+@register_error("tvm_ios.ScheduleError")
+class ScheduleError(TvmIosError, ValueError):
+    """A schedule that does not exist, or that does not fit the network it is applied to."""
+
+
+@register_error("tvm_ios.CostError")
+class CostError(TvmIosError, ValueError):
+    """A cost function's answer that is not one latency per stage."""
+
+
+class TargetError(TvmIosError, ValueError):
+    """A target that this package, or this machine, cannot compile for or run on."""
+
+
+@register_error("tvm_ios.OptionError")
+class OptionError(TvmIosError, ValueError):
+    """An option out of its range."""

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a prepared Relax function to its operator graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import tvm
+from tvm import relax
+
+from ..errors import ModelError
+from .operators import Operator, OperatorGraph
+from .prepare import relax_function
+from .recognise import flops_of, kind_of, static_shape
+from .region import Region, Uses, grow
+
+
+def extract(mod: tvm.IRModule, function: str = "main") -> OperatorGraph:
+    """The operator graph of a prepared function.
+
+    Each operator is an anchor with the elementwise operations that can be computed on its result
+    before it leaves the registers; an operation that nothing is known of is an operator of its
+    own. Operations with effects keep their place: everything before them runs before, everything
+    after them after.
+
+    Raises
+    ------
+    ModelError
+        When a parameter has a dynamic shape, or the function computes nothing.
+    """
+    func = relax_function(mod, function)
+    for parameter in func.params:
+        if isinstance(parameter.ty, relax.TensorType):
+            static_shape(parameter, f"input {parameter.name!r}")
+    body = _Body.of(func)
+    drafts = _group(body)
+    if not drafts:
+        raise ModelError(f"Function {function!r} computes nothing that could be scheduled.")
+    drafts.sort(key=lambda draft: draft.members[-1])
+    return _assemble(function, body, drafts)
+
+
+@dataclass(frozen=True)
+class _Body:
+    """A function's bindings in order, who reads what, and where purity ends."""
+
+    bindings: tuple[relax.Binding, ...]
+    pure: tuple[bool, ...]
+    uses: Uses
+
+    @staticmethod
+    def of(func: relax.Function) -> _Body:
+        bindings, pure = [], []
+        for block in func.body.blocks:
+            for binding in block.bindings:
+                bindings.append(binding)
+                pure.append(isinstance(block, relax.DataflowBlock))
+        return _Body(tuple(bindings), tuple(pure), Uses.of(bindings, func.body.body))
+
+
+@dataclass(frozen=True)
+class _Draft:
+    """An operator before it has a number: its bindings' positions and what it computes."""
+
+    members: tuple[int, ...]
+    region: Region
+    anchor: relax.Expr | None
+    barrier: bool
+
+
+def _group(body: _Body) -> list[_Draft]:
+    """Assign every binding to one operator."""
+    taken: set[int] = set()
+    drafts = []
+    for i, binding in enumerate(body.bindings):
+        if i in taken:
+            continue
+        if not body.pure[i] or not isinstance(binding, relax.VarBinding):
+            draft = _Draft((i,), Region(), _value(binding), barrier=not body.pure[i])
+        else:
+            draft = _grow_from(body, i, taken)
+        taken.update(draft.members)
+        drafts.append(draft)
+    return drafts
+
+
+def _grow_from(body: _Body, i: int, taken: set[int]) -> _Draft:
+    """The operator that starts at binding ``i``."""
+    value = body.bindings[i].value
+    if isinstance(body.bindings[i].var.ty, relax.TupleType):
+        projections = [
+            k
+            for k in body.uses.readers(body.bindings[i].var)
+            if k is not None and isinstance(_value(body.bindings[k]), relax.TupleGetItem)
+        ]
+        return _Draft((i, *sorted(projections)), Region(), value, barrier=False)
+    region = grow(body.bindings, body.pure, body.uses, i, taken)
+    anchor = None if region.source is not None else value
+    return _Draft((i, *region.absorbed), region, anchor, barrier=False)
+
+
+def _assemble(function: str, body: _Body, drafts: list[_Draft]) -> OperatorGraph:
+    """Number the operators and wire them."""
+    owner = {k: n for n, draft in enumerate(drafts) for k in draft.members}
+    assert len(owner) == len(body.bindings), "every binding belongs to one operator"
+    edges: set[tuple[int, int]] = set()
+    operators = []
+    for n, draft in enumerate(drafts):
+        inputs = _inputs(body, draft)
+        producers = {body.uses.definition(v) for v in inputs} - {None}
+        edges.update((owner[p], n) for p in producers)
+        edges.update(_barrier_edges(drafts, n))
+        operators.append(_operator(body, draft, n, inputs))
+    assert all(u < v for u, v in edges), "operators are in a topological order"
+    return OperatorGraph(function, tuple(operators), tuple(sorted(edges)))
+
+
+def _operator(body: _Body, draft: _Draft, n: int, inputs: tuple[relax.Var, ...]) -> Operator:
+    members = set(draft.members)
+    variables = [body.bindings[k].var for k in draft.members]
+    outputs = tuple(v for v in variables if any(r not in members for r in body.uses.readers(v)))
+    kind = "elementwise" if draft.anchor is None else kind_of(draft.anchor)
+    return Operator(
+        index=n,
+        name=f"{kind}_{n}",
+        kind=kind,
+        anchor=draft.anchor if isinstance(draft.anchor, relax.Call) else None,
+        source=draft.region.source,
+        program=draft.region.program,
+        arguments=draft.region.arguments,
+        bindings=tuple(body.bindings[k] for k in draft.members),
+        inputs=inputs,
+        outputs=outputs,
+        alone=draft.barrier or not isinstance(draft.anchor, relax.Call | None),
+        flops=_flops(draft),
+    )
+
+
+def _flops(draft: _Draft) -> int:
+    return 0 if draft.anchor is None or draft.barrier else flops_of(draft.anchor)
+
+
+def _inputs(body: _Body, draft: _Draft) -> tuple[relax.Var, ...]:
+    """Variables that the operator reads and does not bind itself, in order of first use."""
+    own = {body.bindings[k].var for k in draft.members}
+    seen: dict[relax.Var, None] = {}
+    for k in draft.members:
+        for variable in body.uses.reads(k):
+            if variable not in own:
+                seen.setdefault(variable)
+    return tuple(seen)
+
+
+def _barrier_edges(drafts: list[_Draft], n: int) -> Iterable[tuple[int, int]]:
+    """An operator with effects runs after all before it and before all after it."""
+    if drafts[n].barrier:
+        return [(m, n) for m in range(n)]
+    return [(m, n) for m in range(n) if drafts[m].barrier]
+
+
+def _value(binding: relax.Binding) -> relax.Expr:
+    return binding.value if isinstance(binding, relax.VarBinding) else binding.var

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Batch normalisation folded into the convolution before it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import tvm
+from tvm import relax
+from tvm.relax.expr_functor import PyExprMutator, mutator
+
+
+def simplify_batch_norm(mod: tvm.IRModule, func: relax.Function) -> relax.Function:
+    """Inference-time ``batch_norm`` of constant statistics as ``x * scale + shift``."""
+    return _BatchNormSimplifier(mod, _bindings(func)).visit_expr(func)
+
+
+def fold_affine(mod: tvm.IRModule, func: relax.Function) -> relax.Function:
+    """Constant per-channel scales and shifts after a convolution moved into it.
+
+    A chain of ``* c``, ``/ c``, ``+ c``, ``- c`` after a ``conv2d`` of constant weights becomes the
+    convolution with scaled weights and one addition.
+    """
+    return _AffineFolder(mod, _bindings(func), _use_counts(func)).visit_expr(func)
+
+
+def constant_array(expr: relax.Expr) -> np.ndarray | None:
+    """The value of a constant tensor; None for everything else."""
+    if isinstance(expr, tvm.ir.GenericConst) and isinstance(expr.value, tvm.runtime.Tensor):
+        return expr.value.numpy()
+    return None
+
+
+def is_op(expr: relax.Expr, name: str) -> bool:
+    """Whether ``expr`` is a call of the operator ``relax.<name>``."""
+    return (
+        isinstance(expr, relax.Call)
+        and isinstance(expr.op, tvm.ir.Op)
+        and expr.op.name == f"relax.{name}"
+    )
+
+
+def _bindings(func: relax.Function) -> dict[relax.Var, relax.Expr]:
+    """What each variable of the function's body is bound to."""
+    return {
+        binding.var: binding.value
+        for block in func.body.blocks
+        for binding in block.bindings
+        if isinstance(binding, relax.VarBinding)
+    }
+
+
+def _use_counts(func: relax.Function) -> dict[relax.Var, int]:
+    counts: dict[relax.Var, int] = {}
+
+    def visit(expr: relax.Expr) -> None:
+        if isinstance(expr, relax.Var):
+            counts[expr] = counts.get(expr, 0) + 1
+
+    for value in _bindings(func).values():
+        relax.analysis.post_order_visit(value, visit)
+    relax.analysis.post_order_visit(func.body.body, visit)
+    return counts
+
+
+@mutator
+class _BatchNormSimplifier(PyExprMutator):
+    def __init__(self, mod: tvm.IRModule, bound: dict[relax.Var, relax.Expr]) -> None:
+        super().__init__(mod)
+        self._bound = bound
+
+    def visit_tuple_getitem_(self, op: relax.TupleGetItem) -> relax.Expr:
+        norm = self._bound.get(op.tuple_value)
+        if op.index != 0 or not is_op(norm, "nn.batch_norm") or int(norm.attrs.axis) != 1:
+            return super().visit_tuple_getitem_(op)
+        statistics = [constant_array(argument) for argument in norm.args[1:5]]
+        if any(value is None for value in statistics):
+            return super().visit_tuple_getitem_(op)
+        gamma, beta, mean, variance = (value.astype("float64") for value in statistics)
+        scale = 1.0 / np.sqrt(variance + float(norm.attrs.epsilon))
+        if norm.attrs.scale:
+            scale = scale * gamma
+        shift = -mean * scale + (beta if norm.attrs.center else 0.0)
+        data = self.visit_expr(norm.args[0])
+        dtype, rank = str(data.ty.dtype), int(data.ty.ndim)
+        scaled = self.builder_.emit(relax.op.multiply(data, _per_channel(scale, rank, dtype)))
+        return relax.op.add(scaled, _per_channel(shift, rank, dtype))
+
+
+def _per_channel(values: np.ndarray, rank: int, dtype: str) -> relax.Expr:
+    """A constant that broadcasts along axis 1 of a tensor of ``rank`` axes."""
+    return relax.const(values.astype(dtype).reshape(1, -1, *([1] * (rank - 2))), dtype)
+
+
+@dataclass(frozen=True)
+class _Affine:
+    """``conv * scale + shift``, per output channel."""
+
+    conv: relax.Call
+    scale: np.ndarray
+    shift: np.ndarray
+
+
+@mutator
+class _AffineFolder(PyExprMutator):
+    def __init__(
+        self,
+        mod: tvm.IRModule,
+        bound: dict[relax.Var, relax.Expr],
+        uses: dict[relax.Var, int],
+    ) -> None:
+        super().__init__(mod)
+        self._bound, self._uses = bound, uses
+
+    def visit_call_(self, call: relax.Call) -> relax.Expr:
+        affine = self._affine(call)
+        if affine is None or np.all(affine.scale == 1.0):
+            return super().visit_call_(call)
+        conv = affine.conv
+        weights = constant_array(conv.args[1])
+        scaled = (weights * affine.scale[:, None, None, None]).astype(weights.dtype)
+        arguments = [self.visit_expr(conv.args[0]), relax.const(scaled)]
+        folded = self.builder_.emit(relax.Call(conv.op, arguments, conv.attrs, conv.ty_args))
+        return relax.op.add(folded, _per_channel(affine.shift, 4, str(weights.dtype)))
+
+    def _affine(self, expr: relax.Expr) -> _Affine | None:
+        """``expr`` as an affine function of a convolution that nobody else reads."""
+        if is_op(expr, "nn.conv2d"):
+            weights = constant_array(expr.args[1])
+            layouts = (expr.attrs.data_layout, expr.attrs.kernel_layout)
+            if weights is None or layouts != ("NCHW", "OIHW"):
+                return None
+            channels = weights.shape[0]
+            return _Affine(expr, np.ones(channels), np.zeros(channels))
+        for name in ("multiply", "divide", "add", "subtract"):
+            if is_op(expr, name):
+                return self._step(name, *expr.args)
+        return None
+
+    def _step(self, name: str, left: relax.Expr, right: relax.Expr) -> _Affine | None:
+        if name in ("multiply", "add") and constant_array(left) is not None:
+            left, right = right, left
+        value = constant_array(right)
+        if value is None or self._uses.get(left) != 1:
+            return None
+        inner = self._affine(self._bound.get(left))
+        if inner is None:
+            return None
+        channels = len(inner.scale)
+        if value.size != 1 and value.shape not in ((1, channels, 1, 1), (channels, 1, 1)):
+            return None
+        factor = np.broadcast_to(value.astype("float64").reshape(-1), (channels,))
+        if name in ("multiply", "divide"):
+            factor = factor if name == "multiply" else 1.0 / factor
+            return _Affine(inner.conv, inner.scale * factor, inner.shift * factor)
+        return _Affine(inner.conv, inner.scale, inner.shift + (factor if name == "add" else -factor))

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators and the operator graph."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from tvm import relax
+
+from ..kernels.elementwise import Program
+from ..search import Dag
+
+
+@dataclass(frozen=True)
+class Operator:
+    """What becomes one kernel: an anchor and the elementwise operations computed on its result.
+
+    Attributes
+    ----------
+    index : int
+        Its place in the graph, a topological order.
+    name : str
+        Unique in the graph, for people: the variable that holds its result.
+    kind : str
+        The anchor's operator: ``conv2d``, ``concat``, ... ``elementwise`` when it has no anchor.
+    anchor : relax.Call or None
+        None for ``elementwise``.
+    source : relax.Expr or None
+        What an ``elementwise`` operator's program starts from.
+    program : Program
+        The elementwise operations after the anchor.
+    arguments : tuple of relax.Expr
+        The program's tensor arguments.
+    bindings : tuple of relax.Binding
+        All bindings of the function that it stands for, in order.
+    inputs : tuple of relax.Var
+        Variables it reads that others bind (parameters of the function included).
+    outputs : tuple of relax.Var
+        Variables it binds that others read, or that the function returns.
+    alone : bool
+        It is kept as TVM wrote it and never shares a stage.
+    flops : int
+        Floating-point operations of the anchor, a multiply-add counted as two.
+    """
+
+    index: int
+    name: str
+    kind: str
+    anchor: relax.Call | None
+    source: relax.Expr | None
+    program: Program
+    arguments: tuple[relax.Expr, ...]
+    bindings: tuple[relax.Binding, ...]
+    inputs: tuple[relax.Var, ...]
+    outputs: tuple[relax.Var, ...]
+    alone: bool
+    flops: int
+
+    @cached_property
+    def signature(self) -> str:
+        """What it computes, without its weights' values and its place in the graph."""
+        attributes = str(self.anchor.attrs) if self.anchor is not None else ""
+        shapes = [str(e.ty) for e in self.anchor.args] if self.anchor is not None else []
+        steps = ";".join(str(b.value.op) for b in self.bindings if _is_call(b))
+        outputs = [str(v.ty) for v in self.outputs]
+        return f"{self.kind}|{attributes}|{shapes}|{steps}|{self.program}|{outputs}"
+
+
+def _is_call(binding: relax.Binding) -> bool:
+    return isinstance(binding, relax.VarBinding) and isinstance(binding.value, relax.Call)
+
+
+@dataclass(frozen=True)
+class OperatorGraph:
+    """The dataflow DAG of one Relax function.
+
+    Attributes
+    ----------
+    function : str
+        The function's name.
+    operators : tuple of Operator
+        In a topological order.
+    edges : tuple of (int, int)
+        (producer, consumer), sorted, without repetition.
+    """
+
+    function: str
+    operators: tuple[Operator, ...]
+    edges: tuple[tuple[int, int], ...]
+
+    @cached_property
+    def dag(self) -> Dag:
+        return Dag(len(self.operators), self.edges)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash of operators, shapes and wiring: what a schedule is made for."""
+        lines = [operator.signature for operator in self.operators]
+        lines += [f"{u}>{v}" for u, v in self.edges]
+        return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:32]
+
+    @cached_property
+    def predecessors(self) -> tuple[tuple[int, ...], ...]:
+        """Per operator the producers that it reads."""
+        before: list[list[int]] = [[] for _ in self.operators]
+        for u, v in self.edges:
+            before[v].append(u)
+        return tuple(map(tuple, before))
+
+    def names(self, indices: Sequence[int]) -> list[str]:
+        return [self.operators[i].name for i in indices]

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is done to a Relax module before operators are looked for."""
+
+from __future__ import annotations
+
+import tvm
+from tvm import relax
+
+from ..errors import ModelError
+from .fold import fold_affine, simplify_batch_norm
+
+
+def prepare(mod: tvm.IRModule, function: str = "main") -> tvm.IRModule:
+    """``mod`` in the form that :func:`~tvm_ios.graph.extract.extract` reads.
+
+    Batch normalisation becomes a scale and a shift, which are folded into the convolution before
+    them where its weights are known; constants are folded; what can be is in dataflow blocks.
+
+    Parameters
+    ----------
+    mod : tvm.IRModule
+        A high-level Relax module. It is not changed.
+    function : str
+        The function to be scheduled.
+
+    Raises
+    ------
+    ModelError
+        When the module has no such Relax function.
+    """
+    relax_function(mod, function)
+    entries = sorted({function, *_entries(mod)})
+    passes = [
+        relax.transform.Normalize(),
+        relax.transform.ConvertToDataflow(min_size=1),
+        relax.transform.CanonicalizeBindings(),
+        _on(function, simplify_batch_norm),
+        relax.transform.DeadCodeElimination(entries),
+        relax.transform.DecomposeOpsForInference(),
+        relax.transform.FoldConstant(),
+        _on(function, fold_affine),
+        relax.transform.CanonicalizeBindings(),
+        relax.transform.DeadCodeElimination(entries),
+    ]
+    return tvm.transform.Sequential(passes)(mod)
+
+
+def relax_function(mod: tvm.IRModule, name: str) -> relax.Function:
+    """The Relax function ``name`` of ``mod``."""
+    functions = {gv.name_hint: f for gv, f in mod.functions.items()}
+    relax_names = sorted(n for n, f in functions.items() if isinstance(f, relax.Function))
+    if name not in relax_names:
+        known = ", ".join(relax_names) or "none"
+        raise ModelError(f"The module has no Relax function {name!r}; it has: {known}.")
+    return functions[name]
+
+
+def _entries(mod: tvm.IRModule) -> list[str]:
+    """Functions that somebody outside may call."""
+    return [
+        gv.name_hint
+        for gv, f in mod.functions.items()
+        if isinstance(f, relax.Function) and f.attrs and "global_symbol" in f.attrs
+    ]
+
+
+def _on(name: str, rewrite) -> tvm.transform.Pass:  # noqa: ANN001
+    """A module pass that rewrites one Relax function."""
+
+    @tvm.transform.module_pass(opt_level=0, name=f"tvm_ios.{rewrite.__name__}")
+    def apply(mod: tvm.IRModule, _context: tvm.transform.PassContext) -> tvm.IRModule:
+        result = mod.clone()
+        result.update_func(result.get_global_var(name), rewrite(mod, mod[name]))
+        return result
+
+    return apply

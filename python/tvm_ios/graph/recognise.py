@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the extractor knows of Relax operators: kinds, elementwise steps, sizes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import tvm
+from tvm import relax
+
+from ..errors import ModelError
+from ..kernels.elementwise import Broadcast
+from .fold import constant_array
+
+_ELEMENTWISE = {
+    "add": "add",
+    "subtract": "subtract",
+    "multiply": "multiply",
+    "divide": "divide",
+    "maximum": "maximum",
+    "minimum": "minimum",
+    "nn.relu": "relu",
+    "nn.relu6": "relu6",
+    "nn.leakyrelu": "leaky_relu",
+    "clip": "clip",
+    "negative": "negative",
+    "abs": "abs",
+    "square": "square",
+    "exp": "exp",
+    "log": "log",
+    "sqrt": "sqrt",
+    "rsqrt": "rsqrt",
+    "tanh": "tanh",
+    "sigmoid": "sigmoid",
+    "nn.silu": "silu",
+    "nn.gelu": "gelu",
+}
+
+
+@dataclass(frozen=True)
+class ElementwiseCall:
+    """An elementwise operator: the step's name, its tensor operands and its constants."""
+
+    step: str
+    operands: tuple[relax.Expr, ...]
+    constants: tuple[float, ...] = ()
+
+
+def elementwise(expr: relax.Expr) -> ElementwiseCall | None:
+    """``expr`` as an elementwise step on float32; None for everything else."""
+    name = op_name(expr)
+    if name not in _ELEMENTWISE or not is_float32(expr):
+        return None
+    if name == "clip":
+        bounds = [_number(argument) for argument in expr.args[1:3]]
+        if any(bound is None for bound in bounds):
+            return None
+        return ElementwiseCall("clip", (expr.args[0],), tuple(bounds))
+    constants = (float(expr.attrs.alpha),) if name == "nn.leakyrelu" else ()
+    return ElementwiseCall(_ELEMENTWISE[name], tuple(expr.args), constants)
+
+
+def op_name(expr: relax.Expr) -> str:
+    """``conv2d``'s name is ``nn.conv2d``; empty for what is no call of an operator."""
+    if isinstance(expr, relax.Call) and isinstance(expr.op, tvm.ir.Op):
+        return expr.op.name.removeprefix("relax.")
+    return ""
+
+
+def kind_of(expr: relax.Expr) -> str:
+    """The kind of an anchor, as schedules show it."""
+    name = op_name(expr).removeprefix("nn.")
+    if name == "conv2d" and _is_depthwise(expr):
+        return "depthwise_conv2d"
+    if not name:
+        return "call" if isinstance(expr, relax.Call) else type(expr).__name__.lower()
+    return name
+
+
+def broadcast_kind(shape: tuple[int, ...], result: tuple[int, ...]) -> Broadcast | None:
+    """How an operand of ``shape`` meets a result of ``result``; None where no kernel knows it."""
+    if shape == result:
+        return "full"
+    axis = 1 if len(result) == 4 else len(result) - 1
+    padded = (1,) * (len(result) - len(shape)) + shape
+    expected = tuple(result[axis] if i == axis else 1 for i in range(len(result)))
+    return "channel" if padded == expected and result[axis] > 1 else None
+
+
+def scalar_constant(expr: relax.Expr) -> float | None:
+    """The value of a constant with one element."""
+    value = constant_array(expr)
+    return float(value.reshape(-1)[0]) if value is not None and value.size == 1 else None
+
+
+def is_float32(expr: relax.Expr) -> bool:
+    return isinstance(expr.ty, relax.TensorType) and str(expr.ty.dtype) == "float32"
+
+
+def static_shape(expr: relax.Expr, what: str) -> tuple[int, ...]:
+    """The shape of a tensor.
+
+    Raises
+    ------
+    ModelError
+        Naming the first dimension that is not known at compile time.
+    """
+    shape = expr.ty.shape
+    if not isinstance(shape, relax.ShapeExpr):
+        raise ModelError(
+            f"{what} has no known shape; give the inputs' shapes with --input-shapes, "
+            "or bind them before scheduling."
+        )
+    for axis, size in enumerate(shape.values):
+        if not isinstance(size, tvm.tirx.IntImm):
+            raise ModelError(
+                f"Dimension {axis} of {what} is dynamic ({size}); fix it with "
+                f'--input-shapes "NAME:[...]" or relax.transform.BindSymbolicVars.'
+            )
+    return tuple(int(size) for size in shape.values)
+
+
+def flops_of(anchor: relax.Expr) -> int:
+    """Floating-point operations of a convolution or matrix product; 0 for everything else."""
+    name = op_name(anchor)
+    if name in ("nn.conv1d", "nn.conv2d", "nn.conv3d"):
+        weights = static_shape(anchor.args[1], "a weight")
+        return 2 * math.prod(static_shape(anchor, "a result")) * math.prod(weights[1:])
+    if name == "matmul":
+        depth = static_shape(anchor.args[0], "a matrix")[-1]
+        return 2 * math.prod(static_shape(anchor, "a result")) * depth
+    return 0
+
+
+def _is_depthwise(conv: relax.Call) -> bool:
+    weights, groups = conv.args[1].ty.shape, int(conv.attrs.groups)
+    one = isinstance(weights, relax.ShapeExpr) and str(weights.values[1]) == "1"
+    return groups > 1 and one
+
+
+def _number(expr: relax.Expr) -> float | None:
+    """A number given as an argument: a prim value, or a constant tensor with one element."""
+    value = getattr(expr, "value", None)
+    if isinstance(value, tvm.tirx.IntImm | tvm.tirx.FloatImm):
+        return float(value.value)
+    if isinstance(value, int | float):
+        return float(value)
+    return scalar_constant(expr)

@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which elementwise operations are computed together with an anchor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import tvm
+from tvm import relax
+
+from ..kernels.elementwise import Broadcast, Operand, Program, Step
+from .recognise import (
+    ElementwiseCall,
+    broadcast_kind,
+    elementwise,
+    is_float32,
+    scalar_constant,
+)
+
+_MAX_STEPS = 32
+
+
+@dataclass(frozen=True)
+class Uses:
+    """Who defines and who reads the variables of a list of bindings.
+
+    A reader is a binding's position, or None for the function's result.
+    """
+
+    _readers: dict[relax.Var, tuple[int | None, ...]]
+    _definitions: dict[relax.Var, int]
+    _reads: tuple[tuple[relax.Var, ...], ...]
+
+    @staticmethod
+    def of(bindings: Sequence[relax.Binding], result: relax.Expr) -> Uses:
+        readers: dict[relax.Var, list[int | None]] = {}
+        reads = []
+        for i, binding in enumerate(bindings):
+            reads.append(_variables(binding.value))
+            for variable in reads[-1]:
+                readers.setdefault(variable, []).append(i)
+        for variable in _variables(result):
+            readers.setdefault(variable, []).append(None)
+        definitions = {binding.var: i for i, binding in enumerate(bindings)}
+        return Uses({v: tuple(r) for v, r in readers.items()}, definitions, tuple(reads))
+
+    def readers(self, variable: relax.Var) -> tuple[int | None, ...]:
+        return self._readers.get(variable, ())
+
+    def definition(self, variable: relax.Var) -> int | None:
+        """The binding's position; None for a parameter of the function."""
+        return self._definitions.get(variable)
+
+    def reads(self, binding: int) -> tuple[relax.Var, ...]:
+        return self._reads[binding]
+
+
+def _variables(expr: relax.Expr) -> tuple[relax.Var, ...]:
+    """Free variables of ``expr``, once each, in order of first occurrence."""
+    return tuple(relax.analysis.free_vars(expr))
+
+
+@dataclass(frozen=True)
+class Region:
+    """The elementwise operations of one operator.
+
+    Attributes
+    ----------
+    absorbed : tuple of int
+        Positions of the bindings beyond the first.
+    program : Program
+    arguments : tuple of relax.Expr
+        The program's tensor arguments.
+    source : relax.Expr or None
+        What the program starts from when the first binding is elementwise itself.
+    """
+
+    absorbed: tuple[int, ...] = ()
+    program: Program = Program()
+    arguments: tuple[relax.Expr, ...] = ()
+    source: relax.Expr | None = None
+
+
+def grow(
+    bindings: Sequence[relax.Binding],
+    pure: Sequence[bool],
+    uses: Uses,
+    start: int,
+    taken: set[int],
+) -> Region:
+    """Absorb readers of binding ``start``'s value in program order.
+
+    A region is kept whenever exactly one of its values, the last, is read outside. So a value may
+    be read twice inside (``x * sigmoid(x)``), and no intermediate ever has to be stored.
+    """
+    first = bindings[start]
+    shape = _shape(first.var)
+    if shape is None or not is_float32(first.var):
+        return Region()
+    builder = _Builder(shape, {})
+    if not builder.begin(first):
+        return Region()
+    absorbed: list[int] = []
+    best = builder.snapshot(absorbed)
+    while len(builder.steps) < _MAX_STEPS:
+        members = {start, *absorbed}
+        readers = [r for v in builder.values for r in uses.readers(v) if r not in members]
+        if not readers or None in readers:
+            break
+        candidate = min(readers)
+        last = absorbed[-1] if absorbed else start
+        if candidate in taken or not pure[candidate]:
+            break
+        if not builder.absorb(bindings[candidate], uses, last):
+            break
+        absorbed.append(candidate)
+        if _single_exit(builder, uses, {start, *absorbed}):
+            best = builder.snapshot(absorbed)
+    return best
+
+
+def _single_exit(builder: _Builder, uses: Uses, members: set[int]) -> bool:
+    """Whether only the last value is read outside."""
+    *inner, _last = builder.values
+    return all(r in members for v in inner for r in uses.readers(v))
+
+
+@dataclass
+class _Builder:
+    """Collects the steps of a region."""
+
+    shape: tuple[int, ...]
+    values: dict[relax.Var, int]
+    steps: list[Step] = field(default_factory=list)
+    kinds: list[Broadcast] = field(default_factory=list)
+    arguments: list[relax.Expr] = field(default_factory=list)
+    source: relax.Expr | None = None
+
+    def begin(self, binding: relax.Binding) -> bool:
+        """Start from an anchor's value, or from the operand of a first elementwise operation.
+
+        False when the binding is elementwise but of a form that programs do not have; it is then
+        an anchor that nothing is known of.
+        """
+        call = elementwise(binding.value)
+        if call is None:
+            self.values[binding.var] = 0
+            return True
+        self.source = next((o for o in call.operands if _shape(o) == self.shape), None)
+        if self.source is None or not all(map(is_float32, call.operands)):
+            self.source = None
+            return False
+        step = self._step(call, None)
+        if step is None:
+            self.source = None
+            return False
+        self._append(binding.var, step)
+        return True
+
+    def absorb(self, binding: relax.Binding, uses: Uses, last: int) -> bool:
+        """Add an elementwise operation; False when it does not belong here.
+
+        An operand that is computed after the region's last operation keeps the operation out: it
+        is left to that operand's operator, which would otherwise have to wait.
+        """
+        call = elementwise(binding.value) if isinstance(binding, relax.VarBinding) else None
+        if call is None or _shape(binding.var) != self.shape:
+            return False
+        if not all(map(is_float32, call.operands)):
+            return False
+        step = self._step(call, lambda v: (uses.definition(v) or 0) <= last)
+        if step is None:
+            return False
+        self._append(binding.var, step)
+        return True
+
+    def snapshot(self, absorbed: Sequence[int]) -> Region:
+        program = Program(tuple(self.steps), tuple(self.kinds))
+        return Region(tuple(absorbed), program, tuple(self.arguments), self.source)
+
+    def _append(self, variable: relax.Var, step: Step) -> None:
+        self.steps.append(step)
+        self.values[variable] = len(self.steps)
+
+    def _step(self, call: ElementwiseCall, ready) -> Step | None:  # noqa: ANN001
+        """The step of ``call``, its new tensor arguments added; None where there is none."""
+        kinds, arguments = list(self.kinds), list(self.arguments)
+        operands = []
+        for expr in call.operands:
+            operand = self._operand(expr, kinds, arguments, ready)
+            if operand is None:
+                return None
+            operands.append(operand)
+        operands += [Operand("constant", number) for number in call.constants]
+        self.kinds, self.arguments = kinds, arguments
+        return Step(call.step, tuple(operands))
+
+    def _operand(self, expr, kinds, arguments, ready) -> Operand | None:  # noqa: ANN001
+        if isinstance(expr, relax.Var) and expr in self.values:
+            return Operand("value", self.values[expr])
+        if self.source is not None and expr.same_as(self.source):
+            return Operand("value", 0)
+        number = scalar_constant(expr)
+        if number is not None:
+            return Operand("constant", number)
+        shape = _shape(expr)
+        kind = broadcast_kind(shape, self.shape) if shape is not None else None
+        if kind is None:
+            return None
+        if ready is not None and isinstance(expr, relax.Var) and not ready(expr):
+            return None
+        kinds.append(kind)
+        arguments.append(expr)
+        return Operand("argument", len(arguments) - 1)
+
+
+def _shape(expr: relax.Expr) -> tuple[int, ...] | None:
+    """The static shape of a tensor; None for everything else."""
+    if not isinstance(expr.ty, relax.TensorType) or not isinstance(expr.ty.shape, relax.ShapeExpr):
+        return None
+    sizes = expr.ty.shape.values
+    if not all(isinstance(size, tvm.tirx.IntImm) for size in sizes):
+        return None
+    return tuple(int(size) for size in sizes)

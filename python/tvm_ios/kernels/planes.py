@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels that treat each channel on its own: depthwise convolution, pooling, elementwise.
+
+On a blocked feature map they are all of one kind: a tile is one row of one block of channels, a
+register holds one pixel of that block, and what differs is what is gathered from the window.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from tvm.tirx.script import builder as T
+
+from ..target import VectorISA
+from .elementwise import Program
+from .emit import (
+    Accumulators,
+    ColumnTile,
+    Window,
+    column_tiles,
+    lanes_of,
+    loop,
+    rows_inside,
+    splat,
+    taps,
+    tile_scope,
+    zeros,
+)
+from .kernel import Kernel, Phase, TensorSpec
+from .layout import Layout, blocks
+
+Expr = Any
+Gather = Literal["depthwise", "max", "average", "identity"]
+
+_LOWEST = -3.4028234663852886e38
+_COLUMNS = 8  # independent accumulators hide the latency of an add or multiply-add
+
+
+@dataclass(frozen=True)
+class Planes:
+    """A window over each channel, then a program.
+
+    Attributes
+    ----------
+    gather : {"depthwise", "max", "average", "identity"}
+        What is made of the window's values: their weighted sum, largest, mean, or the only one.
+    batch, channels : int
+    rows, columns : Window
+    pad_after : (int, int)
+        Padding below and to the right; counts only for ``include_pad``.
+    include_pad : bool
+        Whether the mean divides by the padded window.
+    program : Program
+    """
+
+    gather: Gather
+    batch: int
+    channels: int
+    rows: Window
+    columns: Window
+    pad_after: tuple[int, int] = (0, 0)
+    include_pad: bool = False
+    program: Program = Program()
+
+
+def planes_kernel(planes: Planes, layout: Layout, isa: VectorISA) -> Kernel:
+    """The kernel of a per-channel operator on feature maps in the blocked ``layout``.
+
+    Inputs are the feature map, the weights ``[ceil(C / b), R, S, b]`` for ``depthwise``, and the
+    program's arguments.
+    """
+    emitter = _PlanesEmitter(planes, layout, isa)
+    return Kernel(
+        name=planes.gather,
+        key=("planes", planes, layout, isa),
+        inputs=emitter.input_specs(),
+        outputs=(emitter.plane(planes.rows.out, planes.columns.out),),
+        phases=(Phase(emitter.tiles, emitter.emit),),
+    )
+
+
+class _PlanesEmitter:
+    def __init__(self, planes: Planes, layout: Layout, isa: VectorISA) -> None:
+        assert layout.block == isa.lanes, "a block of channels is one vector"
+        self.planes, self.layout, self.lanes = planes, layout, isa.lanes
+        self.blocks = blocks(planes.channels, isa.lanes)
+        self.tiles = planes.batch * self.blocks * planes.rows.out
+
+    def plane(self, height: int, width: int) -> TensorSpec:
+        return self.layout.spec((self.planes.batch, self.planes.channels, height, width))
+
+    def input_specs(self) -> tuple[TensorSpec, ...]:
+        p = self.planes
+        specs = [self.plane(p.rows.size, p.columns.size)]
+        if p.gather == "depthwise":
+            shape = (self.blocks, p.rows.kernel, p.columns.kernel, self.lanes)
+            specs.append(TensorSpec(shape))
+        for kind in p.program.arguments:
+            full = self.plane(p.rows.out, p.columns.out)
+            specs.append(full if kind == "full" else self.layout.spec((1, p.channels, 1, 1)))
+        return tuple(specs)
+
+    def emit(self, buffers: Sequence[Any], begin: Expr, extent: Expr) -> None:
+        p = self.planes
+        with T.serial(begin, begin + extent) as t:
+            row = t % p.rows.out
+            block = (t // p.rows.out) % self.blocks
+            image = t // (p.rows.out * self.blocks)
+
+            def columns(first: Expr, tile: ColumnTile) -> None:
+                with tile_scope():
+                    self._emit_tile(buffers, image, block, row, first, tile)
+
+            column_tiles(p.columns, min(_COLUMNS, p.columns.out), columns)
+
+    def _emit_tile(
+        self,
+        buffers: Sequence[Any],
+        image: Expr,
+        block: Expr,
+        row: Expr,
+        first: Expr,
+        tile: ColumnTile,
+    ) -> None:
+        p, lanes = self.planes, self.lanes
+        vector = lanes_of(0, lanes)
+        initial = splat(T.float32(_LOWEST), lanes) if p.gather == "max" else zeros(lanes)
+        registers = Accumulators(tile.width, lanes, initial)
+
+        def step(r: Expr, source_row: Expr, s: Expr) -> None:
+            for j in tile.columns(s):
+                column = p.columns.position(first + j, s)
+                value = buffers[0][image, block, source_row * p.columns.size + column, vector]
+                if p.gather == "max":
+                    registers[j] = T.max(registers[j], value)
+                elif p.gather == "depthwise":
+                    registers[j] = registers[j] + value * buffers[1][block, r, s, vector]
+                else:
+                    registers[j] = registers[j] + value
+
+        rows_inside(
+            p.rows, row, lambda r, source: taps(p.columns, tile, lambda s: step(r, source, s))
+        )
+        for j in range(tile.width):
+            value = registers[j]
+            if p.gather == "average":
+                value = value * splat(self._scale(row, first, j, tile), lanes)
+            self._store(buffers, value, image, block, row * p.columns.out + first + j)
+
+    def _scale(self, row: Expr, first: Expr, j: int, tile: ColumnTile) -> Expr:
+        """One over the number of values that the mean of column ``first + j`` divides by."""
+        p = self.planes
+        if not (p.rows.padded or p.columns.padded):
+            return T.float32(1.0 / (p.rows.kernel * p.columns.kernel))
+        rows = _count(p.rows, row, p.pad_after[0] if p.include_pad else None)
+        columns = _count(p.columns, first + j, p.pad_after[1] if p.include_pad else None)
+        return T.float32(1.0) / T.cast(rows * columns, "float32")
+
+    def _store(
+        self, buffers: Sequence[Any], value: Expr, image: Expr, block: Expr, pixel: Expr
+    ) -> None:
+        program, lanes = self.planes.program, self.lanes
+        arguments = buffers[2 if self.planes.gather == "depthwise" else 1 : -1]
+        vector = lanes_of(0, lanes)
+
+        def load(a: int) -> Expr:
+            if program.arguments[a] == "channel":
+                return arguments[a][0, block, 0, vector]
+            return arguments[a][image, block, pixel, vector]
+
+        T.buffer_store(
+            buffers[-1], program.apply(value, load, lanes), [image, block, pixel, vector]
+        )
+
+
+def _count(window: Window, out: Expr, pad_after: int | None) -> Expr:
+    """Taps of output ``out`` inside the input, or inside the padded input.
+
+    A window that ceil mode let run over the padding's end is cut there.
+    """
+    begin = window.position(out, 0)
+    if pad_after is None:
+        low, end = T.max(begin, 0), window.size
+    else:
+        low, end = begin, window.size + pad_after
+    return T.min(begin + window.kernel, end) - low
+
+
+def global_average_kernel(
+    batch: int, channels: int, pixels: int, program: Program, layout: Layout, isa: VectorISA
+) -> Kernel:
+    """Mean over all pixels of each channel; a tile is one block of channels."""
+    block_count, lanes = blocks(channels, isa.lanes), isa.lanes
+
+    def emit(buffers: Sequence[Any], begin: Expr, extent: Expr) -> None:
+        vector = lanes_of(0, lanes)
+        with T.serial(begin, begin + extent) as t:
+            block, image = t % block_count, t // block_count
+            with tile_scope():
+                ways = min(_COLUMNS, pixels)
+                registers = Accumulators(ways, lanes, zeros(lanes))
+
+                def add(way: int, pixel: Expr) -> None:
+                    registers[way] = registers[way] + buffers[0][image, block, pixel, vector]
+
+                loop(pixels // ways, lambda i: [add(w, i * ways + w) for w in range(ways)])
+                for w in range(pixels % ways):
+                    add(w, pixels // ways * ways + w)
+                total = registers[0]
+                for w in range(1, ways):
+                    total = total + registers[w]
+                mean = total * splat(T.float32(1.0 / pixels), lanes)
+
+                def load(a: int) -> Expr:
+                    index = 0 if program.arguments[a] == "channel" else image
+                    return buffers[1 + a][index, block, 0, vector]
+
+                value = program.apply(mean, load, lanes)
+                T.buffer_store(buffers[-1], value, [image, block, 0, vector])
+
+    one = {
+        "full": layout.spec((batch, channels, 1, 1)),
+        "channel": layout.spec((1, channels, 1, 1)),
+    }
+    return Kernel(
+        name="global_average",
+        key=("global_average", batch, channels, pixels, program, layout, isa),
+        inputs=(layout.spec((batch, channels, pixels, 1)), *(one[k] for k in program.arguments)),
+        outputs=(one["full"],),
+        phases=(Phase(batch * block_count, emit),),
+    )

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Register tiles by a small analytic model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..target import VectorISA
+
+
+@dataclass(frozen=True)
+class RegisterTile:
+    """``columns`` x ``blocks`` accumulators, each one vector."""
+
+    columns: int
+    blocks: int
+
+
+def choose_tile(isa: VectorISA, columns: int, blocks: int) -> RegisterTile:
+    """The tile with the least predicted time for ``columns`` x ``blocks`` vectors of output.
+
+    One step of the reduction loads ``b`` weight vectors, broadcasts ``w`` inputs and issues
+    ``w * b`` fused multiply-adds. With two pipelines and a latency of four cycles at least eight
+    multiply-adds must be independent; loads run beside them but not for free, and each step pays
+    for its loop. Remainders of both axes are counted as the narrower tiles that they are.
+    """
+    candidates = [
+        RegisterTile(w, b)
+        for b in range(1, min(blocks, 8) + 1)
+        for w in range(1, min(columns, isa.registers) + 1)
+        if w * b + b + 1 <= isa.registers
+    ]
+    return min(candidates, key=lambda tile: (_predict(tile, columns, blocks), -tile.columns))
+
+
+def _predict(tile: RegisterTile, columns: int, blocks: int) -> float:
+    """Time of one reduction step over all tiles, in multiply-adds of one pipeline."""
+    total = 0.0
+    for w, w_count in _split(columns, tile.columns):
+        for b, b_count in _split(blocks, tile.blocks):
+            step = max(w * b, 8) + 0.2 * (w + b) + 0.8
+            total += step * w_count * b_count
+    return total
+
+
+def _split(extent: int, tile: int) -> list[tuple[int, int]]:
+    """(size, how many) of the pieces of ``extent`` cut by ``tile``."""
+    full, rest = divmod(extent, tile)
+    return [(size, count) for size, count in ((tile, full), (rest, 1)) if size and count]

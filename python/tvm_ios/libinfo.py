@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the C++ library is, and how it is loaded."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import metadata
+from pathlib import Path
+
+import tvm_ffi  # loads libtvm_ffi.so, which libtvm_ios.so is bound to
+from tvm_ffi.libinfo import load_lib_module
+
+__all__ = ["__version__", "load_library"]
+
+try:
+    __version__ = metadata.version("tvm-ios")
+except metadata.PackageNotFoundError:  # a source tree on PYTHONPATH
+    __version__ = "0.0.0+source"
+
+
+def load_library() -> tvm_ffi.Module:
+    """Load ``libtvm_ios.so``.
+
+    It is looked for in the directory ``TVM_IOS_LIBRARY_PATH``, if that is set; else among the
+    installed distribution's files, in the package, and in ``build/lib`` of the source tree.
+
+    Raises
+    ------
+    RuntimeError
+        If the library is in none of these places.
+    """
+    override = os.environ.get("TVM_IOS_LIBRARY_PATH")
+    if override:
+        return tvm_ffi.load_module(Path(override) / "libtvm_ios.so")
+    package = sys.modules[__package__]
+    # An editable install has two of them: the sources, and what was built from them.
+    directories = [Path(path) / "lib" for path in package.__path__]
+    directories.append(Path(__file__).resolve().parents[2] / "build" / "lib")
+    return load_lib_module("tvm-ios", "tvm_ios", extra_lib_paths=directories)

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every operator's implementation, and with it the layout of every value."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from tvm import relax
+
+from ..graph.operators import Operator, OperatorGraph
+from ..graph.recognise import static_shape
+from ..kernels.convert import unblock_kernel
+from ..kernels.kernel import Kernel, convert_output
+from ..kernels.layout import PLAIN, Layout
+from ..target import VectorISA
+from .feeds import Feeder, NoRule, apply_conversions
+from .legalize import generic
+from .rules import RULES, Choice
+
+
+@dataclass(frozen=True)
+class Implementation:
+    """How an operator, or several merged into one, is computed.
+
+    Attributes
+    ----------
+    operators : tuple of int
+        Indices in the graph; several when they were merged.
+    kernel : Kernel
+    inputs : tuple of relax.Var or numpy.ndarray
+        What the kernel's inputs are: values of the function, or constants packed for it.
+    outputs : tuple of relax.Var
+        What the kernel's outputs are.
+    """
+
+    operators: tuple[int, ...]
+    kernel: Kernel
+    inputs: tuple[relax.Var | np.ndarray, ...]
+    outputs: tuple[relax.Var, ...]
+
+
+@dataclass(frozen=True)
+class LoweredGraph:
+    """An operator graph with an implementation for every operator.
+
+    Attributes
+    ----------
+    graph : OperatorGraph
+    implementations : tuple of Implementation or None
+        None for an operator that stays as TVM wrote it; it has a stage of its own.
+    layouts : dict of relax.Var to Layout
+        How each value lies in memory; row-major where nothing is said.
+    isa : VectorISA
+    """
+
+    graph: OperatorGraph
+    implementations: tuple[Implementation | None, ...]
+    layouts: dict[relax.Var, Layout]
+    isa: VectorISA
+
+    @cached_property
+    def alone(self) -> frozenset[int]:
+        """Operators that never share a stage."""
+        return frozenset(i for i, impl in enumerate(self.implementations) if impl is None)
+
+
+def implement(
+    graph: OperatorGraph, results: Sequence[relax.Var], isa: VectorISA
+) -> LoweredGraph:
+    """Choose a kernel for every operator, in order.
+
+    Parameters
+    ----------
+    graph : OperatorGraph
+    results : sequence of relax.Var
+        Values that leave the function; they lie in memory as Relax has them.
+    isa : VectorISA
+    """
+    plain = set(results) | {v for op in graph.operators if op.alone for v in op.inputs}
+    layouts: dict[relax.Var, Layout] = {}
+    implementations: list[Implementation | None] = []
+    for op in graph.operators:
+        choice = _choose(op, Feeder(layouts), isa)
+        if choice is None:
+            implementations.append(None)
+            continue
+        implementation, layout = _finish(op, choice, plain)
+        implementations.append(implementation)
+        layouts.update((v, layout) for v in op.outputs if layout.block)
+    return LoweredGraph(graph, tuple(implementations), layouts, isa)
+
+
+def _choose(op: Operator, feeder: Feeder, isa: VectorISA) -> Choice | None:
+    """The rule of the operator's kind, else TVM's own lowering, else nothing."""
+    if op.alone:
+        return None
+    rule = RULES.get(op.kind)
+    if rule is not None:
+        try:
+            return rule(op, feeder, isa)
+        except NoRule:
+            pass
+    try:
+        return generic(op, feeder)
+    except NoRule:
+        return None
+
+
+def _finish(
+    op: Operator, choice: Choice, plain: set[relax.Var]
+) -> tuple[Implementation, Layout]:
+    """The choice with its conversions; a value that leaves the function becomes row-major."""
+    kernel, layout = apply_conversions(choice.kernel, choice.feeds), choice.layout
+    if layout.block and any(v in plain for v in op.outputs):
+        (value,) = op.outputs
+        kernel = convert_output(kernel, 0, unblock_kernel(static_shape(value, "a result"), layout))
+        layout = PLAIN
+    inputs = tuple(feed.value for feed in choice.feeds)
+    return Implementation((op.index,), kernel, inputs, op.outputs), layout

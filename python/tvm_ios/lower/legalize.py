@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TVM's own lowering of one operator: the way for everything that has no rule."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import tvm
+import tvm_ffi
+from tvm import relax, tirx
+
+from ..graph.fold import constant_array
+from ..graph.operators import Operator
+from ..kernels.generic import generic_kernel
+from ..kernels.layout import PLAIN
+from .feeds import Feed, Feeder, NoRule
+from .rules import Choice
+
+_MAX_ELEMENTS = 2**31 - 1
+
+
+def generic(op: Operator, feeder: Feeder) -> Choice:
+    """The operator's bindings legalised and fused into one TIR function.
+
+    Raises
+    ------
+    NoRule
+        When TVM makes no single TIR function of them; the operator then stays as it is.
+    """
+    values = (*op.inputs, *op.outputs)
+    if not op.outputs or not all(isinstance(v.ty, relax.TensorType) for v in values):
+        raise NoRule
+    if not all(_is_operator_call(binding.value) for binding in op.bindings):
+        raise NoRule
+    isolated = _isolate(op)
+    func = _fuse(isolated)
+    if func is None or not _is_static(func):
+        raise NoRule
+    feeds = (
+        *(feeder.plain(variable) for variable in op.inputs),
+        *(Feed(constant) for constant in isolated.constants),
+    )
+    return Choice(generic_kernel(op.kind, func, len(feeds)), feeds, PLAIN)
+
+
+@dataclass(frozen=True)
+class _Isolated:
+    """An operator as a function of its inputs and of its constants."""
+
+    function: relax.Function
+    constants: tuple[np.ndarray, ...]
+
+
+def _isolate(op: Operator) -> _Isolated:
+    """The operator's bindings as a primitive function, constant tensors made parameters."""
+    parameters = {v: relax.Var(f"in{i}", v.ty) for i, v in enumerate(op.inputs)}
+    constants: list[np.ndarray] = []
+    lifted: list[relax.Var] = []
+
+    def lift(constant: tvm.ir.GenericConst) -> relax.Expr:
+        array = constant_array(constant)
+        if array is None or array.ndim == 0:
+            return constant
+        constants.append(array)
+        lifted.append(relax.Var(f"constant{len(lifted)}", constant.ty))
+        return lifted[-1]
+
+    replace = [
+        (tvm.ir.GenericConst, lift),
+        (relax.Var, lambda variable: parameters.get(variable, variable)),
+    ]
+    bindings = [
+        relax.VarBinding(b.var, tvm_ffi.structural_map(b.value, replace)) for b in op.bindings
+    ]
+    result = op.outputs[0] if len(op.outputs) == 1 else relax.Tuple(list(op.outputs))
+    returned = relax.Var("returned", result.ty)
+    block = relax.DataflowBlock([*bindings, relax.VarBinding(returned, result)])
+    function = relax.Function(
+        [*parameters.values(), *lifted], relax.SeqExpr([block], returned), result.ty
+    ).with_attr("Primitive", True)
+    return _Isolated(function, tuple(constants))
+
+
+def _fuse(isolated: _Isolated) -> tirx.PrimFunc | None:
+    """The operator as one TIR function; None where TVM makes none or several of it."""
+    builder = relax.BlockBuilder()
+    gv = builder.add_func(isolated.function, "op")
+    parameters = [relax.Var(p.name, p.ty) for p in isolated.function.params]
+    with builder.function("main", parameters):  # FuseTIR fuses what somebody calls
+        with builder.dataflow():
+            result = builder.emit_output(relax.Call(gv, parameters))
+        builder.emit_func_output(result)
+    passes = [
+        relax.transform.CanonicalizeBindings(),
+        relax.transform.LegalizeOps(),
+        relax.transform.FuseTIR(),
+    ]
+    try:
+        mod = tvm.transform.Sequential(passes)(builder.get())
+    except Exception:  # noqa: BLE001  (what TVM cannot lower alone stays as TVM has it)
+        return None
+    functions = [f for f in mod.functions.values() if isinstance(f, tirx.PrimFunc)]
+    return functions[0] if len(functions) == 1 else None
+
+
+def _is_operator_call(value: relax.Expr) -> bool:
+    return isinstance(value, relax.TupleGetItem) or (
+        isinstance(value, relax.Call) and isinstance(value.op, tvm.ir.Op)
+    )
+
+
+def _is_static(func: tirx.PrimFunc) -> bool:
+    """Whether all tensors have known sizes that 32-bit indices reach."""
+    for parameter in func.params:
+        shape = getattr(parameter, "shape", None)
+        if shape is None or not all(isinstance(d, tirx.IntImm) for d in shape):
+            return False
+        size = 1
+        for d in shape:
+            size *= int(d)
+        if not 0 < size <= _MAX_ELEMENTS:
+            return False
+    return True

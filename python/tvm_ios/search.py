@@ -1,0 +1,309 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The search for a cheapest schedule; it knows graphs and latencies, and nothing of TVM's IR."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import tvm_ffi
+
+from tvm_ios import _ffi_api
+from tvm_ios._callback import CallbackGuard
+from tvm_ios.errors import CostError, GraphError, OptionError
+
+__all__ = [
+    "Candidate",
+    "CostFunction",
+    "Dag",
+    "SearchResult",
+    "Stage",
+    "components",
+    "endings",
+    "find_schedule",
+    "greedy",
+    "partition",
+    "sequential",
+]
+
+_STRATEGIES = ("concurrent", "merge")  # by the numbers of C++'s enum Strategy
+
+
+class Candidate(NamedTuple):
+    """One stage whose latency the search asks for."""
+
+    ops: tuple[int, ...]
+    """The operators, by increasing index."""
+    strategy: str
+    """``"concurrent"`` or ``"merge"``."""
+
+
+CostFunction = Callable[[Sequence[Candidate]], np.ndarray]
+"""Latencies of a batch of candidates: float64 [n], in seconds, infinite for a stage that cannot
+run with its strategy."""
+
+
+@tvm_ffi.register_object("tvm_ios.Dag")
+class Dag(tvm_ffi.Object):
+    """A directed acyclic graph of operators.
+
+    Parameters
+    ----------
+    num_ops
+        The operators are ``0 .. num_ops - 1``.
+    edges
+        Pairs (producer, consumer), or an integer array of shape [m, 2]. Repeated ones count once.
+
+    Raises
+    ------
+    GraphError
+        Without operators, or if an edge leaves the range, joins an operator to itself, or closes
+        a cycle.
+    """
+
+    num_ops: int
+
+    def __init__(self, num_ops: int, edges: Iterable[tuple[int, int]] | np.ndarray = ()) -> None:
+        self.__init_handle_by_constructor__(_ffi_api.MakeDag, int(num_ops), _edge_array(edges))
+
+    @property
+    def edges(self) -> list[tuple[int, int]]:
+        """The distinct edges, sorted."""
+        return [(u, v) for u, v in np.from_dlpack(_ffi_api.DagEdges(self)).tolist()]
+
+    def __reduce__(self) -> tuple[type[Dag], tuple[int, list[tuple[int, int]]]]:
+        """Copy and pickle as what the graph was made from."""
+        return Dag, (self.num_ops, self.edges)
+
+    def __repr__(self) -> str:
+        """Show the size; the edges would be pages."""
+        return f"Dag(num_ops={self.num_ops}, num_edges={len(self.edges)})"
+
+
+@tvm_ffi.register_object("tvm_ios.Stage")
+class Stage(tvm_ffi.Object):
+    """Operators that run between two synchronisation points.
+
+    Attributes
+    ----------
+    groups
+        Lists of operators, each in topological order. A concurrent stage runs its groups side by
+        side; a merged stage has one group, which runs as one operator.
+    strategy
+        ``"concurrent"`` or ``"merge"``.
+    latency
+        In seconds; not a number in the baselines, which ask for no latency.
+    """
+
+    groups: Sequence[Sequence[int]]
+    strategy: str
+    latency: float
+
+
+@tvm_ffi.register_object("tvm_ios.SearchResult")
+class SearchResult(tvm_ffi.Object):
+    """A cheapest schedule, and what it took to find it.
+
+    Attributes
+    ----------
+    stages
+        In the order in which they run.
+    latency
+        The sum over the stages, in seconds.
+    states
+        Non-empty sets of remaining operators that the search reached.
+    transitions
+        Pairs of such a set and a candidate stage of it.
+    evaluations
+        Distinct candidates whose latency was asked for.
+    """
+
+    stages: Sequence[Stage]
+    latency: float
+    states: int
+    transitions: int
+    evaluations: int
+
+
+def find_schedule(
+    dag: Dag,
+    cost: CostFunction,
+    *,
+    merge_class: Sequence[int] | np.ndarray | None = None,
+    max_group_size: int | None = 3,
+    max_num_groups: int | None = 8,
+) -> SearchResult:
+    """Find the cheapest schedule of a graph by IOS's dynamic programme (section 4, algorithm 1).
+
+    The time grows exponentially with the number of operators that can run side by side: search a
+    network block by block, see :func:`partition`.
+
+    Parameters
+    ----------
+    dag
+        The graph, all of which is scheduled.
+    cost
+        Called once, with all distinct candidate stages.
+    merge_class
+        An integer for each operator. Operators of one class that are sinks of what remains may
+        become one merged stage, also a single one; a negative class never does. None: nothing is
+        merged. The two limits below do not apply to merged stages.
+    max_group_size
+        The pruning limit r: operators in a group. None: no limit.
+    max_num_groups
+        The pruning limit s: groups in a stage. None: no limit.
+
+    Returns
+    -------
+    SearchResult
+        Of the cheapest schedules one with the fewest stages; always the same one.
+
+    Raises
+    ------
+    CostError
+        If a latency is negative or not a number, or if there is not one for each candidate.
+    ScheduleError
+        If every schedule has a stage of infinite latency.
+    OptionError
+        If a limit is below one, or ``merge_class`` has not one entry for each operator.
+    """
+    classes = np.full(dag.num_ops, -1) if merge_class is None else np.asarray(merge_class)
+    if len(classes) != dag.num_ops:
+        raise OptionError(f"merge_class has {len(classes)} entries for {dag.num_ops} operators")
+
+    def call(masks: tvm_ffi.Tensor, strategies: tvm_ffi.Tensor) -> np.ndarray:
+        names = [_STRATEGIES[number] for number in np.from_dlpack(strategies).tolist()]
+        sets = _operator_sets(np.from_dlpack(masks), dag.num_ops)
+        return _latencies(cost(list(map(Candidate, sets, names))), len(names))
+
+    with CallbackGuard(call) as callback:
+        return _ffi_api.Search(
+            dag,
+            _int_vector(classes, OptionError, "merge_class"),
+            _limit(dag, max_group_size),
+            _limit(dag, max_num_groups),
+            callback,
+        )
+
+
+def sequential(dag: Dag) -> list[Stage]:
+    """Schedule one operator a stage, in topological order."""
+    return list(_ffi_api.Sequential(dag))
+
+
+def greedy(dag: Dag, max_num_groups: int = 8) -> list[Stage]:
+    """Schedule operators as soon as they are ready.
+
+    Each stage takes the first ``max_num_groups`` ready operators, by index, each as a group.
+    """
+    return list(_ffi_api.Greedy(dag, max_num_groups))
+
+
+def partition(dag: Dag, max_block_size: int = 50) -> list[list[int]]:
+    """Cut a graph into blocks of consecutive operators, to be searched one by one.
+
+    A cut is free where one operator's output is all that crosses it. The blocks are those, of at
+    most ``max_block_size`` operators, that cut the fewest further branches, and of these the
+    fewest.
+
+    Returns
+    -------
+    list[list[int]]
+        The blocks in the order in which they run, each in topological order.
+    """
+    return [list(block) for block in _ffi_api.Partition(dag, max_block_size)]
+
+
+def endings(
+    dag: Dag,
+    remaining: Iterable[int] | None = None,
+    *,
+    max_group_size: int | None = 3,
+    max_num_groups: int | None = 8,
+) -> list[tuple[int, ...]]:
+    """List the endings that the search considers for a set of remaining operators.
+
+    Parameters
+    ----------
+    dag
+        The graph.
+    remaining
+        Operators together with all their predecessors; None: all operators.
+    max_group_size, max_num_groups
+        As in :func:`find_schedule`.
+
+    Returns
+    -------
+    list[tuple[int, ...]]
+        The operators of each ending by increasing index, in the order of the search.
+    """
+    ops = np.arange(dag.num_ops) if remaining is None else list(remaining)
+    masks = _ffi_api.Endings(
+        dag,
+        _int_vector(ops, GraphError, "remaining"),
+        _limit(dag, max_group_size),
+        _limit(dag, max_num_groups),
+    )
+    return list(_operator_sets(np.from_dlpack(masks), dag.num_ops))
+
+
+def components(dag: Dag, ops: Iterable[int]) -> list[list[int]]:
+    """Return the weakly connected components of a set of operators: the groups of a stage.
+
+    Returns
+    -------
+    list[list[int]]
+        The components by their first operators, each in topological order.
+    """
+    array = _int_vector(list(ops), GraphError, "ops")
+    return [list(group) for group in _ffi_api.Components(dag, array)]
+
+
+def _edge_array(edges: Iterable[tuple[int, int]] | np.ndarray) -> np.ndarray:
+    array = np.asarray(edges if isinstance(edges, np.ndarray) else list(edges))
+    if array.size == 0:
+        array = np.zeros((0, 2), np.int64)
+    if array.ndim != 2 or array.shape[1] != 2 or not np.issubdtype(array.dtype, np.integer):
+        raise GraphError("edges must be pairs of integers (producer, consumer)")
+    return np.array(array, dtype=np.int64, order="C")
+
+
+def _int_vector(
+    values: Sequence[int] | np.ndarray, error: type[ValueError], name: str
+) -> np.ndarray:
+    array = np.asarray(values)
+    if array.size == 0:
+        array = np.zeros(0, np.int64)
+    if array.ndim != 1 or not np.issubdtype(array.dtype, np.integer):
+        raise error(f"{name} must be a sequence of integers")
+    return np.array(array, dtype=np.int64)
+
+
+def _limit(dag: Dag, value: int | None) -> int:
+    """Turn None into a limit that no stage exceeds."""
+    return dag.num_ops if value is None else int(value)
+
+
+def _latencies(values: object, count: int) -> np.ndarray:
+    array = np.array(values, dtype=np.float64)
+    if array.shape != (count,):
+        raise CostError(
+            f"the cost function must return {count} latencies, "
+            f"one for each candidate; it returned an array of shape {array.shape}"
+        )
+    return array
+
+
+def _operator_sets(masks: np.ndarray, num_ops: int, rows: int = 1 << 16) -> Iterator[tuple]:
+    """Yield the operators of each row of uint64 [n, words]; ``rows`` at a time bound the memory."""
+    for begin in range(0, len(masks), rows):
+        chunk = np.ascontiguousarray(masks[begin : begin + rows], dtype="<u8")
+        bits = np.unpackbits(chunk.view(np.uint8), axis=1, count=num_ops, bitorder="little")
+        row, op = np.nonzero(bits)
+        ends = np.cumsum(np.bincount(row, minlength=len(chunk))).tolist()
+        ops = op.tolist()
+        start = 0
+        for end in ends:
+            yield tuple(ops[start:end])
+            start = end

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Targets: what the user names, completed with what this machine is.
+
+TVM reads a bare ``llvm`` as the oldest CPU of the architecture (SSE2 on x86-64). A user of the
+command line means the machine in front of them, so :func:`resolve` adds its CPU and cores. The
+pass itself takes the target as given: a kernel must never use instructions that TVM's code
+generator was not told of.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+import tvm
+
+from .errors import TargetError
+
+
+@dataclass(frozen=True)
+class VectorISA:
+    """What a register-tiled kernel must know of the instruction set.
+
+    Attributes
+    ----------
+    lanes : int
+        float32 values in one vector register; also the channel block of the blocked layout.
+    registers : int
+        Architectural vector registers.
+    """
+
+    lanes: int
+    registers: int
+
+
+def available_cores() -> int:
+    """Cores that this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def resolve(target: str | tvm.target.Target, *, threads: int | None = None) -> tvm.target.Target:
+    """The target with this machine's CPU and core count where the user named none.
+
+    Parameters
+    ----------
+    target : str or tvm.target.Target
+        ``"llvm"``, a JSON string or a Target of kind ``llvm``.
+    threads : int, optional
+        Worker threads; by default the target's ``num-cores``, else all cores available.
+
+    Raises
+    ------
+    TargetError
+        When TVM does not know the target, or it is no CPU.
+    """
+    parsed = parse(target)
+    config = {str(k): v for k, v in parsed.export().items()}
+    if "mcpu" not in parsed.attrs and _is_native(parsed):
+        config["mcpu"] = tvm.target.codegen.llvm_get_system_cpu()
+    if threads is not None:
+        if threads < 1:
+            raise TargetError(f"The number of threads must be at least 1, got {threads}.")
+        config["num-cores"] = threads
+    config.setdefault("num-cores", available_cores())
+    return tvm.target.Target(config)
+
+
+def parse(target: str | tvm.target.Target) -> tvm.target.Target:
+    """``target`` as a TVM Target of a kind that this package can lower to."""
+    if isinstance(target, tvm.target.Target):
+        parsed = target
+    else:
+        try:
+            parsed = tvm.target.Target(target)
+        except Exception as error:
+            reason = str(error).strip().splitlines()[-1]
+            raise TargetError(f"TVM does not know the target {target!r}: {reason}") from error
+    if parsed.kind.name != "llvm":
+        raise TargetError(
+            f"Target kind {parsed.kind.name!r} is not supported yet; use 'llvm' for this CPU."
+        )
+    return parsed
+
+
+def num_workers(target: tvm.target.Target) -> int:
+    """Worker threads of a stage: the target's ``num-cores``, else all cores available."""
+    cores = int(target.attrs.get("num-cores", 0))
+    return cores if cores > 0 else available_cores()
+
+
+def vector_isa(target: tvm.target.Target) -> VectorISA:
+    """Vector width and register count that LLVM may use for a CPU target."""
+    if "aarch64" in str(target.attrs.get("mtriple", "")):
+        return VectorISA(lanes=4, registers=32)
+    has = tvm.target.codegen.llvm_cpu_has_features
+    if has("avx512f", target):
+        return VectorISA(lanes=16, registers=32)
+    if has("avx2", target):
+        return VectorISA(lanes=8, registers=16)
+    return VectorISA(lanes=4, registers=16)
+
+
+def _is_native(target: tvm.target.Target) -> bool:
+    """Whether code for ``target`` runs on this machine's architecture."""
+    triple = str(target.attrs.get("mtriple", ""))
+    native = str(tvm.target.codegen.llvm_get_system_triple())
+    return not triple or triple.split("-")[0] == native.split("-")[0]

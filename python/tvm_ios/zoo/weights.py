@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random weights that keep the activations of a deep network of order one."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+BIAS_DEVIATION = 0.05
+NORM_SPREAD = 0.2
+
+
+class NormStatistics(NamedTuple):
+    """What a batch norm knows of its input: a float32 vector each, one element a channel."""
+
+    gamma: np.ndarray
+    beta: np.ndarray
+    mean: np.ndarray
+    variance: np.ndarray
+
+
+class Weights:
+    """A stream of float32 weights that depends on the seed and on what was asked before.
+
+    Parameters
+    ----------
+    seed : int
+        Seed of the generator, not negative.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self._generator = np.random.default_rng(seed)
+
+    def kernel(self, shape: tuple[int, int, int, int]) -> np.ndarray:
+        """Draw a convolution's weight of shape (out, in, height, width)."""
+        return self._he_normal(shape, fan_in=int(np.prod(shape[1:])))
+
+    def dense(self, inputs: int, features: int) -> np.ndarray:
+        """Draw a dense layer's weight of shape (inputs, features)."""
+        return self._he_normal((inputs, features), fan_in=inputs)
+
+    def bias(self, channels: int) -> np.ndarray:
+        """Draw a small bias of shape (channels,)."""
+        return self._normal((channels,), BIAS_DEVIATION)
+
+    def norm_statistics(self, channels: int) -> NormStatistics:
+        """Draw statistics for which a batch norm is nearly, but not quite, the identity."""
+        return NormStatistics(
+            gamma=self._around_one(channels),
+            beta=self._normal((channels,), BIAS_DEVIATION),
+            mean=self._normal((channels,), BIAS_DEVIATION),
+            variance=self._around_one(channels),
+        )
+
+    def _he_normal(self, shape: tuple[int, ...], fan_in: int) -> np.ndarray:
+        """Draw with variance 2 / fan_in, which a ReLU halves (He et al., arXiv 1502.01852)."""
+        return self._normal(shape, np.sqrt(2.0 / fan_in))
+
+    def _normal(self, shape: tuple[int, ...], deviation: float) -> np.ndarray:
+        return self._generator.standard_normal(shape, dtype=np.float32) * np.float32(deviation)
+
+    def _around_one(self, channels: int) -> np.ndarray:
+        uniform = self._generator.random(channels, dtype=np.float32)
+        return 1 + NORM_SPREAD * (2 * uniform - 1)

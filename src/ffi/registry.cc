@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+/*!
+ * \file registry.cc
+ * \brief The core as TVM FFI objects and global functions.
+ *
+ * Bulk data crosses as tensors: a batch of candidates is uint64 [n, words] (the operators as bits)
+ * and int32 [n] (the strategies), its latencies come back as float64 [n].
+ */
+#include <tvm/ffi/container/array.h>
+#include <tvm/ffi/container/tensor.h>
+#include <tvm/ffi/error.h>
+#include <tvm/ffi/extra/c_env_api.h>
+#include <tvm/ffi/function.h>
+#include <tvm/ffi/reflection/registry.h>
+#include <tvm/ffi/string.h>
+
+#include <algorithm>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "graph/components.h"
+#include "graph/dag.h"
+#include "graph/partition.h"
+#include "runtime/host_tensor.h"
+#include "search/baselines.h"
+#include "search/dp.h"
+#include "support/error.h"
+
+namespace tvm_ios {
+namespace {
+
+namespace ffi = ::tvm::ffi;
+namespace refl = ::tvm::ffi::reflection;
+
+using Groups = ffi::Array<ffi::Array<int64_t>>;
+
+// ---------------------------------------------------------------------------------------------
+// Objects
+// ---------------------------------------------------------------------------------------------
+
+/*! \brief A graph, held for the calls to come. */
+class DagObj : public ffi::Object {
+ public:
+  explicit DagObj(Dag dag) : dag(std::move(dag)), num_ops(this->dag.num_ops()) {}
+
+  const Dag dag;
+  int64_t num_ops;
+  TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tvm_ios.Dag", DagObj, ffi::Object);
+};
+
+class DagRef : public ffi::ObjectRef {
+ public:
+  explicit DagRef(Dag dag) : ffi::ObjectRef(ffi::make_object<DagObj>(std::move(dag))) {}
+  TVM_FFI_DEFINE_OBJECT_REF_METHODS_NOTNULLABLE(DagRef, ffi::ObjectRef, DagObj);
+};
+
+/*! \brief A Stage. */
+class StageObj : public ffi::Object {
+ public:
+  StageObj() = default;
+  StageObj(Groups groups, ffi::String strategy, double latency)
+      : groups(std::move(groups)), strategy(std::move(strategy)), latency(latency) {}
+
+  Groups groups;
+  ffi::String strategy;
+  double latency{0};
+  static constexpr TVMFFISEqHashKind _type_s_eq_hash_kind = kTVMFFISEqHashKindTreeNode;
+  TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tvm_ios.Stage", StageObj, ffi::Object);
+};
+
+class StageRef : public ffi::ObjectRef {
+ public:
+  StageRef(Groups groups, ffi::String strategy, double latency)
+      : ffi::ObjectRef(
+            ffi::make_object<StageObj>(std::move(groups), std::move(strategy), latency)) {}
+  TVM_FFI_DEFINE_OBJECT_REF_METHODS_NOTNULLABLE(StageRef, ffi::ObjectRef, StageObj);
+};
+
+/*! \brief A SearchResult. */
+class SearchResultObj : public ffi::Object {
+ public:
+  SearchResultObj() = default;
+  SearchResultObj(ffi::Array<StageRef> stages, const SearchResult& result)
+      : stages(std::move(stages)),
+        latency(result.latency),
+        states(result.states),
+        transitions(result.transitions),
+        evaluations(result.evaluations) {}
+
+  ffi::Array<StageRef> stages;
+  double latency{0};
+  int64_t states{0};
+  int64_t transitions{0};
+  int64_t evaluations{0};
+  static constexpr TVMFFISEqHashKind _type_s_eq_hash_kind = kTVMFFISEqHashKindTreeNode;
+  TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tvm_ios.SearchResult", SearchResultObj, ffi::Object);
+};
+
+class SearchResultRef : public ffi::ObjectRef {
+ public:
+  SearchResultRef(ffi::Array<StageRef> stages, const SearchResult& result)
+      : ffi::ObjectRef(ffi::make_object<SearchResultObj>(std::move(stages), result)) {}
+  TVM_FFI_DEFINE_OBJECT_REF_METHODS_NOTNULLABLE(SearchResultRef, ffi::ObjectRef, SearchResultObj);
+};
+
+// ---------------------------------------------------------------------------------------------
+// Conversions
+// ---------------------------------------------------------------------------------------------
+
+std::vector<int64_t> Int64Vector(const ffi::TensorView& tensor, const char* name) {
+  const int64_t* data = HostData<int64_t>(tensor, 1, kInt64, name);
+  return std::vector<int64_t>(data, data + tensor.size(0));
+}
+
+/*! \brief Operators as the core's type; one that does not fit becomes one that no graph has. */
+std::vector<int> Operators(const ffi::TensorView& tensor) {
+  std::vector<int> ops;
+  for (int64_t op : Int64Vector(tensor, "ops")) {
+    ops.push_back(static_cast<int>(std::clamp<int64_t>(op, -1, std::numeric_limits<int>::max())));
+  }
+  return ops;
+}
+
+Groups ToFfi(const std::vector<std::vector<int>>& groups) {
+  Groups result;
+  for (const std::vector<int>& group : groups) {
+    ffi::Array<int64_t> ops;
+    for (int op : group) ops.push_back(op);
+    result.push_back(std::move(ops));
+  }
+  return result;
+}
+
+ffi::Array<StageRef> ToFfi(const Schedule& schedule) {
+  ffi::Array<StageRef> stages;
+  for (const Stage& stage : schedule) {
+    const char* strategy = stage.strategy == Strategy::kMerge ? "merge" : "concurrent";
+    stages.push_back(StageRef(ToFfi(stage.groups), strategy, stage.latency));
+  }
+  return stages;
+}
+
+ffi::Tensor OpsTensor(const CandidateBatch& batch) {
+  return MakeTensor(
+      batch.ops, {static_cast<int64_t>(batch.size()), static_cast<int64_t>(batch.words)}, kUInt64);
+}
+
+void CheckSignals() {
+  if (TVMFFIEnvCheckSignals() != 0) throw ffi::EnvErrorAlreadySet();
+}
+
+/*! \brief Runs a call into the core; what it throws becomes its namesake in Python. */
+template <typename Call>
+auto Guard(Call call) {
+  try {
+    return call();
+  } catch (const Error& error) {
+    throw ffi::Error(error.kind(), error.what(), "");
+  }
+}
+
+// ---------------------------------------------------------------------------------------------
+// Functions
+// ---------------------------------------------------------------------------------------------
+
+using CostCallback = ffi::TypedFunction<ffi::Tensor(ffi::Tensor, ffi::Tensor)>;
+
+DagRef MakeDag(int64_t num_ops, ffi::TensorView edges) {
+  const int64_t* data = HostData<int64_t>(edges, 2, kInt64, "edges");
+  std::vector<Dag::Edge> pairs;
+  for (int64_t i = 0; i < edges.size(0); ++i) pairs.emplace_back(data[2 * i], data[2 * i + 1]);
+  return Guard([&] { return DagRef(Dag(num_ops, pairs)); });
+}
+
+ffi::Tensor DagEdges(DagRef dag) {
+  std::vector<int64_t> edges;
+  for (int op = 0; op < dag->dag.num_ops(); ++op) {
+    for (int successor : dag->dag.successors(op)) {
+      edges.push_back(op);
+      edges.push_back(successor);
+    }
+  }
+  return MakeTensor(edges, {dag->dag.num_edges(), 2}, kInt64);
+}
+
+Pruning MakePruning(int64_t max_group_size, int64_t max_num_groups) {
+  const auto limit = [](int64_t value) { return static_cast<size_t>(value < 0 ? 0 : value); };
+  return {limit(max_group_size), limit(max_num_groups)};
+}
+
+std::vector<double> Ask(const CostCallback& cost, const CandidateBatch& batch) {
+  const int64_t size = static_cast<int64_t>(batch.size());
+  const ffi::Tensor latency = cost(OpsTensor(batch), MakeTensor(batch.strategies, {size}, kInt32));
+  const double* data = HostData<double>(latency, 1, kFloat64, "the latencies");
+  return std::vector<double>(data, data + latency.size(0));
+}
+
+SearchResultRef Search(DagRef dag, ffi::TensorView merge_class, int64_t max_group_size,
+                       int64_t max_num_groups, CostCallback cost) {
+  return Guard([&] {
+    const SearchResult result = FindSchedule(
+        dag->dag,
+        {MakePruning(max_group_size, max_num_groups), Int64Vector(merge_class, "merge_class")},
+        [&](const CandidateBatch& batch) { return Ask(cost, batch); }, CheckSignals);
+    return SearchResultRef(ToFfi(result.stages), result);
+  });
+}
+
+ffi::Tensor ListEndings(DagRef dag, ffi::TensorView remaining, int64_t max_group_size,
+                        int64_t max_num_groups) {
+  return Guard([&] {
+    return OpsTensor(Endings(dag->dag, Operators(remaining),
+                             MakePruning(max_group_size, max_num_groups), CheckSignals));
+  });
+}
+
+TVM_FFI_STATIC_INIT_BLOCK() {
+  refl::ObjectDef<DagObj>().def_ro("num_ops", &DagObj::num_ops, "Number of operators.");
+  refl::ObjectDef<StageObj>()
+      .def_ro("groups", &StageObj::groups, "Operators of each group in topological order.")
+      .def_ro("strategy", &StageObj::strategy, "concurrent or merge.")
+      .def_ro("latency", &StageObj::latency, "Seconds.");
+  refl::ObjectDef<SearchResultObj>()
+      .def_ro("stages", &SearchResultObj::stages, "Stages in the order in which they run.")
+      .def_ro("latency", &SearchResultObj::latency, "Sum over the stages in seconds.")
+      .def_ro("states", &SearchResultObj::states, "Sets of remaining operators reached.")
+      .def_ro("transitions", &SearchResultObj::transitions, "Pairs of a state and a stage.")
+      .def_ro("evaluations", &SearchResultObj::evaluations, "Distinct candidate stages.");
+
+  refl::GlobalDef()
+      .def("tvm_ios.MakeDag", MakeDag, "A graph from its edges, int64 [m, 2].")
+      .def("tvm_ios.DagEdges", DagEdges, "The distinct edges of a graph, sorted, int64 [m, 2].")
+      .def("tvm_ios.Search", Search, "Find a cheapest schedule.")
+      .def("tvm_ios.Endings", ListEndings, "The endings of a set of operators, uint64 [n, words].")
+      .def("tvm_ios.Sequential", [](DagRef dag) { return ToFfi(SequentialSchedule(dag->dag)); })
+      .def("tvm_ios.Greedy",
+           [](DagRef dag, int64_t max_num_groups) {
+             return Guard([&] { return ToFfi(GreedySchedule(dag->dag, max_num_groups)); });
+           })
+      .def("tvm_ios.Partition",
+           [](DagRef dag, int64_t max_block_size) {
+             return Guard([&] { return ToFfi(Partition(dag->dag, max_block_size)); });
+           })
+      .def("tvm_ios.Components", [](DagRef dag, ffi::TensorView ops) {
+        return Guard([&] { return ToFfi(Components(dag->dag, Operators(ops))); });
+      });
+}
+
+}  // namespace
+}  // namespace tvm_ios

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/cpu_stage.h"
+
+#include <tvm/ffi/error.h>
+#include <tvm/ffi/extra/c_env_api.h>
+#include <tvm/ffi/reflection/registry.h>
+#include <tvm/ffi/string.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <exception>
+#include <string>
+#include <utility>
+
+#include "runtime/host_tensor.h"
+#include "runtime/parallel_api.h"
+
+namespace tvm_ios {
+
+namespace ffi = ::tvm::ffi;
+
+namespace {
+
+constexpr int kNumHeaderColumns = 2;  // kernel, level
+
+/*! \brief Threads of the pool that this host thread launches on. */
+int NumPoolThreads() {
+  static const ffi::Function num_threads = ffi::Function::GetGlobalRequired("runtime.NumThreads");
+  return num_threads().cast<int>();
+}
+
+}  // namespace
+
+/*! \brief The state that the tasks of one launch share. */
+class CpuStage::Launch {
+ public:
+  Launch(const CpuStage& stage, const ParallelApi* api) : stage_(stage), api_(api) {}
+
+  void Run() {
+    if (api_ == nullptr) {
+      ParallelGroupEnv alone{nullptr, 1};
+      RunTask(0, &alone);
+    } else {
+      // The tasks keep their errors here, so what fails is the launch itself.
+      const int code = api_->launch(Enter, this, stage_.num_tasks_);
+      TVM_FFI_CHECK(code == 0, RuntimeError) << "TVM's thread pool could not launch the stage";
+    }
+    if (error_) std::rethrow_exception(error_);
+  }
+
+ private:
+  static int Enter(int task, ParallelGroupEnv* env, void* data) {
+    static_cast<Launch*>(data)->RunTask(task, env);
+    return 0;
+  }
+
+  /*! \brief After an error no kernel is called any more, but every barrier is still kept. */
+  void RunTask(int task, ParallelGroupEnv* env) {
+    for (size_t level = 0; level < stage_.num_levels_; ++level) {
+      if (level > 0 && env->num_task > 1) api_->barrier(task, env);
+      for (size_t share = task; share < stage_.shares_.size(); share += env->num_task) {
+        RunCalls(stage_.shares_[share][level]);
+      }
+    }
+  }
+
+  void RunCalls(const std::vector<Call>& calls) {
+    try {
+      for (const Call& call : calls) {
+        if (failed_.load(std::memory_order_relaxed)) return;
+        ffi::Any ignored;
+        call.kernel->CallPacked(call.args.data(), static_cast<int32_t>(call.args.size()), &ignored);
+      }
+    } catch (...) {
+      if (!failed_.exchange(true)) error_ = std::current_exception();
+    }
+  }
+
+  const CpuStage& stage_;
+  const ParallelApi* const api_;
+  std::atomic<bool> failed_{false};
+  std::exception_ptr error_;  // written by the task that set failed_, read after the launch
+};
+
+CpuStage::CpuStage(Kernels kernels, Tensors args, ffi::TensorView program, int64_t workers)
+    : kernels_(std::move(kernels)),
+      args_(std::move(args)),
+      functions_(kernels_.begin(), kernels_.end()) {
+  TVM_FFI_CHECK(workers >= 1, ValueError) << "a stage needs at least one worker";
+  TVM_FFI_CHECK(kernels_.size() == args_.size(), ValueError) << "args must have a row per kernel";
+  const int32_t* data = HostData<int32_t>(program, 2, kInt32, "the stage program");
+  const int64_t columns = kNumHeaderColumns + workers + 1;
+  TVM_FFI_CHECK(program.size(1) == columns, ValueError)
+      << "the stage program must have " << columns << " columns for " << workers << " workers";
+  shares_.resize(workers);
+  for (int64_t row = 0; row < program.size(0); ++row) {
+    const int32_t* fields = data + row * columns;
+    TVM_FFI_CHECK(row == 0 || fields[1] >= fields[1 - columns], ValueError)
+        << "the levels of the stage program decrease in row " << row;
+    if (row == 0 || fields[1] != fields[1 - columns]) {
+      for (Share& share : shares_) share.emplace_back();
+    }
+    AddRow(fields, workers);
+  }
+  num_levels_ = shares_[0].size();
+  if (workers > 1) num_tasks_ = std::min<int>(static_cast<int>(workers), NumPoolThreads());
+}
+
+void CpuStage::AddRow(const int32_t* row, int64_t workers) {
+  const int32_t kernel = row[0];
+  TVM_FFI_CHECK(0 <= kernel && kernel < static_cast<int64_t>(functions_.size()), ValueError)
+      << "the stage program names kernel " << kernel << " of " << functions_.size();
+  const int32_t* cuts = row + kNumHeaderColumns;
+  TVM_FFI_CHECK(std::is_sorted(cuts, cuts + workers + 1), ValueError)
+      << "the cuts of kernel " << kernel << " decrease";
+  for (int64_t worker = 0; worker < workers; ++worker) {
+    const int64_t begin = cuts[worker];
+    const int64_t end = cuts[worker + 1];
+    if (begin == end) continue;
+    Call call{&functions_[kernel], {}};
+    // The views do not own the tensors: args_ does.
+    for (const ffi::Tensor& tensor : args_[kernel]) call.args.emplace_back(tensor);
+    call.args.emplace_back(begin);
+    call.args.emplace_back(end);
+    shares_[worker].back().push_back(std::move(call));
+  }
+}
+
+void CpuStage::Run() const { Launch(*this, num_tasks_ > 1 ? &ParallelApi::Get() : nullptr).Run(); }
+
+std::vector<double> CpuStage::Time(int64_t number, int64_t repeat) const {
+  TVM_FFI_CHECK(number >= 1 && repeat >= 1, ValueError) << "number and repeat must be at least 1";
+  using Clock = std::chrono::steady_clock;
+  std::vector<double> seconds;
+  for (int64_t i = 0; i < repeat; ++i) {
+    const Clock::time_point start = Clock::now();
+    for (int64_t run = 0; run < number; ++run) Run();
+    const std::chrono::duration<double> elapsed = Clock::now() - start;
+    seconds.push_back(elapsed.count() / static_cast<double>(number));
+    if (TVMFFIEnvCheckSignals() != 0) throw ffi::EnvErrorAlreadySet();
+  }
+  return seconds;
+}
+
+TVM_FFI_STATIC_INIT_BLOCK() {
+  namespace refl = ::tvm::ffi::reflection;
+  refl::GlobalDef()
+      .def(
+          "tvm_ios.runtime.SetRuntimeLibrary",
+          [](const ffi::String& path) { ParallelApi::Load(std::string(path)); },
+          "Use the thread pool of this libtvm_runtime.so, which must be loaded.")
+      .def(
+          "tvm_ios.runtime.RunStage",
+          [](CpuStage::Kernels kernels, CpuStage::Tensors args, ffi::TensorView program,
+             int64_t workers) { CpuStage(kernels, args, program, workers).Run(); },
+          "Run a stage program once.")
+      .def(
+          "tvm_ios.runtime.TimeStage",
+          [](CpuStage::Kernels kernels, CpuStage::Tensors args, ffi::TensorView program,
+             int64_t workers, int64_t number, int64_t repeat) {
+            return MakeTensor(CpuStage(kernels, args, program, workers).Time(number, repeat),
+                              {repeat}, kFloat64);
+          },
+          "Seconds per run of a stage program, float64 [repeat].");
+}
+
+}  // namespace tvm_ios

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/parallel_api.h"
+
+#include <dlfcn.h>
+#include <tvm/ffi/error.h>
+
+#include <memory>
+
+namespace tvm_ios {
+namespace {
+
+struct LibraryCloser {
+  void operator()(void* handle) const { dlclose(handle); }
+};
+
+/*! \brief The functions with the library that they live in. */
+struct LoadedApi {
+  std::unique_ptr<void, LibraryCloser> library;
+  ParallelApi api;
+};
+
+LoadedApi& Loaded() {
+  static LoadedApi loaded{nullptr, {nullptr, nullptr}};
+  return loaded;
+}
+
+template <typename Function>
+Function Find(void* library, const char* name) {
+  void* symbol = dlsym(library, name);
+  TVM_FFI_CHECK(symbol != nullptr, RuntimeError) << "the TVM runtime has no " << name;
+  return reinterpret_cast<Function>(symbol);
+}
+
+}  // namespace
+
+void ParallelApi::Load(const std::string& path) {
+  // NOLOAD: a second copy of the runtime would bring a second thread pool.
+  std::unique_ptr<void, LibraryCloser> library(dlopen(path.c_str(), RTLD_NOW | RTLD_NOLOAD));
+  TVM_FFI_CHECK(library != nullptr, RuntimeError)
+      << path << " is not loaded; import tvm before this call";
+  const ParallelApi api{
+      Find<decltype(ParallelApi::launch)>(library.get(), "TVMBackendParallelLaunch"),
+      Find<decltype(ParallelApi::barrier)>(library.get(), "TVMBackendParallelBarrier")};
+  Loaded() = {std::move(library), api};
+}
+
+const ParallelApi& ParallelApi::Get() {
+  const ParallelApi& api = Loaded().api;
+  TVM_FFI_CHECK(api.launch != nullptr, RuntimeError)
+      << "several workers need TVM's thread pool; call tvm_ios.runtime.SetRuntimeLibrary first";
+  return api;
+}
+
+}  // namespace tvm_ios

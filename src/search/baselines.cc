@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "search/baselines.h"
+
+#include <algorithm>
+#include <set>
+#include <vector>
+
+#include "support/error.h"
+
+namespace tvm_ios {
+
+Schedule SequentialSchedule(const Dag& dag) {
+  Schedule stages;
+  for (int op : dag.topological_order()) {
+    stages.emplace_back();
+    stages.back().groups = {{op}};
+  }
+  return stages;
+}
+
+Schedule GreedySchedule(const Dag& dag, int64_t max_num_groups) {
+  if (max_num_groups < 1) throw OptionError("max_num_groups must be at least 1");
+  std::vector<size_t> waiting(dag.num_ops());
+  std::set<int> ready;
+  for (int op = 0; op < dag.num_ops(); ++op) {
+    waiting[op] = dag.predecessors(op).size();
+    if (waiting[op] == 0) ready.insert(op);
+  }
+  Schedule stages;
+  while (!ready.empty()) {
+    const auto width = std::min<int64_t>(max_num_groups, static_cast<int64_t>(ready.size()));
+    const auto end = std::next(ready.begin(), width);
+    stages.emplace_back();
+    for (auto op = ready.begin(); op != end; ++op) stages.back().groups.push_back({*op});
+    ready.erase(ready.begin(), end);
+    for (const std::vector<int>& group : stages.back().groups) {
+      for (int successor : dag.successors(group[0])) {
+        if (--waiting[successor] == 0) ready.insert(successor);
+      }
+    }
+  }
+  return stages;
+}
+
+}  // namespace tvm_ios

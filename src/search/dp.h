@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+/*!
+ * \file dp.h
+ * \brief The dynamic programme of IOS (section 4.1, algorithm 1).
+ *
+ *     cost[S] = min over the candidate stages E of S of  cost[S - E] + latency[E],   cost[∅] = 0
+ *
+ * A state S is what remains when the stages from some point on are decided. Exploring the states
+ * is kept apart from solving them, so that all latencies are asked for in one batch.
+ */
+#ifndef TVM_IOS_SEARCH_DP_H_
+#define TVM_IOS_SEARCH_DP_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "graph/dag.h"
+#include "search/endings.h"
+#include "search/schedule.h"
+#include "support/interrupt.h"
+
+namespace tvm_ios {
+
+/*! \brief Distinct stages whose latencies the search asks for. */
+struct CandidateBatch {
+  /*! \brief Words of 64 bits a set of operators takes. */
+  size_t words;
+  /*! \brief Candidate i is the set in words [i * words, (i + 1) * words); bit k of it is op k. */
+  std::vector<uint64_t> ops;
+  std::vector<int32_t> strategies;
+
+  size_t size() const { return strategies.size(); }
+};
+
+/*! \brief The latencies of a batch in seconds; infinity where a stage cannot run like that. */
+using CostFunction = std::function<std::vector<double>(const CandidateBatch&)>;
+
+/*! \brief What may be a stage. */
+struct SearchOptions {
+  Pruning pruning;
+  /*! \brief Operators of one class may be merged; negative: never. Empty: nothing is merged. */
+  std::vector<int64_t> merge_class;
+};
+
+/*! \brief A cheapest schedule, and what it took to find it. */
+struct SearchResult {
+  Schedule stages;
+  double latency;       //!< Sum over the stages, in seconds.
+  int64_t states;       //!< Non-empty sets of remaining operators that were reached.
+  int64_t transitions;  //!< Pairs of a state and a candidate stage of it.
+  int64_t evaluations;  //!< Candidates in the batch; merged and concurrent ones count apart.
+};
+
+/*!
+ * \brief Finds a cheapest schedule.
+ *
+ * Of several the one of fewest stages; then, from the last stage backwards, the candidate that is
+ * enumerated first, concurrent ones before merged ones. The result does not depend on anything but
+ * the arguments.
+ *
+ * \throw OptionError for a limit below one or a merge class of the wrong length.
+ * \throw CostError for latencies that are too many or few, negative or not a number.
+ * \throw ScheduleError where every schedule has a stage that cannot run.
+ */
+SearchResult FindSchedule(const Dag& dag, const SearchOptions& options, const CostFunction& cost,
+                          const Interrupt& interrupt);
+
+/*!
+ * \brief The endings of a set of remaining operators, for inspection.
+ *
+ * \param remaining Operators together with all their predecessors.
+ * \throw GraphError for operators out of range or without their predecessors.
+ * \throw OptionError for a limit below one.
+ */
+CandidateBatch Endings(const Dag& dag, const std::vector<int>& remaining, const Pruning& pruning,
+                       const Interrupt& interrupt);
+
+}  // namespace tvm_ios
+#endif  // TVM_IOS_SEARCH_DP_H_

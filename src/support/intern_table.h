@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+/*!
+ * \file intern_table.h
+ * \brief Distinct keys, numbered in the order in which they were first seen.
+ */
+#ifndef TVM_IOS_SUPPORT_INTERN_TABLE_H_
+#define TVM_IOS_SUPPORT_INTERN_TABLE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+namespace tvm_ios {
+
+/*!
+ * \brief A hash table from keys to their numbers 0, 1, 2, ...
+ *
+ * Open addressing over 4-byte slots beside a dense vector of keys: about twelve bytes a key on top
+ * of the key itself, which is what lets a search keep tens of millions of them.
+ *
+ * \tparam Key copyable, with operator== and a member Hash() whose low bits are well mixed.
+ */
+template <typename Key>
+class InternTable {
+ public:
+  InternTable() { Clear(); }
+
+  /*! \brief The number of the key, and whether it is new. */
+  std::pair<uint32_t, bool> Intern(const Key& key) {
+    size_t slot = FindSlot(key);
+    if (slots_[slot] != kFree) return {slots_[slot], false};
+    if (keys_.size() == kFree) throw std::length_error("InternTable: more than 2^32 - 1 keys");
+    const uint32_t id = static_cast<uint32_t>(keys_.size());
+    keys_.push_back(key);
+    slots_[slot] = id;
+    if (2 * keys_.size() > slots_.size()) Grow();
+    return {id, true};
+  }
+
+  const Key& operator[](size_t id) const { return keys_[id]; }
+  size_t size() const { return keys_.size(); }
+
+  /*! \brief Forgets all keys but keeps the memory. */
+  void Clear() {
+    keys_.clear();
+    slots_.assign(kInitialSlots, kFree);
+  }
+
+ private:
+  static constexpr uint32_t kFree = UINT32_MAX;
+  static constexpr size_t kInitialSlots = 64;  // a power of two, as every size after it
+
+  size_t FindSlot(const Key& key) const {
+    const size_t mask = slots_.size() - 1;
+    size_t slot = key.Hash() & mask;
+    while (slots_[slot] != kFree && !(keys_[slots_[slot]] == key)) slot = (slot + 1) & mask;
+    return slot;
+  }
+
+  void Grow() {
+    slots_.assign(2 * slots_.size(), kFree);
+    for (size_t id = 0; id < keys_.size(); ++id) {
+      slots_[FindSlot(keys_[id])] = static_cast<uint32_t>(id);
+    }
+  }
+
+  std::vector<Key> keys_;
+  std::vector<uint32_t> slots_;
+};
+
+}  // namespace tvm_ios
+#endif  // TVM_IOS_SUPPORT_INTERN_TABLE_H_

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+/*!
+ * \file interrupt.h
+ * \brief Lets the user stop a long loop.
+ */
+#ifndef TVM_IOS_SUPPORT_INTERRUPT_H_
+#define TVM_IOS_SUPPORT_INTERRUPT_H_
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <utility>
+
+namespace tvm_ios {
+
+/*! \brief Called now and then during long work; throws to abandon it. */
+using Interrupt = std::function<void()>;
+
+/*!
+ * \brief Calls an Interrupt about every 20 ms, at the price of a counter per tick.
+ *
+ * A tick stands for less than ten microseconds of work.
+ */
+class InterruptPoller {
+ public:
+  explicit InterruptPoller(Interrupt interrupt) : interrupt_(std::move(interrupt)) {}
+
+  void Tick() {
+    if ((++ticks_ & kClockMask) == 0) Look();
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static constexpr uint32_t kClockMask = 0x3ff;  // the clock is read every 1024 ticks
+
+  void Look() {
+    const Clock::time_point now = Clock::now();
+    if (now - last_ < std::chrono::milliseconds(20)) return;
+    last_ = now;
+    if (interrupt_) interrupt_();
+  }
+
+  Interrupt interrupt_;
+  Clock::time_point last_{Clock::now()};
+  uint32_t ticks_{0};
+};
+
+}  // namespace tvm_ios
+#endif  // TVM_IOS_SUPPORT_INTERRUPT_H_

@@ -21,6 +21,7 @@ from .emit import (
     Accumulators,
     ColumnTile,
     Window,
+    bind,
     column_tiles,
     lanes_of,
     loop,
@@ -29,6 +30,7 @@ from .emit import (
     splat,
     taps,
     tile_scope,
+    unroll,
     zeros,
 )
 from .kernel import Kernel, Phase, TensorSpec
@@ -143,12 +145,12 @@ class _ConvEmitter:
         full, rest = divmod(sum(self.result_blocks), self.tile.blocks)
 
         with T.serial(begin, begin + extent) as t:
-            place = t % self.plane_tiles
-            chunk = (t // self.plane_tiles) % self.chunks
-            image = t // (self.plane_tiles * self.chunks)
+            place = bind(t % self.plane_tiles)
+            chunk = bind((t // self.plane_tiles) % self.chunks)
+            image = bind(t // (self.plane_tiles * self.chunks))
 
             def channels(width: int, first: Expr) -> None:
-                self._emit_place(bound, image, first, width, place)
+                self._emit_place(bound, image, bind(first), width, place)
 
             step = self.tile.blocks
             select(
@@ -171,8 +173,8 @@ class _ConvEmitter:
         select(
             place,
             [
-                (full, lambda i: tile.emit(i * width, ColumnTile(width, None))),
-                (1 if rest else 0, lambda i: tile.emit(full * width, ColumnTile(rest, None))),
+                (full, lambda i: tile.emit(i * width, ColumnTile(width))),
+                (1 if rest else 0, lambda i: tile.emit(full * width, ColumnTile(rest))),
             ],
         )
 
@@ -234,17 +236,17 @@ class _Tile:
         c: Expr,
     ) -> None:
         """Multiply-adds of one input channel and one tap."""
-        conv, lanes = self.conv, self.conv.lanes
-        weights = [
-            T.Bind(self.buffers.weights[self.block + k, index, r, s, c, lanes_of(0, lanes)])
-            for k in range(self.b)
-        ]
-        for j in tile.columns(s):
+        conv, vector = self.conv, lanes_of(0, self.conv.lanes)
+
+        def multiply_add(j: Expr, k: Expr) -> None:
             column = conv.columns.position(first + j, s)
-            value = T.Bind(splat(self._load(index, c, row, column), lanes))
-            for k in range(self.b):
-                i = k * tile.width + j
-                registers[i] = registers[i] + value * weights[k]
+            value = splat(self._load(index, c, row, column), conv.lanes)
+            i = k * tile.width + j
+            weights = self.buffers.weights[self.block + k, index, r, s, c, vector]
+            registers[i] = registers[i] + value * weights
+
+        begin, end = tile.columns(s)
+        unroll(0, self.b, lambda k: unroll(begin, end, lambda j: multiply_add(j, k)))
 
     def _load(self, index: Expr, c: Expr, row: Expr, column: Expr) -> Expr:
         """The input value of channel ``c`` of block ``index`` of this tile's group."""
@@ -262,27 +264,37 @@ class _Tile:
 
     def _store(self, registers: Accumulators, first: Expr, width: int) -> None:
         """Apply the program and write each block to the result that it belongs to."""
-        for k in range(self.b):
+
+        def block(k: Expr) -> None:
+            def write(result: int, local: Expr) -> None:
+                unroll(0, width, lambda j: self._write(registers, first, width, k, j, result, local))
+
+            counts = self.conv.result_blocks
             select(
                 self.block + k,
-                [
-                    (count, lambda local, k=k, i=i: self._write(registers, first, width, k, i, local))
-                    for i, count in enumerate(self.conv.result_blocks)
-                ],
+                [(n, lambda local, i=i: write(i, local)) for i, n in enumerate(counts)],
             )
 
+        unroll(0, self.b, block)
+
     def _write(
-        self, registers: Accumulators, first: Expr, width: int, k: int, result: int, local: Expr
+        self,
+        registers: Accumulators,
+        first: Expr,
+        width: int,
+        k: Expr,
+        j: Expr,
+        result: int,
+        local: Expr,
     ) -> None:
         lanes, program = self.conv.lanes, self.conv.conv.program
         vector = lanes_of(0, lanes)
-        for j in range(width):
-            pixel = self.row * self.conv.columns.out + first + j
+        pixel = self.row * self.conv.columns.out + first + j
 
-            def load(a: int, pixel: Expr = pixel) -> Expr:
-                if program.arguments[a] == "channel":
-                    return self.buffers.arguments[a][0, self.block + k, 0, vector]
-                return self.buffers.arguments[a][self.image, self.block + k, pixel, vector]
+        def load(a: int) -> Expr:
+            if program.arguments[a] == "channel":
+                return self.buffers.arguments[a][0, self.block + k, 0, vector]
+            return self.buffers.arguments[a][self.image, self.block + k, pixel, vector]
 
-            value = program.apply(registers[k * width + j], load, lanes)
-            T.buffer_store(self.buffers.results[result], value, [self.image, local, pixel, vector])
+        value = program.apply(registers[k * width + j], load, lanes)
+        T.buffer_store(self.buffers.results[result], value, [self.image, local, pixel, vector])

@@ -40,21 +40,29 @@ def tile_scope() -> Iterator[None]:
 class Accumulators:
     """``count`` vectors of ``lanes`` float32 that LLVM keeps in registers.
 
-    Every access has a constant index, so that the array is split into scalars ("SROA") and never
-    touches memory.
+    Every access is in an unrolled loop, so that its index is constant in the end, the array is
+    split into scalars ("SROA") and never touches memory.
     """
 
     def __init__(self, count: int, lanes: int, initial: Expr) -> None:
         self.lanes = lanes
-        self._buffer = T.sblock_alloc_buffer((count * lanes,), scope="local", layout=None)
-        for i in range(count):
+        self._buffer = T.alloc_buffer((count * lanes,), scope="local", layout=None)
+
+        def clear(i: Expr) -> None:
             self[i] = initial
 
-    def __getitem__(self, i: int) -> Expr:
+        unroll(0, count, clear)
+
+    def __getitem__(self, i: Expr) -> Expr:
         return self._buffer[lanes_of(i * self.lanes, self.lanes)]
 
-    def __setitem__(self, i: int, value: Expr) -> None:
+    def __setitem__(self, i: Expr, value: Expr) -> None:
         T.buffer_store(self._buffer, value, [lanes_of(i * self.lanes, self.lanes)])
+
+
+def bind(value: Expr) -> Expr:
+    """``value`` as a variable, so that every index that uses it stays small."""
+    return value if isinstance(value, int) else T.Bind(value)
 
 
 def select(index: Expr, bodies: list[tuple[int, Callable[[Expr], None]]]) -> None:
@@ -90,6 +98,18 @@ def loop(extent: int, body: Callable[[Expr], None]) -> None:
         return
     with T.serial(extent) as i:
         body(i)
+
+
+def unroll(begin: int, end: int, body: Callable[[Expr], None]) -> None:
+    """``body(i)`` for every ``i``, to be unrolled by TVM when indices are flat.
+
+    Unrolling here would give the same code, but TVM's passes would see each access of it.
+    """
+    if end - begin == 1:
+        body(begin)
+    elif end > begin:
+        with T.unroll(begin, end) as i:
+            body(i)
 
 
 @dataclass(frozen=True)
@@ -129,18 +149,23 @@ class Window:
 class ColumnTile:
     """``width`` output columns that one set of registers computes.
 
-    ``valid(tap, j)`` tells whether tap ``tap`` of column ``j`` reads inside the input. It is None
-    where all taps of all columns do.
+    ``window`` and ``start``, the first column, are given where a tap may lie in the padding, and
+    None where no tap of any column does.
     """
 
     width: int
-    valid: Callable[[int, int], bool] | None
+    window: Window | None = None
+    start: int = 0
 
-    def columns(self, tap: Expr) -> list[int]:
-        """Columns for which ``tap`` reads inside; ``tap`` is an int unless all are."""
-        if self.valid is None:
-            return list(range(self.width))
-        return [j for j in range(self.width) if self.valid(tap, j)]
+    def columns(self, tap: Expr) -> tuple[int, int]:
+        """The columns (begin, end) for which ``tap`` reads inside.
+
+        At the edges ``tap`` is an int. The columns are neighbours: a window only moves forward.
+        """
+        if self.window is None:
+            return 0, self.width
+        inside = [j for j in range(self.width) if self.window.inside(self.start + j, tap)]
+        return (inside[0], inside[-1] + 1) if inside else (0, 0)
 
 
 def column_tiles(window: Window, width: int, body: Callable[[Expr, ColumnTile], None]) -> None:
@@ -163,13 +188,11 @@ def column_tiles(window: Window, width: int, body: Callable[[Expr, ColumnTile], 
             run += 1
         start = starts[i]
         if run > i:
-            tile = ColumnTile(widths[i], None)
+            tile = ColumnTile(widths[i])
             loop(run - i, lambda k, start=start, tile=tile: body(start + k * width, tile))
             i = run
         else:
-            body(
-                start, ColumnTile(widths[i], lambda t, j, start=start: window.inside(start + j, t))
-            )
+            body(start, ColumnTile(widths[i], window, start))
             i += 1
 
 
@@ -189,9 +212,10 @@ def rows_inside(window: Window, out: Expr, body: Callable[[Expr, Expr], None]) -
 
 def taps(window: Window, tile: ColumnTile, body: Callable[[Expr], None]) -> None:
     """``body(tap)`` for the horizontal taps: a loop inside, one by one at the edges."""
-    if tile.valid is None:
+    if tile.window is None:
         loop(window.kernel, body)
         return
     for tap in range(window.kernel):
-        if tile.columns(tap):
+        begin, end = tile.columns(tap)
+        if begin < end:
             body(tap)

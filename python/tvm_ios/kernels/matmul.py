@@ -7,7 +7,7 @@ output channels do; the result stays row-major because its vectors are stored al
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ from tvm.tirx.script import builder as T
 
 from ..target import VectorISA
 from .elementwise import Program
-from .emit import Accumulators, lanes_of, loop, select, splat, tile_scope, zeros
+from .emit import Accumulators, lanes_of, loop, select, splat, tile_scope, unroll, zeros
 from .kernel import Kernel, Phase, TensorSpec
 from .layout import blocks
 from .tiling import choose_tile
@@ -114,19 +114,20 @@ class _MatmulEmitter:
         with tile_scope():
             registers = Accumulators(height * count, width, zeros(width))
 
-            def step(k: Expr) -> None:
-                loaded = [T.Bind(weights[first + i, k, lanes_of(0, width)]) for i in range(count)]
-                for j in range(height):
-                    value = T.Bind(splat(matrix[row + j, k], width))
-                    for i in range(count):
-                        at = i * height + j
-                        registers[at] = registers[at] + value * loaded[i]
+            def multiply_add(k: Expr, i: Expr, j: Expr) -> None:
+                at = i * height + j
+                loaded = weights[first + i, k, lanes_of(0, width)]
+                registers[at] = registers[at] + splat(matrix[row + j, k], width) * loaded
 
-            loop(self.matmul.depth, step)
-            for i in range(count):
-                for j in range(height):
-                    column = lanes_of((first + i) * self.lanes, width)
-                    self._store(buffers, registers[i * height + j], row + j, column, width)
+            def finish(i: Expr, j: Expr) -> None:
+                column = lanes_of((first + i) * self.lanes, width)
+                self._store(buffers, registers[i * height + j], row + j, column, width)
+
+            def outer(body: Callable[[Expr, Expr], None]) -> None:
+                unroll(0, count, lambda i: unroll(0, height, lambda j: body(i, j)))
+
+            loop(self.matmul.depth, lambda k: outer(lambda i, j: multiply_add(k, i, j)))
+            outer(finish)
 
     def _store(
         self, buffers: Sequence[Any], value: Expr, row: Expr, column: Expr, width: int

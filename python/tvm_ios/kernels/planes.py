@@ -26,6 +26,7 @@ from .emit import (
     splat,
     taps,
     tile_scope,
+    unroll,
     zeros,
 )
 from .kernel import Kernel, Phase, TensorSpec
@@ -130,7 +131,7 @@ class _PlanesEmitter:
         registers = Accumulators(tile.width, lanes, initial)
 
         def step(r: Expr, source_row: Expr, s: Expr) -> None:
-            for j in tile.columns(s):
+            def gather(j: Expr) -> None:
                 column = p.columns.position(first + j, s)
                 value = buffers[0][image, block, source_row * p.columns.size + column, vector]
                 if p.gather == "max":
@@ -140,22 +141,27 @@ class _PlanesEmitter:
                 else:
                     registers[j] = registers[j] + value
 
+            unroll(*tile.columns(s), gather)
+
         rows_inside(
             p.rows, row, lambda r, source: taps(p.columns, tile, lambda s: step(r, source, s))
         )
-        for j in range(tile.width):
+
+        def finish(j: Expr) -> None:
             value = registers[j]
             if p.gather == "average":
-                value = value * splat(self._scale(row, first, j, tile), lanes)
+                value = value * splat(self._scale(row, first + j), lanes)
             self._store(buffers, value, image, block, row * p.columns.out + first + j)
 
-    def _scale(self, row: Expr, first: Expr, j: int, tile: ColumnTile) -> Expr:
-        """One over the number of values that the mean of column ``first + j`` divides by."""
+        unroll(0, tile.width, finish)
+
+    def _scale(self, row: Expr, column: Expr) -> Expr:
+        """One over the number of values that the mean at ``row``, ``column`` divides by."""
         p = self.planes
         if not (p.rows.padded or p.columns.padded):
             return T.float32(1.0 / (p.rows.kernel * p.columns.kernel))
         rows = _count(p.rows, row, p.pad_after[0] if p.include_pad else None)
-        columns = _count(p.columns, first + j, p.pad_after[1] if p.include_pad else None)
+        columns = _count(p.columns, column, p.pad_after[1] if p.include_pad else None)
         return T.float32(1.0) / T.cast(rows * columns, "float32")
 
     def _store(
@@ -202,12 +208,12 @@ def global_average_kernel(
                 ways = min(_COLUMNS, pixels)
                 registers = Accumulators(ways, lanes, zeros(lanes))
 
-                def add(way: int, pixel: Expr) -> None:
+                def add(way: Expr, pixel: Expr) -> None:
                     registers[way] = registers[way] + buffers[0][image, block, pixel, vector]
 
-                loop(pixels // ways, lambda i: [add(w, i * ways + w) for w in range(ways)])
-                for w in range(pixels % ways):
-                    add(w, pixels // ways * ways + w)
+                full, rest = divmod(pixels, ways)
+                loop(full, lambda i: unroll(0, ways, lambda w: add(w, i * ways + w)))
+                unroll(0, rest, lambda w: add(w, full * ways + w))
                 total = registers[0]
                 for w in range(1, ways):
                     total = total + registers[w]

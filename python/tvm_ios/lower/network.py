@@ -217,7 +217,7 @@ def _use_cores(workers: int) -> relax.Expr:
     The call comes before the first parallel launch of a thread, which creates that thread's pool.
     The pool is not bound core by core: it may share the machine with others.
     """
-    cores = relax.Tuple([relax.StringImm(str(i)) for i in range(workers)])
+    cores = relax.Tuple([tvm.ir.StringImm(str(i)) for i in range(workers)])
     mode, count = relax.prim_value(_SHARE_ALL_CORES), relax.prim_value(workers)
     function = relax.ExternFunc("runtime.config_threadpool")
     return relax.Call(function, [mode, count, cores], None, [relax.TupleType([])])

@@ -13,11 +13,12 @@ from tvm import relax
 
 from ..graph.operators import Operator
 from ..kernels.kernel import TensorSpec
+from ..threads import SHARE_ALL_CORES
 from .implement import Implementation
 from .plan import StagePlan
 from .stage import StageCall, stage_function
 
-_SHARE_ALL_CORES = -3  # tvm::runtime::threading::ThreadGroup::kSpecifyThreadShareAllCore
+
 
 
 @dataclass(frozen=True)
@@ -218,6 +219,6 @@ def _use_cores(workers: int) -> relax.Expr:
     The pool is not bound core by core: it may share the machine with others.
     """
     cores = relax.Tuple([tvm.ir.StringImm(str(i)) for i in range(workers)])
-    mode, count = relax.prim_value(_SHARE_ALL_CORES), relax.prim_value(workers)
+    mode, count = relax.prim_value(SHARE_ALL_CORES), relax.prim_value(workers)
     function = relax.ExternFunc("runtime.config_threadpool")
     return relax.Call(function, [mode, count, cores], None, [relax.TupleType([])])

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From sets of operators to the kernel calls of a stage."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ..search import components
+from .implement import Implementation, LoweredGraph
+from .merge import merge
+from .network import LoweredStage
+from .plan import Division, PlannedCall, divisions, plan
+
+
+@dataclass(frozen=True)
+class StageForm:
+    """A stage before its work is divided.
+
+    Attributes
+    ----------
+    implementations : tuple of Implementation
+        In an order that respects the edges between them.
+    groups : tuple of int
+        The group of each.
+    after : tuple of tuple of int
+        The implementations, by position, whose results each one reads.
+    """
+
+    implementations: tuple[Implementation, ...]
+    groups: tuple[int, ...]
+    after: tuple[tuple[int, ...], ...]
+
+    @property
+    def key(self) -> Hashable:
+        """Equal for stages of the same kernels, wiring and groups, wherever they stand."""
+        reads: dict[int, int] = {}
+        wiring = []
+        for implementation in self.implementations:
+            values = [v for v in implementation.inputs if hasattr(v, "ty")]
+            wiring.append(tuple(reads.setdefault(hash(v), len(reads)) for v in values))
+        kernels = tuple(i.kernel.key for i in self.implementations)
+        return (kernels, tuple(wiring), self.groups, self.after)
+
+
+@dataclass
+class Assembler:
+    """Builds stages of one lowered graph; merged kernels are built once.
+
+    Attributes
+    ----------
+    lowered : LoweredGraph
+    workers : int
+    """
+
+    lowered: LoweredGraph
+    workers: int
+    _merged: dict[tuple[int, ...], Implementation] = field(default_factory=dict)
+
+    def form(self, ops: Sequence[int], strategy: str) -> StageForm:
+        """The stage of ``ops``; ``strategy`` is ``concurrent`` or ``merge``."""
+        if strategy == "merge" and len(ops) > 1:
+            return StageForm((self.merged(tuple(sorted(ops))),), (0,), ((),))
+        graph = self.lowered.graph
+        group = {op: g for g, ops_ in enumerate(components(graph.dag, ops)) for op in ops_}
+        ordered = sorted(ops)
+        position = {op: i for i, op in enumerate(ordered)}
+        implementations = [self.lowered.implementations[op] for op in ordered]
+        assert all(i is not None for i in implementations), "a stage's operators have kernels"
+        return StageForm(
+            tuple(implementations),
+            tuple(group[op] for op in ordered),
+            tuple(
+                tuple(position[p] for p in graph.predecessors[op] if p in position)
+                for op in ordered
+            ),
+        )
+
+    def merged(self, ops: tuple[int, ...]) -> Implementation:
+        """The operators merged into one."""
+        if ops not in self._merged:
+            self._merged[ops] = merge(self.lowered, ops)
+        return self._merged[ops]
+
+    def divisions(self, form: StageForm) -> tuple[Division, ...]:
+        """The divisions of the stage that are worth measuring."""
+        return divisions(self._calls(form, {}), self.workers)
+
+    def stage(
+        self, form: StageForm, division: Division, costs: Mapping[Hashable, float]
+    ) -> LoweredStage:
+        """The stage with its work divided by ``costs``, seconds on one worker by kernel key."""
+        calls = self._calls(form, costs)
+        return LoweredStage(form.implementations, plan(calls, self.workers, division))
+
+    def _calls(self, form: StageForm, costs: Mapping[Hashable, float]) -> list[PlannedCall]:
+        parts = zip(form.implementations, form.groups, form.after, strict=True)
+        return [
+            PlannedCall(i.kernel, costs.get(i.kernel.key, 1.0), group, after)
+            for i, group, after in parts
+        ]

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The measured cost of candidate stages."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..lower.assemble import Assembler, StageForm
+from ..lower.network import LoweredStage
+from ..lower.plan import Division
+from ..search import Candidate
+from ..threads import with_workers
+from .device import Device
+from .progress import progress
+
+_MIN_WINDOW = 100e-6  # seconds between two looks at the clock
+_BUDGET = 2.5e-3  # seconds that the repetitions of one stage take together, if they can
+_HOPELESS = 1.3  # a division this much slower at its first run is not repeated
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """The faster division of a stage and its latency in seconds."""
+
+    seconds: float
+    division: Division
+
+
+class MeasuredCost:
+    """Times stages by the mechanism that will run them.
+
+    Structurally equal stages are measured once. A stage that cannot run costs infinity: one that
+    mixes an operator that stays as TVM wrote it with others. Such an operator alone costs nothing,
+    as every schedule has it.
+
+    Parameters
+    ----------
+    device : Device
+    assembler : Assembler
+    """
+
+    def __init__(self, device: Device, assembler: Assembler) -> None:
+        self._device, self._assembler = device, assembler
+        self._known: dict[Hashable, Measurement] = {}
+        self.operator_seconds = self._time_operators()
+
+    @property
+    def measurements(self) -> int:
+        """Stages that were measured."""
+        return len(self._known)
+
+    def __call__(self, candidates: Sequence[Candidate]) -> np.ndarray:
+        """Latency in seconds per candidate; operators are indices in the graph."""
+        runnable = [c for c in candidates if not self._alone(c)]
+        forms = {c: self._assembler.form(c.ops, c.strategy) for c in runnable}
+        self._measure([form for form in forms.values()])
+        return np.array(
+            [
+                self._known[forms[c].key].seconds if c in forms else self._price_alone(c)
+                for c in candidates
+            ],
+            "float64",
+        )
+
+    def measurement(self, ops: Sequence[int], strategy: str) -> Measurement | None:
+        """What was measured for a stage; None where nothing was."""
+        candidate = Candidate(tuple(sorted(ops)), strategy)
+        if self._alone(candidate):
+            return None
+        return self._known.get(self._assembler.form(candidate.ops, strategy).key)
+
+    def _alone(self, candidate: Candidate) -> bool:
+        return any(op in self._assembler.lowered.alone for op in candidate.ops)
+
+    @staticmethod
+    def _price_alone(candidate: Candidate) -> float:
+        return 0.0 if len(candidate.ops) == 1 else math.inf
+
+    def _measure(self, forms: Sequence[StageForm]) -> None:
+        """Measure the stages that are new."""
+        new = {form.key: form for form in forms if form.key not in self._known}
+        if not new:
+            return
+        kernels = [i.kernel for form in new.values() for i in form.implementations]
+        self._device.compile(kernels)
+        self._time_new([i for form in new.values() for i in form.implementations])
+
+        def work() -> None:
+            with progress("measuring stages", len(new)) as advance:
+                for key, form in new.items():
+                    self._known[key] = self._measure_one(form)
+                    advance(1)
+
+        with_workers(self._assembler.workers, work)
+
+    def _measure_one(self, form: StageForm) -> Measurement:
+        best: Measurement | None = None
+        for division in self._assembler.divisions(form):
+            stage = self._assembler.stage(form, division, self.operator_seconds)
+            limit = math.inf if best is None else best.seconds * _HOPELESS
+            seconds = self._time(stage, limit)
+            if best is None or seconds < best.seconds:
+                best = Measurement(seconds, division)
+        assert best is not None, "a stage has a division"
+        return best
+
+    def _time(self, stage: LoweredStage, limit: float) -> float:
+        """Median latency; the first run warms up and says how often to repeat."""
+        first = float(self._device.time(stage, 1, 1)[0])
+        if first > limit:
+            return first
+        number = max(1, math.ceil(_MIN_WINDOW / first))
+        repeat = min(max(int(_BUDGET / (first * number)), 3), 9)
+        return float(np.median(self._device.time(stage, number, repeat)))
+
+    def _time_operators(self) -> dict[Hashable, float]:
+        self.operator_seconds: dict[Hashable, float] = {}
+        present = [i for i in self._assembler.lowered.implementations if i is not None]
+        self._time_new(present)
+        return self.operator_seconds
+
+    def _time_new(self, implementations) -> None:  # noqa: ANN001
+        """Time kernels alone on one worker, which is what work is divided by."""
+        for implementation in implementations:
+            key = implementation.kernel.key
+            if key not in self.operator_seconds:
+                self._device.run(implementation)
+                times = self._device.time_alone(implementation, 1, 3)
+                self.operator_seconds[key] = float(np.median(times))

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels and tensors of one network on the device, ready for any stage to be timed."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+
+import numpy as np
+import tvm
+import tvm_ffi
+from tvm import relax
+from tvm.libinfo import find_libtvm_runtime
+
+from .. import _ffi_api  # noqa: F401  (loads the library whose functions are looked up below)
+from ..kernels.kernel import Kernel, TensorSpec
+from ..lower.implement import Implementation, LoweredGraph
+from ..lower.network import LoweredStage
+from ..lower.plan import StagePlan
+from ..lower.stage import build_functions, kernel_function
+from .progress import progress
+
+_BATCH = 8  # kernels compiled at once: few enough that the bar moves
+
+_set_library = tvm_ffi.get_global_func("tvm_ios.runtime.SetRuntimeLibrary")
+_run_stage = tvm_ffi.get_global_func("tvm_ios.runtime.RunStage")
+_time_stage = tvm_ffi.get_global_func("tvm_ios.runtime.TimeStage")
+
+
+class Device:
+    """Compiled kernels, one per key, and one tensor per value of the network.
+
+    Parameters
+    ----------
+    lowered : LoweredGraph
+    target : tvm.target.Target
+    seed : int
+        Of the random inputs.
+    """
+
+    def __init__(self, lowered: LoweredGraph, target: tvm.target.Target, seed: int) -> None:
+        _set_library(find_libtvm_runtime())
+        self._target = target
+        self._random = np.random.default_rng(seed)
+        self._kernels: dict[Hashable, list[tvm_ffi.Function]] = {}
+        self._values: dict[relax.Var, tvm.runtime.Tensor] = {}
+        self._packed: dict[int, tuple[np.ndarray, tvm.runtime.Tensor]] = {}
+        self._scratch: dict[object, tvm.runtime.Tensor] = {}
+        present = [i for i in lowered.implementations if i is not None]
+        self.compile(i.kernel for i in present)
+        for implementation in present:  # in order, so that every tensor holds what it will hold
+            self.run(implementation)
+
+    def compile(self, kernels: Iterable[Kernel]) -> None:
+        """Compile the kernels that are new."""
+        new = {k.key: k for k in kernels if k.key not in self._kernels}
+        pending = list(new.values())
+        with progress("compiling kernels", len(pending)) as advance:
+            for begin in range(0, len(pending), _BATCH):
+                batch = pending[begin : begin + _BATCH]
+                self._compile(batch)
+                advance(len(batch))
+
+    def run(self, implementation: Implementation) -> None:
+        """Compute one operator on one worker."""
+        self._call(_run_stage, [implementation], _serial_rows(implementation), 1)
+
+    def time_alone(self, implementation: Implementation, number: int, repeat: int) -> np.ndarray:
+        """Seconds that one operator takes on one worker, ``repeat`` times."""
+        rows = _serial_rows(implementation)
+        return self._call(_time_stage, [implementation], rows, 1, number, repeat)
+
+    def time(self, stage: LoweredStage, number: int, repeat: int) -> np.ndarray:
+        """Seconds that a stage takes, ``repeat`` times, each over ``number`` runs."""
+        rows = _rows(stage.plan)
+        return self._call(
+            _time_stage, stage.implementations, rows, stage.plan.workers, number, repeat
+        )
+
+    def _compile(self, kernels: Sequence[Kernel]) -> None:
+        names = [
+            (kernel, phase, f"k{i}_{phase}")
+            for i, kernel in enumerate(kernels)
+            for phase in range(len(kernel.phases))
+        ]
+        functions = {n: kernel_function(kernel, phase, n) for kernel, phase, n in names}
+        module = build_functions(functions, self._target).mod
+        for kernel, _phase, name in names:
+            self._kernels.setdefault(kernel.key, []).append(module[name])
+
+    def _call(self, function, implementations, rows, workers, *timing):  # noqa: ANN001, ANN202
+        """Run a stage program; rows are (implementation, phase, level, cuts)."""
+        tensors = [self._tensors(implementation) for implementation in implementations]
+        kernels = [self._kernels[implementations[i].kernel.key][p] for i, p, _, _ in rows]
+        arguments = [tensors[i] for i, _, _, _ in rows]
+        program = np.array([(n, row[2], *row[3]) for n, row in enumerate(rows)], "int32")
+        result = function(kernels, arguments, tvm.runtime.tensor(program), workers, *timing)
+        return None if result is None else np.from_dlpack(result)
+
+    def _tensors(self, implementation: Implementation) -> list[tvm.runtime.Tensor]:
+        kernel = implementation.kernel
+        inputs = [
+            self._input(value, spec)
+            for value, spec in zip(implementation.inputs, kernel.inputs, strict=True)
+        ]
+        results = zip(implementation.outputs, kernel.outputs, strict=True)
+        outputs = [_kept(self._values, value, spec) for value, spec in results]
+        scratch = [
+            _kept(self._scratch, (implementation.operators, i), spec)
+            for i, spec in enumerate(kernel.scratch)
+        ]
+        return [*inputs, *outputs, *scratch]
+
+    def _input(self, value: relax.Var | np.ndarray, spec: TensorSpec) -> tvm.runtime.Tensor:
+        if isinstance(value, np.ndarray):
+            if id(value) not in self._packed:  # the array is kept, so that its id stays its own
+                self._packed[id(value)] = (value, tvm.runtime.tensor(value))
+            return self._packed[id(value)][1]
+        if value not in self._values:
+            self._values[value] = tvm.runtime.tensor(self._random_values(spec))
+        return self._values[value]
+
+    def _random_values(self, spec: TensorSpec) -> np.ndarray:
+        """An input of the network, or what an operator without a kernel yields."""
+        if spec.dtype.startswith("float"):
+            return self._random.standard_normal(spec.shape).astype(spec.dtype)
+        return np.ones(spec.shape, spec.dtype)
+
+
+_Row = tuple[int, int, int, tuple[int, ...]]
+
+
+def _serial_rows(implementation: Implementation) -> list[_Row]:
+    """The whole operator on one worker."""
+    return [(0, p, p, (0, phase.tiles)) for p, phase in enumerate(implementation.kernel.phases)]
+
+
+def _rows(plan: StagePlan) -> list[_Row]:
+    return [
+        (share.call, share.phase, number, share.cuts)
+        for number, level in enumerate(plan.levels)
+        for share in level
+    ]
+
+
+def _kept(tensors: dict, key: object, spec: TensorSpec) -> tvm.runtime.Tensor:
+    """The tensor of ``key``, made when it is first asked for."""
+    if key not in tensors:
+        tensors[key] = tvm.runtime.tensor(np.zeros(spec.shape, spec.dtype))
+    return tensors[key]

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TVM's thread pool, made as large as a schedule wants it.
+
+Each host thread that launches parallel work owns a pool, created at its first launch with half the
+machine's cores unless it was configured before, and never larger afterwards.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+import tvm
+
+SHARE_ALL_CORES = -3  # tvm::runtime::threading::ThreadGroup::kSpecifyThreadShareAllCore
+
+T = TypeVar("T")
+
+
+def use_workers(workers: int) -> bool:
+    """Configure this thread's pool; False when it exists already and is too small."""
+    cores = [str(core) for core in range(workers)]
+    tvm.get_global_func("runtime.config_threadpool")(SHARE_ALL_CORES, workers, cores)
+    return tvm.get_global_func("runtime.NumThreads")() >= workers
+
+
+def with_workers(workers: int, work: Callable[[], T]) -> T:
+    """``work()`` on a thread whose pool has ``workers`` threads.
+
+    That is this thread if possible, else a new one; an interrupt is passed on to it.
+    """
+    if workers == 1 or use_workers(workers):
+        return work()
+    outcome: list[T] = []
+    failure: list[BaseException] = []
+
+    def body() -> None:
+        try:
+            use_workers(workers)
+            outcome.append(work())
+        except BaseException as error:  # noqa: BLE001  (raised again below)
+            failure.append(error)
+
+    thread = threading.Thread(target=body, name="tvm_ios-measure", daemon=True)
+    thread.start()
+    try:
+        thread.join()
+    except KeyboardInterrupt:
+        _interrupt(thread)
+        raise
+    if failure:
+        raise failure[0]
+    return outcome[0]
+
+
+def _interrupt(thread: threading.Thread) -> None:
+    """Raise KeyboardInterrupt in ``thread`` and wait until it has ended."""
+    ident = ctypes.c_ulong(thread.ident or 0)
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ident, ctypes.py_object(KeyboardInterrupt))
+    thread.join(timeout=1.0)

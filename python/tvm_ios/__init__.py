@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Inter-operator scheduling for TVM."""
 
+from tvm_ios import target, transform, zoo
+
 from tvm_ios.errors import (
     CostError,
     GraphError,
@@ -11,6 +13,7 @@ from tvm_ios.errors import (
     TvmIosError,
 )
 from tvm_ios.libinfo import __version__
+from tvm_ios.schedule import Schedule, ScheduledOperator, ScheduledStage
 from tvm_ios.search import (
     Candidate,
     CostFunction,
@@ -33,7 +36,10 @@ __all__ = [
     "GraphError",
     "ModelError",
     "OptionError",
+    "Schedule",
     "ScheduleError",
+    "ScheduledOperator",
+    "ScheduledStage",
     "SearchResult",
     "Stage",
     "TargetError",
@@ -45,4 +51,9 @@ __all__ = [
     "greedy",
     "partition",
     "sequential",
+    "target",
+    "transform",
+    "zoo",
 ]
+
+transform.register()

@@ -23,6 +23,7 @@ class TvmIosError(Exception):
     """The base of all errors of this package."""
 
 
+@register_error("tvm_ios.ModelError")
 class ModelError(TvmIosError, ValueError):
     """A network that cannot be read, or that has something this package cannot schedule."""
 
@@ -42,6 +43,7 @@ class CostError(TvmIosError, ValueError):
     """A cost function's answer that is not one latency per stage."""
 
 
+@register_error("tvm_ios.TargetError")
 class TargetError(TvmIosError, ValueError):
     """A target that this package, or this machine, cannot compile for or run on."""
 

@@ -57,24 +57,25 @@ class Assembler:
     workers: int
     _merged: dict[tuple[int, ...], Implementation] = field(default_factory=dict)
 
-    def form(self, ops: Sequence[int], strategy: str) -> StageForm:
-        """The stage of ``ops``; ``strategy`` is ``concurrent`` or ``merge``."""
+    def form(self, groups: Sequence[Sequence[int]], strategy: str) -> StageForm:
+        """The stage of ``groups``; ``strategy`` is ``concurrent`` or ``merge``."""
+        ops = sorted(op for group in groups for op in group)
         if strategy == "merge" and len(ops) > 1:
-            return StageForm((self.merged(tuple(sorted(ops))),), (0,), ((),))
-        graph = self.lowered.graph
-        group = {op: g for g, ops_ in enumerate(components(graph.dag, ops)) for op in ops_}
-        ordered = sorted(ops)
-        position = {op: i for i, op in enumerate(ordered)}
-        implementations = [self.lowered.implementations[op] for op in ordered]
+            return StageForm((self.merged(tuple(ops)),), (0,), ((),))
+        before = self.lowered.graph.predecessors
+        group_of = {op: g for g, group in enumerate(groups) for op in group}
+        position = {op: i for i, op in enumerate(ops)}
+        implementations = [self.lowered.implementations[op] for op in ops]
         assert all(i is not None for i in implementations), "a stage's operators have kernels"
         return StageForm(
             tuple(implementations),
-            tuple(group[op] for op in ordered),
-            tuple(
-                tuple(position[p] for p in graph.predecessors[op] if p in position)
-                for op in ordered
-            ),
+            tuple(group_of[op] for op in ops),
+            tuple(tuple(position[p] for p in before[op] if p in position) for op in ops),
         )
+
+    def form_of(self, ops: Sequence[int], strategy: str) -> StageForm:
+        """The stage of ``ops`` whose groups are their connected components."""
+        return self.form(components(self.lowered.graph.dag, ops), strategy)
 
     def merged(self, ops: tuple[int, ...]) -> Implementation:
         """The operators merged into one."""
@@ -82,9 +83,11 @@ class Assembler:
             self._merged[ops] = merge(self.lowered, ops)
         return self._merged[ops]
 
-    def divisions(self, form: StageForm) -> tuple[Division, ...]:
+    def divisions(
+        self, form: StageForm, costs: Mapping[Hashable, float]
+    ) -> tuple[Division, ...]:
         """The divisions of the stage that are worth measuring."""
-        return divisions(self._calls(form, {}), self.workers)
+        return divisions(self._calls(form, costs), self.workers)
 
     def stage(
         self, form: StageForm, division: Division, costs: Mapping[Hashable, float]

@@ -50,12 +50,12 @@ def emit_function(
     original = mod[function]
     result = mod.clone()
     emitter = _Emitter(relax.BlockBuilder(result))
-    for parameter in original.params:
-        emitter.values[parameter] = parameter
+    parameters = [relax.Var(p.name, p.ty) for p in original.params]
+    emitter.values.update(zip(original.params, parameters, strict=True))
     gv = result.get_global_var(function)
     builder = emitter.builder
     pure = workers == 1 and bool(original.is_pure)
-    with builder.function("__scheduled__", list(original.params), pure=pure, private=True):
+    with builder.function("__scheduled__", parameters, pure=pure, private=True):
         if workers > 1:
             builder.emit(_use_cores(workers))
         _emit_blocks(emitter, original, stages)

@@ -21,6 +21,8 @@ from ..kernels.kernel import Kernel
 
 Division = Literal["tiles", "groups"]
 
+_MAX_IMBALANCE = 1.25  # of the busiest worker's load over the mean
+
 
 @dataclass(frozen=True)
 class Share:
@@ -87,14 +89,7 @@ def plan_tiles(calls: Sequence[PlannedCall], workers: int) -> StagePlan:
 
 def plan_groups(calls: Sequence[PlannedCall], workers: int) -> StagePlan:
     """Every group whole on one worker."""
-    cost: dict[int, float] = {}
-    for call in calls:
-        cost[call.group] = cost.get(call.group, 0.0) + call.cost
-    load = [0.0] * workers
-    owner: dict[int, int] = {}
-    for group in sorted(cost, key=lambda g: (-cost[g], g)):
-        owner[group] = min(range(workers), key=lambda w: (load[w], w))
-        load[owner[group]] += cost[group]
+    owner, _ = _pack(calls, workers)
     shares = [
         Share(i, p, _whole(phase.tiles, owner[call.group], workers))
         for i, call in enumerate(calls)
@@ -111,10 +106,29 @@ def plan(calls: Sequence[PlannedCall], workers: int, division: Division) -> Stag
 
 
 def divisions(calls: Sequence[PlannedCall], workers: int) -> tuple[Division, ...]:
-    """The divisions worth measuring for a stage."""
+    """The divisions of a stage that are worth measuring.
+
+    Whole groups are not when there are too few of them, or of too different sizes, to keep all
+    workers busy.
+    """
     if workers == 1 or len({call.group for call in calls}) == 1:
         return ("tiles",)
-    return ("tiles", "groups")
+    _, load = _pack(calls, workers)
+    idle = max(load) * workers > _MAX_IMBALANCE * sum(load)
+    return ("tiles",) if idle else ("tiles", "groups")
+
+
+def _pack(calls: Sequence[PlannedCall], workers: int) -> tuple[dict[int, int], list[float]]:
+    """The worker of each group, longest group first, and each worker's load."""
+    cost: dict[int, float] = {}
+    for call in calls:
+        cost[call.group] = cost.get(call.group, 0.0) + call.cost
+    load = [0.0] * workers
+    owner: dict[int, int] = {}
+    for group in sorted(cost, key=lambda g: (-cost[g], g)):
+        owner[group] = min(range(workers), key=lambda w: (load[w], w))
+        load[owner[group]] += cost[group]
+    return owner, load
 
 
 def _divide(

@@ -56,8 +56,8 @@ class MeasuredCost:
     def __call__(self, candidates: Sequence[Candidate]) -> np.ndarray:
         """Latency in seconds per candidate; operators are indices in the graph."""
         runnable = [c for c in candidates if not self._alone(c)]
-        forms = {c: self._assembler.form(c.ops, c.strategy) for c in runnable}
-        self._measure([form for form in forms.values()])
+        forms = {c: self._assembler.form_of(c.ops, c.strategy) for c in runnable}
+        self._measure(list(forms.values()))
         return np.array(
             [
                 self._known[forms[c].key].seconds if c in forms else self._price_alone(c)
@@ -66,12 +66,11 @@ class MeasuredCost:
             "float64",
         )
 
-    def measurement(self, ops: Sequence[int], strategy: str) -> Measurement | None:
-        """What was measured for a stage; None where nothing was."""
-        candidate = Candidate(tuple(sorted(ops)), strategy)
+    def division(self, candidate: Candidate) -> Division:
+        """The faster division of a candidate that was measured."""
         if self._alone(candidate):
-            return None
-        return self._known.get(self._assembler.form(candidate.ops, strategy).key)
+            return "tiles"
+        return self._known[self._assembler.form_of(candidate.ops, candidate.strategy).key].division
 
     def _alone(self, candidate: Candidate) -> bool:
         return any(op in self._assembler.lowered.alone for op in candidate.ops)
@@ -99,7 +98,7 @@ class MeasuredCost:
 
     def _measure_one(self, form: StageForm) -> Measurement:
         best: Measurement | None = None
-        for division in self._assembler.divisions(form):
+        for division in self._assembler.divisions(form, self.operator_seconds):
             stage = self._assembler.stage(form, division, self.operator_seconds)
             limit = math.inf if best is None else best.seconds * _HOPELESS
             seconds = self._time(stage, limit)
@@ -114,7 +113,7 @@ class MeasuredCost:
         if first > limit:
             return first
         number = max(1, math.ceil(_MIN_WINDOW / first))
-        repeat = min(max(int(_BUDGET / (first * number)), 3), 9)
+        repeat = min(max(int(_BUDGET / (first * number)), 2), 9)
         return float(np.median(self._device.time(stage, number, repeat)))
 
     def _time_operators(self) -> dict[Hashable, float]:

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What answers "how long does this stage take"."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from .graph.operators import OperatorGraph
+from .lower.assemble import Assembler
+from .lower.plan import Division
+from .search import Candidate
+
+StageCost = Callable[[OperatorGraph, Sequence[Candidate]], np.ndarray]
+"""A cost model of the user's: latencies in seconds, float64 [n], for candidate stages of a graph;
+infinity for a stage that must not be chosen."""
+
+
+class CostModel(Protocol):
+    """A cost model, as the scheduler uses it."""
+
+    @property
+    def operator_seconds(self) -> Mapping[Hashable, float]:
+        """Time of operators on one worker, by kernel key: what work is divided by."""
+
+    @property
+    def measurements(self) -> int:
+        """Stages that were measured."""
+
+    def __call__(self, candidates: Sequence[Candidate]) -> np.ndarray:
+        """Latency in seconds per candidate."""
+
+    def division(self, candidate: Candidate) -> Division:
+        """How the work of a candidate is divided best."""
+
+
+class GivenCost:
+    """A function of the user's as a cost model; work is divided by floating-point operations."""
+
+    measurements = 0
+
+    def __init__(self, function: StageCost, assembler: Assembler) -> None:
+        self._function, self._lowered = function, assembler.lowered
+        self.operator_seconds = estimated_seconds(assembler)
+
+    def __call__(self, candidates: Sequence[Candidate]) -> np.ndarray:
+        latencies = np.array(self._function(self._lowered.graph, candidates), "float64", ndmin=1)
+        alone = self._lowered.alone
+        for i, candidate in enumerate(candidates[: len(latencies)]):
+            if len(candidate.ops) > 1 and alone.intersection(candidate.ops):
+                latencies[i] = np.inf
+        return latencies
+
+    def division(self, candidate: Candidate) -> Division:  # noqa: ARG002
+        return "tiles"
+
+
+def estimated_seconds(assembler: Assembler) -> dict[Hashable, float]:
+    """Operators' times where nothing was measured: floating-point operations plus bytes moved.
+
+    Only their proportions count; a byte is taken for ten operations.
+    """
+    lowered = assembler.lowered
+    result = {}
+    for op, implementation in zip(lowered.graph.operators, lowered.implementations, strict=True):
+        if implementation is not None:
+            moved = sum(spec.num_bytes for spec in implementation.kernel.tensors)
+            result[implementation.kernel.key] = 1e-11 * (op.flops + 10 * moved)
+    return result

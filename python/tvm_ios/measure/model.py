@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whole models timed against each other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import tvm
+from tvm import relax
+
+from ..graph.operators import Operator
+from ..graph.recognise import static_shape
+from ..lower.network import LoweredStage, emit_function
+from ..threads import with_workers
+from .progress import progress
+
+_ROUNDS = 15
+_WINDOW = 20e-3  # seconds of one round of one model
+
+
+def time_functions(
+    mod: tvm.IRModule,
+    function: str,
+    stages: Mapping[str, Sequence[LoweredStage | Operator]],
+    target: tvm.target.Target,
+    workers: int,
+    seed: int,
+) -> dict[str, float]:
+    """Median seconds of one function lowered in several ways, in interleaved rounds.
+
+    The ways are functions of one module, so that equal stages are compiled once and a drift of the
+    machine hits all alike.
+    """
+    variants = _variants(mod, function, stages, workers)
+    with progress("compiling models", 1) as advance:
+        executable = tvm.compile(variants, target, relax_pipeline=finish_pipeline(target))
+        advance(1)
+    vm = relax.VirtualMachine(executable, tvm.cpu())
+    arguments = random_inputs(mod[function], seed)
+    return with_workers(workers, lambda: _time_rounds(vm, list(stages), arguments))
+
+
+def finish_pipeline(target: tvm.target.Target) -> tvm.transform.Pass:
+    """TVM's own pipeline for what is left after a function was scheduled."""
+    return relax.get_default_pipeline(target)
+
+
+def random_inputs(func: relax.Function, seed: int) -> list[tvm.runtime.Tensor]:
+    """One tensor per parameter: standard normal, or zeros and ones for integers."""
+    random = np.random.default_rng(seed)
+    result = []
+    for parameter in func.params:
+        shape, dtype = static_shape(parameter, "an input"), str(parameter.ty.dtype)
+        if dtype.startswith("float"):
+            data = random.standard_normal(shape).astype(dtype)
+        else:
+            data = random.integers(0, 2, shape).astype(dtype)
+        result.append(tvm.runtime.tensor(data))
+    return result
+
+
+def _variants(
+    mod: tvm.IRModule,
+    function: str,
+    stages: Mapping[str, Sequence[LoweredStage | Operator]],
+    workers: int,
+) -> tvm.IRModule:
+    """``mod`` with one copy of the function for each way."""
+    original = mod[function]
+    functions = {gv: f for gv, f in mod.functions.items() if gv.name_hint != function}
+    for name in stages:
+        functions[tvm.ir.GlobalVar(name)] = original.with_attr("global_symbol", name)
+    variants = tvm.IRModule(functions, attrs=mod.attrs, global_infos=mod.global_infos)
+    for name, way in stages.items():
+        variants = emit_function(variants, name, way, workers)
+    return variants
+
+
+def _time_rounds(
+    vm: relax.VirtualMachine, names: Sequence[str], arguments: Sequence[tvm.runtime.Tensor]
+) -> dict[str, float]:
+    timers = {}
+    for name in names:
+        first = vm.time_evaluator(name, tvm.cpu(), number=1, repeat=2)(*arguments).results[-1]
+        number = max(1, int(_WINDOW / first))
+        timers[name] = vm.time_evaluator(name, tvm.cpu(), number=number, repeat=1)
+    samples: dict[str, list[float]] = {name: [] for name in names}
+    with progress("timing models", _ROUNDS) as advance:
+        for _ in range(_ROUNDS):
+            for name, timer in timers.items():
+                samples[name].append(timer(*arguments).results[0])
+            advance(1)
+    return {name: float(np.median(times)) for name, times in samples.items()}

@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The schedule of a network: an object to look at, to save, to edit and to apply.
+
+A schedule names operators as the extractor does (``conv2d_12``), holds no TVM IR, and fits every
+network with the same operators, shapes and wiring; weights do not matter.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .errors import ScheduleError
+from .graph.operators import OperatorGraph
+from .lower.plan import Division
+
+FORMAT = "tvm_ios.schedule"
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class ScheduledOperator:
+    """An operator as a schedule knows it; ``seconds`` is its time on one worker, if known."""
+
+    name: str
+    kind: str
+    seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class ScheduledStage:
+    """A stage of a schedule.
+
+    Attributes
+    ----------
+    groups : tuple of tuple of str
+        Operators by name, each group in the order in which it runs.
+    strategy : str
+        ``concurrent`` or ``merge``.
+    division : str
+        How the work is divided: ``tiles`` (every worker takes part of each operator) or
+        ``groups`` (a group runs whole on one worker).
+    seconds : float or None
+        The stage's latency when it was chosen.
+    """
+
+    groups: tuple[tuple[str, ...], ...]
+    strategy: str = "concurrent"
+    division: Division = "tiles"
+    seconds: float | None = None
+
+    @property
+    def operators(self) -> tuple[str, ...]:
+        return tuple(name for group in self.groups for name in group)
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Stages in execution order, and what they were made for.
+
+    Attributes
+    ----------
+    model : str
+        Fingerprint of the operator graph.
+    function : str
+        The Relax function that was scheduled.
+    target : str
+        The target as JSON.
+    workers : int
+        Threads that the schedule was made for.
+    operators : tuple of ScheduledOperator
+    stages : tuple of ScheduledStage
+    estimates : dict of str to float
+        Seconds by the cost model, as sums over stages: ``sequential``, ``greedy``, ``scheduled``.
+    measured : dict of str to float
+        Seconds of whole compiled models, timed in one run, by the same names; empty when none
+        were.
+    measurements : int
+        Distinct stages whose latency was measured.
+    search_seconds : float
+        Time that the search took, measuring included.
+    """
+
+    model: str
+    function: str
+    target: str
+    workers: int
+    operators: tuple[ScheduledOperator, ...]
+    stages: tuple[ScheduledStage, ...]
+    estimates: dict[str, float] = field(default_factory=dict)
+    measured: dict[str, float] = field(default_factory=dict)
+    measurements: int = 0
+    search_seconds: float = 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """The schedule as what JSON knows."""
+        return {"format": FORMAT, "version": VERSION, **asdict(self)}
+
+    @staticmethod
+    def from_dict(data: Any, source: str = "The schedule") -> Schedule:
+        """The inverse of :meth:`to_dict`.
+
+        Raises
+        ------
+        ScheduleError
+            When ``data`` is no schedule of this version.
+        """
+        if not isinstance(data, dict) or data.get("format") != FORMAT:
+            raise ScheduleError(f"{source} is not a schedule of tvm-ios.")
+        if data.get("version") != VERSION:
+            raise ScheduleError(
+                f"{source} has version {data.get('version')!r}; this release reads {VERSION}. "
+                "Search again to make a new one."
+            )
+        try:
+            return _parse(data)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise ScheduleError(f"{source} is damaged: {_reason(error)}.") from error
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the schedule as JSON; the file appears whole or not at all."""
+        text = json.dumps(self.to_dict(), indent=1) + "\n"
+        target = Path(path)
+        try:
+            with tempfile.NamedTemporaryFile(
+                "w", dir=target.parent, prefix=target.name, delete=False
+            ) as file:
+                file.write(text)
+            os.replace(file.name, target)
+        except OSError as error:
+            raise ScheduleError(f"Cannot write the schedule to {path}: {error.strerror}.") from error
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> Schedule:
+        """Read a schedule that :meth:`save` wrote."""
+        try:
+            data = json.loads(Path(path).read_text())
+        except OSError as error:
+            raise ScheduleError(f"Cannot read the schedule {path}: {error.strerror}.") from error
+        except ValueError as error:
+            raise ScheduleError(f"{path} is not a schedule of tvm-ios: it is no JSON.") from error
+        return Schedule.from_dict(data, str(path))
+
+    def check(self, graph: OperatorGraph) -> None:
+        """Raise ScheduleError unless this is a schedule of ``graph``."""
+        if self.model != graph.fingerprint:
+            raise ScheduleError(
+                "The schedule was made for another model or other input shapes "
+                f"({self.model[:8]}, this one is {graph.fingerprint[:8]}); search again."
+            )
+        _check_cover(self.stages, graph)
+        _check_edges(self.stages, graph)
+
+    def __repr__(self) -> str:
+        known = {**self.estimates, **self.measured}
+        lines = [
+            f"Schedule of {len(self.operators)} operators in {len(self.stages)} stages "
+            f"for {self.workers} workers"
+        ]
+        if known:
+            parts = [f"{name} {1e3 * s:.3f} ms" for name, s in known.items()]
+            lines[0] += ": " + ", ".join(parts)
+        for i, stage in enumerate(self.stages):
+            groups = " | ".join(", ".join(group) for group in stage.groups)
+            latency = "" if stage.seconds is None else f"{1e6 * stage.seconds:9.1f} us  "
+            how = "merge" if stage.strategy == "merge" else stage.division
+            lines.append(f"{i:4d}  {latency}{how:6s}  {groups}")
+        return "\n".join(lines)
+
+
+def _parse(data: dict[str, Any]) -> Schedule:
+    stages = tuple(_parse_stage(stage) for stage in data["stages"])
+    operators = tuple(
+        ScheduledOperator(str(o["name"]), str(o["kind"]), _seconds(o.get("seconds")))
+        for o in data["operators"]
+    )
+    workers = data["workers"]
+    if not isinstance(workers, int) or workers < 1:
+        raise ValueError("'workers' is no number of threads")
+    return Schedule(
+        model=str(data["model"]),
+        function=str(data["function"]),
+        target=str(data["target"]),
+        workers=workers,
+        operators=operators,
+        stages=stages,
+        estimates={str(k): _seconds(v) or 0.0 for k, v in data.get("estimates", {}).items()},
+        measured={str(k): _seconds(v) or 0.0 for k, v in data.get("measured", {}).items()},
+        measurements=int(data.get("measurements", 0)),
+        search_seconds=_seconds(data.get("search_seconds")) or 0.0,
+    )
+
+
+def _parse_stage(stage: dict[str, Any]) -> ScheduledStage:
+    strategy, division = stage.get("strategy", "concurrent"), stage.get("division", "tiles")
+    if strategy not in ("concurrent", "merge"):
+        raise ValueError(f"{strategy!r} is no strategy")
+    if division not in ("tiles", "groups"):
+        raise ValueError(f"{division!r} is no division")
+    groups = stage["groups"]
+    if not isinstance(groups, list) or not all(isinstance(g, list) and g for g in groups):
+        raise ValueError("a stage's groups are lists of operators' names")
+    named = tuple(tuple(map(str, group)) for group in groups)
+    return ScheduledStage(named, strategy, division, _seconds(stage.get("seconds")))
+
+
+def _seconds(value: Any) -> float | None:
+    """A latency; None where it is not known."""
+    if value is None:
+        return None
+    seconds = float(value)
+    if not math.isfinite(seconds) or seconds < 0:
+        raise ValueError(f"{value!r} is no latency")
+    return seconds
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, KeyError):
+        return f"{error} is missing"
+    return str(error).rstrip(".")
+
+
+def _check_cover(stages: Sequence[ScheduledStage], graph: OperatorGraph) -> None:
+    """Every operator of the graph is in the schedule once, and nothing else is."""
+    known = {op.name for op in graph.operators}
+    seen: set[str] = set()
+    for name in (name for stage in stages for name in stage.operators):
+        if name not in known:
+            raise ScheduleError(f"The schedule has an operator {name!r} that the model lacks.")
+        if name in seen:
+            raise ScheduleError(f"The schedule repeats operator {name!r}; keep it in one stage.")
+        seen.add(name)
+    missing = sorted(known - seen)
+    if missing:
+        raise ScheduleError(f"The schedule omits operator {missing[0]!r}; add it to a stage.")
+
+
+def _check_edges(stages: Sequence[ScheduledStage], graph: OperatorGraph) -> None:
+    """Every operator runs after what it reads: in an earlier stage, or earlier in its group."""
+    index = {op.name: op.index for op in graph.operators}
+    place = {
+        name: (s, g, k)
+        for s, stage in enumerate(stages)
+        for g, group in enumerate(stage.groups)
+        for k, name in enumerate(group)
+    }
+    for u, v in graph.edges:
+        producer, consumer = graph.operators[u].name, graph.operators[v].name
+        (su, gu, ku), (sv, gv, kv) = place[producer], place[consumer]
+        if su > sv or (su == sv and (gu != gv or ku >= kv)):
+            raise ScheduleError(
+                f"The schedule breaks the edge from {producer!r} to {consumer!r}: "
+                "put the first into an earlier stage, or before the other in one group."
+            )
+        if su == sv and stages[su].strategy == "merge":
+            raise ScheduleError(f"{producer!r} and {consumer!r} cannot be merged: one reads the other.")

@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a Relax module to a schedule and back: the steps that the pass and the commands share."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import tvm
+
+from .cost_model import CostModel, GivenCost, StageCost, estimated_seconds
+from .errors import OptionError, ScheduleError
+from .graph.extract import extract
+from .graph.operators import Operator, OperatorGraph
+from .graph.prepare import prepare
+from .lower.assemble import Assembler
+from .lower.implement import implement
+from .lower.merge import merge_classes
+from .lower.network import LoweredStage, emit_function
+from .measure.cost import MeasuredCost
+from .measure.device import Device
+from .measure.model import time_functions
+from .schedule import Schedule, ScheduledOperator, ScheduledStage
+from .search import Candidate, Dag, Stage, find_schedule, greedy, partition, sequential
+from .target import num_workers, parse, vector_isa
+
+
+@dataclass(frozen=True)
+class Options:
+    """Options of the search.
+
+    Attributes
+    ----------
+    max_group_size, max_num_groups : int or None
+        The pruning limits r and s; None for no limit.
+    max_block_size : int
+        Operators searched together.
+    seed : int
+        Of the random inputs that stages are measured with.
+    """
+
+    max_group_size: int | None = 3
+    max_num_groups: int | None = 8
+    max_block_size: int = 50
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("max_group_size", "max_num_groups", "max_block_size"):
+            value = getattr(self, name)
+            if value is None and name != "max_block_size":
+                continue
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise OptionError(f"{name} must be a whole number of at least 1, got {value!r}.")
+
+
+class Scheduler:
+    """Schedules one function of a module for one target.
+
+    Parameters
+    ----------
+    mod : tvm.IRModule
+        A high-level Relax module.
+    target : str or tvm.target.Target
+        A CPU target; taken as given, see :func:`tvm_ios.target.resolve`.
+    function : str
+    cost_model : "measure" or callable
+        Stages are measured on this machine, or priced by a :data:`~tvm_ios.cost_model.StageCost`.
+    options : Options
+    """
+
+    def __init__(
+        self,
+        mod: tvm.IRModule,
+        target: str | tvm.target.Target,
+        function: str = "main",
+        cost_model: str | StageCost = "measure",
+        options: Options | None = None,
+    ) -> None:
+        if cost_model != "measure" and not callable(cost_model):
+            raise OptionError(f"cost_model must be 'measure' or a function, got {cost_model!r}.")
+        self.target = parse(target)
+        self.options = options or Options()
+        self.workers = num_workers(self.target)
+        self.prepared = prepare(mod, function)
+        self.graph: OperatorGraph = extract(self.prepared, function)
+        body = self.prepared[function].body.body
+        results = tvm.relax.analysis.free_vars(body)
+        lowered = implement(self.graph, results, vector_isa(self.target))
+        self._assembler = Assembler(lowered, self.workers)
+        self._given_cost = cost_model
+        self._cost: CostModel | None = None
+
+    @property
+    def cost(self) -> CostModel:
+        """The cost model; kernels are compiled when it is first asked for."""
+        if self._cost is None:
+            if callable(self._given_cost):
+                self._cost = GivenCost(self._given_cost, self._assembler)
+            else:
+                device = Device(self._assembler.lowered, self.target, self.options.seed)
+                self._cost = MeasuredCost(device, self._assembler)
+        return self._cost
+
+    def search(self) -> Schedule:
+        """The cheapest schedule by the cost model: IOS's dynamic programme on each block."""
+        begin = time.perf_counter()
+        classes = merge_classes(self._assembler.lowered)
+        stages: list[Stage] = []
+        for block in partition(self.graph.dag, self.options.max_block_size):
+            stages += self._search_block(block, classes)
+        schedule = self._schedule(stages, "scheduled")
+        return replace(schedule, search_seconds=time.perf_counter() - begin)
+
+    def sequential(self) -> Schedule:
+        """The baseline: one operator a stage."""
+        return self._schedule(sequential(self.graph.dag), "sequential")
+
+    def greedy(self) -> Schedule:
+        """The baseline: each stage takes all ready operators, at most ``max_num_groups``.
+
+        An operator that must be alone is, in a stage of its own.
+        """
+        limit = self.options.max_num_groups or len(self.graph.operators)
+        alone = self._assembler.lowered.alone
+        stages = []
+        for stage in greedy(self.graph.dag, limit):
+            stages += [Stage([g], "concurrent", 0.0) for g in stage.groups if g[0] in alone]
+            shared = [g for g in stage.groups if g[0] not in alone]
+            if shared:
+                stages.append(Stage(shared, "concurrent", 0.0))
+        return self._schedule(stages, "greedy")
+
+    def emit(self, schedule: Schedule) -> tvm.IRModule:
+        """The module with the function lowered as ``schedule`` says.
+
+        Raises
+        ------
+        ScheduleError
+            When it is no schedule of this function.
+        """
+        schedule.check(self.graph)
+        name = self.graph.function
+        return emit_function(self.prepared, name, self._lower(schedule), self.workers)
+
+    def time(self, schedules: Mapping[str, Schedule]) -> dict[str, float]:
+        """Seconds of the whole compiled model under each schedule, from one run."""
+        stages = {name: self._lower(schedule) for name, schedule in schedules.items()}
+        return time_functions(
+            self.prepared, self.graph.function, stages, self.target, self.workers, self.options.seed
+        )
+
+    def _search_block(self, block: Sequence[int], classes: Sequence[int]) -> list[Stage]:
+        position = {op: i for i, op in enumerate(block)}
+        edges = [
+            (position[u], position[v])
+            for u, v in self.graph.edges
+            if u in position and v in position
+        ]
+        result = find_schedule(
+            Dag(len(block), edges),
+            lambda candidates: self.cost([_translate(c, block) for c in candidates]),
+            merge_class=[classes[op] for op in block],
+            max_group_size=self.options.max_group_size,
+            max_num_groups=self.options.max_num_groups,
+        )
+        return [
+            Stage([[block[i] for i in g] for g in stage.groups], stage.strategy, stage.latency)
+            for stage in result.stages
+        ]
+
+    def _schedule(self, stages: Sequence[Stage], name: str) -> Schedule:
+        """Stages of operator indices, priced, as a schedule."""
+        candidates = [
+            Candidate(tuple(sorted(i for g in s.groups for i in g)), s.strategy) for s in stages
+        ]
+        seconds = self.cost(candidates)
+        scheduled = tuple(
+            ScheduledStage(
+                tuple(tuple(self.graph.names(group)) for group in stage.groups),
+                stage.strategy if len(candidate.ops) > 1 else "concurrent",
+                self.cost.division(candidate),
+                float(latency),
+            )
+            for stage, candidate, latency in zip(stages, candidates, seconds, strict=True)
+        )
+        return Schedule(
+            model=self.graph.fingerprint,
+            function=self.graph.function,
+            target=str(self.target),
+            workers=self.workers,
+            operators=tuple(map(self._describe, self.graph.operators)),
+            stages=scheduled,
+            estimates={name: float(seconds.sum())},
+            measurements=self.cost.measurements,
+        )
+
+    def _describe(self, op: Operator) -> ScheduledOperator:
+        implementation = self._assembler.lowered.implementations[op.index]
+        if implementation is None:
+            return ScheduledOperator(op.name, op.kind)
+        seconds = self.cost.operator_seconds[implementation.kernel.key]
+        return ScheduledOperator(op.name, op.kind, seconds)
+
+    def _lower(self, schedule: Schedule) -> list[LoweredStage | Operator]:
+        """The stages of a schedule; work is divided by the operator times that it holds."""
+        costs = estimated_seconds(self._assembler)
+        seconds = {o.name: o.seconds for o in schedule.operators}
+        for op in self.graph.operators:
+            implementation = self._assembler.lowered.implementations[op.index]
+            known = seconds.get(op.name)
+            if implementation is not None and known:
+                costs[implementation.kernel.key] = known
+        return [self._lower_stage(stage, costs) for stage in schedule.stages]
+
+    def _lower_stage(self, stage: ScheduledStage, costs) -> LoweredStage | Operator:  # noqa: ANN001
+        index = {op.name: op.index for op in self.graph.operators}
+        groups = [[index[name] for name in group] for group in stage.groups]
+        ops = [i for group in groups for i in group]
+        alone = [i for i in ops if i in self._assembler.lowered.alone]
+        if alone and len(ops) > 1:
+            name = self.graph.operators[alone[0]].name
+            raise ScheduleError(f"Operator {name!r} has no kernel here; give it a stage of its own.")
+        if alone:
+            return self.graph.operators[alone[0]]
+        if stage.strategy == "merge":
+            self._check_merge(ops)
+        form = self._assembler.form(groups, stage.strategy)
+        return self._assembler.stage(form, stage.division, costs)
+
+    def _check_merge(self, ops: Sequence[int]) -> None:
+        classes = merge_classes(self._assembler.lowered)
+        if len(ops) > 1 and (classes[ops[0]] < 0 or len({classes[i] for i in ops}) > 1):
+            names = ", ".join(self.graph.names(ops))
+            raise ScheduleError(f"The schedule merges operators that cannot be merged: {names}.")
+
+
+def _translate(candidate: Candidate, block: Sequence[int]) -> Candidate:
+    """A candidate of a block in terms of the whole graph."""
+    return Candidate(tuple(sorted(block[i] for i in candidate.ops)), candidate.strategy)

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The pass, and the pipeline around it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+
+import tvm
+from tvm import relax
+
+from .cost_model import StageCost
+from .errors import TargetError
+from .measure.model import finish_pipeline
+from .schedule import Schedule
+from .scheduler import Options, Scheduler
+
+PIPELINE = "tvm_ios"
+
+
+@tvm.transform.module_pass(opt_level=0, name="tvm_ios.InterOperatorSchedule")
+class InterOperatorSchedule:
+    """Schedule the operators of a Relax function into stages and lower each to one kernel.
+
+    The input is a high-level module, as TVM's ONNX and PyTorch importers give it; the result is to
+    go on through TVM's own pipeline. Scheduling never makes a model slower: the schedule found is
+    timed as a whole against the sequential one, and the faster of the two is applied.
+
+    Parameters
+    ----------
+    target : str or tvm.target.Target
+        The CPU target that the module will be compiled for. It is taken as given: a bare ``llvm``
+        means the oldest CPU of the architecture, see :func:`tvm_ios.target.resolve`. Its
+        ``num-cores`` (by default all cores available) is the number of workers.
+    function : str
+        The function to schedule.
+    max_group_size, max_num_groups : int or None
+        IOS's pruning limits r and s: operators in a group, groups in a stage. None: no limit.
+    max_block_size : int
+        Operators searched together; larger networks are cut where few tensors cross.
+    cost_model : "measure" or callable
+        ``measure`` times candidate stages on this machine. A function ``(graph, candidates) ->
+        seconds`` replaces it; nothing is measured then, and its best schedule is applied.
+    schedule : Schedule, path or None
+        A schedule to apply without searching.
+    seed : int
+        Of the random inputs for measuring.
+
+    Attributes
+    ----------
+    schedule : Schedule or None
+        After the pass has run: the schedule that was applied.
+
+    Raises
+    ------
+    ModelError, ScheduleError, TargetError, OptionError, CostError
+        When the pass runs; for options out of range, when it is made.
+    """
+
+    def __init__(
+        self,
+        target: str | tvm.target.Target,
+        *,
+        function: str = "main",
+        max_group_size: int | None = 3,
+        max_num_groups: int | None = 8,
+        max_block_size: int = 50,
+        cost_model: str | StageCost = "measure",
+        schedule: Schedule | str | os.PathLike[str] | None = None,
+        seed: int = 0,
+    ) -> None:
+        self._target, self._function, self._cost_model = target, function, cost_model
+        self._options = Options(max_group_size, max_num_groups, max_block_size, seed)
+        given = schedule is None or isinstance(schedule, Schedule)
+        self._given = schedule if given else Schedule.load(schedule)
+        self.schedule: Schedule | None = None
+
+    def transform_module(
+        self, mod: tvm.IRModule, _context: tvm.transform.PassContext
+    ) -> tvm.IRModule:
+        scheduler = Scheduler(
+            mod, self._target, self._function, self._cost_model, self._options
+        )
+        if self._given is not None:
+            self.schedule = self._given
+        elif callable(self._cost_model):
+            self.schedule = scheduler.search()
+        else:
+            self.schedule = find_faster(scheduler)
+        return scheduler.emit(self.schedule)
+
+
+def find_faster(scheduler: Scheduler) -> Schedule:
+    """Search, time the result against the sequential schedule, and return the faster."""
+    found, baseline = scheduler.search(), scheduler.sequential()
+    measured = scheduler.time({"sequential": baseline, "scheduled": found})
+    faster = found if measured["scheduled"] <= measured["sequential"] else baseline
+    return replace(
+        faster,
+        estimates={**baseline.estimates, **found.estimates},
+        measured=measured,
+        measurements=found.measurements,
+        search_seconds=found.search_seconds,
+    )
+
+
+def pipeline(
+    target: str | tvm.target.Target | None = None, **options: object
+) -> tvm.transform.Pass:
+    """TVM's CPU pipeline with the pass in front, for ``tvm.compile(..., relax_pipeline=...)``.
+
+    Parameters
+    ----------
+    target : str or tvm.target.Target, optional
+        By default the target that ``tvm.compile`` is given.
+    options
+        Those of :class:`InterOperatorSchedule`.
+    """
+
+    @tvm.transform.module_pass(opt_level=0, name="tvm_ios.pipeline")
+    def run(mod: tvm.IRModule, _context: tvm.transform.PassContext) -> tvm.IRModule:
+        current = target if target is not None else tvm.target.Target.current(allow_none=True)
+        if current is None:
+            raise TargetError("The tvm_ios pipeline needs a target; give tvm.compile one.")
+        current = tvm.target.Target(current)
+        scheduled = InterOperatorSchedule(current, **options)(mod)
+        return finish_pipeline(current)(scheduled)
+
+    return run
+
+
+def register() -> None:
+    """Make the pipeline known to TVM by its name."""
+    relax.register_pipeline(PIPELINE)(pipeline)

@@ -2,7 +2,6 @@
 """Inter-operator scheduling for TVM."""
 
 from tvm_ios import target, transform, zoo
-
 from tvm_ios.errors import (
     CostError,
     GraphError,

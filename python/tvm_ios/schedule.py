@@ -10,13 +10,13 @@ from __future__ import annotations
 import json
 import math
 import os
-import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from .errors import ScheduleError
+from .files import replacing
 from .graph.operators import OperatorGraph
 from .lower.plan import Division
 
@@ -126,15 +126,12 @@ class Schedule:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the schedule as JSON; the file appears whole or not at all."""
         text = json.dumps(self.to_dict(), indent=1) + "\n"
-        target = Path(path)
         try:
-            with tempfile.NamedTemporaryFile(
-                "w", dir=target.parent, prefix=target.name, delete=False
-            ) as file:
-                file.write(text)
-            os.replace(file.name, target)
+            with replacing(path) as (draft,):
+                draft.write_text(text)
         except OSError as error:
-            raise ScheduleError(f"Cannot write the schedule to {path}: {error.strerror}.") from error
+            reason = error.strerror
+            raise ScheduleError(f"Cannot write the schedule to {path}: {reason}.") from error
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Schedule:
@@ -243,7 +240,6 @@ def _check_cover(stages: Sequence[ScheduledStage], graph: OperatorGraph) -> None
 
 def _check_edges(stages: Sequence[ScheduledStage], graph: OperatorGraph) -> None:
     """Every operator runs after what it reads: in an earlier stage, or earlier in its group."""
-    index = {op.name: op.index for op in graph.operators}
     place = {
         name: (s, g, k)
         for s, stage in enumerate(stages)
@@ -259,4 +255,6 @@ def _check_edges(stages: Sequence[ScheduledStage], graph: OperatorGraph) -> None
                 "put the first into an earlier stage, or before the other in one group."
             )
         if su == sv and stages[su].strategy == "merge":
-            raise ScheduleError(f"{producer!r} and {consumer!r} cannot be merged: one reads the other.")
+            raise ScheduleError(
+                f"{producer!r} and {consumer!r} cannot be merged: one reads the other."
+            )

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import tvm
@@ -213,14 +213,16 @@ class Scheduler:
                 costs[implementation.kernel.key] = known
         return [self._lower_stage(stage, costs) for stage in schedule.stages]
 
-    def _lower_stage(self, stage: ScheduledStage, costs) -> LoweredStage | Operator:  # noqa: ANN001
+    def _lower_stage(
+        self, stage: ScheduledStage, costs: Mapping[Hashable, float]
+    ) -> LoweredStage | Operator:
         index = {op.name: op.index for op in self.graph.operators}
         groups = [[index[name] for name in group] for group in stage.groups]
         ops = [i for group in groups for i in group]
         alone = [i for i in ops if i in self._assembler.lowered.alone]
         if alone and len(ops) > 1:
             name = self.graph.operators[alone[0]].name
-            raise ScheduleError(f"Operator {name!r} has no kernel here; give it a stage of its own.")
+            raise ScheduleError(f"Operator {name!r} has no kernel; give it a stage of its own.")
         if alone:
             return self.graph.operators[alone[0]]
         if stage.strategy == "merge":

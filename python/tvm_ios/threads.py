@@ -40,7 +40,7 @@ def with_workers(workers: int, work: Callable[[], T]) -> T:
         try:
             use_workers(workers)
             outcome.append(work())
-        except BaseException as error:  # noqa: BLE001  (raised again below)
+        except BaseException as error:
             failure.append(error)
 
     thread = threading.Thread(target=body, name="tvm_ios-measure", daemon=True)

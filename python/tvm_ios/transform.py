@@ -78,9 +78,7 @@ class InterOperatorSchedule:
     def transform_module(
         self, mod: tvm.IRModule, _context: tvm.transform.PassContext
     ) -> tvm.IRModule:
-        scheduler = Scheduler(
-            mod, self._target, self._function, self._cost_model, self._options
-        )
+        scheduler = Scheduler(mod, self._target, self._function, self._cost_model, self._options)
         if self._given is not None:
             self.schedule = self._given
         elif callable(self._cost_model):

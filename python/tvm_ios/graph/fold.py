@@ -72,7 +72,9 @@ class _BatchNormSimplifier(PyExprMutator):
 
     def visit_tuple_getitem_(self, op: relax.TupleGetItem) -> relax.Expr:
         norm = self._bound.get(op.tuple_value)
-        if op.index != 0 or not is_op(norm, "nn.batch_norm") or int(norm.attrs.axis) != 1:
+        if op.index != 0 or not is_op(norm, "nn.batch_norm"):
+            return super().visit_tuple_getitem_(op)
+        if norm.attrs.training or int(norm.attrs.axis) != 1:
             return super().visit_tuple_getitem_(op)
         statistics = [constant_array(argument) for argument in norm.args[1:5]]
         if any(value is None for value in statistics):
@@ -154,4 +156,6 @@ class _AffineFolder(PyExprMutator):
         if name in ("multiply", "divide"):
             factor = factor if name == "multiply" else 1.0 / factor
             return _Affine(inner.conv, inner.scale * factor, inner.shift * factor)
-        return _Affine(inner.conv, inner.scale, inner.shift + (factor if name == "add" else -factor))
+        return _Affine(
+            inner.conv, inner.scale, inner.shift + (factor if name == "add" else -factor)
+        )

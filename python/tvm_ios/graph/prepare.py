@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import tvm
 from tvm import relax
 
@@ -36,7 +38,6 @@ def prepare(mod: tvm.IRModule, function: str = "main") -> tvm.IRModule:
         relax.transform.CanonicalizeBindings(),
         _on(function, simplify_batch_norm),
         relax.transform.DeadCodeElimination(entries),
-        relax.transform.DecomposeOpsForInference(),
         relax.transform.FoldConstant(),
         _on(function, fold_affine),
         relax.transform.CanonicalizeBindings(),
@@ -64,7 +65,10 @@ def _entries(mod: tvm.IRModule) -> list[str]:
     ]
 
 
-def _on(name: str, rewrite) -> tvm.transform.Pass:  # noqa: ANN001
+Rewrite = Callable[[tvm.IRModule, relax.Function], relax.Function]
+
+
+def _on(name: str, rewrite: Rewrite) -> tvm.transform.Pass:
     """A module pass that rewrites one Relax function."""
 
     @tvm.transform.module_pass(opt_level=0, name=f"tvm_ios.{rewrite.__name__}")

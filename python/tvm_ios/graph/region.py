@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import tvm
 from tvm import relax
 
-from ..kernels.elementwise import Broadcast, Operand, Program, Step
+from ..kernels.elementwise import NOTHING, Broadcast, Operand, Program, Step
 from .recognise import (
     ElementwiseCall,
     broadcast_kind,
@@ -19,6 +19,8 @@ from .recognise import (
 )
 
 _MAX_STEPS = 32
+
+Ready = Callable[[relax.Var], bool]
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,7 @@ class Region:
     """
 
     absorbed: tuple[int, ...] = ()
-    program: Program = Program()
+    program: Program = NOTHING
     arguments: tuple[relax.Expr, ...] = ()
     source: relax.Expr | None = None
 
@@ -183,7 +185,7 @@ class _Builder:
         self.steps.append(step)
         self.values[variable] = len(self.steps)
 
-    def _step(self, call: ElementwiseCall, ready) -> Step | None:  # noqa: ANN001
+    def _step(self, call: ElementwiseCall, ready: Ready | None) -> Step | None:
         """The step of ``call``, its new tensor arguments added; None where there is none."""
         kinds, arguments = list(self.kinds), list(self.arguments)
         operands = []
@@ -196,7 +198,14 @@ class _Builder:
         self.kinds, self.arguments = kinds, arguments
         return Step(call.step, tuple(operands))
 
-    def _operand(self, expr, kinds, arguments, ready) -> Operand | None:  # noqa: ANN001
+    def _operand(
+        self,
+        expr: relax.Expr,
+        kinds: list[Broadcast],
+        arguments: list[relax.Expr],
+        ready: Ready | None,
+    ) -> Operand | None:
+        """How a step reads ``expr``; a new tensor argument is added to the lists."""
         if isinstance(expr, relax.Var) and expr in self.values:
             return Operand("value", self.values[expr])
         if self.source is not None and expr.same_as(self.source):

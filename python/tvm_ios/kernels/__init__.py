@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels by rule: TIR emitted tile by tile, free of Relax."""

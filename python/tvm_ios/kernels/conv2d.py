@@ -16,7 +16,7 @@ from typing import Any
 from tvm.tirx.script import builder as T
 
 from ..target import VectorISA
-from .elementwise import Program
+from .elementwise import NOTHING, Program
 from .emit import (
     Accumulators,
     ColumnTile,
@@ -65,7 +65,7 @@ class Conv2d:
     columns: Window
     out_channels: tuple[int, ...]
     groups: int = 1
-    program: Program = Program()
+    program: Program = NOTHING
 
     @property
     def pointwise(self) -> bool:
@@ -267,7 +267,9 @@ class _Tile:
 
         def block(k: Expr) -> None:
             def write(result: int, local: Expr) -> None:
-                unroll(0, width, lambda j: self._write(registers, first, width, k, j, result, local))
+                unroll(
+                    0, width, lambda j: self._write(registers, first, width, k, j, result, local)
+                )
 
             counts = self.conv.result_blocks
             select(

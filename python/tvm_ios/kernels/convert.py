@@ -59,9 +59,7 @@ def unblock_kernel(shape: tuple[int, int, int, int], layout: Layout) -> Kernel:
     )
 
 
-def pack_weights_kernel(
-    shape: tuple[int, int, int, int], in_block: int, out_block: int
-) -> Kernel:
+def pack_weights_kernel(shape: tuple[int, int, int, int], in_block: int, out_block: int) -> Kernel:
     """Convolution weights ``[K, C, R, S]`` that are known only at run time, packed.
 
     The run-time twin of :func:`~tvm_ios.kernels.layout.pack_weights`; a tile is one output channel.
@@ -72,10 +70,14 @@ def pack_weights_kernel(
 
     def emit(buffers: Sequence[Any], begin: Expr, extent: Expr) -> None:
         source, result = buffers
-        with T.serial(begin, begin + extent) as o:
-            with T.serial(c) as i, T.serial(r) as y, T.serial(s) as x:
-                target = [o // out_block, i // in_block, y, x, i % in_block, o % out_block]
-                T.buffer_store(result, source[o, i, y, x], target)
+        with (
+            T.serial(begin, begin + extent) as o,
+            T.serial(c) as i,
+            T.serial(r) as y,
+            T.serial(s) as x,
+        ):
+            target = [o // out_block, i // in_block, y, x, i % in_block, o % out_block]
+            T.buffer_store(result, source[o, i, y, x], target)
 
     return Kernel(
         name="pack_weights",

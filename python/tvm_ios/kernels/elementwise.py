@@ -78,6 +78,10 @@ class Program:
         return values[-1]
 
 
+NOTHING = Program()
+"""The program without steps."""
+
+
 def _like(x: Expr, number: float) -> Expr:
     """``number`` in as many lanes as ``x`` has."""
     lanes = x.ty.lanes if hasattr(x.ty, "lanes") else 1

@@ -92,7 +92,7 @@ def convert_input(kernel: Kernel, index: int, conversion: Kernel) -> Kernel:
     """
     assert conversion.outputs[0] == kernel.inputs[index], "a conversion yields what is expected"
     source = conversion.inputs[0]
-    inputs = kernel.inputs[:index] + (source,) + kernel.inputs[index + 1 :]
+    inputs = (*kernel.inputs[:index], source, *kernel.inputs[index + 1 :])
     result = replace(
         kernel,
         inputs=inputs,

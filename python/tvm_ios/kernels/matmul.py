@@ -15,7 +15,7 @@ import numpy as np
 from tvm.tirx.script import builder as T
 
 from ..target import VectorISA
-from .elementwise import Program
+from .elementwise import NOTHING, Program
 from .emit import Accumulators, lanes_of, loop, select, splat, tile_scope, unroll, zeros
 from .kernel import Kernel, Phase, TensorSpec
 from .layout import blocks
@@ -34,7 +34,7 @@ class Matmul:
     rows: int
     depth: int
     columns: int
-    program: Program = Program()
+    program: Program = NOTHING
 
 
 def pack_matrix(weights: np.ndarray, lanes: int) -> np.ndarray:
@@ -97,11 +97,15 @@ class _MatmulEmitter:
                     ],
                 )
 
+            left = self.rest_blocks
             select(
                 chunk,
                 [
                     (self.full_chunks, lambda i: columns(i * step, step, lanes)),
-                    (1 if self.rest_blocks else 0, lambda i: columns(rest, self.rest_blocks, lanes)),
+                    (
+                        1 if self.rest_blocks else 0,
+                        lambda i: columns(rest, self.rest_blocks, lanes),
+                    ),
                     (1 if self.tail else 0, lambda i: columns(tail, 1, self.tail)),
                 ],
             )

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from tvm.tirx.script import builder as T
 
 from ..target import VectorISA
-from .elementwise import Program
+from .elementwise import NOTHING, Program
 from .emit import (
     Accumulators,
     ColumnTile,
@@ -63,7 +63,7 @@ class Planes:
     columns: Window
     pad_after: tuple[int, int] = (0, 0)
     include_pad: bool = False
-    program: Program = Program()
+    program: Program = NOTHING
 
 
 def planes_kernel(planes: Planes, layout: Layout, isa: VectorISA) -> Kernel:

@@ -83,9 +83,7 @@ class Assembler:
             self._merged[ops] = merge(self.lowered, ops)
         return self._merged[ops]
 
-    def divisions(
-        self, form: StageForm, costs: Mapping[Hashable, float]
-    ) -> tuple[Division, ...]:
+    def divisions(self, form: StageForm, costs: Mapping[Hashable, float]) -> tuple[Division, ...]:
         """The divisions of the stage that are worth measuring."""
         return divisions(self._calls(form, costs), self.workers)
 

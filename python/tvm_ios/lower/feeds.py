@@ -89,6 +89,8 @@ class Feeder:
         array = constant_array(expr)
         if array is not None:
             return Feed(pack_weights(array, in_block, out_block, groups))
+        if self.layout(expr).block:
+            raise NoRule  # computed here, by a kernel that blocked it as a feature map
         shape = static_shape(expr, "a weight")
         return Feed(expr, pack_weights_kernel(shape, in_block, out_block))
 

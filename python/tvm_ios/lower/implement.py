@@ -67,10 +67,12 @@ class LoweredGraph:
         return frozenset(i for i, impl in enumerate(self.implementations) if impl is None)
 
 
-def implement(
-    graph: OperatorGraph, results: Sequence[relax.Var], isa: VectorISA
-) -> LoweredGraph:
-    """Choose a kernel for every operator, in order.
+def implement(graph: OperatorGraph, results: Sequence[relax.Var], isa: VectorISA) -> LoweredGraph:
+    """Choose a kernel for every operator.
+
+    What an operator that stays as TVM wrote it reads must lie in memory as Relax has it. That an
+    operator has no kernel shows only after its producers were given theirs: then all is chosen
+    again.
 
     Parameters
     ----------
@@ -80,6 +82,17 @@ def implement(
     isa : VectorISA
     """
     plain = set(results) | {v for op in graph.operators if op.alone for v in op.inputs}
+    while True:
+        lowered = _implement(graph, plain, isa)
+        read = {v for i in lowered.alone for v in graph.operators[i].inputs}
+        blocked = read & lowered.layouts.keys()
+        if not blocked:
+            return lowered
+        plain |= blocked
+
+
+def _implement(graph: OperatorGraph, plain: set[relax.Var], isa: VectorISA) -> LoweredGraph:
+    """Choose a kernel for every operator, in order; the values ``plain`` are row-major."""
     layouts: dict[relax.Var, Layout] = {}
     implementations: list[Implementation | None] = []
     for op in graph.operators:
@@ -109,9 +122,7 @@ def _choose(op: Operator, feeder: Feeder, isa: VectorISA) -> Choice | None:
         return None
 
 
-def _finish(
-    op: Operator, choice: Choice, plain: set[relax.Var]
-) -> tuple[Implementation, Layout]:
+def _finish(op: Operator, choice: Choice, plain: set[relax.Var]) -> tuple[Implementation, Layout]:
     """The choice with its conversions; a value that leaves the function becomes row-major."""
     kernel, layout = apply_conversions(choice.kernel, choice.feeds), choice.layout
     if layout.block and any(v in plain for v in op.outputs):

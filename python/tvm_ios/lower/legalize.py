@@ -98,7 +98,7 @@ def _fuse(isolated: _Isolated) -> tirx.PrimFunc | None:
     ]
     try:
         mod = tvm.transform.Sequential(passes)(builder.get())
-    except Exception:  # noqa: BLE001  (what TVM cannot lower alone stays as TVM has it)
+    except Exception:  # what TVM cannot lower alone stays as TVM has it
         return None
     functions = [f for f in mod.functions.values() if isinstance(f, tirx.PrimFunc)]
     return functions[0] if len(functions) == 1 else None
@@ -111,10 +111,13 @@ def _is_operator_call(value: relax.Expr) -> bool:
 
 
 def _is_static(func: tirx.PrimFunc) -> bool:
-    """Whether all tensors have known sizes that 32-bit indices reach."""
+    """Whether all tensors have axes, of known sizes that 32-bit indices reach.
+
+    TVM cannot narrow the index that it makes up for a tensor without axes.
+    """
     for parameter in func.params:
         shape = getattr(parameter, "shape", None)
-        if shape is None or not all(isinstance(d, tirx.IntImm) for d in shape):
+        if not shape or not all(isinstance(d, tirx.IntImm) for d in shape):
             return False
         size = 1
         for d in shape:

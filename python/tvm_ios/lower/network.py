@@ -19,8 +19,6 @@ from .plan import StagePlan
 from .stage import StageCall, stage_function
 
 
-
-
 @dataclass(frozen=True)
 class LoweredStage:
     """A stage that is one kernel: implementations and how their tiles are shared out."""
@@ -187,9 +185,7 @@ class _StageTensors:
         for implementation in implementations:
             inputs = [self._position(value) for value in implementation.inputs]
             count = len(implementation.outputs) + len(implementation.kernel.scratch)
-            calls.append(
-                StageCall(implementation.kernel, (*inputs, *range(first, first + count)))
-            )
+            calls.append(StageCall(implementation.kernel, (*inputs, *range(first, first + count))))
             first += count
         return calls
 

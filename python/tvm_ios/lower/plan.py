@@ -166,7 +166,7 @@ def _check(plan: StagePlan, calls: Sequence[PlannedCall]) -> None:
         for share in level:
             tiles = calls[share.call].kernel.phases[share.phase].tiles
             assert len(share.cuts) == plan.workers + 1, "a cut for every worker"
-            assert share.cuts[0] == 0 and share.cuts[-1] == tiles, "a share covers its phase"
+            assert (share.cuts[0], share.cuts[-1]) == (0, tiles), "a share covers its phase"
             assert list(share.cuts) == sorted(share.cuts), "cuts rise"
             assert (share.call, share.phase) not in seen, "a phase is shared out once"
             seen.add((share.call, share.phase))

@@ -154,7 +154,8 @@ def global_average(op: Operator, feeder: Feeder, isa: VectorISA) -> Choice:
     source = _shape(data)
     if len(source) != 4 or result != (*source[:2], 1, 1) or not is_float32(data):
         raise NoRule
-    if op.kind == "mean" and sorted(int(a) % 4 for a in op.anchor.attrs.axis) != [2, 3]:
+    axes = op.anchor.attrs.axis if op.kind == "mean" else (2, 3)
+    if axes is None or sorted(int(a) % 4 for a in axes) != [2, 3]:
         raise NoRule
     if op.kind != "mean" and op.anchor.attrs.layout != "NCHW":
         raise NoRule
@@ -205,9 +206,7 @@ def elementwise(op: Operator, feeder: Feeder, isa: VectorISA) -> Choice:
     if len(result) != 4 or not blocked:
         raise NoRule
     identity = [Window(size, size, 1) for size in result[2:]]
-    planes = Planes(
-        "identity", result[0], result[1], identity[0], identity[1], program=op.program
-    )
+    planes = Planes("identity", result[0], result[1], identity[0], identity[1], program=op.program)
     feeds = (feeder.feature_map(op.source, layout), *_program_feeds(op, feeder, layout))
     return Choice(planes_kernel(planes, layout, isa), feeds, layout)
 

@@ -29,16 +29,15 @@ class StageCall:
 
 def kernel_function(kernel: Kernel, phase: int, name: str) -> tirx.PrimFunc:
     """One phase as a function of its tensors and a range of tiles: ``f(*tensors, begin, end)``."""
-    with IRBuilder() as builder:
-        with T.prim_func(s_tir=True):
-            T.func_name(name)
-            T.func_attr({"tirx.noalias": True})
-            buffers = [_parameter(i, spec) for i, spec in enumerate(kernel.tensors)]
-            begin, end = (T.arg(n, tirx.Var(n, "int32")) for n in ("begin", "end"))
-            with T.sblock("root"):
-                T.reads()
-                T.writes()
-                kernel.phases[phase].emit(buffers, begin, end - begin)
+    with IRBuilder() as builder, T.prim_func(s_tir=True):
+        T.func_name(name)
+        T.func_attr({"tirx.noalias": True})
+        buffers = [_parameter(i, spec) for i, spec in enumerate(kernel.tensors)]
+        begin, end = (T.arg(n, tirx.Var(n, "int32")) for n in ("begin", "end"))
+        with T.sblock("root"):
+            T.reads()
+            T.writes()
+            kernel.phases[phase].emit(buffers, begin, end - begin)
     return builder.get()
 
 
@@ -51,20 +50,19 @@ def stage_function(
     alias. All of the stage's intermediates are parameters, so memory planning sees them live for
     the whole stage and never gives two of them the same storage.
     """
-    with IRBuilder() as builder:
-        with T.prim_func(is_private=True, s_tir=True):
-            T.func_attr({"tirx.noalias": True, "op_pattern": _OPAQUE})
-            buffers = [_parameter(i, spec) for i, spec in enumerate(tensors)]
-            with T.sblock("root"):
-                T.reads()
-                T.writes()
-                if plan.workers == 1:
-                    for level in plan.levels:
-                        _emit_shares(calls, buffers, level, None)
-                elif len(plan.levels) == 1:
-                    _emit_level(calls, buffers, plan.levels[0], plan.workers)
-                else:
-                    _emit_region(calls, buffers, plan)
+    with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
+        T.func_attr({"tirx.noalias": True, "op_pattern": _OPAQUE})
+        buffers = [_parameter(i, spec) for i, spec in enumerate(tensors)]
+        with T.sblock("root"):
+            T.reads()
+            T.writes()
+            if plan.workers == 1:
+                for level in plan.levels:
+                    _emit_shares(calls, buffers, level, None)
+            elif len(plan.levels) == 1:
+                _emit_level(calls, buffers, plan.levels[0], plan.workers)
+            else:
+                _emit_region(calls, buffers, plan)
     return builder.get()
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..lower.assemble import Assembler, StageForm
+from ..lower.implement import Implementation
 from ..lower.network import LoweredStage
 from ..lower.plan import Division
 from ..search import Candidate
@@ -20,6 +21,8 @@ from .progress import progress
 _MIN_WINDOW = 100e-6  # seconds between two looks at the clock
 _BUDGET = 2.5e-3  # seconds that the repetitions of one stage take together, if they can
 _HOPELESS = 1.3  # a division this much slower at its first run is not repeated
+_WORTH = 0.01  # share of its operators' time that a stage must be able to gain to be measured
+_LAUNCH = 5e-6  # seconds, generous: what one parallel launch less can save
 
 
 @dataclass(frozen=True)
@@ -33,9 +36,11 @@ class Measurement:
 class MeasuredCost:
     """Times stages by the mechanism that will run them.
 
-    Structurally equal stages are measured once. A stage that cannot run costs infinity: one that
-    mixes an operator that stays as TVM wrote it with others. Such an operator alone costs nothing,
-    as every schedule has it.
+    Structurally equal stages are measured once. A stage that can gain next to nothing over its
+    operators run one after another is not measured but priced a hair above them, so it is never
+    chosen: see :meth:`_can_gain`. A stage that cannot run, one that mixes an operator that stays as
+    TVM wrote it with others, costs infinity. Such an operator alone costs nothing, as every
+    schedule has it.
 
     Parameters
     ----------
@@ -46,12 +51,13 @@ class MeasuredCost:
     def __init__(self, device: Device, assembler: Assembler) -> None:
         self._device, self._assembler = device, assembler
         self._known: dict[Hashable, Measurement] = {}
+        self._skipped: set[Hashable] = set()
         self.operator_seconds = self._time_operators()
 
     @property
     def measurements(self) -> int:
         """Stages that were measured."""
-        return len(self._known)
+        return len(self._known) - len(self._skipped)
 
     def __call__(self, candidates: Sequence[Candidate]) -> np.ndarray:
         """Latency in seconds per candidate; operators are indices in the graph."""
@@ -88,13 +94,48 @@ class MeasuredCost:
         self._device.compile(kernels)
         self._time_new([i for form in new.values() for i in form.implementations])
 
+        singles = {f.key: f for form in new.values() for f in _split(form)}
+        self._measure_all({key: f for key, f in singles.items() if key not in self._known})
+        worth = {}
+        for key, form in new.items():
+            if key in self._known:
+                continue
+            if self._can_gain(form):
+                worth[key] = form
+            else:
+                seconds = sum(self._known[f.key].seconds for f in _split(form))
+                self._known[key] = Measurement(seconds * (1 + 1e-6), "tiles")
+                self._skipped.add(key)
+        self._measure_all(worth)
+
+    def _measure_all(self, forms: dict[Hashable, StageForm]) -> None:
         def work() -> None:
-            with progress("measuring stages", len(new)) as advance:
-                for key, form in new.items():
+            with progress("measuring stages", len(forms)) as advance:
+                for key, form in forms.items():
                     self._known[key] = self._measure_one(form)
                     advance(1)
 
-        with_workers(self._assembler.workers, work)
+        if forms:
+            with_workers(self._assembler.workers, work)
+
+    def _can_gain(self, form: StageForm) -> bool:
+        """Whether running the stage's operators together may pay.
+
+        Together they can save launches, the time in which workers wait for the last tile of one
+        operator, and what an operator alone loses against an even share of its work. Where these
+        add up to less than 1% of the operators' time, no composition of them is worth a look.
+        """
+        workers, total, gain = self._assembler.workers, 0.0, -_LAUNCH
+        for single in _split(form):
+            (implementation,) = single.implementations
+            seconds = self._known[single.key].seconds
+            tiles = max(phase.tiles for phase in implementation.kernel.phases)
+            rounds = math.ceil(tiles / workers)
+            waiting = seconds * (1 - tiles / (workers * rounds))
+            uneven = seconds - self.operator_seconds[implementation.kernel.key] / workers
+            total += seconds
+            gain += _LAUNCH + max(waiting, uneven, 0.0)
+        return gain >= _WORTH * total
 
     def _measure_one(self, form: StageForm) -> Measurement:
         best: Measurement | None = None
@@ -122,7 +163,7 @@ class MeasuredCost:
         self._time_new(present)
         return self.operator_seconds
 
-    def _time_new(self, implementations) -> None:  # noqa: ANN001
+    def _time_new(self, implementations: Sequence[Implementation]) -> None:
         """Time kernels alone on one worker, which is what work is divided by."""
         for implementation in implementations:
             key = implementation.kernel.key
@@ -130,3 +171,8 @@ class MeasuredCost:
                 self._device.run(implementation)
                 times = self._device.time_alone(implementation, 1, 3)
                 self.operator_seconds[key] = float(np.median(times))
+
+
+def _split(form: StageForm) -> list[StageForm]:
+    """Each implementation of a stage as a stage of its own."""
+    return [StageForm((i,), (0,), ((),)) for i in form.implementations]

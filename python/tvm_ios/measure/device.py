@@ -66,8 +66,9 @@ class Device:
 
     def time_alone(self, implementation: Implementation, number: int, repeat: int) -> np.ndarray:
         """Seconds that one operator takes on one worker, ``repeat`` times."""
-        rows = _serial_rows(implementation)
-        return self._call(_time_stage, [implementation], rows, 1, number, repeat)
+        return self._call(
+            _time_stage, [implementation], _serial_rows(implementation), 1, number, repeat
+        )
 
     def time(self, stage: LoweredStage, number: int, repeat: int) -> np.ndarray:
         """Seconds that a stage takes, ``repeat`` times, each over ``number`` runs."""
@@ -87,7 +88,14 @@ class Device:
         for kernel, _phase, name in names:
             self._kernels.setdefault(kernel.key, []).append(module[name])
 
-    def _call(self, function, implementations, rows, workers, *timing):  # noqa: ANN001, ANN202
+    def _call(
+        self,
+        function: tvm_ffi.Function,
+        implementations: Sequence[Implementation],
+        rows: Sequence[_Row],
+        workers: int,
+        *timing: int,
+    ) -> np.ndarray | None:
         """Run a stage program; rows are (implementation, phase, level, cuts)."""
         tensors = [self._tensors(implementation) for implementation in implementations]
         kernels = [self._kernels[implementations[i].kernel.key][p] for i, p, _, _ in rows]

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Each target does its own set-up, in .venv and build/. It needs Python >= 3.10, a C++17 compiler
+# and make; CMake, Ninja and the linters come from PyPI.
+#
+#   make demo    schedule two networks, run them, show what was gained
+#   make test    C++ and Python tests
+#   make lint    formatting and static checks            make format   mend what can be mended
+#   make asan    C++ tests under AddressSanitizer and UBSan   make tsan   under ThreadSanitizer
+#   make wheel   build dist/*.whl and check that it works outside the checkout
+#   make clean   remove all that was made
+
+VENV := .venv
+BIN := $(VENV)/bin
+CPP_SOURCES = $(shell find src tests/cpp -name '*.cc' -o -name '*.h')
+
+# The first Python that is new enough; PYTHON=... overrides.
+PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11 python3.10; do \
+	$$python -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null \
+	&& command -v $$python && break; done)
+
+.PHONY: demo test test-cpp test-python lint format asan tsan wheel clean
+.DELETE_ON_ERROR:
+
+demo: $(VENV)/installed
+	mkdir -p build/demo
+	for model in squeezenet inception_v3; do \
+		$(BIN)/tvm-ios bench zoo:$$model --schedule-out build/demo/$$model.json && \
+		$(BIN)/tvm-ios show build/demo/$$model.json || exit; done
+
+test: test-cpp test-python
+
+test-cpp: $(VENV)/developed
+	$(call run_cpp_tests,tests,)
+
+test-python: $(VENV)/developed
+	$(BIN)/python -m pytest
+
+asan: $(VENV)/developed
+	$(call run_cpp_tests,asan,address)
+
+tsan: $(VENV)/developed
+	$(call run_cpp_tests,tsan,thread)
+
+lint: $(VENV)/developed
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/clang-format --dry-run -Werror $(CPP_SOURCES)
+
+format: $(VENV)/developed
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+	$(BIN)/clang-format -i $(CPP_SOURCES)
+
+wheel: $(VENV)/created
+	rm -rf dist
+	$(BIN)/pip wheel --no-deps --wheel-dir dist .
+	.ci/check-wheel $(BIN)/python dist/*.whl
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# What a file below .venv stands for is there. What the sources are built into is installed again
+# when they change; Python files are read from the checkout.
+
+$(VENV)/created: pyproject.toml .ci/make-venv
+	.ci/make-venv "$(PYTHON)" $(VENV)
+	@touch $@
+
+$(VENV)/installed: $(VENV)/created CMakeLists.txt $(shell find cmake src -type f)
+	$(BIN)/pip install --editable .
+	@touch $@
+
+$(VENV)/developed: $(VENV)/created CMakeLists.txt $(shell find cmake src -type f)
+	$(BIN)/pip install --editable '.[test,lint]'
+	@touch $(VENV)/installed $@
+
+# $(1): the directory below build/, $(2): the sanitizer. Configured afresh, as the virtual
+# environment that the last configuration found may be gone.
+define run_cpp_tests
+	$(BIN)/cmake --fresh -S . -B build/$(1) -G Ninja \
+		-D CMAKE_MAKE_PROGRAM="$(CURDIR)/$(BIN)/ninja" -D Python_EXECUTABLE="$(CURDIR)/$(BIN)/python" \
+		-D TVM_IOS_BUILD_TESTS=ON -D TVM_IOS_SANITIZE=$(2)
+	$(BIN)/cmake --build build/$(1)
+	$(BIN)/ctest --test-dir build/$(1) --output-on-failure
+endef

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How fast the convolution kernels of a network are on one core, as a share of its FMA peak.
+
+The peak is measured, not looked up: a loop of independent vector multiply-adds in registers,
+compiled as the kernels are. Each distinct convolution of a network is timed alone, with its
+epilogue, on tensors that are warm in the cache as far as they fit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+import tvm
+from rich.console import Console
+from rich.table import Table
+from tvm import relax, tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.tirx.script import builder as T
+
+from tvm_ios import zoo
+from tvm_ios.graph.extract import extract
+from tvm_ios.graph.operators import Operator
+from tvm_ios.graph.prepare import prepare
+from tvm_ios.kernels.emit import Accumulators, lanes_of, unroll, zeros
+from tvm_ios.lower.implement import implement
+from tvm_ios.lower.stage import build_functions
+from tvm_ios.measure.device import Device
+from tvm_ios.target import VectorISA, resolve, vector_isa
+
+CHAINS = 12  # independent multiply-adds: more than latency times pipelines, fewer than registers
+REPEAT = 15
+WINDOW = 5e-3  # seconds of one repeat
+
+
+@dataclass
+class Result:
+    """A convolution, how many of it the network has, and its speed on one core."""
+
+    model: str
+    input: list[int]
+    weights: list[int]
+    stride: int
+    count: int
+    microseconds: float
+    gflops: float
+    share_of_peak: float
+
+
+def fma_function(isa: VectorISA, steps: int) -> tirx.PrimFunc:
+    """``steps`` times ``CHAINS`` vector multiply-adds, none of which waits for its neighbours."""
+    with IRBuilder() as builder:
+        with T.prim_func(s_tir=True):
+            T.func_name("fma")
+            source = T.arg("source", T.buffer((CHAINS + 2, isa.lanes), layout=None))
+            result = T.arg("result", T.buffer((CHAINS, isa.lanes), layout=None))
+            with T.sblock("root"):
+                T.reads()
+                T.writes()
+                registers = Accumulators(CHAINS, isa.lanes, zeros(isa.lanes))
+
+                def vector(row: int) -> tirx.PrimExpr:
+                    return source[row, lanes_of(0, isa.lanes)]
+
+                def start(i: int) -> None:
+                    registers[i] = vector(i)
+
+                def step(i: int) -> None:
+                    registers[i] = registers[i] * vector(CHAINS) + vector(CHAINS + 1)
+
+                def finish(i: int) -> None:
+                    T.buffer_store(result, registers[i], [i, lanes_of(0, isa.lanes)])
+
+                unroll(0, CHAINS, start)
+                with T.serial(steps):
+                    unroll(0, CHAINS, step)
+                unroll(0, CHAINS, finish)
+    return builder.get()
+
+
+def peak_gflops(target: tvm.target.Target) -> float:
+    """The best speed of multiply-adds in registers, of many short runs."""
+    isa, steps = vector_isa(target), 100_000
+    module = build_functions({"fma": fma_function(isa, steps)}, target).mod
+    random = np.random.default_rng(0).uniform(0.5, 0.9, (CHAINS + 2, isa.lanes))
+    source = tvm.runtime.tensor(random.astype("float32"))
+    result = tvm.runtime.tensor(np.zeros((CHAINS, isa.lanes), "float32"))
+    timer = module.time_evaluator("fma", tvm.cpu(), number=5, repeat=50)
+    return 2 * CHAINS * isa.lanes * steps / min(timer(source, result).results) / 1e9
+
+
+def measure(model: str, target: tvm.target.Target, peak: float) -> Iterator[Result]:
+    """Time each distinct convolution of a network of the zoo."""
+    prepared = prepare(zoo.load(model), "main")
+    graph = extract(prepared, "main")
+    values = relax.analysis.free_vars(prepared["main"].body.body)
+    lowered = implement(graph, values, vector_isa(target))
+    device = Device(lowered, target, seed=0)
+    convolutions: dict[object, list[Operator]] = {}
+    for op in graph.operators:
+        if op.kind == "conv2d":
+            key = lowered.implementations[op.index].kernel.key
+            convolutions.setdefault(key, []).append(op)
+    for same in convolutions.values():
+        op = same[0]
+        implementation = lowered.implementations[op.index]
+        number = max(1, int(WINDOW / device.time_alone(implementation, 1, 2)[-1]))
+        seconds = float(np.median(device.time_alone(implementation, number, REPEAT)))
+        gflops = op.flops / seconds / 1e9
+        shapes = [[int(d) for d in arg.ty.shape.values] for arg in op.anchor.args]
+        stride = int(op.anchor.attrs.strides[0])
+        yield Result(model, *shapes, stride, len(same), seconds * 1e6, gflops, gflops / peak)
+
+
+def show(results: Sequence[Result], target: tvm.target.Target, peak: float) -> None:
+    """Print a table, and each network's speed over all of its convolutions."""
+    table = Table("model", "input", "weights", "stride", title=f"{target}, peak {peak:.0f} GFLOP/s")
+    for name in ("count", "µs", "GFLOP/s", "% of peak"):
+        table.add_column(name, justify="right")
+    for r in results:
+        sizes = ["x".join(map(str, shape)) for shape in (r.input, r.weights)]
+        speed = (f"{r.microseconds:.0f}", f"{r.gflops:.0f}", f"{100 * r.share_of_peak:.0f}")
+        table.add_row(r.model, *sizes, str(r.stride), str(r.count), *speed)
+    for model in dict.fromkeys(r.model for r in results):
+        mine = [r for r in results if r.model == model]
+        total = sum(r.count * r.microseconds for r in mine)
+        gflops = sum(r.count * r.microseconds * r.gflops for r in mine) / total
+        speed = (f"{total:.0f}", f"{gflops:.0f}", f"{100 * gflops / peak:.0f}")
+        table.add_section()
+        table.add_row(model, "all", "", "", str(sum(r.count for r in mine)), *speed)
+    Console().print(table)
+
+
+def main() -> None:
+    """Measure the models that are named, or both large ones of the zoo."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("models", nargs="*", default=("squeezenet", "inception_v3"))
+    parser.add_argument("--target", default="llvm", help="completed with this machine's CPU")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    options = parser.parse_args()
+    target = resolve(options.target, threads=1)
+    peak = peak_gflops(target)
+    results = [result for model in options.models for result in measure(model, target, peak)]
+    if options.json:
+        convolutions = [asdict(result) for result in results]
+        print(json.dumps({"target": str(target), "peak_gflops": peak, "kernels": convolutions}))
+    else:
+        show(results, target, peak)
+
+
+if __name__ == "__main__":
+    main()

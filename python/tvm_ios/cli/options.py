@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arguments that several sub-commands share, and what their texts mean."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import re
+from collections.abc import Sequence
+from dataclasses import fields
+
+import tvm
+
+from .. import target
+from ..errors import OptionError
+from ..models import load_model
+from ..schedule import Schedule
+from ..scheduler import Options, Scheduler
+
+_logger = logging.getLogger(__name__)
+
+_SHAPE = re.compile(r"\s*(?P<name>[^\s\[\],]+?)\s*:\s*\[(?P<sizes>[\d\s,]*)\]\s*(?:,|\s|$)")
+_CONFIG = tuple(f.name for f in fields(Options) if f.name != "seed")
+
+
+def add_common(parser: argparse.ArgumentParser) -> None:
+    """What every sub-command has."""
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead")
+    parser.add_argument(
+        "-v", "--verbose", action="store_true", help="log, and show where an error came from"
+    )
+
+
+def add_seed(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--seed", type=whole(0), default=0, metavar="N", help="of random inputs (default: 0)"
+    )
+
+
+def add_network(parser: argparse.ArgumentParser) -> None:
+    """The network and the machine that it is for."""
+    parser.add_argument("model", metavar="MODEL", help="an ONNX file, or zoo:NAME")
+    parser.add_argument(
+        "--target",
+        default="llvm",
+        help="a CPU target of TVM, as a name or as JSON (default: llvm, which is this machine)",
+    )
+    parser.add_argument(
+        "--threads", type=whole(1), metavar="N", help="worker threads (default: all cores)"
+    )
+    parser.add_argument(
+        "--input-shapes",
+        type=input_shapes,
+        default={},
+        metavar='"NAME:[N,...],..."',
+        help="shapes of inputs whose dimensions the model leaves open",
+    )
+    parser.add_argument(
+        "--batch", type=whole(1), metavar="N", help="batch size, where the model leaves it open"
+    )
+
+
+def add_search(parser: argparse.ArgumentParser) -> None:
+    """How the schedule is come by."""
+    parser.add_argument(
+        "--pass-config",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="option of the search, may be repeated: max_group_size (default: 3) and "
+        "max_num_groups (8), IOS's pruning limits r and s, and max_block_size (50), the operators "
+        "searched together; 'none' for no limit",
+    )
+    parser.add_argument(
+        "--schedule-in", metavar="FILE", help="apply this schedule instead of searching"
+    )
+    parser.add_argument("--schedule-out", metavar="FILE", help="write the schedule as JSON")
+
+
+def whole(least: int):
+    """A type of arguments: whole numbers of at least ``least``."""
+
+    def parse(text: str) -> int:
+        value = int(text)
+        if value < least:
+            raise argparse.ArgumentTypeError(f"must be at least {least}, got {text}")
+        return value
+
+    parse.__name__ = "whole number"
+    return parse
+
+
+def input_shapes(text: str) -> dict[str, tuple[int, ...]]:
+    """``x:[1,3,224,224],y:[2]`` as shapes by name, as ``tvmc`` read them."""
+    shapes: dict[str, tuple[int, ...]] = {}
+    position = 0
+    while position < len(text.rstrip()):
+        match = _SHAPE.match(text, position)
+        try:
+            assert match is not None
+            sizes = tuple(int(size) for size in match["sizes"].split(",") if match["sizes"].strip())
+        except (AssertionError, ValueError):
+            raise argparse.ArgumentTypeError(
+                f'{text!r} is no list of shapes such as "x:[1,3,224,224],y:[2]"'
+            ) from None
+        if match["name"] in shapes:
+            raise argparse.ArgumentTypeError(f"the shape of {match['name']!r} is given twice")
+        if 0 in sizes:
+            raise argparse.ArgumentTypeError(
+                f"every dimension of {match['name']!r} must be at least 1"
+            )
+        shapes[match["name"]] = sizes
+        position = match.end()
+    return shapes
+
+
+def search_options(pairs: Sequence[str], seed: int) -> Options:
+    """``--pass-config`` as options of the search.
+
+    Raises
+    ------
+    OptionError
+        For a name that does not exist, or a value out of range.
+    """
+    values: dict[str, int | None] = {}
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        if name not in _CONFIG:
+            raise OptionError(
+                f"There is no --pass-config {name!r}; there are: {', '.join(_CONFIG)}."
+            )
+        if not equals or not (text == "none" or re.fullmatch(r"-?\d+", text)):
+            raise OptionError(f"--pass-config {name} needs a whole number or 'none', got {text!r}.")
+        values[name] = None if text == "none" else int(text)
+    return Options(**values, seed=seed)
+
+
+class Request:
+    """What a command was asked for, checked in full before anything slow begins.
+
+    Attributes
+    ----------
+    model : str
+    options : Options
+    target : tvm.target.Target
+        Completed with this machine's CPU and cores.
+    given : Schedule or None
+        The schedule to apply.
+    """
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        self.model: str = args.model
+        self.options = search_options(args.pass_config, args.seed)
+        self.target = target.resolve(args.target, threads=args.threads)
+        self.given = Schedule.load(args.schedule_in) if args.schedule_in else None
+        self._shapes, self._batch = args.input_shapes, args.batch
+
+    def load(self) -> tuple[tvm.IRModule, Scheduler]:
+        """The network as it was imported, and the scheduler for it."""
+        mod = load_model(self.model, self._shapes, self._batch)
+        scheduler = Scheduler(mod, self.target, options=self.options)
+        _logger.info("%s has %d operators", self.model, len(scheduler.graph.operators))
+        _logger.info("target %s", self.target)
+        if self.given is not None:
+            self.given.check(scheduler.graph)
+        return mod, scheduler

@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Networks by name: an ONNX file or one of the zoo, as a Relax module with its weights bound."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+import re
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import tvm
+
+from . import zoo
+from .errors import ModelError
+
+if TYPE_CHECKING:
+    import onnx
+
+ZOO = "zoo:"
+
+_logger = logging.getLogger(__name__)
+
+Shapes = Mapping[str, Sequence[int]]
+
+
+def load_model(
+    spec: str, input_shapes: Shapes | None = None, batch: int | None = None
+) -> tvm.IRModule:
+    """Load a network as a high-level Relax module whose weights are constants.
+
+    Parameters
+    ----------
+    spec : str
+        The path of an ONNX file, or ``zoo:NAME``.
+    input_shapes : dict of str to sequence of int, optional
+        Shapes of inputs by name, for the dimensions that the model leaves open.
+    batch : int, optional
+        First dimension of every input that leaves it open; that of a network of the zoo.
+
+    Raises
+    ------
+    ModelError
+        When the file is missing, damaged or no ONNX, TVM's importer cannot read it, or the shapes
+        do not fit.
+    """
+    if batch is not None and batch < 1:
+        raise ModelError(f"The batch must be at least 1, got {batch}.")
+    shapes = {name: tuple(shape) for name, shape in (input_shapes or {}).items()}
+    if spec.startswith(ZOO):
+        return _from_zoo(spec.removeprefix(ZOO), shapes, batch)
+    return _from_onnx(_existing_onnx(spec), shapes, batch)
+
+
+def _from_zoo(name: str, shapes: Shapes, batch: int | None) -> tvm.IRModule:
+    mod = zoo.load(name, batch=batch or 1)
+    parameter = mod["main"].params[0]
+    declared = tuple(int(extent) for extent in parameter.ty.shape)
+    _check_names(f"{ZOO}{name}", shapes, [parameter.name])
+    shape = shapes.get(parameter.name, declared)
+    if shape == declared:
+        return mod
+    fits = len(shape) == 4 and shape[1] == declared[1] and shape[2] == shape[3]
+    if not fits or batch not in (None, shape[0]):
+        known = f"{batch or 'N'},{declared[1]},S,S"
+        raise ModelError(
+            f"Input {parameter.name!r} of {ZOO}{name} has shape [{known}], which {list(shape)} "
+            "does not fit."
+        )
+    return zoo.load(name, batch=shape[0], image_size=shape[2])
+
+
+def _existing_onnx(spec: str) -> Path:
+    """The path of a file that may be ONNX."""
+    path = Path(spec)
+    if path.is_dir():
+        raise ModelError(f"{spec} is a directory; give an ONNX file or zoo:NAME.")
+    if not path.exists():
+        raise ModelError(f"There is no model {spec}; give an ONNX file or zoo:NAME.")
+    if path.suffix in (".pt", ".pth", ".pt2"):
+        raise ModelError(f"{spec} is a PyTorch file; export it with torch.onnx.export first.")
+    if path.suffix != ".onnx":
+        raise ModelError(f"{spec} does not end with .onnx; give an ONNX file or zoo:NAME.")
+    return path
+
+
+def _from_onnx(path: Path, shapes: Shapes, batch: int | None) -> tvm.IRModule:
+    model = _read_onnx(path)
+    return _import(path, model, _complete_shapes(path, model, shapes, batch))
+
+
+def _read_onnx(path: Path) -> onnx.ModelProto:
+    """The file's protocol buffer with its external data and without local functions."""
+    try:
+        import onnx
+        import onnx.inliner
+    except ImportError as error:
+        raise ModelError("Reading ONNX needs an extra: pip install tvm-ios[onnx].") from error
+    try:
+        model = onnx.load(path)
+    except OSError as error:
+        missing = error.filename or path
+        raise ModelError(f"Cannot read {missing}: {error.strerror or error}.") from error
+    except Exception as error:  # what protobuf and onnx raise is not one type
+        raise ModelError(f"{path} is damaged or no ONNX file: {_last_line(error)}.") from error
+    if not model.graph.node:
+        raise ModelError(f"{path} is empty or no ONNX file: it has no operators.")
+    # PyTorch's exporter may write functions of its own, which TVM's importer does not know.
+    return onnx.inliner.inline_local_functions(model) if model.functions else model
+
+
+def _complete_shapes(
+    path: Path, model: onnx.ModelProto, shapes: Shapes, batch: int | None
+) -> dict[str, list[int]]:
+    """The static shape of every input.
+
+    Raises
+    ------
+    ModelError
+        When a dimension stays open, or is given otherwise than the model fixes it.
+    """
+    weights = {tensor.name for tensor in model.graph.initializer}
+    inputs = [value for value in model.graph.input if value.name not in weights]
+    _check_names(str(path), shapes, [value.name for value in inputs])
+    return {value.name: _complete_shape(value, shapes.get(value.name), batch) for value in inputs}
+
+
+def _complete_shape(
+    value: onnx.ValueInfoProto, given: Sequence[int] | None, batch: int | None
+) -> list[int]:
+    if not value.type.HasField("tensor_type"):
+        raise ModelError(f"Input {value.name!r} is no tensor; only tensors can be inputs.")
+    if not value.type.tensor_type.HasField("shape"):
+        if given is None:
+            raise ModelError(
+                f"Input {value.name!r} has no shape in the model; give it one with "
+                f'--input-shapes "{value.name}:[...]".'
+            )
+        return list(given)
+    declared = value.type.tensor_type.shape.dim
+    if given is not None and len(given) != len(declared):
+        raise ModelError(
+            f"Input {value.name!r} has {len(declared)} dimensions, but the shape given for it, "
+            f"{list(given)}, has {len(given)}."
+        )
+    fixed = [dim.dim_value if dim.HasField("dim_value") else None for dim in declared]
+    wanted = list(given) if given is not None else [None] * len(fixed)
+    if batch is not None and wanted and wanted[0] is None:
+        wanted[0] = batch
+    names = [dim.dim_param or "?" for dim in declared]
+    return [_complete_dimension(value.name, i, fixed, wanted, names) for i in range(len(fixed))]
+
+
+def _complete_dimension(
+    name: str,
+    axis: int,
+    fixed: Sequence[int | None],
+    wanted: Sequence[int | None],
+    symbols: Sequence[str],
+) -> int:
+    """One dimension: what the model fixes it to, else what is given for it."""
+    if fixed[axis] is not None and wanted[axis] not in (None, fixed[axis]):
+        raise ModelError(
+            f"The model fixes dimension {axis} of input {name!r} to {fixed[axis]}, so it cannot be "
+            f"{wanted[axis]}; export the model with this dimension dynamic."
+        )
+    size = wanted[axis] if fixed[axis] is None else fixed[axis]
+    if size is None:
+        example = ",".join(str(size) if size is not None else "..." for size in fixed)
+        raise ModelError(
+            f"Dimension {axis} ({symbols[axis]}) of input {name!r} is dynamic; fix it with "
+            f'--input-shapes "{name}:[{example}]".'
+        )
+    return size
+
+
+def _check_names(source: str, shapes: Shapes, known: Sequence[str]) -> None:
+    for name in shapes:
+        if name not in known:
+            raise ModelError(f"{source} has no input {name!r}; its inputs: {', '.join(known)}.")
+
+
+def _import(path: Path, model: onnx.ModelProto, shapes: dict[str, list[int]]) -> tvm.IRModule:
+    """TVM's importer, whose failures become one sentence that names the operator."""
+    from tvm.relax.frontend.onnx import from_onnx
+
+    with _captured() as printed:
+        try:
+            # The inputs keep the names that they have in the file.
+            return from_onnx(model, shapes, sanitize_input_names=False)
+        except tvm.error.OpNotImplemented as error:
+            names = str(error).rpartition(":")[2].split(",")
+            listed = ", ".join(sorted(name.strip() for name in names))
+            raise ModelError(f"TVM's ONNX importer does not know {listed} ({path}).") from error
+        except Exception as error:  # the importer raises whatever a converter trips over
+            failed = re.search(r"Error converting operator (\w+)", printed.getvalue())
+            where = f"operator {failed[1]}" if failed else "the model"
+            raise ModelError(
+                f"TVM's ONNX importer cannot convert {where} of {path}: {_last_line(error)}."
+            ) from error
+
+
+@contextlib.contextmanager
+def _captured() -> Iterator[io.StringIO]:
+    """Keep what the importer prints off the terminal; it and the warnings go to the log."""
+    printed = io.StringIO()
+    with (
+        warnings.catch_warnings(record=True) as caught,
+        contextlib.redirect_stdout(printed),
+    ):
+        warnings.simplefilter("always")
+        try:
+            yield printed
+        finally:
+            for line in [*printed.getvalue().splitlines(), *(str(w.message) for w in caught)]:
+                _logger.debug("%s", line)
+
+
+def _last_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[-1].rstrip(".") if lines else type(error).__name__

@@ -15,12 +15,11 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 import tvm
-from rich.console import Console
-from rich.table import Table
 from tvm import relax, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as T
 
+import markdown
 from tvm_ios import zoo
 from tvm_ios.graph.extract import extract
 from tvm_ios.graph.operators import Operator
@@ -52,32 +51,32 @@ class Result:
 
 def fma_function(isa: VectorISA, steps: int) -> tirx.PrimFunc:
     """``steps`` times ``CHAINS`` vector multiply-adds, none of which waits for its neighbours."""
-    with IRBuilder() as builder:
-        with T.prim_func(s_tir=True):
-            T.func_name("fma")
-            source = T.arg("source", T.buffer((CHAINS + 2, isa.lanes), layout=None))
-            result = T.arg("result", T.buffer((CHAINS, isa.lanes), layout=None))
-            with T.sblock("root"):
-                T.reads()
-                T.writes()
-                registers = Accumulators(CHAINS, isa.lanes, zeros(isa.lanes))
+    with IRBuilder() as builder, T.prim_func(s_tir=True):
+        T.func_name("fma")
+        T.func_attr({"tirx.noalias": True})
+        source = T.arg("source", T.buffer((CHAINS + 2, isa.lanes), layout=None))
+        result = T.arg("result", T.buffer((CHAINS, isa.lanes), layout=None))
+        with T.sblock("root"):
+            T.reads()
+            T.writes()
+            registers = Accumulators(CHAINS, isa.lanes, zeros(isa.lanes))
 
-                def vector(row: int) -> tirx.PrimExpr:
-                    return source[row, lanes_of(0, isa.lanes)]
+            def vector(row: int) -> tirx.PrimExpr:
+                return source[row, lanes_of(0, isa.lanes)]
 
-                def start(i: int) -> None:
-                    registers[i] = vector(i)
+            def start(i: int) -> None:
+                registers[i] = vector(i)
 
-                def step(i: int) -> None:
-                    registers[i] = registers[i] * vector(CHAINS) + vector(CHAINS + 1)
+            def step(i: int) -> None:
+                registers[i] = registers[i] * vector(CHAINS) + vector(CHAINS + 1)
 
-                def finish(i: int) -> None:
-                    T.buffer_store(result, registers[i], [i, lanes_of(0, isa.lanes)])
+            def finish(i: int) -> None:
+                T.buffer_store(result, registers[i], [i, lanes_of(0, isa.lanes)])
 
-                unroll(0, CHAINS, start)
-                with T.serial(steps):
-                    unroll(0, CHAINS, step)
-                unroll(0, CHAINS, finish)
+            unroll(0, CHAINS, start)
+            with T.serial(steps):
+                unroll(0, CHAINS, step)
+            unroll(0, CHAINS, finish)
     return builder.get()
 
 
@@ -117,21 +116,24 @@ def measure(model: str, target: tvm.target.Target, peak: float) -> Iterator[Resu
 
 def show(results: Sequence[Result], target: tvm.target.Target, peak: float) -> None:
     """Print a table, and each network's speed over all of its convolutions."""
-    table = Table("model", "input", "weights", "stride", title=f"{target}, peak {peak:.0f} GFLOP/s")
-    for name in ("count", "µs", "GFLOP/s", "% of peak"):
-        table.add_column(name, justify="right")
-    for r in results:
-        sizes = ["x".join(map(str, shape)) for shape in (r.input, r.weights)]
-        speed = (f"{r.microseconds:.0f}", f"{r.gflops:.0f}", f"{100 * r.share_of_peak:.0f}")
-        table.add_row(r.model, *sizes, str(r.stride), str(r.count), *speed)
+    print(f"{target}\npeak of multiply-adds: {peak:.0f} GFLOP/s\n")
+    rows = [
+        ("x".join(map(str, r.input)), "x".join(map(str, r.weights)), str(r.stride), *_speeds([r]))
+        for r in results
+    ]
     for model in dict.fromkeys(r.model for r in results):
-        mine = [r for r in results if r.model == model]
-        total = sum(r.count * r.microseconds for r in mine)
-        gflops = sum(r.count * r.microseconds * r.gflops for r in mine) / total
-        speed = (f"{total:.0f}", f"{gflops:.0f}", f"{100 * gflops / peak:.0f}")
-        table.add_section()
-        table.add_row(model, "all", "", "", str(sum(r.count for r in mine)), *speed)
-    Console().print(table)
+        rows.append((f"all of {model}", "", "", *_speeds([r for r in results if r.model == model])))
+    header = ("input", "weights", "stride", "count", "µs", "GFLOP/s", "% of peak")
+    print(markdown.table(header, rows))
+
+
+def _speeds(results: Sequence[Result]) -> tuple[str, str, str, str]:
+    """Return count, time, speed and share of the peak over all of some convolutions."""
+    total = sum(r.count * r.microseconds for r in results)
+    shares = [r.count * r.microseconds / total for r in results]
+    gflops = sum(w * r.gflops for w, r in zip(shares, results, strict=True))
+    percent = 100 * sum(w * r.share_of_peak for w, r in zip(shares, results, strict=True))
+    return str(sum(r.count for r in results)), f"{total:.0f}", f"{gflops:.0f}", f"{percent:.0f}"
 
 
 def main() -> None:

@@ -18,9 +18,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
+import markdown
 from tvm_ios.search import Candidate, find_schedule, greedy, sequential
 
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "python"))
@@ -109,21 +108,21 @@ def search(network: str, max_group_size: int, max_num_groups: int) -> Result:
 
 def show(results: Sequence[Result]) -> None:
     """Print a table."""
-    table = Table("network", "r,s", title="The search alone, with the cost model FCM-1")
-    for name in ("states", "transitions", "evaluations", "sequential", "greedy", "optimum (ms)"):
-        table.add_column(name, justify="right")
-    for name in ("search (s)", "cost model (s)", "IOS paper (s)"):
-        table.add_column(name, justify="right")
-    for r in results:
-        table.add_row(
-            r.network,
-            f"{r.max_group_size},{r.max_num_groups}",
+    header = (
+        "network, r, s|states|transitions|evaluations|sequential|greedy|optimum|search|cost|paper"
+    )
+    rows = [
+        (
+            f"{r.network}, {r.max_group_size}, {r.max_num_groups}",
             *(f"{count:,}" for count in (r.states, r.transitions, r.evaluations)),
             *(f"{cost:.3f}" for cost in (r.sequential_ms, r.greedy_ms, r.optimum_ms)),
             *(f"{seconds:.3f}" for seconds in (r.search_s, r.cost_model_s)),
-            "" if r.paper_s is None else f"{r.paper_s}",
+            "-" if r.paper_s is None else str(r.paper_s),
         )
-    Console().print(table)
+        for r in results
+    ]
+    print(markdown.table(header.split("|"), rows))
+    print("\nSchedules in ms of FCM-1; search, cost model and the paper's search in seconds.")
 
 
 def main() -> None:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -35,6 +35,9 @@ class CostModel(Protocol):
     def division(self, candidate: Candidate) -> Division:
         """How the work of a candidate is divided best."""
 
+    def refine(self, candidates: Iterable[Candidate]) -> int:
+        """Price the stages of a schedule more precisely; returns how many prices are new."""
+
 
 class GivenCost:
     """A function of the user's as a cost model; work is divided by floating-point operations."""
@@ -55,6 +58,10 @@ class GivenCost:
 
     def division(self, candidate: Candidate) -> Division:
         return "tiles"
+
+    def refine(self, candidates: Iterable[Candidate]) -> int:
+        """A given price is final."""
+        return 0
 
 
 def estimated_seconds(assembler: Assembler) -> dict[Hashable, float]:

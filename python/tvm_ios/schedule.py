@@ -15,10 +15,13 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import tvm
+
 from .errors import ScheduleError
 from .files import replacing
 from .graph.operators import OperatorGraph
 from .lower.plan import Division
+from .target import num_workers
 
 FORMAT = "tvm_ios.schedule"
 VERSION = 1
@@ -144,15 +147,26 @@ class Schedule:
             raise ScheduleError(f"{path} is not a schedule of tvm-ios: it is no JSON.") from error
         return Schedule.from_dict(data, str(path))
 
-    def check(self, graph: OperatorGraph) -> None:
-        """Raise ScheduleError unless this is a schedule of ``graph``."""
+    def check(self, graph: OperatorGraph, target: tvm.target.Target | None = None) -> None:
+        """Raise ScheduleError unless this is a schedule of ``graph``, and for ``target``."""
         if self.model != graph.fingerprint:
             raise ScheduleError(
                 "The schedule was made for another model or other input shapes "
                 f"({self.model[:8]}, this one is {graph.fingerprint[:8]}); search again."
             )
+        if target is not None:
+            self._check_target(target)
         _check_cover(self.stages, graph)
         _check_edges(self.stages, graph)
+
+    def _check_target(self, target: tvm.target.Target) -> None:
+        made_for = _machine(self.target, self.workers)
+        wanted = _machine(str(target), num_workers(target))
+        if made_for != wanted:
+            raise ScheduleError(
+                f"The schedule was made for {made_for}, not for {wanted}; "
+                "name that target and number of threads, or search again."
+            )
 
     def __repr__(self) -> str:
         known = {**self.estimates, **self.measured}
@@ -215,6 +229,18 @@ def _seconds(value: Any) -> float | None:
     if not math.isfinite(seconds) or seconds < 0:
         raise ValueError(f"{value!r} is no latency")
     return seconds
+
+
+def _machine(target: str, workers: int) -> str:
+    """What of a target a schedule depends on, in words."""
+    try:
+        config = json.loads(target)
+    except ValueError:
+        config = None
+    if not isinstance(config, dict):
+        config = {"kind": target}
+    parts = [str(config[key]) for key in ("kind", "mcpu", "mattr") if config.get(key)]
+    return f"{' '.join(parts)} with {workers} thread{'s' if workers > 1 else ''}"
 
 
 def _reason(error: Exception) -> str:

@@ -26,6 +26,9 @@ from .search import Candidate, Dag, Stage, find_schedule, greedy, partition, seq
 from .target import num_workers, parse, vector_isa
 
 
+_MAX_REFINEMENTS = 4
+
+
 @dataclass(frozen=True)
 class Options:
     """Options of the search.
@@ -103,12 +106,19 @@ class Scheduler:
         return self._cost
 
     def search(self) -> Schedule:
-        """The cheapest schedule by the cost model: IOS's dynamic programme on each block."""
+        """The cheapest schedule by the cost model: IOS's dynamic programme on each block.
+
+        The stages found are then priced more precisely and the search is repeated, until it finds
+        nothing that was not.
+        """
         begin = time.perf_counter()
         classes = merge_classes(self._assembler.lowered)
-        stages: list[Stage] = []
-        for block in partition(self.graph.dag, self.options.max_block_size):
-            stages += self._search_block(block, classes)
+        blocks = partition(self.graph.dag, self.options.max_block_size)
+        stages = self._search_blocks(blocks, classes)
+        for _ in range(_MAX_REFINEMENTS):
+            if not self.cost.refine(map(_candidate, stages)):
+                break
+            stages = self._search_blocks(blocks, classes)
         schedule = self._schedule(stages, "scheduled")
         return replace(schedule, search_seconds=time.perf_counter() - begin)
 
@@ -139,7 +149,7 @@ class Scheduler:
         ScheduleError
             When it is no schedule of this function.
         """
-        schedule.check(self.graph)
+        schedule.check(self.graph, self.target)
         name = self.graph.function
         return emit_function(self.prepared, name, self._lower(schedule), self.workers)
 
@@ -149,6 +159,11 @@ class Scheduler:
         return time_functions(
             self.prepared, self.graph.function, stages, self.target, self.workers, self.options.seed
         )
+
+    def _search_blocks(
+        self, blocks: Sequence[Sequence[int]], classes: Sequence[int]
+    ) -> list[Stage]:
+        return [stage for block in blocks for stage in self._search_block(block, classes)]
 
     def _search_block(self, block: Sequence[int], classes: Sequence[int]) -> list[Stage]:
         position = {op: i for i, op in enumerate(block)}
@@ -171,9 +186,7 @@ class Scheduler:
 
     def _schedule(self, stages: Sequence[Stage], name: str) -> Schedule:
         """Stages of operator indices, priced, as a schedule."""
-        candidates = [
-            Candidate(tuple(sorted(i for g in s.groups for i in g)), s.strategy) for s in stages
-        ]
+        candidates = list(map(_candidate, stages))
         seconds = self.cost(candidates)
         scheduled = tuple(
             ScheduledStage(
@@ -235,6 +248,11 @@ class Scheduler:
         if len(ops) > 1 and (classes[ops[0]] < 0 or len({classes[i] for i in ops}) > 1):
             names = ", ".join(self.graph.names(ops))
             raise ScheduleError(f"The schedule merges operators that cannot be merged: {names}.")
+
+
+def _candidate(stage: Stage) -> Candidate:
+    """What the cost model is asked to price for a stage."""
+    return Candidate(tuple(sorted(i for group in stage.groups for i in group)), stage.strategy)
 
 
 def _translate(candidate: Candidate, block: Sequence[int]) -> Candidate:

@@ -100,6 +100,16 @@ def vector_isa(target: tvm.target.Target) -> VectorISA:
     return VectorISA(lanes=4, registers=16)
 
 
+def check_runnable(target: tvm.target.Target) -> None:
+    """Raise TargetError if code for ``target`` would end in an illegal instruction here."""
+    if not _is_native(target) or vector_isa(target).lanes > vector_isa(resolve("llvm")).lanes:
+        cpu = target.attrs.get("mcpu", target.attrs.get("mtriple", "this target"))
+        raise TargetError(
+            f"This machine cannot run code for {cpu}; use a machine of that kind, or compile for "
+            "this one with target 'llvm'."
+        )
+
+
 def _is_native(target: tvm.target.Target) -> bool:
     """Whether code for ``target`` runs on this machine's architecture."""
     triple = str(target.attrs.get("mtriple", ""))

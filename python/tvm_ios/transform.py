@@ -88,18 +88,34 @@ class InterOperatorSchedule:
         return scheduler.emit(self.schedule)
 
 
-def find_faster(scheduler: Scheduler) -> Schedule:
-    """Search, time the result against the sequential schedule, and return the faster."""
-    found, baseline = scheduler.search(), scheduler.sequential()
-    measured = scheduler.time({"sequential": baseline, "scheduled": found})
+def find_faster(scheduler: Scheduler, *, time_greedy: bool = False) -> Schedule:
+    """Search, time the result against the sequential schedule, and return the faster.
+
+    Where that is the sequential one, ``found`` is what the search's own result took.
+
+    Parameters
+    ----------
+    scheduler : Scheduler
+    time_greedy : bool
+        Time the greedy schedule as a whole model, too; the cost model prices it anyway.
+    """
+    found, greedy, baseline = scheduler.search(), scheduler.greedy(), scheduler.sequential()
+    candidates = {"sequential": baseline, "scheduled": found}
+    measured = scheduler.time(candidates | ({"greedy": greedy} if time_greedy else {}))
+    estimates = {**baseline.estimates, **greedy.estimates, **found.estimates}
     faster = found if measured["scheduled"] <= measured["sequential"] else baseline
     return replace(
         faster,
-        estimates={**baseline.estimates, **found.estimates},
-        measured=measured,
+        estimates=estimates if faster is found else _keep_sequential(estimates),
+        measured=measured if faster is found else _keep_sequential(measured),
         measurements=found.measurements,
         search_seconds=found.search_seconds,
     )
+
+
+def _keep_sequential(seconds: dict[str, float]) -> dict[str, float]:
+    """Latencies by name after the sequential schedule was preferred to the one found."""
+    return seconds | {"scheduled": seconds["sequential"], "found": seconds["scheduled"]}
 
 
 def pipeline(

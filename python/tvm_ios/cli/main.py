@@ -9,7 +9,7 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from .. import __version__
 from ..errors import OptionError, TvmIosError
@@ -32,6 +32,10 @@ examples:
 
 class _Parser(argparse.ArgumentParser):
     """A parser whose errors are those of the package: one sentence, no usage."""
+
+    def __init__(self, **settings: Any) -> None:
+        layout = argparse.RawDescriptionHelpFormatter
+        super().__init__(formatter_class=layout, allow_abbrev=False, **settings)
 
     def error(self, message: str) -> NoReturn:
         raise OptionError(f"{message[:1].upper()}{message[1:]}; see {self.prog} --help.")
@@ -61,6 +65,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(arguments: Sequence[str]) -> int:
     args = _parser().parse_args(arguments)
+    if "run" not in args:
+        raise OptionError("Give a command: compile, run, show or bench; see tvm-ios --help.")
     if args.verbose:
         logging.basicConfig(stream=sys.stderr, format="%(name)s: %(message)s")
         logging.getLogger("tvm_ios").setLevel(logging.DEBUG)
@@ -73,10 +79,9 @@ def _parser() -> argparse.ArgumentParser:
         prog="tvm-ios",
         description="Schedule a network's operators into stages of concurrent or merged ones.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"tvm-ios {__version__}")
-    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    commands = parser.add_subparsers(metavar="COMMAND")
     for command in _COMMANDS:
         command.add_parser(commands)
     return parser
@@ -94,8 +99,7 @@ def _sentence(error: Exception) -> str:
     if isinstance(error, OSError) and not isinstance(error, TvmIosError):
         reason = error.strerror or str(error)
         return f"{error.filename}: {reason}." if error.filename else f"{reason}."
-    text = " ".join(str(error).split())
-    return text[:1].upper() + text[1:].rstrip(".") + "."
+    return " ".join(str(error).split()).rstrip(".") + "."
 
 
 def _drop_stdout() -> None:

@@ -19,7 +19,9 @@ from ..scheduler import Options, Scheduler
 
 _logger = logging.getLogger(__name__)
 
-_SHAPE = re.compile(r"\s*(?P<name>[^\s\[\],]+?)\s*:\s*\[(?P<sizes>[\d\s,]*)\]\s*(?:,|\s|$)")
+_SHAPE = re.compile(
+    r"\s*(?P<name>[^\s\[\],]+?)\s*:\s*\[\s*(?P<sizes>(\d+\s*(,\s*\d+\s*)*)?)\]\s*(,|\s|$)"
+)
 _CONFIG = tuple(f.name for f in fields(Options) if f.name != "seed")
 
 
@@ -96,20 +98,17 @@ def input_shapes(text: str) -> dict[str, tuple[int, ...]]:
     position = 0
     while position < len(text.rstrip()):
         match = _SHAPE.match(text, position)
-        try:
-            assert match is not None
-            sizes = tuple(int(size) for size in match["sizes"].split(",") if match["sizes"].strip())
-        except (AssertionError, ValueError):
+        if match is None:
             raise argparse.ArgumentTypeError(
                 f'{text!r} is no list of shapes such as "x:[1,3,224,224],y:[2]"'
-            ) from None
-        if match["name"] in shapes:
-            raise argparse.ArgumentTypeError(f"the shape of {match['name']!r} is given twice")
-        if 0 in sizes:
-            raise argparse.ArgumentTypeError(
-                f"every dimension of {match['name']!r} must be at least 1"
             )
-        shapes[match["name"]] = sizes
+        name = match["name"]
+        sizes = tuple(int(size) for size in match["sizes"].split(",") if size.strip())
+        if name in shapes:
+            raise argparse.ArgumentTypeError(f"the shape of {name!r} is given twice")
+        if 0 in sizes:
+            raise argparse.ArgumentTypeError(f"every dimension of {name!r} must be at least 1")
+        shapes[name] = sizes
         position = match.end()
     return shapes
 
@@ -157,10 +156,12 @@ class Request:
 
     def load(self) -> tuple[tvm.IRModule, Scheduler]:
         """The network as it was imported, and the scheduler for it."""
+        if self.given is None:
+            target.check_runnable(self.target)  # the search runs what it prices
         mod = load_model(self.model, self._shapes, self._batch)
         scheduler = Scheduler(mod, self.target, options=self.options)
         _logger.info("%s has %d operators", self.model, len(scheduler.graph.operators))
         _logger.info("target %s", self.target)
         if self.given is not None:
-            self.given.check(scheduler.graph)
+            self.given.check(scheduler.graph, self.target)
         return mod, scheduler

@@ -5,11 +5,14 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.table import Table
 
 _WIDE = 160  # columns, where the output is no terminal and nobody is to cut it
+_ORDER = ("sequential", "greedy", "scheduled", "found")
 
 
 def console() -> Console:
@@ -22,6 +25,31 @@ def print_json(value: Mapping[str, object]) -> None:
     print(json.dumps(value, indent=1))
 
 
-def milliseconds(seconds: float | None) -> float | None:
-    """Seconds as milliseconds to the nanosecond; None where nothing was measured."""
-    return None if seconds is None else round(1e3 * seconds, 6)
+def times(seconds: Mapping[str, float]) -> dict[str, float]:
+    """Latencies by name as ``NAME_ms``, to the nanosecond."""
+    return {f"{name}_ms": round(1e3 * seconds[name], 6) for name in _ORDER if name in seconds}
+
+
+def speedup(seconds: Mapping[str, float], name: str) -> float | None:
+    """How many times faster ``name`` is than the sequential schedule, if both are known."""
+    baseline, own = seconds.get("sequential"), seconds.get(name)
+    return baseline / own if baseline and own else None
+
+
+def comparison(seconds: Mapping[str, float]) -> str:
+    """``sequential 4.0 ms → greedy 3.6 ms (1.11x) → scheduled 3.4 ms (1.18x)``."""
+    parts = []
+    for name in ("sequential", "greedy", "scheduled"):
+        if name in seconds:
+            gain = speedup(seconds, name)
+            suffix = "" if name == "sequential" or gain is None else f" ({gain:.2f}x)"
+            parts.append(f"{name} {1e3 * seconds[name]:.3f} ms{suffix}")
+    return " → ".join(parts)
+
+
+def table(*headers: str, left: Sequence[str] = ()) -> Table:
+    """An empty table; columns are right-aligned but for those in ``left``."""
+    result = Table(box=SIMPLE_HEAD)
+    for header in headers:
+        result.add_column(header, justify="left" if header in left else "right")
+    return result

@@ -12,7 +12,7 @@ from tvm import relax
 from ..errors import ModelError
 from .operators import Operator, OperatorGraph
 from .prepare import relax_function
-from .recognise import flops_of, kind_of, static_shape
+from .recognise import flops_of, kind_of
 from .region import Region, Uses, grow
 
 
@@ -27,12 +27,9 @@ def extract(mod: tvm.IRModule, function: str = "main") -> OperatorGraph:
     Raises
     ------
     ModelError
-        When a parameter has a dynamic shape, or the function computes nothing.
+        When the function computes nothing.
     """
     func = relax_function(mod, function)
-    for parameter in func.params:
-        if isinstance(parameter.ty, relax.TensorType):
-            static_shape(parameter, f"input {parameter.name!r}")
     body = _Body.of(func)
     drafts = _group(body)
     if not drafts:
@@ -133,6 +130,7 @@ def _operator(body: _Body, draft: _Draft, n: int, inputs: tuple[relax.Var, ...])
         inputs=inputs,
         outputs=outputs,
         alone=draft.barrier or not isinstance(draft.anchor, relax.Call | None),
+        barrier=draft.barrier,
         flops=_flops(draft),
     )
 

@@ -42,6 +42,8 @@ class Operator:
         Variables it binds that others read, or that the function returns.
     alone : bool
         It is kept as TVM wrote it and never shares a stage.
+    barrier : bool
+        It may have effects, and stands outside of dataflow blocks.
     flops : int
         Floating-point operations of the anchor, a multiply-add counted as two.
     """
@@ -57,6 +59,7 @@ class Operator:
     inputs: tuple[relax.Var, ...]
     outputs: tuple[relax.Var, ...]
     alone: bool
+    barrier: bool
     flops: int
 
     @cached_property

@@ -10,6 +10,7 @@ from tvm import relax
 
 from ..errors import ModelError
 from .fold import fold_affine, simplify_batch_norm
+from .recognise import static_shape
 
 
 def prepare(mod: tvm.IRModule, function: str = "main") -> tvm.IRModule:
@@ -28,9 +29,11 @@ def prepare(mod: tvm.IRModule, function: str = "main") -> tvm.IRModule:
     Raises
     ------
     ModelError
-        When the module has no such Relax function.
+        When the module has no such Relax function, or an input of it has a dynamic shape.
     """
-    relax_function(mod, function)
+    for parameter in relax_function(mod, function).params:
+        if isinstance(parameter.ty, relax.TensorType):
+            static_shape(parameter, f"input {parameter.name!r}")
     entries = sorted({function, *_entries(mod)})
     passes = [
         relax.transform.Normalize(),

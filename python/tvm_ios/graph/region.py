@@ -20,6 +20,11 @@ from .recognise import (
 
 _MAX_STEPS = 32
 
+# TVM puts a value in the place of each of its uses, so that code grows by the product along a
+# chain of steps that use their operand several times.
+_COPIES = {"tanh": 12, "gelu": 6, "silu": 2, "square": 2, "abs": 2, "leaky_relu": 2}
+_MAX_SIZE = 256  # of one value's expression, in steps
+
 Ready = Callable[[relax.Var], bool]
 
 
@@ -137,6 +142,7 @@ class _Builder:
     steps: list[Step] = field(default_factory=list)
     kinds: list[Broadcast] = field(default_factory=list)
     arguments: list[relax.Expr] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=lambda: [1])
     source: relax.Expr | None = None
 
     def begin(self, binding: relax.Binding) -> bool:
@@ -182,8 +188,14 @@ class _Builder:
         return Region(tuple(absorbed), program, tuple(self.arguments), self.source)
 
     def _append(self, variable: relax.Var, step: Step) -> None:
+        self.sizes.append(self._size(step.op, step.operands))
         self.steps.append(step)
         self.values[variable] = len(self.steps)
+
+    def _size(self, op: str, operands: Sequence[Operand]) -> int:
+        """Steps that a step's expression is written out as."""
+        inner = sum(self.sizes[int(o.index)] for o in operands if o.kind == "value")
+        return 1 + _COPIES.get(op, 1) * inner
 
     def _step(self, call: ElementwiseCall, ready: Ready | None) -> Step | None:
         """The step of ``call``, its new tensor arguments added; None where there is none."""
@@ -195,6 +207,8 @@ class _Builder:
                 return None
             operands.append(operand)
         operands += [Operand("constant", number) for number in call.constants]
+        if self._size(call.step, operands) > _MAX_SIZE:
+            return None
         self.kinds, self.arguments = kinds, arguments
         return Step(call.step, tuple(operands))
 

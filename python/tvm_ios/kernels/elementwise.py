@@ -98,8 +98,19 @@ def _sigmoid(x: Expr) -> Expr:
 
 
 def _gelu(x: Expr) -> Expr:
-    half, one = _like(x, 0.5), _like(x, 1.0)
-    return x * half * (one + tirx.erf(x * _like(x, 0.5**0.5)))
+    """``x * Phi(x)`` as ``max(x, 0) - |x| / 2 * erfc(|x| / sqrt(2))``.
+
+    TVM has no ``erf`` of vectors. The complementary one is Abramowitz and Stegun's 7.1.26, whose
+    error is below 1.5e-7.
+    """
+    zero = _like(x, 0.0)
+    size = T.Bind(T.max(x, zero - x))
+    t = T.Bind(_like(x, 1.0) / (_like(x, 1.0) + size * _like(x, 0.3275911 * 0.5**0.5)))
+    polynomial = zero
+    for coefficient in (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592):
+        polynomial = (polynomial + _like(x, coefficient)) * t
+    complement = polynomial * tirx.exp(size * size * _like(x, -0.5))
+    return T.max(x, zero) - size * _like(x, 0.5) * complement
 
 
 def _leaky_relu(x: Expr, slope: Expr) -> Expr:

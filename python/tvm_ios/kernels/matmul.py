@@ -97,7 +97,6 @@ class _MatmulEmitter:
                     ],
                 )
 
-            left = self.rest_blocks
             select(
                 chunk,
                 [

@@ -41,7 +41,11 @@ def generic(op: Operator, feeder: Feeder) -> Choice:
         *(feeder.plain(variable) for variable in op.inputs),
         *(Feed(constant) for constant in isolated.constants),
     )
-    return Choice(generic_kernel(op.kind, func, len(feeds)), feeds, PLAIN)
+    try:
+        kernel = generic_kernel(op.kind, func, len(feeds))
+    except tvm.error.InternalError as error:  # 64-bit integers: TVM cannot narrow the indices
+        raise NoRule from error
+    return Choice(kernel, feeds, PLAIN)
 
 
 @dataclass(frozen=True)

@@ -73,7 +73,7 @@ def _emit_blocks(
     builder = emitter.builder
     runs: list[tuple[bool, list[LoweredStage | Operator]]] = []
     for stage in stages:
-        barrier = isinstance(stage, Operator) and _has_effects(stage)
+        barrier = isinstance(stage, Operator) and stage.barrier
         if not runs or runs[-1][0] != barrier:
             runs.append((barrier, []))
         runs[-1][1].append(stage)
@@ -92,12 +92,6 @@ def _emit_blocks(
     builder.emit_func_output(emitter.translate(original.body.body))
 
 
-def _has_effects(operator: Operator) -> bool:
-    return any(not isinstance(b.var, relax.DataflowVar) for b in operator.bindings) and (
-        operator.alone
-    )
-
-
 @dataclass
 class _Emitter:
     builder: relax.BlockBuilder
@@ -112,12 +106,12 @@ class _Emitter:
         gv = self.builder.add_func(function, "stage")
         types = [relax.TensorType(spec.shape, spec.dtype) for spec in tensors.written_specs]
         inputs = relax.Tuple([self._input(value) for value in tensors.read])
-        call = relax.call_tir(gv, inputs, types if len(types) > 1 else types[0])
-        results = self.builder.emit(call)
+        several = len(types) > 1
+        result = self.builder.emit(relax.call_tir(gv, inputs, types if several else types[0]))
         for i, variable in enumerate(tensors.written):
             if variable is not None:
-                item = relax.TupleGetItem(results, i) if len(types) > 1 else results
-                self._define(variable, self.builder.emit(item) if len(types) > 1 else item)
+                item = self.builder.emit(relax.TupleGetItem(result, i)) if several else result
+                self._define(variable, item)
 
     def keep(self, operator: Operator, *, exported: bool) -> None:
         """The operator's bindings as they were."""

@@ -88,19 +88,30 @@ def _emit_shares(
     """The shares of ``worker`` one after another; of the only worker when it is None."""
     for share in level:
         call = calls[share.call]
-        begin = _per_worker(worker, share.cuts[:-1])
-        extent = _per_worker(worker, [e - b for b, e in pairwise(share.cuts)])
         with T.sblock(call.kernel.name):
             T.reads()
             T.writes()
+            begin, extent = _range_of(worker, share)
             call.kernel.phases[share.phase].emit([buffers[t] for t in call.tensors], begin, extent)
+
+
+def _range_of(worker: Any, share: Share) -> tuple[Any, Any]:
+    """Begin and extent of the tiles of ``worker``; of the only worker when it is None.
+
+    The choice among the constants goes through a variable that TVM's simplifier does not look
+    into: as bounds of a loop it would be taken apart at every index inside.
+    """
+    if worker is None:
+        return share.cuts[0], share.cuts[-1] - share.cuts[0]
+    bounds = T.alloc_buffer((2,), "int32", scope="local", layout=None)
+    T.buffer_store(bounds, _per_worker(worker, share.cuts[:-1]), [0])
+    T.buffer_store(bounds, _per_worker(worker, [e - b for b, e in pairwise(share.cuts)]), [1])
+    return bounds[0], bounds[1]
 
 
 def _per_worker(worker: Any, values: Sequence[int]) -> Any:
     """``values[worker]`` as an expression."""
     result = tirx.const(values[-1], "int32")
-    if worker is None:
-        return result
     for w in range(len(values) - 2, -1, -1):
         if values[w] != values[w + 1] or not isinstance(result, tirx.IntImm):
             result = tirx.Select(worker == w, tirx.const(values[w], "int32"), result)

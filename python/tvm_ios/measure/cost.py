@@ -4,33 +4,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable, Sequence
 
 import numpy as np
 
 from ..lower.assemble import Assembler, StageForm
 from ..lower.implement import Implementation
-from ..lower.network import LoweredStage
 from ..lower.plan import Division
 from ..search import Candidate
 from ..threads import with_workers
 from .device import Device
 from .progress import progress
+from .timing import StageTimer
 
-_MIN_WINDOW = 100e-6  # seconds between two looks at the clock
-_BUDGET = 2.5e-3  # seconds that the repetitions of one stage take together, if they can
-_HOPELESS = 1.3  # a division this much slower at its first run is not repeated
 _WORTH = 0.01  # share of its operators' time that a stage must be able to gain to be measured
 _LAUNCH = 5e-6  # seconds, generous: what one parallel launch less can save
-
-
-@dataclass(frozen=True)
-class Measurement:
-    """The faster division of a stage and its latency in seconds."""
-
-    seconds: float
-    division: Division
 
 
 class MeasuredCost:
@@ -50,73 +38,92 @@ class MeasuredCost:
 
     def __init__(self, device: Device, assembler: Assembler) -> None:
         self._device, self._assembler = device, assembler
-        self._known: dict[Hashable, Measurement] = {}
+        self.operator_seconds: dict[Hashable, float] = {}
+        self._timer = StageTimer(device, assembler, self.operator_seconds)
+        self._forms: dict[Candidate, StageForm] = {}
+        self._seconds: dict[Hashable, float] = {}
         self._skipped: set[Hashable] = set()
-        self.operator_seconds = self._time_operators()
+        self._refined: set[Hashable] = set()
+        self._time_operators(i for i in assembler.lowered.implementations if i is not None)
 
     @property
     def measurements(self) -> int:
         """Stages that were measured."""
-        return len(self._known) - len(self._skipped)
+        return len(self._seconds) - len(self._skipped)
 
     def __call__(self, candidates: Sequence[Candidate]) -> np.ndarray:
         """Latency in seconds per candidate; operators are indices in the graph."""
-        runnable = [c for c in candidates if not self._alone(c)]
-        forms = {c: self._assembler.form_of(c.ops, c.strategy) for c in runnable}
-        self._measure(list(forms.values()))
-        return np.array(
-            [
-                self._known[forms[c].key].seconds if c in forms else self._price_alone(c)
-                for c in candidates
-            ],
-            "float64",
-        )
+        runnable = {c: self._form(c) for c in candidates if not self._alone(c)}
+        self._price(form for form in runnable.values() if form.key not in self._seconds)
+        return np.array([self._latency(c) for c in candidates], "float64")
 
     def division(self, candidate: Candidate) -> Division:
-        """The faster division of a candidate that was measured."""
-        if self._alone(candidate):
+        """The faster division of a candidate that was priced."""
+        if self._alone(candidate) or self._form(candidate).key in self._skipped:
             return "tiles"
-        return self._known[self._assembler.form_of(candidate.ops, candidate.strategy).key].division
+        return self._timer.result(self._form(candidate))[1]
+
+    def refine(self, candidates: Iterable[Candidate]) -> int:
+        """Measure again, more often, what a schedule rests on; returns how much was new.
+
+        Of thousands of noisy latencies a minimum picks the lucky ones. The chosen stages and the
+        operators in them, the alternative, are therefore measured until luck is averaged out.
+        """
+        forms = [self._form(c) for c in candidates if not self._alone(c)]
+        forms += [single for form in forms for single in _split(form)]
+        skip = self._refined | self._skipped
+        fresh = {form.key: form for form in forms if form.key not in skip}
+        self._run("measuring again", fresh.values(), self._timer.refine)
+        self._refined.update(fresh)
+        return len(fresh)
+
+    def _form(self, candidate: Candidate) -> StageForm:
+        if candidate not in self._forms:
+            form = self._assembler.form_of(candidate.ops, candidate.strategy)
+            self._forms[candidate] = form
+        return self._forms[candidate]
 
     def _alone(self, candidate: Candidate) -> bool:
         return any(op in self._assembler.lowered.alone for op in candidate.ops)
 
-    @staticmethod
-    def _price_alone(candidate: Candidate) -> float:
-        return 0.0 if len(candidate.ops) == 1 else math.inf
+    def _latency(self, candidate: Candidate) -> float:
+        if self._alone(candidate):
+            return 0.0 if len(candidate.ops) == 1 else math.inf
+        return self._seconds[self._form(candidate).key]
 
-    def _measure(self, forms: Sequence[StageForm]) -> None:
-        """Measure the stages that are new."""
-        new = {form.key: form for form in forms if form.key not in self._known}
-        if not new:
-            return
-        kernels = [i.kernel for form in new.values() for i in form.implementations]
-        self._device.compile(kernels)
-        self._time_new([i for form in new.values() for i in form.implementations])
+    def _price(self, forms: Iterable[StageForm]) -> None:
+        """Find latencies for stages that have none: first operators alone, then the rest."""
+        new = {form.key: form for form in forms}
+        implementations = [i for form in new.values() for i in form.implementations]
+        self._device.compile(i.kernel for i in implementations)
+        self._time_operators(implementations)
+        singles = {single.key: single for form in new.values() for single in _split(form)}
+        pending = [form for key, form in singles.items() if key not in self._seconds]
+        self._run("measuring operators", pending, self._timer.measure)
+        pending = [form for key, form in new.items() if key not in self._seconds]
+        worth = [form for form in pending if self._can_gain(form)]
+        self._run("measuring stages", worth, self._timer.measure)
+        for form in pending:
+            if form.key not in self._seconds:
+                alone = sum(self._seconds[single.key] for single in _split(form))
+                self._seconds[form.key] = alone * (1 + 1e-6)
+                self._skipped.add(form.key)
 
-        singles = {f.key: f for form in new.values() for f in _split(form)}
-        self._measure_all({key: f for key, f in singles.items() if key not in self._known})
-        worth = {}
-        for key, form in new.items():
-            if key in self._known:
-                continue
-            if self._can_gain(form):
-                worth[key] = form
-            else:
-                seconds = sum(self._known[f.key].seconds for f in _split(form))
-                self._known[key] = Measurement(seconds * (1 + 1e-6), "tiles")
-                self._skipped.add(key)
-        self._measure_all(worth)
+    def _run(
+        self, description: str, forms: Iterable[StageForm], work: Callable[[StageForm], None]
+    ) -> None:
+        """Do ``work`` on every stage and note the latency that it leads to."""
+        stages = list(forms)
 
-    def _measure_all(self, forms: dict[Hashable, StageForm]) -> None:
-        def work() -> None:
-            with progress("measuring stages", len(forms)) as advance:
-                for key, form in forms.items():
-                    self._known[key] = self._measure_one(form)
+        def body() -> None:
+            with progress(description, len(stages)) as advance:
+                for form in stages:
+                    work(form)
+                    self._seconds[form.key], _ = self._timer.result(form)
                     advance(1)
 
-        if forms:
-            with_workers(self._assembler.workers, work)
+        if stages:
+            with_workers(self._assembler.workers, body)
 
     def _can_gain(self, form: StageForm) -> bool:
         """Whether running the stage's operators together may pay.
@@ -128,7 +135,7 @@ class MeasuredCost:
         workers, total, gain = self._assembler.workers, 0.0, -_LAUNCH
         for single in _split(form):
             (implementation,) = single.implementations
-            seconds = self._known[single.key].seconds
+            seconds = self._seconds[single.key]
             tiles = max(phase.tiles for phase in implementation.kernel.phases)
             rounds = math.ceil(tiles / workers)
             waiting = seconds * (1 - tiles / (workers * rounds))
@@ -137,33 +144,7 @@ class MeasuredCost:
             gain += _LAUNCH + max(waiting, uneven, 0.0)
         return gain >= _WORTH * total
 
-    def _measure_one(self, form: StageForm) -> Measurement:
-        best: Measurement | None = None
-        for division in self._assembler.divisions(form, self.operator_seconds):
-            stage = self._assembler.stage(form, division, self.operator_seconds)
-            limit = math.inf if best is None else best.seconds * _HOPELESS
-            seconds = self._time(stage, limit)
-            if best is None or seconds < best.seconds:
-                best = Measurement(seconds, division)
-        assert best is not None, "a stage has a division"
-        return best
-
-    def _time(self, stage: LoweredStage, limit: float) -> float:
-        """Median latency; the first run warms up and says how often to repeat."""
-        first = float(self._device.time(stage, 1, 1)[0])
-        if first > limit:
-            return first
-        number = max(1, math.ceil(_MIN_WINDOW / first))
-        repeat = min(max(int(_BUDGET / (first * number)), 2), 9)
-        return float(np.median(self._device.time(stage, number, repeat)))
-
-    def _time_operators(self) -> dict[Hashable, float]:
-        self.operator_seconds: dict[Hashable, float] = {}
-        present = [i for i in self._assembler.lowered.implementations if i is not None]
-        self._time_new(present)
-        return self.operator_seconds
-
-    def _time_new(self, implementations: Sequence[Implementation]) -> None:
+    def _time_operators(self, implementations: Iterable[Implementation]) -> None:
         """Time kernels alone on one worker, which is what work is divided by."""
         for implementation in implementations:
             key = implementation.kernel.key

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The compiled model: a shared library that describes itself and needs only ``apache-tvm``."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relax
+from tvm.support import cc
+
+from .. import __version__
+from ..errors import ModelError, OptionError
+from ..measure.model import finish_pipeline
+from ..schedule import Schedule
+from ..target import check_runnable
+
+METADATA = "tvm_ios_metadata"
+_FORMAT, _VERSION = "tvm_ios.module", 1
+_NOISE = re.compile(rb"executable\.cc:\d+: Warning: Scope Saving:")
+
+
+@dataclass(frozen=True)
+class TensorInfo:
+    """An input or output; a dimension known only when the model runs is None."""
+
+    name: str
+    shape: tuple[int | None, ...]
+    dtype: str
+
+    def fits(self, array: np.ndarray) -> bool:
+        return array.shape == self.shape and array.dtype == self.dtype
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.dtype}{list(self.shape)}"
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """A compiled model that was loaded.
+
+    Attributes
+    ----------
+    vm : relax.VirtualMachine
+    function : str
+        The function to call.
+    inputs, outputs : tuple of TensorInfo
+        In the order of the function's parameters and results.
+    metadata : dict
+        All that the library says of itself.
+    """
+
+    vm: relax.VirtualMachine
+    function: str
+    inputs: tuple[TensorInfo, ...]
+    outputs: tuple[TensorInfo, ...]
+    metadata: dict[str, Any]
+
+
+def build(mod: tvm.IRModule, schedule: Schedule, target: tvm.target.Target) -> relax.VMExecutable:
+    """Compile a scheduled module, with what :func:`load` needs to know in a function of it.
+
+    Parameters
+    ----------
+    mod : tvm.IRModule
+        What :meth:`tvm_ios.scheduler.Scheduler.emit` made of ``schedule``.
+    """
+    # A function that returns a string travels inside the library through any of TVM's loaders.
+    text = tvm.ir.StringImm(json.dumps(_describe(mod[schedule.function], schedule, target)))
+    described = mod.clone()
+    described.update_func(
+        tvm.ir.GlobalVar(METADATA),
+        relax.Function([], text, relax.AnyType()).with_attr("global_symbol", METADATA),
+    )
+    return tvm.compile(described, target, relax_pipeline=finish_pipeline(target))
+
+
+def check_linker() -> None:
+    """Raise OptionError if there is nothing to link a library with."""
+    compiler = cc.get_cc()
+    if compiler is None or shutil.which(compiler) is None:
+        missing = f"The C++ compiler {compiler}" if compiler else "A C++ compiler"
+        raise OptionError(f"{missing} was not found, which links the library; install g++.")
+
+
+def export(executable: relax.VMExecutable, path: Path) -> None:
+    """Write the shared library."""
+    with _without_noise():
+        executable.export_library(str(path))
+
+
+def load(path: str | os.PathLike[str]) -> Artifact:
+    """Load a library that :func:`export` wrote.
+
+    Raises
+    ------
+    ModelError
+        When it is no such library.
+    TargetError
+        When it is for another CPU.
+    """
+    if not Path(path).is_file():
+        raise ModelError(f"There is no compiled model {path}; make one with tvm-ios compile.")
+    try:
+        vm = relax.VirtualMachine(tvm.runtime.load_module(os.fspath(path)), tvm.cpu())
+        metadata = json.loads(vm[METADATA]())
+        if (metadata["format"], metadata["version"]) != (_FORMAT, _VERSION):
+            raise ValueError("another version")
+    except Exception as error:  # the loader raises whatever it trips over
+        raise ModelError(
+            f"{path} is no model that this release of tvm-ios compiled; compile it again."
+        ) from error
+    check_runnable(tvm.target.Target(metadata["target"]))
+    inputs, outputs = (tuple(map(_parse, metadata[key])) for key in ("inputs", "outputs"))
+    return Artifact(vm, metadata["function"], inputs, outputs, metadata)
+
+
+def _describe(
+    func: relax.Function, schedule: Schedule, target: tvm.target.Target
+) -> dict[str, object]:
+    outputs = [_info(f"output_{i}", ty) for i, ty in enumerate(_leaves(func.ret_ty))]
+    return {
+        "format": _FORMAT,
+        "version": _VERSION,
+        "tvm_ios": __version__,
+        "function": schedule.function,
+        "inputs": [_info(p.name, p.ty) for p in func.params],
+        "outputs": outputs,
+        "target": str(target),
+        "workers": schedule.workers,
+        "operators": len(schedule.operators),
+        "stages": len(schedule.stages),
+        "estimates": schedule.estimates,
+        "measured": schedule.measured,
+    }
+
+
+def _leaves(ty: tvm.ir.Type) -> list[tvm.ir.Type]:
+    if isinstance(ty, relax.TupleType):
+        return [leaf for field in ty.fields for leaf in _leaves(field)]
+    return [ty]
+
+
+def _info(name: str, ty: tvm.ir.Type) -> dict[str, object]:
+    if not isinstance(ty, relax.TensorType):
+        raise ModelError(f"{name} is no tensor; only tensors can be inputs and outputs.")
+    extents = ty.shape.values if isinstance(ty.shape, relax.ShapeExpr) else [None] * ty.ndim
+    shape = [int(e) if isinstance(e, tvm.tirx.IntImm) else None for e in extents]
+    return {"name": name, "shape": shape, "dtype": str(ty.dtype)}
+
+
+def _parse(info: dict[str, Any]) -> TensorInfo:
+    return TensorInfo(info["name"], tuple(info["shape"]), info["dtype"])
+
+
+@contextlib.contextmanager
+def _without_noise() -> Iterator[None]:
+    """Drop the warnings that TVM prints for every constant that it saves; all else is passed on."""
+    sys.stderr.flush()
+    with tempfile.TemporaryFile() as captured, _redirected(2, captured.fileno()):
+        try:
+            yield
+        finally:
+            captured.seek(0)
+            kept = [line for line in captured if not _NOISE.search(line)]
+    if kept:
+        sys.stderr.write(b"".join(kept).decode(errors="replace"))
+
+
+@contextlib.contextmanager
+def _redirected(descriptor: int, to: int) -> Iterator[None]:
+    saved = os.dup(descriptor)
+    os.dup2(to, descriptor)
+    try:
+        yield
+    finally:
+        os.dup2(saved, descriptor)
+        os.close(saved)

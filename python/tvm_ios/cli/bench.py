@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``tvm-ios bench``: what scheduling gains on a network, and how exact the result is."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relax
+
+from ..files import replacing
+from ..measure.model import finish_pipeline, random_inputs
+from ..schedule import Schedule
+from ..scheduler import Scheduler
+from ..target import check_runnable
+from ..threads import with_workers
+from ..transform import find_faster
+from . import interrupt, output
+from .options import Request, add_common, add_network, add_search, add_seed
+from .run import flatten
+
+_EPILOG = """\
+examples:
+  tvm-ios bench zoo:squeezenet
+  tvm-ios bench zoo:inception_v3 --batch 4 --threads 2 --json
+  tvm-ios bench model.onnx --schedule-in s.json
+"""
+
+
+def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
+    parser = commands.add_parser(
+        "bench",
+        help="measure what scheduling gains",
+        description="Time a network under the sequential, the greedy and the searched schedule in "
+        "one run, and compare its outputs with those of TVM's own lowering.",
+        epilog=_EPILOG,
+    )
+    add_network(parser)
+    add_search(parser)
+    add_seed(parser)
+    add_common(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Search, time, check and report."""
+    request = Request(args)
+    check_runnable(request.target)
+    with replacing(*filter(None, [args.schedule_out])) as drafts:
+        mod, scheduler = request.load()
+        schedule = _timed(scheduler, request.given)
+        errors = _errors(mod, scheduler, schedule)
+        for draft in drafts:
+            schedule.save(draft)
+        interrupt.check()
+    result = _result(args.model, schedule, errors)
+    if args.json:
+        output.print_json(result)
+    else:
+        _print(result, schedule)
+
+
+def _timed(scheduler: Scheduler, given: Schedule | None) -> Schedule:
+    """The schedule that would be applied, with the latencies of all three."""
+    if given is None:
+        return find_faster(scheduler, time_greedy=True)
+    sequential, greedy = scheduler.sequential(), scheduler.greedy()
+    measured = scheduler.time({"sequential": sequential, "greedy": greedy, "scheduled": given})
+    return replace(given, measured=measured)
+
+
+def _errors(mod: tvm.IRModule, scheduler: Scheduler, schedule: Schedule) -> tuple[float, float]:
+    """The largest absolute error, and relative to the largest output, on random inputs.
+
+    The reference is TVM's default lowering of the imported module, which has nothing in common
+    with the kernels of this package.
+    """
+    target, function = scheduler.target, schedule.function
+    arguments = random_inputs(mod[function], scheduler.options.seed)
+    reference = tvm.compile(mod, target, relax_pipeline=relax.get_default_pipeline(target))
+    scheduled = scheduler.emit(schedule)
+    ours = tvm.compile(scheduled, target, relax_pipeline=finish_pipeline(target))
+    expected = _outputs(reference, function, arguments)
+    computed = with_workers(scheduler.workers, lambda: _outputs(ours, function, arguments))
+    largest = max(float(np.abs(e).max(initial=0.0)) for e in expected)
+    error = max(
+        float(np.abs(c - e).max(initial=0.0)) for c, e in zip(computed, expected, strict=True)
+    )
+    return error, error / largest if largest else error
+
+
+def _outputs(executable: Any, function: str, arguments: list[Any]) -> list[np.ndarray]:
+    vm = relax.VirtualMachine(executable, tvm.cpu())
+    return [array.astype("float64") for array in flatten(vm[function](*arguments))]
+
+
+def _result(model: str, schedule: Schedule, errors: tuple[float, float]) -> dict[str, Any]:
+    measured = schedule.measured
+    return {
+        "model": model,
+        "target": schedule.target,
+        "threads": schedule.workers,
+        "operators": len(schedule.operators),
+        "stages": len(schedule.stages),
+        **output.times(measured),
+        "speedup": output.speedup(measured, "scheduled"),
+        "search_s": round(schedule.search_seconds, 3),
+        "measurements": schedule.measurements,
+        "max_abs_error": errors[0],
+        "max_rel_error": errors[1],
+    }
+
+
+def _print(result: dict[str, Any], schedule: Schedule) -> None:
+    console = output.console()
+    console.print(
+        f"{result['model']}: {result['operators']} operators in {result['stages']} stages, "
+        f"{result['threads']} threads"
+    )
+    table = output.table("schedule", "ms", "speed-up", left=("schedule",))
+    for name in ("sequential", "greedy", "scheduled"):
+        gain = output.speedup(schedule.measured, name)
+        table.add_row(name, f"{result[f'{name}_ms']:.3f}", "" if gain is None else f"{gain:.2f}x")
+    console.print(table)
+    if "found_ms" in result:
+        console.print(
+            f"The schedule found took {result['found_ms']:.3f} ms: the sequential one is kept."
+        )
+    console.print(f"search: {result['search_s']:.1f} s, {result['measurements']} stages measured")
+    console.print(
+        f"error: at most {result['max_abs_error']:.2e}, "
+        f"{result['max_rel_error']:.2e} of the largest output"
+    )

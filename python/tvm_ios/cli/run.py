@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``tvm-ios run``: a compiled model on given or made-up inputs."""
+
+from __future__ import annotations
+
+import argparse
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tvm
+
+from ..errors import ModelError, OptionError
+from ..files import replacing
+from . import artifact, output
+from .artifact import Artifact, TensorInfo
+from .options import add_common, add_seed, whole
+
+_EPILOG = """\
+examples:
+  tvm-ios run model.so --print-time --repeat 20
+  tvm-ios run model.so -i in.npz -o out.npz
+"""
+
+
+def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
+    parser = commands.add_parser(
+        "run",
+        help="run a compiled model",
+        description="Run a library that 'tvm-ios compile' wrote.",
+        epilog=_EPILOG,
+    )
+    parser.add_argument("library", metavar="LIBRARY", help="a library of 'tvm-ios compile'")
+    parser.add_argument("-i", "--inputs", metavar="FILE", help="inputs by name, as .npz")
+    parser.add_argument(
+        "-o", "--outputs", metavar="FILE", help="write output_0, output_1, ... as .npz"
+    )
+    parser.add_argument(
+        "--fill-mode",
+        choices=("random", "ones", "zeros"),
+        default="random",
+        help="the inputs, where no file gives them (default: random)",
+    )
+    parser.add_argument("--print-time", action="store_true", help="time the model")
+    parser.add_argument(
+        "--repeat", type=whole(1), default=10, metavar="N", help="timings to take (default: 10)"
+    )
+    parser.add_argument(
+        "--number", type=whole(1), default=1, metavar="N", help="runs in a timing (default: 1)"
+    )
+    parser.add_argument("--device", choices=("cpu",), default="cpu", help="where to run")
+    add_seed(parser)
+    add_common(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Run the model, write its outputs and time it, as asked for."""
+    if args.outputs and Path(args.outputs).suffix != ".npz":
+        raise OptionError(f"The outputs must be named NAME.npz, got {args.outputs}.")
+    model = artifact.load(args.library)
+    if args.inputs:
+        arrays = _read_inputs(args.inputs, model.inputs)
+    else:
+        random = np.random.default_rng(args.seed)
+        arrays = [_fill(info, args.fill_mode, random) for info in model.inputs]
+    inputs = [tvm.runtime.tensor(array) for array in arrays]
+    results = flatten(model.vm[model.function](*inputs))
+    named = {info.name: r for info, r in zip(model.outputs, results, strict=True)}
+    if args.outputs:
+        with replacing(args.outputs) as (draft,):
+            np.savez(draft, **named)
+    times = _time(model, inputs, args) if args.print_time else None
+    _report(args, named, times)
+
+
+def _read_inputs(path: str, expected: Sequence[TensorInfo]) -> list[np.ndarray]:
+    """The file's arrays in the order of the model's inputs.
+
+    Raises
+    ------
+    ModelError
+        When the file cannot be read, or its arrays are not the inputs.
+    """
+    wanted = ", ".join(map(str, expected))
+    try:
+        with np.load(path) as file:
+            arrays = dict(file) if isinstance(file, np.lib.npyio.NpzFile) else None
+    except OSError as error:
+        reason = error.strerror or "it is damaged"
+        raise ModelError(f"Cannot read the inputs {path}: {reason}.") from error
+    except (ValueError, EOFError, zipfile.BadZipFile, TypeError) as error:
+        raise ModelError(f"{path} is damaged or no .npz file of arrays.") from error
+    if arrays is None:
+        raise ModelError(f"{path} holds one unnamed array; the model needs a .npz with: {wanted}.")
+    if set(arrays) != {info.name for info in expected}:
+        found = ", ".join(sorted(arrays)) or "nothing"
+        raise ModelError(f"{path} has {found}; the model needs: {wanted}.")
+    for info in expected:
+        array = arrays[info.name]
+        if not info.fits(array):
+            raise ModelError(
+                f"{info.name!r} in {path} is {array.dtype}{list(array.shape)}; "
+                f"the model needs {info.dtype}{list(info.shape)}."
+            )
+    return [np.ascontiguousarray(arrays[info.name]) for info in expected]
+
+
+def _fill(info: TensorInfo, mode: str, random: np.random.Generator) -> np.ndarray:
+    """Ones, zeros, or normal floats and integers of 0 and 1."""
+    if mode != "random":
+        return np.full(info.shape, mode == "ones", info.dtype)
+    if np.issubdtype(np.dtype(info.dtype), np.floating):
+        return random.standard_normal(info.shape).astype(info.dtype)
+    return random.integers(0, 2, info.shape).astype(info.dtype)
+
+
+def flatten(result: Any) -> list[np.ndarray]:
+    """The leaves of nested tuples of tensors."""
+    if isinstance(result, tvm.runtime.Tensor):
+        return [result.numpy()]
+    return [array for item in result for array in flatten(item)]
+
+
+def _time(
+    model: Artifact, inputs: Sequence[tvm.runtime.Tensor], args: argparse.Namespace
+) -> np.ndarray:
+    """Milliseconds of each repeat."""
+    timer = model.vm.time_evaluator(
+        model.function, tvm.cpu(), number=args.number, repeat=args.repeat
+    )
+    return 1e3 * np.array(timer(*inputs).results)
+
+
+def _report(
+    args: argparse.Namespace, named: dict[str, np.ndarray], times: np.ndarray | None
+) -> None:
+    summary = None if times is None else _summary(times)
+    if args.json:
+        shapes = {
+            name: {"dtype": str(a.dtype), "shape": list(a.shape)} for name, a in named.items()
+        }
+        output.print_json({"outputs": shapes} | ({"time_ms": summary} if summary else {}))
+        return
+    console = output.console()
+    for name, array in named.items():
+        console.print(f"{name} {array.dtype}{list(array.shape)}")
+    if summary:
+        table = output.table(*(f"{name} (ms)" for name in summary))
+        table.add_row(*(f"{value:.4f}" for value in summary.values()))
+        console.print(table)
+
+
+def _summary(times: np.ndarray) -> dict[str, float]:
+    statistics = {
+        "mean": times.mean(),
+        "median": np.median(times),
+        "max": times.max(),
+        "min": times.min(),
+        "std": times.std(),
+    }
+    return {name: round(float(value), 6) for name, value in statistics.items()}

@@ -1,0 +1,346 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the package has no rule for is never an error and never a wrong result."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tvm
+from support import (
+    NATIVE,
+    add_function,
+    assert_close,
+    check_scheduled,
+    compile_plain,
+    constant,
+    conv,
+    few_stages,
+    many_stages,
+    relax_module,
+    run_vm,
+)
+from tvm import relax
+from tvm.script import ir as I
+from tvm.script import relax as R
+from tvm.script import tirx as T
+
+from tvm_ios.transform import InterOperatorSchedule
+
+IMAGE = (1, 20, 6, 6)
+op = relax.op
+
+AFTER_CONVOLUTION = {
+    "orders": {
+        "cumsum": lambda x: op.cumsum(x, axis=1),
+        "sort": lambda x: op.sort(x, axis=1, descending=True),
+        "argsort": lambda x: op.argsort(x, axis=1),
+        "argmax": lambda x: op.argmax(x, axis=1),
+        "topk": lambda x: op.topk(x, k=3, axis=1, ret_type="values"),
+        "take": lambda x: op.take(x, relax.const(np.array([3, 1, 19])), axis=1),
+    },
+    "shapes": {
+        "transpose": lambda x: op.permute_dims(x, [0, 2, 3, 1]),
+        "reshape": lambda x: op.reshape(x, (20, 36)),
+        "flatten": lambda x: op.reshape(x, (1, 720)),
+        "pad": lambda x: op.nn.pad(x, [0, 0, 0, 0, 1, 2, 1, 2], "constant", 0.5),
+        "resize": lambda x: op.image.resize2d(x, (9, 12), layout="NCHW"),
+        "slice": lambda x: op.strided_slice(x, axes=[1], begin=[3], end=[17], strides=[2]),
+        "tile": lambda x: op.tile(x, (1, 2, 1, 1)),
+        "concat of rows": lambda x: op.concat([x, x], axis=2),
+        "concat with itself": lambda x: op.concat([x, x], axis=1),
+    },
+    "norms": {
+        "softmax": lambda x: op.nn.softmax(x, axis=1),
+        "log_softmax": lambda x: op.nn.log_softmax(x, axis=1),
+        "layer_norm": lambda x: op.nn.layer_norm(
+            x, constant(6), constant(6, seed=1), axes=[-1]
+        ),
+        "group_norm": lambda x: op.nn.group_norm(
+            x, constant(20), constant(20, seed=1), num_groups=4, channel_axis=1, axes=[2, 3]
+        ),
+        "prelu": lambda x: op.nn.prelu(x, constant(20), axis=1),
+        "power": lambda x: op.power(x, relax.const(2.0)),
+    },
+    "reductions": {
+        "mean of all": lambda x: op.mean(x),
+        "mean of all, kept": lambda x: op.mean(x, keepdims=True),
+        "mean of channels": lambda x: op.mean(x, axis=1, keepdims=True),
+        "sum": lambda x: op.sum(x, axis=[2, 3]),
+        "variance": lambda x: op.variance(x, axis=[2, 3], keepdims=True),
+        "adaptive pool": lambda x: op.nn.adaptive_avg_pool2d(x, (2, 3)),
+        "dilated pool": lambda x: op.nn.max_pool2d(x, (2, 2), dilation=(2, 2)),
+    },
+    "types": {
+        "cast": lambda x: op.astype(x, "int32"),
+        "half": lambda x: op.astype(x, "float16"),
+        "comparison": lambda x: op.greater(x, relax.const(0.0)),
+        "zeros": lambda x: op.zeros_like(x),
+        "double": lambda x: op.astype(x, "float64"),
+    },
+    "products": {
+        "transposed": lambda x: op.nn.conv2d_transpose(x, constant(20, 7, 3, 3), padding=1),
+        "multiplier": lambda x: op.nn.conv2d(x, constant(40, 1, 3, 3), groups=20),
+        "grouped, odd": lambda x: op.nn.conv2d(x, constant(10, 10, 3, 3), groups=2),
+        "dense": lambda x: op.matmul(x, constant(6, 9)),
+    },
+}
+
+
+@pytest.mark.parametrize("family", AFTER_CONVOLUTION.values(), ids=AFTER_CONVOLUTION)
+def test_operations_after_a_convolution(family) -> None:
+    """The convolution and the pooling work in the blocked layout; what else reads it may not."""
+
+    def body(emit, x):
+        value = emit(conv(x, 20))
+        others = [emit(make(value)) for make in family.values()]
+        return relax.Tuple([*others, emit(op.nn.max_pool2d(value, (3, 3), padding=1))])
+
+    check_scheduled(relax_module(body, IMAGE))
+
+
+@pytest.mark.parametrize("make", [op.cumsum, op.sort], ids=["cumsum", "sort"])
+def test_a_chain_through_an_operation_without_a_kernel(make) -> None:
+    def body(emit, x):
+        value = emit(make(emit(conv(x, 20)), axis=1))
+        return emit(op.nn.max_pool2d(emit(conv(value, 20)), (3, 3), padding=1))
+
+    check_scheduled(relax_module(body, IMAGE))
+
+
+def test_several_results_of_one_operation() -> None:
+    def body(emit, x):
+        parts = emit(op.split(emit(conv(x, 24)), [5, 16], axis=1))
+        a, b, c = (emit(relax.TupleGetItem(parts, i)) for i in range(3))
+        return relax.Tuple([emit(conv(b, 20)), emit(op.nn.relu(a)), c])
+
+    check_scheduled(relax_module(body, IMAGE))
+
+
+def test_top_k_with_indices() -> None:
+    def body(emit, x):
+        best = emit(op.topk(emit(conv(x, 20)), k=2, axis=1))
+        return relax.Tuple([emit(relax.TupleGetItem(best, i)) for i in (1, 0)])
+
+    check_scheduled(relax_module(body, IMAGE))
+
+
+def test_a_tuple_that_is_passed_on_whole() -> None:
+    def body(emit, x):
+        parts = emit(op.split(emit(conv(x, 20)), 2, axis=1))
+        return emit(op.concat(parts, axis=2))
+
+    check_scheduled(relax_module(body, IMAGE))
+
+
+def test_attention() -> None:
+    def body(emit, q, k, v):
+        return emit(op.nn.relu(emit(op.nn.attention(q, k, v))))
+
+    check_scheduled(relax_module(body, (1, 4, 2, 8), (1, 6, 2, 8), (1, 6, 2, 8)))
+
+
+def test_integer_inputs() -> None:
+    def body(emit, x, table):
+        rows = emit(op.take(table, x, axis=0))
+        return emit(op.nn.relu(emit(op.matmul(rows, constant(12, 9)))))
+
+    check_scheduled(relax_module(body, relax.TensorType((5,), "int64"), (8, 12)))
+
+
+@pytest.mark.parametrize("groups", [1, 2, 20])
+def test_weights_that_are_inputs(groups: int) -> None:
+    def body(emit, x, w, bias, dense):
+        value = emit(op.nn.conv2d(x, w, padding=1, groups=groups))
+        value = emit(op.nn.relu(emit(op.add(value, bias))))
+        pooled = emit(op.reshape(emit(op.nn.adaptive_avg_pool2d(value, (1, 1))), (1, 20)))
+        return emit(op.matmul(pooled, dense))
+
+    check_scheduled(relax_module(body, IMAGE, (20, 20 // groups, 3, 3), (1, 20, 1, 1), (20, 7)))
+
+
+def test_weights_that_a_convolution_computes() -> None:
+    def body(emit, x, w):
+        return emit(op.nn.conv2d(x, emit(conv(w, 20)), padding=1))
+
+    check_scheduled(relax_module(body, IMAGE, (20, 20, 3, 3)))
+
+
+def test_a_constant_image_and_a_constant_among_concatenated() -> None:
+    def body(emit, x):
+        value = emit(op.concat([emit(conv(x, 20)), constant(1, 5, 6, 6)], axis=1))
+        return emit(op.add(value, constant(1, 25, 6, 6)))
+
+    check_scheduled(relax_module(body, IMAGE))
+
+
+def test_the_same_result_twice_and_an_input_as_a_result() -> None:
+    def body(emit, x):
+        value = emit(conv(x, 20))
+        return relax.Tuple([value, x, relax.Tuple([value])])
+
+    check_scheduled(relax_module(body, IMAGE))
+
+
+@pytest.mark.parametrize("layout", [("NHWC", "HWIO"), ("NHWC", "OHWI")])
+def test_other_layouts(layout: tuple[str, str]) -> None:
+    def body(emit, x):
+        shape = (3, 3, 20, 8) if layout[1] == "HWIO" else (8, 3, 3, 20)
+        attrs = {"data_layout": layout[0], "kernel_layout": layout[1]}
+        value = emit(op.nn.conv2d(x, constant(*shape), **attrs))
+        return emit(op.nn.avg_pool2d(value, (2, 2), layout=layout[0]))
+
+    check_scheduled(relax_module(body, (1, 6, 6, 20)))
+
+
+def test_other_types() -> None:
+    def body(emit, x):
+        value = emit(op.nn.conv2d(x, relax.const(np.ones((4, 20, 3, 3), "float64"))))
+        return emit(op.nn.relu(value))
+
+    check_scheduled(relax_module(body, relax.TensorType(IMAGE, "float64")))
+
+
+@I.ir_module(check_well_formed=False)
+class Mixed:
+    """A TIR function of the user's, a private function, an extern one, a branch, and effects."""
+
+    @T.prim_func(s_tir=True)
+    def double(
+        x: T.Buffer((T.int64(1), T.int64(20), T.int64(6), T.int64(6)), "float32"),
+        y: T.Buffer((T.int64(1), T.int64(20), T.int64(6), T.int64(6)), "float32"),
+    ):
+        for i, j, k in T.grid(T.int64(20), T.int64(6), T.int64(6)):
+            with T.sblock("y"):
+                a, b, c = T.axis.remap("SSS", [i, j, k])
+                y[0, a, b, c] = x[0, a, b, c] * T.float32(2)
+
+    @R.function(private=True)
+    def inner(x: R.Tensor((1, 20, 6, 6), "float32")) -> R.Tensor((1, 20, 6, 6), "float32"):
+        with R.dataflow():
+            y = R.nn.relu(x)
+            R.output(y)
+        return y
+
+    @R.function
+    def tir(x: R.Tensor((1, 20, 6, 6), "float32")) -> R.Tensor((1, 20, 6, 6), "float32"):
+        cls = Mixed
+        with R.dataflow():
+            a = R.nn.max_pool2d(x, pool_size=[3, 3], padding=[1, 1, 1, 1])
+            b = R.call_tir(cls.double, (a,), out_ty=R.Tensor((1, 20, 6, 6), "float32"))
+            c = R.nn.max_pool2d(b, pool_size=[3, 3], padding=[1, 1, 1, 1])
+            R.output(c)
+        return c
+
+    @R.function
+    def function(x: R.Tensor((1, 20, 6, 6), "float32")) -> R.Tensor((1, 20, 6, 6), "float32"):
+        cls = Mixed
+        with R.dataflow():
+            a = R.nn.max_pool2d(x, pool_size=[3, 3], padding=[1, 1, 1, 1])
+            b = cls.inner(a)
+            c = R.add(b, a)
+            R.output(c)
+        return c
+
+    @R.function
+    def extern(x: R.Tensor((1, 20, 6, 6), "float32")) -> R.Tensor((1, 20, 6, 6), "float32"):
+        with R.dataflow():
+            a = R.nn.max_pool2d(x, pool_size=[3, 3], padding=[1, 1, 1, 1])
+            b = R.call_pure_packed(
+                "tvm_ios.tests.half", a, ty_args=(R.Tensor((1, 20, 6, 6), "float32"),)
+            )
+            c = R.call_dps_packed(
+                "tvm_ios.tests.negate", (b,), out_ty=R.Tensor((1, 20, 6, 6), "float32")
+            )
+            d = R.nn.max_pool2d(c, pool_size=[3, 3], padding=[1, 1, 1, 1])
+            R.output(d)
+        return d
+
+    @R.function
+    def branch(
+        x: R.Tensor((1, 20, 6, 6), "float32"), condition: R.Tensor((), "bool")
+    ) -> R.Tensor((1, 20, 6, 6), "float32"):
+        with R.dataflow():
+            a = R.nn.max_pool2d(x, pool_size=[3, 3], padding=[1, 1, 1, 1])
+            R.output(a)
+        if condition:
+            b = R.exp(a)
+        else:
+            b = R.negative(a)
+        with R.dataflow():
+            c = R.nn.max_pool2d(b, pool_size=[3, 3], padding=[1, 1, 1, 1])
+            R.output(c)
+        return c
+
+    @R.function(pure=False)
+    def effects(x: R.Tensor((1, 20, 6, 6), "float32")) -> R.Tensor((1, 20, 6, 6), "float32"):
+        with R.dataflow():
+            a = R.nn.max_pool2d(x, pool_size=[3, 3], padding=[1, 1, 1, 1])
+            R.output(a)
+        _ = R.call_packed("tvm_ios.tests.note", a, ty_args=(R.Tuple,))
+        b = R.nn.relu(a)
+        _1 = R.call_packed("tvm_ios.tests.note", x, ty_args=(R.Tuple,))
+        with R.dataflow():
+            c = R.nn.avg_pool2d(b, pool_size=[3, 3], padding=[1, 1, 1, 1])
+            R.output(c)
+        _2 = R.call_packed("tvm_ios.tests.note", c, ty_args=(R.Tuple,))
+        return c
+
+
+NOTES: list[np.ndarray] = []
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _extern_functions() -> None:
+    def negate(x, y) -> None:
+        y.copyfrom(-x.numpy())
+
+    def half(x):
+        return tvm.runtime.tensor(x.numpy() / 2)
+
+    def note(x) -> None:
+        NOTES.append(x.numpy().copy())
+
+    for function in (negate, half, note):
+        name = f"tvm_ios.tests.{function.__name__}"
+        tvm.register_global_func(name, function, override=True)
+
+
+@pytest.mark.parametrize("cost_model", [few_stages, many_stages])
+@pytest.mark.parametrize("function", ["tir", "function", "extern"])
+def test_calls_of_functions_that_are_given(function: str, cost_model) -> None:
+    check_scheduled(Mixed, function=function, cost_model=cost_model)
+
+
+@pytest.mark.parametrize("condition", [True, False])
+def test_branches(condition: bool) -> None:
+    image = np.random.default_rng(0).standard_normal(IMAGE).astype("float32")
+    check_scheduled(Mixed, function="branch", arguments=[image, np.array(condition)])
+
+
+def test_effects_keep_their_order() -> None:
+    image = np.random.default_rng(0).standard_normal(IMAGE).astype("float32")
+    NOTES.clear()
+    run_vm(compile_plain(Mixed), [image], "effects")
+    expected = list(NOTES)
+    NOTES.clear()
+    scheduled = InterOperatorSchedule(NATIVE, function="effects", cost_model=few_stages)(Mixed)
+    run_vm(compile_plain(scheduled), [image], "effects")
+    assert len(NOTES) == len(expected) == 3
+    for actual, wanted in zip(NOTES, expected, strict=True):
+        assert_close(actual, wanted)
+
+
+def test_a_function_that_others_call_can_be_scheduled() -> None:
+    builder = relax.BlockBuilder()
+    inner = add_function(builder, "inner", lambda emit, x: emit(op.nn.relu(emit(conv(x, 20)))), IMAGE)
+    add_function(builder, "main", lambda emit, x: emit(op.exp(emit(relax.Call(inner, [x])))), IMAGE)
+    mod = builder.get()
+    image = np.random.default_rng(0).standard_normal(IMAGE).astype("float32")
+    (expected,) = run_vm(compile_plain(mod), [image])
+    scheduled = check_scheduled(mod, function="inner")
+    assert_close(run_vm(compile_plain(scheduled), [image])[0], expected)
+
+
+def test_functions_that_nobody_calls_are_kept() -> None:
+    scheduled = check_scheduled(Mixed, function="function")
+    assert {"double", "tir", "extern", "branch"} <= {g.name_hint for g in scheduled.functions}

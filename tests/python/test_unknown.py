@@ -194,7 +194,7 @@ def test_other_layouts(layout: tuple[str, str]) -> None:
 
 def test_other_types() -> None:
     def body(emit, x):
-        value = emit(op.nn.conv2d(x, relax.const(np.ones((4, 20, 3, 3), "float64"))))
+        value = emit(op.nn.conv2d(x, relax.const(np.ones((4, 20, 3, 3)), "float64")))
         return emit(op.nn.relu(value))
 
     check_scheduled(relax_module(body, relax.TensorType(IMAGE, "float64")))

@@ -16,12 +16,12 @@ Expr = Any
 
 def lanes_of(base: Expr, lanes: int) -> Expr:
     """The index of ``lanes`` neighbouring elements from ``base``."""
-    return T.Ramp(base, 1, lanes)
+    return base if lanes == 1 else T.Ramp(base, 1, lanes)
 
 
 def splat(value: Expr, lanes: int) -> Expr:
     """A scalar in every lane."""
-    return T.Broadcast(value, lanes)
+    return value if lanes == 1 else T.Broadcast(value, lanes)
 
 
 def zeros(lanes: int) -> Expr:

@@ -28,9 +28,19 @@ def choose_tile(isa: VectorISA, columns: int, blocks: int) -> RegisterTile:
         RegisterTile(w, b)
         for b in range(1, min(blocks, 8) + 1)
         for w in range(1, min(columns, isa.registers) + 1)
-        if w * b + b + 1 <= isa.registers
+        if _registers(w, b) <= isa.registers
     ]
     return min(candidates, key=lambda tile: (_predict(tile, columns, blocks), -tile.columns))
+
+
+def _registers(w: int, b: int) -> int:
+    """Registers that a tile needs beside each other.
+
+    LLVM broadcasts all inputs of a step before it multiplies, so that they count, too; a tile that
+    leaves no room for them is spilt in every step and runs at half speed. With a single block an
+    input is used once, and the multiply-add itself reads it from memory.
+    """
+    return w * b + b + (1 if b == 1 else w)
 
 
 def _predict(tile: RegisterTile, columns: int, blocks: int) -> float:

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The register-tiled convolution against SciPy, in every instruction set that runs here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+import tvm
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.signal import correlate
+from support import NATIVE, TARGETS, assert_close, isa_of, poisoned, run_kernel, unpack
+
+from tvm_ios.kernels.conv2d import Conv2d, conv2d_kernel
+from tvm_ios.kernels.convert import pack_weights_kernel
+from tvm_ios.kernels.elementwise import Operand, Program, Step
+from tvm_ios.kernels.emit import Window
+from tvm_ios.kernels.kernel import convert_input
+from tvm_ios.kernels.layout import PLAIN, pack_weights
+
+RELU = Step("relu", (Operand("value", 1),))
+BIAS = Program((Step("add", (Operand("value", 0), Operand("argument", 0))), RELU), ("channel",))
+
+
+@dataclass(frozen=True)
+class Case:
+    """A convolution; ``padding`` is top, left, bottom, right."""
+
+    batch: int = 1
+    channels: int = 20
+    size: tuple[int, int] = (9, 11)
+    out_channels: tuple[int, ...] = (24,)
+    kernel: tuple[int, int] = (3, 3)
+    stride: tuple[int, int] = (1, 1)
+    padding: tuple[int, int, int, int] = (1, 1, 1, 1)
+    dilation: tuple[int, int] = (1, 1)
+    groups: int = 1
+    plain: bool = False
+
+    def windows(self) -> tuple[Window, Window]:
+        axes = []
+        for a in range(2):
+            reach = (self.kernel[a] - 1) * self.dilation[a] + 1
+            padded = self.size[a] + self.padding[a] + self.padding[a + 2]
+            out = (padded - reach) // self.stride[a] + 1
+            before = self.padding[a]
+            axes.append(
+                Window(self.size[a], out, self.kernel[a], self.stride[a], self.dilation[a], before)
+            )
+        return axes[0], axes[1]
+
+
+def reference(case: Case, image: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """The convolution in float64, by SciPy's correlation of each pair of channels."""
+    top, left, bottom, right = case.padding
+    padded = np.pad(image.astype("float64"), ((0, 0), (0, 0), (top, bottom), (left, right)))
+    k, per_group, height, width = weights.shape
+    d, s = case.dilation, case.stride
+    spread = np.zeros((k, per_group, (height - 1) * d[0] + 1, (width - 1) * d[1] + 1))
+    spread[:, :, :: d[0], :: d[1]] = weights
+    results = []
+    for o in range(k):
+        first = o // (k // case.groups) * per_group
+        planes = padded[:, first : first + per_group]
+        results.append(correlate(planes, spread[None, o], mode="valid", method="direct")[:, 0])
+    return np.stack(results, axis=1)[:, :, :: s[0], :: s[1]]
+
+
+def check(case: Case, target: tvm.target.Target, program: Program = BIAS, seed: int = 0) -> None:
+    """Run the kernel of ``case`` and compare each of its results."""
+    isa, layout = isa_of(target)
+    random = np.random.default_rng(seed)
+    source = PLAIN if case.plain else layout
+    draw = lambda *shape: random.standard_normal(shape).astype("float32")  # noqa: E731
+    image = draw(case.batch, case.channels, *case.size)
+    weights = [draw(k, case.channels // case.groups, *case.kernel) for k in case.out_channels]
+    biases = [draw(1, k, 1, 1) for k in case.out_channels]
+    expected = [reference(case, image, w) + b for w, b in zip(weights, biases, strict=True)]
+    inputs = [
+        poisoned(source, image),
+        np.concatenate(
+            [pack_weights(w, source.block or 1, isa.lanes, case.groups) for w in weights]
+        ),
+        np.concatenate([layout.pack(b) for b in biases], axis=1),
+    ]
+    if "full" in program.arguments:
+        residual = draw(*expected[0].shape)
+        expected = [expected[0] + residual]
+        inputs.append(poisoned(layout, residual))
+    conv = Conv2d(
+        case.batch, case.channels, *case.windows(), case.out_channels, case.groups, program
+    )
+    outputs = run_kernel(conv2d_kernel(conv, source, layout, isa), inputs, target, seed)
+    for output, values in zip(outputs, expected, strict=True):
+        assert_close(unpack(output, values.shape), np.maximum(values, 0).astype("float32"))
+
+
+CASES = {
+    "1x1": Case(kernel=(1, 1), padding=(0, 0, 0, 0)),
+    "1x1 of a batch": Case(batch=2, kernel=(1, 1), padding=(0, 0, 0, 0), out_channels=(40,)),
+    "1x1 of a plain image": Case(channels=5, kernel=(1, 1), padding=(0, 0, 0, 0), plain=True),
+    "1x1, padded": Case(kernel=(1, 1)),
+    "1x1, strided": Case(kernel=(1, 1), padding=(0, 0, 0, 0), stride=(2, 2)),
+    "3x3 of a batch": Case(batch=2, channels=33),
+    "3x3 to few channels": Case(out_channels=(3,)),
+    "3x3 of a plain image": Case(channels=3, stride=(2, 2), plain=True),
+    "1x7": Case(kernel=(1, 7), padding=(0, 3, 0, 3)),
+    "7x1": Case(kernel=(7, 1), padding=(3, 0, 3, 0)),
+    "5x5, larger than the image": Case(size=(3, 2), kernel=(5, 5), padding=(2, 2, 2, 2)),
+    "7x7, strided": Case(channels=3, size=(17, 19), kernel=(7, 7), stride=(2, 2), plain=True),
+    "dilated": Case(dilation=(2, 3), padding=(2, 3, 2, 3)),
+    "asymmetric padding": Case(padding=(0, 2, 1, 0), stride=(2, 1)),
+    "wide row": Case(channels=4, size=(3, 70), plain=True),
+    "groups": Case(channels=64, out_channels=(64,), groups=2),
+    "groups of a plain image": Case(channels=6, out_channels=(32,), groups=2, plain=True),
+    "two results": Case(out_channels=(10, 24)),
+    "three results, pointwise": Case(
+        out_channels=(5, 16, 33), kernel=(1, 1), padding=(0, 0, 0, 0)
+    ),
+}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_convolutions(case: Case, target: tvm.target.Target) -> None:
+    check(case, target)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("pointwise", [True, False])
+def test_a_residual_is_added_in_registers(target: tvm.target.Target, pointwise: bool) -> None:
+    steps = (
+        Step("add", (Operand("value", 0), Operand("argument", 0))),
+        Step("add", (Operand("argument", 1), Operand("value", 1))),
+        Step("relu", (Operand("value", 2),)),
+    )
+    case = Case(batch=2, out_channels=(20,))
+    if pointwise:
+        case = replace(case, kernel=(1, 1), padding=(0, 0, 0, 0))
+    check(case, target, Program(steps, ("channel", "full")))
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> Case:
+    """Small convolutions of any geometry."""
+    kernel = draw(st.tuples(*[st.integers(1, 7)] * 2))
+    dilation = draw(st.tuples(*[st.integers(1, 3)] * 2))
+    padding = draw(st.tuples(*[st.integers(0, 3)] * 4))
+    reach = [(kernel[a] - 1) * dilation[a] + 1 for a in range(2)]
+    smallest = [max(1, reach[a] - padding[a] - padding[a + 2]) for a in range(2)]
+    return Case(
+        batch=draw(st.integers(1, 2)),
+        channels=draw(st.integers(1, 36)),
+        size=tuple(low + draw(st.integers(0, 13)) for low in smallest),
+        out_channels=tuple(draw(st.lists(st.integers(1, 40), min_size=1, max_size=3))),
+        kernel=kernel,
+        stride=draw(st.tuples(*[st.integers(1, 3)] * 2)),
+        padding=padding,
+        dilation=dilation,
+        plain=draw(st.booleans()),
+    )
+
+
+@settings(max_examples=30, deadline=None, derandomize=True, database=None)
+@given(cases())
+def test_convolutions_of_any_geometry(case: Case) -> None:
+    check(case, NATIVE)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_weights_known_at_run_time_are_packed_in_front(target: tvm.target.Target) -> None:
+    isa, layout = isa_of(target)
+    case = Case(channels=10, out_channels=(21,))
+    random = np.random.default_rng(0)
+    image = random.standard_normal((1, 10, *case.size)).astype("float32")
+    weights = random.standard_normal((21, 10, 3, 3)).astype("float32")
+    conv = Conv2d(1, 10, *case.windows(), (21,))
+    packing = pack_weights_kernel(weights.shape, layout.block, isa.lanes)
+    kernel = convert_input(conv2d_kernel(conv, layout, layout, isa), 1, packing)
+    assert len(kernel.phases) == 2
+    (output,) = run_kernel(kernel, [poisoned(layout, image), weights], target)
+    expected = reference(case, image, weights)
+    assert_close(unpack(output, expected.shape), expected.astype("float32"))

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Merged convolutions compute what the separate ones do; what cannot be merged exactly is not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import tvm
+from support import NATIVE, TARGETS, check_scheduled, constant, few_stages, relax_module
+from tvm import relax
+
+from tvm_ios.errors import ScheduleError
+from tvm_ios.graph.extract import extract
+from tvm_ios.graph.prepare import prepare
+from tvm_ios.lower.implement import implement
+from tvm_ios.lower.merge import merge_classes
+from tvm_ios.schedule import ScheduledStage
+from tvm_ios.scheduler import Scheduler
+from tvm_ios.target import vector_isa
+
+op = relax.op
+IMAGE = (2, 20, 9, 10)
+
+
+def branches(*convs: dict, relu: bool = True, image=IMAGE) -> tvm.IRModule:
+    """Convolutions of one tensor, each with a bias, then their concatenation."""
+
+    def body(emit, x):
+        x = emit(op.nn.max_pool2d(x, (3, 3), padding=1))
+        results = []
+        for i, attrs in enumerate(convs):
+            attrs = {"channels": 24, "kernel": (3, 3), **attrs}
+            channels, kernel = attrs.pop("channels"), attrs.pop("kernel")
+            width = image[1] // attrs.get("groups", 1)
+            weights = constant(channels, width, *kernel, seed=i, scale=0.2)
+            value = emit(op.nn.conv2d(x, weights, **attrs))
+            value = emit(op.add(value, constant(1, channels, 1, 1, seed=i)))
+            results.append(emit(op.nn.relu(value)) if relu or i else value)
+        pooled = [emit(op.nn.avg_pool2d(value, (2, 2))) for value in results]
+        return relax.Tuple(pooled)
+
+    return relax_module(body, image)
+
+
+def classes(mod: tvm.IRModule) -> list[int]:
+    """The merge class of each convolution."""
+    prepared = prepare(mod)
+    graph = extract(prepared)
+    results = relax.analysis.free_vars(prepared["main"].body.body)
+    lowered = implement(graph, results, vector_isa(NATIVE))
+    pairs = zip(graph.operators, merge_classes(lowered), strict=True)
+    return [c for operator, c in pairs if "conv2d" in operator.kind]
+
+
+ONE, THREE = {"kernel": (1, 1)}, {"padding": 1}
+MERGEABLE = {
+    "equal kernels": (THREE, {**THREE, "channels": 10}),
+    "1x1 and 3x3": (ONE, THREE),
+    "1x1 and 1x1": (ONE, {**ONE, "channels": 33}),
+    "1x7 and 7x1": (
+        {"kernel": (1, 7), "padding": (0, 3)},
+        {"kernel": (7, 1), "padding": (3, 0), "channels": 5},
+    ),
+    "1x1, 3x3 and 5x5": (ONE, THREE, {"kernel": (5, 5), "padding": 2}),
+    "strided": ({"strides": 2, **ONE}, {"strides": 2, **THREE}),
+    "dilated": ({"dilation": 2, "padding": 2}, {**ONE, "dilation": 2}),
+    "asymmetric padding": (
+        {"kernel": (2, 2), "padding": (1, 0, 0, 1)},
+        {"kernel": (2, 2), "padding": (0, 1, 1, 0)},
+        {"padding": (2, 1, 0, 1)},
+    ),
+}
+
+
+@pytest.mark.parametrize("convs", MERGEABLE.values(), ids=MERGEABLE)
+def test_merged_convolutions_compute_the_same(convs) -> None:
+    mod = branches(*convs)
+    assert len(set(classes(mod))) == 1
+    schedule = Scheduler(mod, NATIVE, cost_model=few_stages).search()
+    merged = [stage for stage in schedule.stages if stage.strategy == "merge"]
+    assert [len(stage.operators) for stage in merged] == [len(convs)]
+    check_scheduled(mod, schedule=schedule)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_merging_in_every_instruction_set(target: tvm.target.Target) -> None:
+    mod = branches(ONE, {**THREE, "channels": 10})
+    schedule = Scheduler(mod, target, cost_model=few_stages).search()
+    assert any(stage.strategy == "merge" for stage in schedule.stages)
+    check_scheduled(mod, target=target, schedule=schedule)
+
+
+NOT_MERGEABLE = {
+    "strides": (THREE, {**THREE, "strides": 2}),
+    "dilations": (THREE, {"padding": 2, "dilation": 2}),
+    "groups": (THREE, {**THREE, "groups": 2, "channels": 32}),
+    "sizes of the result": (THREE, {}),
+    "taps that fall between": ({"kernel": (2, 2), "dilation": 2, "padding": 1}, {**ONE, "dilation": 2}),
+}
+
+
+@pytest.mark.parametrize("convs", NOT_MERGEABLE.values(), ids=NOT_MERGEABLE)
+def test_convolutions_that_differ_are_not_merged(convs) -> None:
+    mod = branches(*convs)
+    assert classes(mod) == [-1, -1]
+    check_scheduled(mod)
+
+
+def test_convolutions_with_other_programs_are_not_merged() -> None:
+    assert classes(branches(THREE, THREE, relu=False)) == [-1, -1]
+
+
+def test_convolutions_of_other_tensors_are_not_merged() -> None:
+    def body(emit, x):
+        left = emit(op.nn.conv2d(x, constant(20, 20, 3, 3), padding=1))
+        right = emit(op.nn.conv2d(left, constant(20, 20, 3, 3), padding=1))
+        return emit(op.concat([left, right], axis=1))
+
+    assert classes(relax_module(body, IMAGE)) == [-1, -1]
+
+
+def test_weights_that_are_inputs_are_not_merged() -> None:
+    def body(emit, x, w):
+        convs = [emit(op.nn.conv2d(x, weights, padding=1)) for weights in (w, constant(20, 20, 3, 3))]
+        return emit(op.concat(convs, axis=1))
+
+    assert classes(relax_module(body, IMAGE, (20, 20, 3, 3))) == [-1, -1]
+
+
+def test_results_that_leave_the_function_are_not_merged() -> None:
+    def body(emit, x):
+        return relax.Tuple([emit(op.nn.conv2d(x, constant(20, 20, 1, 1, seed=i))) for i in (0, 1)])
+
+    assert classes(relax_module(body, IMAGE)) == [-1, -1]
+
+
+def test_a_schedule_that_merges_what_cannot_be_merged_is_refused() -> None:
+    mod = branches(THREE, {**THREE, "strides": 2})
+    scheduler = Scheduler(mod, NATIVE, cost_model=few_stages)
+    schedule = scheduler.sequential()
+    names = [stage.operators[0] for stage in schedule.stages]
+    convs = tuple((name,) for name in names if name.startswith("conv2d"))
+    rest = [stage for stage in schedule.stages if not stage.operators[0].startswith("conv2d")]
+    stages = (rest[0], ScheduledStage(convs, "merge"), *rest[1:])
+    with pytest.raises(ScheduleError, match="merges operators that cannot be merged"):
+        scheduler.emit(replace(schedule, stages=stages))

@@ -8,6 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
+from .errors import CostError
 from .graph.operators import OperatorGraph
 from .lower.assemble import Assembler
 from .lower.plan import Division
@@ -49,7 +50,11 @@ class GivenCost:
         self.operator_seconds = estimated_seconds(assembler)
 
     def __call__(self, candidates: Sequence[Candidate]) -> np.ndarray:
-        latencies = np.array(self._function(self._lowered.graph, candidates), "float64", ndmin=1)
+        answer = self._function(self._lowered.graph, candidates)
+        try:
+            latencies = np.array(answer, "float64", ndmin=1)
+        except (TypeError, ValueError) as error:
+            raise CostError(f"A cost model must return one number a stage: {error}.") from error
         alone = self._lowered.alone
         for i, candidate in enumerate(candidates[: len(latencies)]):
             if len(candidate.ops) > 1 and alone.intersection(candidate.ops):

@@ -192,7 +192,7 @@ def _parse(data: dict[str, Any]) -> Schedule:
         for o in data["operators"]
     )
     workers = data["workers"]
-    if not isinstance(workers, int) or workers < 1:
+    if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
         raise ValueError("'workers' is no number of threads")
     return Schedule(
         model=str(data["model"]),
@@ -217,6 +217,8 @@ def _parse_stage(stage: dict[str, Any]) -> ScheduledStage:
     groups = stage["groups"]
     if not isinstance(groups, list) or not all(isinstance(g, list) and g for g in groups):
         raise ValueError("a stage's groups are lists of operators' names")
+    if not groups:
+        raise ValueError("a stage has no operators")
     named = tuple(tuple(map(str, group)) for group in groups)
     return ScheduledStage(named, strategy, division, _seconds(stage.get("seconds")))
 

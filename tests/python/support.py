@@ -143,13 +143,18 @@ def conv(data: relax.Expr, channels: int, kernel: int = 3, seed: int = 0, **attr
 
 
 def few_stages(_graph: OperatorGraph, candidates: Sequence[Candidate]) -> np.ndarray:
-    """A cost model by which the fewest stages are best, and merging is better still."""
-    return np.array([0.5 if c.strategy == "merge" else 1.0 for c in candidates])
+    """A cost model by which the fewest stages are best."""
+    return np.ones(len(candidates))
 
 
 def many_stages(_graph: OperatorGraph, candidates: Sequence[Candidate]) -> np.ndarray:
     """A cost model by which an operator a stage is best."""
     return np.array([float(len(c.ops)) ** 2 for c in candidates])
+
+
+def merging(_graph: OperatorGraph, candidates: Sequence[Candidate]) -> np.ndarray:
+    """A cost model by which merging is best, else an operator a stage."""
+    return np.array([0.1 if c.strategy == "merge" else float(len(c.ops)) ** 2 for c in candidates])
 
 
 def random_arguments(mod: tvm.IRModule, function: str = "main", seed: int = 1) -> list[np.ndarray]:
@@ -173,7 +178,13 @@ def run_vm(
 ) -> list[np.ndarray]:
     """All results of a compiled function, tuples flattened."""
     vm = relax.VirtualMachine(executable, tvm.cpu())
-    return _flatten(vm[function](*map(tvm.runtime.tensor, arguments)))
+    return _flatten(vm[function](*map(_to_device, arguments)))
+
+
+def _to_device(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple(map(_to_device, value))
+    return tvm.runtime.tensor(value)
 
 
 def _flatten(value: Any) -> list[np.ndarray]:

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import scipy.special
 import tvm
-from support import NATIVE
 from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as T
 
+from support import NATIVE
 from tvm_ios.graph.recognise import _ELEMENTWISE
 from tvm_ios.kernels.elementwise import FUNCTIONS, Operand, Program, Step
 from tvm_ios.lower.stage import build_functions
@@ -57,20 +57,17 @@ def program_of(name: str) -> Program:
 
 def compute(program: Program, lanes: int, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """The program on arrays of SIZE elements, ``lanes`` at a time."""
-    with IRBuilder() as builder:
-        with T.prim_func(s_tir=True):
-            T.func_name("apply")
-            buffers = [
-                T.arg(n, T.buffer((SIZE,), "float32", layout=None)) for n in ("x", "y", "z")
-            ]
-            with T.sblock("root"):
-                T.reads()
-                T.writes()
-                with T.serial(SIZE // lanes) as i:
-                    index = i if lanes == 1 else T.Ramp(i * lanes, 1, lanes)
-                    anchor = T.Bind(buffers[0][index])
-                    value = program.apply(anchor, lambda _: buffers[1][index], lanes)
-                    T.buffer_store(buffers[2], value, [index])
+    with IRBuilder() as builder, T.prim_func(s_tir=True):
+        T.func_name("apply")
+        buffers = [T.arg(n, T.buffer((SIZE,), "float32", layout=None)) for n in ("x", "y", "z")]
+        with T.sblock("root"):
+            T.reads()
+            T.writes()
+            with T.serial(SIZE // lanes) as i:
+                index = i if lanes == 1 else T.Ramp(i * lanes, 1, lanes)
+                anchor = T.Bind(buffers[0][index])
+                value = program.apply(anchor, lambda _: buffers[1][index], lanes)
+                T.buffer_store(buffers[2], value, [index])
     module = build_functions({"apply": builder.get()}, NATIVE).mod
     tensors = [tvm.runtime.tensor(a) for a in (x, y, np.full_like(x, np.nan))]
     module["apply"](*tensors)

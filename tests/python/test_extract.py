@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import pytest
 import tvm
-from support import add_function, check_scheduled, constant, conv, relax_module
 from tvm import relax
 
+from support import add_function, check_scheduled, constant, conv, relax_module
 from tvm_ios.errors import ModelError
 from tvm_ios.graph.extract import extract
 from tvm_ios.graph.operators import OperatorGraph
@@ -211,4 +211,19 @@ def test_a_dynamic_shape_is_named_with_its_dimension(known: bool) -> None:
     mod = relax_module(lambda emit, x: emit(op.nn.relu(x)), ty)
     message = r"Dimension 1 of input 'x0' is dynamic \(n\).*--input-shapes"
     with pytest.raises(ModelError, match=message if known else "input 'x0' has no known shape"):
+        graph_of(mod)
+
+
+def test_a_dynamic_shape_inside_a_tuple() -> None:
+    field = relax.TensorType((tvm.tirx.Var("n", "int64"), 4), "float32")
+    mod = relax_module(
+        lambda emit, x: emit(op.nn.relu(emit(relax.TupleGetItem(x, 0)))), relax.TupleType([field])
+    )
+    with pytest.raises(ModelError, match=r"Dimension 0 of input 'x0\[0\]' is dynamic"):
+        graph_of(mod)
+
+
+def test_an_input_that_is_no_tensor() -> None:
+    mod = relax_module(lambda emit, x, _s: emit(op.nn.relu(x)), (4, 7), relax.ShapeType(ndim=2))
+    with pytest.raises(ModelError, match="Input 'x1' is R.Shape.*; give the function tensors"):
         graph_of(mod)

@@ -11,8 +11,8 @@ import tvm
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.signal import correlate
-from support import NATIVE, TARGETS, assert_close, isa_of, poisoned, run_kernel, unpack
 
+from support import NATIVE, TARGETS, assert_close, isa_of, poisoned, run_kernel, unpack
 from tvm_ios.kernels.conv2d import Conv2d, conv2d_kernel
 from tvm_ios.kernels.convert import pack_weights_kernel
 from tvm_ios.kernels.elementwise import Operand, Program, Step
@@ -116,9 +116,7 @@ CASES = {
     "groups": Case(channels=64, out_channels=(64,), groups=2),
     "groups of a plain image": Case(channels=6, out_channels=(32,), groups=2, plain=True),
     "two results": Case(out_channels=(10, 24)),
-    "three results, pointwise": Case(
-        out_channels=(5, 16, 33), kernel=(1, 1), padding=(0, 0, 0, 0)
-    ),
+    "three results, pointwise": Case(out_channels=(5, 16, 33), kernel=(1, 1), padding=(0, 0, 0, 0)),
 }
 
 

@@ -8,8 +8,8 @@ import pytest
 import tvm
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support import NATIVE, TARGETS, assert_close, isa_of, poisoned, run_kernel, unpack
 
+from support import NATIVE, TARGETS, assert_close, isa_of, poisoned, run_kernel, unpack
 from tvm_ios.kernels.concat import concat_kernel
 from tvm_ios.kernels.convert import block_kernel, pack_weights_kernel, unblock_kernel
 from tvm_ios.kernels.elementwise import Operand, Program, Step

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import scipy.special
 import tvm
-from support import TARGETS, assert_close, relax_module, run_kernel
 from tvm import relax, tirx
 
+from support import TARGETS, assert_close, relax_module, run_kernel
 from tvm_ios.kernels.generic import generic_kernel
 from tvm_ios.kernels.kernel import Kernel
 

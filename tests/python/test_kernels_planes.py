@@ -10,8 +10,8 @@ import pytest
 import tvm
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support import NATIVE, TARGETS, assert_close, isa_of, poisoned, run_kernel, unpack
 
+from support import NATIVE, TARGETS, assert_close, isa_of, poisoned, run_kernel, unpack
 from tvm_ios.kernels.elementwise import Operand, Program, Step
 from tvm_ios.kernels.emit import Window
 from tvm_ios.kernels.planes import Gather, Planes, global_average_kernel, planes_kernel
@@ -158,9 +158,7 @@ def test_global_average(pixels: int, target: tvm.target.Target) -> None:
     isa, layout = isa_of(target)
     image = np.random.default_rng(0).standard_normal((2, 21, pixels, 1)).astype("float32")
     bias = np.random.default_rng(1).standard_normal((1, 21, 1, 1)).astype("float32")
-    program = Program(
-        (Step("add", (Operand("value", 0), Operand("argument", 0))),), ("channel",)
-    )
+    program = Program((Step("add", (Operand("value", 0), Operand("argument", 0))),), ("channel",))
     kernel = global_average_kernel(2, 21, pixels, program, layout, isa)
     (output,) = run_kernel(kernel, [poisoned(layout, image), layout.pack(bias)], target)
     assert_close(unpack(output, (2, 21, 1, 1)), image.mean((2, 3), keepdims=True) + bias)

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 import tvm
-from support import NATIVE, TARGETS, check_scheduled, constant, few_stages, relax_module
 from tvm import relax
 
+from support import NATIVE, TARGETS, check_scheduled, constant, merging, relax_module
 from tvm_ios.errors import ScheduleError
 from tvm_ios.graph.extract import extract
 from tvm_ios.graph.prepare import prepare
@@ -77,7 +77,7 @@ MERGEABLE = {
 def test_merged_convolutions_compute_the_same(convs) -> None:
     mod = branches(*convs)
     assert len(set(classes(mod))) == 1
-    schedule = Scheduler(mod, NATIVE, cost_model=few_stages).search()
+    schedule = Scheduler(mod, NATIVE, cost_model=merging).search()
     merged = [stage for stage in schedule.stages if stage.strategy == "merge"]
     assert [len(stage.operators) for stage in merged] == [len(convs)]
     check_scheduled(mod, schedule=schedule)
@@ -86,7 +86,7 @@ def test_merged_convolutions_compute_the_same(convs) -> None:
 @pytest.mark.parametrize("target", TARGETS)
 def test_merging_in_every_instruction_set(target: tvm.target.Target) -> None:
     mod = branches(ONE, {**THREE, "channels": 10})
-    schedule = Scheduler(mod, target, cost_model=few_stages).search()
+    schedule = Scheduler(mod, target, cost_model=merging).search()
     assert any(stage.strategy == "merge" for stage in schedule.stages)
     check_scheduled(mod, target=target, schedule=schedule)
 
@@ -96,7 +96,10 @@ NOT_MERGEABLE = {
     "dilations": (THREE, {"padding": 2, "dilation": 2}),
     "groups": (THREE, {**THREE, "groups": 2, "channels": 32}),
     "sizes of the result": (THREE, {}),
-    "taps that fall between": ({"kernel": (2, 2), "dilation": 2, "padding": 1}, {**ONE, "dilation": 2}),
+    "taps that fall between": (
+        {"kernel": (2, 2), "dilation": 2, "padding": 1},
+        {**ONE, "dilation": 2},
+    ),
 }
 
 
@@ -122,7 +125,9 @@ def test_convolutions_of_other_tensors_are_not_merged() -> None:
 
 def test_weights_that_are_inputs_are_not_merged() -> None:
     def body(emit, x, w):
-        convs = [emit(op.nn.conv2d(x, weights, padding=1)) for weights in (w, constant(20, 20, 3, 3))]
+        convs = [
+            emit(op.nn.conv2d(x, weights, padding=1)) for weights in (w, constant(20, 20, 3, 3))
+        ]
         return emit(op.concat(convs, axis=1))
 
     assert classes(relax_module(body, IMAGE, (20, 20, 3, 3))) == [-1, -1]
@@ -137,7 +142,7 @@ def test_results_that_leave_the_function_are_not_merged() -> None:
 
 def test_a_schedule_that_merges_what_cannot_be_merged_is_refused() -> None:
     mod = branches(THREE, {**THREE, "strides": 2})
-    scheduler = Scheduler(mod, NATIVE, cost_model=few_stages)
+    scheduler = Scheduler(mod, NATIVE, cost_model=merging)
     schedule = scheduler.sequential()
     names = [stage.operators[0] for stage in schedule.stages]
     convs = tuple((name,) for name in names if name.startswith("conv2d"))

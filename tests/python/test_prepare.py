@@ -6,10 +6,19 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tvm
-from support import add_function, assert_close, check_scheduled, constant, conv, relax_module
-from support import compile_plain, random_arguments, run_vm
 from tvm import relax
 
+from support import (
+    add_function,
+    assert_close,
+    check_scheduled,
+    compile_plain,
+    constant,
+    conv,
+    random_arguments,
+    relax_module,
+    run_vm,
+)
 from tvm_ios.errors import ModelError
 from tvm_ios.graph.prepare import prepare
 

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import scipy.special
 import tvm
-from support import NATIVE, assert_close, isa_of, relax_module
-from test_kernels_conv2d import Case, reference
 from tvm import relax, tirx
 
+from support import NATIVE, assert_close, isa_of, relax_module
+from test_kernels_conv2d import Case, reference
 from tvm_ios.kernels.concat import concat_kernel
 from tvm_ios.kernels.conv2d import Conv2d, conv2d_kernel
 from tvm_ios.kernels.convert import block_kernel, unblock_kernel

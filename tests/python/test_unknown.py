@@ -6,6 +6,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tvm
+from tvm import relax
+from tvm.script import ir as I
+from tvm.script import relax as R
+from tvm.script import tirx as T
+
 from support import (
     NATIVE,
     add_function,
@@ -19,11 +24,6 @@ from support import (
     relax_module,
     run_vm,
 )
-from tvm import relax
-from tvm.script import ir as I
-from tvm.script import relax as R
-from tvm.script import tirx as T
-
 from tvm_ios.transform import InterOperatorSchedule
 
 IMAGE = (1, 20, 6, 6)
@@ -52,9 +52,7 @@ AFTER_CONVOLUTION = {
     "norms": {
         "softmax": lambda x: op.nn.softmax(x, axis=1),
         "log_softmax": lambda x: op.nn.log_softmax(x, axis=1),
-        "layer_norm": lambda x: op.nn.layer_norm(
-            x, constant(6), constant(6, seed=1), axes=[-1]
-        ),
+        "layer_norm": lambda x: op.nn.layer_norm(x, constant(6), constant(6, seed=1), axes=[-1]),
         "group_norm": lambda x: op.nn.group_norm(
             x, constant(20), constant(20, seed=1), num_groups=4, channel_axis=1, axes=[2, 3]
         ),
@@ -256,9 +254,9 @@ class Mixed:
         return d
 
     @R.function
-    def branch(
-        x: R.Tensor((1, 20, 6, 6), "float32"), condition: R.Tensor((), "bool")
-    ) -> R.Tensor((1, 20, 6, 6), "float32"):
+    def branch(x: R.Tensor((1, 20, 6, 6), "float32"), condition: R.Tensor((), "bool")) -> R.Tensor(
+        (1, 20, 6, 6), "float32"
+    ):
         with R.dataflow():
             a = R.nn.max_pool2d(x, pool_size=[3, 3], padding=[1, 1, 1, 1])
             R.output(a)
@@ -284,6 +282,23 @@ class Mixed:
             R.output(c)
         _2 = R.call_packed("tvm_ios.tests.note", c, ty_args=(R.Tuple,))
         return c
+
+
+def test_measuring_what_has_no_kernel_and_reads_integers_and_tuples() -> None:
+    def body(emit, x, indices, pair):
+        value = emit(op.sort(emit(conv(x, 20)), axis=1))
+        pooled = emit(op.nn.max_pool2d(value, (3, 3), padding=1))
+        both = emit(op.add(*(emit(relax.TupleGetItem(pair, i)) for i in range(2))))
+        return emit(op.multiply(emit(op.take(pooled, indices, axis=1)), both))
+
+    pair = relax.TupleType([relax.TensorType((1, 3, 6, 6), "float32")] * 2)
+    mod = relax_module(body, IMAGE, relax.TensorType((3,), "int64"), pair)
+    random = np.random.default_rng(0)
+    image, *others = (
+        random.standard_normal(s).astype("float32") for s in (IMAGE, *[(1, 3, 6, 6)] * 2)
+    )
+    arguments = [image, np.array([2, 0, 7]), tuple(others)]
+    check_scheduled(mod, cost_model="measure", arguments=arguments)
 
 
 NOTES: list[np.ndarray] = []
@@ -332,7 +347,9 @@ def test_effects_keep_their_order() -> None:
 
 def test_a_function_that_others_call_can_be_scheduled() -> None:
     builder = relax.BlockBuilder()
-    inner = add_function(builder, "inner", lambda emit, x: emit(op.nn.relu(emit(conv(x, 20)))), IMAGE)
+    inner = add_function(
+        builder, "inner", lambda emit, x: emit(op.nn.relu(emit(conv(x, 20)))), IMAGE
+    )
     add_function(builder, "main", lambda emit, x: emit(op.exp(emit(relax.Call(inner, [x])))), IMAGE)
     mod = builder.get()
     image = np.random.default_rng(0).standard_normal(IMAGE).astype("float32")

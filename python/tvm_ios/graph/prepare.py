@@ -29,11 +29,11 @@ def prepare(mod: tvm.IRModule, function: str = "main") -> tvm.IRModule:
     Raises
     ------
     ModelError
-        When the module has no such Relax function, or an input of it has a dynamic shape.
+        When the module has no such Relax function, or an input of it has a dynamic shape or
+        is neither a tensor nor a tuple of tensors.
     """
     for parameter in relax_function(mod, function).params:
-        if isinstance(parameter.ty, relax.TensorType):
-            static_shape(parameter, f"input {parameter.name!r}")
+        _check_input(parameter)
     entries = sorted({function, *_entries(mod)})
     passes = [
         relax.transform.Normalize(),
@@ -57,6 +57,19 @@ def relax_function(mod: tvm.IRModule, name: str) -> relax.Function:
         known = ", ".join(relax_names) or "none"
         raise ModelError(f"The module has no Relax function {name!r}; it has: {known}.")
     return functions[name]
+
+
+def _check_input(variable: relax.Var) -> None:
+    """Raise ModelError unless ``variable`` is a tensor of known shape, or a tuple of such."""
+    if isinstance(variable.ty, relax.TupleType):
+        for i, ty in enumerate(variable.ty.fields):
+            _check_input(relax.Var(f"{variable.name}[{i}]", ty))
+        return
+    if not isinstance(variable.ty, relax.TensorType):
+        raise ModelError(
+            f"Input {variable.name!r} is {variable.ty}; give the function tensors, and bind the rest."
+        )
+    static_shape(variable, f"input {variable.name!r}")
 
 
 def _entries(mod: tvm.IRModule) -> list[str]:

@@ -150,7 +150,7 @@ class MeasuredCost:
             key = implementation.kernel.key
             if key not in self.operator_seconds:
                 self._device.run(implementation)
-                times = self._device.time_alone(implementation, 1, 3)
+                times = self._device.time_alone(implementation, 5)
                 self.operator_seconds[key] = float(np.median(times))
 
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 
 import numpy as np
 import tvm
@@ -17,7 +17,10 @@ from ..lower.implement import Implementation, LoweredGraph
 from ..lower.network import LoweredStage
 from ..lower.plan import StagePlan
 from ..lower.stage import build_functions, kernel_function
+from .cold import ColdWeights
 from .progress import progress
+
+TakeWeights = Callable[[TensorSpec], tvm_ffi.Tensor]
 
 _BATCH = 8  # kernels compiled at once: few enough that the bar moves
 
@@ -46,6 +49,13 @@ class Device:
         self._packed: dict[int, tuple[np.ndarray, tvm.runtime.Tensor]] = {}
         self._scratch: dict[object, tvm.runtime.Tensor] = {}
         present = [i for i in lowered.implementations if i is not None]
+        constants = [
+            spec
+            for i in present
+            for value, spec in zip(i.inputs, i.kernel.inputs, strict=True)
+            if isinstance(value, np.ndarray)
+        ]
+        self._cold = ColdWeights(constants, self._random)
         self.compile(i.kernel for i in present)
         for implementation in present:  # in order, so that every tensor holds what it will hold
             self.run(implementation)
@@ -62,20 +72,32 @@ class Device:
 
     def run(self, implementation: Implementation) -> None:
         """Compute one operator on one worker."""
-        self._call(_run_stage, [implementation], _serial_rows(implementation), 1)
+        tensors = self._tensors(implementation, None)
+        _run_stage(*self._program([implementation], [tensors], _serial_rows(implementation)), 1)
 
-    def time_alone(self, implementation: Implementation, number: int, repeat: int) -> np.ndarray:
+    def time_alone(self, implementation: Implementation, repeat: int) -> list[float]:
         """Seconds that one operator takes on one worker, ``repeat`` times."""
-        return self._call(
-            _time_stage, [implementation], _serial_rows(implementation), 1, number, repeat
-        )
+        return self._time([implementation], _serial_rows(implementation), 1, repeat)
 
-    def time(self, stage: LoweredStage, number: int, repeat: int) -> np.ndarray:
-        """Seconds that a stage takes, ``repeat`` times, each over ``number`` runs."""
+    def time(self, stage: LoweredStage, repeat: int) -> list[float]:
+        """Seconds that a stage takes, ``repeat`` times, its weights cold as in the network."""
         rows = _rows(stage.plan)
-        return self._call(
-            _time_stage, stage.implementations, rows, stage.plan.workers, number, repeat
-        )
+        return self._time(stage.implementations, rows, stage.plan.workers, repeat)
+
+    def _time(
+        self,
+        implementations: Sequence[Implementation],
+        rows: Sequence[_Row],
+        workers: int,
+        repeat: int,
+    ) -> list[float]:
+        samples = []
+        for _ in range(repeat):
+            tensors = [self._tensors(i, self._cold.take) for i in implementations]
+            program = self._program(implementations, tensors, rows)
+            (seconds,) = np.from_dlpack(_time_stage(*program, workers, 1, 1))
+            samples.append(float(seconds))
+        return samples
 
     def _compile(self, kernels: Sequence[Kernel]) -> None:
         names = [
@@ -88,26 +110,27 @@ class Device:
         for kernel, _phase, name in names:
             self._kernels.setdefault(kernel.key, []).append(module[name])
 
-    def _call(
+    def _program(
         self,
-        function: tvm_ffi.Function,
         implementations: Sequence[Implementation],
+        tensors: Sequence[Sequence[tvm_ffi.Tensor]],
         rows: Sequence[_Row],
-        workers: int,
-        *timing: int,
-    ) -> np.ndarray | None:
-        """Run a stage program; rows are (implementation, phase, level, cuts)."""
-        tensors = [self._tensors(implementation) for implementation in implementations]
+    ) -> tuple[list[tvm_ffi.Function], list[Sequence[tvm_ffi.Tensor]], tvm_ffi.Tensor]:
+        """Kernels, their tensors and the division of their tiles, one of each per row."""
         kernels = [self._kernels[implementations[i].kernel.key][p] for i, p, _, _ in rows]
         arguments = [tensors[i] for i, _, _, _ in rows]
         program = np.array([(n, row[2], *row[3]) for n, row in enumerate(rows)], "int32")
-        result = function(kernels, arguments, tvm.runtime.tensor(program), workers, *timing)
-        return None if result is None else np.from_dlpack(result)
+        return kernels, arguments, tvm_ffi.from_dlpack(program)
 
-    def _tensors(self, implementation: Implementation) -> list[tvm.runtime.Tensor]:
+    def _tensors(
+        self, implementation: Implementation, weights: TakeWeights | None
+    ) -> list[tvm_ffi.Tensor]:
+        """A kernel's tensors; its float constants come from ``weights`` if that is given."""
         kernel = implementation.kernel
         inputs = [
-            self._input(value, spec)
+            weights(spec)
+            if weights is not None and isinstance(value, np.ndarray) and spec.dtype == "float32"
+            else self._input(value, spec)
             for value, spec in zip(implementation.inputs, kernel.inputs, strict=True)
         ]
         results = zip(implementation.outputs, kernel.outputs, strict=True)
@@ -134,7 +157,7 @@ class Device:
         return np.ones(spec.shape, spec.dtype)
 
 
-_Row = tuple[int, int, int, tuple[int, ...]]
+_Row = tuple[int, int, int, tuple[int, ...]]  # implementation, phase, level, cuts
 
 
 def _serial_rows(implementation: Implementation) -> list[_Row]:

@@ -10,7 +10,6 @@ import tvm
 from tvm import relax
 
 from ..graph.operators import Operator
-from ..graph.recognise import static_shape
 from ..lower.network import LoweredStage, emit_function
 from ..threads import with_workers
 from .progress import progress
@@ -46,18 +45,21 @@ def finish_pipeline(target: tvm.target.Target) -> tvm.transform.Pass:
     return relax.get_default_pipeline(target)
 
 
-def random_inputs(func: relax.Function, seed: int) -> list[tvm.runtime.Tensor]:
-    """One tensor per parameter: standard normal, or zeros and ones for integers."""
+def random_inputs(func: relax.Function, seed: int) -> list[tvm.runtime.Tensor | tuple]:
+    """One value per parameter: standard normal, or zeros and ones for integers."""
     random = np.random.default_rng(seed)
-    result = []
-    for parameter in func.params:
-        shape, dtype = static_shape(parameter, "an input"), str(parameter.ty.dtype)
-        if dtype.startswith("float"):
-            data = random.standard_normal(shape).astype(dtype)
-        else:
-            data = random.integers(0, 2, shape).astype(dtype)
-        result.append(tvm.runtime.tensor(data))
-    return result
+    return [_random_input(parameter.ty, random) for parameter in func.params]
+
+
+def _random_input(ty: relax.Type, random: np.random.Generator) -> tvm.runtime.Tensor | tuple:
+    if isinstance(ty, relax.TupleType):
+        return tuple(_random_input(field, random) for field in ty.fields)
+    shape, dtype = [int(size) for size in ty.shape.values], str(ty.dtype)
+    if dtype.startswith("float"):
+        data = random.standard_normal(shape).astype(dtype)
+    else:
+        data = random.integers(0, 2, shape).astype(dtype)
+    return tvm.runtime.tensor(data)
 
 
 def _variants(

@@ -14,7 +14,6 @@ from ..lower.network import LoweredStage
 from ..lower.plan import Division
 from .device import Device
 
-_MIN_WINDOW = 100e-6  # seconds between two looks at the clock
 _BUDGET = 2.5e-3  # seconds that the repetitions of one stage take together, if they can
 _REFINED_BUDGET = 20e-3  # the same for a stage that a schedule rests on
 _HOPELESS = 1.3  # a division this much slower at its first run is not repeated
@@ -46,11 +45,11 @@ class StageTimer:
         limit = math.inf
         for division in self.assembler.divisions(form, self.operator_seconds):
             stage = self._stage(form, division)
-            first = float(self.device.time(stage, 1, 1)[0])
+            (first,) = self.device.time(stage, 1)
             if first > limit:
                 samples[division] = [first]
                 continue
-            samples[division] = self._repeat(stage, first, _BUDGET, (2, 9))
+            samples[division] = self._repeat(stage, first, _BUDGET, (3, 9))
             limit = _HOPELESS * float(np.median(samples[division]))
 
     def refine(self, form: StageForm) -> None:
@@ -60,7 +59,7 @@ class StageTimer:
             typical = float(np.median(samples))
             if typical <= _HOPELESS * best:
                 stage = self._stage(form, division)
-                samples += self._repeat(stage, typical, _REFINED_BUDGET, (5, 50))
+                samples += self._repeat(stage, typical, _REFINED_BUDGET, (7, 50))
 
     def result(self, form: StageForm) -> tuple[float, Division]:
         """Median latency in seconds of the faster division, and which it is."""
@@ -76,9 +75,5 @@ class StageTimer:
     def _repeat(
         self, stage: LoweredStage, expected: float, budget: float, limits: tuple[int, int]
     ) -> list[float]:
-        number = max(1, math.ceil(_MIN_WINDOW / expected))
         low, high = limits
-        repeat = min(max(int(budget / (expected * number)), low), high)
-        return self.device.time(stage, number, repeat).tolist()
-
-
+        return self.device.time(stage, min(max(int(budget / expected), low), high))

@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The pass in TVM: in a sequence, in a pipeline, on whole networks, and what it refuses."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tvm
+from tvm import relax
+
+import tvm_ios
+from support import (
+    NATIVE,
+    TARGETS,
+    assert_close,
+    check_scheduled,
+    compile_plain,
+    conv,
+    few_stages,
+    many_stages,
+    merging,
+    random_arguments,
+    relax_module,
+    run_vm,
+)
+from tvm_ios import transform, zoo
+from tvm_ios.errors import CostError, ModelError, OptionError, ScheduleError, TargetError
+from tvm_ios.scheduler import Options, Scheduler
+from tvm_ios.transform import InterOperatorSchedule
+
+op = relax.op
+
+
+def network() -> tvm.IRModule:
+    def body(emit, x):
+        x = emit(op.nn.relu(emit(conv(x, 20))))
+        branches = [emit(op.nn.relu(emit(conv(x, 24, k, seed=k)))) for k in (1, 3)]
+        branches.append(emit(op.nn.max_pool2d(x, (3, 3), padding=1)))
+        pooled = emit(op.nn.adaptive_avg_pool2d(emit(op.concat(branches, axis=1)), (1, 1)))
+        return emit(op.nn.softmax(emit(op.reshape(pooled, (1, 68)))))
+
+    return relax_module(body, (1, 20, 8, 8))
+
+
+@cache
+def expected_result() -> np.ndarray:
+    return run_vm(compile_plain(network()), random_arguments(network()))[0]
+
+
+def check_executable(executable: tvm.runtime.Module) -> None:
+    assert_close(run_vm(executable, random_arguments(network()))[0], expected_result())
+
+
+def test_the_pass_in_a_sequence() -> None:
+    limits = {"max_group_size": None, "max_num_groups": None}
+    schedule = InterOperatorSchedule(NATIVE, cost_model=few_stages, **limits)
+    sequence = tvm.transform.Sequential([relax.transform.Normalize(), schedule])
+    mod = sequence(network())
+    assert isinstance(schedule, tvm.transform.Pass)
+    assert schedule.schedule is not None
+    assert len(schedule.schedule.stages) == 1
+    check_executable(compile_plain(mod))
+
+
+def test_the_pipeline_by_its_name() -> None:
+    check_executable(tvm.compile(network(), NATIVE, relax_pipeline="tvm_ios"))
+
+
+def test_the_pipeline_with_options() -> None:
+    run = transform.pipeline(cost_model=merging, max_group_size=2)
+    check_executable(tvm.compile(network(), NATIVE, relax_pipeline=run))
+
+
+def test_the_pipeline_needs_a_target() -> None:
+    with pytest.raises(TargetError, match="needs a target"):
+        transform.pipeline()(network())
+
+
+@pytest.mark.parametrize("cost_model", [few_stages, many_stages, merging])
+@pytest.mark.parametrize("target", TARGETS)
+def test_every_instruction_set(target: tvm.target.Target, cost_model) -> None:
+    mod = InterOperatorSchedule(target, cost_model=cost_model)(network())
+    check_executable(compile_plain(mod, target))
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_other_numbers_of_workers(workers: int) -> None:
+    target = tvm_ios.target.resolve("llvm", threads=workers)
+    mod = InterOperatorSchedule(target, cost_model=few_stages)(network())
+    assert f"T.parallel({workers})" in mod.script() or workers == 1
+    check_executable(compile_plain(mod, target))
+
+
+@pytest.mark.parametrize("name", ["max_group_size", "max_num_groups", "max_block_size"])
+@pytest.mark.parametrize("value", [0, -1, 1.5, "2", True])
+def test_options_out_of_range(name: str, value: object) -> None:
+    with pytest.raises(OptionError, match=f"{name} must be a whole number of at least 1"):
+        InterOperatorSchedule(NATIVE, **{name: value})
+
+
+def test_no_limits() -> None:
+    check_scheduled(network(), max_group_size=None, max_num_groups=None)
+    with pytest.raises(OptionError, match="max_block_size"):
+        InterOperatorSchedule(NATIVE, max_block_size=None)
+
+
+def test_an_unknown_cost_model() -> None:
+    with pytest.raises(OptionError, match="cost_model must be"):
+        InterOperatorSchedule(NATIVE, cost_model="guess")(network())
+
+
+@pytest.mark.parametrize("target", ["cuda", {"kind": "cuda", "arch": "sm_80"}, "no such target"])
+def test_targets_that_are_no_cpu(target: object) -> None:
+    with pytest.raises(TargetError, match="not supported yet|does not know the target"):
+        InterOperatorSchedule(target, cost_model=few_stages)(network())
+
+
+WRONG_COSTS = {
+    "NaN": lambda graph, candidates: np.full(len(candidates), np.nan),
+    "negative": lambda graph, candidates: np.full(len(candidates), -1.0),
+    "too few": lambda graph, candidates: np.ones(len(candidates) - 1),
+    "too many": lambda graph, candidates: np.ones(len(candidates) + 1),
+    "of two axes": lambda graph, candidates: np.ones((len(candidates), 1)),
+    "None": lambda graph, candidates: None,
+    "text": lambda graph, candidates: ["fast"] * len(candidates),
+}
+
+
+@pytest.mark.parametrize("cost_model", WRONG_COSTS.values(), ids=WRONG_COSTS)
+def test_a_cost_model_that_answers_wrongly(cost_model) -> None:
+    with pytest.raises(CostError):
+        InterOperatorSchedule(NATIVE, cost_model=cost_model)(network())
+
+
+def test_what_a_cost_model_raises_is_passed_on() -> None:
+    def broken(_graph, _candidates):
+        raise ZeroDivisionError("the cost model is broken")
+
+    with pytest.raises(ZeroDivisionError, match="the cost model is broken"):
+        Scheduler(network(), NATIVE, cost_model=broken).search()
+
+
+def test_a_cost_that_forbids_everything() -> None:
+    def forbidden(_graph, candidates):
+        return np.full(len(candidates), np.inf)
+
+    with pytest.raises(ScheduleError, match="infinite latency"):
+        InterOperatorSchedule(NATIVE, cost_model=forbidden)(network())
+
+
+def test_the_same_costs_give_the_same_schedule() -> None:
+    def costs(_graph, candidates):
+        return np.array(
+            [hash(c) % 97 + 1.0 for c in ((c.ops, len(c.strategy)) for c in candidates)]
+        )
+
+    found = [Scheduler(network(), NATIVE, cost_model=costs).search() for _ in range(3)]
+    assert found[0].stages == found[1].stages == found[2].stages
+
+
+def test_a_dynamic_shape_is_refused_by_the_pass() -> None:
+    ty = relax.TensorType((tvm.tirx.Var("n", "int64"), 4), "float32")
+    mod = relax_module(lambda emit, x: emit(op.nn.relu(x)), ty)
+    with pytest.raises(ModelError, match="Dimension 0 of input 'x0' is dynamic"):
+        InterOperatorSchedule(NATIVE)(mod)
+
+
+def test_a_measured_schedule_says_what_was_measured() -> None:
+    schedule = InterOperatorSchedule(NATIVE)
+    check_executable(compile_plain(schedule(network())))
+    found = schedule.schedule
+    assert found.measurements > len(found.operators)
+    assert {"sequential", "scheduled"} <= set(found.estimates) & set(found.measured)
+    assert all(seconds > 0 for seconds in found.measured.values())
+    assert all(stage.seconds > 0 for stage in found.stages)
+
+
+@pytest.mark.parametrize(("name", "size"), [("squeezenet", 64), ("inception_v3_small", 75)])
+def test_networks_against_onnx_runtime(name: str, size: int, tmp_path: Path) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
+    zoo.export_onnx(name, tmp_path / "m.onnx", image_size=size)
+    image = np.random.default_rng(0).standard_normal((1, 3, size, size)).astype("float32")
+    session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"))
+    (expected,) = session.run(None, {"data": image})
+    options = Options(max_group_size=2, max_num_groups=4)
+    scheduler = Scheduler(zoo.load(name, image_size=size), NATIVE, options=options)
+    schedules = [scheduler.search(), scheduler.greedy(), scheduler.sequential()]
+    for schedule in schedules:
+        (actual,) = run_vm(compile_plain(scheduler.emit(schedule)), [image])
+        assert_close(actual, expected, relative=1e-3)
+    sums = [sum(stage.seconds for stage in schedule.stages) for schedule in schedules]
+    assert sums[0] <= min(sums[1:]) * (1 + 1e-9)
+
+
+def test_a_network_in_large_and_in_merged_stages() -> None:
+    mod = zoo.load("inception_v3_small", image_size=75)
+    arguments = random_arguments(mod)
+    (expected,) = run_vm(compile_plain(mod), arguments)
+    large, merged = (Scheduler(mod, NATIVE, cost_model=c) for c in (few_stages, merging))
+    schedules = [large.search(), merged.search()]
+    assert max(len(stage.operators) for stage in schedules[0].stages) > 8
+    assert any(stage.strategy == "merge" for stage in schedules[1].stages)
+    for scheduler, schedule in zip((large, merged), schedules, strict=True):
+        (actual,) = run_vm(compile_plain(scheduler.emit(schedule)), arguments)
+        assert_close(actual, expected, relative=1e-3)
+
+
+RUN_ALONE = """
+import sys
+class Forbid:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] == "tvm_ios":
+            raise ImportError("tvm_ios is not installed here")
+sys.meta_path.insert(0, Forbid())
+import numpy as np, tvm
+from tvm import relax
+vm = relax.VirtualMachine(tvm.runtime.load_module(sys.argv[1]), tvm.cpu())
+np.save(sys.argv[3], vm["main"](tvm.runtime.tensor(np.load(sys.argv[2]))).numpy())
+assert "tvm_ios" not in sys.modules
+"""
+
+
+def test_the_exported_library_runs_without_this_package(tmp_path: Path) -> None:
+    """Also where a user gives TVM fewer threads than the schedule has workers."""
+    run = transform.pipeline(cost_model=few_stages)
+    library, image = str(tmp_path / "m.so"), str(tmp_path / "x.npy")
+    tvm.compile(network(), NATIVE, relax_pipeline=run).export_library(library)
+    np.save(image, random_arguments(network())[0])
+    for threads in ({}, {"TVM_NUM_THREADS": "1"}):
+        result = str(tmp_path / f"y{len(threads)}.npy")
+        environment = {k: v for k, v in os.environ.items() if k != "TVM_NUM_THREADS"} | threads
+        command = [sys.executable, "-c", RUN_ALONE, library, image, result]
+        subprocess.run(command, check=True, env=environment, cwd=tmp_path)
+        assert_close(np.load(result), expected_result())
+
+
+def test_several_threads_each_with_a_machine_of_its_own() -> None:
+    executable = compile_plain(InterOperatorSchedule(NATIVE, cost_model=few_stages)(network()))
+    arguments, expected = random_arguments(network()), expected_result()
+    wrong: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            for _ in range(20):
+                assert_close(run_vm(executable, arguments)[0], expected)
+        except BaseException as error:
+            wrong.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []

@@ -25,7 +25,6 @@ from .schedule import Schedule, ScheduledOperator, ScheduledStage
 from .search import Candidate, Dag, Stage, find_schedule, greedy, partition, sequential
 from .target import num_workers, parse, vector_isa
 
-
 _MAX_REFINEMENTS = 4
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -73,7 +74,7 @@ def run_kernel(
     for i, phase in enumerate(kernel.phases):
         inner = random.integers(0, phase.tiles + 1, min(phase.tiles, 4))
         cuts = [0, *sorted(int(cut) for cut in inner), phase.tiles]
-        ranges = list(zip(cuts[:-1], cuts[1:], strict=True))
+        ranges = list(pairwise(cuts))
         for k in random.permutation(len(ranges)):
             module[f"p{i}"](*tensors, *ranges[k])
     first = len(inputs)

@@ -22,6 +22,7 @@ from support import (
 from tvm_ios.errors import ModelError
 from tvm_ios.graph.prepare import prepare
 
+op = relax.op
 SHAPE = (2, 5, 6, 7)
 CHANNELS = 12
 
@@ -35,10 +36,10 @@ def statistics(channels: int = CHANNELS, seed: int = 3) -> list[relax.Expr]:
 
 
 def norm(data: relax.Expr, parameters: list[relax.Expr], **attrs: object) -> relax.Expr:
-    return relax.op.nn.batch_norm(data, *parameters, **{"axis": 1, "training": False, **attrs})
+    return op.nn.batch_norm(data, *parameters, **{"axis": 1, "training": False, **attrs})
 
 
-def ops(mod: tvm.IRModule, function: str = "main") -> list[str]:
+def operators(mod: tvm.IRModule, function: str = "main") -> list[str]:
     """The operators of a function, in order."""
     values = [b.value for block in mod[function].body.blocks for b in block.bindings]
     return [
@@ -56,7 +57,7 @@ def check_prepared(mod: tvm.IRModule) -> list[str]:
     actual = run_vm(compile_plain(prepared), arguments)
     for one, other in zip(actual, expected, strict=True):
         assert_close(one, other)
-    return ops(prepared)
+    return operators(prepared)
 
 
 @pytest.mark.parametrize("scale", [True, False])
@@ -64,7 +65,7 @@ def check_prepared(mod: tvm.IRModule) -> list[str]:
 def test_batch_norm_is_folded_into_the_convolution(scale: bool, center: bool) -> None:
     def body(emit, x):
         normed = emit(norm(emit(conv(x, CHANNELS)), statistics(), scale=scale, center=center))
-        return emit(relax.op.nn.relu(emit(relax.TupleGetItem(normed, 0))))
+        return emit(op.nn.relu(emit(relax.TupleGetItem(normed, 0))))
 
     mod = relax_module(body, SHAPE)
     assert check_prepared(mod) == ["nn.conv2d", "add", "nn.relu"]
@@ -73,7 +74,7 @@ def test_batch_norm_is_folded_into_the_convolution(scale: bool, center: bool) ->
 
 def test_a_bias_before_the_normalisation_is_folded_too() -> None:
     def body(emit, x):
-        biased = emit(relax.op.add(emit(conv(x, CHANNELS)), constant(1, CHANNELS, 1, 1)))
+        biased = emit(op.add(emit(conv(x, CHANNELS)), constant(1, CHANNELS, 1, 1)))
         return emit(relax.TupleGetItem(emit(norm(biased, statistics())), 0))
 
     assert check_prepared(relax_module(body, SHAPE)) == ["nn.conv2d", "add"]
@@ -82,10 +83,10 @@ def test_a_bias_before_the_normalisation_is_folded_too() -> None:
 def test_a_chain_of_scales_and_shifts_is_one_addition() -> None:
     def body(emit, x):
         value = emit(conv(x, CHANNELS))
-        value = emit(relax.op.multiply(relax.const(2.5, "float32"), value))
-        value = emit(relax.op.subtract(value, constant(CHANNELS, 1, 1, seed=4)))
-        value = emit(relax.op.divide(value, relax.const(0.3, "float32")))
-        return emit(relax.op.add(constant(1, CHANNELS, 1, 1, seed=5), value))
+        value = emit(op.multiply(relax.const(2.5, "float32"), value))
+        value = emit(op.subtract(value, constant(CHANNELS, 1, 1, seed=4)))
+        value = emit(op.divide(value, relax.const(0.3, "float32")))
+        return emit(op.add(constant(1, CHANNELS, 1, 1, seed=5), value))
 
     assert check_prepared(relax_module(body, SHAPE)) == ["nn.conv2d", "add"]
 
@@ -93,15 +94,15 @@ def test_a_chain_of_scales_and_shifts_is_one_addition() -> None:
 def test_a_constant_minus_the_convolution_is_not_a_shift() -> None:
     def body(emit, x):
         value = emit(conv(x, CHANNELS))
-        value = emit(relax.op.subtract(constant(1, CHANNELS, 1, 1), value))
-        return emit(relax.op.multiply(value, relax.const(2.0, "float32")))
+        value = emit(op.subtract(constant(1, CHANNELS, 1, 1), value))
+        return emit(op.multiply(value, relax.const(2.0, "float32")))
 
     assert check_prepared(relax_module(body, SHAPE)) == ["nn.conv2d", "subtract", "multiply"]
 
 
 def test_a_scale_along_the_width_is_not_folded() -> None:
     def body(emit, x):
-        return emit(relax.op.multiply(emit(conv(x, CHANNELS)), constant(7)))
+        return emit(op.multiply(emit(conv(x, CHANNELS)), constant(7)))
 
     assert check_prepared(relax_module(body, SHAPE)) == ["nn.conv2d", "multiply"]
 
@@ -109,17 +110,27 @@ def test_a_scale_along_the_width_is_not_folded() -> None:
 def test_a_grouped_convolution_takes_the_scale_of_each_output_channel() -> None:
     def body(emit, x):
         weights = constant(CHANNELS, 2, 3, 3)
-        value = emit(relax.op.nn.conv2d(x, weights, padding=1, groups=3))
+        value = emit(op.nn.conv2d(x, weights, padding=1, groups=3))
         return emit(relax.TupleGetItem(emit(norm(value, statistics())), 0))
 
     assert check_prepared(relax_module(body, (1, 6, 5, 5))) == ["nn.conv2d", "add"]
+
+
+def test_weights_keep_their_type() -> None:
+    def body(emit, x):
+        value = emit(op.nn.conv2d(x, relax.const(np.ones((4, 5, 3, 3)), "float64")))
+        return emit(op.multiply(value, relax.const(2.5, "float64")))
+
+    mod = relax_module(body, relax.TensorType(SHAPE, "float64"))
+    check_prepared(mod)
+    check_scheduled(mod)
 
 
 def test_a_convolution_that_is_read_twice_is_not_folded() -> None:
     def body(emit, x):
         value = emit(conv(x, CHANNELS))
         normed = emit(relax.TupleGetItem(emit(norm(value, statistics())), 0))
-        return emit(relax.op.add(normed, emit(relax.op.nn.relu(value))))
+        return emit(op.add(normed, emit(op.nn.relu(value))))
 
     mod = relax_module(body, SHAPE)
     assert check_prepared(mod) == ["nn.conv2d", "multiply", "add", "nn.relu", "add"]
@@ -139,7 +150,7 @@ def test_a_convolution_that_is_returned_is_not_folded() -> None:
 
 def test_weights_that_are_inputs_are_not_folded() -> None:
     def body(emit, x, w):
-        value = emit(relax.op.nn.conv2d(x, w, padding=1))
+        value = emit(op.nn.conv2d(x, w, padding=1))
         return emit(relax.TupleGetItem(emit(norm(value, statistics())), 0))
 
     mod = relax_module(body, SHAPE, (CHANNELS, SHAPE[1], 3, 3))
@@ -150,9 +161,9 @@ def test_weights_that_are_inputs_are_not_folded() -> None:
 def test_statistics_that_are_inputs_are_left_alone() -> None:
     def body(emit, x, mean, deviation):
         gamma, beta, _, _ = statistics()
-        variance = emit(relax.op.square(deviation))
+        variance = emit(op.square(deviation))
         value = emit(norm(emit(conv(x, CHANNELS)), [gamma, beta, mean, variance]))
-        return emit(relax.op.nn.relu(emit(relax.TupleGetItem(value, 0))))
+        return emit(op.nn.relu(emit(relax.TupleGetItem(value, 0))))
 
     mod = relax_module(body, SHAPE, (CHANNELS,), (CHANNELS,))
     assert "nn.batch_norm" in check_prepared(mod)
@@ -192,8 +203,8 @@ def test_normalisation_of_any_rank_and_axis(shape: tuple[int, ...], axis: int) -
 
 def test_constants_are_folded() -> None:
     def body(emit, x):
-        both = emit(relax.op.add(constant(5), constant(5, seed=1)))
-        return emit(relax.op.multiply(x, both))
+        both = emit(op.add(constant(5), constant(5, seed=1)))
+        return emit(op.multiply(x, both))
 
     assert check_prepared(relax_module(body, (4, 5))) == ["multiply"]
 
@@ -218,11 +229,11 @@ def test_other_functions_are_left_as_they_are() -> None:
     add_function(builder, "main", body, SHAPE)
     add_function(builder, "other", body, SHAPE)
     prepared = prepare(builder.get(), "other")
-    assert ops(prepared, "other") == ["nn.conv2d", "add"]
-    assert "nn.batch_norm" in ops(prepared, "main")
+    assert operators(prepared, "other") == ["nn.conv2d", "add"]
+    assert "nn.batch_norm" in operators(prepared, "main")
 
 
 def test_an_unknown_function_is_named_with_those_that_exist() -> None:
-    mod = relax_module(lambda emit, x: emit(relax.op.nn.relu(x)), (1, 2))
+    mod = relax_module(lambda emit, x: emit(op.nn.relu(x)), (1, 2))
     with pytest.raises(ModelError, match="no Relax function 'nain'; it has: main"):
         prepare(mod, "nain")

@@ -60,8 +60,7 @@ class Network:
         ]
         self.tensors: dict[str, TensorSpec] = {}
         for kernel, names, _, _ in self.calls:
-            shapes = [_flat_pixels(spec) for spec in kernel.tensors]
-            self.tensors.update(zip(names, shapes, strict=True))
+            self.tensors.update(zip(names, kernel.tensors, strict=True))
 
     def run(self, costs: list[float], workers: int, division: str) -> dict[str, np.ndarray]:
         """The stage's tensors after it ran; what it writes held NaN before."""
@@ -91,11 +90,6 @@ class Network:
             lanes = isa_of(NATIVE)[0].lanes
             return pack_weights(WEIGHTS, lanes, lanes, 1)
         return inputs.get(name, np.full(self.tensors[name].shape, np.nan, "float32"))
-
-
-def _flat_pixels(spec: TensorSpec) -> TensorSpec:
-    """Tensors are told apart by name: kernels agree on the shape of what they share."""
-    return spec
 
 
 _random = np.random.default_rng(0)

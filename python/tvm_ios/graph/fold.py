@@ -122,7 +122,7 @@ class _AffineFolder(PyExprMutator):
         conv = affine.conv
         weights = constant_array(conv.args[1])
         scaled = (weights * affine.scale[:, None, None, None]).astype(weights.dtype)
-        arguments = [self.visit_expr(conv.args[0]), relax.const(scaled)]
+        arguments = [self.visit_expr(conv.args[0]), relax.const(scaled, str(scaled.dtype))]
         folded = self.builder_.emit(relax.Call(conv.op, arguments, conv.attrs, conv.ty_args))
         return relax.op.add(folded, _per_channel(affine.shift, 4, str(weights.dtype)))
 

@@ -145,7 +145,7 @@ class _Emitter:
     def _input(self, value: relax.Var | np.ndarray) -> relax.Expr:
         if isinstance(value, relax.Var):
             return self.values[value]
-        return self._constants.setdefault(id(value), relax.const(value))
+        return self._constants.setdefault(id(value), relax.const(value, str(value.dtype)))
 
 
 class _StageTensors:

@@ -126,6 +126,27 @@ def test_weights_keep_their_type() -> None:
     check_scheduled(mod)
 
 
+def test_an_operand_of_more_axes_is_not_folded() -> None:
+    def body(emit, x):
+        five = relax.const(np.full((1, 1, 1, 1, 1), 2.0), "float32")
+        return emit(op.multiply(emit(conv(x, CHANNELS)), five))
+
+    mod = relax_module(body, SHAPE)
+    assert check_prepared(mod) == ["nn.conv2d", "multiply"]
+    check_scheduled(mod)
+
+
+def test_a_convolution_to_another_type_is_not_folded() -> None:
+    def body(emit, x):
+        weights = relax.const(np.ones((4, 5, 3, 3)), "float16")
+        value = emit(op.nn.conv2d(x, weights, out_dtype="float32"))
+        return emit(op.multiply(value, relax.const(2.5, "float32")))
+
+    mod = relax_module(body, relax.TensorType(SHAPE, "float16"))
+    assert check_prepared(mod) == ["nn.conv2d", "multiply"]
+    check_scheduled(mod)
+
+
 def test_a_convolution_that_is_read_twice_is_not_folded() -> None:
     def body(emit, x):
         value = emit(conv(x, CHANNELS))

@@ -253,3 +253,15 @@ def test_what_a_schedule_says_of_itself(scheduler: Scheduler, schedule: Schedule
     assert "conv2d_2 | conv2d_1" in repr(merged)
     found = Scheduler(network(), NATIVE, cost_model=many_stages).search()
     assert repr(found).count("\n") == 5
+
+
+OTHERS = {
+    "threads": {**dict(NATIVE.export()), "num-cores": 5},
+    "CPU": {"kind": "llvm", "mcpu": "x86-64-v2", "num-cores": 2},
+}
+
+
+@pytest.mark.parametrize("config", OTHERS.values(), ids=OTHERS)
+def test_a_schedule_of_another_target(config: dict, schedule: Schedule) -> None:
+    with pytest.raises(ScheduleError, match=r"made for llvm .* with 2 threads, not for llvm"):
+        InterOperatorSchedule(tvm.target.Target(config), schedule=schedule)(network())

@@ -133,6 +133,8 @@ class _AffineFolder(PyExprMutator):
             layouts = (expr.attrs.data_layout, expr.attrs.kernel_layout)
             if weights is None or layouts != ("NCHW", "OIHW"):
                 return None
+            if str(weights.dtype) != str(expr.ty.dtype):
+                return None
             channels = weights.shape[0]
             return _Affine(expr, np.ones(channels), np.zeros(channels))
         for name in ("multiply", "divide", "add", "subtract"):
@@ -144,7 +146,7 @@ class _AffineFolder(PyExprMutator):
         if name in ("multiply", "add") and constant_array(left) is not None:
             left, right = right, left
         value = constant_array(right)
-        if value is None or self._uses.get(left) != 1:
+        if value is None or value.ndim > 4 or self._uses.get(left) != 1:
             return None
         inner = self._affine(self._bound.get(left))
         if inner is None:

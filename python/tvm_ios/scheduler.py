@@ -20,7 +20,7 @@ from .lower.merge import merge_classes
 from .lower.network import LoweredStage, emit_function
 from .measure.cost import MeasuredCost
 from .measure.device import Device
-from .measure.model import time_functions
+from .measure.model import CompiledWays
 from .schedule import Schedule, ScheduledOperator, ScheduledStage
 from .search import Candidate, Dag, Stage, find_schedule, greedy, partition, sequential
 from .target import num_workers, parse, vector_isa
@@ -152,12 +152,11 @@ class Scheduler:
         name = self.graph.function
         return emit_function(self.prepared, name, self._lower(schedule), self.workers)
 
-    def time(self, schedules: Mapping[str, Schedule]) -> dict[str, float]:
-        """Seconds of the whole compiled model under each schedule, from one run."""
+    def compile(self, schedules: Mapping[str, Schedule]) -> CompiledWays:
+        """The whole model under each schedule, ready to be timed or run."""
         stages = {name: self._lower(schedule) for name, schedule in schedules.items()}
-        return time_functions(
-            self.prepared, self.graph.function, stages, self.target, self.workers, self.options.seed
-        )
+        name, seed = self.graph.function, self.options.seed
+        return CompiledWays(self.prepared, name, stages, self.target, self.workers, seed)
 
     def _search_blocks(
         self, blocks: Sequence[Sequence[int]], classes: Sequence[int]

@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 
 import tvm
 from tvm import relax
 
+from .compare import find_faster
 from .cost_model import StageCost
 from .errors import TargetError
 from .measure.model import finish_pipeline
@@ -86,36 +86,6 @@ class InterOperatorSchedule:
         else:
             self.schedule = find_faster(scheduler)
         return scheduler.emit(self.schedule)
-
-
-def find_faster(scheduler: Scheduler, *, time_greedy: bool = False) -> Schedule:
-    """Search, time the result against the sequential schedule, and return the faster.
-
-    Where that is the sequential one, ``found`` is what the search's own result took.
-
-    Parameters
-    ----------
-    scheduler : Scheduler
-    time_greedy : bool
-        Time the greedy schedule as a whole model, too; the cost model prices it anyway.
-    """
-    found, greedy, baseline = scheduler.search(), scheduler.greedy(), scheduler.sequential()
-    candidates = {"sequential": baseline, "scheduled": found}
-    measured = scheduler.time(candidates | ({"greedy": greedy} if time_greedy else {}))
-    estimates = {**baseline.estimates, **greedy.estimates, **found.estimates}
-    faster = found if measured["scheduled"] <= measured["sequential"] else baseline
-    return replace(
-        faster,
-        estimates=estimates if faster is found else _keep_sequential(estimates),
-        measured=measured if faster is found else _keep_sequential(measured),
-        measurements=found.measurements,
-        search_seconds=found.search_seconds,
-    )
-
-
-def _keep_sequential(seconds: dict[str, float]) -> dict[str, float]:
-    """Latencies by name after the sequential schedule was preferred to the one found."""
-    return seconds | {"scheduled": seconds["sequential"], "found": seconds["scheduled"]}
 
 
 def pipeline(

@@ -11,13 +11,12 @@ import numpy as np
 import tvm
 from tvm import relax
 
+from ..compare import Comparison, compare
 from ..files import replacing
-from ..measure.model import finish_pipeline, random_inputs
+from ..measure.model import random_inputs
 from ..schedule import Schedule
 from ..scheduler import Scheduler
 from ..target import check_runnable
-from ..threads import with_workers
-from ..transform import find_faster
 from . import interrupt, output
 from .options import Request, add_common, add_network, add_search, add_seed
 from .run import flatten
@@ -51,8 +50,8 @@ def run(args: argparse.Namespace) -> None:
     check_runnable(request.target)
     with replacing(*filter(None, [args.schedule_out])) as drafts:
         mod, scheduler = request.load()
-        schedule = _timed(scheduler, request.given)
-        errors = _errors(mod, scheduler, schedule)
+        outcome = _timed(scheduler, request.given)
+        schedule, errors = outcome.schedule, _errors(mod, scheduler, outcome)
         for draft in drafts:
             schedule.save(draft)
         interrupt.check()
@@ -63,28 +62,27 @@ def run(args: argparse.Namespace) -> None:
         _print(result, schedule)
 
 
-def _timed(scheduler: Scheduler, given: Schedule | None) -> Schedule:
+def _timed(scheduler: Scheduler, given: Schedule | None) -> Comparison:
     """The schedule that would be applied, with the latencies of all three."""
     if given is None:
-        return find_faster(scheduler, time_greedy=True)
+        return compare(scheduler, with_greedy=True)
     sequential, greedy = scheduler.sequential(), scheduler.greedy()
-    measured = scheduler.time({"sequential": sequential, "greedy": greedy, "scheduled": given})
-    return replace(given, measured=measured)
+    ways = scheduler.compile({"sequential": sequential, "greedy": greedy, "scheduled": given})
+    return Comparison(replace(given, measured=ways.seconds()), "scheduled", ways)
 
 
-def _errors(mod: tvm.IRModule, scheduler: Scheduler, schedule: Schedule) -> tuple[float, float]:
+def _errors(mod: tvm.IRModule, scheduler: Scheduler, outcome: Comparison) -> tuple[float, float]:
     """The largest absolute error, and relative to the largest output, on random inputs.
 
     The reference is TVM's default lowering of the imported module, which has nothing in common
     with the kernels of this package.
     """
-    target, function = scheduler.target, schedule.function
+    target, function = scheduler.target, scheduler.graph.function
     arguments = random_inputs(mod[function], scheduler.options.seed)
     reference = tvm.compile(mod, target, relax_pipeline=relax.get_default_pipeline(target))
-    scheduled = scheduler.emit(schedule)
-    ours = tvm.compile(scheduled, target, relax_pipeline=finish_pipeline(target))
-    expected = _outputs(reference, function, arguments)
-    computed = with_workers(scheduler.workers, lambda: _outputs(ours, function, arguments))
+    vm = relax.VirtualMachine(reference, tvm.cpu())
+    expected = _arrays(vm[function](*arguments))
+    computed = _arrays(outcome.ways(outcome.name, arguments))
     largest = max(float(np.abs(e).max(initial=0.0)) for e in expected)
     error = max(
         float(np.abs(c - e).max(initial=0.0)) for c, e in zip(computed, expected, strict=True)
@@ -92,9 +90,8 @@ def _errors(mod: tvm.IRModule, scheduler: Scheduler, schedule: Schedule) -> tupl
     return error, error / largest if largest else error
 
 
-def _outputs(executable: Any, function: str, arguments: list[Any]) -> list[np.ndarray]:
-    vm = relax.VirtualMachine(executable, tvm.cpu())
-    return [array.astype("float64") for array in flatten(vm[function](*arguments))]
+def _arrays(outputs: Any) -> list[np.ndarray]:
+    return [array.astype("float64") for array in flatten(outputs)]
 
 
 def _result(model: str, schedule: Schedule, errors: tuple[float, float]) -> dict[str, Any]:
@@ -126,9 +123,7 @@ def _print(result: dict[str, Any], schedule: Schedule) -> None:
         table.add_row(name, f"{result[f'{name}_ms']:.3f}", "" if gain is None else f"{gain:.2f}x")
     console.print(table)
     if "found_ms" in result:
-        console.print(
-            f"The schedule found took {result['found_ms']:.3f} ms: the sequential one is kept."
-        )
+        console.print(f"The schedule found took {result['found_ms']:.3f} ms: a baseline is kept.")
     console.print(f"search: {result['search_s']:.1f} s, {result['measurements']} stages measured")
     console.print(
         f"error: at most {result['max_abs_error']:.2e}, "

@@ -8,10 +8,10 @@ import logging
 from pathlib import Path
 from typing import Any
 
+from ..compare import find_faster
 from ..errors import OptionError
 from ..files import replacing
 from ..schedule import Schedule
-from ..transform import find_faster
 from . import artifact, interrupt, output
 from .options import Request, add_common, add_network, add_search, add_seed
 

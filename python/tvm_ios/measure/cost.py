@@ -102,12 +102,17 @@ class MeasuredCost:
         self._run("measuring operators", pending, self._timer.measure)
         pending = [form for key, form in new.items() if key not in self._seconds]
         worth = [form for form in pending if self._can_gain(form)]
-        self._run("measuring stages", worth, self._timer.measure)
+        self._run(
+            "measuring stages", worth, lambda form: self._timer.measure(form, self._apart(form))
+        )
         for form in pending:
             if form.key not in self._seconds:
-                alone = sum(self._seconds[single.key] for single in _split(form))
-                self._seconds[form.key] = alone * (1 + 1e-6)
+                self._seconds[form.key] = self._apart(form) * (1 + 1e-6)
                 self._skipped.add(form.key)
+
+    def _apart(self, form: StageForm) -> float:
+        """What a stage's operators take one after another."""
+        return sum(self._seconds[single.key] for single in _split(form))
 
     def _run(
         self, description: str, forms: Iterable[StageForm], work: Callable[[StageForm], None]
@@ -150,8 +155,8 @@ class MeasuredCost:
             key = implementation.kernel.key
             if key not in self.operator_seconds:
                 self._device.run(implementation)
-                times = self._device.time_alone(implementation, 5)
-                self.operator_seconds[key] = float(np.median(times))
+                # The least: what the work takes when nothing disturbs it.
+                self.operator_seconds[key] = min(self._device.time_alone(implementation, 5))
 
 
 def _split(form: StageForm) -> list[StageForm]:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import tvm
@@ -18,26 +19,50 @@ _ROUNDS = 15
 _WINDOW = 20e-3  # seconds of one round of one model
 
 
-def time_functions(
-    mod: tvm.IRModule,
-    function: str,
-    stages: Mapping[str, Sequence[LoweredStage | Operator]],
-    target: tvm.target.Target,
-    workers: int,
-    seed: int,
-) -> dict[str, float]:
-    """Median seconds of one function lowered in several ways, in interleaved rounds.
+class CompiledWays:
+    """One function lowered in several ways and compiled.
 
-    The ways are functions of one module, so that equal stages are compiled once and a drift of the
-    machine hits all alike.
+    The ways are functions of one module, so that equal stages are compiled once.
+
+    Parameters
+    ----------
+    mod : tvm.IRModule
+        The prepared module.
+    function : str
+    stages : mapping of str to sequence of (LoweredStage or Operator)
+        The stages of each way.
+    target : tvm.target.Target
+    workers : int
+    seed : int
+        Of the random inputs that the ways are timed with.
     """
-    variants = _variants(mod, function, stages, workers)
-    with progress("compiling models", 1) as advance:
-        executable = tvm.compile(variants, target, relax_pipeline=finish_pipeline(target))
-        advance(1)
-    vm = relax.VirtualMachine(executable, tvm.cpu())
-    arguments = random_inputs(mod[function], seed)
-    return with_workers(workers, lambda: _time_rounds(vm, list(stages), arguments))
+
+    def __init__(
+        self,
+        mod: tvm.IRModule,
+        function: str,
+        stages: Mapping[str, Sequence[LoweredStage | Operator]],
+        target: tvm.target.Target,
+        workers: int,
+        seed: int,
+    ) -> None:
+        variants = _variants(mod, function, stages, workers)
+        with progress("compiling models", 1) as advance:
+            executable = tvm.compile(variants, target, relax_pipeline=finish_pipeline(target))
+            self._vm = relax.VirtualMachine(executable, tvm.cpu())
+            advance(1)
+        self._names, self._workers = list(stages), workers
+        self._arguments = random_inputs(mod[function], seed)
+
+    def seconds(self) -> dict[str, float]:
+        """Median seconds of each way, in interleaved rounds: a drift hits all alike."""
+        return with_workers(
+            self._workers, lambda: _time_rounds(self._vm, self._names, self._arguments)
+        )
+
+    def __call__(self, name: str, arguments: Sequence[tvm.runtime.Tensor | tuple]) -> Any:
+        """What the way ``name`` computes."""
+        return with_workers(self._workers, lambda: self._vm[name](*arguments))
 
 
 def finish_pipeline(target: tvm.target.Target) -> tvm.transform.Pass:

@@ -16,7 +16,7 @@ from .device import Device
 
 _BUDGET = 2.5e-3  # seconds that the repetitions of one stage take together, if they can
 _REFINED_BUDGET = 20e-3  # the same for a stage that a schedule rests on
-_HOPELESS = 1.3  # a division this much slower at its first run is not repeated
+_HOPELESS = 1.15  # what is this much slower than the alternative at first is not repeated
 
 
 @dataclass
@@ -36,21 +36,22 @@ class StageTimer:
     operator_seconds: Mapping[Hashable, float]
     _samples: dict[Hashable, dict[Division, list[float]]] = field(default_factory=dict)
 
-    def measure(self, form: StageForm) -> None:
+    def measure(self, form: StageForm, known: float = math.inf) -> None:
         """Time a stage in every division that is worth it.
 
-        The first run warms up; it also says how often to repeat, and whether to.
+        The first run warms up; it also says how often to repeat, and whether to: a stage far
+        slower than ``known``, what its operators take one after another, is out of the running.
         """
         samples = self._samples.setdefault(form.key, {})
-        limit = math.inf
+        limit = _HOPELESS * known
         for division in self.assembler.divisions(form, self.operator_seconds):
             stage = self._stage(form, division)
             (first,) = self.device.time(stage, 1)
             if first > limit:
                 samples[division] = [first]
                 continue
-            samples[division] = self._repeat(stage, first, _BUDGET, (3, 9))
-            limit = _HOPELESS * float(np.median(samples[division]))
+            samples[division] = self._repeat(stage, first, _BUDGET, (2, 7))
+            limit = min(limit, _HOPELESS * float(np.median(samples[division])))
 
     def refine(self, form: StageForm) -> None:
         """Time a measured stage again, much more often, in the divisions that came near."""

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Schedules of one network timed against each other as whole compiled models."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from .measure.model import CompiledWays
+from .schedule import Schedule
+from .scheduler import Scheduler
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The outcome of a comparison.
+
+    Attributes
+    ----------
+    schedule : Schedule
+        The fastest, with all latencies.
+    name : str
+        Which one it is: ``sequential``, ``greedy`` or ``scheduled``.
+    ways : CompiledWays
+        The models that were timed.
+    """
+
+    schedule: Schedule
+    name: str
+    ways: CompiledWays
+
+
+def compare(scheduler: Scheduler, *, with_greedy: bool = False) -> Comparison:
+    """Search, time the result against the sequential schedule, and return the faster.
+
+    In the schedule's latencies ``scheduled`` is what is returned; where that is not what the
+    search found, ``found`` is what the search's own result took.
+
+    Parameters
+    ----------
+    scheduler : Scheduler
+    with_greedy : bool
+        Time the greedy schedule as a whole model, too, and return it if it is the fastest; the
+        cost model prices it anyway.
+    """
+    found, greedy, baseline = scheduler.search(), scheduler.greedy(), scheduler.sequential()
+    schedules = {"sequential": baseline, "scheduled": found}
+    if with_greedy:
+        schedules["greedy"] = greedy
+    ways = scheduler.compile(schedules)
+    measured = ways.seconds()
+    name = min(schedules, key=lambda n: (measured[n], n != "scheduled"))
+    estimates = {**baseline.estimates, **greedy.estimates, **found.estimates}
+    schedule = replace(
+        schedules[name],
+        estimates=_as_returned(estimates, name),
+        measured=_as_returned(measured, name),
+        measurements=found.measurements,
+        search_seconds=found.search_seconds,
+    )
+    return Comparison(schedule, name, ways)
+
+
+def find_faster(scheduler: Scheduler) -> Schedule:
+    """The schedule that the search finds, or the sequential one if that is faster."""
+    return compare(scheduler).schedule
+
+
+def _as_returned(seconds: Mapping[str, float], name: str) -> dict[str, float]:
+    """Latencies by name, ``scheduled`` being that of the schedule ``name``."""
+    if name == "scheduled":
+        return dict(seconds)
+    return {**seconds, "scheduled": seconds[name], "found": seconds["scheduled"]}

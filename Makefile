@@ -22,10 +22,15 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 .PHONY: demo test test-cpp test-python lint format asan tsan wheel clean
 .DELETE_ON_ERROR:
 
+# More groups at a time than there are cores gain nothing, and cost most of the search's time.
+DEMO_GROUPS = $(shell $(BIN)/python -c \
+	'import os; print(max(2, min(8, os.cpu_count())))')
+
 demo: $(VENV)/installed
 	mkdir -p build/demo
 	for model in squeezenet inception_v3; do \
-		$(BIN)/tvm-ios bench zoo:$$model --schedule-out build/demo/$$model.json && \
+		$(BIN)/tvm-ios bench zoo:$$model --pass-config max_num_groups=$(DEMO_GROUPS) \
+			--schedule-out build/demo/$$model.json && \
 		$(BIN)/tvm-ios show build/demo/$$model.json || exit; done
 
 test: test-cpp test-python

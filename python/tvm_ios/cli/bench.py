@@ -79,6 +79,7 @@ def _errors(mod: tvm.IRModule, scheduler: Scheduler, outcome: Comparison) -> tup
     """
     target, function = scheduler.target, scheduler.graph.function
     arguments = random_inputs(mod[function], scheduler.options.seed)
+    target = _compiled_quickly(target)
     reference = tvm.compile(mod, target, relax_pipeline=relax.get_default_pipeline(target))
     vm = relax.VirtualMachine(reference, tvm.cpu())
     expected = _arrays(vm[function](*arguments))
@@ -88,6 +89,12 @@ def _errors(mod: tvm.IRModule, scheduler: Scheduler, outcome: Comparison) -> tup
         float(np.abs(c - e).max(initial=0.0)) for c, e in zip(computed, expected, strict=True)
     )
     return error, error / largest if largest else error
+
+
+def _compiled_quickly(target: tvm.target.Target) -> tvm.target.Target:
+    """The target with few of LLVM's optimisations: the reference runs once."""
+    config = {str(key): value for key, value in target.export().items()}
+    return tvm.target.Target({**config, "opt-level": 1})
 
 
 def _arrays(outputs: Any) -> list[np.ndarray]:

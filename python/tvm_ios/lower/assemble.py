@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from ..search import components
 from .implement import Implementation, LoweredGraph
@@ -31,7 +32,7 @@ class StageForm:
     groups: tuple[int, ...]
     after: tuple[tuple[int, ...], ...]
 
-    @property
+    @cached_property
     def key(self) -> Hashable:
         """Equal for stages of the same kernels, wiring and groups, wherever they stand."""
         reads: dict[int, int] = {}

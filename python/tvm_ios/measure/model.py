@@ -15,7 +15,7 @@ from ..lower.network import LoweredStage, emit_function
 from ..threads import with_workers
 from .progress import progress
 
-_ROUNDS = 15
+_ROUNDS = 11
 _WINDOW = 20e-3  # seconds of one round of one model
 
 

@@ -15,7 +15,7 @@ from ..lower.plan import Division
 from .device import Device
 
 _BUDGET = 2.5e-3  # seconds that the repetitions of one stage take together, if they can
-_REFINED_BUDGET = 20e-3  # the same for a stage that a schedule rests on
+_REFINED_BUDGET = 12e-3  # the same for a stage that a schedule rests on
 _HOPELESS = 1.15  # what is this much slower than the alternative at first is not repeated
 
 
@@ -50,7 +50,7 @@ class StageTimer:
             if first > limit:
                 samples[division] = [first]
                 continue
-            samples[division] = self._repeat(stage, first, _BUDGET, (2, 7))
+            samples[division] = self._repeat(stage, first, _BUDGET, (1, 7))
             limit = min(limit, _HOPELESS * float(np.median(samples[division])))
 
     def refine(self, form: StageForm) -> None:

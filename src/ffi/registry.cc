@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*!
  * \file registry.cc
- * \brief The core as TVM FFI objects and global functions.
+ * \brief The core and the stage runner as TVM FFI objects and global functions.
  *
  * Bulk data crosses as tensors: a batch of candidates is uint64 [n, words] (the operators as bits)
  * and int32 [n] (the strategies), its latencies come back as float64 [n].
@@ -23,7 +23,9 @@
 #include "graph/components.h"
 #include "graph/dag.h"
 #include "graph/partition.h"
+#include "runtime/cpu_stage.h"
 #include "runtime/host_tensor.h"
+#include "runtime/parallel_api.h"
 #include "search/baselines.h"
 #include "search/dp.h"
 #include "support/error.h"
@@ -216,6 +218,17 @@ ffi::Tensor ListEndings(DagRef dag, ffi::TensorView remaining, int64_t max_group
   });
 }
 
+void RunStage(CpuStage::Kernels kernels, CpuStage::Tensors args, ffi::TensorView program,
+              int64_t workers) {
+  CpuStage(kernels, args, program, workers).Run();
+}
+
+ffi::Tensor TimeStage(CpuStage::Kernels kernels, CpuStage::Tensors args, ffi::TensorView program,
+                      int64_t workers, int64_t number, int64_t repeat) {
+  const CpuStage stage(kernels, args, program, workers);
+  return MakeTensor(stage.Time(number, repeat), {repeat}, kFloat64);
+}
+
 TVM_FFI_STATIC_INIT_BLOCK() {
   refl::ObjectDef<DagObj>().def_ro("num_ops", &DagObj::num_ops, "Number of operators.");
   refl::ObjectDef<StageObj>()
@@ -246,6 +259,15 @@ TVM_FFI_STATIC_INIT_BLOCK() {
       .def("tvm_ios.Components", [](DagRef dag, ffi::TensorView ops) {
         return Guard([&] { return ToFfi(Components(dag->dag, Operators(ops))); });
       });
+
+  refl::GlobalDef()
+      .def(
+          "tvm_ios.runtime.SetRuntimeLibrary",
+          [](const ffi::String& path) { ParallelApi::Load(std::string(path)); },
+          "Use the thread pool of this libtvm_runtime.so, which must be loaded.")
+      .def("tvm_ios.runtime.RunStage", RunStage, "Run a stage program once.")
+      .def("tvm_ios.runtime.TimeStage", TimeStage,
+           "Seconds per run of a stage program, float64 [repeat].");
 }
 
 }  // namespace

@@ -3,8 +3,6 @@
 
 #include <tvm/ffi/error.h>
 #include <tvm/ffi/extra/c_env_api.h>
-#include <tvm/ffi/reflection/registry.h>
-#include <tvm/ffi/string.h>
 
 #include <algorithm>
 #include <atomic>
@@ -141,28 +139,6 @@ std::vector<double> CpuStage::Time(int64_t number, int64_t repeat) const {
     if (TVMFFIEnvCheckSignals() != 0) throw ffi::EnvErrorAlreadySet();
   }
   return seconds;
-}
-
-TVM_FFI_STATIC_INIT_BLOCK() {
-  namespace refl = ::tvm::ffi::reflection;
-  refl::GlobalDef()
-      .def(
-          "tvm_ios.runtime.SetRuntimeLibrary",
-          [](const ffi::String& path) { ParallelApi::Load(std::string(path)); },
-          "Use the thread pool of this libtvm_runtime.so, which must be loaded.")
-      .def(
-          "tvm_ios.runtime.RunStage",
-          [](CpuStage::Kernels kernels, CpuStage::Tensors args, ffi::TensorView program,
-             int64_t workers) { CpuStage(kernels, args, program, workers).Run(); },
-          "Run a stage program once.")
-      .def(
-          "tvm_ios.runtime.TimeStage",
-          [](CpuStage::Kernels kernels, CpuStage::Tensors args, ffi::TensorView program,
-             int64_t workers, int64_t number, int64_t repeat) {
-            return MakeTensor(CpuStage(kernels, args, program, workers).Time(number, repeat),
-                              {repeat}, kFloat64);
-          },
-          "Seconds per run of a stage program, float64 [repeat].");
 }
 
 }  // namespace tvm_ios

@@ -32,8 +32,7 @@ class ColdWeights:
 
     def __init__(self, specs: Iterable[TensorSpec], random: np.random.Generator) -> None:
         sizes = [_aligned(spec.num_bytes) for spec in specs if spec.dtype == "float32"]
-        self._floats = max(sum(sizes), _ALIGNMENT) // 4
-        self._grow(self._floats, random)
+        self._grow(max(sum(sizes), 2 * max(sizes, default=_ALIGNMENT)) // 4, random)
         self._random = random
         self._next = 0
 

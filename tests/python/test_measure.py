@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The measured cost: what is measured, how often, and what is never chosen."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import tvm
+from tvm import relax
+
+from support import NATIVE, WORKERS, conv, relax_module
+from tvm_ios.compare import compare
+from tvm_ios.kernels.kernel import TensorSpec
+from tvm_ios.measure.cold import ColdWeights
+from tvm_ios.measure.cost import MeasuredCost
+from tvm_ios.scheduler import Scheduler
+from tvm_ios.search import Candidate
+
+
+def _twins() -> tvm.IRModule:
+    """Two equal branches and a sort, which has no kernel here."""
+
+    def body(emit: Callable[[relax.Expr], relax.Var], x: relax.Expr) -> relax.Expr:
+        branches = [emit(relax.op.nn.relu(emit(conv(x, 24, seed=s)))) for s in (1, 2)]
+        return relax.op.sort(emit(relax.op.concat(branches, axis=1)), axis=1)
+
+    return relax_module(body, (1, 8, 13, 11))
+
+
+@pytest.fixture(scope="module")
+def scheduler() -> Scheduler:
+    return Scheduler(_twins(), NATIVE)
+
+
+def _cost(scheduler: Scheduler) -> MeasuredCost:
+    cost = scheduler.cost
+    assert isinstance(cost, MeasuredCost)
+    return cost
+
+
+def _index(scheduler: Scheduler, kind: str) -> list[int]:
+    return [op.index for op in scheduler.graph.operators if op.kind == kind]
+
+
+def test_equal_stages_are_measured_once(scheduler: Scheduler) -> None:
+    cost = _cost(scheduler)
+    first, second = _index(scheduler, "conv2d")
+    before = cost.measurements
+    latencies = cost([Candidate((first,), "concurrent"), Candidate((second,), "concurrent")])
+    assert latencies[0] == latencies[1] > 0
+    assert cost.measurements == before + 1
+    again = cost([Candidate((second,), "concurrent")])
+    assert again[0] == latencies[0]
+    assert cost.measurements == before + 1
+
+
+def test_an_operator_without_a_kernel_is_free_alone_and_never_shares(scheduler: Scheduler) -> None:
+    (sort,) = _index(scheduler, "sort")
+    (concat,) = _index(scheduler, "concat")
+    alone, shared = _cost(scheduler)(
+        [Candidate((sort,), "concurrent"), Candidate((concat, sort), "concurrent")]
+    )
+    assert alone == 0.0
+    assert math.isinf(shared)
+
+
+def test_refining_ends(scheduler: Scheduler) -> None:
+    cost = _cost(scheduler)
+    stages = [Candidate(tuple(_index(scheduler, "conv2d")), "concurrent")]
+    cost(stages)
+    assert cost.refine(stages) > 0
+    assert cost.refine(stages) == 0
+
+
+def test_what_cannot_gain_is_priced_above_its_operators(
+    scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cost = MeasuredCost(scheduler.cost._device, scheduler._assembler)
+    monkeypatch.setattr(MeasuredCost, "_can_gain", lambda *_: False)
+    first, second = _index(scheduler, "conv2d")
+    both = Candidate((first, second), "concurrent")
+    pair, single = cost([both, Candidate((first,), "concurrent")])
+    assert pair > 2 * single
+    assert pair == pytest.approx(2 * single, rel=1e-5)
+    assert cost.division(both) == "tiles"
+
+
+def test_the_fastest_way_is_returned(scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = {"sequential": 2.0, "greedy": 1.0, "scheduled": 3.0}
+    monkeypatch.setattr("tvm_ios.measure.model.CompiledWays.seconds", lambda _self: dict(given))
+    outcome = compare(scheduler, with_greedy=True)
+    assert outcome.name == "greedy"
+    assert outcome.schedule.measured == {**given, "scheduled": 1.0, "found": 3.0}
+    assert outcome.schedule.stages == scheduler.greedy().stages
+    assert outcome.schedule.workers == WORKERS
+
+
+def test_cold_weights_go_round_without_touching_each_other() -> None:
+    specs = [TensorSpec((3, 5)), TensorSpec((4, 4)), TensorSpec((7,))]
+    cold = ColdWeights(specs, np.random.default_rng(0))
+    first = [np.from_dlpack(cold.take(spec)) for spec in specs]
+    assert [array.shape for array in first] == [spec.shape for spec in specs]
+    assert all(array.ctypes.data % 64 == 0 for array in first)
+    assert not any(np.shares_memory(a, b) for i, a in enumerate(first) for b in first[:i])
+    assert all(np.isfinite(array).all() and np.any(array) for array in first)
+    assert np.shares_memory(np.from_dlpack(cold.take(specs[0])), first[0])
+
+
+def test_cold_weights_hold_more_than_the_network_has() -> None:
+    cold = ColdWeights([TensorSpec((4,))], np.random.default_rng(0))
+    large = TensorSpec((1000,))
+    one, two = (np.from_dlpack(cold.take(large)) for _ in range(2))
+    assert one.shape == two.shape == (1000,)
+    assert not np.shares_memory(one, two)

@@ -32,7 +32,7 @@ from tvm_ios.target import VectorISA, resolve, vector_isa
 
 CHAINS = 12  # independent multiply-adds: more than latency times pipelines, fewer than registers
 REPEAT = 15
-WINDOW = 5e-3  # seconds of one repeat
+WINDOW = 5e-3  # seconds that the repetitions of one convolution take together, if they can
 
 
 @dataclass
@@ -106,8 +106,9 @@ def measure(model: str, target: tvm.target.Target, peak: float) -> Iterator[Resu
     for same in convolutions.values():
         op = same[0]
         implementation = lowered.implementations[op.index]
-        number = max(1, int(WINDOW / device.time_alone(implementation, 1, 2)[-1]))
-        seconds = float(np.median(device.time_alone(implementation, number, REPEAT)))
+        first = device.time_alone(implementation, 2)[-1]
+        repeat = max(REPEAT, int(WINDOW / first))
+        seconds = float(np.median(device.time_alone(implementation, repeat)))
         gflops = op.flops / seconds / 1e9
         shapes = [[int(d) for d in arg.ty.shape.values] for arg in op.anchor.args]
         stride = int(op.anchor.attrs.strides[0])

@@ -64,6 +64,8 @@ class Device:
         """Compile the kernels that are new."""
         new = {k.key: k for k in kernels if k.key not in self._kernels}
         pending = list(new.values())
+        if not pending:
+            return
         with progress("compiling kernels", len(pending)) as advance:
             for begin in range(0, len(pending), _BATCH):
                 batch = pending[begin : begin + _BATCH]

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is made once for all tests."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+if TYPE_CHECKING:
+    from cli_support import Compiled
+
+
+@pytest.fixture(scope="session")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Compiled:
+    """A small network, compiled by the command line."""
+    from cli_support import SHAPE, Compiled, reference, run_cli, save_branches  # needs onnx
+
+    directory = tmp_path_factory.mktemp("cli")
+    model = directory / "model.onnx"
+    save_branches(model)
+    image = np.random.default_rng(1).standard_normal(SHAPE).astype("float32")
+    np.savez(directory / "in.npz", image=image)
+    done = run_cli(
+        "compile", model, "--target", "llvm", "-o", directory / "model.so",
+        "--input-shapes", "image:[1,3,24,24]", "--pass-config", "max_group_size=2",
+        "--pass-config", "max_num_groups=none", "--threads", 2, "--seed", 1,
+        "--schedule-out", directory / "s.json",
+    )  # fmt: skip
+    assert done.stderr == ""
+    return Compiled(directory, done.stdout, reference(model, image))

@@ -26,9 +26,10 @@ from tvm_ios.graph.operators import Operator
 from tvm_ios.graph.prepare import prepare
 from tvm_ios.kernels.emit import Accumulators, lanes_of, unroll, zeros
 from tvm_ios.lower.implement import implement
+from tvm_ios.lower.rules import Preferences
 from tvm_ios.lower.stage import build_functions
 from tvm_ios.measure.device import Device
-from tvm_ios.target import VectorISA, resolve, vector_isa
+from tvm_ios.target import Core, core_of, resolve
 
 CHAINS = 12  # independent multiply-adds: more than latency times pipelines, fewer than registers
 REPEAT = 15
@@ -49,20 +50,20 @@ class Result:
     share_of_peak: float
 
 
-def fma_function(isa: VectorISA, steps: int) -> tirx.PrimFunc:
+def fma_function(core: Core, steps: int) -> tirx.PrimFunc:
     """``steps`` times ``CHAINS`` vector multiply-adds, none of which waits for its neighbours."""
     with IRBuilder() as builder, T.prim_func(s_tir=True):
         T.func_name("fma")
         T.func_attr({"tirx.noalias": True})
-        source = T.arg("source", T.buffer((CHAINS + 2, isa.lanes), layout=None))
-        result = T.arg("result", T.buffer((CHAINS, isa.lanes), layout=None))
+        source = T.arg("source", T.buffer((CHAINS + 2, core.lanes), layout=None))
+        result = T.arg("result", T.buffer((CHAINS, core.lanes), layout=None))
         with T.sblock("root"):
             T.reads()
             T.writes()
-            registers = Accumulators(CHAINS, isa.lanes, zeros(isa.lanes))
+            registers = Accumulators(CHAINS, core.lanes, zeros(core.lanes))
 
             def vector(row: int) -> tirx.PrimExpr:
-                return source[row, lanes_of(0, isa.lanes)]
+                return source[row, lanes_of(0, core.lanes)]
 
             def start(i: int) -> None:
                 registers[i] = vector(i)
@@ -71,7 +72,7 @@ def fma_function(isa: VectorISA, steps: int) -> tirx.PrimFunc:
                 registers[i] = registers[i] * vector(CHAINS) + vector(CHAINS + 1)
 
             def finish(i: int) -> None:
-                T.buffer_store(result, registers[i], [i, lanes_of(0, isa.lanes)])
+                T.buffer_store(result, registers[i], [i, lanes_of(0, core.lanes)])
 
             unroll(0, CHAINS, start)
             with T.serial(steps):
@@ -82,13 +83,13 @@ def fma_function(isa: VectorISA, steps: int) -> tirx.PrimFunc:
 
 def peak_gflops(target: tvm.target.Target) -> float:
     """The best speed of multiply-adds in registers, of many short runs."""
-    isa, steps = vector_isa(target), 100_000
-    module = build_functions({"fma": fma_function(isa, steps)}, target).mod
-    random = np.random.default_rng(0).uniform(0.5, 0.9, (CHAINS + 2, isa.lanes))
+    core, steps = core_of(target), 100_000
+    module = build_functions({"fma": fma_function(core, steps)}, target).mod
+    random = np.random.default_rng(0).uniform(0.5, 0.9, (CHAINS + 2, core.lanes))
     source = tvm.runtime.tensor(random.astype("float32"))
-    result = tvm.runtime.tensor(np.zeros((CHAINS, isa.lanes), "float32"))
+    result = tvm.runtime.tensor(np.zeros((CHAINS, core.lanes), "float32"))
     timer = module.time_evaluator("fma", tvm.cpu(), number=5, repeat=50)
-    return 2 * CHAINS * isa.lanes * steps / min(timer(source, result).results) / 1e9
+    return 2 * CHAINS * core.lanes * steps / min(timer(source, result).results) / 1e9
 
 
 def measure(model: str, target: tvm.target.Target, peak: float) -> Iterator[Result]:
@@ -96,7 +97,7 @@ def measure(model: str, target: tvm.target.Target, peak: float) -> Iterator[Resu
     prepared = prepare(zoo.load(model), "main")
     graph = extract(prepared, "main")
     values = relax.analysis.free_vars(prepared["main"].body.body)
-    lowered = implement(graph, values, vector_isa(target))
+    lowered = implement(graph, values, Preferences(core_of(target)))
     device = Device(lowered, target, seed=0)
     convolutions: dict[object, list[Operator]] = {}
     for op in graph.operators:

@@ -18,12 +18,13 @@ from .lower.assemble import Assembler
 from .lower.implement import implement
 from .lower.merge import merge_classes
 from .lower.network import LoweredStage, emit_function
+from .lower.rules import Preferences
 from .measure.cost import MeasuredCost
 from .measure.device import Device
 from .measure.model import CompiledWays
 from .schedule import Schedule, ScheduledOperator, ScheduledStage
 from .search import Candidate, Dag, Stage, find_schedule, greedy, partition, sequential
-from .target import num_workers, parse, vector_isa
+from .target import core_of, num_workers, parse
 
 _MAX_REFINEMENTS = 4
 
@@ -88,7 +89,8 @@ class Scheduler:
         self.graph: OperatorGraph = extract(self.prepared, function)
         body = self.prepared[function].body.body
         results = tvm.relax.analysis.free_vars(body)
-        lowered = implement(self.graph, results, vector_isa(self.target))
+        preferences = Preferences(core_of(self.target))
+        lowered = implement(self.graph, results, preferences)
         self._assembler = Assembler(lowered, self.workers)
         self._given_cost = cost_model
         self._cost: CostModel | None = None

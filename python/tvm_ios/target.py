@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from pathlib import Path
 
 import tvm
 
@@ -18,8 +19,8 @@ from .errors import TargetError
 
 
 @dataclass(frozen=True)
-class VectorISA:
-    """What a register-tiled kernel must know of the instruction set.
+class Core:
+    """What a kernel must know of the core that it runs on.
 
     Attributes
     ----------
@@ -27,10 +28,14 @@ class VectorISA:
         float32 values in one vector register; also the channel block of the blocked layout.
     registers : int
         Architectural vector registers.
+    l1_bytes, l2_bytes : int
+        Data caches of one core.
     """
 
     lanes: int
     registers: int
+    l1_bytes: int = 32 << 10
+    l2_bytes: int = 512 << 10
 
 
 def available_cores() -> int:
@@ -88,21 +93,38 @@ def num_workers(target: tvm.target.Target) -> int:
     return cores if cores > 0 else available_cores()
 
 
-def vector_isa(target: tvm.target.Target) -> VectorISA:
-    """Vector width and register count that LLVM may use for a CPU target."""
+def core_of(target: tvm.target.Target) -> Core:
+    """Vector width and register count that LLVM may use for a CPU target, and its caches.
+
+    Cache sizes are this machine's; of another architecture's they are assumed.
+    """
+    caches = _cache_bytes() if _is_native(target) else {}
     if "aarch64" in str(target.attrs.get("mtriple", "")):
-        return VectorISA(lanes=4, registers=32)
+        return Core(lanes=4, registers=32, **caches)
     has = tvm.target.codegen.llvm_cpu_has_features
     if has("avx512f", target):
-        return VectorISA(lanes=16, registers=32)
+        return Core(lanes=16, registers=32, **caches)
     if has("avx2", target):
-        return VectorISA(lanes=8, registers=16)
-    return VectorISA(lanes=4, registers=16)
+        return Core(lanes=8, registers=16, **caches)
+    return Core(lanes=4, registers=16, **caches)
+
+
+def _cache_bytes() -> dict[str, int]:
+    """The data caches of one core, as far as the system says (Linux: sysfs)."""
+    sizes = {}
+    for cache in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*"):
+        try:
+            level, kind, size = ((cache / n).read_text().strip() for n in ("level", "type", "size"))
+        except OSError:
+            continue
+        if kind != "Instruction" and level in "12" and size.endswith("K"):
+            sizes[f"l{level}_bytes"] = int(size[:-1]) << 10
+    return sizes
 
 
 def check_runnable(target: tvm.target.Target) -> None:
     """Raise TargetError if code for ``target`` would end in an illegal instruction here."""
-    if not _is_native(target) or vector_isa(target).lanes > vector_isa(resolve("llvm")).lanes:
+    if not _is_native(target) or core_of(target).lanes > core_of(resolve("llvm")).lanes:
         cpu = target.attrs.get("mcpu", target.attrs.get("mtriple", "this target"))
         raise TargetError(
             f"This machine cannot run code for {cpu}; use a machine of that kind, or compile for "

@@ -18,7 +18,7 @@ from tvm_ios.kernels.layout import Layout
 from tvm_ios.lower.stage import build_functions, kernel_function
 from tvm_ios.measure.model import finish_pipeline
 from tvm_ios.search import Candidate
-from tvm_ios.target import VectorISA, resolve, vector_isa
+from tvm_ios.target import Core, core_of, resolve
 from tvm_ios.transform import InterOperatorSchedule
 
 WORKERS = 2
@@ -98,10 +98,10 @@ def assert_close(actual: np.ndarray, expected: np.ndarray, relative: float = 1e-
     np.testing.assert_allclose(actual, expected, rtol=relative, atol=relative * scale)
 
 
-def isa_of(target: tvm.target.Target) -> tuple[VectorISA, Layout]:
+def isa_of(target: tvm.target.Target) -> tuple[Core, Layout]:
     """The vector unit of a target and the blocked layout that goes with it."""
-    isa = vector_isa(target)
-    return isa, Layout(isa.lanes)
+    core = core_of(target)
+    return core, Layout(core.lanes)
 
 
 def relax_module(

@@ -70,7 +70,7 @@ def reference(case: Case, image: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
 def check(case: Case, target: tvm.target.Target, program: Program = BIAS, seed: int = 0) -> None:
     """Run the kernel of ``case`` and compare each of its results."""
-    isa, layout = isa_of(target)
+    core, layout = isa_of(target)
     random = np.random.default_rng(seed)
     source = PLAIN if case.plain else layout
     draw = lambda *shape: random.standard_normal(shape).astype("float32")  # noqa: E731
@@ -81,7 +81,7 @@ def check(case: Case, target: tvm.target.Target, program: Program = BIAS, seed: 
     inputs = [
         poisoned(source, image),
         np.concatenate(
-            [pack_weights(w, source.block or 1, isa.lanes, case.groups) for w in weights]
+            [pack_weights(w, source.block or 1, core.lanes, case.groups) for w in weights]
         ),
         np.concatenate([layout.pack(b) for b in biases], axis=1),
     ]
@@ -92,7 +92,7 @@ def check(case: Case, target: tvm.target.Target, program: Program = BIAS, seed: 
     conv = Conv2d(
         case.batch, case.channels, *case.windows(), case.out_channels, case.groups, program
     )
-    outputs = run_kernel(conv2d_kernel(conv, source, layout, isa), inputs, target, seed)
+    outputs = run_kernel(conv2d_kernel(conv, source, layout, core), inputs, target, seed)
     for output, values in zip(outputs, expected, strict=True):
         assert_close(unpack(output, values.shape), np.maximum(values, 0).astype("float32"))
 
@@ -169,14 +169,14 @@ def test_convolutions_of_any_geometry(case: Case) -> None:
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_weights_known_at_run_time_are_packed_in_front(target: tvm.target.Target) -> None:
-    isa, layout = isa_of(target)
+    core, layout = isa_of(target)
     case = Case(channels=10, out_channels=(21,))
     random = np.random.default_rng(0)
     image = random.standard_normal((1, 10, *case.size)).astype("float32")
     weights = random.standard_normal((21, 10, 3, 3)).astype("float32")
     conv = Conv2d(1, 10, *case.windows(), (21,))
-    packing = pack_weights_kernel(weights.shape, layout.block, isa.lanes)
-    kernel = convert_input(conv2d_kernel(conv, layout, layout, isa), 1, packing)
+    packing = pack_weights_kernel(weights.shape, layout.block, core.lanes)
+    kernel = convert_input(conv2d_kernel(conv, layout, layout, core), 1, packing)
     assert len(kernel.phases) == 2
     (output,) = run_kernel(kernel, [poisoned(layout, image), weights], target)
     expected = reference(case, image, weights)

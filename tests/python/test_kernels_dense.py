@@ -74,7 +74,7 @@ def test_weights_are_packed_alike_at_run_time(in_block: int, out_block: int) -> 
 
 
 def check_matmul(rows: int, depth: int, columns: int, target: tvm.target.Target) -> None:
-    isa, _ = isa_of(target)
+    core, _ = isa_of(target)
     a, b = random_array(rows, depth), random_array(depth, columns, seed=1)
     bias, residual = random_array(columns, seed=2), random_array(rows, columns, seed=3)
     steps = (
@@ -82,8 +82,8 @@ def check_matmul(rows: int, depth: int, columns: int, target: tvm.target.Target)
         Step("add", (Operand("value", 1), Operand("argument", 1))),
     )
     product = Matmul(rows, depth, columns, Program(steps, ("channel", "full")))
-    inputs = [a, pack_matrix(b, isa.lanes), bias, residual]
-    (output,) = run_kernel(matmul_kernel(product, isa), inputs, target)
+    inputs = [a, pack_matrix(b, core.lanes), bias, residual]
+    (output,) = run_kernel(matmul_kernel(product, core), inputs, target)
     expected = a.astype("float64") @ b + bias + residual
     assert_close(output, expected.astype("float32"))
 

@@ -74,7 +74,7 @@ def reference(case: Case, image: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
 
 def check(case: Case, target: tvm.target.Target, seed: int = 0) -> None:
-    isa, layout = isa_of(target)
+    core, layout = isa_of(target)
     random = np.random.default_rng(seed)
     draw = lambda *shape: random.standard_normal(shape).astype("float32")  # noqa: E731
     image = draw(case.batch, case.channels, *case.size)
@@ -95,9 +95,9 @@ def check(case: Case, target: tvm.target.Target, seed: int = 0) -> None:
     )
     inputs = [poisoned(layout, image), layout.pack(scale), poisoned(layout, minuend)]
     if case.gather == "depthwise":
-        packed = layout.pack(weights[None]).reshape(-1, *case.kernel, isa.lanes)
+        packed = layout.pack(weights[None]).reshape(-1, *case.kernel, core.lanes)
         inputs.insert(1, packed)
-    (output,) = run_kernel(planes_kernel(planes, layout, isa), inputs, target, seed)
+    (output,) = run_kernel(planes_kernel(planes, layout, core), inputs, target, seed)
     expected = minuend - reference(case, image, weights) * scale
     assert_close(unpack(output, expected.shape), expected.astype("float32"))
 
@@ -155,21 +155,21 @@ def test_windows_of_any_geometry(case: Case) -> None:
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("pixels", [1, 7, 8, 35])
 def test_global_average(pixels: int, target: tvm.target.Target) -> None:
-    isa, layout = isa_of(target)
+    core, layout = isa_of(target)
     image = np.random.default_rng(0).standard_normal((2, 21, pixels, 1)).astype("float32")
     bias = np.random.default_rng(1).standard_normal((1, 21, 1, 1)).astype("float32")
     program = Program((Step("add", (Operand("value", 0), Operand("argument", 0))),), ("channel",))
-    kernel = global_average_kernel(2, 21, pixels, program, layout, isa)
+    kernel = global_average_kernel(2, 21, pixels, program, layout, core)
     (output,) = run_kernel(kernel, [poisoned(layout, image), layout.pack(bias)], target)
     assert_close(unpack(output, (2, 21, 1, 1)), image.mean((2, 3), keepdims=True) + bias)
 
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_elementwise_operations_on_feature_maps(target: tvm.target.Target) -> None:
-    isa, layout = isa_of(target)
+    core, layout = isa_of(target)
     x, y = np.random.default_rng(0).standard_normal((2, 2, 21, 5, 11)).astype("float32")
     program = Program((Step("maximum", (Operand("value", 0), Operand("argument", 0))),), ("full",))
     planes = Planes("identity", 2, 21, Window(5, 5, 1), Window(11, 11, 1), program=program)
     inputs = [poisoned(layout, x), poisoned(layout, y)]
-    (output,) = run_kernel(planes_kernel(planes, layout, isa), inputs, target)
+    (output,) = run_kernel(planes_kernel(planes, layout, core), inputs, target)
     np.testing.assert_array_equal(unpack(output, x.shape), np.maximum(x, y))

@@ -15,9 +15,10 @@ from tvm_ios.graph.extract import extract
 from tvm_ios.graph.prepare import prepare
 from tvm_ios.lower.implement import implement
 from tvm_ios.lower.merge import merge_classes
+from tvm_ios.lower.rules import Preferences
 from tvm_ios.schedule import ScheduledStage
 from tvm_ios.scheduler import Scheduler
-from tvm_ios.target import vector_isa
+from tvm_ios.target import core_of
 
 op = relax.op
 IMAGE = (2, 20, 9, 10)
@@ -48,7 +49,7 @@ def classes(mod: tvm.IRModule) -> list[int]:
     prepared = prepare(mod)
     graph = extract(prepared)
     results = relax.analysis.free_vars(prepared["main"].body.body)
-    lowered = implement(graph, results, vector_isa(NATIVE))
+    lowered = implement(graph, results, Preferences(core_of(NATIVE)))
     pairs = zip(graph.operators, merge_classes(lowered), strict=True)
     return [c for operator, c in pairs if "conv2d" in operator.kind]
 

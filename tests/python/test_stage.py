@@ -45,15 +45,15 @@ class Network:
     """
 
     def __init__(self) -> None:
-        isa, layout = isa_of(NATIVE)
+        core, layout = isa_of(NATIVE)
         conv = Conv2d(1, 20, Window(6, 6, 3, before=1), Window(7, 7, 3, before=1), (24,))
         pool = Planes("max", 1, 20, Window(6, 6, 3, before=1), Window(7, 7, 3, before=1))
         softmax = softmax_kernel()
         scratch = [f"s{i}" for i in range(len(softmax.scratch))]
         self.calls = [
             (block_kernel(SHAPE, layout), ["image", "blocked"], 0, ()),
-            (conv2d_kernel(conv, layout, layout, isa), ["blocked", "weights", "conv"], 0, (0,)),
-            (planes_kernel(pool, layout, isa), ["blocked", "pool"], 0, (0,)),
+            (conv2d_kernel(conv, layout, layout, core), ["blocked", "weights", "conv"], 0, (0,)),
+            (planes_kernel(pool, layout, core), ["blocked", "pool"], 0, (0,)),
             (concat_kernel(1, (24, 20), 42, layout), ["conv", "pool", "both"], 0, (1, 2)),
             (unblock_kernel(RESULT, layout), ["both", "result"], 0, (3,)),
             (softmax, ["rows", "softmax", *scratch], 1, ()),

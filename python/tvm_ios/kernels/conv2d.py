@@ -15,7 +15,7 @@ from typing import Any
 
 from tvm.tirx.script import builder as T
 
-from ..target import VectorISA
+from ..target import Core
 from .elementwise import NOTHING, Program
 from .emit import (
     Accumulators,
@@ -74,18 +74,18 @@ class Conv2d:
         return all(a.kernel == 1 and a.stride == 1 and not a.padded for a in axes)
 
 
-def conv2d_kernel(conv: Conv2d, in_layout: Layout, out_layout: Layout, isa: VectorISA) -> Kernel:
+def conv2d_kernel(conv: Conv2d, in_layout: Layout, out_layout: Layout, core: Core) -> Kernel:
     """The kernel of a convolution.
 
     Inputs are the feature map in ``in_layout`` (row-major or blocked), the weights as
     :func:`~tvm_ios.kernels.layout.pack_weights` leaves them (of all results one after another) and
     the program's arguments in ``out_layout``, per-channel ones of all results in one tensor.
-    Outputs are the results in ``out_layout``, which is blocked by ``isa.lanes``.
+    Outputs are the results in ``out_layout``, which is blocked by ``core.lanes``.
     """
-    emitter = _ConvEmitter(conv, in_layout, out_layout, isa)
+    emitter = _ConvEmitter(conv, in_layout, out_layout, core)
     return Kernel(
         name="conv2d_pointwise" if conv.pointwise else "conv2d",
-        key=("conv2d", conv, in_layout, out_layout, isa),
+        key=("conv2d", conv, in_layout, out_layout, core),
         inputs=emitter.input_specs(),
         outputs=emitter.output_specs(),
         phases=(Phase(emitter.tiles, emitter.emit),),
@@ -95,10 +95,10 @@ def conv2d_kernel(conv: Conv2d, in_layout: Layout, out_layout: Layout, isa: Vect
 class _ConvEmitter:
     """Emits a range of tiles; a tile is (image, chunk of channel blocks, row or column tile)."""
 
-    def __init__(self, conv: Conv2d, source: Layout, result: Layout, isa: VectorISA) -> None:
-        assert result.block == isa.lanes, "an output block is one vector"
+    def __init__(self, conv: Conv2d, source: Layout, result: Layout, core: Core) -> None:
+        assert result.block == core.lanes, "an output block is one vector"
         self.conv, self.source, self.result = conv, source, result
-        self.lanes = isa.lanes
+        self.lanes = core.lanes
         self.in_block = source.block or 1
         self.group_channels = conv.channels // conv.groups
         self.result_blocks = [blocks(k, self.lanes) for k in conv.out_channels]
@@ -107,7 +107,7 @@ class _ConvEmitter:
             pixels = self.rows.out * self.columns.out
             self.rows, self.columns = Window(1, 1, 1), Window(pixels, pixels, 1)
         group_blocks = sum(self.result_blocks) // conv.groups
-        self.tile: RegisterTile = choose_tile(isa, self.columns.out, group_blocks)
+        self.tile: RegisterTile = choose_tile(core, self.columns.out, group_blocks)
         if group_blocks % self.tile.blocks and conv.groups > 1:
             self.tile = RegisterTile(self.tile.columns, 1)
         self.chunks = blocks(sum(self.result_blocks), self.tile.blocks)

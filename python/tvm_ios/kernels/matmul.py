@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from tvm.tirx.script import builder as T
 
-from ..target import VectorISA
+from ..target import Core
 from .elementwise import NOTHING, Program
 from .emit import Accumulators, lanes_of, loop, select, splat, tile_scope, unroll, zeros
 from .kernel import Kernel, Phase, TensorSpec
@@ -45,17 +45,17 @@ def pack_matrix(weights: np.ndarray, lanes: int) -> np.ndarray:
     return np.ascontiguousarray(padded.reshape(depth, -1, lanes).transpose(1, 0, 2))
 
 
-def matmul_kernel(matmul: Matmul, isa: VectorISA) -> Kernel:
+def matmul_kernel(matmul: Matmul, core: Core) -> Kernel:
     """The kernel of a matrix product; inputs are the matrix, packed weights, the arguments."""
-    emitter = _MatmulEmitter(matmul, isa)
+    emitter = _MatmulEmitter(matmul, core)
     m = matmul
     shapes = {"full": (m.rows, m.columns), "channel": (m.columns,)}
     return Kernel(
         name="matmul",
-        key=("matmul", matmul, isa),
+        key=("matmul", matmul, core),
         inputs=(
             TensorSpec((m.rows, m.depth)),
-            TensorSpec((blocks(m.columns, isa.lanes), m.depth, isa.lanes)),
+            TensorSpec((blocks(m.columns, core.lanes), m.depth, core.lanes)),
             *(TensorSpec(shapes[kind]) for kind in m.program.arguments),
         ),
         outputs=(TensorSpec((m.rows, m.columns)),),
@@ -66,10 +66,10 @@ def matmul_kernel(matmul: Matmul, isa: VectorISA) -> Kernel:
 class _MatmulEmitter:
     """A tile is (chunk of column blocks, group of rows); the partly filled block goes last."""
 
-    def __init__(self, matmul: Matmul, isa: VectorISA) -> None:
-        self.matmul, self.lanes = matmul, isa.lanes
-        full, self.tail = divmod(matmul.columns, isa.lanes)
-        self.tile = choose_tile(isa, matmul.rows, max(full, 1))
+    def __init__(self, matmul: Matmul, core: Core) -> None:
+        self.matmul, self.lanes = matmul, core.lanes
+        full, self.tail = divmod(matmul.columns, core.lanes)
+        self.tile = choose_tile(core, matmul.rows, max(full, 1))
         self.full_chunks, self.rest_blocks = divmod(full, self.tile.blocks)
         self.chunks = self.full_chunks + (self.rest_blocks > 0) + (self.tail > 0)
         self.row_tiles = blocks(matmul.rows, self.tile.columns)

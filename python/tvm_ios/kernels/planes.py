@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from tvm.tirx.script import builder as T
 
-from ..target import VectorISA
+from ..target import Core
 from .elementwise import NOTHING, Program
 from .emit import (
     Accumulators,
@@ -66,16 +66,16 @@ class Planes:
     program: Program = NOTHING
 
 
-def planes_kernel(planes: Planes, layout: Layout, isa: VectorISA) -> Kernel:
+def planes_kernel(planes: Planes, layout: Layout, core: Core) -> Kernel:
     """The kernel of a per-channel operator on feature maps in the blocked ``layout``.
 
     Inputs are the feature map, the weights ``[ceil(C / b), R, S, b]`` for ``depthwise``, and the
     program's arguments.
     """
-    emitter = _PlanesEmitter(planes, layout, isa)
+    emitter = _PlanesEmitter(planes, layout, core)
     return Kernel(
         name=planes.gather,
-        key=("planes", planes, layout, isa),
+        key=("planes", planes, layout, core),
         inputs=emitter.input_specs(),
         outputs=(emitter.plane(planes.rows.out, planes.columns.out),),
         phases=(Phase(emitter.tiles, emitter.emit),),
@@ -83,10 +83,10 @@ def planes_kernel(planes: Planes, layout: Layout, isa: VectorISA) -> Kernel:
 
 
 class _PlanesEmitter:
-    def __init__(self, planes: Planes, layout: Layout, isa: VectorISA) -> None:
-        assert layout.block == isa.lanes, "a block of channels is one vector"
-        self.planes, self.layout, self.lanes = planes, layout, isa.lanes
-        self.blocks = blocks(planes.channels, isa.lanes)
+    def __init__(self, planes: Planes, layout: Layout, core: Core) -> None:
+        assert layout.block == core.lanes, "a block of channels is one vector"
+        self.planes, self.layout, self.lanes = planes, layout, core.lanes
+        self.blocks = blocks(planes.channels, core.lanes)
         self.tiles = planes.batch * self.blocks * planes.rows.out
 
     def plane(self, height: int, width: int) -> TensorSpec:
@@ -195,10 +195,10 @@ def _count(window: Window, out: Expr, pad_after: int | None) -> Expr:
 
 
 def global_average_kernel(
-    batch: int, channels: int, pixels: int, program: Program, layout: Layout, isa: VectorISA
+    batch: int, channels: int, pixels: int, program: Program, layout: Layout, core: Core
 ) -> Kernel:
     """Mean over all pixels of each channel; a tile is one block of channels."""
-    block_count, lanes = blocks(channels, isa.lanes), isa.lanes
+    block_count, lanes = blocks(channels, core.lanes), core.lanes
 
     def emit(buffers: Sequence[Any], begin: Expr, extent: Expr) -> None:
         vector = lanes_of(0, lanes)
@@ -232,7 +232,7 @@ def global_average_kernel(
     }
     return Kernel(
         name="global_average",
-        key=("global_average", batch, channels, pixels, program, layout, isa),
+        key=("global_average", batch, channels, pixels, program, layout, core),
         inputs=(layout.spec((batch, channels, pixels, 1)), *(one[k] for k in program.arguments)),
         outputs=(one["full"],),
         phases=(Phase(batch * block_count, emit),),

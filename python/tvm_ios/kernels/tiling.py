@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..target import VectorISA
+from ..target import Core
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,7 @@ class RegisterTile:
     blocks: int
 
 
-def choose_tile(isa: VectorISA, columns: int, blocks: int) -> RegisterTile:
+def choose_tile(core: Core, columns: int, blocks: int) -> RegisterTile:
     """The tile with the least predicted time for ``columns`` x ``blocks`` vectors of output.
 
     One step of the reduction loads ``b`` weight vectors, broadcasts ``w`` inputs and issues
@@ -27,8 +27,8 @@ def choose_tile(isa: VectorISA, columns: int, blocks: int) -> RegisterTile:
     candidates = [
         RegisterTile(w, b)
         for b in range(1, min(blocks, 8) + 1)
-        for w in range(1, min(columns, isa.registers) + 1)
-        if _registers(w, b) <= isa.registers
+        for w in range(1, min(columns, core.registers) + 1)
+        if _registers(w, b) <= core.registers
     ]
     return min(candidates, key=lambda tile: (_predict(tile, columns, blocks), -tile.columns))
 

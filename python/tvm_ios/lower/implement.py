@@ -15,10 +15,9 @@ from ..graph.recognise import static_shape
 from ..kernels.convert import unblock_kernel
 from ..kernels.kernel import Kernel, convert_output
 from ..kernels.layout import PLAIN, Layout
-from ..target import VectorISA
 from .feeds import Feeder, NoRule, apply_conversions
 from .legalize import generic
-from .rules import RULES, Choice
+from .rules import RULES, Choice, Preferences
 
 
 @dataclass(frozen=True)
@@ -53,13 +52,13 @@ class LoweredGraph:
         None for an operator that stays as TVM wrote it; it has a stage of its own.
     layouts : dict of relax.Var to Layout
         How each value lies in memory; row-major where nothing is said.
-    isa : VectorISA
+    preferences : Preferences
     """
 
     graph: OperatorGraph
     implementations: tuple[Implementation | None, ...]
     layouts: dict[relax.Var, Layout]
-    isa: VectorISA
+    preferences: Preferences
 
     @cached_property
     def alone(self) -> frozenset[int]:
@@ -67,7 +66,9 @@ class LoweredGraph:
         return frozenset(i for i, impl in enumerate(self.implementations) if impl is None)
 
 
-def implement(graph: OperatorGraph, results: Sequence[relax.Var], isa: VectorISA) -> LoweredGraph:
+def implement(
+    graph: OperatorGraph, results: Sequence[relax.Var], preferences: Preferences
+) -> LoweredGraph:
     """Choose a kernel for every operator.
 
     What an operator that stays as TVM wrote it reads must lie in memory as Relax has it. That an
@@ -79,11 +80,11 @@ def implement(graph: OperatorGraph, results: Sequence[relax.Var], isa: VectorISA
     graph : OperatorGraph
     results : sequence of relax.Var
         Values that leave the function; they lie in memory as Relax has them.
-    isa : VectorISA
+    preferences : Preferences
     """
     plain = set(results) | {v for op in graph.operators if op.alone for v in op.inputs}
     while True:
-        lowered = _implement(graph, plain, isa)
+        lowered = _implement(graph, plain, preferences)
         read = {v for i in lowered.alone for v in graph.operators[i].inputs}
         blocked = read & lowered.layouts.keys()
         if not blocked:
@@ -91,29 +92,31 @@ def implement(graph: OperatorGraph, results: Sequence[relax.Var], isa: VectorISA
         plain |= blocked
 
 
-def _implement(graph: OperatorGraph, plain: set[relax.Var], isa: VectorISA) -> LoweredGraph:
+def _implement(
+    graph: OperatorGraph, plain: set[relax.Var], preferences: Preferences
+) -> LoweredGraph:
     """Choose a kernel for every operator, in order; the values ``plain`` are row-major."""
     layouts: dict[relax.Var, Layout] = {}
     implementations: list[Implementation | None] = []
     for op in graph.operators:
-        choice = _choose(op, Feeder(layouts), isa)
+        choice = _choose(op, Feeder(layouts), preferences)
         if choice is None:
             implementations.append(None)
             continue
         implementation, layout = _finish(op, choice, plain)
         implementations.append(implementation)
         layouts.update((v, layout) for v in op.outputs if layout.block)
-    return LoweredGraph(graph, tuple(implementations), layouts, isa)
+    return LoweredGraph(graph, tuple(implementations), layouts, preferences)
 
 
-def _choose(op: Operator, feeder: Feeder, isa: VectorISA) -> Choice | None:
+def _choose(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice | None:
     """The rule of the operator's kind, else TVM's own lowering, else nothing."""
     if op.alone:
         return None
     rule = RULES.get(op.kind)
     if rule is not None:
         try:
-            return rule(op, feeder, isa)
+            return rule(op, feeder, preferences)
         except NoRule:
             pass
     try:

@@ -15,7 +15,7 @@ from ..graph.operators import Operator
 from ..kernels.generic import generic_kernel
 from ..kernels.layout import PLAIN
 from .feeds import Feed, Feeder, NoRule
-from .rules import Choice
+from .rules.base import Choice
 
 _MAX_ELEMENTS = 2**31 - 1
 

@@ -25,7 +25,7 @@ from ..kernels.emit import Window
 from ..kernels.layout import Layout
 from .feeds import Feeder, NoRule, apply_conversions
 from .implement import Implementation, LoweredGraph
-from .rules import ConvGeometry, conv_geometry
+from .rules.convolution import ConvGeometry, conv_geometry
 
 
 def merge_classes(lowered: LoweredGraph) -> list[int]:
@@ -45,7 +45,7 @@ def merge(lowered: LoweredGraph, operators: Sequence[int]) -> Implementation:
     geometry = _enlarge([conv_geometry(op.anchor) for op in ops])
     data = ops[0].anchor.args[0]
     feeder = Feeder(lowered.layouts)
-    source, result = feeder.layout(data), Layout(lowered.isa.lanes)
+    source, result = feeder.layout(data), Layout(lowered.preferences.core.lanes)
     batch, channels = static_shape(data, "a feature map")[:2]
     conv = Conv2d(
         batch=batch,
@@ -56,13 +56,15 @@ def merge(lowered: LoweredGraph, operators: Sequence[int]) -> Implementation:
         program=ops[0].program,
     )
     weights = [_enlarged_weights(op, geometry) for op in ops]
-    pack = lambda w: feeder.weights(w, source.block or 1, lowered.isa.lanes, 1).value  # noqa: E731
+    pack = lambda w: feeder.weights(w, source.block or 1, lowered.preferences.core.lanes, 1).value  # noqa: E731
     arguments = [
         np.concatenate([_argument(feeder, op, a, result) for op in ops], axis=1)
         for a in range(len(ops[0].arguments))
     ]
     data_feed = feeder.feature_map(data, source)
-    kernel = apply_conversions(conv2d_kernel(conv, source, result, lowered.isa), (data_feed,))
+    kernel = apply_conversions(
+        conv2d_kernel(conv, source, result, lowered.preferences.core), (data_feed,)
+    )
     packed = np.concatenate([pack(relax.const(w)) for w in weights])
     return Implementation(
         operators=tuple(operators),

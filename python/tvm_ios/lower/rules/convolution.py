@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Convolutions of all channels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tvm import relax
+
+from ...graph.operators import Operator
+from ...graph.recognise import is_float32
+from ...kernels.conv2d import Conv2d, conv2d_kernel
+from ...kernels.emit import Window
+from ...kernels.layout import PLAIN, Layout
+from ..feeds import Feeder, NoRule
+from .base import Choice, Preferences, program_feeds, shape_of
+
+
+@dataclass(frozen=True)
+class ConvGeometry:
+    """A convolution's windows over rows and columns, and its groups."""
+
+    rows: Window
+    columns: Window
+    groups: int
+
+
+def conv_geometry(conv: relax.Call) -> ConvGeometry:
+    """The geometry of a ``nn.conv2d`` in NCHW of float32.
+
+    Raises
+    ------
+    NoRule
+        When it is in another layout or type.
+    """
+    attrs = conv.attrs
+    layouts = (attrs.data_layout, attrs.kernel_layout, attrs.out_layout)
+    if layouts not in (("NCHW", "OIHW", "NCHW"), ("NCHW", "OIHW", "")):
+        raise NoRule
+    if not (is_float32(conv) and all(map(is_float32, conv.args))):
+        raise NoRule
+    source, kernel = shape_of(conv.args[0]), shape_of(conv.args[1])
+    result = shape_of(conv)
+    windows = [
+        Window(
+            size=source[axis],
+            out=result[axis],
+            kernel=kernel[axis],
+            stride=int(attrs.strides[axis - 2]),
+            dilation=int(attrs.dilation[axis - 2]),
+            before=int(attrs.padding[axis - 2]),
+        )
+        for axis in (2, 3)
+    ]
+    return ConvGeometry(windows[0], windows[1], int(attrs.groups))
+
+
+def conv2d(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice:
+    core = preferences.core
+    geometry = conv_geometry(op.anchor)
+    data, weights = op.anchor.args
+    batch, channels = shape_of(data)[:2]
+    out_channels, groups = shape_of(op.anchor)[1], geometry.groups
+    source, result = feeder.layout(data), Layout(core.lanes)
+    if groups > 1:
+        if (out_channels // groups) % core.lanes:
+            raise NoRule
+        if source.block and (channels // groups) % source.block:
+            source = PLAIN
+    conv = Conv2d(
+        batch, channels, geometry.rows, geometry.columns, (out_channels,), groups, op.program
+    )
+    feeds = (
+        feeder.feature_map(data, source),
+        feeder.weights(weights, source.block or 1, core.lanes, groups),
+        *program_feeds(op, feeder, result),
+    )
+    return Choice(conv2d_kernel(conv, source, result, core), feeds, result)

@@ -25,9 +25,9 @@ from tvm_ios.graph.extract import extract
 from tvm_ios.graph.operators import Operator
 from tvm_ios.graph.prepare import prepare
 from tvm_ios.kernels.emit import Accumulators, lanes_of, unroll, zeros
+from tvm_ios.lower.functions import build_functions
 from tvm_ios.lower.implement import implement
 from tvm_ios.lower.rules import Preferences
-from tvm_ios.lower.stage import build_functions
 from tvm_ios.measure.device import Device
 from tvm_ios.target import Core, core_of, resolve
 

@@ -16,12 +16,15 @@ from .graph.operators import Operator, OperatorGraph
 from .graph.prepare import prepare
 from .lower.assemble import Assembler
 from .lower.implement import implement
+from .lower.inplace import place_concatenations
 from .lower.merge import merge_classes
-from .lower.network import LoweredStage, emit_function
+from .lower.network import Stages, emit_ways
+from .lower.region import LoweredStage
 from .lower.rules import Preferences
 from .measure.cost import MeasuredCost
 from .measure.device import Device
-from .measure.model import CompiledWays
+from .measure.model import CompiledWays, random_inputs
+from .measure.progress import progress
 from .schedule import Schedule, ScheduledOperator, ScheduledStage
 from .search import Candidate, Dag, Stage, find_schedule, greedy, partition, sequential
 from .target import core_of, num_workers, parse
@@ -90,7 +93,7 @@ class Scheduler:
         body = self.prepared[function].body.body
         results = tvm.relax.analysis.free_vars(body)
         preferences = Preferences(core_of(self.target))
-        lowered = implement(self.graph, results, preferences)
+        lowered = place_concatenations(implement(self.graph, results, preferences))
         self._assembler = Assembler(lowered, self.workers)
         self._given_cost = cost_model
         self._cost: CostModel | None = None
@@ -151,14 +154,28 @@ class Scheduler:
             When it is no schedule of this function.
         """
         schedule.check(self.graph, self.target)
-        name = self.graph.function
-        return emit_function(self.prepared, name, self._lower(schedule), self.workers)
+        return self._emit({self.graph.function: schedule})
 
     def compile(self, schedules: Mapping[str, Schedule]) -> CompiledWays:
         """The whole model under each schedule, ready to be timed or run."""
-        stages = {name: self._lower(schedule) for name, schedule in schedules.items()}
-        name, seed = self.graph.function, self.options.seed
-        return CompiledWays(self.prepared, name, stages, self.target, self.workers, seed)
+        inputs = random_inputs(self.prepared[self.graph.function], self.options.seed)
+        with progress("compiling models", 2) as advance:
+            ways = self._emit(schedules)
+            advance(1)
+            compiled = CompiledWays(ways, list(schedules), inputs, self.target, self.workers)
+            advance(1)
+        return compiled
+
+    def _emit(self, schedules: Mapping[str, Schedule]) -> tvm.IRModule:
+        """The function under each schedule, by the name it is given."""
+        return emit_ways(
+            self.prepared,
+            self.graph.function,
+            {name: self._lower(schedule) for name, schedule in schedules.items()},
+            self._assembler.lowered.slots,
+            self.workers,
+            self.target,
+        )
 
     def _search_blocks(
         self, blocks: Sequence[Sequence[int]], classes: Sequence[int]
@@ -215,7 +232,7 @@ class Scheduler:
         seconds = self.cost.operator_seconds[implementation.kernel.key]
         return ScheduledOperator(op.name, op.kind, seconds)
 
-    def _lower(self, schedule: Schedule) -> list[LoweredStage | Operator]:
+    def _lower(self, schedule: Schedule) -> Stages:
         """The stages of a schedule; work is divided by the operator times that it holds."""
         costs = estimated_seconds(self._assembler)
         seconds = {o.name: o.seconds for o in schedule.operators}

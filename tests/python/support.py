@@ -15,7 +15,7 @@ from tvm import relax
 from tvm_ios.graph.operators import OperatorGraph
 from tvm_ios.kernels.kernel import Kernel
 from tvm_ios.kernels.layout import Layout
-from tvm_ios.lower.stage import build_functions, kernel_function
+from tvm_ios.lower.functions import build_functions, kernel_function
 from tvm_ios.measure.model import finish_pipeline
 from tvm_ios.search import Candidate
 from tvm_ios.target import Core, core_of, resolve

@@ -16,7 +16,7 @@ from tvm.tirx.script import builder as T
 from support import NATIVE
 from tvm_ios.graph.recognise import _ELEMENTWISE
 from tvm_ios.kernels.elementwise import FUNCTIONS, Operand, Program, Step
-from tvm_ios.lower.stage import build_functions
+from tvm_ios.lower.functions import build_functions
 
 REFERENCES: dict[str, Callable[..., np.ndarray]] = {
     "add": np.add,

@@ -15,6 +15,7 @@ from .recognise import (
     broadcast_kind,
     elementwise,
     is_float32,
+    op_name,
     scalar_constant,
 )
 
@@ -24,6 +25,9 @@ _MAX_STEPS = 32
 # chain of steps that use their operand several times.
 _COPIES = {"tanh": 12, "gelu": 6, "silu": 2, "square": 2, "abs": 2, "leaky_relu": 2}
 _MAX_SIZE = 256  # of one value's expression, in steps
+
+# A concatenation is written in place by its producers; with a program it would have to be copied.
+_BARE = ("concat",)
 
 Ready = Callable[[relax.Var], bool]
 
@@ -103,7 +107,7 @@ def grow(
     """
     first = bindings[start]
     shape = _shape(first.var)
-    if shape is None or not is_float32(first.var):
+    if shape is None or not is_float32(first.var) or op_name(first.value) in _BARE:
         return Region()
     builder = _Builder(shape, {})
     if not builder.begin(first):

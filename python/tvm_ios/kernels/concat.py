@@ -15,36 +15,61 @@ from .layout import Layout, blocks
 Expr = Any
 
 
-def concat_kernel(batch: int, channels: tuple[int, ...], pixels: int, layout: Layout) -> Kernel:
-    """``[N, sum(channels), H, W]`` from inputs of ``channels[i]`` channels, all in ``layout``.
+def concat_kernel(
+    batch: int,
+    channels: tuple[int, ...],
+    pixels: int,
+    layout: Layout,
+    copied: tuple[int, ...] | None = None,
+) -> Kernel:
+    """``[N, sum(channels), H, W]`` from parts of ``channels[i]`` channels, all in ``layout``.
 
-    Where every input but the last fills its blocks, a tile copies a block; otherwise channels
+    Where every part but the last fills its blocks, a tile copies a block; otherwise channels
     move from lane to lane and a tile is one channel.
+
+    Parameters
+    ----------
+    batch, pixels : int
+    channels : tuple of int
+    layout : Layout
+    copied : tuple of int, optional
+        The parts that are inputs of the kernel, all by default; the others are written in place by
+        whoever computes them.
     """
-    aligned = all(c % layout.block == 0 for c in channels[:-1])
+    aligned = whole_blocks(channels, layout)
     counts = [blocks(c, layout.block) if aligned else c for c in channels]
-    tiles = sum(counts)
+    begins = [sum(counts[:i]) for i in range(len(counts))]
+    parts = tuple(range(len(channels))) if copied is None else copied
+    tiles = sum(counts[i] for i in parts)
     copy = _copy_block if aligned else _copy_channel
 
     def emit(buffers: Sequence[Any], begin: Expr, extent: Expr) -> None:
         result = buffers[-1]
+
+        def body(source: Any, part: int, image: Expr, i: Expr) -> None:
+            copy(source, result, image, i, begins[part] + i, pixels, layout.block)
+
         with T.serial(begin, begin + extent) as t:
-            place, image = t % tiles, t // tiles
             select(
-                place,
+                t % tiles,
                 [
-                    (n, lambda i, s=s: copy(s, result, image, i, place, pixels, layout.block))
-                    for s, n in zip(buffers[:-1], counts, strict=True)
+                    (counts[p], lambda i, s=s, p=p: body(s, p, t // tiles, i))
+                    for s, p in zip(buffers[:-1], parts, strict=True)
                 ],
             )
 
     return Kernel(
         name="concat",
-        key=("concat", batch, channels, pixels, layout),
-        inputs=tuple(layout.spec((batch, c, pixels, 1)) for c in channels),
+        key=("concat", batch, channels, pixels, layout, parts),
+        inputs=tuple(layout.spec((batch, channels[p], pixels, 1)) for p in parts),
         outputs=(layout.spec((batch, sum(channels), pixels, 1)),),
-        phases=(Phase(batch * tiles, emit),),
+        phases=(Phase(batch * tiles, emit),) if parts else (),
     )
+
+
+def whole_blocks(channels: tuple[int, ...], layout: Layout) -> bool:
+    """Whether every part of a concatenation begins at a whole block."""
+    return all(c % layout.block == 0 for c in channels[:-1])
 
 
 def _copy_block(

@@ -37,16 +37,25 @@ def tile_scope() -> Iterator[None]:
         yield
 
 
+ON_STACK = {"disable_lower_builtin": True}
+"""Annotation of a buffer that is to be on the stack. TVM would have its runtime allocate it, and
+LLVM then keeps it in registers only as long as it can prove that no store in a loop overwrites it.
+StorageRewrite forgets the annotation, which is why kernels are built without that pass."""
+
+
 class Accumulators:
     """``count`` vectors of ``lanes`` float32 that LLVM keeps in registers.
 
     Every access is in an unrolled loop, so that its index is constant in the end, the array is
-    split into scalars ("SROA") and never touches memory.
+    split into scalars ("SROA") and never touches memory. That takes an array on the stack, see
+    :data:`ON_STACK`.
     """
 
     def __init__(self, count: int, lanes: int, initial: Expr) -> None:
         self.lanes = lanes
-        self._buffer = T.alloc_buffer((count * lanes,), scope="local", layout=None)
+        self._buffer = T.alloc_buffer(
+            (count * lanes,), scope="local", layout=None, annotations=ON_STACK
+        )
 
         def clear(i: Expr) -> None:
             self[i] = initial

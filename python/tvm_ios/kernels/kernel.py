@@ -25,8 +25,12 @@ class TensorSpec:
     dtype: str = "float32"
 
     @property
+    def num_elements(self) -> int:
+        return math.prod(self.shape)
+
+    @property
     def num_bytes(self) -> int:
-        return math.prod(self.shape) * (int("".join(filter(str.isdigit, self.dtype)) or 8) // 8)
+        return self.num_elements * (int("".join(filter(str.isdigit, self.dtype)) or 8) // 8)
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from functools import cached_property
 from ..search import components
 from .implement import Implementation, LoweredGraph
 from .merge import merge
-from .network import LoweredStage
 from .plan import Division, PlannedCall, divisions, plan
+from .region import LoweredStage
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,11 @@ class StageForm:
     implementations: tuple[Implementation, ...]
     groups: tuple[int, ...]
     after: tuple[tuple[int, ...], ...]
+
+    @property
+    def free(self) -> bool:
+        """Whether there is nothing to do, as all results are in place already."""
+        return not any(i.kernel.phases for i in self.implementations)
 
     @cached_property
     def key(self) -> Hashable:

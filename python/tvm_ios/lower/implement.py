@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -42,6 +42,14 @@ class Implementation:
 
 
 @dataclass(frozen=True)
+class Slot:
+    """A value's place: ``offset`` bytes into the tensor of the value ``target``."""
+
+    target: relax.Var
+    offset: int
+
+
+@dataclass(frozen=True)
 class LoweredGraph:
     """An operator graph with an implementation for every operator.
 
@@ -53,12 +61,15 @@ class LoweredGraph:
     layouts : dict of relax.Var to Layout
         How each value lies in memory; row-major where nothing is said.
     preferences : Preferences
+    slots : dict of relax.Var to Slot
+        Values that are written in place into a concatenation, see :mod:`.inplace`.
     """
 
     graph: OperatorGraph
     implementations: tuple[Implementation | None, ...]
     layouts: dict[relax.Var, Layout]
     preferences: Preferences
+    slots: dict[relax.Var, Slot] = field(default_factory=dict)
 
     @cached_property
     def alone(self) -> frozenset[int]:

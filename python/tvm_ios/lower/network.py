@@ -1,117 +1,186 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A scheduled network as a Relax function: one ``call_tir`` a stage."""
+"""A scheduled network as a Relax function: one call a region.
+
+The kernels and drivers of all regions are one compiled module beside the function, as TVM keeps
+the code of other code generators (``external_mods``): equal kernels are compiled once, and TVM's
+pipeline compiles what is left.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import tvm
 import tvm_ffi
-from tvm import relax
+from tvm import relax, tirx
 
 from ..graph.operators import Operator
+from ..graph.recognise import static_shape
 from ..kernels.kernel import TensorSpec
 from ..threads import SHARE_ALL_CORES
-from .implement import Implementation
-from .plan import StagePlan
-from .stage import StageCall, stage_function
+from .driver import driver_function
+from .functions import KernelFunctions, build_functions
+from .implement import Slot
+from .region import LoweredStage, Region, form_region
+
+Stages = Sequence[LoweredStage | Operator]
+"""The stages of a function in order; an operator stays as TVM wrote it."""
 
 
-@dataclass(frozen=True)
-class LoweredStage:
-    """A stage that is one kernel: implementations and how their tiles are shared out."""
-
-    implementations: tuple[Implementation, ...]
-    plan: StagePlan
-
-
-def emit_function(
+def emit_ways(
     mod: tvm.IRModule,
     function: str,
-    stages: Sequence[LoweredStage | Operator],
+    ways: Mapping[str, Stages],
+    slots: Mapping[relax.Var, Slot],
     workers: int,
+    target: tvm.target.Target,
 ) -> tvm.IRModule:
-    """``mod`` with the body of ``function`` replaced by ``stages``.
+    """``mod`` with ``function`` replaced by one function for each way to run it.
 
     Parameters
     ----------
     mod : tvm.IRModule
         The prepared module.
     function : str
-    stages : sequence of LoweredStage or Operator
-        In order; an operator stays as TVM wrote it.
+    ways : mapping of str to Stages
+        By the name of the function that it becomes, which may be ``function``.
+    slots : mapping of relax.Var to Slot
+        Values that are written in place into a concatenation.
     workers : int
         Threads that the function asks TVM's pool for.
+    target : tvm.target.Target
+        What the kernels are compiled for.
     """
     original = mod[function]
-    result = mod.clone()
-    emitter = _Emitter(relax.BlockBuilder(result))
+    library = _Library()
+    functions = {v: f for v, f in mod.functions.items() if v.name_hint != function}
+    for name, stages in ways.items():
+        emitter = _Emitter(relax.BlockBuilder(), library, slots, f"tvm_ios_{name}")
+        variable = mod.get_global_var(name) if name == function else tvm.ir.GlobalVar(name)
+        functions[variable] = _emit_function(emitter, original, stages, workers, name)
+    result = tvm.IRModule(functions, attrs=mod.attrs, global_infos=mod.global_infos)
+    if not library.drivers:
+        return result
+    others = list((mod.attrs or {}).get("external_mods", []))
+    return result.with_attr("external_mods", [*others, library.compile(target)])
+
+
+@dataclass
+class _Library:
+    """Drivers and kernels of all regions."""
+
+    kernels: KernelFunctions = field(default_factory=KernelFunctions)
+    drivers: dict[str, tirx.PrimFunc] = field(default_factory=dict)
+
+    def add(self, name: str, region: Region, parameters: Sequence[TensorSpec]) -> None:
+        self.drivers[name] = driver_function(name, region, parameters, self.kernels)
+
+    def compile(self, target: tvm.target.Target) -> tvm.runtime.Module:
+        return build_functions({**self.kernels.functions, **self.drivers}, target).mod
+
+
+def _emit_function(
+    emitter: _Emitter, original: relax.Function, stages: Stages, workers: int, name: str
+) -> relax.Function:
     parameters = [relax.Var(p.name, p.ty) for p in original.params]
     emitter.values.update(zip(original.params, parameters, strict=True))
-    gv = result.get_global_var(function)
     builder = emitter.builder
     pure = workers == 1 and bool(original.is_pure)
     with builder.function("__scheduled__", parameters, pure=pure, private=True):
         if workers > 1:
             builder.emit(_use_cores(workers))
         _emit_blocks(emitter, original, stages)
-    emitted = builder.finalize()
-    scheduled = emitted["__scheduled__"].with_attrs(dict(original.attrs or {}))
-    functions = {v: f for v, f in emitted.functions.items() if v.name_hint != "__scheduled__"}
-    functions[gv] = relax.Function(
-        scheduled.params, scheduled.body, scheduled.ret_ty, pure, scheduled.attrs
-    )
-    return tvm.IRModule(functions, attrs=mod.attrs, global_infos=mod.global_infos)
+    attributes = dict(original.attrs or {})
+    if "global_symbol" in attributes:
+        attributes["global_symbol"] = name
+    scheduled = builder.finalize()["__scheduled__"].with_attrs(attributes)
+    return relax.Function(scheduled.params, scheduled.body, scheduled.ret_ty, pure, scheduled.attrs)
 
 
-def _emit_blocks(
-    emitter: _Emitter, original: relax.Function, stages: Sequence[LoweredStage | Operator]
-) -> None:
-    """Runs of pure stages in dataflow blocks, operators with effects between them."""
-    builder = emitter.builder
-    runs: list[tuple[bool, list[LoweredStage | Operator]]] = []
+def _emit_blocks(emitter: _Emitter, original: relax.Function, stages: Stages) -> None:
+    """Regions and pure operators in dataflow blocks, operators with effects between them."""
+    builder, result = emitter.builder, original.body.body
+    for barrier, parts in _split(stages):
+        if barrier:
+            for operator in parts:
+                emitter.keep(operator, exported=True)
+            continue
+        with builder.dataflow():
+            for part in parts:
+                if isinstance(part, Operator):
+                    emitter.keep(part, exported=False)
+                else:
+                    emitter.call(part, _visible(part, stages, result))
+            emitter.export()
+    builder.emit_func_output(emitter.translate(result))
+
+
+_Part = Operator | tuple[LoweredStage, ...]
+
+
+def _split(stages: Stages) -> list[tuple[bool, list[_Part]]]:
+    """Runs of operators with effects, and of all else: operators, and as many stages as go."""
+    runs: list[tuple[bool, list[_Part]]] = []
     for stage in stages:
         barrier = isinstance(stage, Operator) and stage.barrier
         if not runs or runs[-1][0] != barrier:
             runs.append((barrier, []))
-        runs[-1][1].append(stage)
-    for barrier, run in runs:
-        if barrier:
-            for operator in run:
-                emitter.keep(operator, exported=True)
-            continue
-        with builder.dataflow():
-            for stage in run:
-                if isinstance(stage, Operator):
-                    emitter.keep(stage, exported=False)
-                else:
-                    emitter.call(stage)
-            emitter.export()
-    builder.emit_func_output(emitter.translate(original.body.body))
+        parts = runs[-1][1]
+        if isinstance(stage, Operator):
+            parts.append(stage)
+        elif parts and not isinstance(parts[-1], Operator):
+            parts[-1] += (stage,)
+        else:
+            parts.append((stage,))
+    return runs
+
+
+def _visible(part: tuple[LoweredStage, ...], stages: Stages, result: relax.Expr) -> set[relax.Var]:
+    """The values that are read outside of ``part``."""
+    read = set(relax.analysis.free_vars(result))
+    for stage in stages:
+        if isinstance(stage, Operator):
+            read.update(stage.inputs)
+        elif not any(stage is member for member in part):
+            read.update(
+                value
+                for implementation in stage.implementations
+                for value in implementation.inputs
+                if isinstance(value, relax.Var)
+            )
+    return read
 
 
 @dataclass
 class _Emitter:
     builder: relax.BlockBuilder
+    library: _Library
+    slots: Mapping[relax.Var, Slot]
+    prefix: str
     values: dict[relax.Var, relax.Expr] = field(default_factory=dict)
     _constants: dict[int, relax.Expr] = field(default_factory=dict)
     _pending: list[relax.Var] = field(default_factory=list)
+    _regions: int = 0
 
-    def call(self, stage: LoweredStage) -> None:
-        """One ``call_tir`` whose results are all that the stage writes."""
-        tensors = _StageTensors(stage.implementations)
-        function = stage_function(tensors.calls, tensors.specs, stage.plan)
-        gv = self.builder.add_func(function, "stage")
-        types = [relax.TensorType(spec.shape, spec.dtype) for spec in tensors.written_specs]
-        inputs = relax.Tuple([self._input(value) for value in tensors.read])
+    def call(self, stages: tuple[LoweredStage, ...], visible: set[relax.Var]) -> None:
+        """One call of a region's driver, whose results are the region's and its workspace."""
+        region = form_region(stages, visible, self.slots)
+        inputs = [self._input(value) for value in region.inputs]
+        written = list(region.output_specs)
+        if region.workspace_bytes:
+            written.append(TensorSpec((region.workspace_bytes,), "uint8"))
+        name = f"{self.prefix}_region{self._regions}"
+        self._regions += 1
+        self.library.add(name, region, [*map(_spec_of, inputs), *written])
+        types = [relax.TensorType(spec.shape, spec.dtype) for spec in written]
         several = len(types) > 1
-        result = self.builder.emit(relax.call_tir(gv, inputs, types if several else types[0]))
-        for i, variable in enumerate(tensors.written):
-            if variable is not None:
-                item = self.builder.emit(relax.TupleGetItem(result, i)) if several else result
-                self._define(variable, item)
+        call = relax.call_dps_packed(name, relax.Tuple(inputs), types if several else types[0])
+        result = self.builder.emit(call)
+        for i, variable in enumerate(region.outputs):
+            item = self.builder.emit(relax.TupleGetItem(result, i)) if several else result
+            self._define(variable, item)
 
     def keep(self, operator: Operator, *, exported: bool) -> None:
         """The operator's bindings as they were."""
@@ -148,58 +217,9 @@ class _Emitter:
         return self._constants.setdefault(id(value), relax.const(value, str(value.dtype)))
 
 
-class _StageTensors:
-    """A stage's tensors: what it reads, then what it writes (scratch included)."""
-
-    def __init__(self, implementations: Sequence[Implementation]) -> None:
-        self.read: list[relax.Var | np.ndarray] = []
-        self.written: list[relax.Var | None] = []
-        self.written_specs: list[TensorSpec] = []
-        self._read_specs: list[TensorSpec] = []
-        for implementation in implementations:
-            self._write(implementation)
-        for implementation in implementations:
-            self._read(implementation)
-        self.specs = self._read_specs + self.written_specs
-        self.calls = self._calls(implementations)
-
-    def _write(self, implementation: Implementation) -> None:
-        kernel = implementation.kernel
-        self.written += [*implementation.outputs, *(None for _ in kernel.scratch)]
-        self.written_specs += kernel.outputs + kernel.scratch
-
-    def _read(self, implementation: Implementation) -> None:
-        for value, spec in zip(implementation.inputs, implementation.kernel.inputs, strict=True):
-            if _find(self.written, value) is None and _find(self.read, value) is None:
-                self.read.append(value)
-                self._read_specs.append(spec)
-
-    def _calls(self, implementations: Sequence[Implementation]) -> list[StageCall]:
-        calls, first = [], len(self.read)
-        for implementation in implementations:
-            inputs = [self._position(value) for value in implementation.inputs]
-            count = len(implementation.outputs) + len(implementation.kernel.scratch)
-            calls.append(StageCall(implementation.kernel, (*inputs, *range(first, first + count))))
-            first += count
-        return calls
-
-    def _position(self, value: relax.Var | np.ndarray) -> int:
-        written = _find(self.written, value)
-        if written is not None:
-            return len(self.read) + written
-        read = _find(self.read, value)
-        assert read is not None, "every input of a stage has a position"
-        return read
-
-
-def _find(values: Sequence[object], value: object) -> int | None:
-    """The position of ``value`` itself."""
-    for i, other in enumerate(values):
-        if other is value:
-            return i
-        if isinstance(other, relax.Var) and isinstance(value, relax.Var) and other.same_as(value):
-            return i
-    return None
+def _spec_of(expr: relax.Expr) -> TensorSpec:
+    """The tensor that an input of a region is at run time."""
+    return TensorSpec(static_shape(expr, "an input"), str(expr.ty.dtype))
 
 
 def _use_cores(workers: int) -> relax.Expr:

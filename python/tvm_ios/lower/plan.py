@@ -79,7 +79,7 @@ def plan_tiles(calls: Sequence[PlannedCall], workers: int) -> StagePlan:
     first: list[int] = []
     for call in calls:
         first.append(max((first[a] + len(calls[a].kernel.phases) for a in call.after), default=0))
-    depth = max(f + len(c.kernel.phases) for f, c in zip(first, calls, strict=True))
+    depth = max((f + len(c.kernel.phases) for f, c in zip(first, calls, strict=True)), default=0)
     levels: list[list[tuple[int, int]]] = [[] for _ in range(depth)]
     for i, call in enumerate(calls):
         for phase in range(len(call.kernel.phases)):
@@ -95,7 +95,7 @@ def plan_groups(calls: Sequence[PlannedCall], workers: int) -> StagePlan:
         for i, call in enumerate(calls)
         for p, phase in enumerate(call.kernel.phases)
     ]
-    return StagePlan(workers, (tuple(shares),))
+    return StagePlan(workers, (tuple(shares),) if shares else ())
 
 
 def plan(calls: Sequence[PlannedCall], workers: int, division: Division) -> StagePlan:

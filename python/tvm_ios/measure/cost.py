@@ -18,7 +18,7 @@ from .progress import progress
 from .timing import StageTimer
 
 _WORTH = 0.01  # share of its operators' time that a stage must be able to gain to be measured
-_LAUNCH = 5e-6  # seconds, generous: what one parallel launch less can save
+_BARRIER = 3e-6  # seconds, generous: what one barrier less can save
 
 
 class MeasuredCost:
@@ -42,14 +42,14 @@ class MeasuredCost:
         self._timer = StageTimer(device, assembler, self.operator_seconds)
         self._forms: dict[Candidate, StageForm] = {}
         self._seconds: dict[Hashable, float] = {}
-        self._skipped: set[Hashable] = set()
+        self._timed: set[Hashable] = set()
         self._refined: set[Hashable] = set()
         self._time_operators(i for i in assembler.lowered.implementations if i is not None)
 
     @property
     def measurements(self) -> int:
         """Stages that were measured."""
-        return len(self._seconds) - len(self._skipped)
+        return len(self._timed)
 
     def __call__(self, candidates: Sequence[Candidate]) -> np.ndarray:
         """Latency in seconds per candidate; operators are indices in the graph."""
@@ -59,7 +59,7 @@ class MeasuredCost:
 
     def division(self, candidate: Candidate) -> Division:
         """The faster division of a candidate that was priced."""
-        if self._alone(candidate) or self._form(candidate).key in self._skipped:
+        if self._alone(candidate) or self._form(candidate).key not in self._timed:
             return "tiles"
         return self._timer.result(self._form(candidate))[1]
 
@@ -71,8 +71,8 @@ class MeasuredCost:
         """
         forms = [self._form(c) for c in candidates if not self._alone(c)]
         forms += [single for form in forms for single in _split(form)]
-        skip = self._refined | self._skipped
-        fresh = {form.key: form for form in forms if form.key not in skip}
+        wanted = self._timed - self._refined
+        fresh = {form.key: form for form in forms if form.key in wanted}
         self._run("measuring again", fresh.values(), self._timer.refine)
         self._refined.update(fresh)
         return len(fresh)
@@ -98,6 +98,7 @@ class MeasuredCost:
         self._device.compile(i.kernel for i in implementations)
         self._time_operators(implementations)
         singles = {single.key: single for form in new.values() for single in _split(form)}
+        self._seconds.update((key, 0.0) for key, form in singles.items() if form.free)
         pending = [form for key, form in singles.items() if key not in self._seconds]
         self._run("measuring operators", pending, self._timer.measure)
         pending = [form for key, form in new.items() if key not in self._seconds]
@@ -108,7 +109,6 @@ class MeasuredCost:
         for form in pending:
             if form.key not in self._seconds:
                 self._seconds[form.key] = self._apart(form) * (1 + 1e-6)
-                self._skipped.add(form.key)
 
     def _apart(self, form: StageForm) -> float:
         """What a stage's operators take one after another."""
@@ -125,6 +125,7 @@ class MeasuredCost:
                 for form in stages:
                     work(form)
                     self._seconds[form.key], _ = self._timer.result(form)
+                    self._timed.add(form.key)
                     advance(1)
 
         if stages:
@@ -133,12 +134,14 @@ class MeasuredCost:
     def _can_gain(self, form: StageForm) -> bool:
         """Whether running the stage's operators together may pay.
 
-        Together they can save launches, the time in which workers wait for the last tile of one
+        Together they can save barriers, the time in which workers wait for the last tile of one
         operator, and what an operator alone loses against an even share of its work. Where these
         add up to less than 1% of the operators' time, no composition of them is worth a look.
         """
-        workers, total, gain = self._assembler.workers, 0.0, -_LAUNCH
+        workers, total, gain = self._assembler.workers, 0.0, -_BARRIER
         for single in _split(form):
+            if single.free:
+                continue
             (implementation,) = single.implementations
             seconds = self._seconds[single.key]
             tiles = max(phase.tiles for phase in implementation.kernel.phases)
@@ -146,14 +149,16 @@ class MeasuredCost:
             waiting = seconds * (1 - tiles / (workers * rounds))
             uneven = seconds - self.operator_seconds[implementation.kernel.key] / workers
             total += seconds
-            gain += _LAUNCH + max(waiting, uneven, 0.0)
+            gain += _BARRIER + max(waiting, uneven, 0.0)
         return gain >= _WORTH * total
 
     def _time_operators(self, implementations: Iterable[Implementation]) -> None:
         """Time kernels alone on one worker, which is what work is divided by."""
         for implementation in implementations:
             key = implementation.kernel.key
-            if key not in self.operator_seconds:
+            if not implementation.kernel.phases:
+                self.operator_seconds[key] = 0.0
+            elif key not in self.operator_seconds:
                 self._device.run(implementation)
                 # The least: what the work takes when nothing disturbs it.
                 self.operator_seconds[key] = min(self._device.time_alone(implementation, 5))

@@ -13,10 +13,11 @@ from tvm.libinfo import find_libtvm_runtime
 
 from .. import _ffi_api  # noqa: F401  (loads the library whose functions are looked up below)
 from ..kernels.kernel import Kernel, TensorSpec
+from ..lower.functions import build_functions, kernel_function
 from ..lower.implement import Implementation, LoweredGraph
-from ..lower.network import LoweredStage
+from ..lower.inplace import resolve
 from ..lower.plan import StagePlan
-from ..lower.stage import build_functions, kernel_function
+from ..lower.region import LoweredStage
 from .cold import ColdWeights
 from .progress import progress
 
@@ -49,6 +50,12 @@ class Device:
         self._packed: dict[int, tuple[np.ndarray, tvm.runtime.Tensor]] = {}
         self._scratch: dict[object, tvm.runtime.Tensor] = {}
         present = [i for i in lowered.implementations if i is not None]
+        self._slots = lowered.slots
+        self._specs = {
+            value: spec
+            for i in present
+            for value, spec in zip(i.outputs, i.kernel.outputs, strict=True)
+        }
         constants = [
             spec
             for i in present
@@ -58,7 +65,8 @@ class Device:
         self._cold = ColdWeights(constants, self._random)
         self.compile(i.kernel for i in present)
         for implementation in present:  # in order, so that every tensor holds what it will hold
-            self.run(implementation)
+            if implementation.kernel.phases:
+                self.run(implementation)
 
     def compile(self, kernels: Iterable[Kernel]) -> None:
         """Compile the kernels that are new."""
@@ -136,7 +144,7 @@ class Device:
             for value, spec in zip(implementation.inputs, kernel.inputs, strict=True)
         ]
         results = zip(implementation.outputs, kernel.outputs, strict=True)
-        outputs = [_kept(self._values, value, spec) for value, spec in results]
+        outputs = [self._result(value, spec) for value, spec in results]
         scratch = [
             _kept(self._scratch, (implementation.operators, i), spec)
             for i, spec in enumerate(kernel.scratch)
@@ -148,9 +156,21 @@ class Device:
             if id(value) not in self._packed:  # the array is kept, so that its id stays its own
                 self._packed[id(value)] = (value, tvm.runtime.tensor(value))
             return self._packed[id(value)][1]
+        if value in self._specs:
+            return self._result(value, spec)
         if value not in self._values:
             self._values[value] = tvm.runtime.tensor(self._random_values(spec))
         return self._values[value]
+
+    def _result(self, value: relax.Var, spec: TensorSpec) -> tvm.runtime.Tensor:
+        """The tensor of what a kernel yields; in a concatenation if that is where it lies."""
+        root, offset = resolve(value, self._slots)
+        tensor = _kept(self._values, root, self._specs[root])
+        if root is value or root.same_as(value):
+            return tensor
+        begin = offset // 4
+        flat = np.from_dlpack(tensor).reshape(-1)[begin : begin + spec.num_elements]
+        return tvm_ffi.from_dlpack(flat.reshape(spec.shape))
 
     def _random_values(self, spec: TensorSpec) -> np.ndarray:
         """An input of the network, or what an operator without a kernel yields."""

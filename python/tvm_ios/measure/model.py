@@ -3,15 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import tvm
 from tvm import relax
 
-from ..graph.operators import Operator
-from ..lower.network import LoweredStage, emit_function
 from ..threads import with_workers
 from .progress import progress
 
@@ -22,37 +20,30 @@ _WINDOW = 20e-3  # seconds of one round of one model
 class CompiledWays:
     """One function lowered in several ways and compiled.
 
-    The ways are functions of one module, so that equal stages are compiled once.
-
     Parameters
     ----------
     mod : tvm.IRModule
-        The prepared module.
-    function : str
-    stages : mapping of str to sequence of (LoweredStage or Operator)
-        The stages of each way.
+        Holds a function for each way; equal kernels of theirs are one.
+    names : sequence of str
+        The functions.
+    inputs : sequence of tensors
+        What the ways are timed with.
     target : tvm.target.Target
     workers : int
-    seed : int
-        Of the random inputs that the ways are timed with.
     """
 
     def __init__(
         self,
         mod: tvm.IRModule,
-        function: str,
-        stages: Mapping[str, Sequence[LoweredStage | Operator]],
+        names: Sequence[str],
+        inputs: Sequence[tvm.runtime.Tensor | tuple],
         target: tvm.target.Target,
         workers: int,
-        seed: int,
     ) -> None:
-        variants = _variants(mod, function, stages, workers)
-        with progress("compiling models", 1) as advance:
-            executable = tvm.compile(variants, target, relax_pipeline=finish_pipeline(target))
-            self._vm = relax.VirtualMachine(executable, tvm.cpu())
-            advance(1)
-        self._names, self._workers = list(stages), workers
-        self._arguments = random_inputs(mod[function], seed)
+        executable = tvm.compile(mod, target, relax_pipeline=finish_pipeline(target))
+        self._vm = relax.VirtualMachine(executable, tvm.cpu())
+        self._names, self._workers = list(names), workers
+        self._arguments = inputs
 
     def seconds(self) -> dict[str, float]:
         """Median seconds of each way, in interleaved rounds: a drift hits all alike."""
@@ -85,23 +76,6 @@ def _random_input(ty: relax.Type, random: np.random.Generator) -> tvm.runtime.Te
     else:
         data = random.integers(0, 2, shape).astype(dtype)
     return tvm.runtime.tensor(data)
-
-
-def _variants(
-    mod: tvm.IRModule,
-    function: str,
-    stages: Mapping[str, Sequence[LoweredStage | Operator]],
-    workers: int,
-) -> tvm.IRModule:
-    """``mod`` with one copy of the function for each way."""
-    original = mod[function]
-    functions = {gv: f for gv, f in mod.functions.items() if gv.name_hint != function}
-    for name in stages:
-        functions[tvm.ir.GlobalVar(name)] = original.with_attr("global_symbol", name)
-    variants = tvm.IRModule(functions, attrs=mod.attrs, global_infos=mod.global_infos)
-    for name, way in stages.items():
-        variants = emit_function(variants, name, way, workers)
-    return variants
 
 
 def _time_rounds(

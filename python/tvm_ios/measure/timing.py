@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..lower.assemble import Assembler, StageForm
-from ..lower.network import LoweredStage
 from ..lower.plan import Division
+from ..lower.region import LoweredStage
 from .device import Device
 
 _BUDGET = 2.5e-3  # seconds that the repetitions of one stage take together, if they can

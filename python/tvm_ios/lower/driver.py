@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The driver of a region: one launch, each worker's ranges of tiles as constants."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import tvm
+from tvm import tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.tirx.script import builder as T
+
+from ..kernels.kernel import TensorSpec
+from .functions import KernelFunctions
+from .plan import Share
+from .region import LoweredStage, Place, Region
+
+
+def driver_function(
+    name: str, region: Region, parameters: Sequence[TensorSpec], kernels: KernelFunctions
+) -> tirx.PrimFunc:
+    """A public function of the region's inputs, outputs and workspace.
+
+    Parameters
+    ----------
+    name : str
+    region : Region
+    parameters : sequence of TensorSpec
+        What the function is given for each place's parameter.
+    kernels : KernelFunctions
+        Where the kernels that it calls are kept.
+    """
+    with IRBuilder() as builder, T.prim_func(s_tir=True):
+        T.func_name(name)
+        T.func_attr({"tirx.noalias": True})
+        buffers = [
+            T.arg(f"t{i}", T.buffer(spec.shape, spec.dtype, layout=None))
+            for i, spec in enumerate(parameters)
+        ]
+        _Driver(region, parameters, buffers, kernels).emit()
+    return builder.get()
+
+
+class _Driver:
+    def __init__(
+        self,
+        region: Region,
+        parameters: Sequence[TensorSpec],
+        buffers: Sequence[Any],
+        kernels: KernelFunctions,
+    ) -> None:
+        self.region, self.kernels = region, kernels
+        self.parameters, self.buffers = parameters, buffers
+        self.workers = region.stages[0].plan.workers
+
+    def emit(self) -> None:
+        """All levels of all stages, in order; between them every worker waits for the others."""
+        levels = [(stage, level) for stage in self.region.stages for level in stage.plan.levels]
+        if self.workers == 1:
+            for stage, level in levels:
+                self._emit_level(stage, level, None)
+            return
+        zero, one = tirx.const(0, "int32"), tirx.const(1, "int32")
+        with T.attr(zero, "pragma_parallel_launch_point", one):
+            for stage, level in levels:
+                with (
+                    T.attr(zero, "pragma_parallel_barrier_when_finish", one),
+                    T.parallel(self.workers) as worker,
+                ):
+                    self._emit_level(stage, level, worker)
+
+    def _emit_level(self, stage: LoweredStage, level: Sequence[Share], worker: Any) -> None:
+        """The shares of ``worker`` one after another; of the only worker when it is None."""
+        for share in level:
+            implementation = stage.implementations[share.call]
+            function = self.kernels.get(implementation.kernel, share.phase)
+            places = self.region.places[id(implementation)]
+            pointers = [self._pointer(place) for place in places]
+            begin = _per_worker(worker, share.cuts[:-1])
+            end = _per_worker(worker, share.cuts[1:])
+            T.evaluate(tvm.ir.Call(function, [*pointers, begin, end]))
+
+    def _pointer(self, place: Place) -> Any:
+        buffer, spec = self.buffers[place.parameter], self.parameters[place.parameter]
+        if not place.offset:
+            return buffer.data
+        size = spec.num_bytes // spec.num_elements
+        assert place.offset % size == 0, "a tensor begins at a whole element"
+        return buffer.access_ptr("rw", offset=place.offset // size)
+
+
+def _per_worker(worker: Any, values: Sequence[int]) -> Any:
+    """``values[worker]`` as an expression."""
+    if worker is None:
+        return tirx.const(values[0], "int32")
+    result = tirx.const(values[-1], "int32")
+    for w, (value, following) in reversed(list(enumerate(pairwise(values)))):
+        if value != following or not isinstance(result, tirx.IntImm):
+            result = tirx.Select(worker == w, tirx.const(value, "int32"), result)
+    return result

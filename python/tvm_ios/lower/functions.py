@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels as TIR functions of their tensors and a range of tiles.
+
+What is measured and what is deployed is the same code: one takes tensors, because a runner composes
+stages from it, the other plain pointers, because the driver of a region calls it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import tvm
+from tvm import tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.tirx.script import builder as T
+
+from ..kernels.kernel import Kernel, Phase
+
+
+def kernel_function(kernel: Kernel, phase: int, name: str) -> tirx.PrimFunc:
+    """One phase as a public function: ``f(*tensors, begin, end)``."""
+    with IRBuilder() as builder, T.prim_func(s_tir=True):
+        T.func_name(name)
+        T.func_attr({"tirx.noalias": True})
+        buffers = [
+            T.arg(f"t{i}", T.buffer(spec.shape, spec.dtype, layout=None))
+            for i, spec in enumerate(kernel.tensors)
+        ]
+        _emit_phase(kernel.phases[phase], buffers, *_range())
+    return builder.get()
+
+
+def pointer_function(kernel: Kernel, phase: int, name: str) -> tirx.PrimFunc:
+    """One phase as a private function: ``f(*pointers, begin, end)``."""
+    with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
+        T.func_name(name)
+        T.func_attr({"tirx.noalias": True})
+        pointers = [T.arg(f"p{i}", T.handle(s.dtype)) for i, s in enumerate(kernel.tensors)]
+        begin, end = _range()
+        buffers = [
+            T.decl_buffer(spec.shape, spec.dtype, data=pointer, layout=None)
+            for pointer, spec in zip(pointers, kernel.tensors, strict=True)
+        ]
+        # What TVM adds to public functions: the device that local memory is allocated on.
+        cpu = tirx.const(tvm.cpu().dlpack_device_type(), "int32")
+        with (
+            T.attr("default", "device_id", tirx.const(0, "int32")),
+            T.attr("default", "device_type", cpu),
+        ):
+            _emit_phase(kernel.phases[phase], buffers, begin, end)
+    return builder.get()
+
+
+def _range() -> tuple[tirx.Var, tirx.Var]:
+    begin, end = (T.arg(name, tirx.Var(name, "int32")) for name in ("begin", "end"))
+    return begin, end
+
+
+def _emit_phase(phase: Phase, buffers: Sequence[Any], begin: tirx.Var, end: tirx.Var) -> None:
+    with T.sblock("root"):
+        T.reads()
+        T.writes()
+        phase.emit(buffers, begin, end - begin)
+
+
+@dataclass
+class KernelFunctions:
+    """The private functions of a module; kernels of equal keys share theirs.
+
+    Attributes
+    ----------
+    functions : dict of GlobalVar to PrimFunc
+    """
+
+    functions: dict[tvm.ir.GlobalVar, tirx.PrimFunc] = field(default_factory=dict)
+    _known: dict[tuple[Hashable, int], tvm.ir.GlobalVar] = field(default_factory=dict)
+
+    def get(self, kernel: Kernel, phase: int) -> tvm.ir.GlobalVar:
+        """The function of one phase of a kernel."""
+        key = (kernel.key, phase)
+        if key not in self._known:
+            name = f"{kernel.name}_{len(self._known)}"
+            variable = tvm.ir.GlobalVar(name)
+            self.functions[variable] = pointer_function(kernel, phase, name)
+            self._known[key] = variable
+        return self._known[key]
+
+
+def build_functions(
+    functions: dict[str | tvm.ir.GlobalVar, tirx.PrimFunc], target: tvm.target.Target
+) -> tvm.runtime.Executable:
+    """Compile plain TIR functions into one runtime module.
+
+    Without StorageRewrite, which would move every kernel's registers from the stack to the heap.
+    """
+    with tvm.transform.PassContext(config={"tirx.disable_storage_rewrite": True}):
+        return tvm.compile(tvm.IRModule(functions), target=target)

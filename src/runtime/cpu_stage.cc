@@ -33,9 +33,13 @@ int NumPoolThreads() {
 /*! \brief The state that the tasks of one launch share. */
 class CpuStage::Launch {
  public:
-  Launch(const CpuStage& stage, const ParallelApi* api) : stage_(stage), api_(api) {}
+  Launch(const CpuStage& stage, int64_t number)
+      : stage_(stage),
+        number_(number),
+        api_(stage.num_tasks_ > 1 ? &ParallelApi::Get() : nullptr) {}
 
-  void Run() {
+  /*! \brief Runs the stage number times; returns the seconds from the first barrier to the last. */
+  double Run() {
     if (api_ == nullptr) {
       ParallelGroupEnv alone{nullptr, 1};
       RunTask(0, &alone);
@@ -45,9 +49,12 @@ class CpuStage::Launch {
       TVM_FFI_CHECK(code == 0, RuntimeError) << "TVM's thread pool could not launch the stage";
     }
     if (error_) std::rethrow_exception(error_);
+    return std::chrono::duration<double>(end_ - begin_).count();
   }
 
  private:
+  using Clock = std::chrono::steady_clock;
+
   static int Enter(int task, ParallelGroupEnv* env, void* data) {
     static_cast<Launch*>(data)->RunTask(task, env);
     return 0;
@@ -55,12 +62,22 @@ class CpuStage::Launch {
 
   /*! \brief After an error no kernel is called any more, but every barrier is still kept. */
   void RunTask(int task, ParallelGroupEnv* env) {
-    for (size_t level = 0; level < stage_.num_levels_; ++level) {
-      if (level > 0 && env->num_task > 1) api_->barrier(task, env);
-      for (size_t share = task; share < stage_.shares_.size(); share += env->num_task) {
-        RunCalls(stage_.shares_[share][level]);
+    Meet(task, env);
+    if (task == 0) begin_ = Clock::now();
+    for (int64_t run = 0; run < number_; ++run) {
+      for (size_t level = 0; level < stage_.num_levels_; ++level) {
+        for (size_t share = task; share < stage_.shares_.size(); share += env->num_task) {
+          RunCalls(stage_.shares_[share][level]);
+        }
+        Meet(task, env);
       }
     }
+    if (task == 0) end_ = Clock::now();
+  }
+
+  /*! \brief Waits for the other tasks. */
+  void Meet(int task, ParallelGroupEnv* env) {
+    if (env->num_task > 1) api_->barrier(task, env);
   }
 
   void RunCalls(const std::vector<Call>& calls) {
@@ -76,7 +93,10 @@ class CpuStage::Launch {
   }
 
   const CpuStage& stage_;
+  const int64_t number_;
   const ParallelApi* const api_;
+  Clock::time_point begin_;  // both written by task 0
+  Clock::time_point end_;
   std::atomic<bool> failed_{false};
   std::exception_ptr error_;  // written by the task that set failed_, read after the launch
 };
@@ -125,17 +145,13 @@ void CpuStage::AddRow(const int32_t* row, int64_t workers) {
   }
 }
 
-void CpuStage::Run() const { Launch(*this, num_tasks_ > 1 ? &ParallelApi::Get() : nullptr).Run(); }
+void CpuStage::Run() const { Launch(*this, 1).Run(); }
 
 std::vector<double> CpuStage::Time(int64_t number, int64_t repeat) const {
   TVM_FFI_CHECK(number >= 1 && repeat >= 1, ValueError) << "number and repeat must be at least 1";
-  using Clock = std::chrono::steady_clock;
   std::vector<double> seconds;
   for (int64_t i = 0; i < repeat; ++i) {
-    const Clock::time_point start = Clock::now();
-    for (int64_t run = 0; run < number; ++run) Run();
-    const std::chrono::duration<double> elapsed = Clock::now() - start;
-    seconds.push_back(elapsed.count() / static_cast<double>(number));
+    seconds.push_back(Launch(*this, number).Run() / static_cast<double>(number));
     if (TVMFFIEnvCheckSignals() != 0) throw ffi::EnvErrorAlreadySet();
   }
   return seconds;

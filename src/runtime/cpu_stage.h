@@ -42,7 +42,12 @@ class CpuStage {
   /*! \brief Runs the stage once, as one launch; throws the first error of a kernel. */
   void Run() const;
 
-  /*! \brief Seconds per run, repeat times, each from number runs between two looks at the clock. */
+  /*!
+   * \brief Seconds per run, repeat times, each from number runs between two looks at the clock.
+   *
+   * The runs of one repetition are one launch, and the clock is looked at inside of it: a stage of
+   * a lowered model begins and ends at a barrier of the launch that the whole model is.
+   */
   std::vector<double> Time(int64_t number, int64_t repeat) const;
 
  private:

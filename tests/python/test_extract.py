@@ -192,8 +192,8 @@ def test_only_the_named_function_is_scheduled() -> None:
     add_function(builder, "second", lambda emit, x: emit(op.tanh(emit(conv(x, 24)))), IMAGE)
     mod = builder.get()
     scheduled = check_scheduled(mod, function="second")
-    assert "call_tir" in scheduled["second"].script()
-    assert "call_tir" not in scheduled["first"].script()
+    assert "call_dps_packed" in scheduled["second"].script()
+    assert "call_dps_packed" not in scheduled["first"].script()
     with pytest.raises(ModelError, match="'main'; it has: first, second"):
         graph_of(mod)
 

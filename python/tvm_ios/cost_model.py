@@ -11,7 +11,7 @@ import numpy as np
 from .errors import CostError
 from .graph.operators import OperatorGraph
 from .lower.assemble import Assembler
-from .lower.plan import Division
+from .lower.divide import Division
 from .search import Candidate
 
 StageCost = Callable[[OperatorGraph, Sequence[Candidate]], np.ndarray]

@@ -13,14 +13,14 @@ import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import tvm
 
 from .errors import ScheduleError
 from .files import replacing
 from .graph.operators import OperatorGraph
-from .lower.plan import Division
+from .lower.divide import Division
 from .target import num_workers
 
 FORMAT = "tvm_ios.schedule"
@@ -47,8 +47,9 @@ class ScheduledStage:
     strategy : str
         ``concurrent`` or ``merge``.
     division : str
-        How the work is divided: ``tiles`` (every worker takes part of each operator) or
-        ``groups`` (a group runs whole on one worker).
+        How the work is divided: ``tiles`` (every worker takes part of each operator),
+        ``groups`` (a group runs whole on one worker) or ``bands`` (every worker takes some rows of
+        the results through the whole group).
     seconds : float or None
         The stage's latency when it was chosen.
     """
@@ -212,7 +213,7 @@ def _parse_stage(stage: dict[str, Any]) -> ScheduledStage:
     strategy, division = stage.get("strategy", "concurrent"), stage.get("division", "tiles")
     if strategy not in ("concurrent", "merge"):
         raise ValueError(f"{strategy!r} is no strategy")
-    if division not in ("tiles", "groups"):
+    if division not in get_args(Division):
         raise ValueError(f"{division!r} is no division")
     groups = stage["groups"]
     if not isinstance(groups, list) or not all(isinstance(g, list) and g for g in groups):

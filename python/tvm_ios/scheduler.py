@@ -258,6 +258,9 @@ class Scheduler:
         if stage.strategy == "merge":
             self._check_merge(ops)
         form = self._assembler.form(groups, stage.strategy)
+        if stage.division == "bands" and "bands" not in self._assembler.divisions(form, costs):
+            names = ", ".join(self.graph.names(ops))
+            raise ScheduleError(f"No bands can be cut of these operators: {names}; divide by tiles.")
         return self._assembler.stage(form, stage.division, costs)
 
     def _check_merge(self, ops: Sequence[int]) -> None:

@@ -94,7 +94,6 @@ def test_every_instruction_set(target: tvm.target.Target, cost_model) -> None:
 def test_other_numbers_of_workers(workers: int) -> None:
     target = tvm_ios.target.resolve("llvm", threads=workers)
     mod = InterOperatorSchedule(target, cost_model=few_stages)(network())
-    assert f"T.parallel({workers})" in mod.script() or workers == 1
     check_executable(compile_plain(mod, target))
 
 

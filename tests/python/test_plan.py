@@ -9,7 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tvm_ios.kernels.kernel import Kernel, Phase
-from tvm_ios.lower.plan import PlannedCall, StagePlan, divisions, plan
+from tvm_ios.lower.divide import divisions, plan
+from tvm_ios.lower.plan import PlannedCall, StagePlan
+
+CACHE = 1 << 20
 
 
 def kernel(tiles: list[int], works: list[float]) -> Kernel:
@@ -48,7 +51,7 @@ workers = st.integers(1, 9)
 @settings(derandomize=True, deadline=None)
 @given(stages(), workers, st.sampled_from(["tiles", "groups"]))
 def test_every_tile_is_computed_once(calls, count, division) -> None:
-    result = plan(calls, count, division)
+    result = plan(calls, count, division, CACHE)
     computed: dict[tuple[int, int], list[int]] = {}
     for level in result.levels:
         for share in level:
@@ -63,7 +66,7 @@ def test_every_tile_is_computed_once(calls, count, division) -> None:
 @settings(derandomize=True, deadline=None)
 @given(stages(), workers)
 def test_what_a_kernel_reads_was_computed_in_an_earlier_level(calls, count) -> None:
-    level = levels_of(plan(calls, count, "tiles"))
+    level = levels_of(plan(calls, count, "tiles", CACHE))
     for i, call in enumerate(calls):
         phases = range(len(call.kernel.phases))
         assert all(level[i, a] < level[i, b] for a, b in pairwise(phases))
@@ -74,7 +77,7 @@ def test_what_a_kernel_reads_was_computed_in_an_earlier_level(calls, count) -> N
 @settings(derandomize=True, deadline=None)
 @given(stages(), workers)
 def test_no_phase_waits_longer_than_it_must(calls, count) -> None:
-    level = levels_of(plan(calls, count, "tiles"))
+    level = levels_of(plan(calls, count, "tiles", CACHE))
     for i, call in enumerate(calls):
         ends = [level[b, len(calls[b].kernel.phases) - 1] + 1 for b in call.after]
         assert level[i, 0] == max(ends, default=0)
@@ -84,7 +87,7 @@ def test_no_phase_waits_longer_than_it_must(calls, count) -> None:
 @given(stages(), workers)
 def test_tiles_are_balanced_to_within_one_tile(calls, count) -> None:
     """At each level a worker's predicted time differs from the mean by at most one tile."""
-    for level in plan(calls, count, "tiles").levels:
+    for level in plan(calls, count, "tiles", CACHE).levels:
         tile = {s: calls[s.call].phase_cost(s.phase) / s.cuts[-1] for s in level}
         load = [sum(tile[s] * (s.cuts[w + 1] - s.cuts[w]) for s in level) for w in range(count)]
         mean, largest = sum(load) / count, max(tile.values())
@@ -94,7 +97,7 @@ def test_tiles_are_balanced_to_within_one_tile(calls, count) -> None:
 @settings(derandomize=True, deadline=None)
 @given(stages(), workers)
 def test_groups_stay_whole_and_in_order(calls, count) -> None:
-    result = plan(calls, count, "groups")
+    result = plan(calls, count, "groups", CACHE)
     assert len(result.levels) == 1
     owner: dict[int, int] = {}
     for share in result.levels[0]:
@@ -107,13 +110,13 @@ def test_groups_stay_whole_and_in_order(calls, count) -> None:
 
 def test_free_kernels_are_divided_by_tiles() -> None:
     calls = [PlannedCall(kernel([8], [1.0]), 0.0, 0, ())]
-    assert plan(calls, 4, "tiles").levels[0][0].cuts == (0, 2, 4, 6, 8)
+    assert plan(calls, 4, "tiles", CACHE).levels[0][0].cuts == (0, 2, 4, 6, 8)
 
 
 def test_the_longest_groups_are_packed_first() -> None:
     costs = [3.0, 5.0, 2.0, 4.0]
     calls = [PlannedCall(kernel([2], [1.0]), c, g, ()) for g, c in enumerate(costs)]
-    shares = plan(calls, 2, "groups").levels[0]
+    shares = plan(calls, 2, "groups", CACHE).levels[0]
     owners = [0 if share.cuts[1] else 1 for share in shares]
     assert owners == [1, 0, 0, 1]
 

@@ -25,7 +25,8 @@ from tvm_ios.kernels.planes import Planes, planes_kernel
 from tvm_ios.lower.driver import driver_function
 from tvm_ios.lower.functions import KernelFunctions, build_functions
 from tvm_ios.lower.implement import Implementation, Slot
-from tvm_ios.lower.plan import PlannedCall, plan
+from tvm_ios.lower.divide import plan
+from tvm_ios.lower.plan import PlannedCall
 from tvm_ios.lower.region import LoweredStage, Region, form_region
 
 LANES = isa_of(NATIVE)[0].lanes
@@ -108,7 +109,7 @@ class Network:
             Implementation((c,), self.calls[c][0], self.calls[c][1], (self.calls[c][2],))
             for c in members
         )
-        return LoweredStage(implementations, plan(planned, workers, division))
+        return LoweredStage(implementations, plan(planned, workers, division, 1 << 20))
 
     def region(self, stages: Sequence[LoweredStage]) -> Region:
         visible = {self.values["result"], self.values["softmax"]}

@@ -134,9 +134,11 @@ def flops_of(anchor: relax.Expr) -> int:
 
 
 def _is_depthwise(conv: relax.Call) -> bool:
-    weights, groups = conv.args[1].ty.shape, int(conv.attrs.groups)
-    one = isinstance(weights, relax.ShapeExpr) and str(weights.values[1]) == "1"
-    return groups > 1 and one
+    weights = conv.args[1].ty.shape
+    if int(conv.attrs.groups) == 1 or not isinstance(weights, relax.ShapeExpr):
+        return False
+    inputs = weights.values[1]
+    return isinstance(inputs, tvm.tirx.IntImm) and int(inputs) == 1
 
 
 def _number(expr: relax.Expr) -> float | None:

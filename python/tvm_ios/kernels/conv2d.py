@@ -35,6 +35,7 @@ from .emit import (
 )
 from .kernel import Kernel, Phase, TensorSpec
 from .layout import Layout, blocks
+from .plane import PlaneTiles
 from .tiling import RegisterTile, choose_tile
 
 Expr = Any
@@ -89,6 +90,7 @@ def conv2d_kernel(conv: Conv2d, in_layout: Layout, out_layout: Layout, core: Cor
         inputs=emitter.input_specs(),
         outputs=emitter.output_specs(),
         phases=(Phase(emitter.tiles, emitter.emit),),
+        plane=emitter.plane(),
     )
 
 
@@ -114,6 +116,14 @@ class _ConvEmitter:
         per_plane = blocks(self.columns.out, self.tile.columns) if conv.pointwise else self.rows.out
         self.plane_tiles = per_plane
         self.tiles = conv.batch * self.chunks * per_plane
+
+    def plane(self) -> PlaneTiles:
+        conv = self.conv
+        outer, pixels = conv.batch * self.chunks, conv.rows.out * conv.columns.out
+        if conv.pointwise:
+            return PlaneTiles(outer, self.plane_tiles, self.tile.columns, pixels)
+        rows, width = conv.rows, conv.columns.out
+        return PlaneTiles(outer, rows.out, width, pixels, rows, conv.columns.size)
 
     def input_specs(self) -> tuple[TensorSpec, ...]:
         conv = self.conv

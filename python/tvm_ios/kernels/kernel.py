@@ -14,6 +14,8 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from .plane import PlaneTiles
+
 Emit = Callable[[Sequence[Any], Any, Any], None]
 
 
@@ -68,6 +70,9 @@ class Kernel:
         Its tensors. Scratch is memory that only this kernel uses and that all workers share.
     phases : tuple of Phase
         Run one after another; phase ``i + 1`` may read what phase ``i`` wrote in any tile.
+    plane : PlaneTiles or None
+        How the tiles of a kernel of one phase cover its result; None where they do so in no order
+        that others can make use of.
     """
 
     name: str
@@ -76,6 +81,7 @@ class Kernel:
     outputs: tuple[TensorSpec, ...]
     phases: tuple[Phase, ...] = field(compare=False)
     scratch: tuple[TensorSpec, ...] = ()
+    plane: PlaneTiles | None = field(default=None, compare=False)
 
     @property
     def tensors(self) -> tuple[TensorSpec, ...]:
@@ -101,6 +107,7 @@ def convert_input(kernel: Kernel, index: int, conversion: Kernel) -> Kernel:
         kernel,
         inputs=inputs,
         scratch=kernel.scratch + conversion.outputs,
+        plane=None,
         key=(kernel.key, "input", index, conversion.key),
     )
     last = len(result.tensors) - 1
@@ -117,6 +124,7 @@ def convert_output(kernel: Kernel, index: int, conversion: Kernel) -> Kernel:
         kernel,
         outputs=outputs,
         scratch=kernel.scratch + conversion.inputs,
+        plane=None,
         key=(kernel.key, "output", index, conversion.key),
     )
     last, position = len(result.tensors) - 1, len(kernel.inputs) + index

@@ -31,6 +31,7 @@ from .emit import (
 )
 from .kernel import Kernel, Phase, TensorSpec
 from .layout import Layout, blocks
+from .plane import PlaneTiles
 
 Expr = Any
 Gather = Literal["depthwise", "max", "average", "identity"]
@@ -79,6 +80,7 @@ def planes_kernel(planes: Planes, layout: Layout, core: Core) -> Kernel:
         inputs=emitter.input_specs(),
         outputs=(emitter.plane(planes.rows.out, planes.columns.out),),
         phases=(Phase(emitter.tiles, emitter.emit),),
+        plane=emitter.plane_tiles(),
     )
 
 
@@ -91,6 +93,11 @@ class _PlanesEmitter:
 
     def plane(self, height: int, width: int) -> TensorSpec:
         return self.layout.spec((self.planes.batch, self.planes.channels, height, width))
+
+    def plane_tiles(self) -> PlaneTiles:
+        p = self.planes
+        outer, width = p.batch * self.blocks, p.columns.out
+        return PlaneTiles(outer, p.rows.out, width, p.rows.out * width, p.rows, p.columns.size)
 
     def input_specs(self) -> tuple[TensorSpec, ...]:
         p = self.planes

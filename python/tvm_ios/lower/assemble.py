@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from ..search import components
+from .bands import in_bands, passing_bytes
+from .divide import Division, divisions, plan
 from .implement import Implementation, LoweredGraph
 from .merge import merge
-from .plan import Division, PlannedCall, divisions, plan
+from .plan import PlannedCall
 from .region import LoweredStage
 
 
@@ -97,8 +99,13 @@ class Assembler:
         self, form: StageForm, division: Division, costs: Mapping[Hashable, float]
     ) -> LoweredStage:
         """The stage with its work divided by ``costs``, seconds on one worker by kernel key."""
-        calls = self._calls(form, costs)
-        return LoweredStage(form.implementations, plan(calls, self.workers, division))
+        calls, cache = self._calls(form, costs), self.lowered.preferences.core.l2_bytes
+        return LoweredStage(form.implementations, plan(calls, self.workers, division, cache))
+
+    def cacheable_bytes(self, form: StageForm) -> int:
+        """What passes inside the stage and could stay in a core's cache; 0 if no division does."""
+        calls = self._calls(form, {})
+        return passing_bytes(calls) if in_bands(calls) else 0
 
     def _calls(self, form: StageForm, costs: Mapping[Hashable, float]) -> list[PlannedCall]:
         parts = zip(form.implementations, form.groups, form.after, strict=True)

@@ -14,7 +14,8 @@ from tvm.tirx.script import builder as T
 
 from ..kernels.kernel import TensorSpec
 from .functions import KernelFunctions
-from .plan import Share
+from .implement import Implementation
+from .plan import BandShare, Share, Step
 from .region import LoweredStage, Place, Region
 
 
@@ -71,16 +72,38 @@ class _Driver:
                 ):
                     self._emit_level(stage, level, worker)
 
-    def _emit_level(self, stage: LoweredStage, level: Sequence[Share], worker: Any) -> None:
+    def _emit_level(
+        self, stage: LoweredStage, level: Sequence[Share | BandShare], worker: Any
+    ) -> None:
         """The shares of ``worker`` one after another; of the only worker when it is None."""
         for share in level:
-            implementation = stage.implementations[share.call]
-            function = self.kernels.get(implementation.kernel, share.phase)
-            places = self.region.places[id(implementation)]
-            pointers = [self._pointer(place) for place in places]
-            begin = _per_worker(worker, share.cuts[:-1])
-            end = _per_worker(worker, share.cuts[1:])
-            T.evaluate(tvm.ir.Call(function, [*pointers, begin, end]))
+            if isinstance(share, BandShare):
+                self._emit_bands(stage, share, worker)
+            else:
+                begin = _per_worker(worker, share.cuts[:-1])
+                end = _per_worker(worker, share.cuts[1:])
+                self._call(stage.implementations[share.call], share.phase, begin, end)
+
+    def _emit_bands(self, stage: LoweredStage, share: BandShare, worker: Any) -> None:
+        for number, steps in enumerate(share.steps):
+            if worker is None:
+                self._emit_steps(stage, steps)
+            elif steps:
+                with T.If(worker == number), T.Then():
+                    self._emit_steps(stage, steps)
+
+    def _emit_steps(self, stage: LoweredStage, steps: Sequence[Step]) -> None:
+        for step in steps:
+            implementation = stage.implementations[step.call]
+            plane = implementation.kernel.plane
+            with T.serial(plane.outer) as outer:
+                first = outer * plane.tiles
+                self._call(implementation, 0, first + step.begin, first + step.end)
+
+    def _call(self, implementation: Implementation, phase: int, begin: Any, end: Any) -> None:
+        function = self.kernels.get(implementation.kernel, phase)
+        pointers = [self._pointer(place) for place in self.region.places[id(implementation)]]
+        T.evaluate(tvm.ir.Call(function, [*pointers, begin, end]))
 
     def _pointer(self, place: Place) -> Any:
         buffer, spec = self.buffers[place.parameter], self.parameters[place.parameter]

@@ -9,8 +9,8 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 import numpy as np
 
 from ..lower.assemble import Assembler, StageForm
+from ..lower.divide import Division
 from ..lower.implement import Implementation
-from ..lower.plan import Division
 from ..search import Candidate
 from ..threads import with_workers
 from .device import Device
@@ -19,6 +19,7 @@ from .timing import StageTimer
 
 _WORTH = 0.01  # share of its operators' time that a stage must be able to gain to be measured
 _BARRIER = 3e-6  # seconds, generous: what one barrier less can save
+_FAR = 1 / 20e9  # seconds, generous: what reading a byte from another core's cache costs more
 
 
 class MeasuredCost:
@@ -139,6 +140,7 @@ class MeasuredCost:
         add up to less than 1% of the operators' time, no composition of them is worth a look.
         """
         workers, total, gain = self._assembler.workers, 0.0, -_BARRIER
+        gain += self._assembler.cacheable_bytes(form) * _FAR / workers
         for single in _split(form):
             if single.free:
                 continue

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
 import numpy as np
 import tvm
@@ -16,7 +16,7 @@ from ..kernels.kernel import Kernel, TensorSpec
 from ..lower.functions import build_functions, kernel_function
 from ..lower.implement import Implementation, LoweredGraph
 from ..lower.inplace import resolve
-from ..lower.plan import StagePlan
+from ..lower.plan import BandShare
 from ..lower.region import LoweredStage
 from .cold import ColdWeights
 from .progress import progress
@@ -91,7 +91,7 @@ class Device:
 
     def time(self, stage: LoweredStage, repeat: int) -> list[float]:
         """Seconds that a stage takes, ``repeat`` times, its weights cold as in the network."""
-        rows = _rows(stage.plan)
+        rows = _rows(stage)
         return self._time(stage.implementations, rows, stage.plan.workers, repeat)
 
     def _time(
@@ -187,12 +187,26 @@ def _serial_rows(implementation: Implementation) -> list[_Row]:
     return [(0, p, p, (0, phase.tiles)) for p, phase in enumerate(implementation.kernel.phases)]
 
 
-def _rows(plan: StagePlan) -> list[_Row]:
-    return [
-        (share.call, share.phase, number, share.cuts)
-        for number, level in enumerate(plan.levels)
-        for share in level
-    ]
+def _rows(stage: LoweredStage) -> list[_Row]:
+    rows: list[_Row] = []
+    for number, level in enumerate(stage.plan.levels):
+        for share in level:
+            if isinstance(share, BandShare):
+                rows += [(call, 0, number, cuts) for call, cuts in _band_rows(stage, share)]
+            else:
+                rows.append((share.call, share.phase, number, share.cuts))
+    return rows
+
+
+def _band_rows(stage: LoweredStage, share: BandShare) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """Calls and their cuts; each gives one worker the same tiles of one plane."""
+    workers = stage.plan.workers
+    for worker, steps in enumerate(share.steps):
+        for step in steps:
+            plane = stage.implementations[step.call].kernel.plane
+            for outer in range(plane.outer):
+                begin, end = (outer * plane.tiles + tile for tile in (step.begin, step.end))
+                yield step.call, (begin,) * (worker + 1) + (end,) * (workers - worker)
 
 
 def _kept(tensors: dict, key: object, spec: TensorSpec) -> tvm.runtime.Tensor:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..lower.assemble import Assembler, StageForm
-from ..lower.plan import Division
+from ..lower.divide import Division
 from ..lower.region import LoweredStage
 from .device import Device
 

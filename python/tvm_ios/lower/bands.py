@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A stage computed band by band, so that what passes between its kernels stays in the cache.
+
+A band is a part of the rows of a group's results. A worker computes a band through all kernels of
+the group before it begins the next one; bands are as high as the core's cache allows, and no worker
+waits for another. Where a kernel's window reaches beyond its band, the rows that two bands need are
+computed with the first of them, and by both workers where these differ: both write the same values.
+
+The idea of fewer and larger kernels, chosen by where the data between them fits, is GraphTurbo's
+(Zhao et al., *Effectively Scheduling Computational Graphs of Deep Neural Networks toward Their
+Domain-Specific Accelerators*, OSDI 2023).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..kernels.plane import Interval, PlaneTiles
+from .plan import BandShare, PlannedCall, Step
+
+_FULL = 0.5  # share of the cache that a band may fill; weights and the next rows take the rest
+
+
+def in_bands(calls: Sequence[PlannedCall]) -> bool:
+    """Whether every group of a stage is a chain, or a tree of chains, that bands can be cut of."""
+    groups = {call.group for call in calls}
+    return bool(groups) and all(_Group.of(calls, group) is not None for group in groups)
+
+
+def band_shares(
+    calls: Sequence[PlannedCall], workers: int, cache_bytes: int
+) -> tuple[BandShare, ...]:
+    """The shares of a stage for which :func:`in_bands` holds; each worker has part of each group.
+
+    Parameters
+    ----------
+    calls : sequence of PlannedCall
+    workers : int
+    cache_bytes : int
+        Of one core: what a band is to fit into.
+    """
+    shares = []
+    for number in sorted({call.group for call in calls}):
+        group = _Group.of(calls, number)
+        assert group is not None, "only groups that allow it are computed in bands"
+        shares.append(group.share(workers, cache_bytes))
+    return tuple(shares)
+
+
+@dataclass(frozen=True)
+class _Group:
+    """The calls of a group that compute something, each after those that it reads.
+
+    Attributes
+    ----------
+    planes : dict of int to PlaneTiles
+    readers : dict of int to tuple of int
+        The calls of the group that read a call's result.
+    num_bytes : int
+        All that passes through the group.
+    """
+
+    planes: dict[int, PlaneTiles]
+    readers: dict[int, tuple[int, ...]]
+    num_bytes: int
+
+    @staticmethod
+    def of(calls: Sequence[PlannedCall], group: int) -> _Group | None:
+        """None unless all results of the group have equal planes, and something passes inside it.
+
+        What passes must cover the plane that its readers' windows move over: then it is also what
+        they read at their own pixels, if they do.
+        """
+        members = [i for i, c in enumerate(calls) if c.group == group and c.kernel.phases]
+        planes = {i: calls[i].kernel.plane for i in members}
+        if len(members) < 2 or any(plane is None for plane in planes.values()):
+            return None
+        before = {i: _producers(calls, i) for i in members}
+        readers = {i: tuple(j for j in members if i in before[j]) for i in members}
+        results = {planes[i].pixels for i in members if not readers[i]}
+        if len(results) > 1 or not any(readers.values()):
+            return None
+        if any(planes[i].pixels != planes[j].source_pixels for i in members for j in readers[i]):
+            return None
+        kernels = [calls[i].kernel for i in members]
+        passing = sum(spec.num_bytes for k in kernels for spec in k.outputs)
+        return _Group(planes, readers, passing + kernels[0].inputs[0].num_bytes)
+
+    def share(self, workers: int, cache_bytes: int) -> BandShare:
+        per_worker = max(1, round(self.num_bytes / (cache_bytes * _FULL) / workers))
+        bands = per_worker * workers
+        (pixels,) = {plane.pixels for i, plane in self.planes.items() if not self.readers[i]}
+        edges = [pixels * band // bands for band in range(bands + 1)]
+        return BandShare(
+            tuple(
+                self._steps(edges[w * per_worker : (w + 1) * per_worker + 1])
+                for w in range(workers)
+            )
+        )
+
+    def _steps(self, edges: Sequence[int]) -> tuple[Step, ...]:
+        """One worker's bands between ``edges``."""
+        done: dict[int, int] = {}
+        steps = []
+        for begin, end in zip(edges, edges[1:], strict=False):
+            for call, (low, high) in self._tiles((begin, end)).items():
+                low = max(low, done.get(call, low))
+                if low < high:
+                    steps.append(Step(call, low, high))
+                    done[call] = high
+        return tuple(steps)
+
+    def _tiles(self, band: Interval) -> dict[int, Interval]:
+        """The tiles of every call, in order, that the band of the results takes."""
+        tiles: dict[int, Interval] = {}
+        for call in reversed(self.planes):
+            plane = self.planes[call]
+            if not self.readers[call]:
+                tiles[call] = plane.starting_in(band)
+                continue
+            read = [self.planes[r].read(tiles[r]) for r in self.readers[call] if _some(tiles[r])]
+            hull = (min(b for b, _ in read), max(e for _, e in read)) if read else (0, 0)
+            tiles[call] = plane.covering(hull)
+        return dict(reversed(tiles.items()))
+
+
+def passing_bytes(calls: Sequence[PlannedCall]) -> int:
+    """What bands can keep in the cache: results that are read inside their group."""
+    read = {p for call in range(len(calls)) for p in _producers(calls, call)}
+    return sum(spec.num_bytes for call in read for spec in calls[call].kernel.outputs)
+
+
+def _some(interval: Interval) -> bool:
+    return interval[0] < interval[1]
+
+
+def _producers(calls: Sequence[PlannedCall], call: int) -> set[int]:
+    """The calls whose results ``call`` reads, also through what is in place already."""
+    found: set[int] = set()
+    for before in calls[call].after:
+        if calls[before].kernel.phases:
+            found.add(before)
+        else:
+            found |= _producers(calls, before)
+    return found

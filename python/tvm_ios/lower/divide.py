@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a stage's work is divided among the workers.
+
+Several divisions are built from the same predicted costs, and which one a stage uses is measured:
+
+- ``tiles``: phases that may run at the same time form a level. Their tiles are laid out on a line
+  by predicted time and the line is cut into equal pieces, so every worker gets the same work.
+- ``groups``: each group runs whole on one worker, its intermediates in that core's cache, and no
+  barrier is needed. Groups are packed longest first onto the least loaded worker.
+- ``bands``: each worker has some rows of every group's results, and computes them band by band
+  through the whole group, see :mod:`.bands`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from .bands import band_shares, in_bands
+from .plan import BandShare, PlannedCall, Share, StagePlan
+
+Division = Literal["tiles", "groups", "bands"]
+
+_MAX_IMBALANCE = 1.25  # of the busiest worker's load over the mean
+
+
+def plan_tiles(calls: Sequence[PlannedCall], workers: int) -> StagePlan:
+    """Every phase at its earliest level, each level's tiles divided evenly."""
+    first: list[int] = []
+    for call in calls:
+        first.append(max((first[a] + len(calls[a].kernel.phases) for a in call.after), default=0))
+    depth = max((f + len(c.kernel.phases) for f, c in zip(first, calls, strict=True)), default=0)
+    levels: list[list[tuple[int, int]]] = [[] for _ in range(depth)]
+    for i, call in enumerate(calls):
+        for phase in range(len(call.kernel.phases)):
+            levels[first[i] + phase].append((i, phase))
+    return StagePlan(workers, tuple(_divide(level, calls, workers) for level in levels))
+
+
+def plan_groups(calls: Sequence[PlannedCall], workers: int) -> StagePlan:
+    """Every group whole on one worker."""
+    owner, _ = _pack(calls, workers)
+    shares = [
+        Share(i, p, _whole(phase.tiles, owner[call.group], workers))
+        for i, call in enumerate(calls)
+        for p, phase in enumerate(call.kernel.phases)
+    ]
+    return StagePlan(workers, (tuple(shares),) if shares else ())
+
+
+def plan(
+    calls: Sequence[PlannedCall], workers: int, division: Division, cache_bytes: int
+) -> StagePlan:
+    """The plan of a stage by the named division, checked.
+
+    Parameters
+    ----------
+    calls : sequence of PlannedCall
+    workers : int
+    division : Division
+    cache_bytes : int
+        Of one core: what a band is to fit into.
+    """
+    if division == "bands":
+        result = StagePlan(workers, (band_shares(calls, workers, cache_bytes),))
+    else:
+        result = (plan_tiles if division == "tiles" else plan_groups)(calls, workers)
+    _check(result, calls)
+    return result
+
+
+def divisions(calls: Sequence[PlannedCall], workers: int) -> tuple[Division, ...]:
+    """The divisions of a stage that are worth measuring."""
+    possible: list[Division] = ["tiles"]
+    if workers > 1 and len({call.group for call in calls}) > 1:
+        _, load = _pack(calls, workers)
+        if max(load) * workers <= _MAX_IMBALANCE * sum(load):
+            possible.append("groups")
+    if in_bands(calls):
+        possible.append("bands")
+    return tuple(possible)
+
+
+def _pack(calls: Sequence[PlannedCall], workers: int) -> tuple[dict[int, int], list[float]]:
+    """The worker of each group, longest group first, and each worker's load."""
+    cost: dict[int, float] = {}
+    for call in calls:
+        cost[call.group] = cost.get(call.group, 0.0) + call.cost
+    load = [0.0] * workers
+    owner: dict[int, int] = {}
+    for group in sorted(cost, key=lambda g: (-cost[g], g)):
+        owner[group] = min(range(workers), key=lambda w: (load[w], w))
+        load[owner[group]] += cost[group]
+    return owner, load
+
+
+def _divide(
+    level: Sequence[tuple[int, int]], calls: Sequence[PlannedCall], workers: int
+) -> tuple[Share, ...]:
+    """Cut the level's line of tiles into ``workers`` pieces of equal predicted time."""
+    costs = [calls[i].phase_cost(phase) for i, phase in level]
+    total, done, shares = sum(costs), 0.0, []
+    for (i, phase), cost in zip(level, costs, strict=True):
+        tiles = calls[i].kernel.phases[phase].tiles
+        cuts = [
+            _tile_at(total * w / workers, done, cost, tiles) if total else tiles * w // workers
+            for w in range(workers)
+        ]
+        shares.append(Share(i, phase, (*cuts, tiles)))
+        done += cost
+    return tuple(shares)
+
+
+def _tile_at(point: float, begin: float, cost: float, tiles: int) -> int:
+    """The tile boundary nearest to ``point`` of a phase that spans ``begin`` to ``+ cost``."""
+    if cost == 0.0:
+        return 0 if point <= begin else tiles
+    return min(max(round((point - begin) / cost * tiles), 0), tiles)
+
+
+def _whole(tiles: int, owner: int, workers: int) -> tuple[int, ...]:
+    return tuple(0 if w <= owner else tiles for w in range(workers + 1))
+
+
+def _check(plan: StagePlan, calls: Sequence[PlannedCall]) -> None:
+    """Every tile of every phase is computed; once, unless bands overlap."""
+    seen = set()
+    for level in plan.levels:
+        for share in level:
+            if isinstance(share, BandShare):
+                seen |= _check_bands(share, calls)
+                continue
+            tiles = calls[share.call].kernel.phases[share.phase].tiles
+            assert len(share.cuts) == plan.workers + 1, "a cut for every worker"
+            assert (share.cuts[0], share.cuts[-1]) == (0, tiles), "a share covers its phase"
+            assert list(share.cuts) == sorted(share.cuts), "cuts rise"
+            assert (share.call, share.phase) not in seen, "a phase is shared out once"
+            seen.add((share.call, share.phase))
+    expected = {(i, p) for i, call in enumerate(calls) for p in range(len(call.kernel.phases))}
+    assert seen == expected, "a plan holds every phase"
+
+
+def _check_bands(share: BandShare, calls: Sequence[PlannedCall]) -> set[tuple[int, int]]:
+    """The phases that the bands of a share compute, whole."""
+    computed: dict[int, set[int]] = {}
+    for steps in share.steps:
+        for step in steps:
+            computed.setdefault(step.call, set()).update(range(step.begin, step.end))
+    for call, tiles in computed.items():
+        assert tiles == set(range(calls[call].kernel.plane.tiles)), "bands cover their planes"
+    return {(call, 0) for call in computed}

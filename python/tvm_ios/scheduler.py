@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import tvm
@@ -44,12 +44,16 @@ class Options:
         Operators searched together.
     seed : int
         Of the random inputs that stages are measured with.
+    winograd : bool
+        Whether convolutions may be computed by Winograd's minimal filtering, which rounds
+        differently, where that is faster.
     """
 
     max_group_size: int | None = 3
     max_num_groups: int | None = 8
     max_block_size: int = 50
     seed: int = 0
+    winograd: bool = True
 
     def __post_init__(self) -> None:
         for name in ("max_group_size", "max_num_groups", "max_block_size"):
@@ -92,7 +96,7 @@ class Scheduler:
         self.graph: OperatorGraph = extract(self.prepared, function)
         body = self.prepared[function].body.body
         results = tvm.relax.analysis.free_vars(body)
-        preferences = Preferences(core_of(self.target))
+        preferences = Preferences(core_of(self.target), self.options.winograd)
         lowered = place_concatenations(implement(self.graph, results, preferences))
         self._assembler = Assembler(lowered, self.workers)
         self._given_cost = cost_model
@@ -125,6 +129,11 @@ class Scheduler:
             stages = self._search_blocks(blocks, classes)
         schedule = self._schedule(stages, "scheduled")
         return replace(schedule, search_seconds=time.perf_counter() - begin)
+
+    def unsearched(self) -> Schedule:
+        """One operator a stage; nothing is measured."""
+        operators = tuple(ScheduledOperator(op.name, op.kind) for op in self.graph.operators)
+        return self._new_schedule(operators, [ScheduledStage(((op.name,),)) for op in operators])
 
     def sequential(self) -> Schedule:
         """The baseline: one operator a stage."""
@@ -214,15 +223,21 @@ class Scheduler:
             )
             for stage, candidate, latency in zip(stages, candidates, seconds, strict=True)
         )
+        schedule = self._new_schedule(map(self._describe, self.graph.operators), scheduled)
+        estimates = {name: float(seconds.sum())}
+        return replace(schedule, estimates=estimates, measurements=self.cost.measurements)
+
+    def _new_schedule(
+        self, operators: Iterable[ScheduledOperator], stages: Iterable[ScheduledStage]
+    ) -> Schedule:
+        """A schedule of this function for this target."""
         return Schedule(
             model=self.graph.fingerprint,
             function=self.graph.function,
             target=str(self.target),
             workers=self.workers,
-            operators=tuple(map(self._describe, self.graph.operators)),
-            stages=scheduled,
-            estimates={name: float(seconds.sum())},
-            measurements=self.cost.measurements,
+            operators=tuple(operators),
+            stages=tuple(stages),
         )
 
     def _describe(self, op: Operator) -> ScheduledOperator:
@@ -260,7 +275,9 @@ class Scheduler:
         form = self._assembler.form(groups, stage.strategy)
         if stage.division == "bands" and "bands" not in self._assembler.divisions(form, costs):
             names = ", ".join(self.graph.names(ops))
-            raise ScheduleError(f"No bands can be cut of these operators: {names}; divide by tiles.")
+            raise ScheduleError(
+                f"No bands can be cut of these operators: {names}; divide by tiles."
+            )
         return self._assembler.stage(form, stage.division, costs)
 
     def _check_merge(self, ops: Sequence[int]) -> None:

@@ -43,6 +43,12 @@ class InterOperatorSchedule:
         seconds`` replaces it; nothing is measured then, and its best schedule is applied.
     schedule : Schedule, path or None
         A schedule to apply without searching.
+    search : bool
+        Without the search, and unless a schedule is given, each operator is a stage of its own and
+        nothing is measured.
+    winograd : bool
+        Whether 3x3 convolutions may be computed by Winograd's minimal filtering where that is
+        faster; it rounds differently than summing the products does.
     seed : int
         Of the random inputs for measuring.
 
@@ -67,10 +73,13 @@ class InterOperatorSchedule:
         max_block_size: int = 50,
         cost_model: str | StageCost = "measure",
         schedule: Schedule | str | os.PathLike[str] | None = None,
+        search: bool = True,
+        winograd: bool = True,
         seed: int = 0,
     ) -> None:
         self._target, self._function, self._cost_model = target, function, cost_model
-        self._options = Options(max_group_size, max_num_groups, max_block_size, seed)
+        self._options = Options(max_group_size, max_num_groups, max_block_size, seed, winograd)
+        self._search = search
         given = schedule is None or isinstance(schedule, Schedule)
         self._given = schedule if given else Schedule.load(schedule)
         self.schedule: Schedule | None = None
@@ -81,6 +90,8 @@ class InterOperatorSchedule:
         scheduler = Scheduler(mod, self._target, self._function, self._cost_model, self._options)
         if self._given is not None:
             self.schedule = self._given
+        elif not self._search:
+            self.schedule = scheduler.unsearched()
         elif callable(self._cost_model):
             self.schedule = scheduler.search()
         else:

@@ -124,15 +124,13 @@ class Network:
         arrays.append(np.full(region.workspace_bytes, 0xFF, "uint8"))
         specs = [TensorSpec(a.shape, str(a.dtype)) for a in arrays]
         kernels = KernelFunctions()
-        driver = driver_function("region", region, specs, kernels)
+        driver = driver_function("region", region, specs, kernels, NATIVE)
         module = build_functions({**kernels.functions, "region": driver}, NATIVE).mod
         for _ in range(3):
             tensors = [tvm.runtime.tensor(array) for array in arrays]
             module["region"](*tensors)
         first = len(region.inputs)
-        return {
-            value.name: tensors[first + i].numpy() for i, value in enumerate(region.outputs)
-        }
+        return {value.name: tensors[first + i].numpy() for i, value in enumerate(region.outputs)}
 
 
 def expected_result() -> np.ndarray:
@@ -165,7 +163,7 @@ def driver_text(network: Network, stages: Sequence[LoweredStage]) -> str:
     region = network.region(stages)
     specs = [TensorSpec(SHAPE)] * (len(region.inputs) + len(region.outputs))
     specs.append(TensorSpec((region.workspace_bytes,), "uint8"))
-    return driver_function("region", region, specs, KernelFunctions()).script()
+    return driver_function("region", region, specs, KernelFunctions(), NATIVE).script()
 
 
 def test_a_region_is_one_launch_with_a_barrier_after_each_level() -> None:

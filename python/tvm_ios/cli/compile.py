@@ -28,6 +28,7 @@ examples:
   tvm-ios compile model.onnx -o model.so --input-shapes "x:[1,3,224,224]" --threads 4
   tvm-ios compile model.onnx -o model.so --pass-config max_group_size=2 --schedule-out s.json
   tvm-ios compile model.onnx -o model.so --schedule-in s.json
+  tvm-ios compile model.onnx -o model.so --no-search
 """
 
 
@@ -43,6 +44,11 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
         "-o", "--output", required=True, metavar="FILE", help="the library to write: NAME.so"
     )
     add_search(parser)
+    parser.add_argument(
+        "--no-search",
+        action="store_true",
+        help="measure nothing: every operator is a stage of its own",
+    )
     add_seed(parser)
     add_common(parser)
     parser.set_defaults(run=run)
@@ -55,20 +61,22 @@ def run(args: argparse.Namespace) -> None:
         raise OptionError(f"The output must be named NAME.so, got {args.output}.")
     if len({path.resolve() for path in paths}) < len(paths):
         raise OptionError("--output and --schedule-out name the same file; give two.")
+    if args.no_search and args.schedule_in:
+        raise OptionError("--no-search and --schedule-in are at odds; give one of them.")
     artifact.check_linker()
     request = Request(args)
     with replacing(*paths) as drafts:
-        schedule = _compile(request, drafts[0])
+        schedule = _compile(request, drafts[0], not args.no_search)
         for draft in drafts[1:]:
             schedule.save(draft)
         interrupt.check()
     _report(args, schedule)
 
 
-def _compile(request: Request, library: Path) -> Schedule:
+def _compile(request: Request, library: Path, search: bool) -> Schedule:
     """Write the library and return the schedule that was applied."""
     _, scheduler = request.load()
-    schedule = request.given or find_faster(scheduler)
+    schedule = request.given or (find_faster(scheduler) if search else scheduler.unsearched())
     _logger.info("%r", schedule)
     executable = artifact.build(scheduler.emit(schedule), schedule, request.target)
     artifact.export(executable, library)

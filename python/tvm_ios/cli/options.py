@@ -8,6 +8,7 @@ import logging
 import re
 from collections.abc import Sequence
 from dataclasses import fields
+from typing import Any
 
 import tvm
 
@@ -22,7 +23,7 @@ _logger = logging.getLogger(__name__)
 _SHAPE = re.compile(
     r"\s*(?P<name>[^\s\[\],]+?)\s*:\s*\[\s*(?P<sizes>(\d+\s*(,\s*\d+\s*)*)?)\]\s*(,|\s|$)"
 )
-_CONFIG = tuple(f.name for f in fields(Options) if f.name != "seed")
+_CONFIG = tuple(f.name for f in fields(Options) if f.name not in ("seed", "winograd"))
 
 
 def add_common(parser: argparse.ArgumentParser) -> None:
@@ -77,6 +78,12 @@ def add_search(parser: argparse.ArgumentParser) -> None:
         "--schedule-in", metavar="FILE", help="apply this schedule instead of searching"
     )
     parser.add_argument("--schedule-out", metavar="FILE", help="write the schedule as JSON")
+    parser.add_argument(
+        "--no-winograd",
+        action="store_true",
+        help="compute no convolution by Winograd's algorithm, which is faster and rounds "
+        "differently",
+    )
 
 
 def whole(least: int):
@@ -113,8 +120,8 @@ def input_shapes(text: str) -> dict[str, tuple[int, ...]]:
     return shapes
 
 
-def search_options(pairs: Sequence[str], seed: int) -> Options:
-    """``--pass-config`` as options of the search.
+def search_options(pairs: Sequence[str], **others: Any) -> Options:
+    """``--pass-config`` and what has an argument of its own as options of the search.
 
     Raises
     ------
@@ -131,7 +138,7 @@ def search_options(pairs: Sequence[str], seed: int) -> Options:
         if not equals or not (text == "none" or re.fullmatch(r"-?\d+", text)):
             raise OptionError(f"--pass-config {name} needs a whole number or 'none', got {text!r}.")
         values[name] = None if text == "none" else int(text)
-    return Options(**values, seed=seed)
+    return Options(**values, **others)
 
 
 class Request:
@@ -149,7 +156,9 @@ class Request:
 
     def __init__(self, args: argparse.Namespace) -> None:
         self.model: str = args.model
-        self.options = search_options(args.pass_config, args.seed)
+        self.options = search_options(
+            args.pass_config, seed=args.seed, winograd=not args.no_winograd
+        )
         self.target = target.resolve(args.target, threads=args.threads)
         self.given = Schedule.load(args.schedule_in) if args.schedule_in else None
         self._shapes, self._batch = args.input_shapes, args.batch

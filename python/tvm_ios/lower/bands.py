@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from ..kernels.plane import Interval, PlaneTiles
 from .plan import BandShare, PlannedCall, Step
@@ -103,7 +104,7 @@ class _Group:
         """One worker's bands between ``edges``."""
         done: dict[int, int] = {}
         steps = []
-        for begin, end in zip(edges, edges[1:], strict=False):
+        for begin, end in pairwise(edges):
             for call, (low, high) in self._tiles((begin, end)).items():
                 low = max(low, done.get(call, low))
                 if low < high:

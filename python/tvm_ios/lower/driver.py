@@ -13,6 +13,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as T
 
 from ..kernels.kernel import TensorSpec
+from .cpu_check import checked_cpu
 from .functions import KernelFunctions
 from .implement import Implementation
 from .plan import BandShare, Share, Step
@@ -20,7 +21,11 @@ from .region import LoweredStage, Place, Region
 
 
 def driver_function(
-    name: str, region: Region, parameters: Sequence[TensorSpec], kernels: KernelFunctions
+    name: str,
+    region: Region,
+    parameters: Sequence[TensorSpec],
+    kernels: KernelFunctions,
+    target: tvm.target.Target,
 ) -> tirx.PrimFunc:
     """A public function of the region's inputs, outputs and workspace.
 
@@ -32,6 +37,8 @@ def driver_function(
         What the function is given for each place's parameter.
     kernels : KernelFunctions
         Where the kernels that it calls are kept.
+    target : tvm.target.Target
+        What it is compiled for; elsewhere it raises an error.
     """
     with IRBuilder() as builder, T.prim_func(s_tir=True):
         T.func_name(name)
@@ -40,7 +47,8 @@ def driver_function(
             T.arg(f"t{i}", T.buffer(spec.shape, spec.dtype, layout=None))
             for i, spec in enumerate(parameters)
         ]
-        _Driver(region, parameters, buffers, kernels).emit()
+        with checked_cpu(target):
+            _Driver(region, parameters, buffers, kernels).emit()
     return builder.get()
 
 

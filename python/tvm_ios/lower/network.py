@@ -54,7 +54,7 @@ def emit_ways(
         What the kernels are compiled for.
     """
     original = mod[function]
-    library = _Library()
+    library = _Library(target)
     functions = {v: f for v, f in mod.functions.items() if v.name_hint != function}
     for name, stages in ways.items():
         emitter = _Emitter(relax.BlockBuilder(), library, slots, f"tvm_ios_{name}")
@@ -64,21 +64,23 @@ def emit_ways(
     if not library.drivers:
         return result
     others = list((mod.attrs or {}).get("external_mods", []))
-    return result.with_attr("external_mods", [*others, library.compile(target)])
+    return result.with_attr("external_mods", [*others, library.compile()])
 
 
 @dataclass
 class _Library:
     """Drivers and kernels of all regions."""
 
+    target: tvm.target.Target
     kernels: KernelFunctions = field(default_factory=KernelFunctions)
     drivers: dict[str, tirx.PrimFunc] = field(default_factory=dict)
 
     def add(self, name: str, region: Region, parameters: Sequence[TensorSpec]) -> None:
-        self.drivers[name] = driver_function(name, region, parameters, self.kernels)
+        driver = driver_function(name, region, parameters, self.kernels, self.target)
+        self.drivers[name] = driver
 
-    def compile(self, target: tvm.target.Target) -> tvm.runtime.Module:
-        return build_functions({**self.kernels.functions, **self.drivers}, target).mod
+    def compile(self) -> tvm.runtime.Module:
+        return build_functions({**self.kernels.functions, **self.drivers}, self.target).mod
 
 
 def _emit_function(

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A library that refuses, with a sentence, to run on a CPU that it was not made for.
+
+Without it the first unknown instruction would end the process. The check is LLVM IR of our own,
+which TVM compiles into the module of the kernels, so that the library needs nothing but TVM's
+runtime. Its first call asks the CPU; later ones find the answer in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import tvm
+from tvm import tirx
+from tvm.tirx.script import builder as T
+
+_FUNCTION = "tvm_ios_cpu_lacks"
+
+# LLVM's name of a feature; the leaf and sub-leaf of CPUID that tells of it, the register (0 to 3
+# for EAX to EDX) and the bit. Source: Intel 64 and IA-32 Architectures Software Developer's Manual,
+# volume 2A, CPUID.
+_FEATURES = {
+    "fma": (1, 0, 2, 12),
+    "f16c": (1, 0, 2, 29),
+    "avx2": (7, 0, 1, 5),
+    "avx512f": (7, 0, 1, 16),
+    "avx512dq": (7, 0, 1, 17),
+    "avx512ifma": (7, 0, 1, 21),
+    "avx512cd": (7, 0, 1, 28),
+    "avx512bw": (7, 0, 1, 30),
+    "avx512vl": (7, 0, 1, 31),
+    "avx512vbmi": (7, 0, 2, 1),
+    "avx512vbmi2": (7, 0, 2, 6),
+    "gfni": (7, 0, 2, 8),
+    "vaes": (7, 0, 2, 9),
+    "vpclmulqdq": (7, 0, 2, 10),
+    "avx512vnni": (7, 0, 2, 11),
+    "avx512bitalg": (7, 0, 2, 12),
+    "avx512vpopcntdq": (7, 0, 2, 14),
+    "avx512fp16": (7, 0, 3, 23),
+    "avx512bf16": (7, 1, 0, 5),
+}
+_OS_SAVES_REGISTERS = (1, 0, 2, 27)
+_RESULT = "{ i32, i32, i32, i32 }"
+_CPUID = '"cpuid", "={ax},={bx},={cx},={dx},{ax},{cx},~{dirflag},~{fpsr},~{flags}"'
+
+
+def required_features(target: tvm.target.Target) -> list[str]:
+    """The vector extensions of x86 that code for ``target`` may use."""
+    triple = str(target.attrs.get("mtriple", ""))
+    if triple and not triple.startswith(("x86_64", "i386", "i686")):
+        return []
+    has = tvm.target.codegen.llvm_cpu_has_features
+    return [name for name in _FEATURES if has(name, target)]
+
+
+@contextmanager
+def checked_cpu(target: tvm.target.Target) -> Iterator[None]:
+    """What is emitted inside runs only on a CPU that has what ``target`` has."""
+    required = required_features(target)
+    if not required:
+        yield
+        return
+    name = target.attrs.get("mcpu", "this target")
+    sentence = (
+        f"This library was compiled for {name}, whose instructions this machine's CPU does not have"
+        f" ({', '.join(required)}); compile the model for this machine."
+    )
+    source = tvm.ir.StringImm(_llvm_ir([_FEATURES[feature] for feature in required]))
+    with T.attr(tirx.const(0, "int32"), "pragma_import_llvm", source):
+        with T.Assert(T.call_extern("int32", _FUNCTION) == 0, sentence):
+            pass
+        yield
+
+
+def _llvm_ir(bits: Sequence[tuple[int, int, int, int]]) -> str:
+    """A function that returns 0 if the CPU has all ``bits`` of CPUID, else 1."""
+    masks: dict[tuple[int, int], list[int]] = {}
+    for leaf, subleaf, register, bit in (_OS_SAVES_REGISTERS, *bits):
+        masks.setdefault((leaf, subleaf), [0] * 4)[register] |= 1 << bit
+    lines, missing = [], []
+    for number, ((leaf, subleaf), wanted) in enumerate(masks.items()):
+        lines.append(
+            f"  %c{number} = call {_RESULT} asm sideeffect {_CPUID}(i32 {leaf}, i32 {subleaf})"
+        )
+        for register, mask in enumerate(wanted):
+            if mask:
+                value = f"%r{number}_{register}"
+                lines += [
+                    f"  {value} = extractvalue {_RESULT} %c{number}, {register}",
+                    f"  {value}a = and i32 {value}, {mask}",
+                    f"  {value}m = xor i32 {value}a, {mask}",
+                ]
+                missing.append(f"{value}m")
+    total = missing[0]
+    for i, value in enumerate(missing[1:]):
+        lines.append(f"  %or{i} = or i32 {total}, {value}")
+        total = f"%or{i}"
+    return "\n".join(
+        [
+            "@tvm_ios_cpu_known = internal global i32 2",
+            f"define internal i32 @{_FUNCTION}() {{",
+            "  %known = load atomic i32, ptr @tvm_ios_cpu_known monotonic, align 4",
+            "  %fresh = icmp eq i32 %known, 2",
+            "  br i1 %fresh, label %ask, label %done",
+            "ask:",
+            *lines,
+            f"  %any = icmp ne i32 {total}, 0",
+            "  %lacks = zext i1 %any to i32",
+            "  store atomic i32 %lacks, ptr @tvm_ios_cpu_known monotonic, align 4",
+            "  br label %done",
+            "done:",
+            "  %answer = phi i32 [ %known, %0 ], [ %lacks, %ask ]",
+            "  ret i32 %answer",
+            "}",
+        ]
+    )

@@ -23,7 +23,7 @@ def random_array(*shape: int, seed: int = 0) -> np.ndarray:
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("channels", [(16, 32, 20), (5, 20, 7), (3,), (16, 16), (1, 1, 1, 40)])
+@pytest.mark.parametrize("channels", [(16, 32, 20), (5, 20, 7), (8, 24, 13), (3,), (16, 16), (1, 1, 1, 40)])
 def test_concat(channels: tuple[int, ...], target: tvm.target.Target) -> None:
     _, layout = isa_of(target)
     arrays = [random_array(2, c, 3, 5, seed=i) for i, c in enumerate(channels)]

@@ -13,7 +13,7 @@ from tvm.relax.expr_functor import PyExprMutator, mutator
 
 def simplify_batch_norm(mod: tvm.IRModule, func: relax.Function) -> relax.Function:
     """Inference-time ``batch_norm`` of constant statistics as ``x * scale + shift``."""
-    return _BatchNormSimplifier(mod, _bindings(func)).visit_expr(func)
+    return _BatchNormSimplifier(mod, bindings_of(func)).visit_expr(func)
 
 
 def fold_affine(mod: tvm.IRModule, func: relax.Function) -> relax.Function:
@@ -22,7 +22,7 @@ def fold_affine(mod: tvm.IRModule, func: relax.Function) -> relax.Function:
     A chain of ``* c``, ``/ c``, ``+ c``, ``- c`` after a ``conv2d`` of constant weights becomes the
     convolution with scaled weights and one addition.
     """
-    return _AffineFolder(mod, _bindings(func), _use_counts(func)).visit_expr(func)
+    return _AffineFolder(mod, bindings_of(func), use_counts(func)).visit_expr(func)
 
 
 def constant_array(expr: relax.Expr) -> np.ndarray | None:
@@ -41,7 +41,7 @@ def is_op(expr: relax.Expr, name: str) -> bool:
     )
 
 
-def _bindings(func: relax.Function) -> dict[relax.Var, relax.Expr]:
+def bindings_of(func: relax.Function) -> dict[relax.Var, relax.Expr]:
     """What each variable of the function's body is bound to."""
     return {
         binding.var: binding.value
@@ -51,14 +51,15 @@ def _bindings(func: relax.Function) -> dict[relax.Var, relax.Expr]:
     }
 
 
-def _use_counts(func: relax.Function) -> dict[relax.Var, int]:
+def use_counts(func: relax.Function) -> dict[relax.Var, int]:
+    """How often each variable is read."""
     counts: dict[relax.Var, int] = {}
 
     def visit(expr: relax.Expr) -> None:
         if isinstance(expr, relax.Var):
             counts[expr] = counts.get(expr, 0) + 1
 
-    for value in _bindings(func).values():
+    for value in bindings_of(func).values():
         relax.analysis.post_order_visit(value, visit)
     relax.analysis.post_order_visit(func.body.body, visit)
     return counts

@@ -11,13 +11,17 @@ from tvm import relax
 from ..errors import ModelError
 from .fold import fold_affine, simplify_batch_norm
 from .recognise import static_shape
+from .simplify import distribute_over_concat, sink_scales
+
+_NESTED = 3  # a scale, a shift and a relu after one concatenation
 
 
 def prepare(mod: tvm.IRModule, function: str = "main") -> tvm.IRModule:
     """``mod`` in the form that :func:`~tvm_ios.graph.extract.extract` reads.
 
     Batch normalisation becomes a scale and a shift, which are folded into the convolution before
-    them where its weights are known; constants are folded; what can be is in dataflow blocks.
+    them where its weights are known; elementwise operations move to where they cost nothing, see
+    :mod:`.simplify`; constants are folded; what can be is in dataflow blocks.
 
     Parameters
     ----------
@@ -42,7 +46,10 @@ def prepare(mod: tvm.IRModule, function: str = "main") -> tvm.IRModule:
         _on(function, simplify_batch_norm),
         relax.transform.DeadCodeElimination(entries),
         relax.transform.FoldConstant(),
+        *[_on(function, distribute_over_concat)] * _NESTED,
         _on(function, fold_affine),
+        _on(function, sink_scales),
+        relax.transform.EliminateCommonSubexpr(),
         relax.transform.CanonicalizeBindings(),
         relax.transform.DeadCodeElimination(entries),
     ]

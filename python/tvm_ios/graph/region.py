@@ -121,14 +121,48 @@ def grow(
             break
         candidate = min(readers)
         last = absorbed[-1] if absorbed else start
-        if candidate in taken or not pure[candidate]:
+        trial = builder.copy()
+        joined = _join(trial, _Body(bindings, pure, uses, taken), candidate, last)
+        if not joined:
             break
-        if not builder.absorb(bindings[candidate], uses, last):
-            break
-        absorbed.append(candidate)
+        builder = trial
+        absorbed += joined
         if _single_exit(builder, uses, {start, *absorbed}):
             best = builder.snapshot(absorbed)
     return best
+
+
+@dataclass(frozen=True)
+class _Body:
+    """The bindings that a region grows among."""
+
+    bindings: Sequence[relax.Binding]
+    pure: Sequence[bool]
+    uses: Uses
+    taken: set[int]
+
+
+def _join(builder: _Builder, body: _Body, candidate: int, last: int) -> list[int]:
+    """Absorb binding ``candidate``, and before it elementwise operands that nobody else reads.
+
+    Such an operand starts from a tensor of its own: the sum of two scaled tensors is one region.
+
+    Returns
+    -------
+    list of int
+        The bindings absorbed, in order; empty when the candidate does not belong here.
+    """
+    if candidate in body.taken or not body.pure[candidate]:
+        return []
+    joined: list[int] = []
+    for variable in body.uses.reads(candidate):
+        position = body.uses.definition(variable)
+        alone = body.uses.readers(variable) == (candidate,)
+        if position is not None and position > last and variable not in builder.values and alone:
+            joined += _join(builder, body, position, last)
+    if not builder.absorb(body.bindings[candidate], body.uses, max([last, *joined])):
+        return []
+    return [*joined, candidate]
 
 
 def _single_exit(builder: _Builder, uses: Uses, members: set[int]) -> bool:
@@ -186,6 +220,17 @@ class _Builder:
             return False
         self._append(binding.var, step)
         return True
+
+    def copy(self) -> _Builder:
+        return _Builder(
+            self.shape,
+            dict(self.values),
+            list(self.steps),
+            list(self.kinds),
+            list(self.arguments),
+            list(self.sizes),
+            self.source,
+        )
 
     def snapshot(self, absorbed: Sequence[int]) -> Region:
         program = Program(tuple(self.steps), tuple(self.kinds))

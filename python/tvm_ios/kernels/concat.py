@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,8 +25,9 @@ def concat_kernel(
 ) -> Kernel:
     """``[N, sum(channels), H, W]`` from parts of ``channels[i]`` channels, all in ``layout``.
 
-    Where every part but the last fills its blocks, a tile copies a block; otherwise channels
-    move from lane to lane and a tile is one channel.
+    What is copied at a time are as many channels as all parts' counts are multiples of, and at most
+    a block: they are neighbours both where they come from and where they go to. A tile is that many
+    channels of the whole plane.
 
     Parameters
     ----------
@@ -36,24 +38,24 @@ def concat_kernel(
         The parts that are inputs of the kernel, all by default; the others are written in place by
         whoever computes them.
     """
-    aligned = whole_blocks(channels, layout)
-    counts = [blocks(c, layout.block) if aligned else c for c in channels]
+    width = math.gcd(layout.block, *channels[:-1])
+    counts = [blocks(c, width) for c in channels]
     begins = [sum(counts[:i]) for i in range(len(counts))]
     parts = tuple(range(len(channels))) if copied is None else copied
     tiles = sum(counts[i] for i in parts)
-    copy = _copy_block if aligned else _copy_channel
 
     def emit(buffers: Sequence[Any], begin: Expr, extent: Expr) -> None:
-        result = buffers[-1]
-
-        def body(source: Any, part: int, image: Expr, i: Expr) -> None:
-            copy(source, result, image, i, begins[part] + i, pixels, layout.block)
+        def copy(source: Any, part: int, image: Expr, i: Expr) -> None:
+            there = begins[part] + i
+            with T.serial(pixels) as p:
+                value = source[_index(image, i, p, width, layout)]
+                T.buffer_store(buffers[-1], value, _index(image, there, p, width, layout))
 
         with T.serial(begin, begin + extent) as t:
             select(
                 t % tiles,
                 [
-                    (counts[p], lambda i, s=s, p=p: body(s, p, t // tiles, i))
+                    (counts[p], lambda i, s=s, p=p: copy(s, p, t // tiles, i))
                     for s, p in zip(buffers[:-1], parts, strict=True)
                 ],
             )
@@ -72,17 +74,7 @@ def whole_blocks(channels: tuple[int, ...], layout: Layout) -> bool:
     return all(c % layout.block == 0 for c in channels[:-1])
 
 
-def _copy_block(
-    source: Any, result: Any, image: Expr, i: Expr, place: Expr, pixels: int, block: int
-) -> None:
-    with T.serial(pixels) as p:
-        vector = lanes_of(0, block)
-        T.buffer_store(result, source[image, i, p, vector], [image, place, p, vector])
-
-
-def _copy_channel(
-    source: Any, result: Any, image: Expr, i: Expr, place: Expr, pixels: int, block: int
-) -> None:
-    with T.serial(pixels) as p:
-        value = source[image, i // block, p, i % block]
-        T.buffer_store(result, value, [image, place // block, p, place % block])
+def _index(image: Expr, group: Expr, pixel: Expr, width: int, layout: Layout) -> tuple[Expr, ...]:
+    """Where the ``width`` channels of group ``group`` lie in a blocked map."""
+    channel = group * width
+    return image, channel // layout.block, pixel, lanes_of(channel % layout.block, width)

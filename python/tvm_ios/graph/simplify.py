@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Elementwise operations moved to where they cost nothing.
+
+An operation in a convolution's epilogue is done in registers; between operators it is a pass over
+memory. Two rewrites make more of the first kind:
+
+- what follows a concatenation is done to each part before it, where it meets its convolution;
+- a positive factor in front of a relu moves behind it, into the weights of the convolutions that
+  read it: ``conv(relu(s * x)) = (s * conv)(relu(x))``. RandWire's aggregation weights disappear so.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import tvm
+from tvm import relax
+from tvm.relax.expr_functor import PyExprMutator, mutator
+
+from .fold import bindings_of, constant_array, is_op, use_counts
+
+_BINARY = ("multiply", "divide", "add", "subtract")
+
+
+def distribute_over_concat(mod: tvm.IRModule, func: relax.Function) -> relax.Function:
+    """``f(concat(a, b))`` as ``concat(f(a), f(b))`` for relu and constants per channel."""
+    return _Distributor(mod, func).visit_expr(func)
+
+
+def sink_scales(mod: tvm.IRModule, func: relax.Function) -> relax.Function:
+    """Positive factors in front of a relu moved into the convolutions behind it."""
+    return _ScaleSinker(mod, func).visit_expr(func)
+
+
+class _Rewriter(PyExprMutator):
+    """A mutator that knows what variables are bound to and how often they are read."""
+
+    def __init__(self, mod: tvm.IRModule, func: relax.Function) -> None:
+        super().__init__(mod)
+        self.bound, self.uses = bindings_of(func), use_counts(func)
+
+
+@mutator
+class _Distributor(_Rewriter):
+    def visit_call_(self, call: relax.Call) -> relax.Expr:
+        parts = self._parts(call.args[0]) if call.args else None
+        pieces = None if parts is None else _split_operand(call, parts)
+        if pieces is None:
+            return super().visit_call_(call)
+        results = []
+        for part, piece in zip(parts, pieces, strict=True):
+            arguments = [self.visit_expr(part), *piece]
+            results.append(self.builder_.emit(relax.Call(call.op, arguments, call.attrs)))
+        return relax.op.concat(results, axis=1)
+
+    def _parts(self, expr: relax.Expr) -> list[relax.Expr] | None:
+        """What is concatenated along the channels into ``expr``, which nobody else reads.
+
+        A part of a concatenation that will be distributed is no variable yet; it stays as it is.
+        """
+        concat = self.bound.get(expr) if isinstance(expr, relax.Var) else None
+        if not is_op(concat, "concat") or self.uses.get(expr) != 1 or int(expr.ty.ndim) != 4:
+            return None
+        operand = concat.args[0]
+        operand = self.bound.get(operand, operand) if isinstance(operand, relax.Var) else operand
+        axis = concat.attrs.axis
+        if not isinstance(operand, relax.Tuple) or axis is None or int(axis) % 4 != 1:
+            return None
+        return list(operand.fields)
+
+
+def _split_operand(call: relax.Call, parts: list[relax.Expr]) -> list[list[relax.Expr]] | None:
+    """The operands besides the concatenation that each part is to meet; None if there are none."""
+    if is_op(call, "nn.relu"):
+        return [[] for _ in parts]
+    if not any(is_op(call, name) for name in _BINARY):
+        return None
+    value = constant_array(call.args[1])
+    channels = [_channels(part) for part in parts]
+    if value is None or None in channels:
+        return None
+    if value.size == 1:
+        return [[call.args[1]] for _ in parts]
+    if value.shape not in ((1, sum(channels), 1, 1), (sum(channels), 1, 1)):
+        return None
+    pieces = np.split(value.reshape(1, -1, 1, 1), np.cumsum(channels)[:-1], axis=1)
+    return [[relax.const(np.ascontiguousarray(p), str(value.dtype))] for p in pieces]
+
+
+def _channels(expr: relax.Expr) -> int | None:
+    shape = expr.ty.shape
+    if not isinstance(shape, relax.ShapeExpr) or not isinstance(shape.values[1], tvm.tirx.IntImm):
+        return None
+    return int(shape.values[1])
+
+
+@mutator
+class _ScaleSinker(_Rewriter):
+    """Rewrites both ends of each ``conv(relu(s * x))``, and so only where it may rewrite all."""
+
+    def __init__(self, mod: tvm.IRModule, func: relax.Function) -> None:
+        super().__init__(mod, func)
+        self._readers: dict[relax.Var, list[relax.Expr]] = {}
+        for value in self.bound.values():
+            for variable in set(relax.analysis.free_vars(value)):
+                self._readers.setdefault(variable, []).append(value)
+
+    def visit_call_(self, call: relax.Call) -> relax.Expr:
+        if is_op(call, "nn.conv2d"):
+            factor = self._factor(call.args[0])
+            if factor is not None:
+                weights = constant_array(call.args[1])
+                scaled = (weights * np.float64(factor)).astype(weights.dtype)
+                arguments = [self.visit_expr(call.args[0]), relax.const(scaled, str(scaled.dtype))]
+                return relax.Call(call.op, arguments, call.attrs, call.ty_args)
+        if is_op(call, "nn.relu"):
+            product = self._product(call)
+            if product is not None and self._sinks(call, product[1]):
+                return relax.op.nn.relu(self.visit_expr(product[0]))
+        return super().visit_call_(call)
+
+    def _factor(self, data: relax.Expr) -> float | None:
+        """The factor that is dropped from the relu that ``data`` is."""
+        relu = self.bound.get(data) if isinstance(data, relax.Var) else None
+        product = self._product(relu) if is_op(relu, "nn.relu") else None
+        return product[1] if product is not None and self._sinks(relu, product[1]) else None
+
+    def _product(self, relu: relax.Call) -> tuple[relax.Expr, float] | None:
+        """``x`` and ``s`` of ``relu(s * x)``."""
+        product = self.bound.get(relu.args[0]) if isinstance(relu.args[0], relax.Var) else None
+        if not is_op(product, "multiply"):
+            return None
+        left, right = product.args
+        if constant_array(left) is not None:
+            left, right = right, left
+        value = constant_array(right)
+        if value is None or value.size != 1 or value.ndim > int(left.ty.ndim):
+            return None
+        return left, float(value.reshape(-1)[0])
+
+    def _sinks(self, relu: relax.Call, factor: float) -> bool:
+        """Whether all readers of the relu are convolutions of constant weights."""
+        if not (factor > 0 and math.isfinite(factor)):
+            return False
+        (variable,) = [v for v, value in self.bound.items() if value.same_as(relu)]
+        readers = self._readers.get(variable, [])
+        direct = sum(_reads_as_data(reader, variable) for reader in readers)
+        return bool(readers) and direct == len(readers) == self.uses.get(variable)
+
+
+def _reads_as_data(expr: relax.Expr, variable: relax.Var) -> bool:
+    """Whether ``expr`` is a convolution of ``variable`` by constant weights."""
+    return (
+        is_op(expr, "nn.conv2d")
+        and expr.args[0].same_as(variable)
+        and constant_array(expr.args[1]) is not None
+    )

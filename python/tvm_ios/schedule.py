@@ -102,6 +102,14 @@ class Schedule:
     measurements: int = 0
     search_seconds: float = 0.0
 
+    def lowers_like(self, other: Schedule) -> bool:
+        """Whether both lead to the same code: their stages, and the times work is divided by."""
+        forms = [
+            [(stage.groups, stage.strategy, stage.division) for stage in schedule.stages]
+            for schedule in (self, other)
+        ]
+        return forms[0] == forms[1] and self.operators == other.operators
+
     def to_dict(self) -> dict[str, Any]:
         """The schedule as what JSON knows."""
         return {"format": FORMAT, "version": VERSION, **asdict(self)}

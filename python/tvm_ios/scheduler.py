@@ -18,7 +18,7 @@ from .lower.assemble import Assembler
 from .lower.implement import implement
 from .lower.inplace import place_concatenations
 from .lower.merge import merge_classes
-from .lower.network import Stages, emit_ways
+from .lower.network import Stages, choose_way, emit_ways
 from .lower.region import LoweredStage
 from .lower.rules import Preferences
 from .measure.cost import MeasuredCost
@@ -101,6 +101,9 @@ class Scheduler:
         self._assembler = Assembler(lowered, self.workers)
         self._given_cost = cost_model
         self._cost: CostModel | None = None
+        # What was compiled to be timed need not be compiled again to be used.
+        self._ways: tvm.IRModule | None = None
+        self._compiled: dict[str, Schedule] = {}
 
     @property
     def cost(self) -> CostModel:
@@ -163,15 +166,20 @@ class Scheduler:
             When it is no schedule of this function.
         """
         schedule.check(self.graph, self.target)
-        return self._emit({self.graph.function: schedule})
+        function = self.graph.function
+        names = [name for name, known in self._compiled.items() if known.lowers_like(schedule)]
+        if self._ways is None or not names:
+            return self._emit({function: schedule})
+        variable = self.prepared.get_global_var(function)
+        return choose_way(self._ways, self._compiled, names[0], variable)
 
     def compile(self, schedules: Mapping[str, Schedule]) -> CompiledWays:
         """The whole model under each schedule, ready to be timed or run."""
         inputs = random_inputs(self.prepared[self.graph.function], self.options.seed)
         with progress("compiling models", 2) as advance:
-            ways = self._emit(schedules)
+            self._ways, self._compiled = self._emit(schedules), dict(schedules)
             advance(1)
-            compiled = CompiledWays(ways, list(schedules), inputs, self.target, self.workers)
+            compiled = CompiledWays(self._ways, list(schedules), inputs, self.target, self.workers)
             advance(1)
         return compiled
 

@@ -8,7 +8,7 @@ pipeline compiles what is left.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -65,6 +65,29 @@ def emit_ways(
         return result
     others = list((mod.attrs or {}).get("external_mods", []))
     return result.with_attr("external_mods", [*others, library.compile()])
+
+
+def choose_way(
+    ways: tvm.IRModule, names: Iterable[str], chosen: str, variable: tvm.ir.GlobalVar
+) -> tvm.IRModule:
+    """The module of :func:`emit_ways` with only the way ``chosen``, as function ``variable``.
+
+    Parameters
+    ----------
+    ways : tvm.IRModule
+    names : iterable of str
+        All ways.
+    chosen : str
+    variable : tvm.ir.GlobalVar
+        What the function is called in the module that the ways were made from.
+    """
+    dropped = set(names)
+    functions = {v: f for v, f in ways.functions.items() if v.name_hint not in dropped}
+    function = ways[chosen]
+    if function.attrs and "global_symbol" in function.attrs:
+        function = function.with_attr("global_symbol", variable.name_hint)
+    functions[variable] = function
+    return tvm.IRModule(functions, attrs=ways.attrs, global_infos=ways.global_infos)
 
 
 @dataclass

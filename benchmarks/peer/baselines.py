@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Write the two schedules that are compared with the one searched for.
+
+python -m peer.baselines MODEL THREADS MAX_NUM_GROUPS SEQUENTIAL.json GREEDY.json
+"""
+
+from __future__ import annotations
+
+import sys
+
+from tvm_ios.models import load_model
+from tvm_ios.scheduler import Options, Scheduler
+from tvm_ios.target import resolve
+
+
+def main() -> None:
+    """The greedy schedule has a limit of groups, too."""
+    model, threads, groups, *paths = sys.argv[1:]
+    options = Options(max_num_groups=int(groups))
+    scheduler = Scheduler(load_model(model), resolve("llvm", threads=int(threads)), options=options)
+    for schedule, path in zip((scheduler.sequential(), scheduler.greedy()), paths, strict=True):
+        schedule.save(path)
+
+
+if __name__ == "__main__":
+    main()

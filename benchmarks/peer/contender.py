@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who takes part, and what each of them has to offer.
+
+A contender is a module of this package with one function::
+
+    prepare(task: Task) -> Runner
+
+It is imported in the contender's own process alone, so that nothing of one is in the memory of
+another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+OURS = ("sequential", "greedy", "scheduled")
+
+
+@dataclass(frozen=True)
+class Contender:
+    """An entry of the comparison.
+
+    Attributes
+    ----------
+    title : str
+        What tables call it.
+    module : str
+        Where its ``prepare`` is.
+    packages : tuple of str
+        The distributions that its figures depend on.
+    settings : str
+        How it is set up, for the record.
+    environment : mapping of str to str
+        What its process has besides.
+    torch : bool
+        Whether torch can be imported in its process, see :mod:`peer.without_torch`.
+    """
+
+    title: str
+    module: str
+    packages: tuple[str, ...]
+    settings: str
+    environment: Mapping[str, str] = field(default_factory=dict)
+    torch: bool = True
+
+
+def _ours(name: str) -> Contender:
+    return Contender(
+        name,
+        "peer.ours",
+        ("tvm-ios", "apache-tvm", "apache-tvm-ffi"),
+        "a library of tvm-ios compile, run with TVM_USE_RUNTIME_LIB=1 and without torch",
+        {"TVM_USE_RUNTIME_LIB": "1"},
+        torch=False,
+    )
+
+
+CONTENDERS = {
+    **{name: _ours(name) for name in OURS},
+    "onnxruntime": Contender(
+        "ONNX Runtime",
+        "peer.onnx_runtime",
+        ("onnxruntime",),
+        "all graph optimisations, sequential execution, intra_op_num_threads",
+    ),
+    "openvino": Contender(
+        "OpenVINO",
+        "peer.open_vino",
+        ("openvino",),
+        "CPU, LATENCY hint, one stream, inference_num_threads, inference precision f32",
+    ),
+    "torch": Contender(
+        "torch.compile",
+        "peer.torch_compile",
+        ("torch", "onnx"),
+        "inductor in its default mode with frozen weights, no_grad, set_num_threads",
+    ),
+}
+PEERS = tuple(name for name in CONTENDERS if name not in OURS)
+
+PEAK = Contender(
+    "multiply-adds", "peer.multiply_adds", ("apache-tvm",), "vector multiply-adds", torch=False
+)
+REFERENCE = Contender(
+    "reference", "peer.onnx_reference", ("onnxruntime",), "ONNX Runtime without optimisations"
+)
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a contender is to run.
+
+    Attributes
+    ----------
+    model : str
+        An ONNX file with static shapes; for ours the library compiled from it.
+    inputs : dict of str to numpy.ndarray
+        By the model's names, in its order.
+    threads : int
+    """
+
+    model: str
+    inputs: dict[str, np.ndarray]
+    threads: int
+
+
+@dataclass(frozen=True)
+class Runner:
+    """A network, ready to run.
+
+    Attributes
+    ----------
+    run : callable
+        One inference from the inputs to outputs that are complete when it returns.
+    arrays : callable
+        The outputs of ``run`` in the order of the model.
+    flops : int or None
+        Operations of one run, where it is not the network's to say.
+    """
+
+    run: Callable[[], Any]
+    arrays: Callable[[Any], list[np.ndarray]]
+    flops: int | None = None

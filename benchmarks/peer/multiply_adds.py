@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The limit, measured among the contenders: the machine that is busy for them is so for it."""
+
+from __future__ import annotations
+
+from fma import MultiplyAdds
+from peer.contender import Runner, Task
+from tvm_ios.target import resolve
+from tvm_ios.threads import use_workers
+
+
+def prepare(task: Task) -> Runner:
+    loop = MultiplyAdds(resolve("llvm", threads=task.threads))
+    if task.threads > 1:
+        ready = use_workers(task.threads)
+        assert ready, "a new process has no pool yet"
+    return Runner(loop, lambda _result: [], loop.flops)

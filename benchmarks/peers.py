@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whole networks side by side: ours, ONNX Runtime, OpenVINO and torch.compile.
+
+All run the same ONNX file in fp32 on the same number of threads, each in its own process. In every
+round each of them runs for a moment, after the others have come to rest, so that a drift of the
+machine hits all alike.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from datetime import datetime, timezone
+from importlib import metadata
+from pathlib import Path
+
+import machine
+from peer.contender import CONTENDERS, OURS, PEERS
+from peer.contest import Contest, Plan
+from peer.libraries import Search
+from peer.models import expand, load
+from peer.process import ContenderError
+from peer.record import Comparison, Result, from_json
+from peer.report import render
+from tvm_ios.errors import OptionError, TvmIosError
+from tvm_ios.files import replacing
+from tvm_ios.target import available_cores
+
+_INTERRUPTED = 128 + 2
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Compare, or render what an earlier comparison has written; returns the exit status."""
+    options = _parser().parse_args(argv)
+    try:
+        if options.table:
+            print(render(_read(options.table)), end="")
+        else:
+            _compare(options)
+    except (TvmIosError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return _INTERRUPTED
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument(
+        "--models",
+        default="all",
+        metavar="NAME,...",
+        help="networks of the zoo, or ONNX files (default: all of the zoo but its test variants)",
+    )
+    parser.add_argument(
+        "--peers",
+        default=",".join(("ours", *PEERS)),
+        metavar="NAME,...",
+        help="who takes part (default: %(default)s); ours may be taken apart: " + ",".join(OURS),
+    )
+    parser.add_argument("--threads", type=_whole, default=available_cores(), metavar="N")
+    parser.add_argument("--batch", type=_whole, default=1, metavar="B")
+    parser.add_argument("--rounds", type=_whole, default=15, metavar="R")
+    parser.add_argument(
+        "--window", type=float, default=0.25, metavar="S", help="seconds of a turn (default: 0.25)"
+    )
+    parser.add_argument("--max-group-size", type=_whole, default=3, metavar="N", help="IOS's r")
+    parser.add_argument("--max-num-groups", type=_whole, default=8, metavar="N", help="IOS's s")
+    parser.add_argument("--json", metavar="FILE", help="write all figures, after each network")
+    parser.add_argument("--table", metavar="FILE", help="only print the tables of such a file")
+    return parser
+
+
+def _compare(options: argparse.Namespace) -> None:
+    names, models = _contenders(options.peers), expand(options.models)
+    taking_part = {name: CONTENDERS[name] for name in names}
+    search = Search(options.threads, options.max_group_size, options.max_num_groups)
+    comparison = Comparison(
+        date=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        machine=asdict(machine.describe()),
+        threads=options.threads,
+        batch=options.batch,
+        settings={**asdict(search), "rounds": options.rounds, "window_s": options.window},
+        versions=_versions(names),
+        contenders={n: {"title": c.title, "settings": c.settings} for n, c in taking_part.items()},
+    )
+    _save(comparison, options.json)  # a path that cannot be written is found out now
+    for model in models:
+        plan = Plan(names, search, options.rounds, options.window, _progress(model))
+        comparison.results.append(_result(model, options.batch, plan))
+        _save(comparison, options.json)
+    print(render(comparison), end="")
+
+
+def _result(name: str, batch: int, plan: Plan) -> Result:
+    """The comparison on one network, or why there is none."""
+    with tempfile.TemporaryDirectory() as directory:
+        try:
+            return Contest(load(name, batch, Path(directory)), plan, Path(directory)).run()
+        except (ContenderError, TvmIosError) as error:
+            return Result(name, failure=str(error))
+
+
+def _contenders(names: str) -> list[str]:
+    """The entries that are asked for, in the order of the table."""
+    wanted = {n for name in names.split(",") for n in (OURS if name == "ours" else (name,))}
+    unknown = ", ".join(sorted(wanted - CONTENDERS.keys()))
+    if unknown:
+        known = ", ".join(("ours", *CONTENDERS))
+        raise OptionError(f"There is no contender {unknown}; there are: {known}.")
+    return [name for name in CONTENDERS if name in wanted]
+
+
+def _versions(names: Sequence[str]) -> dict[str, str]:
+    """What the figures depend on; a package that is missing is reported by its contender."""
+    packages = dict.fromkeys(p for name in names for p in CONTENDERS[name].packages)
+    versions = {"python": ".".join(map(str, sys.version_info[:3]))}
+    for package in packages:
+        try:
+            versions[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    command = ["git", "describe", "--always", "--dirty"]
+    try:
+        done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True)
+    except FileNotFoundError:  # no git: the version has to do
+        return versions
+    if done.returncode == 0:
+        versions["commit"] = done.stdout.strip()
+    return versions
+
+
+def _save(comparison: Comparison, path: str | None) -> None:
+    if path is not None:
+        with replacing(path) as (draft,):
+            draft.write_text(json.dumps(comparison.to_json(), indent=1) + "\n")
+
+
+def _read(path: str) -> Comparison:
+    try:
+        return from_json(json.loads(Path(path).read_text()))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise OptionError(f"{path} is no file of peers.py --json: {error}.") from error
+
+
+def _progress(model: str) -> Callable[[str], None]:
+    """Say on standard error what is being done; on a terminal each in the place of the last."""
+    form = "\r{}: {:<60}" if sys.stderr.isatty() else "{}: {}\n"
+    return lambda text: print(form.format(model, text), end="", file=sys.stderr, flush=True)
+
+
+def _whole(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1, got {text}")
+    return value
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -11,6 +11,7 @@ import pytest
 import scipy.special
 import tvm
 from tvm import relax, tirx
+from tvm.tirx.script import builder as T
 
 from support import NATIVE, assert_close, isa_of, relax_module
 from test_kernels_conv2d import Case, reference
@@ -19,7 +20,7 @@ from tvm_ios.kernels.conv2d import Conv2d, conv2d_kernel
 from tvm_ios.kernels.convert import block_kernel, unblock_kernel
 from tvm_ios.kernels.emit import Window
 from tvm_ios.kernels.generic import generic_kernel
-from tvm_ios.kernels.kernel import Kernel, TensorSpec
+from tvm_ios.kernels.kernel import Kernel, Phase, TensorSpec
 from tvm_ios.kernels.layout import pack_weights
 from tvm_ios.kernels.planes import Planes, planes_kernel
 from tvm_ios.lower.driver import driver_function
@@ -193,3 +194,29 @@ def test_parts_of_a_concatenation_in_place_have_no_memory_of_their_own() -> None
         network = Network(in_place)
         sizes.append(network.region(network.stages(cut, [1.0] * 6, 2, "tiles")).workspace_bytes)
     assert sizes[1] < sizes[0]
+
+
+def test_a_kernel_may_have_memory_of_its_own() -> None:
+    """More than TVM puts on the stack: its runtime allocates it, and may fail to."""
+
+    def emit(buffers, begin, extent) -> None:
+        with T.serial(begin, begin + extent) as i, T.sblock("tile"):
+            T.reads()
+            T.writes()
+            own = T.alloc_buffer((4096,), scope="global", layout=None)
+            with T.serial(4096) as j:
+                T.buffer_store(own, buffers[0][i] + T.cast(j, "float32"), [j])
+            T.buffer_store(buffers[1], own[i], [i])
+
+    spec = TensorSpec((64,))
+    kernel = Kernel("own", "own", (spec,), (spec,), (Phase(64, emit),))
+    x, y = variable("x"), variable("y")
+    call = PlannedCall(kernel, 1.0, 0, ())
+    stage = LoweredStage((Implementation((0,), kernel, (x,), (y,)),), plan([call], 2, "tiles", 0))
+    kernels, region = KernelFunctions(), form_region([stage], {y}, {})
+    driver = driver_function("region", region, [spec, spec], kernels, NATIVE)
+    module = build_functions({**kernels.functions, "region": driver}, NATIVE).mod
+    values = _random.standard_normal(64).astype("float32")
+    result = tvm.runtime.tensor(np.zeros(64, "float32"))
+    module["region"](tvm.runtime.tensor(values), result)
+    assert_close(result.numpy(), values + np.arange(64, dtype="float32"))

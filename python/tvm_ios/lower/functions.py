@@ -33,10 +33,14 @@ def kernel_function(kernel: Kernel, phase: int, name: str) -> tirx.PrimFunc:
 
 
 def pointer_function(kernel: Kernel, phase: int, name: str) -> tirx.PrimFunc:
-    """One phase as a private function: ``f(*pointers, begin, end)``."""
+    """One phase as a private function: ``f(*pointers, begin, end)``.
+
+    It returns 0, and TVM has it return -1 when memory runs out.
+    """
     with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
         T.func_name(name)
         T.func_attr({"tirx.noalias": True})
+        T.func_ret(tvm.ir.PrimType("int32"))
         pointers = [T.arg(f"p{i}", T.handle(s.dtype)) for i, s in enumerate(kernel.tensors)]
         begin, end = _range()
         buffers = [
@@ -50,6 +54,7 @@ def pointer_function(kernel: Kernel, phase: int, name: str) -> tirx.PrimFunc:
             T.attr("default", "device_type", cpu),
         ):
             _emit_phase(kernel.phases[phase], buffers, begin, end)
+        T.Return(tirx.const(0, "int32"))
     return builder.get()
 
 

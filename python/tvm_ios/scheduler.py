@@ -41,7 +41,8 @@ class Options:
     max_group_size, max_num_groups : int or None
         The pruning limits r and s; None for no limit.
     max_block_size : int
-        Operators searched together.
+        Operators searched together. The states of a randomly wired block grow exponentially with
+        it: one of 16 has some 10,000, one of 50 would never end.
     seed : int
         Of the random inputs that stages are measured with.
     winograd : bool
@@ -51,7 +52,7 @@ class Options:
 
     max_group_size: int | None = 3
     max_num_groups: int | None = 8
-    max_block_size: int = 50
+    max_block_size: int = 16
     seed: int = 0
     winograd: bool = True
 

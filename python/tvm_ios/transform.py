@@ -70,7 +70,7 @@ class InterOperatorSchedule:
         function: str = "main",
         max_group_size: int | None = 3,
         max_num_groups: int | None = 8,
-        max_block_size: int = 50,
+        max_block_size: int = 16,
         cost_model: str | StageCost = "measure",
         schedule: Schedule | str | os.PathLike[str] | None = None,
         search: bool = True,

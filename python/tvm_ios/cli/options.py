@@ -71,7 +71,7 @@ def add_search(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="NAME=VALUE",
         help="option of the search, may be repeated: max_group_size (default: 3) and "
-        "max_num_groups (8), IOS's pruning limits r and s, and max_block_size (50), the operators "
+        "max_num_groups (8), IOS's pruning limits r and s, and max_block_size (16), the operators "
         "searched together; 'none' for no limit",
     )
     parser.add_argument(

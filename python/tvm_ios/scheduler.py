@@ -19,6 +19,7 @@ from .lower.implement import implement
 from .lower.merge import merge_classes
 from .lower.network import LoweredStage, emit_function
 from .lower.rules import Preferences
+from .lower.tuned import active_database
 from .measure.cost import MeasuredCost
 from .measure.device import Device
 from .measure.model import CompiledWays
@@ -89,7 +90,7 @@ class Scheduler:
         self.graph: OperatorGraph = extract(self.prepared, function)
         body = self.prepared[function].body.body
         results = tvm.relax.analysis.free_vars(body)
-        preferences = Preferences(core_of(self.target))
+        preferences = Preferences(core_of(self.target), database=active_database())
         lowered = implement(self.graph, results, preferences)
         self._assembler = Assembler(lowered, self.workers)
         self._given_cost = cost_model

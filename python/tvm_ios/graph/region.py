@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-import tvm
 from tvm import relax
 
 from ..kernels.elementwise import NOTHING, Broadcast, Operand, Program, Step
@@ -15,15 +14,12 @@ from .recognise import (
     broadcast_kind,
     elementwise,
     is_float32,
+    known_shape,
+    program_kinds,
     scalar_constant,
 )
 
 _MAX_STEPS = 32
-
-# TVM puts a value in the place of each of its uses, so that code grows by the product along a
-# chain of steps that use their operand several times.
-_COPIES = {"tanh": 12, "gelu": 6, "silu": 2, "square": 2, "abs": 2, "leaky_relu": 2}
-_MAX_SIZE = 256  # of one value's expression, in steps
 
 Ready = Callable[[relax.Var], bool]
 
@@ -102,10 +98,10 @@ def grow(
     be read twice inside (``x * sigmoid(x)``), and no intermediate ever has to be stored.
     """
     first = bindings[start]
-    shape = _shape(first.var)
+    shape = known_shape(first.var)
     if shape is None or not is_float32(first.var):
         return Region()
-    builder = _Builder(shape, {})
+    builder = _Builder(shape, program_kinds(first.value), {})
     if not builder.begin(first):
         return Region()
     absorbed: list[int] = []
@@ -138,11 +134,11 @@ class _Builder:
     """Collects the steps of a region."""
 
     shape: tuple[int, ...]
+    allowed: frozenset[Broadcast]
     values: dict[relax.Var, int]
     steps: list[Step] = field(default_factory=list)
     kinds: list[Broadcast] = field(default_factory=list)
     arguments: list[relax.Expr] = field(default_factory=list)
-    sizes: list[int] = field(default_factory=lambda: [1])
     source: relax.Expr | None = None
 
     def begin(self, binding: relax.Binding) -> bool:
@@ -155,7 +151,7 @@ class _Builder:
         if call is None:
             self.values[binding.var] = 0
             return True
-        self.source = next((o for o in call.operands if _shape(o) == self.shape), None)
+        self.source = next((o for o in call.operands if known_shape(o) == self.shape), None)
         if self.source is None or not all(map(is_float32, call.operands)):
             self.source = None
             return False
@@ -173,7 +169,7 @@ class _Builder:
         is left to that operand's operator, which would otherwise have to wait.
         """
         call = elementwise(binding.value) if isinstance(binding, relax.VarBinding) else None
-        if call is None or _shape(binding.var) != self.shape:
+        if call is None or known_shape(binding.var) != self.shape:
             return False
         if not all(map(is_float32, call.operands)):
             return False
@@ -188,14 +184,8 @@ class _Builder:
         return Region(tuple(absorbed), program, tuple(self.arguments), self.source)
 
     def _append(self, variable: relax.Var, step: Step) -> None:
-        self.sizes.append(self._size(step.op, step.operands))
         self.steps.append(step)
         self.values[variable] = len(self.steps)
-
-    def _size(self, op: str, operands: Sequence[Operand]) -> int:
-        """Steps that a step's expression is written out as."""
-        inner = sum(self.sizes[int(o.index)] for o in operands if o.kind == "value")
-        return 1 + _COPIES.get(op, 1) * inner
 
     def _step(self, call: ElementwiseCall, ready: Ready | None) -> Step | None:
         """The step of ``call``, its new tensor arguments added; None where there is none."""
@@ -207,8 +197,6 @@ class _Builder:
                 return None
             operands.append(operand)
         operands += [Operand("constant", number) for number in call.constants]
-        if self._size(call.step, operands) > _MAX_SIZE:
-            return None
         self.kinds, self.arguments = kinds, arguments
         return Step(call.step, tuple(operands))
 
@@ -227,22 +215,12 @@ class _Builder:
         number = scalar_constant(expr)
         if number is not None:
             return Operand("constant", number)
-        shape = _shape(expr)
+        shape = known_shape(expr)
         kind = broadcast_kind(shape, self.shape) if shape is not None else None
-        if kind is None:
+        if kind not in self.allowed:
             return None
         if ready is not None and isinstance(expr, relax.Var) and not ready(expr):
             return None
         kinds.append(kind)
         arguments.append(expr)
         return Operand("argument", len(arguments) - 1)
-
-
-def _shape(expr: relax.Expr) -> tuple[int, ...] | None:
-    """The static shape of a tensor; None for everything else."""
-    if not isinstance(expr.ty, relax.TensorType) or not isinstance(expr.ty.shape, relax.ShapeExpr):
-        return None
-    sizes = expr.ty.shape.values
-    if not all(isinstance(size, tvm.tirx.IntImm) for size in sizes):
-        return None
-    return tuple(int(size) for size in sizes)

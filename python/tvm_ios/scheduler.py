@@ -21,6 +21,7 @@ from .lower.merge import merge_classes
 from .lower.network import Stages, choose_way, emit_ways
 from .lower.region import LoweredStage
 from .lower.rules import Preferences
+from .lower.tuned import active_database
 from .measure.cost import MeasuredCost
 from .measure.device import Device
 from .measure.model import CompiledWays, random_inputs
@@ -97,7 +98,9 @@ class Scheduler:
         self.graph: OperatorGraph = extract(self.prepared, function)
         body = self.prepared[function].body.body
         results = tvm.relax.analysis.free_vars(body)
-        preferences = Preferences(core_of(self.target), self.options.winograd)
+        preferences = Preferences(
+            core_of(self.target), self.options.winograd, database=active_database()
+        )
         lowered = place_concatenations(implement(self.graph, results, preferences))
         self._assembler = Assembler(lowered, self.workers)
         self._given_cost = cost_model

@@ -15,7 +15,8 @@ from tvm.tirx.script import builder as T
 
 from support import NATIVE
 from tvm_ios.graph.recognise import _ELEMENTWISE
-from tvm_ios.kernels.elementwise import FUNCTIONS, Operand, Program, Step
+from tvm_ios.kernels.elementwise import Operand, Program, Step
+from tvm_ios.kernels.functions import FUNCTIONS
 from tvm_ios.lower.functions import build_functions
 
 REFERENCES: dict[str, Callable[..., np.ndarray]] = {
@@ -39,7 +40,9 @@ REFERENCES: dict[str, Callable[..., np.ndarray]] = {
     "tanh": np.tanh,
     "sigmoid": scipy.special.expit,
     "silu": lambda x: x * scipy.special.expit(x),
+    "erf": scipy.special.erf,
     "gelu": lambda x: x * scipy.special.ndtr(x),
+    "gelu_tanh": lambda x: x * scipy.special.expit((8 / np.pi) ** 0.5 * (x + 0.044715 * x**3)),
 }
 POSITIVE = {"log", "sqrt", "rsqrt"}
 CONSTANTS = {"clip": (-0.75, 1.5), "leaky_relu": (0.1,)}
@@ -91,6 +94,35 @@ def test_functions(name: str, lanes: int) -> None:
     expected = REFERENCES[name](x.astype("float64"), *([y] if binary else []), *constants)
     actual = compute(program, lanes, x, y)
     np.testing.assert_allclose(actual, expected, rtol=2e-6, atol=2e-6)
+
+
+RELATIVE_ERRORS = {"exp": 1.1e-7, "sigmoid": 1.5e-7, "tanh": 2.5e-7, "erf": 2.5e-7}
+ABSOLUTE_ERRORS = {"gelu": 4e-7}
+NEAR_ZERO = np.geomspace(1e-30, 1e-2, SIZE // 4)
+SPREAD = np.concatenate([NEAR_ZERO, -NEAR_ZERO, np.linspace(-9, 9, SIZE // 2)]).astype("float32")
+
+
+@pytest.mark.parametrize("lanes", [1, 8])
+@pytest.mark.parametrize("name", [*RELATIVE_ERRORS, *ABSOLUTE_ERRORS])
+def test_errors_are_as_stated(name: str, lanes: int) -> None:
+    expected = REFERENCES[name](SPREAD.astype("float64"))
+    actual = compute(program_of(name), lanes, SPREAD, SPREAD)
+    relative, absolute = RELATIVE_ERRORS.get(name, 0), ABSOLUTE_ERRORS.get(name, 0)
+    np.testing.assert_allclose(actual, expected, rtol=relative, atol=absolute)
+
+
+EXTREMES = [np.nan, np.inf, -np.inf, 3e38, -3e38, 1e10, -1e10, 100, -100, 88.7, -86.9, 0.0]
+
+
+@pytest.mark.filterwarnings("ignore:overflow|invalid")
+@pytest.mark.parametrize("name", ["exp", "sigmoid", "tanh", "erf", "gelu"])
+def test_extremes(name: str) -> None:
+    x = np.resize(np.array(EXTREMES, "float32"), SIZE)
+    expected = REFERENCES[name](x.astype("float64")).astype("float32")
+    if name == "gelu":
+        expected[x == -np.inf] = 0.0  # where NumPy has inf * 0
+    actual = compute(program_of(name), 16, x, x)
+    np.testing.assert_allclose(actual, expected, rtol=3e-6, atol=2e-38)
 
 
 def test_every_function_has_a_reference_and_can_be_recognised() -> None:

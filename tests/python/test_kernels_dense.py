@@ -23,7 +23,9 @@ def random_array(*shape: int, seed: int = 0) -> np.ndarray:
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("channels", [(16, 32, 20), (5, 20, 7), (8, 24, 13), (3,), (16, 16), (1, 1, 1, 40)])
+@pytest.mark.parametrize(
+    "channels", [(16, 32, 20), (5, 20, 7), (8, 24, 13), (3,), (16, 16), (1, 1, 1, 40)]
+)
 def test_concat(channels: tuple[int, ...], target: tvm.target.Target) -> None:
     _, layout = isa_of(target)
     arrays = [random_array(2, c, 3, 5, seed=i) for i, c in enumerate(channels)]
@@ -73,19 +75,21 @@ def test_weights_are_packed_alike_at_run_time(in_block: int, out_block: int) -> 
     assert not expected[~written].any()
 
 
+STEPS = (
+    Step("add", (Operand("value", 0), Operand("argument", 0))),
+    Step("add", (Operand("value", 1), Operand("argument", 1))),
+)
+
+
 def check_matmul(rows: int, depth: int, columns: int, target: tvm.target.Target) -> None:
     core, _ = isa_of(target)
     a, b = random_array(rows, depth), random_array(depth, columns, seed=1)
     bias, residual = random_array(columns, seed=2), random_array(rows, columns, seed=3)
-    steps = (
-        Step("add", (Operand("value", 0), Operand("argument", 0))),
-        Step("add", (Operand("value", 1), Operand("argument", 1))),
-    )
-    product = Matmul(rows, depth, columns, Program(steps, ("channel", "full")))
-    inputs = [a, pack_matrix(b, core.lanes), bias, residual]
+    product = Matmul(rows, depth, columns, Program(STEPS, ("last", "full")))
+    inputs = [a[None], pack_matrix(b, core.lanes), bias, residual[None]]
     (output,) = run_kernel(matmul_kernel(product, core), inputs, target)
     expected = a.astype("float64") @ b + bias + residual
-    assert_close(output, expected.astype("float32"))
+    assert_close(output[0], expected.astype("float32"))
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -101,3 +105,35 @@ def test_matrix_products(rows: int, depth: int, columns: int, target: tvm.target
 @given(st.integers(1, 70), st.integers(1, 40), st.integers(1, 150))
 def test_matrix_products_of_any_size(rows: int, depth: int, columns: int) -> None:
     check_matmul(rows, depth, columns, NATIVE)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        ((3, 21, 17), (3, 17, 40)),
+        ((1, 5, 9), (4, 9, 33)),
+        ((4, 30, 9), (1, 9, 7)),
+        ((2, 1, 64), (2, 64, 100)),
+        ((1, 65, 2049), (1, 2049, 20)),
+    ],
+)
+def test_products_of_computed_matrices(
+    left: tuple[int, int, int], right: tuple[int, int, int], target: tvm.target.Target
+) -> None:
+    core, _ = isa_of(target)
+    a, b = random_array(*left), random_array(*right, seed=1)
+    expected = a.astype("float64") @ b
+    bias = random_array(right[-1], seed=2)
+    residual = random_array(*expected.shape, seed=3)
+    product = Matmul(
+        *left[1:],
+        right[-1],
+        Program(STEPS, ("last", "full")),
+        batch=len(expected),
+        weights=False,
+        left_batch=len(a) > 1,
+        right_batch=len(b) > 1,
+    )
+    (output,) = run_kernel(matmul_kernel(product, core), [a, b, bias, residual], target)
+    assert_close(output, (expected + bias + residual).astype("float32"))

@@ -23,10 +23,10 @@ from tvm_ios.kernels.generic import generic_kernel
 from tvm_ios.kernels.kernel import Kernel, Phase, TensorSpec
 from tvm_ios.kernels.layout import pack_weights
 from tvm_ios.kernels.planes import Planes, planes_kernel
+from tvm_ios.lower.divide import plan
 from tvm_ios.lower.driver import driver_function
 from tvm_ios.lower.functions import KernelFunctions, build_functions
 from tvm_ios.lower.implement import Implementation, Slot
-from tvm_ios.lower.divide import plan
 from tvm_ios.lower.plan import PlannedCall
 from tvm_ios.lower.region import LoweredStage, Region, form_region
 

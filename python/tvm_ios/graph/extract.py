@@ -12,7 +12,8 @@ from tvm import relax
 from ..errors import ModelError
 from .operators import Operator, OperatorGraph
 from .prepare import relax_function
-from .recognise import flops_of, kind_of
+from .rearrange import Rearrangement, moves
+from .recognise import flops_of, kind_of, known_shape
 from .region import Region, Uses, grow
 
 
@@ -92,9 +93,25 @@ def _grow_from(body: _Body, i: int, taken: set[int]) -> _Draft:
             if k is not None and isinstance(_value(body.bindings[k]), relax.TupleGetItem)
         ]
         return _Draft((i, *sorted(projections)), Region(), value, barrier=False)
-    region = grow(body.bindings, body.pure, body.uses, i, taken)
+    *chain, last = _movements(body, i, taken)
+    region = grow(body.bindings, body.pure, body.uses, last, taken)
     anchor = None if region.source is not None else value
-    return _Draft((i, *region.absorbed), region, anchor, barrier=False)
+    return _Draft((*chain, last, *region.absorbed), region, anchor, barrier=False)
+
+
+def _movements(body: _Body, i: int, taken: set[int]) -> list[int]:
+    """Binding ``i``, and where it only moves elements, those after it that are one view with it."""
+    chain, value = [i], body.bindings[i].value
+    view = Rearrangement.of(known_shape(value.args[0])).then(value) if moves(value) else None
+    while view is not None:
+        readers = body.uses.readers(body.bindings[chain[-1]].var)
+        reader = readers[0] if len(readers) == 1 else None
+        if reader is None or reader in taken or not body.pure[reader]:
+            break
+        view = view.then(_value(body.bindings[reader]))
+        if view is not None:
+            chain.append(reader)
+    return chain
 
 
 def _assemble(function: str, body: _Body, drafts: list[_Draft]) -> OperatorGraph:

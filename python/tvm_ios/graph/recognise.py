@@ -34,8 +34,16 @@ _ELEMENTWISE = {
     "tanh": "tanh",
     "sigmoid": "sigmoid",
     "nn.silu": "silu",
+    "erf": "erf",
     "nn.gelu": "gelu",
+    "nn.gelu_tanh": "gelu_tanh",
 }
+
+
+_POWERS = {2.0: "square", 0.5: "sqrt", -0.5: "rsqrt"}
+
+# Operators of any number of axes, for which the last one is special.
+_ROW_MAJOR = frozenset({"matmul", "nn.softmax", "nn.layer_norm"})
 
 
 @dataclass(frozen=True)
@@ -50,6 +58,9 @@ class ElementwiseCall:
 def elementwise(expr: relax.Expr) -> ElementwiseCall | None:
     """``expr`` as an elementwise step on float32; None for everything else."""
     name = op_name(expr)
+    if name == "power" and is_float32(expr):
+        step = _POWERS.get(scalar_constant(expr.args[1]))
+        return ElementwiseCall(step, (expr.args[0],)) if step else None
     if name not in _ELEMENTWISE or not is_float32(expr):
         return None
     if name == "clip":
@@ -79,13 +90,31 @@ def kind_of(expr: relax.Expr) -> str:
 
 
 def broadcast_kind(shape: tuple[int, ...], result: tuple[int, ...]) -> Broadcast | None:
-    """How an operand of ``shape`` meets a result of ``result``; None where no kernel knows it."""
+    """How an operand of ``shape`` meets a result of ``result``; None where it does not fit."""
     if shape == result:
         return "full"
-    axis = 1 if len(result) == 4 else len(result) - 1
     padded = (1,) * (len(result) - len(shape)) + shape
-    expected = tuple(result[axis] if i == axis else 1 for i in range(len(result)))
-    return "channel" if padded == expected and result[axis] > 1 else None
+    if len(padded) != len(result):
+        return None
+    if any(p not in (1, r) for p, r in zip(padded, result, strict=True)):
+        return None
+    axes = [i for i, size in enumerate(padded) if size > 1]
+    if axes == [len(result) - 1]:
+        return "last"
+    return "channel" if axes == [1] and len(result) == 4 else "any"
+
+
+def program_kinds(anchor: relax.Expr) -> frozenset[Broadcast]:
+    """The kinds of arguments that a program after ``anchor`` may have.
+
+    A feature map comes by channels and a matrix by rows. An elementwise operation that is no part
+    of another operator takes whatever fits.
+    """
+    if elementwise(anchor) is not None:
+        return frozenset({"full", "channel", "last", "any"})
+    if len(known_shape(anchor) or ()) == 4 and op_name(anchor) not in _ROW_MAJOR:
+        return frozenset({"full", "channel"})
+    return frozenset({"full", "last"})
 
 
 def scalar_constant(expr: relax.Expr) -> float | None:
@@ -119,6 +148,16 @@ def static_shape(expr: relax.Expr, what: str) -> tuple[int, ...]:
                 f'--input-shapes "NAME:[...]" or relax.transform.BindSymbolicVars.'
             )
     return tuple(int(size) for size in shape.values)
+
+
+def known_shape(expr: relax.Expr) -> tuple[int, ...] | None:
+    """The static shape of a tensor; None for everything else."""
+    if not isinstance(expr.ty, relax.TensorType) or not isinstance(expr.ty.shape, relax.ShapeExpr):
+        return None
+    sizes = expr.ty.shape.values
+    if not all(isinstance(size, tvm.tirx.IntImm) for size in sizes):
+        return None
+    return tuple(int(size) for size in sizes)
 
 
 def flops_of(anchor: relax.Expr) -> int:

@@ -4,9 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-import tvm
 from tvm import relax
 
 from ..kernels.elementwise import NOTHING, Broadcast, Operand, Program, Step
@@ -15,16 +14,13 @@ from .recognise import (
     broadcast_kind,
     elementwise,
     is_float32,
+    known_shape,
     op_name,
+    program_kinds,
     scalar_constant,
 )
 
 _MAX_STEPS = 32
-
-# TVM puts a value in the place of each of its uses, so that code grows by the product along a
-# chain of steps that use their operand several times.
-_COPIES = {"tanh": 12, "gelu": 6, "silu": 2, "square": 2, "abs": 2, "leaky_relu": 2}
-_MAX_SIZE = 256  # of one value's expression, in steps
 
 # A concatenation is written in place by its producers; with a program it would have to be copied.
 _BARE = ("concat",)
@@ -106,10 +102,10 @@ def grow(
     be read twice inside (``x * sigmoid(x)``), and no intermediate ever has to be stored.
     """
     first = bindings[start]
-    shape = _shape(first.var)
+    shape = known_shape(first.var)
     if shape is None or not is_float32(first.var) or op_name(first.value) in _BARE:
         return Region()
-    builder = _Builder(shape, {})
+    builder = _Builder(shape, program_kinds(first.value), {})
     if not builder.begin(first):
         return Region()
     absorbed: list[int] = []
@@ -176,11 +172,11 @@ class _Builder:
     """Collects the steps of a region."""
 
     shape: tuple[int, ...]
+    allowed: frozenset[Broadcast]
     values: dict[relax.Var, int]
     steps: list[Step] = field(default_factory=list)
     kinds: list[Broadcast] = field(default_factory=list)
     arguments: list[relax.Expr] = field(default_factory=list)
-    sizes: list[int] = field(default_factory=lambda: [1])
     source: relax.Expr | None = None
 
     def begin(self, binding: relax.Binding) -> bool:
@@ -193,7 +189,7 @@ class _Builder:
         if call is None:
             self.values[binding.var] = 0
             return True
-        self.source = next((o for o in call.operands if _shape(o) == self.shape), None)
+        self.source = next((o for o in call.operands if known_shape(o) == self.shape), None)
         if self.source is None or not all(map(is_float32, call.operands)):
             self.source = None
             return False
@@ -211,7 +207,7 @@ class _Builder:
         is left to that operand's operator, which would otherwise have to wait.
         """
         call = elementwise(binding.value) if isinstance(binding, relax.VarBinding) else None
-        if call is None or _shape(binding.var) != self.shape:
+        if call is None or known_shape(binding.var) != self.shape:
             return False
         if not all(map(is_float32, call.operands)):
             return False
@@ -222,14 +218,12 @@ class _Builder:
         return True
 
     def copy(self) -> _Builder:
-        return _Builder(
-            self.shape,
-            dict(self.values),
-            list(self.steps),
-            list(self.kinds),
-            list(self.arguments),
-            list(self.sizes),
-            self.source,
+        return replace(
+            self,
+            values=dict(self.values),
+            steps=list(self.steps),
+            kinds=list(self.kinds),
+            arguments=list(self.arguments),
         )
 
     def snapshot(self, absorbed: Sequence[int]) -> Region:
@@ -237,14 +231,8 @@ class _Builder:
         return Region(tuple(absorbed), program, tuple(self.arguments), self.source)
 
     def _append(self, variable: relax.Var, step: Step) -> None:
-        self.sizes.append(self._size(step.op, step.operands))
         self.steps.append(step)
         self.values[variable] = len(self.steps)
-
-    def _size(self, op: str, operands: Sequence[Operand]) -> int:
-        """Steps that a step's expression is written out as."""
-        inner = sum(self.sizes[int(o.index)] for o in operands if o.kind == "value")
-        return 1 + _COPIES.get(op, 1) * inner
 
     def _step(self, call: ElementwiseCall, ready: Ready | None) -> Step | None:
         """The step of ``call``, its new tensor arguments added; None where there is none."""
@@ -256,8 +244,6 @@ class _Builder:
                 return None
             operands.append(operand)
         operands += [Operand("constant", number) for number in call.constants]
-        if self._size(call.step, operands) > _MAX_SIZE:
-            return None
         self.kinds, self.arguments = kinds, arguments
         return Step(call.step, tuple(operands))
 
@@ -276,22 +262,12 @@ class _Builder:
         number = scalar_constant(expr)
         if number is not None:
             return Operand("constant", number)
-        shape = _shape(expr)
+        shape = known_shape(expr)
         kind = broadcast_kind(shape, self.shape) if shape is not None else None
-        if kind is None:
+        if kind not in self.allowed:
             return None
         if ready is not None and isinstance(expr, relax.Var) and not ready(expr):
             return None
         kinds.append(kind)
         arguments.append(expr)
         return Operand("argument", len(arguments) - 1)
-
-
-def _shape(expr: relax.Expr) -> tuple[int, ...] | None:
-    """The static shape of a tensor; None for everything else."""
-    if not isinstance(expr.ty, relax.TensorType) or not isinstance(expr.ty.shape, relax.ShapeExpr):
-        return None
-    sizes = expr.ty.shape.values
-    if not all(isinstance(size, tvm.tirx.IntImm) for size in sizes):
-        return None
-    return tuple(int(size) for size in sizes)

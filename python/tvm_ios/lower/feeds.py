@@ -76,7 +76,11 @@ class Feeder:
         """A tensor argument of a program whose result has ``shape`` and lies in ``layout``."""
         if kind == "full":
             return self.feature_map(expr, layout)
-        channels = (1, shape[1], 1, 1) if len(shape) == 4 else (shape[-1],)
+        if kind == "last" and not layout.block:
+            return self.plain(expr)
+        if kind != "channel":
+            raise NoRule
+        channels = (1, shape[1], 1, 1)
         array = constant_array(expr)
         if array is not None:
             return Feed(layout.pack(array.reshape(channels)))

@@ -99,6 +99,11 @@ def build_functions(
     """Compile plain TIR functions into one runtime module.
 
     Without StorageRewrite, which would move every kernel's registers from the stack to the heap.
+    Without LLVM's alias analysis by types: TVM has a type for each buffer, so that no two would
+    overlap. But tensors share a region's workspace one after another, and kernels that LLVM has
+    inlined into a driver would be reordered.
     """
+    config = {str(key): value for key, value in target.export().items()}
+    config["cl-opt"] = [*config.get("cl-opt", []), "-enable-tbaa:bool=false"]
     with tvm.transform.PassContext(config={"tirx.disable_storage_rewrite": True}):
-        return tvm.compile(tvm.IRModule(functions), target=target)
+        return tvm.compile(tvm.IRModule(functions), target=tvm.target.Target(config))

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -18,6 +19,7 @@ from ..kernels.layout import PLAIN, Layout
 from .feeds import Feeder, NoRule, apply_conversions
 from .legalize import generic
 from .rules import RULES, Choice, Preferences
+from .tuned import tuned
 
 
 @dataclass(frozen=True)
@@ -121,9 +123,12 @@ def _implement(
 
 
 def _choose(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice | None:
-    """The rule of the operator's kind, else TVM's own lowering, else nothing."""
+    """The user's tuned kernel, else the rule of the kind, else TVM's own lowering, else nothing."""
     if op.alone:
         return None
+    if preferences.database is not None:
+        with suppress(NoRule):
+            return tuned(op, feeder, preferences.database)
     rule = RULES.get(op.kind)
     if rule is not None:
         try:

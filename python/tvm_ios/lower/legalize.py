@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,16 +18,38 @@ from ..kernels.layout import PLAIN
 from .feeds import Feed, Feeder, NoRule
 from .rules.base import Choice
 
+_logger = logging.getLogger(__name__)
+
 _MAX_ELEMENTS = 2**31 - 1
 
 
 def generic(op: Operator, feeder: Feeder) -> Choice:
-    """The operator's bindings legalised and fused into one TIR function.
+    """The operator as TVM lowers it, shared out by the loops of its result.
 
     Raises
     ------
     NoRule
-        When TVM makes no single TIR function of them; the operator then stays as it is.
+        When TVM makes no single TIR function of it; the operator then stays as it is.
+    """
+    function, feeds = tir_of(op, feeder)
+    try:
+        kernel = generic_kernel(op.kind, function, len(feeds))
+    except tvm.error.InternalError as error:  # 64-bit integers: TVM cannot narrow the indices
+        raise NoRule from error
+    _logger.info("operator %s (%s) has no rule: TVM's own lowering", op.name, op.kind)
+    return Choice(kernel, feeds, PLAIN)
+
+
+def tir_of(op: Operator, feeder: Feeder) -> tuple[tirx.PrimFunc, tuple[Feed, ...]]:
+    """The operator's bindings legalised and fused into one TIR function, and what feeds it.
+
+    Its parameters are what it reads, in the order in which TVM's own fusion has them, and its
+    results.
+
+    Raises
+    ------
+    NoRule
+        When TVM makes no single TIR function of them, or one of unknown sizes.
     """
     values = (*op.inputs, *op.outputs)
     if not op.outputs or not all(isinstance(v.ty, relax.TensorType) for v in values):
@@ -34,56 +57,54 @@ def generic(op: Operator, feeder: Feeder) -> Choice:
     if not all(_is_operator_call(binding.value) for binding in op.bindings):
         raise NoRule
     isolated = _isolate(op)
-    func = _fuse(isolated)
-    if func is None or not _is_static(func):
+    function = _fuse(isolated)
+    if function is None or not _is_static(function):
         raise NoRule
     feeds = (
-        *(feeder.plain(variable) for variable in op.inputs),
-        *(Feed(constant) for constant in isolated.constants),
+        feeder.plain(value) if isinstance(value, relax.Var) else Feed(value)
+        for value in isolated.values
     )
-    try:
-        kernel = generic_kernel(op.kind, func, len(feeds))
-    except tvm.error.InternalError as error:  # 64-bit integers: TVM cannot narrow the indices
-        raise NoRule from error
-    return Choice(kernel, feeds, PLAIN)
+    return function, tuple(feeds)
 
 
 @dataclass(frozen=True)
 class _Isolated:
-    """An operator as a function of its inputs and of its constants."""
+    """An operator as a function of what it reads: its inputs, and constants beside numbers."""
 
     function: relax.Function
-    constants: tuple[np.ndarray, ...]
+    values: tuple[relax.Var | np.ndarray, ...]
 
 
 def _isolate(op: Operator) -> _Isolated:
-    """The operator's bindings as a primitive function, constant tensors made parameters."""
-    parameters = {v: relax.Var(f"in{i}", v.ty) for i, v in enumerate(op.inputs)}
-    constants: list[np.ndarray] = []
-    lifted: list[relax.Var] = []
+    """The operator's bindings as a primitive function; parameters in the order of their use."""
+    values: list[relax.Var | np.ndarray] = []
+    parameters: list[relax.Var] = []
+    known: dict[relax.Var, relax.Var] = {}
+
+    def parameter(value: relax.Var | np.ndarray, ty: relax.Type) -> relax.Var:
+        values.append(value)
+        parameters.append(relax.Var(f"p{len(parameters)}", ty))
+        return parameters[-1]
 
     def lift(constant: tvm.ir.GenericConst) -> relax.Expr:
         array = constant_array(constant)
-        if array is None or array.ndim == 0:
-            return constant
-        constants.append(array)
-        lifted.append(relax.Var(f"constant{len(lifted)}", constant.ty))
-        return lifted[-1]
+        return constant if array is None or array.ndim == 0 else parameter(array, constant.ty)
 
-    replace = [
-        (tvm.ir.GenericConst, lift),
-        (relax.Var, lambda variable: parameters.get(variable, variable)),
-    ]
+    def read(variable: relax.Var) -> relax.Var:
+        if variable in op.inputs and variable not in known:
+            known[variable] = parameter(variable, variable.ty)
+        return known.get(variable, variable)
+
+    replace = [(tvm.ir.GenericConst, lift), (relax.Var, read)]
     bindings = [
         relax.VarBinding(b.var, tvm_ffi.structural_map(b.value, replace)) for b in op.bindings
     ]
     result = op.outputs[0] if len(op.outputs) == 1 else relax.Tuple(list(op.outputs))
     returned = relax.Var("returned", result.ty)
     block = relax.DataflowBlock([*bindings, relax.VarBinding(returned, result)])
-    function = relax.Function(
-        [*parameters.values(), *lifted], relax.SeqExpr([block], returned), result.ty
-    ).with_attr("Primitive", True)
-    return _Isolated(function, tuple(constants))
+    body = relax.SeqExpr([block], returned)
+    function = relax.Function(parameters, body, result.ty).with_attr("Primitive", True)
+    return _Isolated(function, tuple(values))
 
 
 def _fuse(isolated: _Isolated) -> tirx.PrimFunc | None:

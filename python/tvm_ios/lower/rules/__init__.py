@@ -1,22 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which kernel an operator gets on a CPU: one rule per kind."""
 
-from .base import Choice, Preferences, Rule
+from . import planes, rows, strided
+from .base import Choice, Preferences, Rule, first_of
 from .concat import concat
 from .convolution import conv2d
 from .dense import matmul
-from .planes import depthwise_conv2d, elementwise, global_average, pool2d
 
 RULES: dict[str, Rule] = {
     "conv2d": conv2d,
-    "depthwise_conv2d": depthwise_conv2d,
-    "max_pool2d": pool2d,
-    "avg_pool2d": pool2d,
-    "adaptive_avg_pool2d": global_average,
-    "mean": global_average,
+    "depthwise_conv2d": planes.depthwise_conv2d,
+    "max_pool2d": planes.pool2d,
+    "avg_pool2d": planes.pool2d,
+    "adaptive_avg_pool2d": planes.global_average,
     "concat": concat,
     "matmul": matmul,
-    "elementwise": elementwise,
+    "softmax": rows.softmax,
+    "layer_norm": rows.layer_norm,
+    "mean": first_of(planes.global_average, rows.reduction),
+    "sum": rows.reduction,
+    "max": rows.reduction,
+    "min": rows.reduction,
+    "elementwise": first_of(planes.elementwise, strided.elementwise),
+    "reshape": strided.movement,
+    "flatten": strided.movement,
+    "expand_dims": strided.movement,
+    "squeeze": strided.movement,
+    "permute_dims": strided.movement,
+    "broadcast_to": strided.movement,
+    "strided_slice": first_of(strided.sampling, strided.movement),
+    "split": strided.split,
 }
 
 __all__ = ["RULES", "Choice", "Preferences", "Rule"]

@@ -5,14 +5,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 from tvm import relax
 
 from ...graph.operators import Operator
 from ...graph.recognise import op_name, static_shape
+from ...kernels.compose import with_shapes
 from ...kernels.kernel import Kernel
-from ...kernels.layout import Layout
+from ...kernels.layout import PLAIN, Layout
 from ...target import Core
 from ..feeds import Feed, Feeder, NoRule
 
@@ -37,13 +41,42 @@ class Preferences:
     winograd : bool
         Whether convolutions may be computed by Winograd's minimal filtering, which rounds
         differently.
+    database : tvm.s_tir.meta_schedule.database.Database or None
+        Kernels that were tuned; they are preferred to what the rules have.
     """
 
     core: Core
     winograd: bool = True
+    database: Any | None = None
 
 
 Rule = Callable[[Operator, Feeder, Preferences], Choice]
+
+
+def first_of(*rules: Rule) -> Rule:
+    """The first of some rules that covers an operator."""
+
+    def rule(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice:
+        for candidate in rules[:-1]:
+            with suppress(NoRule):
+                return candidate(op, feeder, preferences)
+        return rules[-1](op, feeder, preferences)
+
+    return rule
+
+
+def row_major(kernel: Kernel, feeds: tuple[Feed, ...], op: Operator) -> Choice:
+    """The choice of a kernel that sees row-major tensors in shapes of its own."""
+    inputs = [_fed_shape(feed) for feed in feeds]
+    outputs = [shape_of(value) for value in op.outputs]
+    return Choice(with_shapes(kernel, inputs, outputs), feeds, PLAIN)
+
+
+def _fed_shape(feed: Feed) -> tuple[int, ...]:
+    """The shape in which a feed's tensor lies in memory after its conversion."""
+    if feed.conversion is not None:
+        return feed.conversion.outputs[0].shape
+    return feed.value.shape if isinstance(feed.value, np.ndarray) else shape_of(feed.value)
 
 
 def program_feeds(op: Operator, feeder: Feeder, layout: Layout) -> tuple[Feed, ...]:

@@ -3,25 +3,50 @@
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
+
+from ...graph.fold import constant_array
 from ...graph.operators import Operator
 from ...graph.recognise import is_float32
 from ...kernels.layout import PLAIN
 from ...kernels.matmul import Matmul, matmul_kernel, pack_matrix
 from ..feeds import Feeder, NoRule
-from .base import Choice, Preferences, program_feeds, shape_of
+from .base import Choice, Preferences, program_feeds, row_major, shape_of
 
 
 def matmul(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice:
-    """A matrix times constant weights."""
+    """Products of matrices, vectors and batches of them; the right side may be constant weights."""
     core = preferences.core
-    data, weights = op.anchor.args
-    source, matrix = shape_of(data), shape_of(weights)
-    if len(source) != 2 or len(matrix) != 2 or not (is_float32(data) and is_float32(weights)):
+    left, right = op.anchor.args
+    if not (is_float32(left) and is_float32(right)):
         raise NoRule
-    product = Matmul(source[0], source[1], matrix[1], op.program)
-    feeds = (
-        feeder.plain(data),
-        feeder.constant(weights, lambda array: pack_matrix(array, core.lanes)),
-        *program_feeds(op, feeder, PLAIN),
-    )
-    return Choice(matmul_kernel(product, core), feeds, PLAIN)
+    product = _product(op)
+    array = constant_array(right)
+    if product.weights:
+        matrix = array.reshape(product.depth, product.columns)
+        right_feed = feeder.constant(right, lambda _: pack_matrix(matrix, core.lanes))
+    else:
+        right_feed = feeder.plain(right)
+    feeds = (feeder.plain(left), right_feed, *program_feeds(op, feeder, PLAIN))
+    return row_major(matmul_kernel(product, core), feeds, op)
+
+
+def _product(op: Operator) -> Matmul:
+    """The operator as a batch of equal products.
+
+    A right side without a batch meets all matrices on the left as the rows of one.
+    """
+    left, right = (shape_of(argument) for argument in op.anchor.args)
+    matrices, rows = (left[:-2], left[-2]) if len(left) > 1 else ((), 1)
+    depth, columns = right[-2:] if len(right) > 1 else (right[0], 1)
+    if math.prod(right[:-2]) == 1:
+        weights = constant_array(op.anchor.args[1]) is not None
+        rows *= math.prod(matrices)
+        return Matmul(rows, depth, columns, op.program, weights=weights)
+    batch = math.prod(np.broadcast_shapes(matrices, right[:-2]))
+    sizes = [math.prod(matrices), math.prod(right[:-2])]
+    if any(size not in (1, batch) for size in sizes):
+        raise NoRule
+    return Matmul(rows, depth, columns, op.program, batch, False, sizes[0] > 1, sizes[1] > 1)

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operations that only move elements: reshapes, transpositions, slices, and chains of them.
+
+Each is a view of its operand, and so is a chain: NumPy does the arithmetic of its strides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from tvm import relax, tirx
+
+from ..kernels.strided import Strides
+from .recognise import is_float32, known_shape, op_name
+
+_RESHAPES = frozenset({"reshape", "flatten", "expand_dims", "squeeze"})
+
+
+@dataclass(frozen=True)
+class Rearrangement:
+    """What a chain of movements makes of one tensor.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Of the result.
+    _memory, _view : numpy.ndarray
+        A stand-in of the tensor, of a byte an element, and the result as a view of it. Where the
+        last operations reshape what is no longer even in memory, the view is from before them.
+    """
+
+    shape: tuple[int, ...]
+    _memory: np.ndarray
+    _view: np.ndarray
+
+    @staticmethod
+    def of(shape: tuple[int, ...]) -> Rearrangement:
+        """The tensor as it is."""
+        memory = np.empty(shape, "int8")
+        return Rearrangement(shape, memory, memory)
+
+    def then(self, call: relax.Expr) -> Rearrangement | None:
+        """The chain with one more operation; None where it does not go on as one view."""
+        if not moves(call):
+            return None
+        name, shape = op_name(call), known_shape(call)
+        if name in _RESHAPES:
+            return self.reshaped(shape)
+        if self.shape != self.stored:
+            return None  # the result is stored in the view's order already
+        view = _VIEWS[name](self._view, call)
+        return replace(self, shape=shape, _view=view) if view.shape == shape else None
+
+    def reshaped(self, shape: tuple[int, ...]) -> Rearrangement:
+        view = self._view.reshape(shape)
+        kept = view if np.may_share_memory(view, self._memory) else self._view
+        return replace(self, shape=shape, _view=kept)
+
+    def broadcast(self, shape: tuple[int, ...]) -> Rearrangement:
+        return replace(self, shape=shape, _view=np.broadcast_to(self._view, shape))
+
+    def part(self, axis: int, begin: int, end: int) -> Rearrangement:
+        """The slice from ``begin`` to ``end`` of ``axis``."""
+        view = self._view[(slice(None),) * axis + (slice(begin, end),)]
+        return replace(self, shape=view.shape, _view=view)
+
+    @property
+    def stored(self) -> tuple[int, ...]:
+        """A shape in which the result lies in memory, of the axes that :attr:`strides` has."""
+        return self._view.shape
+
+    @property
+    def strides(self) -> Strides:
+        address, origin = (a.__array_interface__["data"][0] for a in (self._view, self._memory))
+        return Strides(self._memory.size, self._view.strides, address - origin)
+
+    @property
+    def only_reshapes(self) -> bool:
+        """Whether all elements stay where they are."""
+        return self._view.flags.c_contiguous and self._view.size == self._memory.size
+
+
+def moves(expr: relax.Expr) -> bool:
+    """Whether ``expr`` is a movement of a float32 tensor of known shape that makes one result."""
+    name = op_name(expr)
+    if name not in _RESHAPES and name not in _VIEWS:
+        return False
+    shapes = [known_shape(e) for e in (expr, expr.args[0])]
+    return is_float32(expr) and all(shape and 0 not in shape for shape in shapes)
+
+
+def _transpose(view: np.ndarray, call: relax.Call) -> np.ndarray:
+    axes = call.attrs.axes
+    return view.transpose(None if axes is None else [int(axis) for axis in axes])
+
+
+def _broadcast(view: np.ndarray, call: relax.Call) -> np.ndarray:
+    return np.broadcast_to(view, known_shape(call))
+
+
+def _slice(view: np.ndarray, call: relax.Call) -> np.ndarray:
+    numbers = [
+        [int(field) if isinstance(field, tirx.IntImm) else None for field in argument.fields]
+        if isinstance(argument, relax.Tuple)
+        else [None]
+        for argument in call.args[1:]
+    ]
+    if any(None in column for column in numbers):
+        return np.empty(0)  # of no known shape
+    axes, begins, ends = numbers[:3]
+    steps = numbers[3] if len(numbers) > 3 else [1] * len(axes)
+    slices = [slice(None)] * view.ndim
+    for axis, *bounds in zip(axes, begins, ends, steps, strict=True):
+        slices[axis] = slice(*bounds)
+    return view[tuple(slices)]
+
+
+_VIEWS: dict[str, Callable[[np.ndarray, relax.Call], np.ndarray]] = {
+    "permute_dims": _transpose,
+    "broadcast_to": _broadcast,
+    "strided_slice": _slice,
+}

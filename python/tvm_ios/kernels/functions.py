@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Elementwise functions of float32 vectors of any number of lanes.
+
+LLVM computes ``exp``, ``tanh`` and ``erf`` of a vector lane by lane in a library. Here they are a
+polynomial each: a value is one vector's work. The coefficients are minimax fits of our own, rounded
+to float32 one after another with the remaining ones fitted again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tvm import tirx
+from tvm.tirx.script import builder as T
+
+from .emit import lanes_of, splat
+
+Expr = Any
+
+# exp(r) - 1 = r * polynomial(r) for |r| <= log(2) / 2, relative error 1.4e-8.
+_EXP = (1.0, 0.49999997, 0.166665465, 0.0416674353, 0.00836627185, 0.00138706935)
+# -log(erfc(z)) = z * polynomial(z) for z >= 0: relative error of erf 5.2e-8 up to 4, rising after.
+_ERFC = (
+    1.12837923, 0.636615157, 0.10282924, -0.0193798076,
+    0.000308664428, 0.0011622929, -0.000344020285, 3.49238617e-05,
+)  # fmt: skip
+
+_LOG2_HIGH, _LOG2_LOW = 0.693359375, -2.12194440e-4  # log(2); a product with the first is exact
+_ROUND = 1.5 * 2**23  # added to a float32, it rounds it to a whole number
+_BIAS, _MANTISSA_BITS = 127, 23
+_STACK_BYTES = 1024  # a larger buffer TVM has its runtime allocate
+
+
+def lanes_in(x: Expr) -> int:
+    """How many lanes an expression has."""
+    return x.ty.dtype.lanes
+
+
+def register(count: int) -> Any:
+    """A buffer of ``count`` float32 on the stack, where LLVM finds that it can be registers."""
+    assert 4 * count < _STACK_BYTES, "the buffer is small"
+    return T.alloc_buffer((count,), scope="global", layout=None)
+
+
+def keep(x: Expr) -> Expr:
+    """``x`` computed once and kept in a register, however often it is read.
+
+    TVM writes out an expression, even one bound to a variable, in every place where it is read,
+    and simplifies across: a rounding such as ``(x + c) - c`` would be gone.
+    """
+    at, buffer = lanes_of(0, lanes_in(x)), register(lanes_in(x))
+    T.buffer_store(buffer, x, [at])
+    return buffer[at]
+
+
+def like(x: Expr, number: float) -> Expr:
+    """``number`` in as many lanes as ``x`` has."""
+    return splat(T.float32(number), lanes_in(x))
+
+
+def exp(x: Expr) -> Expr:
+    """Relative error 1.1e-7; infinite from 88.38 on, zero below -87.68, where it is below 1e-38."""
+    power, rest = _reduce(keep(_between(-88.1, x, 88.8)))
+    return (_polynomial(_EXP, rest) * rest + like(x, 1.0)) * power
+
+
+def sigmoid(x: Expr) -> Expr:
+    """Relative error 1.5e-7."""
+    return like(x, 1.0) / (like(x, 1.0) + exp(like(x, 0.0) - x))
+
+
+def tanh(x: Expr) -> Expr:
+    """Relative error 2.5e-7, near zero, too."""
+    power, difference = _exp_less_power(_between(-18.2, x + x, 18.2))
+    one = like(x, 1.0)
+    return (difference + (power - one)) / (difference + (power + one))
+
+
+def erf(x: Expr) -> Expr:
+    """Relative error 2.5e-7, near zero, too."""
+    x = keep(x)
+    power, difference = _exp_less_power(_between(-18.2, _log_erfc(_abs(x)), 0.0))
+    size = keep((like(x, 1.0) - power) - difference)
+    return tirx.Select(x < like(x, 0.0), like(x, 0.0) - size, size)
+
+
+def gelu(x: Expr) -> Expr:
+    """``x * Phi(x)`` as ``max(x, 0) - |x| / 2 * erfc(|x| / sqrt(2))``; absolute error 4e-7."""
+    x = keep(x)
+    size = keep(_abs(x))
+    complement = exp(_log_erfc(size * like(x, 0.5**0.5)))  # zero from 14 on
+    return T.max(x, like(x, 0.0)) - T.min(like(x, 14.0), size) * like(x, 0.5) * complement
+
+
+def gelu_tanh(x: Expr) -> Expr:
+    """``x / 2 * (1 + tanh(u))`` of ``u = sqrt(2 / pi) * (x + 0.044715 x^3)``: ``x sigmoid(2u)``."""
+    x = keep(x)
+    twice = like(x, 2 * math.sqrt(2 / math.pi))
+    return x * sigmoid(twice * x * (like(x, 1.0) + like(x, 0.044715) * x * x))
+
+
+def _exp_less_power(x: Expr) -> tuple[Expr, Expr]:
+    """A power of two and ``exp(x)`` less that power, whose rounding is relative to it."""
+    power, rest = _reduce(keep(x))
+    return power, keep(_polynomial(_EXP, rest) * rest * power)
+
+
+def _reduce(x: Expr) -> tuple[Expr, Expr]:
+    """``2^n`` and ``r`` with ``exp(x) = 2^n * exp(r)``, ``n`` whole and ``r`` around zero.
+
+    The sum that rounds ``x / log(2)`` to ``n`` also leaves, in its lowest bits, the exponent of the
+    power as a float32 stores it: 0 for a zero, 255 for infinity.
+    """
+    origin = like(x, _ROUND + _BIAS)
+    shifted = keep(x * like(x, math.log2(math.e)) + origin)
+    n = keep(shifted - origin)
+    rest = keep(x - n * like(x, _LOG2_HIGH) - n * like(x, _LOG2_LOW))
+    integer = x.ty.dtype.replace("float", "int")
+    exponent = splat(T.int32(_MANTISSA_BITS), lanes_in(x))
+    power = T.reinterpret(x.ty.dtype, T.shift_left(T.reinterpret(integer, shifted), exponent))
+    return keep(power), rest
+
+
+def _log_erfc(z: Expr) -> Expr:
+    """``log(erfc(z))`` for ``z >= 0``."""
+    z = keep(z)
+    return like(z, 0.0) - _polynomial(_ERFC, z) * z
+
+
+def _polynomial(coefficients: Sequence[float], x: Expr) -> Expr:
+    """By Horner's rule; the first coefficient is the constant one."""
+    result = like(x, coefficients[-1])
+    for coefficient in coefficients[-2::-1]:
+        result = result * x + like(x, coefficient)
+    return result
+
+
+def _between(low: float, x: Expr, high: float) -> Expr:
+    """``x`` clipped; of two operands that do not compare TVM takes the second, so NaN stays."""
+    return T.max(like(x, low), T.min(like(x, high), x))
+
+
+def _abs(x: Expr) -> Expr:
+    return T.max(x, like(x, 0.0) - x)
+
+
+def _clip(x: Expr, low: Expr, high: Expr) -> Expr:
+    return T.min(T.max(x, low), high)
+
+
+def _leaky_relu(x: Expr, slope: Expr) -> Expr:
+    x = keep(x)
+    return T.max(x, like(x, 0.0)) + T.min(x, like(x, 0.0)) * slope
+
+
+def _once(function: Callable[[Expr], Expr]) -> Callable[[Expr], Expr]:
+    """``function``, which reads its operand several times, of an operand computed once."""
+    return lambda x: function(keep(x))
+
+
+FUNCTIONS: dict[str, Callable[..., Expr]] = {
+    "add": lambda a, b: a + b,
+    "subtract": lambda a, b: a - b,
+    "multiply": lambda a, b: a * b,
+    "divide": lambda a, b: a / b,
+    "maximum": T.max,
+    "minimum": T.min,
+    "relu": lambda x: T.max(x, like(x, 0.0)),
+    "relu6": lambda x: _clip(x, like(x, 0.0), like(x, 6.0)),
+    "clip": _clip,
+    "leaky_relu": _leaky_relu,
+    "negative": lambda x: like(x, 0.0) - x,
+    "abs": _once(_abs),
+    "square": _once(lambda x: x * x),
+    "exp": exp,
+    "log": lambda x: tirx.log(x),
+    "sqrt": lambda x: tirx.sqrt(x),
+    "rsqrt": lambda x: like(x, 1.0) / tirx.sqrt(x),
+    "tanh": tanh,
+    "sigmoid": sigmoid,
+    "silu": _once(lambda x: x * sigmoid(x)),
+    "erf": erf,
+    "gelu": gelu,
+    "gelu_tanh": gelu_tanh,
+}
+"""What a step of a program may be, by name."""

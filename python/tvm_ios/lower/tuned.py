@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels that the user has tuned with TVM's MetaSchedule.
+
+MetaSchedule's records are of TIR functions as TVM's own fusion makes them. An operator whose
+function has a record is computed as that says, whatever rule there is: somebody took the time to
+measure it. Tune the module that :func:`~tvm_ios.graph.prepare.prepare` returns, as operators are
+formed from that one:
+
+    with target:
+        tasks = relax.get_pipeline("zero")(prepare(mod))
+        database = meta_schedule.relax_integration.tune_relax(tasks, {}, target, ...)
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import tvm
+from tvm import relax, tirx
+
+from ..graph.operators import Operator
+from ..kernels.generic import scheduled_kernel
+from ..kernels.layout import PLAIN
+from .feeds import Feeder, NoRule
+from .legalize import tir_of
+from .rules.base import Choice
+
+
+def active_database() -> Any | None:
+    """The database in whose ``with`` block we are, if any."""
+    loaded = sys.modules.get("tvm.s_tir.meta_schedule")  # slow to import, and needs packages
+    return loaded.database.Database.current() if loaded is not None else None
+
+
+def tuned(op: Operator, feeder: Feeder, database: Any) -> Choice:
+    """The kernel that ``database`` has for an operator; its tensors are row-major.
+
+    Parameters
+    ----------
+    op : Operator
+    feeder : Feeder
+    database : tvm.s_tir.meta_schedule.database.Database
+
+    Raises
+    ------
+    NoRule
+        When it has none.
+    """
+    function, feeds = tir_of(op, feeder)
+    scheduled = _look_up(function, database)
+    try:
+        kernel = scheduled_kernel(op.kind, scheduled, len(feeds))
+    except tvm.error.InternalError as error:  # 64-bit integers: TVM cannot narrow the indices
+        raise NoRule from error
+    return Choice(kernel, feeds, PLAIN)
+
+
+def _look_up(function: tirx.PrimFunc, database: Any) -> tirx.PrimFunc:
+    """The best schedule of a function; what TVM did not fuse has a pattern among its attributes."""
+    alone = tvm.IRModule({"main": function})
+    for mod in (alone, relax.transform.AnnotateTIROpPattern()(alone)):
+        with database, tvm.target.Target("llvm"):
+            found = relax.transform.MetaScheduleApplyDatabase()(mod)["main"]
+        if found.attrs is not None and found.attrs.get("tirx.is_scheduled"):
+            return found
+    raise NoRule

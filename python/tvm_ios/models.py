@@ -56,21 +56,9 @@ def load_model(
 
 
 def _from_zoo(name: str, shapes: Shapes, batch: int | None) -> tvm.IRModule:
-    mod = zoo.load(name, batch=batch or 1)
-    parameter = mod["main"].params[0]
-    declared = tuple(int(extent) for extent in parameter.ty.shape)
-    _check_names(f"{ZOO}{name}", shapes, [parameter.name])
-    shape = shapes.get(parameter.name, declared)
-    if shape == declared:
-        return mod
-    fits = len(shape) == 4 and shape[1] == declared[1] and shape[2] == shape[3]
-    if not fits or batch not in (None, shape[0]):
-        known = f"{batch or 'N'},{declared[1]},S,S"
-        raise ModelError(
-            f"Input {parameter.name!r} of {ZOO}{name} has shape [{known}], which {list(shape)} "
-            "does not fit."
-        )
-    return zoo.load(name, batch=shape[0], image_size=shape[2])
+    known = [value.name for value in zoo.inputs(name)]
+    _check_names(f"{ZOO}{name}", shapes, known)
+    return zoo.load(name, **zoo.sizes(name, shapes, batch))
 
 
 def _existing_onnx(spec: str) -> Path:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The zoo builds the networks of the papers, and the same ones in Relax and in ONNX."""
+"""What the zoo offers: networks by name, in any batch and size, with weights from a seed."""
 
 from __future__ import annotations
 
@@ -8,182 +8,119 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import tvm
 from tvm import relax
 
 from tvm_ios import zoo
 from tvm_ios.errors import ModelError
+from tvm_ios.models import load_model
+from zoo_support import constants, shape_of
 
-# TVM's default kernels are slow: the numbers are compared on small images.
-SMALL_CASES = [
-    ("squeezenet", 1, 64),
-    ("squeezenet", 2, 33),
-    ("inception_v3_small", 2, 75),
-    ("inception_v3", 1, 75),
-]
-
-
-def _calls(mod: tvm.IRModule, op_name: str) -> list[relax.Call]:
-    """Return the calls of an operator, in the order of their bindings."""
-    values = [binding.value for block in mod["main"].body.blocks for binding in block.bindings]
-    return [value for value in values if isinstance(value, relax.Call) and value.op.name == op_name]
-
-
-def _shape(expr: relax.Expr) -> tuple[int, ...]:
-    return tuple(int(extent) for extent in expr.ty.shape)
-
-
-def _constants(mod: tvm.IRModule) -> list[np.ndarray]:
-    constants: list[np.ndarray] = []
-
-    def collect(expr: relax.Expr) -> None:
-        if isinstance(expr, tvm.ir.GenericConst):
-            constants.append(expr.value.numpy())
-
-    relax.analysis.post_order_visit(mod["main"], collect)
-    return constants
-
-
-def _multiply_accumulates(mod: tvm.IRModule) -> int:
-    convs = sum(
-        np.prod(_shape(call)) * np.prod(_shape(call.args[1])[1:])
-        for call in _calls(mod, "relax.nn.conv2d")
-    )
-    dense = sum(
-        np.prod(_shape(call)) * _shape(call.args[1])[0] for call in _calls(mod, "relax.matmul")
-    )
-    return int(convs + dense)
-
-
-def _image(batch: int, image_size: int) -> np.ndarray:
-    shape = (batch, 3, image_size, image_size)
-    return np.random.default_rng(0).standard_normal(shape, dtype=np.float32)
-
-
-def _run_relax(mod: tvm.IRModule, image: np.ndarray) -> np.ndarray:
-    machine = relax.VirtualMachine(tvm.compile(mod, target="llvm"), tvm.cpu())
-    return machine["main"](tvm.runtime.tensor(image)).numpy()
-
-
-def _run_onnx(path: Path, image: np.ndarray) -> np.ndarray:
-    runtime = pytest.importorskip("onnxruntime")
-    session = runtime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    (logits,) = session.run(None, {"data": image})
-    return logits
-
-
-def _assert_close(actual: np.ndarray, expected: np.ndarray) -> None:
-    assert actual.shape == expected.shape
-    assert np.abs(actual - expected).max() <= 1e-4 * np.abs(expected).max()
+FULL = (
+    "bert_base",
+    "bert_base_8",
+    "densenet121",
+    "googlenet",
+    "inception_v3",
+    "mobilenet_v2",
+    "nasnet_a_large",
+    "nasnet_a_mobile",
+    "nasrnn",
+    "randwire_large",
+    "randwire_regular",
+    "randwire_small",
+    "resnet18",
+    "resnet50",
+    "squeezenet",
+)
+REDUCED = (
+    "bert_tiny",
+    "densenet_small",
+    "googlenet_small",
+    "inception_v3_small",
+    "mobilenet_v2_small",
+    "nasnet_a_small",
+    "nasrnn_small",
+    "randwire_tiny",
+    "resnet50_small",
+)
 
 
 def test_names() -> None:
-    assert zoo.names() == ("inception_v3", "inception_v3_small", "squeezenet")
+    assert zoo.names() == tuple(sorted((*FULL, *REDUCED)))
 
 
 @pytest.mark.parametrize("batch", [1, 2])
-@pytest.mark.parametrize(
-    ("name", "image_size"), [("squeezenet", 224), ("inception_v3", 299), ("inception_v3_small", 75)]
-)
-def test_module_has_one_well_formed_function(name: str, batch: int, image_size: int) -> None:
+@pytest.mark.parametrize("name", [*REDUCED, "squeezenet"])
+def test_module_has_one_well_formed_function(name: str, batch: int) -> None:
     mod = zoo.load(name, batch=batch)
     relax.analysis.well_formed(mod)
     assert [var.name_hint for var in mod.get_global_vars()] == ["main"]
-    (parameter,) = mod["main"].params
-    assert _shape(parameter) == (batch, 3, image_size, image_size)
-    assert _shape(mod["main"].body) == (batch, 1000)
+    function = mod["main"]
+    expected = zoo.inputs(name, batch=batch)
+    assert [(p.name, shape_of(p), str(p.ty.dtype)) for p in function.params] == [
+        (value.name, value.shape, value.dtype) for value in expected
+    ]
+    assert shape_of(function.body)[0] == batch
+    if expected[0].name == "data":
+        assert shape_of(function.body) == (batch, 1000)
+
+
+def test_inputs() -> None:
+    (image,) = zoo.inputs("resnet50", batch=2)
+    assert (image.name, image.shape, image.dtype) == ("data", (2, 3, 224, 224), "float32")
+    texts = zoo.inputs("bert_base", length=64)
+    assert [(t.name, t.shape, t.dtype) for t in texts] == [
+        ("tokens", (1, 64), "int32"),
+        ("segments", (1, 64), "int32"),
+    ]
+    assert [v.name for v in zoo.inputs("nasrnn", length=3)] == ["state", "x0", "x1", "x2"]
 
 
 @pytest.mark.parametrize(
-    ("name", "expected"),
+    ("name", "other"),
     [
-        # Often given as 0.861e9: the authors' Caffe model pads conv10, unlike table 1 of the paper.
-        ("squeezenet", 0.836e9),
-        ("inception_v3", 5.713e9),
+        ("squeezenet", {"batch": 2, "image_size": 96}),
+        ("nasnet_a_small", {"batch": 2, "image_size": 40}),
+        ("randwire_tiny", {"image_size": 48}),
+        ("nasrnn_small", {"batch": 2}),
     ],
 )
-def test_multiply_accumulates(name: str, expected: float) -> None:
-    assert _multiply_accumulates(zoo.load(name)) == pytest.approx(expected, rel=1e-3)
-
-
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("squeezenet", 1_248_424),  # table 1 of the paper
-        # Without the auxiliary head, and two running statistics for each of 17,216 channels.
-        ("inception_v3", 23_834_568 + 2 * 17_216),
-    ],
-)
-def test_parameters(name: str, expected: int) -> None:
-    assert sum(constant.size for constant in _constants(zoo.load(name))) == expected
-
-
-def test_inception_grids() -> None:
-    """The maps that the blocks A, B, C, D and E make are those of the paper's table 1."""
-    shapes = [_shape(call)[1:] for call in _calls(zoo.load("inception_v3"), "relax.concat")]
-    expected = [(256, 35, 35), *[(288, 35, 35)] * 2, *[(768, 17, 17)] * 5]
-    assert shapes == [*expected, (1280, 8, 8), *[(2048, 8, 8)] * 2]
-
-
-def test_squeezenet_grids() -> None:
-    shapes = [_shape(call)[1:] for call in _calls(zoo.load("squeezenet"), "relax.concat")]
-    fires = {55: (128, 128, 256), 27: (256, 384, 384, 512), 13: (512,)}
-    assert shapes == [(c, size, size) for size, channels in fires.items() for c in channels]
-
-
-def test_small_inception_has_channels_that_fill_no_block() -> None:
-    convs = _calls(zoo.load("inception_v3_small"), "relax.nn.conv2d")
-    assert {8, 12, 20, 24} <= {_shape(call)[1] for call in convs}
-
-
-def test_batch_norms_are_left_to_the_compiler() -> None:
-    mod = zoo.load("inception_v3")
-    norms = _calls(mod, "relax.nn.batch_norm")
-    assert len(norms) == len(_calls(mod, "relax.nn.conv2d")) == 94
-    assert not any(norm.attrs.training for norm in norms)
-
-
-@pytest.mark.parametrize(("name", "batch", "image_size"), SMALL_CASES)
-def test_relax_equals_onnx_runtime(name: str, batch: int, image_size: int, tmp_path: Path) -> None:
-    path = tmp_path / f"{name}.onnx"
-    zoo.export_onnx(name, path, batch=batch, image_size=image_size)
-    image = _image(batch, image_size)
-    expected = _run_onnx(path, image)
-    assert 0.1 < expected.std() < 10, "the activations neither vanish nor explode"
-    _assert_close(_run_relax(zoo.load(name, batch=batch, image_size=image_size), image), expected)
-
-
-@pytest.mark.parametrize(("name", "image_size"), [("squeezenet", 33), ("inception_v3_small", 75)])
-def test_tvm_imports_the_onnx_file(name: str, image_size: int, tmp_path: Path) -> None:
-    onnx = pytest.importorskip("onnx")
-    from tvm.relax.frontend.onnx import from_onnx
-
-    path = tmp_path / f"{name}.onnx"
-    zoo.export_onnx(name, path, image_size=image_size)
-    imported = from_onnx(onnx.load(path))
-    relax.analysis.well_formed(imported)
-    image = _image(1, image_size)
-    _assert_close(_run_relax(imported, image), _run_onnx(path, image))
-
-
-@pytest.mark.parametrize("name", ["squeezenet", "inception_v3_small"])
-def test_weights_depend_on_the_seed_alone(name: str) -> None:
-    weights = _constants(zoo.load(name, seed=7))
-    resized = _constants(zoo.load(name, seed=7, batch=2, image_size=96))
-    reseeded = _constants(zoo.load(name, seed=8))
+def test_weights_depend_on_the_seed_alone(name: str, other: dict[str, int]) -> None:
+    weights = constants(zoo.load(name, seed=7))
+    resized = constants(zoo.load(name, seed=7, **other))
+    reseeded = constants(zoo.load(name, seed=8))
     assert len(weights) == len(resized) == len(reseeded)
     assert all(map(np.array_equal, weights, resized))
-    assert not any(map(np.array_equal, weights, reseeded))
+    drawn = [i for i, array in enumerate(weights) if array.ndim]
+    assert not any(np.array_equal(weights[i], reseeded[i]) for i in drawn)
+
+
+def test_a_shorter_text_has_the_same_weights_and_fewer_positions() -> None:
+    own, shorter = (constants(zoo.load("bert_tiny", length=length)) for length in (12, 5))
+    other = [i for i, (a, b) in enumerate(zip(own, shorter, strict=True)) if a.shape != b.shape]
+    assert [(own[i].shape, shorter[i].shape) for i in other] == [((12, 128), (5, 128))]
+    own[other[0]] = own[other[0]][:5]
+    assert all(map(np.array_equal, own, shorter))
 
 
 def test_unknown_network_is_answered_with_the_known_ones() -> None:
-    with pytest.raises(ModelError, match="inception_v3, inception_v3_small, squeezenet"):
+    with pytest.raises(ModelError, match="inception_v3, inception_v3_small, mobilenet_v2"):
         zoo.load("squeeze_net")
 
 
-def test_empty_batch_is_refused() -> None:
-    with pytest.raises(ModelError, match="at least 1"):
-        zoo.load("squeezenet", batch=0)
+@pytest.mark.parametrize(
+    ("name", "sizes", "message"),
+    [
+        ("squeezenet", {"batch": 0}, "at least 1"),
+        ("squeezenet", {"image_size": 0}, "image_size must be at least 1, got 0"),
+        ("squeezenet", {"length": 5}, "squeezenet has no length: give it image_size"),
+        ("bert_tiny", {"image_size": 5}, "bert_tiny has no image_size: give it length"),
+        ("bert_tiny", {"length": 513}, "a length of at most 512"),
+    ],
+)
+def test_sizes_that_make_no_sense(name: str, sizes: dict[str, int], message: str) -> None:
+    with pytest.raises(ModelError, match=message):
+        zoo.load(name, **sizes)
 
 
 @pytest.mark.parametrize(("name", "smallest"), [("squeezenet", 29), ("inception_v3_small", 75)])
@@ -191,6 +128,48 @@ def test_smallest_image(name: str, smallest: int) -> None:
     zoo.load(name, image_size=smallest)
     with pytest.raises(ModelError, match="larger image_size"):
         zoo.load(name, image_size=smallest - 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "shapes", "batch", "expected"),
+    [
+        ("squeezenet", {}, None, {"batch": 1, "image_size": 224}),
+        ("squeezenet", {}, 2, {"batch": 2, "image_size": 224}),
+        ("squeezenet", {"data": [2, 3, 96, 96]}, None, {"batch": 2, "image_size": 96}),
+        ("squeezenet", {"data": [2, 3, 96, 96]}, 2, {"batch": 2, "image_size": 96}),
+        ("bert_base", {"segments": [4, 64]}, None, {"batch": 4, "length": 64}),
+        ("nasrnn", {"x1": [3, 512]}, None, {"batch": 3, "length": 5}),
+    ],
+)
+def test_sizes_of_shapes(
+    name: str, shapes: dict[str, list[int]], batch: int | None, expected: dict[str, int]
+) -> None:
+    assert zoo.sizes(name, shapes, batch) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "shapes", "batch"),
+    [
+        ("squeezenet", {"data": [1, 3, 96, 97]}, None),
+        ("squeezenet", {"data": [1, 4, 96, 96]}, None),
+        ("squeezenet", {"data": [1, 3, 96]}, None),
+        ("squeezenet", {"data": [1, 3, 96, 96]}, 2),
+        ("bert_base", {"tokens": [1, 64], "segments": [1, 65]}, None),
+        ("nasrnn", {"x1": [3, 511]}, None),
+    ],
+)
+def test_shapes_that_no_size_has(
+    name: str, shapes: dict[str, list[int]], batch: int | None
+) -> None:
+    with pytest.raises(ModelError, match=f"{name} reads .* does not fit"):
+        zoo.sizes(name, shapes, batch)
+
+
+def test_a_network_by_its_shapes() -> None:
+    mod = load_model("zoo:bert_tiny", {"tokens": [2, 7]})
+    assert [shape_of(parameter) for parameter in mod["main"].params] == [(2, 7), (2, 7)]
+    with pytest.raises(ModelError, match="no input 'data'; its inputs: tokens, segments"):
+        load_model("zoo:bert_tiny", {"data": [2, 7]})
 
 
 def test_export_names_the_missing_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

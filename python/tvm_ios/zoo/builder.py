@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The vocabulary in which the zoo describes a network, once for every back end.
 
-A network is a function of a :class:`Builder` and its input. The builder works out shapes and draws
+A network is a function of a :class:`Builder` and its inputs. The builder works out shapes and draws
 weights, so that every back end is handed the same network with the same numbers; a back end only
 says how one operator is written in its own representation.
 """
@@ -9,72 +9,21 @@ says how one operator is written in its own representation.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from collections.abc import Sequence
+from functools import reduce
+from typing import Generic, Literal
 
 import numpy as np
 
 from tvm_ios.errors import ModelError
+from tvm_ios.zoo.values import Handle, Padding, Pair, Value, Window
 from tvm_ios.zoo.weights import NormStatistics, Weights
 
-Handle = TypeVar("Handle")
-Pair = tuple[int, int]
-
-
-@dataclass(frozen=True)
-class Value(Generic[Handle]):
-    """A tensor inside a network.
-
-    Attributes
-    ----------
-    handle : Handle
-        What the back end calls the tensor.
-    shape : tuple of int
-        NCHW for a feature map, (N, features) for a vector.
-    """
-
-    handle: Handle
-    shape: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Window:
-    """How a convolution or a pool slides, in (height, width)."""
-
-    kernel: Pair
-    stride: Pair
-    padding: Pair
-
-    @classmethod
-    def of(cls, kernel: int | Pair, stride: int | Pair, padding: int | Pair) -> Window:
-        """Make a window from sizes that may be given once for both directions."""
-        return cls(_pair(kernel), _pair(stride), _pair(padding))
-
-    def output_size(self, size: Sequence[int]) -> Pair:
-        """Return the (height, width) that the window makes of a map, rounding down.
-
-        Raises
-        ------
-        ModelError
-            If the window does not fit into the padded map.
-        """
-        height, width = (
-            (extent + 2 * padding - kernel) // stride + 1
-            for extent, kernel, stride, padding in zip(
-                size, self.kernel, self.stride, self.padding, strict=True
-            )
-        )
-        if height < 1 or width < 1:
-            raise ModelError(
-                f"a window of {self.kernel} does not fit into a map of {tuple(size)}: "
-                "use a larger image_size"
-            )
-        return height, width
+Elementwise = Literal["add", "gelu", "multiply", "relu", "relu6", "sigmoid", "tanh"]
 
 
 class Builder(ABC, Generic[Handle]):
-    """Operators of a convolutional network in inference form, fp32, NCHW.
+    """Operators of a network in inference form, fp32, feature maps in NCHW.
 
     Parameters
     ----------
@@ -85,6 +34,8 @@ class Builder(ABC, Generic[Handle]):
     def __init__(self, seed: int) -> None:
         self._weights = Weights(seed)
 
+    # Convolutional networks
+
     def conv(
         self,
         x: Value[Handle],
@@ -92,25 +43,26 @@ class Builder(ABC, Generic[Handle]):
         kernel: int | Pair,
         *,
         stride: int | Pair = 1,
-        padding: int | Pair = 0,
+        padding: Padding = 0,
+        groups: int = 1,
         bias: bool = True,
     ) -> Value[Handle]:
         """Convolve, to `channels` output channels; without a bias where a batch norm follows."""
         window = Window.of(kernel, stride, padding)
         batch, in_channels, *size = x.shape
-        weight = self._weights.kernel((channels, in_channels, *window.kernel))
+        weight = self._weights.kernel((channels, in_channels // groups, *window.kernel))
         offset = self._weights.bias(channels) if bias else None
-        handle = self._emit_conv(x.handle, weight, offset, window)
+        handle = self._emit_conv(x.handle, weight, offset, window, groups)
         return Value(handle, (batch, channels, *window.output_size(size)))
 
-    def batch_norm(self, x: Value[Handle], *, epsilon: float) -> Value[Handle]:
-        """Normalise each channel by statistics that are constants."""
-        statistics = self._weights.norm_statistics(x.shape[1])
-        return Value(self._emit_batch_norm(x.handle, statistics, epsilon), x.shape)
+    def batch_norm(self, x: Value[Handle], *, epsilon: float, gain: float = 1.0) -> Value[Handle]:
+        """Normalise each channel by statistics that are constants.
 
-    def relu(self, x: Value[Handle]) -> Value[Handle]:
-        """Replace what is negative by zero."""
-        return Value(self._emit_relu(x.handle), x.shape)
+        `gain` is about what its input is multiplied by. It keeps the activations of order one where
+        those before the norm would not be: nothing is known here of what a norm really sees.
+        """
+        statistics = self._weights.norm_statistics(x.shape[1], gain)
+        return Value(self._emit_batch_norm(x.handle, statistics, epsilon), x.shape)
 
     def max_pool(
         self,
@@ -118,10 +70,11 @@ class Builder(ABC, Generic[Handle]):
         kernel: int | Pair,
         *,
         stride: int | Pair = 1,
-        padding: int | Pair = 0,
+        padding: Padding = 0,
+        ceil: bool = False,
     ) -> Value[Handle]:
         """Take the maximum over a sliding window."""
-        window = Window.of(kernel, stride, padding)
+        window = Window.of(kernel, stride, padding, ceil=ceil)
         handle = self._emit_max_pool(x.handle, window)
         return Value(handle, (*x.shape[:2], *window.output_size(x.shape[2:])))
 
@@ -131,11 +84,12 @@ class Builder(ABC, Generic[Handle]):
         kernel: int | Pair,
         *,
         stride: int | Pair = 1,
-        padding: int | Pair = 0,
+        padding: Padding = 0,
+        count_padding: bool = True,
     ) -> Value[Handle]:
-        """Take the mean over a sliding window, the padding counted as zeros."""
+        """Take the mean over a sliding window, the padding counted as zeros or left out."""
         window = Window.of(kernel, stride, padding)
-        handle = self._emit_avg_pool(x.handle, window)
+        handle = self._emit_avg_pool(x.handle, window, count_padding)
         return Value(handle, (*x.shape[:2], *window.output_size(x.shape[2:])))
 
     def global_avg_pool(self, x: Value[Handle]) -> Value[Handle]:
@@ -149,34 +103,128 @@ class Builder(ABC, Generic[Handle]):
         handle = self._emit_concat([value.handle for value in values])
         return Value(handle, (batch, channels, *size))
 
-    def flatten(self, x: Value[Handle]) -> Value[Handle]:
-        """Turn each image's feature map into a vector."""
-        shape = (x.shape[0], int(np.prod(x.shape[1:])))
-        return Value(self._emit_flatten(x.handle, shape), shape)
+    def odd_pixels(self, x: Value[Handle]) -> Value[Handle]:
+        """Keep the second, fourth, ... row and column of each map."""
+        size = x.shape[2:]
+        return Value(self._emit_odd_pixels(x.handle, size), (*x.shape[:2], *(e // 2 for e in size)))
+
+    # Matrix products and what goes with them
 
     def dense(self, x: Value[Handle], features: int) -> Value[Handle]:
-        """Multiply a vector by a weight of shape (inputs, `features`) and add a bias."""
-        batch, inputs = x.shape
-        weight = self._weights.dense(inputs, features)
-        handle = self._emit_dense(x.handle, weight, self._weights.bias(features))
-        return Value(handle, (batch, features))
+        """Multiply vectors by a weight of shape (inputs, `features`) and add a bias."""
+        product = self.matmul(x, self.weight(x.shape[-1], features))
+        return self.add(product, self._constant(self._weights.bias(features)))
+
+    def weight(self, inputs: int, features: int) -> Value[Handle]:
+        """Draw a matrix to multiply by, for a weight that is used more than once."""
+        return self._constant(self._weights.dense(inputs, features))
+
+    def matmul(self, x: Value[Handle], y: Value[Handle]) -> Value[Handle]:
+        """Multiply matrices, or equally many of them."""
+        handle = self._emit_matmul(x.handle, y.handle)
+        return Value(handle, (*x.shape[:-1], y.shape[-1]))
+
+    def embedding(self, ids: Value[Handle], rows: int, features: int) -> Value[Handle]:
+        """Look up the vector of each id, in a table of `rows` vectors."""
+        table = self._constant(self._weights.table(rows, features))
+        return Value(self._emit_take(table.handle, ids.handle), (*ids.shape, features))
+
+    def positions(self, length: int, limit: int, features: int) -> Value[Handle]:
+        """Return the vectors of the first `length` positions, of shape (length, features).
+
+        Raises
+        ------
+        ModelError
+            If there are more than the `limit` positions that the network has vectors for.
+        """
+        if length > limit:
+            raise ModelError(f"a sequence of {length} is too long: use a length of at most {limit}")
+        return self._constant(self._weights.table(limit, features)[:length])
+
+    def layer_norm(self, x: Value[Handle], *, epsilon: float) -> Value[Handle]:
+        """Normalise each vector, then scale and shift its elements by constants."""
+        features = x.shape[-1]
+        gamma, beta = self._weights.around_one(features), self._weights.bias(features)
+        return Value(self._emit_layer_norm(x.handle, gamma, beta, epsilon), x.shape)
+
+    def softmax(self, x: Value[Handle]) -> Value[Handle]:
+        """Turn each vector into probabilities."""
+        return Value(self._emit_softmax(x.handle), x.shape)
+
+    # Shapes
+
+    def flatten(self, x: Value[Handle]) -> Value[Handle]:
+        """Turn each image's feature map into a vector."""
+        return self.reshape(x, (x.shape[0], int(np.prod(x.shape[1:]))))
+
+    def reshape(self, x: Value[Handle], shape: tuple[int, ...]) -> Value[Handle]:
+        """See the elements, in their order, as a tensor of another shape."""
+        return Value(self._emit_reshape(x.handle, shape), shape)
+
+    def transpose(self, x: Value[Handle], axes: tuple[int, ...]) -> Value[Handle]:
+        """Permute the axes: axis i of the result is axis `axes[i]` of `x`."""
+        return Value(self._emit_transpose(x.handle, axes), tuple(x.shape[axis] for axis in axes))
+
+    # Element by element
+
+    def relu(self, x: Value[Handle]) -> Value[Handle]:
+        """Replace what is negative by zero."""
+        return self._elementwise("relu", x)
+
+    def relu6(self, x: Value[Handle]) -> Value[Handle]:
+        """Replace what is negative by zero, and what is above 6 by 6."""
+        return self._elementwise("relu6", x)
+
+    def sigmoid(self, x: Value[Handle]) -> Value[Handle]:
+        return self._elementwise("sigmoid", x)
+
+    def tanh(self, x: Value[Handle]) -> Value[Handle]:
+        return self._elementwise("tanh", x)
+
+    def gelu(self, x: Value[Handle]) -> Value[Handle]:
+        """Multiply by the normal distribution function of the same number."""
+        return self._elementwise("gelu", x)
+
+    def add(self, x: Value[Handle], y: Value[Handle]) -> Value[Handle]:
+        """Add; what has fewer axes is repeated along the first ones of the other."""
+        return self._elementwise("add", x, y)
+
+    def multiply(self, x: Value[Handle], y: Value[Handle]) -> Value[Handle]:
+        return self._elementwise("multiply", x, y)
+
+    def scale(self, x: Value[Handle], factor: float) -> Value[Handle]:
+        """Multiply by a number."""
+        return self.multiply(x, self._constant(np.float32(factor)))
+
+    def weighted_sum(self, values: Sequence[Value[Handle]]) -> Value[Handle]:
+        """Add tensors, each times a positive number of its own."""
+        factors = self._weights.mixture(len(values))
+        scaled = [self.scale(x, factor) for x, factor in zip(values, factors, strict=True)]
+        return reduce(self.add, scaled)
+
+    def _elementwise(self, name: Elementwise, *operands: Value[Handle]) -> Value[Handle]:
+        shape = np.broadcast_shapes(*(operand.shape for operand in operands))
+        return Value(self._emit_elementwise(name, [o.handle for o in operands]), shape)
+
+    def _constant(self, array: np.ndarray) -> Value[Handle]:
+        return Value(self._emit_constant(array), array.shape)
+
+    @abstractmethod
+    def _emit_constant(self, array: np.ndarray) -> Handle: ...
 
     @abstractmethod
     def _emit_conv(
-        self, x: Handle, weight: np.ndarray, bias: np.ndarray | None, window: Window
+        self, x: Handle, weight: np.ndarray, bias: np.ndarray | None, window: Window, groups: int
     ) -> Handle: ...
 
     @abstractmethod
     def _emit_batch_norm(self, x: Handle, statistics: NormStatistics, epsilon: float) -> Handle: ...
 
     @abstractmethod
-    def _emit_relu(self, x: Handle) -> Handle: ...
-
-    @abstractmethod
     def _emit_max_pool(self, x: Handle, window: Window) -> Handle: ...
 
     @abstractmethod
-    def _emit_avg_pool(self, x: Handle, window: Window) -> Handle: ...
+    def _emit_avg_pool(self, x: Handle, window: Window, count_padding: bool) -> Handle: ...
 
     @abstractmethod
     def _emit_global_avg_pool(self, x: Handle) -> Handle: ...
@@ -185,31 +233,27 @@ class Builder(ABC, Generic[Handle]):
     def _emit_concat(self, values: list[Handle]) -> Handle: ...
 
     @abstractmethod
-    def _emit_flatten(self, x: Handle, shape: tuple[int, ...]) -> Handle: ...
+    def _emit_odd_pixels(self, x: Handle, size: Sequence[int]) -> Handle: ...
 
     @abstractmethod
-    def _emit_dense(self, x: Handle, weight: np.ndarray, bias: np.ndarray) -> Handle: ...
+    def _emit_matmul(self, x: Handle, y: Handle) -> Handle: ...
 
+    @abstractmethod
+    def _emit_take(self, table: Handle, ids: Handle) -> Handle: ...
 
-@dataclass(frozen=True)
-class Network:
-    """An entry of the zoo.
+    @abstractmethod
+    def _emit_layer_norm(
+        self, x: Handle, gamma: np.ndarray, beta: np.ndarray, epsilon: float
+    ) -> Handle: ...
 
-    Attributes
-    ----------
-    name : str
-        What the user calls it.
-    image_size : int
-        Height and width of the input image, in pixels, unless the user says otherwise.
-    describe : callable
-        Builds the network on an image of shape (batch, 3, image_size, image_size) and returns its
-        logits.
-    """
+    @abstractmethod
+    def _emit_softmax(self, x: Handle) -> Handle: ...
 
-    name: str
-    image_size: int
-    describe: Callable[[Builder[Any], Value[Any]], Value[Any]]
+    @abstractmethod
+    def _emit_reshape(self, x: Handle, shape: tuple[int, ...]) -> Handle: ...
 
+    @abstractmethod
+    def _emit_transpose(self, x: Handle, axes: tuple[int, ...]) -> Handle: ...
 
-def _pair(extent: int | Pair) -> Pair:
-    return (extent, extent) if isinstance(extent, int) else extent
+    @abstractmethod
+    def _emit_elementwise(self, name: Elementwise, operands: list[Handle]) -> Handle: ...

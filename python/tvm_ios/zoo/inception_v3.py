@@ -10,11 +10,13 @@ from __future__ import annotations
 from functools import partial
 from typing import Generic
 
-from tvm_ios.zoo.builder import Builder, Handle, Network, Pair, Value
+from tvm_ios.zoo.builder import Builder
+from tvm_ios.zoo.network import Network, images
+from tvm_ios.zoo.units import classify, conv_norm
+from tvm_ios.zoo.values import Handle, Pair, Value
 
 POOL_FEATURES = (32, 64, 64)
 FACTORIZED_CHANNELS = (128, 160, 160, 192)
-CLASSES = 1000
 EPSILON = 1e-3
 
 
@@ -54,7 +56,7 @@ def inception_v3(
     x = _block_d(units, x)
     for _ in range(num_e):
         x = _block_e(units, x)
-    return net.dense(net.flatten(net.global_avg_pool(x)), CLASSES)
+    return classify(net, x)
 
 
 class _Units(Generic[Handle]):
@@ -74,11 +76,10 @@ class _Units(Generic[Handle]):
         valid: bool = False,
     ) -> Value[Handle]:
         """Convolve, normalise and rectify; padded by half the kernel unless `valid`."""
-        height, width = (kernel, kernel) if isinstance(kernel, int) else kernel
-        padding = (0, 0) if valid else (height // 2, width // 2)
         scaled = max(1, round(channels * self._width))
-        x = self.net.conv(x, scaled, kernel, stride=stride, padding=padding, bias=False)
-        return self.net.relu(self.net.batch_norm(x, epsilon=EPSILON))
+        padding = 0 if valid else None
+        x = conv_norm(self.net, x, scaled, kernel, stride=stride, padding=padding, epsilon=EPSILON)
+        return self.net.relu(x)
 
     def reduce(self, x: Value[Handle], channels: int) -> Value[Handle]:
         """Convolve by 3 x 3 to about half the height and width."""
@@ -146,9 +147,9 @@ def _block_e(units: _Units[Handle], x: Value[Handle]) -> Value[Handle]:
     return units.net.concat([branch1x1, *wide, units.pooled(x, 192)])
 
 
-INCEPTION_V3 = Network("inception_v3", 299, inception_v3)
+INCEPTION_V3 = Network("inception_v3", images(299), inception_v3)
 
 # Small enough to compile and run in a test; its 8, 12, 20 or 24 channels fill no block of 16.
 INCEPTION_V3_SMALL = Network(
-    "inception_v3_small", 75, partial(inception_v3, width=0.25, blocks=(1, 1, 1))
+    "inception_v3_small", images(75), partial(inception_v3, width=0.25, blocks=(1, 1, 1))
 )

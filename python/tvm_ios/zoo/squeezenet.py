@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
-from tvm_ios.zoo.builder import Builder, Handle, Network, Value
+from tvm_ios.zoo.builder import Builder
+from tvm_ios.zoo.network import Network, images
+from tvm_ios.zoo.values import Handle, Value
 
 
 def squeezenet(net: Builder[Handle], image: Value[Handle]) -> Value[Handle]:
@@ -33,4 +35,4 @@ def _fire(net: Builder[Handle], x: Value[Handle], squeeze: int) -> Value[Handle]
     return net.concat([expand1x1, expand3x3])
 
 
-SQUEEZENET = Network("squeezenet", 224, squeezenet)
+SQUEEZENET = Network("squeezenet", images(224), squeezenet)

@@ -33,7 +33,7 @@ class Weights:
         self._generator = np.random.default_rng(seed)
 
     def kernel(self, shape: tuple[int, int, int, int]) -> np.ndarray:
-        """Draw a convolution's weight of shape (out, in, height, width)."""
+        """Draw a convolution's weight of shape (out, in / groups, height, width)."""
         return self._he_normal(shape, fan_in=int(np.prod(shape[1:])))
 
     def dense(self, inputs: int, features: int) -> np.ndarray:
@@ -44,14 +44,27 @@ class Weights:
         """Draw a small bias of shape (channels,)."""
         return self._normal((channels,), BIAS_DEVIATION)
 
-    def norm_statistics(self, channels: int) -> NormStatistics:
-        """Draw statistics for which a batch norm is nearly, but not quite, the identity."""
+    def table(self, rows: int, features: int) -> np.ndarray:
+        """Draw vectors to be looked up, of shape (rows, features), their elements of order one."""
+        return self._normal((rows, features), 1.0)
+
+    def mixture(self, count: int) -> np.ndarray:
+        """Draw positive factors, of shape (count,), for a sum about as large as each summand."""
+        return self.around_one(count) / np.float32(np.sqrt(count))
+
+    def norm_statistics(self, channels: int, gain: float) -> NormStatistics:
+        """Draw statistics for which a batch norm nearly, but not quite, multiplies by `gain`."""
         return NormStatistics(
-            gamma=self._around_one(channels),
-            beta=self._normal((channels,), BIAS_DEVIATION),
-            mean=self._normal((channels,), BIAS_DEVIATION),
-            variance=self._around_one(channels),
+            gamma=np.float32(gain) * self.around_one(channels),
+            beta=self.bias(channels),
+            mean=self.bias(channels),
+            variance=self.around_one(channels),
         )
+
+    def around_one(self, channels: int) -> np.ndarray:
+        """Draw factors of shape (channels,)."""
+        uniform = self._generator.random(channels, dtype=np.float32)
+        return 1 + NORM_SPREAD * (2 * uniform - 1)
 
     def _he_normal(self, shape: tuple[int, ...], fan_in: int) -> np.ndarray:
         """Draw with variance 2 / fan_in, which a ReLU halves (He et al., arXiv 1502.01852)."""
@@ -59,7 +72,3 @@ class Weights:
 
     def _normal(self, shape: tuple[int, ...], deviation: float) -> np.ndarray:
         return self._generator.standard_normal(shape, dtype=np.float32) * np.float32(deviation)
-
-    def _around_one(self, channels: int) -> np.ndarray:
-        uniform = self._generator.random(channels, dtype=np.float32)
-        return 1 + NORM_SPREAD * (2 * uniform - 1)

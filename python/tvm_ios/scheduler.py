@@ -99,7 +99,7 @@ class Scheduler:
         body = self.prepared[function].body.body
         results = tvm.relax.analysis.free_vars(body)
         preferences = Preferences(
-            core_of(self.target), self.options.winograd, database=active_database()
+            core_of(self.target), self.options.winograd, self.workers, active_database()
         )
         lowered = place_concatenations(implement(self.graph, results, preferences))
         self._assembler = Assembler(lowered, self.workers)

@@ -41,12 +41,15 @@ class Preferences:
     winograd : bool
         Whether convolutions may be computed by Winograd's minimal filtering, which rounds
         differently.
+    workers : int
+        Among how many the tiles of a kernel are divided.
     database : tvm.s_tir.meta_schedule.database.Database or None
         Kernels that were tuned; they are preferred to what the rules have.
     """
 
     core: Core
     winograd: bool = True
+    workers: int = 1
     database: Any | None = None
 
 

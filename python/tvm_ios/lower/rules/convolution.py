@@ -7,11 +7,14 @@ from dataclasses import dataclass
 
 from tvm import relax
 
+from ...graph.fold import constant_array
 from ...graph.operators import Operator
 from ...graph.recognise import is_float32
 from ...kernels.conv2d import Conv2d, conv2d_kernel
 from ...kernels.emit import Window
 from ...kernels.layout import PLAIN, Layout
+from ...kernels.winograd import pack_winograd, winograd_kernel
+from ...kernels.winograd_model import WinogradTiling, choose_winograd
 from ..feeds import Feeder, NoRule
 from .base import Choice, Preferences, program_feeds, shape_of
 
@@ -70,9 +73,22 @@ def conv2d(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice:
     conv = Conv2d(
         batch, channels, geometry.rows, geometry.columns, (out_channels,), groups, op.program
     )
-    feeds = (
-        feeder.feature_map(data, source),
-        feeder.weights(weights, source.block or 1, core.lanes, groups),
-        *program_feeds(op, feeder, result),
-    )
-    return Choice(conv2d_kernel(conv, source, result, core), feeds, result)
+    tiling = _winograd_tiling(conv, source, weights, preferences)
+    if tiling is not None:
+        kernel = winograd_kernel(conv, tiling, source, core)
+        packed = feeder.constant(weights, lambda array: pack_winograd(array, tiling, core.lanes))
+    else:
+        kernel = conv2d_kernel(conv, source, result, core)
+        packed = feeder.weights(weights, source.block or 1, core.lanes, groups)
+    feeds = (feeder.feature_map(data, source), packed, *program_feeds(op, feeder, result))
+    return Choice(kernel, feeds, result)
+
+
+def _winograd_tiling(
+    conv: Conv2d, source: Layout, weights: relax.Expr, preferences: Preferences
+) -> WinogradTiling | None:
+    """How to compute the convolution by Winograd's algorithm; None where the direct one is used."""
+    possible = source.block == preferences.core.lanes and constant_array(weights) is not None
+    if not (preferences.winograd and possible):
+        return None
+    return choose_winograd(conv, preferences.core, preferences.workers)

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Winograd's convolution beside the direct one on one core: time and error.
+
+Each distinct 3x3 convolution of stride 1 of a network is computed directly and with both sizes of
+Winograd's tiles, in turns, with its epilogue. Weights come from an arena as large as all that are
+compared, so that they are as cold as in a network; of the times that the core spends on it the
+shortest counts. The error is that of normally distributed data and weights against float64,
+relative to the largest output.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+
+import numpy as np
+import tvm
+import tvm_ffi
+from tvm import relax
+
+import markdown
+from tvm_ios import zoo
+from tvm_ios.graph.extract import extract
+from tvm_ios.graph.prepare import prepare
+from tvm_ios.graph.recognise import static_shape
+from tvm_ios.kernels.conv2d import Conv2d, conv2d_kernel
+from tvm_ios.kernels.elementwise import NOTHING
+from tvm_ios.kernels.kernel import Kernel
+from tvm_ios.kernels.layout import Layout, pack_weights
+from tvm_ios.kernels.winograd import pack_winograd, winograd_kernel
+from tvm_ios.kernels.winograd_model import best_tiling, choose_winograd, is_filter
+from tvm_ios.kernels.winograd_transform import OUTPUTS
+from tvm_ios.lower.functions import build_functions, kernel_function
+from tvm_ios.lower.implement import implement
+from tvm_ios.lower.rules import Preferences
+from tvm_ios.lower.rules.convolution import conv_geometry
+from tvm_ios.measure.cold import ColdWeights
+from tvm_ios.target import Core, core_of, resolve
+
+ROUNDS = 30
+NAMES = ("direct", *(f"F({m}x{m})" for m in OUTPUTS))
+
+
+@dataclass
+class Result:
+    """A convolution and how many of it the network has; times and errors by algorithm."""
+
+    model: str
+    input: list[int]
+    out_channels: int
+    count: int
+    chosen: str
+    microseconds: dict[str, float] = field(default_factory=dict)
+    errors: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def ratio(self) -> float:
+        """How much faster the algorithm that is chosen is than the direct one."""
+        return self.microseconds["direct"] / self.microseconds[self.chosen]
+
+
+class Runner:
+    """A compiled kernel with tensors of its own."""
+
+    def __init__(self, kernel: Kernel, target: tvm.target.Target) -> None:
+        functions = {
+            f"p{i}": kernel_function(kernel, i, f"p{i}") for i in range(len(kernel.phases))
+        }
+        module = build_functions(functions, target).mod
+        self.kernel = kernel
+        self._phases = [
+            (module[name], p.tiles) for name, p in zip(functions, kernel.phases, strict=True)
+        ]
+        random = np.random.default_rng(0)
+        arrays = [random.standard_normal(s.shape, "float32") for s in kernel.tensors]
+        self._tensors = list(map(tvm.runtime.tensor, arrays))
+
+    def compute(self, image: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """The result, as it lies in memory."""
+        self._tensors[:2] = tvm.runtime.tensor(image), tvm.runtime.tensor(weights)
+        self.run(self._tensors[1])
+        return self._tensors[len(self.kernel.inputs)].numpy()
+
+    def run(self, weights: tvm_ffi.Tensor) -> float:
+        """Seconds that the core spends on the kernel with these weights."""
+        tensors = [self._tensors[0], weights, *self._tensors[2:]]
+        begin = time.thread_time()
+        for function, tiles in self._phases:
+            function(*tensors, 0, tiles)
+        return time.thread_time() - begin
+
+
+def convolutions(model: str, core: Core) -> Counter[Conv2d]:
+    """The 3x3 convolutions of a network that read a blocked feature map."""
+    prepared = prepare(zoo.load(model), "main")
+    graph = extract(prepared, "main")
+    results = relax.analysis.free_vars(prepared["main"].body.body)
+    layouts = implement(graph, results, Preferences(core)).layouts
+    found: Counter[Conv2d] = Counter()
+    for op in graph.operators:
+        if op.kind != "conv2d" or op.anchor.args[0] not in layouts:
+            continue
+        geometry = conv_geometry(op.anchor)
+        batch, channels = static_shape(op.anchor.args[0], "an image")[:2]
+        outputs = (static_shape(op.anchor, "a result")[1],)
+        windows = (geometry.rows, geometry.columns)
+        conv = Conv2d(batch, channels, *windows, outputs, geometry.groups, op.program)
+        if is_filter(conv):
+            found[conv] += 1
+    return found
+
+
+def kernels_of(conv: Conv2d, core: Core) -> list[Kernel]:
+    """The direct kernel, and one for each size of tile."""
+    layout = Layout(core.lanes)
+    tilings = [best_tiling(conv, (m,), core, 1) for m in OUTPUTS]
+    winograd = [winograd_kernel(conv, tiling, layout, core) for tiling in tilings]
+    return [conv2d_kernel(conv, layout, layout, core), *winograd]
+
+
+def measure(model: str, target: tvm.target.Target) -> Iterator[Result]:
+    """Compare the algorithms for each distinct convolution of a network of the zoo."""
+    core = core_of(target)
+    for conv, count in convolutions(model, core).items():
+        runners = [Runner(kernel, target) for kernel in kernels_of(conv, core)]
+        specs = [runner.kernel.inputs[1] for runner in runners]
+        cold = ColdWeights(specs * 4, np.random.default_rng(0))
+        times = [
+            [runner.run(cold.take(spec)) for runner, spec in zip(runners, specs, strict=True)]
+            for _ in range(ROUNDS)
+        ]
+        tiling = choose_winograd(conv, core, 1)
+        chosen = NAMES[1 + OUTPUTS.index(tiling.outputs)] if tiling else NAMES[0]
+        image = [conv.batch, conv.channels, conv.rows.size, conv.columns.size]
+        result = Result(model, image, *conv.out_channels, count, chosen)
+        result.microseconds = dict(zip(NAMES, np.min(times, axis=0) * 1e6, strict=True))
+        result.errors = errors(conv, core, target)
+        yield result
+
+
+def errors(conv: Conv2d, core: Core, target: tvm.target.Target) -> dict[str, float]:
+    """The largest error of each algorithm, relative to the largest output, without epilogue."""
+    conv = Conv2d(conv.batch, conv.channels, conv.rows, conv.columns, conv.out_channels, 1, NOTHING)
+    random, layout = np.random.default_rng(0), Layout(core.lanes)
+    image = random.standard_normal((conv.batch, conv.channels, conv.rows.size, conv.columns.size))
+    weights = random.standard_normal((*conv.out_channels, conv.channels, 3, 3)).astype("float32")
+    image = image.astype("float32")
+    packed = [pack_weights(weights, core.lanes, core.lanes, 1)]
+    packed += [
+        pack_winograd(weights, best_tiling(conv, (m,), core, 1), core.lanes) for m in OUTPUTS
+    ]
+    expected = layout.pack(reference(conv, image, weights))
+    lanes = conv.out_channels[0] % core.lanes or core.lanes
+    found = {}
+    for name, kernel, array in zip(NAMES, kernels_of(conv, core), packed, strict=True):
+        difference = np.abs(Runner(kernel, target).compute(layout.pack(image), array) - expected)
+        difference[:, -1, :, lanes:] = 0.0  # lanes that hold no channel
+        found[name] = float(difference.max() / np.abs(expected).max())
+    return found
+
+
+def reference(conv: Conv2d, image: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """The convolution in float64, tap by tap."""
+    rows, columns = conv.rows, conv.columns
+    after = [w.out + 2 - w.size - w.before for w in (rows, columns)]
+    padding = ((0, 0), (0, 0), (rows.before, after[0]), (columns.before, after[1]))
+    padded, weights = np.pad(image.astype("float64"), padding), weights.astype("float64")
+    taps = [
+        np.tensordot(
+            weights[:, :, r, s], padded[..., r : r + rows.out, s : s + columns.out], (1, 1)
+        )
+        for r in range(3)
+        for s in range(3)
+    ]
+    return sum(taps).swapaxes(0, 1)
+
+
+def show(results: Sequence[Result], target: tvm.target.Target) -> None:
+    """Print a table, and the sum of each network's convolutions."""
+    print(f"{target}\n")
+    header = ["input", "to", "count", *(f"{n} µs" for n in NAMES), "chosen", "ratio"]
+    header += [f"{name} error" for name in NAMES]
+    rows = []
+    for r in results:
+        times = [f"{r.microseconds[name]:.0f}" for name in NAMES]
+        shares = [r.chosen, f"{r.ratio:.2f}", *(f"{r.errors[name]:.1e}" for name in NAMES)]
+        shape = "x".join(map(str, r.input))
+        rows.append((shape, str(r.out_channels), str(r.count), *times, *shares))
+    for model in dict.fromkeys(r.model for r in results):
+        of_model = [r for r in results if r.model == model]
+        times = [sum(r.count * r.microseconds[name] for r in of_model) for name in NAMES]
+        chosen = sum(r.count * r.microseconds[r.chosen] for r in of_model)
+        worst = [f"{max(r.errors[name] for r in of_model):.1e}" for name in NAMES]
+        numbers = [f"{t:.0f}" for t in times] + [f"{chosen:.0f}", f"{times[0] / chosen:.2f}"]
+        count = str(sum(r.count for r in of_model))
+        rows.append((f"all of {model}", "", count, *numbers, *worst))
+    print(markdown.table(header, rows))
+
+
+def main() -> None:
+    """Compare on the networks that are named, or on three."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    networks = ("squeezenet", "resnet50", "inception_v3")
+    parser.add_argument("models", nargs="*", default=networks, help=", ".join(networks))
+    parser.add_argument("--target", default="llvm", help="completed with this machine's CPU")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    options = parser.parse_args()
+    target = resolve(options.target, threads=1)
+    results = [result for model in options.models for result in measure(model, target)]
+    if options.json:
+        print(json.dumps({"target": str(target), "convolutions": list(map(asdict, results))}))
+    else:
+        show(results, target)
+
+
+if __name__ == "__main__":
+    main()

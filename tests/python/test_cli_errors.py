@@ -57,6 +57,16 @@ def _inputs(**arrays: np.ndarray) -> Callable[[Path], list[str]]:
 
 COMPILE = ("compile", "model.onnx", "-o", "m.so")
 IMAGE = np.zeros(SHAPE, "float32")
+
+
+def _damaged_records(directory: Path) -> list[str]:
+    records = directory / "records"
+    records.mkdir(exist_ok=True)
+    for name in ("workload", "tuning_record"):
+        (records / f"database_{name}.json").write_text("[nothing\n")
+    return [*COMPILE, "--tuning-records", str(records)]
+
+
 BAD_INPUT = {
     "no command": ([], "Give a command"),
     "unknown command": (["tune"], "tune"),
@@ -83,6 +93,9 @@ BAD_INPUT = {
         [*COMPILE, "--target", '{"kind":"llvm","mtriple":"riscv64-linux-gnu"}'],
         "cannot run code for",
     ),
+    "no tuning records": ([*COMPILE, "--tuning-records", "none"], "no MetaSchedule database"),
+    "damaged tuning records": (_damaged_records, "is damaged"),
+    "two ways to a schedule": ([*COMPILE, "--no-search", "--schedule-in", "s.json"], "at odds"),
     "no library": (["compile", "model.onnx", "-o", "m.tar"], "NAME.so"),
     "no directory": (["compile", "model.onnx", "-o", "none/m.so"], "none/m.so"),
     "no schedule": ([*COMPILE, "--schedule-in", "none.json"], "none.json"),

@@ -7,6 +7,7 @@ import argparse
 import logging
 import re
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import fields
 from typing import Any
 
@@ -14,6 +15,7 @@ import tvm
 
 from .. import target
 from ..errors import OptionError
+from ..lower.tuned import check_database, open_database
 from ..models import load_model
 from ..schedule import Schedule
 from ..scheduler import Options, Scheduler
@@ -78,6 +80,11 @@ def add_search(parser: argparse.ArgumentParser) -> None:
         "--schedule-in", metavar="FILE", help="apply this schedule instead of searching"
     )
     parser.add_argument("--schedule-out", metavar="FILE", help="write the schedule as JSON")
+    parser.add_argument(
+        "--tuning-records",
+        metavar="DIRECTORY",
+        help="a MetaSchedule database; an operator that was tuned is computed by its kernel",
+    )
     parser.add_argument(
         "--no-winograd",
         action="store_true",
@@ -161,6 +168,9 @@ class Request:
         )
         self.target = target.resolve(args.target, threads=args.threads)
         self.given = Schedule.load(args.schedule_in) if args.schedule_in else None
+        self._records: str | None = args.tuning_records
+        if self._records is not None:
+            check_database(self._records)
         self._shapes, self._batch = args.input_shapes, args.batch
 
     def load(self) -> tuple[tvm.IRModule, Scheduler]:
@@ -168,7 +178,8 @@ class Request:
         if self.given is None:
             target.check_runnable(self.target)  # the search runs what it prices
         mod = load_model(self.model, self._shapes, self._batch)
-        scheduler = Scheduler(mod, self.target, options=self.options)
+        with open_database(self._records) if self._records else nullcontext():
+            scheduler = Scheduler(mod, self.target, options=self.options)
         _logger.info("%s has %d operators", self.model, len(scheduler.graph.operators))
         _logger.info("target %s", self.target)
         if self.given is not None:

@@ -14,11 +14,13 @@ formed from that one:
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Any
 
 import tvm
 from tvm import relax, tirx
 
+from ..errors import OptionError
 from ..graph.operators import Operator
 from ..kernels.generic import scheduled_kernel
 from ..kernels.layout import PLAIN
@@ -26,11 +28,43 @@ from .feeds import Feeder, NoRule
 from .legalize import tir_of
 from .rules.base import Choice
 
+_FILES = ("database_workload.json", "database_tuning_record.json")
+
 
 def active_database() -> Any | None:
     """The database in whose ``with`` block we are, if any."""
     loaded = sys.modules.get("tvm.s_tir.meta_schedule")  # slow to import, and needs packages
     return loaded.database.Database.current() if loaded is not None else None
+
+
+def check_database(directory: str) -> None:
+    """Raise OptionError unless ``directory`` holds a database that MetaSchedule wrote."""
+    missing = [name for name in _FILES if not (Path(directory) / name).is_file()]
+    if missing:
+        raise OptionError(
+            f"{directory} is no MetaSchedule database: {missing[0]} is missing; give the "
+            "work_dir of a tuning run."
+        )
+
+
+def open_database(directory: str) -> Any:
+    """The database that MetaSchedule wrote into ``directory``, to be entered by ``with``.
+
+    Raises
+    ------
+    OptionError
+        When it cannot be read, or what MetaSchedule needs is not installed.
+    """
+    try:
+        from tvm.s_tir.meta_schedule.database import JSONDatabase
+
+        return JSONDatabase(*(str(Path(directory) / name) for name in _FILES))
+    except ImportError as error:
+        raise OptionError(
+            f"Reading tuning records needs {error.name}; pip install psutil cloudpickle."
+        ) from error
+    except Exception as error:
+        raise OptionError(f"{directory} is damaged: TVM cannot read its records.") from error
 
 
 def tuned(op: Operator, feeder: Feeder, database: Any) -> Choice:

@@ -90,40 +90,57 @@ class _Group:
 
     def share(self, workers: int, cache_bytes: int) -> BandShare:
         per_worker = max(1, round(self.num_bytes / (cache_bytes * _FULL) / workers))
-        bands = per_worker * workers
-        (pixels,) = {plane.pixels for i, plane in self.planes.items() if not self.readers[i]}
-        edges = [pixels * band // bands for band in range(bands + 1)]
+        tiles = self._tiles(per_worker * workers)
         return BandShare(
-            tuple(
-                self._steps(edges[w * per_worker : (w + 1) * per_worker + 1])
-                for w in range(workers)
-            )
+            tuple(_steps(tiles[w * per_worker : (w + 1) * per_worker]) for w in range(workers))
         )
 
-    def _steps(self, edges: Sequence[int]) -> tuple[Step, ...]:
-        """One worker's bands between ``edges``."""
-        done: dict[int, int] = {}
-        steps = []
-        for begin, end in pairwise(edges):
-            for call, (low, high) in self._tiles((begin, end)).items():
-                low = max(low, done.get(call, low))
-                if low < high:
-                    steps.append(Step(call, low, high))
-                    done[call] = high
-        return tuple(steps)
-
-    def _tiles(self, band: Interval) -> dict[int, Interval]:
-        """The tiles of every call, in order, that the band of the results takes."""
-        tiles: dict[int, Interval] = {}
+    def _tiles(self, count: int) -> list[dict[int, Interval]]:
+        """The tiles of every call, in order, that each of ``count`` bands of the results takes."""
+        (pixels,) = {plane.pixels for i, plane in self.planes.items() if not self.readers[i]}
+        edges = [pixels * band // count for band in range(count + 1)]
+        bands: list[dict[int, Interval]] = [{} for _ in range(count)]
         for call in reversed(self.planes):
-            plane = self.planes[call]
-            if not self.readers[call]:
-                tiles[call] = plane.starting_in(band)
-                continue
-            read = [self.planes[r].read(tiles[r]) for r in self.readers[call] if _some(tiles[r])]
-            hull = (min(b for b, _ in read), max(e for _, e in read)) if read else (0, 0)
-            tiles[call] = plane.covering(hull)
-        return dict(reversed(tiles.items()))
+            for tiles, edge in zip(bands, pairwise(edges), strict=True):
+                tiles[call] = self._needed(call, tiles, edge)
+            self._close_gaps(call, bands)
+        return [dict(reversed(tiles.items())) for tiles in bands]
+
+    def _needed(self, call: int, tiles: dict[int, Interval], band: Interval) -> Interval:
+        """The tiles of ``call`` that its readers need, or the results' own of the band."""
+        plane = self.planes[call]
+        if not self.readers[call]:
+            return plane.starting_in(band)
+        read = [self.planes[r].read(tiles[r]) for r in self.readers[call] if _some(tiles[r])]
+        if not read:
+            return 0, 0
+        return plane.covering((min(b for b, _ in read), max(e for _, e in read)))
+
+    def _close_gaps(self, call: int, bands: list[dict[int, Interval]]) -> None:
+        """What no reader needs goes with the band before it.
+
+        A window may step over rows, or end before the last: they are computed all the same, as
+        others may read them.
+        """
+        following = self.planes[call].tiles
+        for tiles in reversed(bands):
+            low, high = tiles[call] if _some(tiles[call]) else (following, following)
+            tiles[call] = (low, max(high, following))
+            following = low
+        bands[0][call] = (0, bands[0][call][1])
+
+
+def _steps(bands: Sequence[dict[int, Interval]]) -> tuple[Step, ...]:
+    """What one worker computes, each tile once."""
+    done: dict[int, int] = {}
+    steps = []
+    for tiles in bands:
+        for call, (low, high) in tiles.items():
+            low = max(low, done.get(call, low))
+            if low < high:
+                steps.append(Step(call, low, high))
+                done[call] = high
+    return tuple(steps)
 
 
 def passing_bytes(calls: Sequence[PlannedCall]) -> int:

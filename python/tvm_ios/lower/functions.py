@@ -36,6 +36,10 @@ def pointer_function(kernel: Kernel, phase: int, name: str) -> tirx.PrimFunc:
     """One phase as a private function: ``f(*pointers, begin, end)``.
 
     It returns 0, and TVM has it return -1 when memory runs out.
+
+    Its body is a compute scope, which LLVM does not inline. TVM tells LLVM that no two buffers
+    overlap, by a type for each. Inside a kernel that is so; but tensors share a region's workspace
+    one after another, and kernels inlined into its driver would be reordered.
     """
     with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
         T.func_name(name)
@@ -52,6 +56,7 @@ def pointer_function(kernel: Kernel, phase: int, name: str) -> tirx.PrimFunc:
         with (
             T.attr("default", "device_id", tirx.const(0, "int32")),
             T.attr("default", "device_type", cpu),
+            T.attr("default", "compute_scope", tvm.ir.StringImm(f"{name}_compute")),
         ):
             _emit_phase(kernel.phases[phase], buffers, begin, end)
         T.Return(tirx.const(0, "int32"))
@@ -99,11 +104,6 @@ def build_functions(
     """Compile plain TIR functions into one runtime module.
 
     Without StorageRewrite, which would move every kernel's registers from the stack to the heap.
-    Without LLVM's alias analysis by types: TVM has a type for each buffer, so that no two would
-    overlap. But tensors share a region's workspace one after another, and kernels that LLVM has
-    inlined into a driver would be reordered.
     """
-    config = {str(key): value for key, value in target.export().items()}
-    config["cl-opt"] = [*config.get("cl-opt", []), "-enable-tbaa:bool=false"]
     with tvm.transform.PassContext(config={"tirx.disable_storage_rewrite": True}):
-        return tvm.compile(tvm.IRModule(functions), target=tvm.target.Target(config))
+        return tvm.compile(tvm.IRModule(functions), target=target)

@@ -23,6 +23,7 @@ from ..threads import SHARE_ALL_CORES
 from .driver import driver_function
 from .functions import KernelFunctions, build_functions
 from .implement import Slot
+from .memory import aligned
 from .region import LoweredStage, Region, form_region
 
 Stages = Sequence[LoweredStage | Operator]
@@ -54,10 +55,10 @@ def emit_ways(
         What the kernels are compiled for.
     """
     original = mod[function]
-    library = _Library(target)
+    library, arena = _Library(target), _Arena.of(ways.values())
     functions = {v: f for v, f in mod.functions.items() if v.name_hint != function}
     for name, stages in ways.items():
-        emitter = _Emitter(relax.BlockBuilder(), library, slots, f"tvm_ios_{name}")
+        emitter = _Emitter(relax.BlockBuilder(), library, arena, slots, f"tvm_ios_{name}")
         variable = mod.get_global_var(name) if name == function else tvm.ir.GlobalVar(name)
         functions[variable] = _emit_function(emitter, original, stages, workers, name)
     result = tvm.IRModule(functions, attrs=mod.attrs, global_infos=mod.global_infos)
@@ -104,6 +105,42 @@ class _Library:
 
     def compile(self) -> tvm.runtime.Module:
         return build_functions({**self.kernels.functions, **self.drivers}, self.target).mod
+
+
+@dataclass(frozen=True)
+class _Arena:
+    """The constants of all ways in one tensor: hundreds of them would be as many arguments.
+
+    Attributes
+    ----------
+    offsets : dict of int to int
+        By ``id`` of an array, the byte at which it lies.
+    tensor : relax.Expr
+    """
+
+    offsets: dict[int, int]
+    tensor: relax.Expr
+
+    @staticmethod
+    def of(ways: Iterable[Stages]) -> _Arena:
+        arrays = {
+            id(value): value
+            for stages in ways
+            for stage in stages
+            if not isinstance(stage, Operator)
+            for implementation in stage.implementations
+            for value in implementation.inputs
+            if isinstance(value, np.ndarray)
+        }
+        offsets, size = {}, 0
+        for name, array in arrays.items():
+            offsets[name] = size
+            size += aligned(array.nbytes)
+        memory = np.zeros(size, "uint8")
+        for name, array in arrays.items():
+            flat = np.ascontiguousarray(array).reshape(-1).view("uint8")
+            memory[offsets[name] : offsets[name] + array.nbytes] = flat
+        return _Arena(offsets, relax.const(memory, "uint8"))
 
 
 def _emit_function(
@@ -182,17 +219,19 @@ def _visible(part: tuple[LoweredStage, ...], stages: Stages, result: relax.Expr)
 class _Emitter:
     builder: relax.BlockBuilder
     library: _Library
+    arena: _Arena
     slots: Mapping[relax.Var, Slot]
     prefix: str
     values: dict[relax.Var, relax.Expr] = field(default_factory=dict)
-    _constants: dict[int, relax.Expr] = field(default_factory=dict)
     _pending: list[relax.Var] = field(default_factory=list)
     _regions: int = 0
 
     def call(self, stages: tuple[LoweredStage, ...], visible: set[relax.Var]) -> None:
         """One call of a region's driver, whose results are the region's and its workspace."""
-        region = form_region(stages, visible, self.slots)
-        inputs = [self._input(value) for value in region.inputs]
+        region = form_region(stages, visible, self.slots, self.arena.offsets)
+        inputs = [self.values[value] for value in region.inputs]
+        if region.has_arena:
+            inputs.append(self.arena.tensor)
         written = list(region.output_specs)
         if region.workspace_bytes:
             written.append(TensorSpec((region.workspace_bytes,), "uint8"))
@@ -235,11 +274,6 @@ class _Emitter:
         self.values[variable] = value
         if not isinstance(variable, relax.DataflowVar):
             self._pending.append(variable)
-
-    def _input(self, value: relax.Var | np.ndarray) -> relax.Expr:
-        if isinstance(value, relax.Var):
-            return self.values[value]
-        return self._constants.setdefault(id(value), relax.const(value, str(value.dtype)))
 
 
 def _spec_of(expr: relax.Expr) -> TensorSpec:

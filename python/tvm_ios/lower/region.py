@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 from tvm import relax
@@ -41,13 +42,17 @@ class Place:
 
 @dataclass(frozen=True)
 class Region:
-    """Stages of one launch; its driver takes the inputs, the outputs and the workspace.
+    """Stages of one launch.
+
+    Its driver takes the inputs, the arena of the constants if the region has any there, the outputs
+    and the workspace.
 
     Attributes
     ----------
     stages : tuple of LoweredStage
     inputs : tuple of relax.Var or numpy.ndarray
-        Values that were computed before the region, and constants.
+        Values that were computed before the region, and constants that lie on their own.
+    has_arena : bool
     outputs : tuple of relax.Var
         Values that are read after it.
     output_specs : tuple of TensorSpec
@@ -58,6 +63,7 @@ class Region:
 
     stages: tuple[LoweredStage, ...]
     inputs: tuple[Value, ...]
+    has_arena: bool
     outputs: tuple[relax.Var, ...]
     output_specs: tuple[TensorSpec, ...]
     workspace_bytes: int
@@ -68,6 +74,7 @@ def form_region(
     stages: Sequence[LoweredStage],
     visible: Collection[relax.Var],
     slots: Mapping[relax.Var, Slot],
+    constants: Mapping[int, int] = MappingProxyType({}),
 ) -> Region:
     """Find the tensors of a region and plan their memory.
 
@@ -78,6 +85,8 @@ def form_region(
         Values that are read outside of the region.
     slots : mapping of relax.Var to Slot
         Values that lie inside a concatenation.
+    constants : mapping of int to int
+        By ``id`` of an array, the byte of the arena at which it lies.
     """
     written = {
         value: spec
@@ -88,21 +97,26 @@ def form_region(
         _key(value): value
         for _, implementation in _enumerate(stages)
         for value in implementation.inputs
-        if _key(value) not in written
+        if _key(value) not in written and _key(value) not in constants
     }
+    has_arena = any(_key(v) in constants for _, i in _enumerate(stages) for v in i.inputs)
     outputs = [value for value in written if value in visible]
     assert not any(v in slots for v in outputs), "what lies in a concatenation is not seen outside"
-    parameter = {key: i for i, key in enumerate([*inputs, *outputs])}
+    parameter = {key: i for i, key in enumerate(inputs)}
+    parameter.update({key: len(inputs) + has_arena + i for i, key in enumerate(outputs)})
+    workspace = len(inputs) + has_arena + len(outputs)
     tensors = {
         id(implementation): list(_tensors(implementation, slots))
         for _, implementation in _enumerate(stages)
     }
-    offsets, workspace_bytes = _plan_workspace(stages, tensors, parameter)
+    offsets, workspace_bytes = _plan_workspace(stages, tensors, {*parameter, *constants})
 
     def place(key: object, offset: int) -> Place:
         if key in parameter:
             return Place(parameter[key], offset)
-        return Place(len(parameter), offsets[key] + offset)
+        if key in constants:
+            return Place(len(inputs), constants[key] + offset)
+        return Place(workspace, offsets[key] + offset)
 
     places = {
         name: tuple(place(key, offset) for key, offset, _ in entries)
@@ -111,6 +125,7 @@ def form_region(
     return Region(
         tuple(stages),
         tuple(inputs.values()),
+        has_arena,
         tuple(outputs),
         tuple(written[value] for value in outputs),
         workspace_bytes,
@@ -145,13 +160,13 @@ def _tensors(
 def _plan_workspace(
     stages: Sequence[LoweredStage],
     tensors: Mapping[int, Sequence[tuple[object, int, int]]],
-    parameter: Mapping[object, int],
+    elsewhere: Collection[object],
 ) -> tuple[dict[object, int], int]:
-    """The byte at which everything that is no parameter lies, and the size of the workspace."""
+    """The byte at which everything that is not ``elsewhere`` lies, and the workspace's size."""
     lifetimes: dict[object, Lifetime] = {}
     for number, implementation in _enumerate(stages):
         for key, _, end in tensors[id(implementation)]:
-            if key in parameter:
+            if key in elsewhere:
                 continue
             known = lifetimes.get(key, Lifetime(0, number, number))
             lifetimes[key] = Lifetime(max(known.num_bytes, end), known.first, number)

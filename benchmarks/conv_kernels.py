@@ -15,23 +15,19 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 import tvm
-from tvm import relax, tirx
-from tvm.script.ir_builder import IRBuilder
-from tvm.tirx.script import builder as T
+from tvm import relax
 
 import markdown
+from fma import peak_gflops
 from tvm_ios import zoo
 from tvm_ios.graph.extract import extract
 from tvm_ios.graph.operators import Operator
 from tvm_ios.graph.prepare import prepare
-from tvm_ios.kernels.emit import Accumulators, lanes_of, unroll, zeros
-from tvm_ios.lower.functions import build_functions
 from tvm_ios.lower.implement import implement
 from tvm_ios.lower.rules import Preferences
 from tvm_ios.measure.device import Device
-from tvm_ios.target import Core, core_of, resolve
+from tvm_ios.target import core_of, resolve
 
-CHAINS = 12  # independent multiply-adds: more than latency times pipelines, fewer than registers
 REPEAT = 15
 WINDOW = 5e-3  # seconds that the repetitions of one convolution take together, if they can
 
@@ -48,48 +44,6 @@ class Result:
     microseconds: float
     gflops: float
     share_of_peak: float
-
-
-def fma_function(core: Core, steps: int) -> tirx.PrimFunc:
-    """``steps`` times ``CHAINS`` vector multiply-adds, none of which waits for its neighbours."""
-    with IRBuilder() as builder, T.prim_func(s_tir=True):
-        T.func_name("fma")
-        T.func_attr({"tirx.noalias": True})
-        source = T.arg("source", T.buffer((CHAINS + 2, core.lanes), layout=None))
-        result = T.arg("result", T.buffer((CHAINS, core.lanes), layout=None))
-        with T.sblock("root"):
-            T.reads()
-            T.writes()
-            registers = Accumulators(CHAINS, core.lanes, zeros(core.lanes))
-
-            def vector(row: int) -> tirx.PrimExpr:
-                return source[row, lanes_of(0, core.lanes)]
-
-            def start(i: int) -> None:
-                registers[i] = vector(i)
-
-            def step(i: int) -> None:
-                registers[i] = registers[i] * vector(CHAINS) + vector(CHAINS + 1)
-
-            def finish(i: int) -> None:
-                T.buffer_store(result, registers[i], [i, lanes_of(0, core.lanes)])
-
-            unroll(0, CHAINS, start)
-            with T.serial(steps):
-                unroll(0, CHAINS, step)
-            unroll(0, CHAINS, finish)
-    return builder.get()
-
-
-def peak_gflops(target: tvm.target.Target) -> float:
-    """The best speed of multiply-adds in registers, of many short runs."""
-    core, steps = core_of(target), 100_000
-    module = build_functions({"fma": fma_function(core, steps)}, target).mod
-    random = np.random.default_rng(0).uniform(0.5, 0.9, (CHAINS + 2, core.lanes))
-    source = tvm.runtime.tensor(random.astype("float32"))
-    result = tvm.runtime.tensor(np.zeros((CHAINS, core.lanes), "float32"))
-    timer = module.time_evaluator("fma", tvm.cpu(), number=5, repeat=50)
-    return 2 * CHAINS * core.lanes * steps / min(timer(source, result).results) / 1e9
 
 
 def measure(model: str, target: tvm.target.Target, peak: float) -> Iterator[Result]:

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How fast the convolution kernels of a network are on one core, as a share of its FMA peak.
+"""How fast the kernels of a network's convolutions and pools are on one core, by its limits.
 
-The peak is measured, not looked up: a loop of independent vector multiply-adds in registers,
-compiled as the kernels are. Each distinct convolution of a network is timed alone, with its
-epilogue, on tensors that are warm in the cache as far as they fit.
+Each distinct operator of a kind is timed alone, with its epilogue: activations are as warm as the
+cache allows, weights as cold as in the network. A kernel can be no faster than its multiply-adds at
+their peak, nor than the bytes of its tensors at the bandwidth of the nearest cache that holds them
+all; both limits are measured in the same run. Multiply-adds are counted with those of the padding,
+which the kernels leave out. Winograd's algorithm is not used unless it is asked for.
 """
 
 from __future__ import annotations
@@ -17,96 +19,183 @@ import numpy as np
 import tvm
 from tvm import relax
 
+import machine
 import markdown
+import streams
 from fma import peak_gflops
 from tvm_ios import zoo
 from tvm_ios.graph.extract import extract
 from tvm_ios.graph.operators import Operator
 from tvm_ios.graph.prepare import prepare
+from tvm_ios.graph.recognise import static_shape
 from tvm_ios.lower.implement import implement
 from tvm_ios.lower.rules import Preferences
 from tvm_ios.measure.device import Device
 from tvm_ios.target import core_of, resolve
 
+KINDS = ("conv2d", "depthwise_conv2d", "max_pool2d", "avg_pool2d")
 REPEAT = 15
-WINDOW = 5e-3  # seconds that the repetitions of one convolution take together, if they can
+WINDOW = 5e-3  # seconds that the repetitions of one kernel take together, if they can
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one core can do.
+
+    Attributes
+    ----------
+    gflops : float
+        Peak of multiply-adds.
+    bandwidths : dict of str to (float, float)
+        By level: the bytes that it holds, and GB/s of copying there; the nearest first.
+    """
+
+    gflops: float
+    bandwidths: dict[str, tuple[float, float]]
+
+    def of(self, flops: int, num_bytes: int) -> tuple[str, float]:
+        """What holds a kernel back most, and the seconds that it takes at least."""
+        fitting = ((n, s) for n, (size, s) in self.bandwidths.items() if num_bytes <= size)
+        level, speed = next(fitting)
+        seconds = {"multiply-adds": flops / self.gflops / 1e9, level: num_bytes / speed / 1e9}
+        limit = max(seconds, key=seconds.__getitem__)
+        return limit, seconds[limit]
 
 
 @dataclass
 class Result:
-    """A convolution, how many of it the network has, and its speed on one core."""
+    """A kernel, how many of it the network has, and its speed on one core.
+
+    Attributes
+    ----------
+    model, kind : str
+    input, window : list of int
+        Shapes of the input and of the weights; a pool's window has two axes.
+    stride, count : int
+    microseconds, gflops, gbytes : float
+        ``gbytes`` a second of inputs, weights and results.
+    limit : str
+        What holds it back most: multiply-adds, or the level that its bytes come from.
+    least_microseconds : float
+        What it takes at that limit.
+    """
 
     model: str
+    kind: str
     input: list[int]
-    weights: list[int]
+    window: list[int]
     stride: int
     count: int
     microseconds: float
     gflops: float
-    share_of_peak: float
+    gbytes: float
+    limit: str
+    least_microseconds: float
 
 
-def measure(model: str, target: tvm.target.Target, peak: float) -> Iterator[Result]:
-    """Time each distinct convolution of a network of the zoo."""
+def measure_limits(target: tvm.target.Target) -> Limits:
+    """The limits of one core of this machine."""
+    bandwidths = {}
+    for level in streams.levels(machine.describe().caches, 1):
+        size = float("inf") if level.name == "memory" else 2.0 * level.bytes_per_worker
+        bandwidths[level.name] = (size, streams.measure(target, level).copy)
+    return Limits(peak_gflops(target), bandwidths)
+
+
+def measure(
+    model: str, kinds: Sequence[str], target: tvm.target.Target, limits: Limits, winograd: bool
+) -> Iterator[Result]:
+    """Time each distinct operator of some kinds of a network of the zoo."""
     prepared = prepare(zoo.load(model), "main")
     graph = extract(prepared, "main")
     values = relax.analysis.free_vars(prepared["main"].body.body)
-    lowered = implement(graph, values, Preferences(core_of(target)))
+    lowered = implement(graph, values, Preferences(core_of(target), winograd=winograd))
     device = Device(lowered, target, seed=0)
-    convolutions: dict[object, list[Operator]] = {}
+    operators: dict[object, list[Operator]] = {}
     for op in graph.operators:
-        if op.kind == "conv2d":
+        if op.kind in kinds and not op.alone:
             key = lowered.implementations[op.index].kernel.key
-            convolutions.setdefault(key, []).append(op)
-    for same in convolutions.values():
-        op = same[0]
+            operators.setdefault(key, []).append(op)
+    for op, *others in operators.values():
         implementation = lowered.implementations[op.index]
         first = device.time_alone(implementation, 2)[-1]
         repeat = max(REPEAT, int(WINDOW / first))
         seconds = float(np.median(device.time_alone(implementation, repeat)))
-        gflops = op.flops / seconds / 1e9
-        shapes = [[int(d) for d in arg.ty.shape.values] for arg in op.anchor.args]
-        stride = int(op.anchor.attrs.strides[0])
-        yield Result(model, *shapes, stride, len(same), seconds * 1e6, gflops, gflops / peak)
+        num_bytes = sum(spec.num_bytes for spec in implementation.kernel.tensors)
+        limit, least = limits.of(op.flops, num_bytes)
+        yield Result(
+            model,
+            op.kind,
+            *_shapes(op),
+            int(op.anchor.attrs.strides[0]),
+            1 + len(others),
+            1e6 * seconds,
+            op.flops / seconds / 1e9,
+            num_bytes / seconds / 1e9,
+            limit,
+            1e6 * least,
+        )
 
 
-def show(results: Sequence[Result], target: tvm.target.Target, peak: float) -> None:
-    """Print a table, and each network's speed over all of its convolutions."""
-    print(f"{target}\npeak of multiply-adds: {peak:.0f} GFLOP/s\n")
+def _shapes(op: Operator) -> tuple[list[int], list[int]]:
+    """The shapes of the operator's input and of its weights or its window."""
+    data = list(static_shape(op.anchor.args[0], "an input"))
+    if len(op.anchor.args) > 1:
+        return data, list(static_shape(op.anchor.args[1], "a weight"))
+    return data, [int(size) for size in op.anchor.attrs.pool_size]
+
+
+def show(results: Sequence[Result], target: tvm.target.Target, limits: Limits) -> None:
+    """Print a table, and each network's speed over all kernels of a kind."""
+    print(f"{target}\npeak of multiply-adds: {limits.gflops:.0f} GFLOP/s")
+    speeds = (f"{name} {speed:.0f} GB/s" for name, (_, speed) in limits.bandwidths.items())
+    print(f"bandwidth of a copy: {', '.join(speeds)}\n")
     rows = [
-        ("x".join(map(str, r.input)), "x".join(map(str, r.weights)), str(r.stride), *_speeds([r]))
+        (r.kind, _by(r.input), _by(r.window), str(r.stride), *_speeds([r]), r.limit)
         for r in results
     ]
-    for model in dict.fromkeys(r.model for r in results):
-        rows.append((f"all of {model}", "", "", *_speeds([r for r in results if r.model == model])))
-    header = ("input", "weights", "stride", "count", "µs", "GFLOP/s", "% of peak")
+    for model, kind in dict.fromkeys((r.model, r.kind) for r in results):
+        same = [r for r in results if (r.model, r.kind) == (model, kind)]
+        rows.append((f"all {kind} of {model}", "", "", "", *_speeds(same), ""))
+    header = ("kind", "input", "window", "stride", "count", "µs", "GFLOP/s", "GB/s", "%", "of")
     print(markdown.table(header, rows))
 
 
-def _speeds(results: Sequence[Result]) -> tuple[str, str, str, str]:
-    """Return count, time, speed and share of the peak over all of some convolutions."""
+def _by(shape: Sequence[int]) -> str:
+    return "x".join(map(str, shape))
+
+
+def _speeds(results: Sequence[Result]) -> tuple[str, str, str, str, str]:
+    """Return count, time, speeds and share of the limits over all of some kernels."""
     total = sum(r.count * r.microseconds for r in results)
-    shares = [r.count * r.microseconds / total for r in results]
-    gflops = sum(w * r.gflops for w, r in zip(shares, results, strict=True))
-    percent = 100 * sum(w * r.share_of_peak for w, r in zip(shares, results, strict=True))
-    return str(sum(r.count for r in results)), f"{total:.0f}", f"{gflops:.0f}", f"{percent:.0f}"
+    gflops = sum(r.count * r.microseconds * r.gflops for r in results) / total
+    gbytes = sum(r.count * r.microseconds * r.gbytes for r in results) / total
+    percent = 100 * sum(r.count * r.least_microseconds for r in results) / total
+    count = sum(r.count for r in results)
+    return str(count), f"{total:.0f}", f"{gflops:.0f}", f"{gbytes:.0f}", f"{percent:.0f}"
 
 
-def main() -> None:
-    """Measure the models that are named, or both large ones of the zoo."""
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure the models that are named."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("models", nargs="*", default=("squeezenet", "inception_v3"))
+    parser.add_argument("--kinds", nargs="+", default=KINDS, choices=KINDS, metavar="KIND")
+    parser.add_argument("--winograd", action="store_true", help="where a network would use it")
     parser.add_argument("--target", default="llvm", help="completed with this machine's CPU")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     target = resolve(options.target, threads=1)
-    peak = peak_gflops(target)
-    results = [result for model in options.models for result in measure(model, target, peak)]
+    limits = measure_limits(target)
+    results = [
+        result
+        for model in options.models
+        for result in measure(model, options.kinds, target, limits, options.winograd)
+    ]
     if options.json:
-        convolutions = [asdict(result) for result in results]
-        print(json.dumps({"target": str(target), "peak_gflops": peak, "kernels": convolutions}))
+        kernels = [asdict(result) for result in results]
+        print(json.dumps({"target": str(target), "limits": asdict(limits), "kernels": kernels}))
     else:
-        show(results, target, peak)
+        show(results, target, limits)
 
 
 if __name__ == "__main__":

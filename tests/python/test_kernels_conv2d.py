@@ -16,9 +16,12 @@ from support import NATIVE, TARGETS, assert_close, isa_of, poisoned, run_kernel,
 from tvm_ios.kernels.conv2d import Conv2d, conv2d_kernel
 from tvm_ios.kernels.convert import pack_weights_kernel
 from tvm_ios.kernels.elementwise import Operand, Program, Step
-from tvm_ios.kernels.emit import Window
+from tvm_ios.kernels.emit import Window, tap_groups
 from tvm_ios.kernels.kernel import convert_input
 from tvm_ios.kernels.layout import PLAIN, pack_weights
+from tvm_ios.kernels.tiling import choose_tile
+from tvm_ios.lower.functions import build_functions, kernel_function
+from tvm_ios.target import Core
 
 RELU = Step("relu", (Operand("value", 1),))
 BIAS = Program((Step("add", (Operand("value", 0), Operand("argument", 0))), RELU), ("channel",))
@@ -113,6 +116,10 @@ CASES = {
     "dilated": Case(dilation=(2, 3), padding=(2, 3, 2, 3)),
     "asymmetric padding": Case(padding=(0, 2, 1, 0), stride=(2, 1)),
     "wide row": Case(channels=4, size=(3, 70), plain=True),
+    "1x19, its taps in groups": Case(
+        channels=9, size=(3, 23), kernel=(1, 19), padding=(0, 9, 0, 9), dilation=(1, 2)
+    ),
+    "a narrower chunk of channels": Case(out_channels=(88,), size=(5, 9)),
     "groups": Case(channels=64, out_channels=(64,), groups=2),
     "groups of a plain image": Case(channels=6, out_channels=(32,), groups=2, plain=True),
     "two results": Case(out_channels=(10, 24)),
@@ -181,3 +188,53 @@ def test_weights_known_at_run_time_are_packed_in_front(target: tvm.target.Target
     (output,) = run_kernel(kernel, [poisoned(layout, image), weights], target)
     expected = reference(case, image, weights)
     assert_close(unpack(output, expected.shape), expected.astype("float32"))
+
+
+@pytest.mark.parametrize("size", [1, 3])
+@pytest.mark.parametrize("blocks", [5, 7, 11])
+def test_half_of_the_tiles_is_half_of_the_work(blocks: int, size: int) -> None:
+    core, layout = isa_of(NATIVE)
+    case = Case(
+        channels=core.lanes,
+        size=(14, 14),
+        out_channels=(blocks * core.lanes,),
+        kernel=(size, size),
+        padding=(size // 2,) * 4,
+    )
+    kernel = conv2d_kernel(
+        Conv2d(1, core.lanes, *case.windows(), case.out_channels), layout, layout, core
+    )
+    function = build_functions({"f": kernel_function(kernel, 0, "f")}, NATIVE).mod["f"]
+    inputs = [tvm.runtime.tensor(np.ones(s.shape, "float32")) for s in kernel.inputs]
+    output = tvm.runtime.tensor(np.full(kernel.outputs[0].shape, np.nan, "float32"))
+    tiles = kernel.phases[0].tiles
+    function(*inputs, output, 0, tiles // 2)
+    assert 0.45 < np.isfinite(output.numpy()).mean() < 0.55
+
+
+@given(
+    st.sampled_from([Core(16, 32), Core(8, 16), Core(4, 32), Core(4, 16)]),
+    st.integers(1, 200),
+    st.integers(1, 40),
+    st.builds(Window, st.just(1), st.just(1), st.integers(1, 23), st.integers(1, 3)),
+    st.integers(0, 1 << 20),
+    st.booleans(),
+)
+@settings(deadline=None, derandomize=True, database=None)
+def test_tiles_fit_the_registers_and_what_they_cover(
+    core: Core, columns: int, blocks: int, window: Window, block_bytes: int, equal: bool
+) -> None:
+    tile = choose_tile(core, columns, blocks, window=window, block_bytes=block_bytes, equal=equal)
+    assert 1 <= tile.columns <= columns
+    assert 1 <= tile.blocks <= blocks
+    assert not equal or blocks % tile.blocks == 0
+    groups = tap_groups(core, window)
+    assert [tap for group in groups for tap in group] == [*range(window.kernel)]
+    weights = tile.blocks * len(groups[0])
+    assert tile.columns * tile.blocks + weights < core.registers
+def test_the_weights_of_a_tile_stay_in_the_second_cache() -> None:
+    core = Core(16, 32, l1_bytes=32 << 10, l2_bytes=1 << 20)
+    near, far = (choose_tile(core, 196, 64, block_bytes=size) for size in (1 << 10, 1 << 19))
+    assert far.blocks << 19 <= core.l2_bytes
+    assert far.blocks < near.blocks
+    assert far.columns > near.columns

@@ -119,6 +119,12 @@ CASES = {
     "depthwise 5x5, strided": Case(
         "depthwise", channels=40, kernel=(5, 5), stride=(2, 2), padding=(2, 2, 2, 2)
     ),
+    "depthwise, wide windows": Case(
+        "depthwise", size=(4, 29), kernel=(2, 17), padding=(0, 8, 0, 8)
+    ),
+    "depthwise, wide rows": Case("depthwise", size=(3, 67), padding=(1, 1, 1, 1)),
+    "max, windows apart": Case("max", size=(9, 40), kernel=(2, 2), stride=(3, 3)),
+    "average, windows wider than the registers": Case("average", size=(6, 40), kernel=(3, 33)),
     "one column": Case("max", size=(5, 1), kernel=(3, 1)),
 }
 

@@ -22,6 +22,7 @@ def with_shapes(
         kernel,
         inputs=_reshaped(kernel.inputs, inputs),
         outputs=_reshaped(kernel.outputs, outputs),
+        plane=None,
         key=(kernel.key, tuple(inputs), tuple(outputs)),
     )
 

@@ -2,14 +2,17 @@
 """Register-tiled direct convolution.
 
 A tile of registers holds ``w`` output columns x ``b`` blocks of output channels. Each step of the
-reduction (input channel, row tap, column tap) loads ``b`` vectors of weights and broadcasts ``w``
-input values, so the input's layout matters little to it: blocked or row-major. Padding is never
-materialised: rows outside are skipped, columns outside are left out of the edge tiles' code.
+reduction (input channel, row of taps) loads the weights of the row's taps for all blocks, then one
+input value after another: it is broadcast and multiplied by the weights of every tap through which
+some column reads it. An input is thus loaded once a row, and its layout matters little: blocked or
+row-major. Padding is never materialised: rows outside are skipped, columns outside are left out of
+the edge tiles' code.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +24,7 @@ from .emit import (
     Accumulators,
     ColumnTile,
     Window,
+    add_taps,
     bind,
     column_tiles,
     lanes_of,
@@ -28,7 +32,7 @@ from .emit import (
     rows_inside,
     select,
     splat,
-    taps,
+    tap_groups,
     tile_scope,
     unroll,
     zeros,
@@ -108,14 +112,24 @@ class _ConvEmitter:
         if conv.pointwise:
             pixels = self.rows.out * self.columns.out
             self.rows, self.columns = Window(1, 1, 1), Window(pixels, pixels, 1)
-        group_blocks = sum(self.result_blocks) // conv.groups
-        self.tile: RegisterTile = choose_tile(core, self.columns.out, group_blocks)
-        if group_blocks % self.tile.blocks and conv.groups > 1:
-            self.tile = RegisterTile(self.tile.columns, 1)
+        self.group_blocks = sum(self.result_blocks) // conv.groups
+        self.tile = self._choose_tile(core)
+        self.taps = tap_groups(core, self.columns)
         self.chunks = blocks(sum(self.result_blocks), self.tile.blocks)
         per_plane = blocks(self.columns.out, self.tile.columns) if conv.pointwise else self.rows.out
         self.plane_tiles = per_plane
         self.tiles = conv.batch * self.chunks * per_plane
+
+    def _choose_tile(self, core: Core) -> RegisterTile:
+        block_bytes = math.prod(self.input_specs()[1].shape[1:]) * 4
+        return choose_tile(
+            core,
+            self.columns.out,
+            self.group_blocks,
+            window=self.columns,
+            block_bytes=block_bytes,
+            equal=self.conv.groups > 1,
+        )
 
     def plane(self) -> PlaneTiles:
         conv = self.conv
@@ -132,8 +146,8 @@ class _ConvEmitter:
             sum(self.result_blocks),
             blocks(self.group_channels, self.in_block),
             conv.rows.kernel,
-            conv.columns.kernel,
             self.in_block,
+            conv.columns.kernel,
             self.lanes,
         )
         channels = sum(self.result_blocks) * self.lanes
@@ -152,24 +166,30 @@ class _ConvEmitter:
     def emit(self, buffers: Sequence[Any], begin: Expr, extent: Expr) -> None:
         count = 2 + len(self.conv.program.arguments)
         bound = _Buffers(buffers[0], buffers[1], buffers[2:count], buffers[count:])
-        full, rest = divmod(sum(self.result_blocks), self.tile.blocks)
-
         with T.serial(begin, begin + extent) as t:
             place = bind(t % self.plane_tiles)
             chunk = bind((t // self.plane_tiles) % self.chunks)
             image = bind(t // (self.plane_tiles * self.chunks))
-
-            def channels(width: int, first: Expr) -> None:
-                self._emit_place(bound, image, bind(first), width, place)
-
-            step = self.tile.blocks
-            select(
-                chunk,
-                [
-                    (full, lambda i: channels(step, i * step)),
-                    (1 if rest else 0, lambda i: channels(rest, full * step)),
-                ],
+            self._emit_chunk(
+                chunk, lambda block, b: self._emit_place(bound, image, bind(block), b, place)
             )
+
+    def _emit_chunk(self, chunk: Expr, body: Callable[[Expr, int], None]) -> None:
+        """``body(first_block, b)`` of a chunk; a narrower one lies in the middle.
+
+        Workers divide the tiles evenly by their number: so their work is even, too.
+        """
+        step = self.tile.blocks
+        full, rest = divmod(sum(self.result_blocks), step)
+        if not rest:
+            body(chunk * step, step)
+            return
+        before = full // 2
+        with T.If(chunk == before):
+            with T.Then():
+                body(before * step, rest)
+            with T.Else():
+                body(chunk * step - T.Select(chunk > before, step - rest, 0), step)
 
     def _emit_place(self, buffers: _Buffers, image: Expr, block: Expr, b: int, place: Expr) -> None:
         """All columns of one row, or one column tile of a pointwise convolution."""
@@ -209,77 +229,65 @@ class _Tile:
     row: Expr
 
     def emit(self, first: Expr, tile: ColumnTile) -> None:
+        lanes = self.conv.lanes
         with tile_scope():
-            lanes = self.conv.lanes
-            registers = Accumulators(self.b * tile.width, lanes, zeros(lanes))
+            registers = [Accumulators(tile.width, lanes, zeros(lanes)) for _ in range(self.b)]
             self._reduce(registers, first, tile)
             self._store(registers, first, tile.width)
 
-    def _reduce(self, registers: Accumulators, first: Expr, tile: ColumnTile) -> None:
+    def _reduce(self, registers: Sequence[Accumulators], first: Expr, tile: ColumnTile) -> None:
         """Sum over input channels and taps."""
-        full, rest = divmod(self.conv.group_channels, self.conv.in_block)
-
-        def channel_block(index: Expr, channels: int) -> None:
-            def step(r: Expr, row: Expr, s: Expr) -> None:
-                loop(channels, lambda c: self._step(registers, first, tile, index, r, row, s, c))
-
-            rows_inside(
-                self.conv.rows,
-                self.row,
-                lambda r, row: taps(self.conv.columns, tile, lambda s: step(r, row, s)),
-            )
-
-        if full:
-            loop(full, lambda index: channel_block(index, self.conv.in_block))
-        if rest:
-            channel_block(full, rest)
-
-    def _step(
-        self,
-        registers: Accumulators,
-        first: Expr,
-        tile: ColumnTile,
-        index: Expr,
-        r: Expr,
-        row: Expr,
-        s: Expr,
-        c: Expr,
-    ) -> None:
-        """Multiply-adds of one input channel and one tap."""
-        conv, vector = self.conv, lanes_of(0, self.conv.lanes)
-
-        def multiply_add(j: Expr, k: Expr) -> None:
-            column = conv.columns.position(first + j, s)
-            value = splat(self._load(index, c, row, column), conv.lanes)
-            i = k * tile.width + j
-            weights = self.buffers.weights[self.block + k, index, r, s, c, vector]
-            registers[i] = registers[i] + value * weights
-
-        begin, end = tile.columns(s)
-        unroll(0, self.b, lambda k: unroll(begin, end, lambda j: multiply_add(j, k)))
-
-    def _load(self, index: Expr, c: Expr, row: Expr, column: Expr) -> Expr:
-        """The input value of channel ``c`` of block ``index`` of this tile's group."""
         conv = self.conv
-        if conv.conv.groups > 1:
-            group_blocks = sum(conv.result_blocks) // conv.conv.groups
-            index = (self.block // group_blocks) * (conv.group_channels // conv.in_block) + index
-        width = conv.columns.size
-        if conv.source.block:
-            return self.buffers.image[self.image, index, row * width + column, c]
-        if conv.conv.pointwise:
-            original = conv.conv.columns.size
-            return self.buffers.image[self.image, index, column // original, column % original]
-        return self.buffers.image[self.image, index, row, column]
+        begin = bind(conv.columns.position(first, 0))
 
-    def _store(self, registers: Accumulators, first: Expr, width: int) -> None:
+        def channel_block(index: Expr) -> None:
+            left = conv.group_channels - index * conv.in_block
+            channels = left if isinstance(left, int) else bind(T.min(conv.in_block, left))
+
+            def row_of_taps(r: Expr, row: Expr) -> None:
+                for taps in conv.taps:
+                    loop(channels, lambda c, taps=taps: step(r, row, c, taps))
+
+            def step(r: Expr, row: Expr, c: Expr, taps: range) -> None:
+                add_taps(
+                    conv.columns,
+                    tile,
+                    taps,
+                    registers,
+                    lambda distance: self._input(index, c, row, begin + distance),
+                    lambda k, tap: self._weight(k, index, r, c, tap),
+                )
+
+            rows_inside(conv.rows, self.row, row_of_taps)
+
+        loop(blocks(conv.group_channels, conv.in_block), channel_block)
+
+    def _weight(self, k: int, index: Expr, r: Expr, c: Expr, tap: int) -> Expr:
+        """The weights of block ``k`` of this tile for channel ``c`` of block ``index``."""
+        vector = lanes_of(0, self.conv.lanes)
+        return self.buffers.weights[self.block + k, index, r, c, tap, vector]
+
+    def _input(self, index: Expr, c: Expr, row: Expr, column: Expr) -> Expr:
+        """The input of channel ``c`` of block ``index`` of this tile's group, in all lanes."""
+        conv, image = self.conv, self.buffers.image
+        if conv.conv.groups > 1:
+            group = self.block // conv.group_blocks
+            index = group * (conv.group_channels // conv.in_block) + index
+        if conv.source.block:
+            value = image[self.image, index, row * conv.columns.size + column, c]
+        elif conv.conv.pointwise:
+            width = conv.conv.columns.size
+            value = image[self.image, index, column // width, column % width]
+        else:
+            value = image[self.image, index, row, column]
+        return splat(value, conv.lanes)
+
+    def _store(self, registers: Sequence[Accumulators], first: Expr, width: int) -> None:
         """Apply the program and write each block to the result that it belongs to."""
 
-        def block(k: Expr) -> None:
+        def block(k: int, sums: Accumulators) -> None:
             def write(result: int, local: Expr) -> None:
-                unroll(
-                    0, width, lambda j: self._write(registers, first, width, k, j, result, local)
-                )
+                unroll(0, width, lambda j: self._write(sums[j], first + j, k, result, local))
 
             counts = self.conv.result_blocks
             select(
@@ -287,26 +295,19 @@ class _Tile:
                 [(n, lambda local, i=i: write(i, local)) for i, n in enumerate(counts)],
             )
 
-        unroll(0, self.b, block)
+        for k, sums in enumerate(registers):
+            block(k, sums)
 
-    def _write(
-        self,
-        registers: Accumulators,
-        first: Expr,
-        width: int,
-        k: Expr,
-        j: Expr,
-        result: int,
-        local: Expr,
-    ) -> None:
+    def _write(self, value: Expr, column: Expr, k: int, result: int, local: Expr) -> None:
+        """One vector of block ``k``, which is block ``local`` of ``result``."""
         lanes, program = self.conv.lanes, self.conv.conv.program
         vector = lanes_of(0, lanes)
-        pixel = self.row * self.conv.columns.out + first + j
+        pixel = self.row * self.conv.columns.out + column
 
         def load(a: int) -> Expr:
             if program.arguments[a] == "channel":
                 return self.buffers.arguments[a][0, self.block + k, 0, vector]
             return self.buffers.arguments[a][self.image, self.block + k, pixel, vector]
 
-        value = program.apply(registers[k * width + j], load, lanes)
-        T.buffer_store(self.buffers.results[result], value, [self.image, local, pixel, vector])
+        place = [self.image, local, pixel, vector]
+        T.buffer_store(self.buffers.results[result], program.apply(value, load, lanes), place)

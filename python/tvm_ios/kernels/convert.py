@@ -66,7 +66,7 @@ def pack_weights_kernel(shape: tuple[int, int, int, int], in_block: int, out_blo
     Lanes beyond the last channel are left as they are.
     """
     k, c, r, s = shape
-    packed = (blocks(k, out_block), blocks(c, in_block), r, s, in_block, out_block)
+    packed = (blocks(k, out_block), blocks(c, in_block), r, in_block, s, out_block)
 
     def emit(buffers: Sequence[Any], begin: Expr, extent: Expr) -> None:
         source, result = buffers
@@ -76,7 +76,7 @@ def pack_weights_kernel(shape: tuple[int, int, int, int], in_block: int, out_blo
             T.serial(r) as y,
             T.serial(s) as x,
         ):
-            target = [o // out_block, i // in_block, y, x, i % in_block, o % out_block]
+            target = [o // out_block, i // in_block, y, i % in_block, x, o % out_block]
             T.buffer_store(result, source[o, i, y, x], target)
 
     return Kernel(

@@ -3,13 +3,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
+from itertools import groupby, product
 from typing import Any
 
 from tvm import tirx
 from tvm.tirx.script import builder as T
+
+from ..target import Core
 
 Expr = Any
 
@@ -142,7 +146,11 @@ class Window:
 
     def position(self, out: Expr, tap: Expr) -> Expr:
         """Where tap ``tap`` of output ``out`` reads; may lie in the padding."""
-        return out * self.stride + tap * self.dilation - self.before
+        return self.distance(out, tap) - self.before
+
+    def distance(self, column: Expr, tap: Expr) -> Expr:
+        """How far from the first tap of column 0 tap ``tap`` of column ``column`` reads."""
+        return column * self.stride + tap * self.dilation
 
     def inside(self, out: int, tap: int) -> bool:
         return 0 <= self.position(out, tap) < self.size
@@ -166,15 +174,29 @@ class ColumnTile:
     window: Window | None = None
     start: int = 0
 
-    def columns(self, tap: Expr) -> tuple[int, int]:
-        """The columns (begin, end) for which ``tap`` reads inside.
+    def runs(self, taps: range) -> list[tuple[range, range]]:
+        """Neighbouring columns that read through the same taps, those inside; (columns, taps).
 
-        At the edges ``tap`` is an int. The columns are neighbours: a window only moves forward.
+        Away from the edges there is a single run. Taps inside are neighbours, too.
         """
+        return [
+            (range(columns[0], columns[-1] + 1), inside)
+            for inside, group in groupby(range(self.width), lambda j: self._inside(j, taps))
+            if inside and (columns := list(group))
+        ]
+
+    def _inside(self, column: int, taps: range) -> range:
+        """The taps of ``column`` that lie inside the input."""
         if self.window is None:
-            return 0, self.width
-        inside = [j for j in range(self.width) if self.window.inside(self.start + j, tap)]
-        return (inside[0], inside[-1] + 1) if inside else (0, 0)
+            return taps
+        inside = [tap for tap in taps if self.window.inside(self.start + column, tap)]
+        return range(inside[0], inside[-1] + 1) if inside else range(0)
+
+
+def distances(window: Window, runs: list[tuple[range, range]]) -> list[int]:
+    """How far from the first tap of a tile's first column its columns read, in order."""
+    pairs = (pair for columns, taps in runs for pair in product(columns, taps))
+    return sorted({window.distance(column, tap) for column, tap in pairs})
 
 
 def column_tiles(window: Window, width: int, body: Callable[[Expr, ColumnTile], None]) -> None:
@@ -219,12 +241,49 @@ def rows_inside(window: Window, out: Expr, body: Callable[[Expr, Expr], None]) -
     loop(window.kernel, at)
 
 
-def taps(window: Window, tile: ColumnTile, body: Callable[[Expr], None]) -> None:
-    """``body(tap)`` for the horizontal taps: a loop inside, one by one at the edges."""
-    if tile.window is None:
-        loop(window.kernel, body)
-        return
-    for tap in range(window.kernel):
-        begin, end = tile.columns(tap)
-        if begin < end:
-            body(tap)
+def tap_groups(core: Core, window: Window) -> list[range]:
+    """The taps of a row, in as few groups of equal size as leave registers for accumulators."""
+    most = core.registers // 2 - 1
+    size = -(-window.kernel // -(-window.kernel // most))
+    starts = range(0, window.kernel, size)
+    return [range(start, min(start + size, window.kernel)) for start in starts]
+
+
+def add_taps(
+    window: Window,
+    tile: ColumnTile,
+    taps: range,
+    sums: Sequence[Accumulators],
+    load: Callable[[Expr], Expr],
+    weight: Callable[[int, int], Expr],
+) -> None:
+    """Add to the sums of each column its inputs, weighted.
+
+    The weights of all taps are held in registers, and an input is loaded once for the columns that
+    read it: they are neighbours, and LLVM sees that they load the same.
+
+    Parameters
+    ----------
+    window : Window
+    tile : ColumnTile
+    taps : range
+        Those of this step.
+    sums : sequence of Accumulators
+        Each holds a vector a column and has weights of its own.
+    load : callable
+        ``load(distance)``: the vector so far from what the first tap of the first column reads.
+    weight : callable
+        ``weight(i, tap)``: the weights of ``sums[i]``.
+    """
+    runs = tile.runs(taps)
+    read = sorted({tap for _, inside in runs for tap in inside})
+    weights = {tap: [T.Bind(weight(i, tap)) for i in range(len(sums))] for tap in read}
+
+    def add(column: Expr, inside: range) -> None:
+        for tap in inside:
+            value = T.Bind(load(window.distance(column, tap)))
+            for total, factor in zip(sums, weights[tap], strict=True):
+                total[column] = total[column] + value * factor
+
+    for columns, inside in runs:
+        unroll(columns.start, columns.stop, partial(add, inside=inside))

@@ -140,11 +140,12 @@ def _schedule(func: tirx.PrimFunc) -> tirx.PrimFunc:
         except s_tir.ScheduleError:
             continue  # an output or a reduction: it keeps its own nest
     for block in sch.get_child_blocks(sch.get_sblock("root")):
-        _mark_tiles(sch, block)
+        _tile_nest(sch, block)
     return sch.mod["main"]
 
 
-def _mark_tiles(sch: s_tir.Schedule, block: Any) -> None:
+def _tile_nest(sch: s_tir.Schedule, block: Any) -> None:
+    """Make the outer data-parallel loops of a block one parallel loop, the loop over its tiles."""
     loops = sch.get_loops(block)
     parallel = _leading_parallel(sch, loops)
     if not parallel:

@@ -64,7 +64,8 @@ def pack_weights(weights: np.ndarray, in_block: int, out_block: int, groups: int
     Returns
     -------
     numpy.ndarray
-        ``[ceil(K / out_block), ceil(C / groups / in_block), R, S, in_block, out_block]``.
+        ``[ceil(K / out_block), ceil(C / groups / in_block), R, in_block, S, out_block]``: in the
+        order in which the kernel reads them.
     """
     k, c, r, s = weights.shape
     assert groups == 1 or (k // groups) % out_block == 0, "an output block lies in one group"
@@ -72,4 +73,4 @@ def pack_weights(weights: np.ndarray, in_block: int, out_block: int, groups: int
     padded = np.zeros((kb * out_block, cb * in_block, r, s), weights.dtype)
     padded[:k, :c] = weights
     split = padded.reshape(kb, out_block, cb, in_block, r, s)
-    return np.ascontiguousarray(split.transpose(0, 2, 4, 5, 3, 1))
+    return np.ascontiguousarray(split.transpose(0, 2, 4, 3, 5, 1))

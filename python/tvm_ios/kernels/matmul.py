@@ -207,7 +207,7 @@ class _Tile:
                 self._store(registers[i * height + j], row + j, column, width)
 
             def outer(body: Callable[[Expr, Expr], None]) -> None:
-                unroll(0, count, lambda i: unroll(0, height, lambda j: body(i, j)))
+                unroll(0, height, lambda j: unroll(0, count, lambda i: body(i, j)))
 
             loop(self.matmul.depth, lambda k: outer(lambda i, j: multiply_add(k, i, j)))
             outer(finish)

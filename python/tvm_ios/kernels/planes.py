@@ -2,12 +2,14 @@
 """Kernels that treat each channel on its own: depthwise convolution, pooling, elementwise.
 
 On a blocked feature map they are all of one kind: a tile is one row of one block of channels, a
-register holds one pixel of that block, and what differs is what is gathered from the window.
+register holds one pixel of that block, and what differs is what is gathered from the window, see
+:mod:`~tvm_ios.kernels.gather`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -19,16 +21,17 @@ from .emit import (
     Accumulators,
     ColumnTile,
     Window,
+    bind,
     column_tiles,
     lanes_of,
     loop,
     rows_inside,
     splat,
-    taps,
     tile_scope,
     unroll,
     zeros,
 )
+from .gather import pooled, pooled_width, weighted_sums, weighted_width
 from .kernel import Kernel, Phase, TensorSpec
 from .layout import Layout, blocks
 from .plane import PlaneTiles
@@ -37,7 +40,7 @@ Expr = Any
 Gather = Literal["depthwise", "max", "average", "identity"]
 
 _LOWEST = -3.4028234663852886e38
-_COLUMNS = 8  # independent accumulators hide the latency of an add or multiply-add
+_WAYS = 8  # independent sums hide the latency of an addition
 
 
 @dataclass(frozen=True)
@@ -87,9 +90,11 @@ def planes_kernel(planes: Planes, layout: Layout, core: Core) -> Kernel:
 class _PlanesEmitter:
     def __init__(self, planes: Planes, layout: Layout, core: Core) -> None:
         assert layout.block == core.lanes, "a block of channels is one vector"
-        self.planes, self.layout, self.lanes = planes, layout, core.lanes
+        self.planes, self.layout, self.core, self.lanes = planes, layout, core, core.lanes
         self.blocks = blocks(planes.channels, core.lanes)
         self.tiles = planes.batch * self.blocks * planes.rows.out
+        width = weighted_width if planes.gather == "depthwise" else pooled_width
+        self.width = width(core, planes.columns)
 
     def plane(self, height: int, width: int) -> TensorSpec:
         return self.layout.spec((self.planes.batch, self.planes.channels, height, width))
@@ -113,17 +118,20 @@ class _PlanesEmitter:
     def emit(self, buffers: Sequence[Any], begin: Expr, extent: Expr) -> None:
         p = self.planes
         with T.serial(begin, begin + extent) as t:
-            row = t % p.rows.out
-            block = (t // p.rows.out) % self.blocks
-            image = t // (p.rows.out * self.blocks)
+            row = bind(t % p.rows.out)
+            block = bind((t // p.rows.out) % self.blocks)
+            image = bind(t // (p.rows.out * self.blocks))
 
             def columns(first: Expr, tile: ColumnTile) -> None:
                 with tile_scope():
-                    self._emit_tile(buffers, image, block, row, first, tile)
+                    values = self._gather(buffers, image, block, row, first, tile)
+                    for j, value in enumerate(values):
+                        pixel = row * p.columns.out + first + j
+                        self._store(buffers, value, image, block, pixel)
 
-            column_tiles(p.columns, min(_COLUMNS, p.columns.out), columns)
+            column_tiles(p.columns, self.width, columns)
 
-    def _emit_tile(
+    def _gather(
         self,
         buffers: Sequence[Any],
         image: Expr,
@@ -131,45 +139,48 @@ class _PlanesEmitter:
         row: Expr,
         first: Expr,
         tile: ColumnTile,
-    ) -> None:
-        p, lanes = self.planes, self.lanes
-        vector = lanes_of(0, lanes)
-        initial = splat(T.float32(_LOWEST), lanes) if p.gather == "max" else zeros(lanes)
-        registers = Accumulators(tile.width, lanes, initial)
+    ) -> list[Expr]:
+        """What is made of each column's window."""
+        p, core, vector = self.planes, self.core, lanes_of(0, self.lanes)
+        begin = bind(p.columns.position(first, 0))
 
-        def step(r: Expr, source_row: Expr, s: Expr) -> None:
-            def gather(j: Expr) -> None:
-                column = p.columns.position(first + j, s)
-                value = buffers[0][image, block, source_row * p.columns.size + column, vector]
-                if p.gather == "max":
-                    registers[j] = T.max(registers[j], value)
-                elif p.gather == "depthwise":
-                    registers[j] = registers[j] + value * buffers[1][block, r, s, vector]
-                else:
-                    registers[j] = registers[j] + value
+        def rows(body: Callable[[Expr, Expr], None]) -> None:
+            rows_inside(p.rows, row, body)
 
-            unroll(*tile.columns(s), gather)
+        def load(source_row: Expr, distance: Expr) -> Expr:
+            pixel = source_row * p.columns.size + begin + distance
+            return buffers[0][image, block, pixel, vector]
 
-        rows_inside(
-            p.rows, row, lambda r, source: taps(p.columns, tile, lambda s: step(r, source, s))
-        )
+        def weight(r: Expr, s: int) -> Expr:
+            return buffers[1][block, r, s, vector]
 
-        def finish(j: Expr) -> None:
-            value = registers[j]
-            if p.gather == "average":
-                value = value * splat(self._scale(row, first + j), lanes)
-            self._store(buffers, value, image, block, row * p.columns.out + first + j)
+        if p.gather == "depthwise":
+            return weighted_sums(core, p.columns, tile, rows, load, weight)
+        if p.gather == "max":
+            return pooled(core, p.columns, tile, rows, load, T.max, _LOWEST)
+        sums = pooled(core, p.columns, tile, rows, load, operator.add, 0.0)
+        return sums if p.gather == "identity" else self._means(sums, row, tile)
 
-        unroll(0, tile.width, finish)
+    def _means(self, sums: list[Expr], row: Expr, tile: ColumnTile) -> list[Expr]:
+        """The sums divided by how many values each is of."""
+        p, scales = self.planes, {}
+        rows: Expr = p.rows.kernel
+        if p.rows.padded:
+            rows = _count_rows(p.rows, row, p.pad_after[0] if p.include_pad else None)
+        counts = [self._count_columns(tile, j) for j in range(tile.width)]
+        for count in set(counts):
+            scale = T.float32(1.0) / T.cast(rows * count, "float32")
+            scales[count] = T.Bind(splat(scale, self.lanes))
+        return [value * scales[count] for value, count in zip(sums, counts, strict=True)]
 
-    def _scale(self, row: Expr, column: Expr) -> Expr:
-        """One over the number of values that the mean at ``row``, ``column`` divides by."""
-        p = self.planes
-        if not (p.rows.padded or p.columns.padded):
-            return T.float32(1.0 / (p.rows.kernel * p.columns.kernel))
-        rows = _count(p.rows, row, p.pad_after[0] if p.include_pad else None)
-        columns = _count(p.columns, column, p.pad_after[1] if p.include_pad else None)
-        return T.float32(1.0) / T.cast(rows * columns, "float32")
+    def _count_columns(self, tile: ColumnTile, column: int) -> int:
+        """Columns that the mean at a tile's column is of."""
+        window = tile.window
+        if window is None:
+            return self.planes.columns.kernel
+        end = window.size + (self.planes.pad_after[1] if self.planes.include_pad else 0)
+        positions = [window.position(tile.start + column, tap) for tap in range(window.kernel)]
+        return sum(p < end and (p >= 0 or self.planes.include_pad) for p in positions)
 
     def _store(
         self, buffers: Sequence[Any], value: Expr, image: Expr, block: Expr, pixel: Expr
@@ -188,7 +199,7 @@ class _PlanesEmitter:
         )
 
 
-def _count(window: Window, out: Expr, pad_after: int | None) -> Expr:
+def _count_rows(window: Window, out: Expr, pad_after: int | None) -> Expr:
     """Taps of output ``out`` inside the input, or inside the padded input.
 
     A window that ceil mode let run over the padding's end is cut there.
@@ -212,7 +223,7 @@ def global_average_kernel(
         with T.serial(begin, begin + extent) as t:
             block, image = t % block_count, t // block_count
             with tile_scope():
-                ways = min(_COLUMNS, pixels)
+                ways = min(_WAYS, pixels)
                 registers = Accumulators(ways, lanes, zeros(lanes))
 
                 def add(way: Expr, pixel: Expr) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import tvm
 import tvm_ffi
-from tvm import relax, tirx
+from tvm import relax, s_tir, tirx
 
 from ..graph.fold import constant_array
 from ..graph.operators import Operator
@@ -34,8 +34,8 @@ def generic(op: Operator, feeder: Feeder) -> Choice:
     function, feeds = tir_of(op, feeder)
     try:
         kernel = generic_kernel(op.kind, function, len(feeds))
-    except tvm.error.InternalError as error:  # 64-bit integers: TVM cannot narrow the indices
-        raise NoRule from error
+    except (tvm.error.InternalError, s_tir.ScheduleError) as error:
+        raise NoRule from error  # indices that TVM cannot narrow, loops that it cannot move
     _logger.info("operator %s (%s) has no rule: TVM's own lowering", op.name, op.kind)
     return Choice(kernel, feeds, PLAIN)
 

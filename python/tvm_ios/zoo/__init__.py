@@ -91,9 +91,9 @@ def inputs(
     network = _find(name)
     if batch < 1:
         raise ModelError(f"a batch of {batch} cannot be run: use a batch of at least 1")
-    sizes = {"image_size": image_size, "length": length}
-    size = sizes.pop(network.inputs.size_name)
-    for other, value in sizes.items():
+    given = {"image_size": image_size, "length": length}
+    size = given.pop(network.inputs.size_name)
+    for other, value in given.items():
         if value is not None:
             raise ModelError(f"{name} has no {other}: give it {network.inputs.size_name}")
     if size is not None and size < 1:

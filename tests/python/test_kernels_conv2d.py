@@ -232,6 +232,8 @@ def test_tiles_fit_the_registers_and_what_they_cover(
     assert [tap for group in groups for tap in group] == [*range(window.kernel)]
     weights = tile.blocks * len(groups[0])
     assert tile.columns * tile.blocks + weights < core.registers
+
+
 def test_the_weights_of_a_tile_stay_in_the_second_cache() -> None:
     core = Core(16, 32, l1_bytes=32 << 10, l2_bytes=1 << 20)
     near, far = (choose_tile(core, 196, 64, block_bytes=size) for size in (1 << 10, 1 << 19))

@@ -11,8 +11,8 @@ another.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -34,8 +34,6 @@ class Contender:
         The distributions that its figures depend on.
     settings : str
         How it is set up, for the record.
-    environment : mapping of str to str
-        What its process has besides.
     torch : bool
         Whether torch can be imported in its process, see :mod:`peer.without_torch`.
     """
@@ -44,7 +42,6 @@ class Contender:
     module: str
     packages: tuple[str, ...]
     settings: str
-    environment: Mapping[str, str] = field(default_factory=dict)
     torch: bool = True
 
 
@@ -53,8 +50,7 @@ def _ours(name: str) -> Contender:
         name,
         "peer.ours",
         ("tvm-ios", "apache-tvm", "apache-tvm-ffi"),
-        "a library of tvm-ios compile, run with TVM_USE_RUNTIME_LIB=1 and without torch",
-        {"TVM_USE_RUNTIME_LIB": "1"},
+        "a library of tvm-ios compile, run by tvm_ios_runtime, without torch",
         torch=False,
     )
 

@@ -64,7 +64,7 @@ class Worker:
 
     def __init__(self, contender: Contender, assignment: Assignment, log: Path) -> None:
         request = json.dumps({k: _plain(v) for k, v in vars(assignment).items()})
-        environment = {"OMP_NUM_THREADS": str(assignment.threads), **contender.environment}
+        environment = {"OMP_NUM_THREADS": str(assignment.threads)}
         with log.open("w") as stderr:
             self._process = subprocess.Popen(
                 _command(["peer.worker", contender.module, request], torch=contender.torch),

@@ -33,8 +33,8 @@ def test_the_features_of_known_cpus() -> None:
 
 
 def test_the_answer_is_no_where_a_feature_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Bit 20 of EDX of leaf 7 is reserved: no CPU has it."""
-    monkeypatch.setitem(cpu_check._FEATURES, "avx2", (7, 0, 3, 20))
+    """Bit 31 of EAX of leaf 7 is the highest of a count of sub-leaves: no CPU has it."""
+    monkeypatch.setitem(cpu_check._FEATURES, "avx2", (7, 0, 0, 31))
     scheduled = InterOperatorSchedule(NATIVE, cost_model=few_stages)(network())
     executable = compile_plain(scheduled)
     for _ in range(2):
@@ -45,7 +45,7 @@ def test_the_answer_is_no_where_a_feature_is_missing(monkeypatch: pytest.MonkeyP
 def test_an_exported_library_checks_too(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, missing in (("good.so", False), ("bad.so", True)):
         if missing:
-            monkeypatch.setitem(cpu_check._FEATURES, "fma", (7, 0, 3, 20))
+            monkeypatch.setitem(cpu_check._FEATURES, "fma", (7, 0, 0, 31))
         scheduled = InterOperatorSchedule(NATIVE, cost_model=few_stages)(network())
         compile_plain(scheduled).export_library(tmp_path / name)
         library = tvm.runtime.load_module(str(tmp_path / name))

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from support import NATIVE, conv, few_stages, many_stages, relax_module
 from tvm_ios import zoo
+from tvm_ios.lower.constants import Constants
 from tvm_ios.lower.inplace import resolve
 from tvm_ios.lower.memory import ALIGNMENT, Lifetime, aligned, plan_memory
 from tvm_ios.lower.region import LoweredStage, form_region
@@ -49,7 +50,7 @@ def lowered_stages(scheduler: Scheduler, schedule) -> list[LoweredStage]:
 def places_by_value(scheduler: Scheduler, stages: list[LoweredStage]) -> list[tuple]:
     """Of every tensor of the workspace its bytes and the stages in which it is used."""
     slots = scheduler._assembler.lowered.slots
-    region = form_region(stages, set(), slots)
+    region = form_region(stages, set(), slots, Constants.of(stages).offsets)
     workspace = len(region.inputs) + len(region.outputs)
     used: dict[object, tuple[int, int, set[int]]] = {}
     for number, stage in enumerate(stages):

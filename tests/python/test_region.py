@@ -23,6 +23,7 @@ from tvm_ios.kernels.generic import generic_kernel
 from tvm_ios.kernels.kernel import Kernel, Phase, TensorSpec
 from tvm_ios.kernels.layout import pack_weights
 from tvm_ios.kernels.planes import Planes, planes_kernel
+from tvm_ios.lower.constants import Constants
 from tvm_ios.lower.divide import plan
 from tvm_ios.lower.driver import driver_function
 from tvm_ios.lower.functions import KernelFunctions, build_functions
@@ -114,18 +115,18 @@ class Network:
 
     def region(self, stages: Sequence[LoweredStage]) -> Region:
         visible = {self.values["result"], self.values["softmax"]}
-        return form_region(stages, visible, self.slots)
+        return form_region(stages, visible, self.slots, Constants.of(stages).offsets)
 
     def run(self, stages: Sequence[LoweredStage]) -> dict[str, np.ndarray]:
         """The region's outputs; they and the workspace held NaN before."""
         region = self.region(stages)
         given = {"image": IMAGE, "rows": ROW_VALUES}
-        arrays = [v if isinstance(v, np.ndarray) else given[v.name] for v in region.inputs]
+        arrays = [given[value.name] for value in region.inputs]
         arrays += [np.full(spec.shape, np.nan, "float32") for spec in region.output_specs]
         arrays.append(np.full(region.workspace_bytes, 0xFF, "uint8"))
         specs = [TensorSpec(a.shape, str(a.dtype)) for a in arrays]
         kernels = KernelFunctions()
-        driver = driver_function("region", region, specs, kernels, NATIVE)
+        driver = driver_function("region", region, specs, kernels, Constants.of(stages), NATIVE)
         module = build_functions({**kernels.functions, "region": driver}, NATIVE).mod
         for _ in range(3):
             tensors = [tvm.runtime.tensor(array) for array in arrays]
@@ -164,7 +165,8 @@ def driver_text(network: Network, stages: Sequence[LoweredStage]) -> str:
     region = network.region(stages)
     specs = [TensorSpec(SHAPE)] * (len(region.inputs) + len(region.outputs))
     specs.append(TensorSpec((region.workspace_bytes,), "uint8"))
-    return driver_function("region", region, specs, KernelFunctions(), NATIVE).script()
+    constants = Constants.of(stages)
+    return driver_function("region", region, specs, KernelFunctions(), constants, NATIVE).script()
 
 
 def test_a_region_is_one_launch_with_a_barrier_after_each_level() -> None:
@@ -213,8 +215,9 @@ def test_a_kernel_may_have_memory_of_its_own() -> None:
     x, y = variable("x"), variable("y")
     call = PlannedCall(kernel, 1.0, 0, ())
     stage = LoweredStage((Implementation((0,), kernel, (x,), (y,)),), plan([call], 2, "tiles", 0))
-    kernels, region = KernelFunctions(), form_region([stage], {y}, {})
-    driver = driver_function("region", region, [spec, spec], kernels, NATIVE)
+    kernels, region = KernelFunctions(), form_region([stage], {y}, {}, {})
+    constants = Constants.of([stage])
+    driver = driver_function("region", region, [spec, spec], kernels, constants, NATIVE)
     module = build_functions({**kernels.functions, "region": driver}, NATIVE).mod
     values = _random.standard_normal(64).astype("float32")
     result = tvm.runtime.tensor(np.zeros(64, "float32"))

@@ -11,14 +11,14 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import tvm
 from tvm import relax
 from tvm.support import cc
+
+import tvm_ios_runtime
+from tvm_ios_runtime.model import FORMAT, METADATA, VERSION, LibraryError, Model
 
 from .. import __version__
 from ..errors import ModelError, OptionError
@@ -26,50 +26,11 @@ from ..measure.model import finish_pipeline
 from ..schedule import Schedule
 from ..target import check_runnable
 
-METADATA = "tvm_ios_metadata"
-_FORMAT, _VERSION = "tvm_ios.module", 1
 _NOISE = re.compile(rb"executable\.cc:\d+: Warning: Scope Saving:")
 
 
-@dataclass(frozen=True)
-class TensorInfo:
-    """An input or output; a dimension known only when the model runs is None."""
-
-    name: str
-    shape: tuple[int | None, ...]
-    dtype: str
-
-    def fits(self, array: np.ndarray) -> bool:
-        return array.shape == self.shape and array.dtype == self.dtype
-
-    def __str__(self) -> str:
-        return f"{self.name} {self.dtype}{list(self.shape)}"
-
-
-@dataclass(frozen=True)
-class Artifact:
-    """A compiled model that was loaded.
-
-    Attributes
-    ----------
-    vm : relax.VirtualMachine
-    function : str
-        The function to call.
-    inputs, outputs : tuple of TensorInfo
-        In the order of the function's parameters and results.
-    metadata : dict
-        All that the library says of itself.
-    """
-
-    vm: relax.VirtualMachine
-    function: str
-    inputs: tuple[TensorInfo, ...]
-    outputs: tuple[TensorInfo, ...]
-    metadata: dict[str, Any]
-
-
 def build(mod: tvm.IRModule, schedule: Schedule, target: tvm.target.Target) -> relax.VMExecutable:
-    """Compile a scheduled module, with what :func:`load` needs to know in a function of it.
+    """Compile a scheduled module, with what its loader needs to know in a function of it.
 
     Parameters
     ----------
@@ -100,7 +61,7 @@ def export(executable: relax.VMExecutable, path: Path) -> None:
         executable.export_library(str(path))
 
 
-def load(path: str | os.PathLike[str]) -> Artifact:
+def load(path: str | os.PathLike[str]) -> Model:
     """Load a library that :func:`export` wrote.
 
     Raises
@@ -110,20 +71,12 @@ def load(path: str | os.PathLike[str]) -> Artifact:
     TargetError
         When it is for another CPU.
     """
-    if not Path(path).is_file():
-        raise ModelError(f"There is no compiled model {path}; make one with tvm-ios compile.")
     try:
-        vm = relax.VirtualMachine(tvm.runtime.load_module(os.fspath(path)), tvm.cpu())
-        metadata = json.loads(vm[METADATA]())
-        if (metadata["format"], metadata["version"]) != (_FORMAT, _VERSION):
-            raise ValueError("another version")
-    except Exception as error:  # the loader raises whatever it trips over
-        raise ModelError(
-            f"{path} is no model that this release of tvm-ios compiled; compile it again."
-        ) from error
-    check_runnable(tvm.target.Target(metadata["target"]))
-    inputs, outputs = (tuple(map(_parse, metadata[key])) for key in ("inputs", "outputs"))
-    return Artifact(vm, metadata["function"], inputs, outputs, metadata)
+        model = tvm_ios_runtime.load(path)
+    except LibraryError as error:
+        raise ModelError(str(error)) from error
+    check_runnable(tvm.target.Target(model.metadata["target"]))
+    return model
 
 
 def _describe(
@@ -131,8 +84,8 @@ def _describe(
 ) -> dict[str, object]:
     outputs = [_info(f"output_{i}", ty) for i, ty in enumerate(_leaves(func.ret_ty))]
     return {
-        "format": _FORMAT,
-        "version": _VERSION,
+        "format": FORMAT,
+        "version": VERSION,
         "tvm_ios": __version__,
         "function": schedule.function,
         "inputs": [_info(p.name, p.ty) for p in func.params],
@@ -158,10 +111,6 @@ def _info(name: str, ty: tvm.ir.Type) -> dict[str, object]:
     extents = ty.shape.values if isinstance(ty.shape, relax.ShapeExpr) else [None] * ty.ndim
     shape = [int(e) if isinstance(e, tvm.tirx.IntImm) else None for e in extents]
     return {"name": name, "shape": shape, "dtype": str(ty.dtype)}
-
-
-def _parse(info: dict[str, Any]) -> TensorInfo:
-    return TensorInfo(info["name"], tuple(info["shape"]), info["dtype"])
 
 
 @contextlib.contextmanager

@@ -11,6 +11,8 @@ import numpy as np
 import tvm
 from tvm import relax
 
+from tvm_ios_runtime.model import leaves
+
 from ..compare import Comparison, compare
 from ..files import replacing
 from ..measure.model import random_inputs
@@ -19,7 +21,6 @@ from ..scheduler import Scheduler
 from ..target import check_runnable
 from . import interrupt, output
 from .options import Request, add_common, add_network, add_search, add_seed
-from .run import flatten
 
 _EPILOG = """\
 examples:
@@ -98,7 +99,7 @@ def _compiled_quickly(target: tvm.target.Target) -> tvm.target.Target:
 
 
 def _arrays(outputs: Any) -> list[np.ndarray]:
-    return [array.astype("float64") for array in flatten(outputs)]
+    return [tensor.numpy().astype("float64") for tensor in leaves(outputs)]
 
 
 def _result(model: str, schedule: Schedule, errors: tuple[float, float]) -> dict[str, Any]:

@@ -4,18 +4,20 @@
 from __future__ import annotations
 
 import argparse
+import time
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import tvm
+
+import tvm_ios_runtime
+from tvm_ios_runtime import Model, TensorInfo
 
 from ..errors import ModelError, OptionError
 from ..files import replacing
 from . import artifact, output
-from .artifact import Artifact, TensorInfo
 from .options import add_common, add_seed, whole
 
 _EPILOG = """\
@@ -66,9 +68,8 @@ def run(args: argparse.Namespace) -> None:
     else:
         random = np.random.default_rng(args.seed)
         arrays = [_fill(info, args.fill_mode, random) for info in model.inputs]
-    inputs = [tvm.runtime.tensor(array) for array in arrays]
-    results = flatten(model.vm[model.function](*inputs))
-    named = {info.name: r for info, r in zip(model.outputs, results, strict=True)}
+    inputs = list(map(_in_place, arrays))
+    named = {info.name: r for info, r in zip(model.outputs, model(*inputs), strict=True)}
     if args.outputs:
         with replacing(args.outputs) as (draft,):
             np.savez(draft, **named)
@@ -105,7 +106,7 @@ def _read_inputs(path: str, expected: Sequence[TensorInfo]) -> list[np.ndarray]:
                 f"{info.name!r} in {path} is {array.dtype}{list(array.shape)}; "
                 f"the model needs {info.dtype}{list(info.shape)}."
             )
-    return [np.ascontiguousarray(arrays[info.name]) for info in expected]
+    return [arrays[info.name] for info in expected]
 
 
 def _fill(info: TensorInfo, mode: str, random: np.random.Generator) -> np.ndarray:
@@ -117,21 +118,22 @@ def _fill(info: TensorInfo, mode: str, random: np.random.Generator) -> np.ndarra
     return random.integers(0, 2, info.shape).astype(info.dtype)
 
 
-def flatten(result: Any) -> list[np.ndarray]:
-    """The leaves of nested tuples of tensors."""
-    if isinstance(result, tvm.runtime.Tensor):
-        return [result.numpy()]
-    return [array for item in result for array in flatten(item)]
+def _in_place(array: np.ndarray) -> np.ndarray:
+    """A copy that the model reads where it is."""
+    copy = tvm_ios_runtime.empty(array.shape, array.dtype)
+    copy[...] = array
+    return copy
 
 
-def _time(
-    model: Artifact, inputs: Sequence[tvm.runtime.Tensor], args: argparse.Namespace
-) -> np.ndarray:
-    """Milliseconds of each repeat."""
-    timer = model.vm.time_evaluator(
-        model.function, tvm.cpu(), number=args.number, repeat=args.repeat
-    )
-    return 1e3 * np.array(timer(*inputs).results)
+def _time(model: Model, inputs: Sequence[np.ndarray], args: argparse.Namespace) -> np.ndarray:
+    """Milliseconds of a run in each repeat."""
+    times = []
+    for _ in range(args.repeat):
+        begin = time.perf_counter()
+        for _ in range(args.number):
+            model(*inputs)
+        times.append(1e3 * (time.perf_counter() - begin) / args.number)
+    return np.array(times)
 
 
 def _report(

@@ -13,6 +13,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as T
 
 from ..kernels.kernel import TensorSpec
+from .constants import Constants
 from .cpu_check import checked_cpu
 from .functions import KernelFunctions
 from .implement import Implementation
@@ -25,6 +26,7 @@ def driver_function(
     region: Region,
     parameters: Sequence[TensorSpec],
     kernels: KernelFunctions,
+    constants: Constants,
     target: tvm.target.Target,
 ) -> tirx.PrimFunc:
     """A public function of the region's inputs, outputs and workspace.
@@ -37,6 +39,8 @@ def driver_function(
         What the function is given for each place's parameter.
     kernels : KernelFunctions
         Where the kernels that it calls are kept.
+    constants : Constants
+        Those that the region's places speak of.
     target : tvm.target.Target
         What it is compiled for; elsewhere it raises an error.
     """
@@ -47,8 +51,8 @@ def driver_function(
             T.arg(f"t{i}", T.buffer(spec.shape, spec.dtype, layout=None))
             for i, spec in enumerate(parameters)
         ]
-        with checked_cpu(target):
-            _Driver(region, parameters, buffers, kernels).emit()
+        with checked_cpu(target), constants.linked():
+            _Driver(region, parameters, buffers, kernels, constants).emit()
     return builder.get()
 
 
@@ -59,8 +63,9 @@ class _Driver:
         parameters: Sequence[TensorSpec],
         buffers: Sequence[Any],
         kernels: KernelFunctions,
+        constants: Constants,
     ) -> None:
-        self.region, self.kernels = region, kernels
+        self.region, self.kernels, self.constants = region, kernels, constants
         self.parameters, self.buffers = parameters, buffers
         self.workers = region.stages[0].plan.workers
 
@@ -114,6 +119,8 @@ class _Driver:
         T.evaluate(tvm.ir.Call(function, [*pointers, begin, end]))
 
     def _pointer(self, place: Place) -> Any:
+        if place.parameter is None:
+            return self.constants.pointer(place.offset)
         buffer, spec = self.buffers[place.parameter], self.parameters[place.parameter]
         if not place.offset:
             return buffer.data

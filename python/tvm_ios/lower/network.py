@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
 import tvm
 import tvm_ffi
 from tvm import relax, tirx
@@ -20,10 +19,10 @@ from ..graph.operators import Operator
 from ..graph.recognise import static_shape
 from ..kernels.kernel import TensorSpec
 from ..threads import SHARE_ALL_CORES
+from .constants import Constants
 from .driver import driver_function
 from .functions import KernelFunctions, build_functions
 from .implement import Slot
-from .memory import aligned
 from .region import LoweredStage, Region, form_region
 
 Stages = Sequence[LoweredStage | Operator]
@@ -55,10 +54,11 @@ def emit_ways(
         What the kernels are compiled for.
     """
     original = mod[function]
-    library, arena = _Library(target), _Arena.of(ways.values())
+    lowered = [s for stages in ways.values() for s in stages if not isinstance(s, Operator)]
+    library = _Library(target, Constants.of(lowered))
     functions = {v: f for v, f in mod.functions.items() if v.name_hint != function}
     for name, stages in ways.items():
-        emitter = _Emitter(relax.BlockBuilder(), library, arena, slots, f"tvm_ios_{name}")
+        emitter = _Emitter(relax.BlockBuilder(), library, slots, f"tvm_ios_{name}")
         variable = mod.get_global_var(name) if name == function else tvm.ir.GlobalVar(name)
         functions[variable] = _emit_function(emitter, original, stages, workers, name)
     result = tvm.IRModule(functions, attrs=mod.attrs, global_infos=mod.global_infos)
@@ -93,54 +93,20 @@ def choose_way(
 
 @dataclass
 class _Library:
-    """Drivers and kernels of all regions."""
+    """Drivers and kernels of all regions, and their constants."""
 
     target: tvm.target.Target
+    constants: Constants
     kernels: KernelFunctions = field(default_factory=KernelFunctions)
     drivers: dict[str, tirx.PrimFunc] = field(default_factory=dict)
 
     def add(self, name: str, region: Region, parameters: Sequence[TensorSpec]) -> None:
-        driver = driver_function(name, region, parameters, self.kernels, self.target)
-        self.drivers[name] = driver
+        self.drivers[name] = driver_function(
+            name, region, parameters, self.kernels, self.constants, self.target
+        )
 
     def compile(self) -> tvm.runtime.Module:
         return build_functions({**self.kernels.functions, **self.drivers}, self.target).mod
-
-
-@dataclass(frozen=True)
-class _Arena:
-    """The constants of all ways in one tensor: hundreds of them would be as many arguments.
-
-    Attributes
-    ----------
-    offsets : dict of int to int
-        By ``id`` of an array, the byte at which it lies.
-    tensor : relax.Expr
-    """
-
-    offsets: dict[int, int]
-    tensor: relax.Expr
-
-    @staticmethod
-    def of(ways: Iterable[Stages]) -> _Arena:
-        arrays = {
-            id(value): value
-            for stages in ways
-            for stage in stages
-            if not isinstance(stage, Operator)
-            for implementation in stage.implementations
-            for value in implementation.inputs
-            if isinstance(value, np.ndarray)
-        }
-        offsets, size = {}, 0
-        for name, array in arrays.items():
-            offsets[name] = size
-            size += aligned(array.nbytes)
-        memory = np.zeros(size, "uint8")
-        for name, array in arrays.items():
-            flat = np.ascontiguousarray(array).reshape(-1).view("uint8")
-            memory[offsets[name] : offsets[name] + array.nbytes] = flat
-        return _Arena(offsets, relax.const(memory, "uint8"))
 
 
 def _emit_function(
@@ -219,7 +185,6 @@ def _visible(part: tuple[LoweredStage, ...], stages: Stages, result: relax.Expr)
 class _Emitter:
     builder: relax.BlockBuilder
     library: _Library
-    arena: _Arena
     slots: Mapping[relax.Var, Slot]
     prefix: str
     values: dict[relax.Var, relax.Expr] = field(default_factory=dict)
@@ -228,10 +193,8 @@ class _Emitter:
 
     def call(self, stages: tuple[LoweredStage, ...], visible: set[relax.Var]) -> None:
         """One call of a region's driver, whose results are the region's and its workspace."""
-        region = form_region(stages, visible, self.slots, self.arena.offsets)
+        region = form_region(stages, visible, self.slots, self.library.constants.offsets)
         inputs = [self.values[value] for value in region.inputs]
-        if region.has_arena:
-            inputs.append(self.arena.tensor)
         written = list(region.output_specs)
         if region.workspace_bytes:
             written.append(TensorSpec((region.workspace_bytes,), "uint8"))

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 
 import numpy as np
 from tvm import relax
@@ -34,9 +33,16 @@ class LoweredStage:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a tensor lies: ``offset`` bytes into a parameter of the region's driver."""
+    """Where a tensor lies: so many bytes into a parameter of the region's driver.
 
-    parameter: int
+    Attributes
+    ----------
+    parameter : int or None
+        None for the constants of the library.
+    offset : int
+    """
+
+    parameter: int | None
     offset: int = 0
 
 
@@ -44,15 +50,13 @@ class Place:
 class Region:
     """Stages of one launch.
 
-    Its driver takes the inputs, the arena of the constants if the region has any there, the outputs
-    and the workspace.
+    Its driver takes the inputs, the outputs and the workspace.
 
     Attributes
     ----------
     stages : tuple of LoweredStage
-    inputs : tuple of relax.Var or numpy.ndarray
-        Values that were computed before the region, and constants that lie on their own.
-    has_arena : bool
+    inputs : tuple of relax.Var
+        Values that were computed before the region.
     outputs : tuple of relax.Var
         Values that are read after it.
     output_specs : tuple of TensorSpec
@@ -62,8 +66,7 @@ class Region:
     """
 
     stages: tuple[LoweredStage, ...]
-    inputs: tuple[Value, ...]
-    has_arena: bool
+    inputs: tuple[relax.Var, ...]
     outputs: tuple[relax.Var, ...]
     output_specs: tuple[TensorSpec, ...]
     workspace_bytes: int
@@ -74,7 +77,7 @@ def form_region(
     stages: Sequence[LoweredStage],
     visible: Collection[relax.Var],
     slots: Mapping[relax.Var, Slot],
-    constants: Mapping[int, int] = MappingProxyType({}),
+    constants: Mapping[int, int],
 ) -> Region:
     """Find the tensors of a region and plan their memory.
 
@@ -86,25 +89,24 @@ def form_region(
     slots : mapping of relax.Var to Slot
         Values that lie inside a concatenation.
     constants : mapping of int to int
-        By ``id`` of an array, the byte of the arena at which it lies.
+        By ``id`` of an array, the byte of the constants at which it lies.
     """
     written = {
         value: spec
         for _, implementation in _enumerate(stages)
         for value, spec in zip(implementation.outputs, implementation.kernel.outputs, strict=True)
     }
-    inputs = {
-        _key(value): value
+    inputs = dict.fromkeys(
+        value
         for _, implementation in _enumerate(stages)
         for value in implementation.inputs
-        if _key(value) not in written and _key(value) not in constants
-    }
-    has_arena = any(_key(v) in constants for _, i in _enumerate(stages) for v in i.inputs)
+        if not isinstance(value, np.ndarray) and value not in written
+    )
     outputs = [value for value in written if value in visible]
     assert not any(v in slots for v in outputs), "what lies in a concatenation is not seen outside"
     parameter = {key: i for i, key in enumerate(inputs)}
-    parameter.update({key: len(inputs) + has_arena + i for i, key in enumerate(outputs)})
-    workspace = len(inputs) + has_arena + len(outputs)
+    parameter.update({key: len(inputs) + i for i, key in enumerate(outputs)})
+    workspace = len(inputs) + len(outputs)
     tensors = {
         id(implementation): list(_tensors(implementation, slots))
         for _, implementation in _enumerate(stages)
@@ -115,7 +117,7 @@ def form_region(
         if key in parameter:
             return Place(parameter[key], offset)
         if key in constants:
-            return Place(len(inputs), constants[key] + offset)
+            return Place(None, constants[key] + offset)
         return Place(workspace, offsets[key] + offset)
 
     places = {
@@ -124,8 +126,7 @@ def form_region(
     }
     return Region(
         tuple(stages),
-        tuple(inputs.values()),
-        has_arena,
+        tuple(inputs),
         tuple(outputs),
         tuple(written[value] for value in outputs),
         workspace_bytes,

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The constants of a network as data of its compiled library.
+
+They are mapped with the library's code: nothing is read or copied when it is loaded, processes
+share one copy, and only what is used takes memory. As constants of a Relax function they would be
+held several times over while TVM loads them. And they are one piece: hundreds of constants as
+arguments take LLVM minutes.
+
+The bytes go past LLVM, from a file into the object code, when the module is exported or first run;
+the file is removed when the process ends.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import tirx
+from tvm.tirx.script import builder as T
+
+from .memory import ALIGNMENT, aligned
+from .region import LoweredStage
+
+_FUNCTION = "tvm_ios_constant"
+
+
+@dataclass(frozen=True)
+class Constants:
+    """Arrays one after another in a file.
+
+    Attributes
+    ----------
+    offsets : dict of int to int
+        By ``id`` of an array, the byte at which it lies.
+    path : Path
+    num_bytes : int
+    """
+
+    offsets: Mapping[int, int]
+    path: Path
+    num_bytes: int
+
+    @staticmethod
+    def of(stages: Iterable[LoweredStage]) -> Constants:
+        """The constants that the kernels of ``stages`` read.
+
+        Raises
+        ------
+        OSError
+            When there is no room for the file.
+        """
+        arrays = {
+            id(value): value
+            for stage in stages
+            for implementation in stage.implementations
+            for value in implementation.inputs
+            if isinstance(value, np.ndarray)
+        }
+        offsets, size = {}, 0
+        for name, array in arrays.items():
+            offsets[name] = size
+            size += aligned(array.nbytes)
+        return Constants(offsets, _write(arrays.values()), size)
+
+    @contextmanager
+    def linked(self) -> Iterator[None]:
+        """What is emitted inside may ask for a :meth:`pointer`."""
+        if not self.num_bytes:
+            yield
+            return
+        source = tvm.ir.StringImm(_llvm_ir(self.path, self.num_bytes))
+        with T.attr(tirx.const(0, "int32"), "pragma_import_llvm", source):
+            yield
+
+    def pointer(self, offset: int) -> Any:
+        """The address of the byte ``offset``, in TIR."""
+        return T.call_extern("handle", _FUNCTION, tirx.const(offset, "int64"))
+
+
+def _write(arrays: Iterable[np.ndarray]) -> Path:
+    """A file of ``arrays``, each at a multiple of the alignment; equal contents share one."""
+    digest = hashlib.sha256()
+    with tempfile.NamedTemporaryFile(dir=_directory().name, delete=False) as file:
+        for array in arrays:
+            data = np.ascontiguousarray(array).reshape(-1).view("uint8")
+            for piece in (data, bytes(aligned(data.size) - data.size)):
+                digest.update(piece)
+                file.write(piece)
+    return Path(file.name).rename(Path(file.name).with_name(digest.hexdigest()))
+
+
+@functools.cache
+def _directory() -> tempfile.TemporaryDirectory[str]:
+    """Where the files are while this process lives."""
+    return tempfile.TemporaryDirectory(prefix="tvm_ios_")
+
+
+def _llvm_ir(path: Path, num_bytes: int) -> str:
+    """A function of an offset, and the data; the label is local to the object file.
+
+    TVM links it into a module once for every function that asks for it.
+    """
+    assembly = (
+        ".ifndef tvm_ios_constants",
+        ".section .rodata.tvm_ios,\\22a\\22,@progbits",
+        f".p2align {ALIGNMENT.bit_length() - 1}",
+        "tvm_ios_constants:",
+        f".incbin \\22{_escaped(path)}\\22",
+        ".previous",
+        ".endif",
+    )
+    return "\n".join(
+        [
+            *(f'module asm "{line}"' for line in assembly),
+            f"@tvm_ios_constants = external dso_local constant [{num_bytes} x i8], "
+            f"align {ALIGNMENT}",
+            f"define ptr @{_FUNCTION}(i64 %offset) {{",
+            "  %place = getelementptr inbounds i8, ptr @tvm_ios_constants, i64 %offset",
+            "  ret ptr %place",
+            "}",
+        ]
+    )
+
+
+def _escaped(path: Path) -> str:
+    """A path in a string of assembly in a string of LLVM."""
+    return "".join(
+        c if c.isalnum() or c in "/._-" else "".join(f"\\5C{b:03o}" for b in c.encode())
+        for c in str(path)
+    )

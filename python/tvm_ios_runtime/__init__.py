@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run a library that ``tvm-ios compile`` wrote, with TVM's runtime and without its compiler.
+
+    import tvm_ios_runtime
+
+    model = tvm_ios_runtime.load("model.so")
+    (scores,) = model(image)
+
+It needs NumPy, apache-tvm-ffi and TVM's runtime library, starts in a fraction of a second and takes
+no more memory than the network does.
+"""
+
+from tvm_ios_runtime.model import LibraryError, Model, TensorInfo, empty, load
+
+__all__ = ["LibraryError", "Model", "TensorInfo", "empty", "load"]

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A compiled network as a function of arrays."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing
+import tvm_ffi
+from tvm_ffi.libinfo import load_lib_ctypes
+
+METADATA = "tvm_ios_metadata"
+"""The function of a library that returns what the library says of itself, as JSON."""
+FORMAT, VERSION = "tvm_ios.module", 1
+
+_CPU, _POOLED_ALLOCATOR = 1, 2
+_ALIGNMENT = 64  # bytes: what TVM's code takes for granted of every tensor
+
+
+class LibraryError(ValueError):
+    """A file that is no library of this release of tvm-ios."""
+
+
+@dataclass(frozen=True)
+class TensorInfo:
+    """An input or output; a dimension known only when the model runs is None."""
+
+    name: str
+    shape: tuple[int | None, ...]
+    dtype: str
+
+    def fits(self, array: np.ndarray) -> bool:
+        """Whether ``array`` has this type and shape."""
+        return (
+            array.dtype == self.dtype
+            and array.ndim == len(self.shape)
+            and all(e in (None, n) for e, n in zip(self.shape, array.shape, strict=True))
+        )
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.dtype}{list(self.shape)}"
+
+
+class Model:
+    """A compiled network that was loaded; made by :func:`load`.
+
+    It is for one thread at a time; the library itself starts the threads that it was compiled for.
+
+    Attributes
+    ----------
+    inputs, outputs : tuple of TensorInfo
+        In the order in which a call takes and returns them.
+    metadata : dict
+        All that the library says of itself.
+    """
+
+    def __init__(self, machine: tvm_ffi.Module, metadata: Mapping[str, Any]) -> None:
+        self.metadata = dict(metadata)
+        self.inputs, self.outputs = (
+            tuple(TensorInfo(i["name"], tuple(i["shape"]), i["dtype"]) for i in metadata[key])
+            for key in ("inputs", "outputs")
+        )
+        self._function = machine[metadata["function"]]
+        self._machine = machine  # which owns what the function works on
+        self._copies: dict[int, np.ndarray] = {}
+
+    def __call__(self, *arrays: np.ndarray) -> list[np.ndarray]:
+        """Run the network once.
+
+        Parameters
+        ----------
+        *arrays : numpy.ndarray
+            The inputs in order. Those that lie as :func:`empty` makes them are read where they
+            are, others are copied.
+
+        Raises
+        ------
+        ValueError
+            When an array is not of its input's type and shape.
+        RuntimeError
+            When this machine's CPU lacks what the library was compiled for.
+        """
+        if len(arrays) != len(self.inputs):
+            wanted = ", ".join(map(str, self.inputs))
+            raise ValueError(f"The model takes {wanted}; got {len(arrays)} arrays.")
+        tensors = [self._tensor(i, np.asarray(array)) for i, array in enumerate(arrays)]
+        return [np.array(np.from_dlpack(t)) for t in leaves(self._function(*tensors))]
+
+    def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """As a call, with inputs and outputs by name.
+
+        Raises
+        ------
+        ValueError, RuntimeError
+            As a call does; also when a name is missing or unknown.
+        """
+        if set(inputs) != {info.name for info in self.inputs}:
+            wanted = ", ".join(map(str, self.inputs))
+            raise ValueError(f"The model takes {wanted}; got {', '.join(inputs) or 'nothing'}.")
+        results = self(*(inputs[info.name] for info in self.inputs))
+        return {info.name: array for info, array in zip(self.outputs, results, strict=True)}
+
+    def _tensor(self, index: int, array: np.ndarray) -> tvm_ffi.Tensor:
+        info = self.inputs[index]
+        if not info.fits(array):
+            found = f"{array.dtype}{list(array.shape)}"
+            raise ValueError(f"The model takes {info}; got {found}.")
+        flags = array.flags
+        usable = flags.c_contiguous and flags.writeable and array.ctypes.data % _ALIGNMENT == 0
+        if not usable:
+            copy = self._copies.get(index)
+            if copy is None or copy.shape != array.shape:
+                copy = self._copies[index] = empty(array.shape, array.dtype)
+            np.copyto(copy, array)
+            array = copy
+        return tvm_ffi.from_dlpack(array)
+
+
+def load(path: str | os.PathLike[str]) -> Model:
+    """Load a library that ``tvm-ios compile`` wrote.
+
+    Raises
+    ------
+    LibraryError
+        When it is no such library.
+    """
+    if not Path(path).is_file():
+        raise LibraryError(f"There is no compiled model {path}; make one with tvm-ios compile.")
+    _load_runtime()
+    try:
+        machine = tvm_ffi.load_module(os.path.abspath(path))["vm_load_executable"]()
+        machine["vm_initialization"](_CPU, 0, _POOLED_ALLOCATOR)
+        metadata = json.loads(machine[METADATA]())
+        if (metadata["format"], metadata["version"]) != (FORMAT, VERSION):
+            raise ValueError("another version")
+        return Model(machine, metadata)
+    except Exception as error:  # the loader raises whatever it trips over
+        raise LibraryError(
+            f"{path} is no model that this release of tvm-ios compiled; compile it again."
+        ) from error
+
+
+def empty(shape: Sequence[int], dtype: np.typing.DTypeLike) -> np.ndarray:
+    """An uninitialised array, aligned so that a model reads it where it is."""
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    memory = np.empty(size + _ALIGNMENT, "uint8")
+    begin = -memory.ctypes.data % _ALIGNMENT
+    return memory[begin : begin + size].view(dtype).reshape(shape)
+
+
+def _load_runtime() -> None:
+    """Load TVM's runtime library, where it is installed, without importing its Python package."""
+    package = find_spec("tvm")
+    places = package.submodule_search_locations if package else None
+    if not places:
+        raise ImportError("TVM's runtime library is not installed; pip install apache-tvm.")
+    override = os.environ.get("TVM_LIBRARY_PATH")
+    directories = [Path(place) / "lib" for place in places]
+    if override:
+        directories.insert(0, Path(override))
+    load_lib_ctypes("apache-tvm", "tvm_runtime", "RTLD_GLOBAL", extra_lib_paths=directories)
+
+
+def leaves(result: Any) -> Iterable[tvm_ffi.Tensor]:
+    """The tensors of nested tuples."""
+    if isinstance(result, tvm_ffi.Tensor):
+        yield result
+    else:
+        for item in result:
+            yield from leaves(item)

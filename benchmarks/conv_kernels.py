@@ -21,8 +21,7 @@ from tvm import relax
 
 import machine
 import markdown
-import streams
-from fma import peak_gflops
+from levels import levels
 from tvm_ios import zoo
 from tvm_ios.graph.extract import extract
 from tvm_ios.graph.operators import Operator
@@ -30,7 +29,9 @@ from tvm_ios.graph.prepare import prepare
 from tvm_ios.graph.recognise import static_shape
 from tvm_ios.lower.implement import implement
 from tvm_ios.lower.rules import Preferences
+from tvm_ios.measure import streams
 from tvm_ios.measure.device import Device
+from tvm_ios.measure.fma import peak_gflops
 from tvm_ios.target import core_of, resolve
 
 KINDS = ("conv2d", "depthwise_conv2d", "max_pool2d", "avg_pool2d")
@@ -96,7 +97,7 @@ class Result:
 def measure_limits(target: tvm.target.Target) -> Limits:
     """The limits of one core of this machine."""
     bandwidths = {}
-    for level in streams.levels(machine.describe().caches, 1):
+    for level in levels(machine.describe().caches, 1):
         size = float("inf") if level.name == "memory" else 2.0 * level.bytes_per_worker
         bandwidths[level.name] = (size, streams.measure(target, level).copy)
     return Limits(peak_gflops(target), bandwidths)

@@ -15,11 +15,11 @@ from dataclasses import asdict, dataclass
 
 import tvm
 
-import fma
 import machine
 import markdown
 import pool
-import streams
+from levels import levels
+from tvm_ios.measure import fma, streams
 from tvm_ios.target import available_cores, core_of, resolve
 
 
@@ -67,7 +67,7 @@ def _bandwidths(
     target: tvm.target.Target, caches: Sequence[machine.Cache]
 ) -> list[streams.Bandwidth]:
     workers = int(target.attrs["num-cores"])
-    return [streams.measure(target, level) for level in streams.levels(caches, workers)]
+    return [streams.measure(target, level) for level in levels(caches, workers)]
 
 
 def show(peak: Peak) -> None:

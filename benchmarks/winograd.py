@@ -32,13 +32,19 @@ from tvm_ios.kernels.elementwise import NOTHING
 from tvm_ios.kernels.kernel import Kernel
 from tvm_ios.kernels.layout import Layout, pack_weights
 from tvm_ios.kernels.winograd import pack_winograd, winograd_kernel
-from tvm_ios.kernels.winograd_model import best_tiling, choose_winograd, is_filter
+from tvm_ios.kernels.winograd_model import (
+    WinogradTiling,
+    best_tiling,
+    choose_winograd,
+    is_filter,
+)
 from tvm_ios.kernels.winograd_transform import OUTPUTS
 from tvm_ios.lower.functions import build_functions, kernel_function
 from tvm_ios.lower.implement import implement
 from tvm_ios.lower.rules import Preferences
 from tvm_ios.lower.rules.convolution import conv_geometry
 from tvm_ios.measure.cold import ColdWeights
+from tvm_ios.measure.transfers import transfers_of
 from tvm_ios.target import Core, core_of, resolve
 
 ROUNDS = 30
@@ -114,11 +120,17 @@ def convolutions(model: str, core: Core) -> Counter[Conv2d]:
     return found
 
 
-def kernels_of(conv: Conv2d, core: Core) -> list[Kernel]:
+def tilings_of(conv: Conv2d, target: tvm.target.Target) -> list[WinogradTiling]:
+    """The best for each size of tile."""
+    core, transfers = core_of(target), transfers_of(target)
+    return [best_tiling(conv, (m,), core, 1, transfers) for m in OUTPUTS]
+
+
+def kernels_of(conv: Conv2d, target: tvm.target.Target) -> list[Kernel]:
     """The direct kernel, and one for each size of tile."""
+    core = core_of(target)
     layout = Layout(core.lanes)
-    tilings = [best_tiling(conv, (m,), core, 1) for m in OUTPUTS]
-    winograd = [winograd_kernel(conv, tiling, layout, core) for tiling in tilings]
+    winograd = [winograd_kernel(conv, t, layout, core) for t in tilings_of(conv, target)]
     return [conv2d_kernel(conv, layout, layout, core), *winograd]
 
 
@@ -126,37 +138,36 @@ def measure(model: str, target: tvm.target.Target) -> Iterator[Result]:
     """Compare the algorithms for each distinct convolution of a network of the zoo."""
     core = core_of(target)
     for conv, count in convolutions(model, core).items():
-        runners = [Runner(kernel, target) for kernel in kernels_of(conv, core)]
+        runners = [Runner(kernel, target) for kernel in kernels_of(conv, target)]
         specs = [runner.kernel.inputs[1] for runner in runners]
         cold = ColdWeights(specs * 4, np.random.default_rng(0))
         times = [
             [runner.run(cold.take(spec)) for runner, spec in zip(runners, specs, strict=True)]
             for _ in range(ROUNDS)
         ]
-        tiling = choose_winograd(conv, core, 1)
+        tiling = choose_winograd(conv, core, 1, transfers_of(target))
         chosen = NAMES[1 + OUTPUTS.index(tiling.outputs)] if tiling else NAMES[0]
         image = [conv.batch, conv.channels, conv.rows.size, conv.columns.size]
         result = Result(model, image, *conv.out_channels, count, chosen)
         result.microseconds = dict(zip(NAMES, np.min(times, axis=0) * 1e6, strict=True))
-        result.errors = errors(conv, core, target)
+        result.errors = errors(conv, target)
         yield result
 
 
-def errors(conv: Conv2d, core: Core, target: tvm.target.Target) -> dict[str, float]:
+def errors(conv: Conv2d, target: tvm.target.Target) -> dict[str, float]:
     """The largest error of each algorithm, relative to the largest output, without epilogue."""
     conv = Conv2d(conv.batch, conv.channels, conv.rows, conv.columns, conv.out_channels, 1, NOTHING)
+    core = core_of(target)
     random, layout = np.random.default_rng(0), Layout(core.lanes)
     image = random.standard_normal((conv.batch, conv.channels, conv.rows.size, conv.columns.size))
     weights = random.standard_normal((*conv.out_channels, conv.channels, 3, 3)).astype("float32")
     image = image.astype("float32")
     packed = [pack_weights(weights, core.lanes, core.lanes, 1)]
-    packed += [
-        pack_winograd(weights, best_tiling(conv, (m,), core, 1), core.lanes) for m in OUTPUTS
-    ]
+    packed += [pack_winograd(weights, t, core.lanes) for t in tilings_of(conv, target)]
     expected = layout.pack(reference(conv, image, weights))
     lanes = conv.out_channels[0] % core.lanes or core.lanes
     found = {}
-    for name, kernel, array in zip(NAMES, kernels_of(conv, core), packed, strict=True):
+    for name, kernel, array in zip(NAMES, kernels_of(conv, target), packed, strict=True):
         difference = np.abs(Runner(kernel, target).compute(layout.pack(image), array) - expected)
         difference[:, -1, :, lanes:] = 0.0  # lanes that hold no channel
         found[name] = float(difference.max() / np.abs(expected).max())

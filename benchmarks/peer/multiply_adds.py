@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from fma import MultiplyAdds
 from peer.contender import Runner, Task
+from tvm_ios.measure.fma import MultiplyAdds
 from tvm_ios.target import resolve
 from tvm_ios.threads import use_workers
 

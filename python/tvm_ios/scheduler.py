@@ -26,9 +26,10 @@ from .measure.cost import MeasuredCost
 from .measure.device import Device
 from .measure.model import CompiledWays, random_inputs
 from .measure.progress import progress
+from .measure.transfers import transfers_of
 from .schedule import Schedule, ScheduledOperator, ScheduledStage
 from .search import Candidate, Dag, Stage, find_schedule, greedy, partition, sequential
-from .target import core_of, num_workers, parse
+from .target import TYPICAL, core_of, num_workers, parse
 
 _MAX_REFINEMENTS = 4
 
@@ -99,7 +100,11 @@ class Scheduler:
         body = self.prepared[function].body.body
         results = tvm.relax.analysis.free_vars(body)
         preferences = Preferences(
-            core_of(self.target), self.options.winograd, self.workers, active_database()
+            core_of(self.target),
+            self.options.winograd,
+            self.workers,
+            active_database(),
+            transfers_of(self.target) if self.options.winograd else TYPICAL,
         )
         lowered = place_concatenations(implement(self.graph, results, preferences))
         self._assembler = Assembler(lowered, self.workers)

@@ -10,12 +10,11 @@ import numpy as np
 import pytest
 import tvm
 
-import fma
+import levels as hierarchy
 import machine
 import peak
 import peers
 import pool
-import streams
 from cli_support import SHAPE, onnx, ort, save_branches
 from machine import Cache
 from peer import contender, figures, models, record, report
@@ -26,6 +25,7 @@ from peer.work import multiply_adds
 from support import NATIVE, WORKERS
 from tvm_ios import zoo
 from tvm_ios.errors import ModelError
+from tvm_ios.measure import fma, streams
 from tvm_ios.target import core_of
 
 TINY = machine.Machine(
@@ -38,7 +38,7 @@ TINY = machine.Machine(
 
 def test_peak_reports_one_core_and_all(monkeypatch, capsys) -> None:
     monkeypatch.setattr(fma, "STEPS", 500)
-    monkeypatch.setattr(streams, "_MEMORY", 1 << 20)
+    monkeypatch.setattr(hierarchy, "_MEMORY", 1 << 20)
     monkeypatch.setattr(machine, "describe", lambda: TINY)
     peak.main(["--threads", str(WORKERS), "--json"])
     printed = json.loads(capsys.readouterr().out)
@@ -88,8 +88,8 @@ def test_levels_leave_out_a_cache_no_larger_than_the_one_before() -> None:
         machine.Cache(2, 1 << 20, 1),
         machine.Cache(3, 8 << 20, 8),
     )
-    assert [level.name for level in streams.levels(caches, 1)] == ["L1", "L2", "L3", "memory"]
-    assert [level.name for level in streams.levels(caches, 8)] == ["L1", "L2", "memory"]
+    assert [level.name for level in hierarchy.levels(caches, 1)] == ["L1", "L2", "L3", "memory"]
+    assert [level.name for level in hierarchy.levels(caches, 8)] == ["L1", "L2", "memory"]
 
 
 # What peers.py counts with

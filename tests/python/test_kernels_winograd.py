@@ -43,7 +43,7 @@ from tvm_ios.kernels.winograd_model import (
 from tvm_ios.lower.implement import LoweredGraph, implement
 from tvm_ios.lower.merge import merge_classes
 from tvm_ios.lower.rules import Preferences
-from tvm_ios.target import Core, core_of
+from tvm_ios.target import TYPICAL, Core, Transfers, core_of
 
 RELU = Step("relu", (Operand("value", 1),))
 BIAS = Program((Step("add", (Operand("value", 0), Operand("argument", 0))), RELU), ("channel",))
@@ -174,8 +174,8 @@ def square(channels: int, size: int, out_channels: int, **changes: object) -> Co
     return replace(Conv2d(1, channels, window, window, (out_channels,)), **changes)
 
 
-def outputs_of(conv: Conv2d, core: Core = WIDE) -> int | None:
-    tiling = choose_winograd(conv, core, 2)
+def outputs_of(conv: Conv2d, transfers: Transfers = TYPICAL) -> int | None:
+    tiling = choose_winograd(conv, WIDE, 2, transfers)
     return tiling and tiling.outputs
 
 
@@ -184,8 +184,12 @@ def test_large_tiles_are_chosen_for_large_images() -> None:
     assert outputs_of(square(256, 14, 256)) == 4
 
 
-def test_small_tiles_are_chosen_where_weights_are_many() -> None:
-    assert outputs_of(square(512, 7, 512)) == 2
+def test_small_tiles_are_chosen_where_weights_are_far() -> None:
+    assert outputs_of(square(256, 14, 256), Transfers(far=13.0, memory=22.0)) == 2
+
+
+def test_more_weights_are_not_worth_it_where_few_tiles_use_them() -> None:
+    assert outputs_of(square(512, 7, 512)) is None
 
 
 def test_few_channels_are_not_worth_the_transforms() -> None:

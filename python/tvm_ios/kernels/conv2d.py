@@ -40,6 +40,7 @@ from .emit import (
 from .kernel import Kernel, Phase, TensorSpec
 from .layout import Layout, blocks
 from .plane import PlaneTiles
+from .prefetch import Ahead
 from .tiling import RegisterTile, choose_tile
 
 Expr = Any
@@ -115,6 +116,7 @@ class _ConvEmitter:
         self.group_blocks = sum(self.result_blocks) // conv.groups
         self.tile = self._choose_tile(core)
         self.taps = tap_groups(core, self.columns)
+        self.far_weights = self.input_specs()[1].num_bytes > core.l1_bytes
         self.chunks = blocks(sum(self.result_blocks), self.tile.blocks)
         per_plane = blocks(self.columns.out, self.tile.columns) if conv.pointwise else self.rows.out
         self.plane_tiles = per_plane
@@ -170,8 +172,9 @@ class _ConvEmitter:
             place = bind(t % self.plane_tiles)
             chunk = bind((t // self.plane_tiles) % self.chunks)
             image = bind(t // (self.plane_tiles * self.chunks))
+            more = bind(T.Select(t - place + self.plane_tiles < begin + extent, 1, 0))
             self._emit_chunk(
-                chunk, lambda block, b: self._emit_place(bound, image, bind(block), b, place)
+                chunk, lambda block, b: self._emit_place(bound, image, bind(block), b, place, more)
             )
 
     def _emit_chunk(self, chunk: Expr, body: Callable[[Expr, int], None]) -> None:
@@ -191,15 +194,21 @@ class _ConvEmitter:
             with T.Else():
                 body(chunk * step - T.Select(chunk > before, step - rest, 0), step)
 
-    def _emit_place(self, buffers: _Buffers, image: Expr, block: Expr, b: int, place: Expr) -> None:
-        """All columns of one row, or one column tile of a pointwise convolution."""
+    def _emit_place(
+        self, buffers: _Buffers, image: Expr, block: Expr, b: int, place: Expr, more: Expr
+    ) -> None:
+        """All columns of one row, or one column tile of a pointwise convolution.
+
+        ``more`` is 1 if the caller goes on to the next chunk, else 0.
+        """
+        following = bind(block + b * more)
         if not self.conv.pointwise:
-            tile = _Tile(self, buffers, image, block, b, place)
+            tile = _Tile(self, buffers, image, block, b, place, following)
             column_tiles(self.columns, self.tile.columns, tile.emit)
             return
         width = self.tile.columns
         full, rest = divmod(self.columns.out, width)
-        tile = _Tile(self, buffers, image, block, b, 0)
+        tile = _Tile(self, buffers, image, block, b, 0, following)
         select(
             place,
             [
@@ -219,7 +228,10 @@ class _Buffers:
 
 @dataclass(frozen=True)
 class _Tile:
-    """One tile of registers: ``b`` blocks from ``block``, columns of output row ``row``."""
+    """One tile of registers: ``b`` blocks from ``block``, columns of output row ``row``.
+
+    Meanwhile the weights of the chunk from block ``following`` are fetched.
+    """
 
     conv: _ConvEmitter
     buffers: _Buffers
@@ -227,6 +239,7 @@ class _Tile:
     block: Expr
     b: int
     row: Expr
+    following: Expr
 
     def emit(self, first: Expr, tile: ColumnTile) -> None:
         lanes = self.conv.lanes
@@ -239,12 +252,15 @@ class _Tile:
         """Sum over input channels and taps."""
         conv = self.conv
         begin = bind(conv.columns.position(first, 0))
+        ahead = self._ahead(first)
 
         def channel_block(index: Expr) -> None:
             left = conv.group_channels - index * conv.in_block
             channels = left if isinstance(left, int) else bind(T.min(conv.in_block, left))
 
             def row_of_taps(r: Expr, row: Expr) -> None:
+                if ahead:
+                    ahead.step(index * conv.rows.kernel + r)
                 for taps in conv.taps:
                     loop(channels, lambda c, taps=taps: step(r, row, c, taps))
 
@@ -261,6 +277,20 @@ class _Tile:
             rows_inside(conv.rows, self.row, row_of_taps)
 
         loop(blocks(conv.group_channels, conv.in_block), channel_block)
+
+    def _ahead(self, first: Expr) -> Ahead | None:
+        """This tile's share of the next chunk's weights; None where there is nothing to gain."""
+        conv, lanes = self.conv, self.conv.lanes
+        steps = blocks(conv.group_channels, conv.in_block) * conv.rows.kernel
+        per_row = blocks(conv.columns.out, conv.tile.columns)
+        tiles = conv.rows.out * per_row
+        block = math.prod(conv.input_specs()[1].shape[1:-1])
+        if conv.chunks == 1 or tiles == 1 or not conv.far_weights:
+            return None
+        share = blocks(conv.tile.blocks * block, tiles * steps)
+        tile = self.row * per_row + first // conv.tile.columns
+        begin = (self.following * block + tile * (steps * share)) * lanes
+        return Ahead(self.buffers.weights, bind(begin), share, lanes)
 
     def _weight(self, k: int, index: Expr, r: Expr, c: Expr, tap: int) -> Expr:
         """The weights of block ``k`` of this tile for channel ``c`` of block ``index``."""

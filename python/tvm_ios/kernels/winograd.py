@@ -27,6 +27,7 @@ from .conv2d import Conv2d
 from .emit import Accumulators, bind, lanes_of, loop, select, splat, tile_scope, unroll, zeros
 from .kernel import Kernel, Phase, TensorSpec
 from .layout import Layout, blocks
+from .prefetch import Ahead
 from .winograd_model import WinogradTiling, winograd_times
 from .winograd_tiles import Tiles, on_stack
 from .winograd_transform import Transform
@@ -126,7 +127,7 @@ class _Emitter:
             with T.serial(self.in_blocks) as block, T.serial(count) as i:
                 self._transform(bound.image, transformed, 0, block, bind(first + i), i)
             with T.serial(self.chunks) as chunk:
-                self._emit_chunk(bound, transformed, products, 0, strip, chunk)
+                self._emit_chunk(bound, transformed, products, 0, strip, chunk, 0)
 
     def _emit_inputs(self, buffers: Sequence[Any], begin: Expr, extent: Expr) -> None:
         """The unit is one tile of one block of channels."""
@@ -140,7 +141,8 @@ class _Emitter:
         bound, products = self._bind(buffers), self._products()
         with T.serial(begin, begin + extent) as t:
             chunk, strip = bind(t // self.strips), bind(t % self.strips)
-            self._emit_chunk(bound, buffers[-1], products, strip, strip, chunk)
+            more = bind(T.Select(t - strip + self.strips < begin + extent, 1, 0))
+            self._emit_chunk(bound, buffers[-1], products, strip, strip, chunk, more)
 
     def _bind(self, buffers: Sequence[Any]) -> _Buffers:
         count = 2 + len(self.conv.program.arguments)
@@ -168,13 +170,17 @@ class _Emitter:
         slot: Expr,
         strip: Expr,
         chunk: Expr,
+        more: Expr,
     ) -> None:
-        """The outputs of one strip and one chunk; the last chunk may be narrower."""
+        """The outputs of one strip and one chunk; the last chunk may be narrower.
+
+        ``more`` is 1 if the caller goes on to the next chunk, else 0.
+        """
         full, rest = divmod(self.out_blocks, self.chunk)
 
         def part(width: int, first: Expr) -> None:
             strip_of_chunk = _Part(
-                self, buffers, transformed, products, slot, strip, bind(first), width
+                self, buffers, transformed, products, slot, strip, bind(first), width, more
             )
             strip_of_chunk.multiply()
             strip_of_chunk.transform()
@@ -203,6 +209,7 @@ class _Part:
     strip: Expr
     first: Expr
     width: int
+    more: Expr
 
     def multiply(self) -> None:
         """All points' products, summed over the input channels; the last strip may be narrower."""
@@ -224,6 +231,8 @@ class _Part:
         registers = Accumulators(width * count, lanes, zeros(lanes))
         base = bind((self.first * shape.tiles.points + point * width) * channels * lanes)
 
+        ahead = self._ahead(point)
+
         def step(block: Expr, c: Expr) -> None:
             def multiply_add(k: Expr, i: Expr) -> None:
                 place = base + ((block * lanes + c) * width + k) * lanes
@@ -235,7 +244,13 @@ class _Part:
 
         full, rest = divmod(channels, lanes)
         if full:
-            loop(full, lambda block: loop(lanes, lambda c: step(block, c)))
+
+            def channel_block(block: Expr) -> None:
+                if ahead:
+                    ahead.step(block)
+                loop(lanes, lambda c: step(block, c))
+
+            loop(full, channel_block)
         if rest:
             loop(rest, lambda c: step(full, c))
 
@@ -244,6 +259,19 @@ class _Part:
             T.buffer_store(self.products, registers[k * count + i], place)
 
         unroll(0, width, lambda k: unroll(0, count, lambda i: store(k, i)))
+
+    def _ahead(self, point: Expr) -> Ahead | None:
+        """This strip's share of the next chunk's weights of ``point``."""
+        shape, lanes = self.shape, self.shape.lanes
+        channels, strips = shape.conv.channels, shape.strips
+        if shape.tiling.fused or shape.chunks == 1 or strips == 1:
+            return None
+        following = bind(self.first + self.width * self.more)
+        steps = blocks(channels, lanes)
+        share = blocks(self.width * lanes, strips)
+        begin = (following * shape.tiles.points + point * self.width) * channels
+        begin = begin + self.strip * (steps * share)
+        return Ahead(self.buffers.weights, bind(begin * lanes), share, lanes)
 
     def transform(self) -> None:
         """The outputs of all tiles."""

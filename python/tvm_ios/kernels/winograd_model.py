@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..target import Core
+from ..target import TYPICAL, Core, Transfers
 from .conv2d import Conv2d
 from .emit import Window
 from .layout import blocks
@@ -19,8 +19,7 @@ from .tiling import RegisterTile, choose_tile, register_tiles, step_time
 from .winograd_transform import OUTPUTS, TAPS, Transform
 
 _WEIGHT_LOAD = 0.6  # of one vector: all registers' worth of tiles read theirs from the second cache
-_FAR_WEIGHT_LOAD = 1.2  # or from the third, when one strip after the other needs all of them
-_MEMORY_LOAD = 15.0  # of one vector: 16 GB/s where a vector multiply-add takes a 3.7 GHz cycle
+_FAR_WEIGHT_LOAD = 1.2  # or from the third, when it does not hold what each strip needs
 _DATA_TRANSFORM = 8.0  # per point of a tile: its share of loading, transforming and storing
 _OUTPUT_TRANSFORM = 6.0
 _NEAR_EXCHANGE = 5.0  # per point of a tile: from the first phase to the second, through caches
@@ -63,16 +62,18 @@ class WinogradTimes:
         return self.inputs + self.products
 
 
-def choose_winograd(conv: Conv2d, core: Core, workers: int) -> WinogradTiling | None:
+def choose_winograd(
+    conv: Conv2d, core: Core, workers: int, transfers: Transfers = TYPICAL
+) -> WinogradTiling | None:
     """The tiling with the least predicted time, or None if the direct kernel is as good.
 
     Whoever asks has made sure that the input is blocked and the weights are constant.
     """
     if not is_filter(conv):
         return None
-    tiling = best_tiling(conv, OUTPUTS, core, workers)
-    worth = winograd_times(conv, tiling, core).total < _WORTH * _direct_time(conv, core)
-    return tiling if worth else None
+    tiling = best_tiling(conv, OUTPUTS, core, workers, transfers)
+    winograd = winograd_times(conv, tiling, core, transfers).total
+    return tiling if winograd < _WORTH * _direct_time(conv, core, transfers) else None
 
 
 def is_filter(conv: Conv2d) -> bool:
@@ -82,10 +83,12 @@ def is_filter(conv: Conv2d) -> bool:
     return simple and all((a.kernel, a.stride, a.dilation) == (TAPS, 1, 1) for a in axes)
 
 
-def best_tiling(conv: Conv2d, outputs: Sequence[int], core: Core, workers: int) -> WinogradTiling:
+def best_tiling(
+    conv: Conv2d, outputs: Sequence[int], core: Core, workers: int, transfers: Transfers = TYPICAL
+) -> WinogradTiling:
     """The tiling with the least predicted time on all workers, of some sizes of tiles."""
     candidates = [tiling for m in outputs for tiling in winograd_tilings(conv, m, core)]
-    return min(candidates, key=lambda tiling: _time_of_all(conv, tiling, core, workers))
+    return min(candidates, key=lambda tiling: _time_of_all(conv, tiling, core, workers, transfers))
 
 
 def winograd_tilings(conv: Conv2d, outputs: int, core: Core) -> list[WinogradTiling]:
@@ -111,23 +114,29 @@ def count_tiles(conv: Conv2d, outputs: int) -> int:
     return conv.batch * blocks(conv.rows.out, outputs) * blocks(conv.columns.out, outputs)
 
 
-def winograd_times(conv: Conv2d, tiling: WinogradTiling, core: Core) -> WinogradTimes:
+def winograd_times(
+    conv: Conv2d, tiling: WinogradTiling, core: Core, transfers: Transfers = TYPICAL
+) -> WinogradTimes:
     """Predicted times of a convolution by Winograd's algorithm."""
     points = Transform(tiling.outputs).n ** 2
     tiles, tile = count_tiles(conv, tiling.outputs), tiling.registers
     in_blocks, out_blocks = (blocks(c, core.lanes) for c in (conv.channels, conv.out_channels[0]))
     weights, transformed = points * conv.channels * out_blocks, points * tiles * in_blocks
-    streamed = tiling.fused and _exceeds_cache(weights, core)
-    load = _FAR_WEIGHT_LOAD if streamed else _WEIGHT_LOAD
+    strips = blocks(tiles, tile.columns)
+    # Every strip reads all weights if fused, else those of a chunk, with the next one on its way.
+    again = weights if tiling.fused else 2 * points * conv.channels * tile.blocks
+    streamed = strips > 1 and _exceeds_cache(again, core)
+    load, transfer = (_FAR_WEIGHT_LOAD, transfers.far) if streamed else (_WEIGHT_LOAD, 1.0)
     near = 4 * points * core.lanes * tile.columns * tile.blocks <= core.l1_bytes
     clear_and_store = (2.0 if near else 4.0) * tiles * out_blocks
-    overhead = _PRODUCT_OVERHEAD * blocks(tiles, tile.columns) * blocks(out_blocks, tile.blocks)
-    multiply = conv.channels * step_time(tile, tiles, out_blocks, load)
+    overhead = _PRODUCT_OVERHEAD * strips * blocks(out_blocks, tile.blocks)
+    multiply = conv.channels * step_time(tile, tiles, out_blocks, load, transfer=transfer)
+    compute = points * (multiply + clear_and_store + overhead)
+    fetch = transfers.memory * weights  # hardly overlaps: too few tiles use what comes
     handed_over = _FAR_EXCHANGE if _exceeds_cache(transformed, core) else _NEAR_EXCHANGE
     return WinogradTimes(
         inputs=(_DATA_TRANSFORM + (0.0 if tiling.fused else handed_over)) * transformed,
-        products=max(points * (multiply + clear_and_store + overhead), _MEMORY_LOAD * weights)
-        + _OUTPUT_TRANSFORM * points * tiles * out_blocks,
+        products=compute + fetch + _OUTPUT_TRANSFORM * points * tiles * out_blocks,
     )
 
 
@@ -135,9 +144,11 @@ def _exceeds_cache(vectors: int, core: Core) -> bool:
     return 4 * core.lanes * vectors > core.l2_bytes
 
 
-def _time_of_all(conv: Conv2d, tiling: WinogradTiling, core: Core, workers: int) -> float:
+def _time_of_all(
+    conv: Conv2d, tiling: WinogradTiling, core: Core, workers: int, transfers: Transfers = TYPICAL
+) -> float:
     """Predicted time of all workers together, idle or not."""
-    total = winograd_times(conv, tiling, core).total
+    total = winograd_times(conv, tiling, core, transfers).total
     tiles, strip = count_tiles(conv, tiling.outputs), tiling.registers.columns
     strips = blocks(tiles, strip)
     if tiling.fused:
@@ -146,13 +157,13 @@ def _time_of_all(conv: Conv2d, tiling: WinogradTiling, core: Core, workers: int)
     return total * blocks(units, workers) * workers / units + _BARRIER * workers
 
 
-def _direct_time(conv: Conv2d, core: Core) -> float:
+def _direct_time(conv: Conv2d, core: Core, transfers: Transfers) -> float:
     """Predicted time of the register-tiled kernel, which leaves out taps in the padding."""
     out_blocks = blocks(conv.out_channels[0], core.lanes)
     row = step_time(choose_tile(core, conv.columns.out, out_blocks), conv.columns.out, out_blocks)
     taps = _taps_inside(conv.rows) * _taps_inside(conv.columns) / conv.columns.out
     multiply = conv.batch * conv.channels * taps * row
-    return max(multiply, _MEMORY_LOAD * TAPS * TAPS * conv.channels * out_blocks)
+    return max(multiply, transfers.memory * TAPS * TAPS * conv.channels * out_blocks)
 
 
 def _taps_inside(window: Window) -> int:

@@ -17,7 +17,7 @@ from ...graph.recognise import op_name, static_shape
 from ...kernels.compose import with_shapes
 from ...kernels.kernel import Kernel
 from ...kernels.layout import PLAIN, Layout
-from ...target import Core
+from ...target import TYPICAL, Core, Transfers
 from ..feeds import Feed, Feeder, NoRule
 
 
@@ -45,12 +45,15 @@ class Preferences:
         Among how many the tiles of a kernel are divided.
     database : tvm.s_tir.meta_schedule.database.Database or None
         Kernels that were tuned; they are preferred to what the rules have.
+    transfers : Transfers
+        How far away large weights are.
     """
 
     core: Core
     winograd: bool = True
     workers: int = 1
     database: Any | None = None
+    transfers: Transfers = TYPICAL
 
 
 Rule = Callable[[Operator, Feeder, Preferences], Choice]

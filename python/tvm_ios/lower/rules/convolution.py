@@ -91,4 +91,4 @@ def _winograd_tiling(
     possible = source.block == preferences.core.lanes and constant_array(weights) is not None
     if not (preferences.winograd and possible):
         return None
-    return choose_winograd(conv, preferences.core, preferences.workers)
+    return choose_winograd(conv, preferences.core, preferences.workers, preferences.transfers)

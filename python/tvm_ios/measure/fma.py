@@ -15,9 +15,9 @@ from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as T
 
-from tvm_ios.kernels.emit import Accumulators, Expr, lanes_of, tile_scope, unroll, zeros
-from tvm_ios.target import Core, core_of, num_workers
-from tvm_ios.threads import with_workers
+from ..kernels.emit import Accumulators, Expr, lanes_of, tile_scope, unroll, zeros
+from ..target import Core, core_of, num_workers
+from ..threads import with_workers
 
 CHAINS = 12  # independent multiply-adds: more than latency times pipelines, fewer than registers
 STEPS = 100_000
@@ -52,9 +52,9 @@ class MultiplyAdds:
         """One run, on the thread pool of the thread that calls."""
         self._module["fma"](self._source, self._result)
 
-    def gflops(self) -> float:
+    def gflops(self, repeat: int = _REPEAT) -> float:
         """The best speed of all workers together."""
-        timer = self._module.time_evaluator("fma", tvm.cpu(), number=_RUNS, repeat=_REPEAT)
+        timer = self._module.time_evaluator("fma", tvm.cpu(), number=_RUNS, repeat=repeat)
         results = with_workers(self.workers, lambda: timer(self._source, self._result).results)
         return self.flops / min(results) / 1e9
 

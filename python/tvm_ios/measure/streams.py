@@ -18,17 +18,15 @@ from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as T
 
-from fma import on_each_worker
-from machine import Cache
-from tvm_ios.kernels.emit import Accumulators, Expr, lanes_of, splat, unroll, zeros
-from tvm_ios.target import core_of, num_workers
-from tvm_ios.threads import with_workers
+from ..kernels.emit import Accumulators, Expr, lanes_of, splat, unroll, zeros
+from ..target import core_of, num_workers
+from ..threads import with_workers
+from .fma import on_each_worker
 
-KINDS = ("write", "read", "copy")  # in this order: what a worker writes first is near it
+KINDS = ("write", "read", "copy")
 _VECTORS = 16  # in one step: more than an addition's latency, fewer than registers
 _SECONDS = 2e-3  # of one run
 _REPEAT = 20
-_MEMORY = 256 << 20  # bytes that no cache holds, where the system does not name its caches
 
 Step = Callable[[Expr, Expr], None]
 
@@ -53,28 +51,21 @@ class Bandwidth:
     copy: float
 
 
-def levels(caches: Sequence[Cache], workers: int) -> list[Level]:
-    """One level a cache and one for memory, each filled half by what is streamed.
-
-    A worker's share of a shared cache may be no larger than its private ones; such a level cannot
-    be told from the one before and is left out.
-    """
-    found: list[Level] = []
-    for cache in caches:
-        share = cache.size // min(workers, cache.shared_by) // 2
-        if not found or share >= 2 * found[-1].bytes_per_worker:
-            found.append(Level(f"L{cache.level}", share))
-    beyond = max([_MEMORY, *(8 * cache.size for cache in caches)])
-    return [*found, Level("memory", beyond // workers)]
-
-
 def measure(target: tvm.target.Target, level: Level) -> Bandwidth:
     """Stream in each way, on as many workers as the target has cores."""
+    speeds = measure_kinds(target, level.bytes_per_worker, KINDS)
+    return Bandwidth(level.name, num_workers(target), level.bytes_per_worker, **speeds)
+
+
+def measure_kinds(
+    target: tvm.target.Target, bytes_per_worker: int, kinds: Sequence[str]
+) -> dict[str, float]:
+    """GB/s of all workers of the target together, each on an array of its own, in some ways."""
     core, workers = core_of(target), num_workers(target)
     elements = _VECTORS * core.lanes  # of one step
-    steps = max(2, level.bytes_per_worker // (4 * elements))
+    steps = max(2, bytes_per_worker // (4 * elements))
     shape = (workers, steps * elements)
-    functions = {kind: stream_function(kind, shape, core.lanes) for kind in KINDS}
+    functions = {kind: stream_function(kind, shape, core.lanes) for kind in ("write", *kinds)}
     module = tvm.compile(tvm.IRModule(functions), target=target).mod
     arrays = [tvm.runtime.empty(shape, "float32") for _ in range(2)]
 
@@ -84,8 +75,11 @@ def measure(target: tvm.target.Target, level: Level) -> Bandwidth:
         moved = 4 * workers * taken * elements * passes
         return moved / _fastest_round(module, kind, [*arrays, taken]) / 1e9
 
-    speeds = with_workers(workers, lambda: {kind: speed(kind) for kind in KINDS})
-    return Bandwidth(level.name, workers, level.bytes_per_worker, **speeds)
+    def speeds() -> dict[str, float]:
+        module["write"](*arrays, steps, 1)  # what a worker writes first is near it
+        return {kind: speed(kind) for kind in kinds}
+
+    return with_workers(workers, speeds)
 
 
 def _fastest_round(module: tvm.runtime.Module, name: str, arguments: Sequence[Any]) -> float:

@@ -117,6 +117,10 @@ class SearchResult(tvm_ffi.Object):
         Pairs of such a set and a candidate stage of it.
     evaluations
         Distinct candidates whose latency was asked for.
+    lower_bound
+        No schedule takes less, in seconds.
+    proved
+        Whether no schedule takes less than this one.
     """
 
     stages: Sequence[Stage]
@@ -124,6 +128,8 @@ class SearchResult(tvm_ffi.Object):
     states: int
     transitions: int
     evaluations: int
+    lower_bound: float
+    proved: bool
 
 
 def find_schedule(

@@ -27,7 +27,9 @@
 #include "runtime/host_tensor.h"
 #include "runtime/parallel_api.h"
 #include "search/baselines.h"
+#include "search/bounded.h"
 #include "search/dp.h"
+#include "search/fcm1.h"
 #include "support/error.h"
 
 namespace tvm_ios {
@@ -89,13 +91,17 @@ class SearchResultObj : public ffi::Object {
         latency(result.latency),
         states(result.states),
         transitions(result.transitions),
-        evaluations(result.evaluations) {}
+        evaluations(result.evaluations),
+        lower_bound(result.latency),
+        proved(true) {}
 
   ffi::Array<StageRef> stages;
   double latency{0};
   int64_t states{0};
   int64_t transitions{0};
   int64_t evaluations{0};
+  double lower_bound{0};
+  bool proved{false};
   static constexpr TVMFFISEqHashKind _type_s_eq_hash_kind = kTVMFFISEqHashKindTreeNode;
   TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tvm_ios.SearchResult", SearchResultObj, ffi::Object);
 };
@@ -104,6 +110,12 @@ class SearchResultRef : public ffi::ObjectRef {
  public:
   SearchResultRef(ffi::Array<StageRef> stages, const SearchResult& result)
       : ffi::ObjectRef(ffi::make_object<SearchResultObj>(std::move(stages), result)) {}
+  SearchResultRef(ffi::Array<StageRef> stages, const BoundedResult& bounded)
+      : SearchResultRef(std::move(stages), bounded.result) {
+    SearchResultObj* result = static_cast<SearchResultObj*>(data_.get());
+    result->lower_bound = bounded.lower_bound;
+    result->proved = bounded.proved;
+  }
   TVM_FFI_DEFINE_OBJECT_REF_METHODS_NOTNULLABLE(SearchResultRef, ffi::ObjectRef, SearchResultObj);
 };
 
@@ -210,6 +222,59 @@ SearchResultRef Search(DagRef dag, ffi::TensorView merge_class, int64_t max_grou
   });
 }
 
+constexpr int64_t kFcm1Columns = 13;
+
+/*! \brief The rows of int64 [n, 13], in the order of the fields of Fcm1Operator. */
+StageModel ReadFcm1(const ffi::TensorView& operators) {
+  const int64_t* row = HostData<int64_t>(operators, 2, kInt64, "operators");
+  if (operators.size(1) != kFcm1Columns) {
+    throw OptionError("operators must have " + std::to_string(kFcm1Columns) + " columns");
+  }
+  std::vector<Fcm1Operator> ops;
+  for (int64_t i = 0; i < operators.size(0); ++i, row += kFcm1Columns) {
+    ops.push_back({row[0],
+                   row[1],
+                   row[2],
+                   row[3],
+                   row[4],
+                   {row[5], row[6]},
+                   {row[7], row[8]},
+                   {row[9], row[10]},
+                   {row[11], row[12]}});
+  }
+  return Fcm1(std::move(ops));
+}
+
+SearchResultRef SearchFcm1(DagRef dag, ffi::TensorView merge_class, ffi::TensorView operators,
+                           int64_t max_group_size, int64_t max_num_groups, double seconds) {
+  return Guard([&] {
+    const BoundedResult bounded = FindBoundedSchedule(
+        dag->dag,
+        {MakePruning(max_group_size, max_num_groups), Int64Vector(merge_class, "merge_class")},
+        ReadFcm1(operators), seconds, CheckSignals);
+    return SearchResultRef(ToFfi(bounded.result.stages), bounded);
+  });
+}
+
+/*! \brief The costs of all candidates, in the form that Search asks for them. */
+ffi::Tensor Fcm1Costs(DagRef dag, ffi::TensorView operators, ffi::TensorView ops,
+                      ffi::TensorView strategies) {
+  return Guard([&] {
+    const StageModel model = ReadFcm1(operators);
+    const uint64_t* words = HostData<uint64_t>(ops, 2, kUInt64, "ops");
+    const int32_t* strategy = HostData<int32_t>(strategies, 1, kInt32, "strategies");
+    std::vector<double> costs;
+    for (int64_t i = 0; i < ops.size(0); ++i, words += ops.size(1)) {
+      std::vector<int> members;
+      for (int op = 0; op < dag->dag.num_ops(); ++op) {
+        if ((words[op / 64] >> (op % 64) & 1) != 0) members.push_back(op);
+      }
+      costs.push_back(StageCost(dag->dag, model, members, static_cast<Strategy>(strategy[i])));
+    }
+    return MakeTensor(costs, {static_cast<int64_t>(costs.size())}, kFloat64);
+  });
+}
+
 ffi::Tensor ListEndings(DagRef dag, ffi::TensorView remaining, int64_t max_group_size,
                         int64_t max_num_groups) {
   return Guard([&] {
@@ -240,12 +305,16 @@ TVM_FFI_STATIC_INIT_BLOCK() {
       .def_ro("latency", &SearchResultObj::latency, "Sum over the stages in seconds.")
       .def_ro("states", &SearchResultObj::states, "Sets of remaining operators reached.")
       .def_ro("transitions", &SearchResultObj::transitions, "Pairs of a state and a stage.")
-      .def_ro("evaluations", &SearchResultObj::evaluations, "Distinct candidate stages.");
+      .def_ro("evaluations", &SearchResultObj::evaluations, "Distinct candidate stages.")
+      .def_ro("lower_bound", &SearchResultObj::lower_bound, "No schedule takes less, in seconds.")
+      .def_ro("proved", &SearchResultObj::proved, "No schedule takes less than this one.");
 
   refl::GlobalDef()
       .def("tvm_ios.MakeDag", MakeDag, "A graph from its edges, int64 [m, 2].")
       .def("tvm_ios.DagEdges", DagEdges, "The distinct edges of a graph, sorted, int64 [m, 2].")
       .def("tvm_ios.Search", Search, "Find a cheapest schedule.")
+      .def("tvm_ios.SearchFcm1", SearchFcm1, "Find a cheapest schedule under the cost FCM-1.")
+      .def("tvm_ios.Fcm1Costs", Fcm1Costs, "What stages cost under FCM-1, float64 [n].")
       .def("tvm_ios.Endings", ListEndings, "The endings of a set of operators, uint64 [n, words].")
       .def("tvm_ios.Sequential", [](DagRef dag) { return ToFfi(SequentialSchedule(dag->dag)); })
       .def("tvm_ios.Greedy",

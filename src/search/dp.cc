@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "graph/components.h"
+#include "search/dispatch.h"
 #include "search/merges.h"
 #include "support/bitset.h"
 #include "support/error.h"
@@ -174,13 +174,8 @@ class Search {
 
   Stage MakeStage(uint32_t id) const {
     const Candidate<Bits>& candidate = candidates_[id];
-    std::vector<std::vector<int>> groups =
-        Components(dag_, std::vector<int>(candidate.ops.begin(), candidate.ops.end()));
-    if (candidate.strategy == Strategy::kMerge) {
-      for (size_t i = 1; i < groups.size(); ++i) groups[0].push_back(groups[i][0]);
-      groups.resize(1);
-    }
-    return {std::move(groups), candidate.strategy, latency_[id]};
+    const std::vector<int> ops(candidate.ops.begin(), candidate.ops.end());
+    return tvm_ios::MakeStage(dag_, ops, candidate.strategy, latency_[id]);
   }
 
   const Dag& dag_;
@@ -197,20 +192,6 @@ class Search {
   std::vector<Best> best_;                // of each state
 };
 
-/*! \brief Calls run with an empty set of the narrowest type that holds num_ops operators. */
-template <typename Run>
-auto DispatchWidth(int num_ops, Run run) {
-  if (num_ops <= 64) return run(FixedBitset<1>(num_ops));
-  if (num_ops <= 128) return run(FixedBitset<2>(num_ops));
-  if (num_ops <= 256) return run(FixedBitset<4>(num_ops));
-  return run(DynamicBitset(num_ops));
-}
-
-void CheckPruning(const Pruning& pruning) {
-  if (pruning.max_group_size < 1) throw OptionError("max_group_size must be at least 1");
-  if (pruning.max_num_groups < 1) throw OptionError("max_num_groups must be at least 1");
-}
-
 template <typename Bits>
 void CheckRemaining(const DagBits<Bits>& graph, const Bits& remaining) {
   for (int op : remaining) {
@@ -224,12 +205,7 @@ void CheckRemaining(const DagBits<Bits>& graph, const Bits& remaining) {
 
 SearchResult FindSchedule(const Dag& dag, const SearchOptions& options, const CostFunction& cost,
                           const Interrupt& interrupt) {
-  CheckPruning(options.pruning);
-  const size_t num_classes = options.merge_class.size();
-  if (num_classes != 0 && num_classes != static_cast<size_t>(dag.num_ops())) {
-    throw OptionError("merge_class has " + std::to_string(num_classes) + " entries for " +
-                      std::to_string(dag.num_ops()) + " operators");
-  }
+  CheckOptions(dag, options);
   return DispatchWidth(dag.num_ops(), [&](auto empty) {
     return Search<decltype(empty)>(dag, options, interrupt).Run(cost);
   });

@@ -48,6 +48,56 @@ struct Pruning {
 };
 
 /*!
+ * \brief The connected endings of a set, of at most so many operators; keeps its scratch memory.
+ *
+ * The order depends on the graph only, not on Bits.
+ */
+template <typename Bits>
+class ConnectedEndings {
+ public:
+  /*! \brief The graph and the poller must outlive this. */
+  ConnectedEndings(const DagBits<Bits>& graph, size_t max_size, InterruptPoller* poller)
+      : graph_(graph), max_size_(max_size), poller_(poller) {}
+
+  /*! \brief Finds those of a set that holds its operators' predecessors: cones, then unions. */
+  void Find(const Bits& remaining) {
+    Find(remaining, [](const Bits&) { return true; });
+  }
+
+  /*! \brief Finds those that are wanted; what holds an ending that is not must not be, either. */
+  template <typename Wanted>
+  void Find(const Bits& remaining, Wanted wanted) {
+    cones_.clear();
+    found_.Clear();
+    for (int op : remaining) {
+      Bits cone = graph_.descendants[op] & remaining;
+      if (cone.Count() > max_size_ || !wanted(cone)) continue;
+      found_.Intern(cone);
+      cones_.push_back(std::move(cone));
+    }
+    for (size_t i = 0; i < found_.size(); ++i) {
+      const Bits part = found_[i];  // a copy: the table moves as it grows
+      for (const Bits& cone : cones_) {
+        poller_->Tick();
+        if (cone.IsDisjointFrom(part) || cone.IsSubsetOf(part)) continue;
+        const Bits grown = part | cone;
+        if (grown.Count() <= max_size_ && wanted(grown)) found_.Intern(grown);
+      }
+    }
+  }
+
+  size_t size() const { return found_.size(); }
+  const Bits& operator[](size_t i) const { return found_[i]; }
+
+ private:
+  const DagBits<Bits>& graph_;
+  const size_t max_size_;
+  InterruptPoller* const poller_;
+  std::vector<Bits> cones_;
+  InternTable<Bits> found_;
+};
+
+/*!
  * \brief Enumerates endings; keeps its scratch memory from one set to the next.
  *
  * The order depends on the graph only, not on Bits.
@@ -57,7 +107,9 @@ class EndingEnumerator {
  public:
   /*! \brief The graph and the poller must outlive the enumerator. */
   EndingEnumerator(const DagBits<Bits>& graph, Pruning pruning, InterruptPoller* poller)
-      : graph_(graph), pruning_(pruning), poller_(poller) {}
+      : max_num_groups_(pruning.max_num_groups),
+        poller_(poller),
+        connected_(graph, pruning.max_group_size, poller) {}
 
   /*!
    * \brief Calls visit(ending) for each ending of a set that holds its operators' predecessors.
@@ -66,7 +118,7 @@ class EndingEnumerator {
    */
   template <typename Visit>
   void ForEach(const Bits& remaining, Visit visit) {
-    FindConnected(remaining);
+    connected_.Find(remaining);
     // Depth-first over increasing tuples of disjoint connected endings, without recursion: frame d
     // holds the union of the first d + 1 of the tuple, and the number of the last one.
     stack_.clear();
@@ -79,7 +131,7 @@ class EndingEnumerator {
       if (next < connected_.size()) {
         Push(next);
         visit(static_cast<const Bits&>(stack_.back().ops));
-        if (stack_.size() < pruning_.max_num_groups) {
+        if (stack_.size() < max_num_groups_) {
           ++next;
           continue;
         }
@@ -102,32 +154,9 @@ class EndingEnumerator {
     stack_.push_back(std::move(frame));
   }
 
-  /*! \brief Fills connected_: the cones, then what grows from them. */
-  void FindConnected(const Bits& remaining) {
-    cones_.clear();
-    connected_.Clear();
-    for (int op : remaining) {
-      Bits cone = graph_.descendants[op] & remaining;
-      if (cone.Count() > pruning_.max_group_size) continue;
-      connected_.Intern(cone);
-      cones_.push_back(std::move(cone));
-    }
-    for (size_t i = 0; i < connected_.size(); ++i) {
-      const Bits part = connected_[i];  // a copy: the table moves as it grows
-      for (const Bits& cone : cones_) {
-        poller_->Tick();
-        if (cone.IsDisjointFrom(part) || cone.IsSubsetOf(part)) continue;
-        const Bits grown = part | cone;
-        if (grown.Count() <= pruning_.max_group_size) connected_.Intern(grown);
-      }
-    }
-  }
-
-  const DagBits<Bits>& graph_;
-  const Pruning pruning_;
+  const size_t max_num_groups_;
   InterruptPoller* const poller_;
-  std::vector<Bits> cones_;
-  InternTable<Bits> connected_;
+  ConnectedEndings<Bits> connected_;
   std::vector<Frame> stack_;
 };
 

@@ -32,7 +32,7 @@ class Part:
 
     def merge_class(self) -> list[int]:
         """One class for each operator of its own, but one for all convs that may be merged."""
-        keys = [_merge_key(op) or f"operator {index}" for index, op in enumerate(self.ops)]
+        keys = [merge_key(op) or f"operator {index}" for index, op in enumerate(self.ops)]
         numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
         return [numbers[key] for key in keys]
 
@@ -91,6 +91,17 @@ def load(name: str) -> list[list[Part]]:
     return [[_part(block, bits) for bits in block["parts"]] for block in blocks]
 
 
+def load_file(path: str | Path, indices: Iterable[int] | None = None) -> list[list[Part]]:
+    """Read some blocks of a file in the reference format, by default all, each as its parts."""
+    blocks = json.loads(Path(path).read_text())["blocks"]
+    wanted = {block["index"] for block in blocks} if indices is None else set(indices)
+    return [
+        [_part(block, bits) for bits in block["parts"]]
+        for block in blocks
+        if block["index"] in wanted
+    ]
+
+
 def load_blocks(name: str) -> list[Part]:
     """Read a network's blocks, each as one part."""
     return [_part(block, range(len(block["ops"]))) for block in _read(name)["blocks"]]
@@ -112,7 +123,7 @@ def _part(block: dict[str, Any], bits: Iterable[int]) -> Part:
     return Part([block["ops"][bit] for bit in index], Dag(len(index), edges))
 
 
-def _merge_key(op: dict[str, Any]) -> str | None:
+def merge_key(op: dict[str, Any]) -> str | None:
     """Return what merged convs must have in common."""
     if op["type"] != "conv" or op["groups"] != 1 or [len(term) for term in op["inputs"]] != [1]:
         return None

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The search alone on an operator graph, with costs that ask no device.
+
+The graph is a file in the reference format; each of its parts is searched on its own. The cost is
+FCM-1, which the C++ library computes, in whole nanoseconds. Printed is one JSON object. With bounds
+``transitions`` and ``evaluations`` count the stages that were priced; without them the counts are
+those of the plain dynamic programme.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from tvm_ios import _ffi_api
+from tvm_ios.search import SearchResult, greedy, sequential
+
+sys.path.append(str(Path(__file__).parents[1] / "tests" / "python"))
+import fcm1  # the format's reader
+
+_GREEDY_GROUPS = 8
+_PLAIN = [[1, 1], [1, 1], [0, 0], [1, 1]]  # sizes of an operator that is never merged with another
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a search may do; None is no limit."""
+
+    max_group_size: int | None
+    max_num_groups: int | None
+    bounds: bool
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A part as the C++ library takes it."""
+
+    part: fcm1.Part
+    operators: np.ndarray
+    merge_class: np.ndarray
+
+    @staticmethod
+    def of(part: fcm1.Part) -> Problem:
+        operators = np.array([_row(op) for op in part.ops], "int64")
+        return Problem(part, operators, np.array(part.merge_class(), "int64"))
+
+    def search(self, limits: Limits) -> SearchResult:
+        r, s = (
+            self.part.dag.num_ops if limit is None else limit
+            for limit in (limits.max_group_size, limits.max_num_groups)
+        )
+        dag = self.part.dag
+        if limits.bounds:
+            return _ffi_api.SearchFcm1(dag, self.merge_class, self.operators, r, s, limits.seconds)
+
+        def cost(ops: object, strategies: object) -> object:
+            return _ffi_api.Fcm1Costs(dag, self.operators, ops, strategies)
+
+        return _ffi_api.Search(dag, self.merge_class, r, s, cost)
+
+
+def _row(op: dict) -> list[int]:
+    merged = fcm1.merge_key(op) is not None
+    shape = [op["input_shape"][0], op["out_channels"], op["groups"]] if merged else [1, 1, 1]
+    sizes = [op["input_shape"][1:], op["kernel"], op["padding"], op["stride"]] if merged else _PLAIN
+    return [op["L_ns"], op["W_ns"], *shape, *(n for pair in sizes for n in pair)]
+
+
+def measure(path: str, blocks: Sequence[int] | None, limits: Limits) -> dict[str, object]:
+    """Search all parts of some blocks; the baselines are those of the same parts."""
+    parts = [part for block in fcm1.load_file(path, blocks) for part in block]
+    problems = list(map(Problem.of, parts))
+    begin = time.perf_counter()
+    results = [problem.search(limits) for problem in problems]
+    seconds = time.perf_counter() - begin
+    total = {
+        name: sum(getattr(result, name) for result in results)
+        for name in ("states", "transitions", "evaluations")
+    }
+    optimum, bound = (
+        round(sum(getattr(r, n) for r in results)) for n in ("latency", "lower_bound")
+    )
+    return {
+        **total,
+        "optimum_ns": optimum,
+        "sequential_ns": sum(_price(p, sequential(p.dag)) for p in parts),
+        "greedy_ns": sum(_price(p, greedy(p.dag, _GREEDY_GROUPS)) for p in parts),
+        "seconds": round(seconds, 6),
+        "proved": all(result.proved for result in results),
+        "lower_bound_ns": bound,
+    }
+
+
+def _price(part: fcm1.Part, stages: Sequence) -> int:
+    return part.schedule_ns(stage.groups for stage in stages)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Search a file and print what was found."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("graph", metavar="GRAPH.json")
+    parser.add_argument("--max-group-size", type=int, metavar="R", help="default: no limit")
+    parser.add_argument("--max-num-groups", type=int, metavar="S", help="default: no limit")
+    parser.add_argument("--blocks", metavar="N,N", help="only the blocks of these indices")
+    parser.add_argument("--no-bounds", action="store_true", help="the plain dynamic programme")
+    parser.add_argument(
+        "--seconds", type=float, default=60.0, help="for each part, with bounds (default: 60)"
+    )
+    args = parser.parse_args(arguments)
+    blocks = [int(n) for n in args.blocks.split(",")] if args.blocks else None
+    limits = Limits(args.max_group_size, args.max_num_groups, not args.no_bounds, args.seconds)
+    print(json.dumps(measure(args.graph, blocks, limits)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,511 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "search/bounded.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <string>
+#include <utility>
+
+#include "graph/components.h"
+#include "search/baselines.h"
+#include "search/dispatch.h"
+#include "search/merges.h"
+#include "support/bitset.h"
+#include "support/error.h"
+#include "support/intern_table.h"
+
+namespace tvm_ios {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+/*! \brief How a first schedule is found: the most promising states of each size, and no others. */
+constexpr size_t kBeamWidth = 16;
+constexpr size_t kBeamGroupSize = 4;
+constexpr size_t kBeamGroups = 8;
+/*! \brief Classes of more operators than that are not looked at subset by subset. */
+constexpr size_t kMaxMerged = 12;
+
+/*! \brief Stops at a moment. */
+class Deadline {
+ public:
+  explicit Deadline(double seconds)
+      : end_(seconds < 1e9 ? Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                                                std::chrono::duration<double>(seconds))
+                           : Clock::time_point::max()) {}
+
+  /*! \brief Whether it is over; looks at the clock now and then. */
+  bool Over() {
+    if ((++ticks_ & 0xfff) == 0) over_ = over_ || Clock::now() >= end_;
+    return over_;
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point end_;
+  uint32_t ticks_{0};
+  bool over_{false};
+};
+
+/*! \brief What operators cost at least in any stage, and what a set of them costs at least. */
+template <typename Bits>
+class LowerBound {
+ public:
+  /*!
+   * A merged stage may take less than its operators' work and length. The share that it takes of
+   * them, in the worst case over its class, is what each of the class's operators counts.
+   */
+  LowerBound(const Dag& dag, const StageModel& model, const SearchOptions& options)
+      : model_(model), work_(model.work), length_(model.length) {
+    Discount(options.merge_class);
+    std::vector<size_t> chain(dag.num_ops(), 1);  // operators on the way to each
+    depth_ = length_;
+    for (int op : dag.topological_order()) {
+      for (int successor : dag.successors(op)) {
+        depth_[successor] = std::max(depth_[successor], depth_[op] + length_[successor]);
+        chain[successor] = std::max(chain[successor], chain[op] + 1);
+      }
+    }
+    by_depth_ = Sorted(dag.num_ops(), [&](int a, int b) { return depth_[a] > depth_[b]; });
+    by_chain_ = Sorted(dag.num_ops(), [&](int a, int b) { return chain[a] > chain[b]; });
+    // A group has at most so many operators, and a stage one group of a path at most.
+    for (size_t length : chain) {
+      stages_.push_back(static_cast<double>((length - 1) / options.pruning.max_group_size + 1));
+    }
+  }
+
+  /*!
+   * \brief What a group and the longest way to it cost at least.
+   *
+   * The group's predecessors run in earlier stages. What holds the group costs no less: the way to
+   * it becomes shorter by no more than what the group takes in.
+   */
+  double OfGroup(const Bits& ops, const Bits& predecessors) const {
+    double length = 0;
+    for (int op : ops) length += length_[op];
+    const int deepest = First(by_depth_, predecessors);
+    return length + (deepest < 0 ? 0.0 : depth_[deepest]);
+  }
+
+  /*! \brief The work of an operator that a bound may count on. */
+  double work(int op) const { return work_[op]; }
+
+  double Work(const Bits& ops) const {
+    double sum = 0;
+    for (int op : ops) sum += work_[op];
+    return sum;
+  }
+
+  /*!
+   * \brief What remains costs at least that.
+   * \param remaining Operators with all their predecessors.
+   * \param work Of all of them.
+   * \param stages That they take at least, if there are any.
+   */
+  double Of(const Bits& remaining, double work, double stages = 1) const {
+    const int deepest = First(by_depth_, remaining);
+    if (deepest < 0) return 0;
+    stages = std::max(stages, stages_[First(by_chain_, remaining)]);
+    return model_.stage * stages + std::max(depth_[deepest], work);
+  }
+
+ private:
+  template <typename Before>
+  static std::vector<int> Sorted(int num_ops, Before before) {
+    std::vector<int> order(num_ops);
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(), before);
+    return order;
+  }
+
+  static int First(const std::vector<int>& order, const Bits& members) {
+    for (int op : order) {
+      if (members.Test(op)) return op;
+    }
+    return -1;
+  }
+
+  void Discount(const std::vector<int64_t>& merge_class) {
+    std::map<int64_t, std::vector<int>> classes;
+    for (size_t op = 0; op < merge_class.size(); ++op) {
+      if (merge_class[op] >= 0) classes[merge_class[op]].push_back(static_cast<int>(op));
+    }
+    for (const auto& [number, members] : classes) DiscountClass(members);
+  }
+
+  void DiscountClass(const std::vector<int>& members) {
+    double work_share = 1, length_share = 1;
+    if (members.size() > kMaxMerged) work_share = length_share = 0;
+    for (uint64_t subset = 1; work_share > 0 && subset < uint64_t{1} << members.size(); ++subset) {
+      std::vector<int> ops;
+      double work = 0, length = 0;
+      for (size_t i = 0; i < members.size(); ++i) {
+        if ((subset >> i & 1) == 0) continue;
+        ops.push_back(members[i]);
+        work += model_.work[members[i]];
+        length = std::max(length, model_.length[members[i]]);
+      }
+      const double merged = std::max(0.0, model_.merged(ops) - model_.stage);
+      work_share = std::min(work_share, work > 0 ? merged / work : 1.0);
+      length_share = std::min(length_share, length > 0 ? merged / length : 1.0);
+    }
+    for (int op : members) {
+      work_[op] *= work_share;
+      length_[op] *= length_share;
+    }
+  }
+
+  const StageModel& model_;
+  std::vector<double> work_, length_;
+  std::vector<double> depth_;   // the longest way to an operator, itself included
+  std::vector<double> stages_;  // that a way to it takes at least
+  std::vector<int> by_depth_, by_chain_;
+};
+
+/*! \brief States by size, from all operators to none; every state before what it leads to. */
+template <typename Bits>
+class BoundedSearch {
+ public:
+  BoundedSearch(const Dag& dag, const SearchOptions& options, const StageModel& model,
+                double seconds, const Interrupt& interrupt)
+      : dag_(dag),
+        graph_(dag),
+        options_(options),
+        model_(model),
+        bound_(dag, model, options),
+        deadline_(seconds),
+        poller_(interrupt),
+        merges_(graph_, options.merge_class),
+        stack_(graph_.num_ops + 1, Frame{Bits(graph_.num_ops), {0, 0, 0, 0}, {}, 0}) {}
+
+  BoundedResult Run() {
+    Pruning beam = options_.pruning;
+    beam.max_group_size = std::min(beam.max_group_size, kBeamGroupSize);
+    beam.max_num_groups = std::min(beam.max_num_groups, kBeamGroups);
+    TakeSequential();
+    Pass(beam, kBeamWidth);
+    const double open = Pass(options_.pruning, std::numeric_limits<size_t>::max());
+    SearchResult result{schedule_, upper_, num_expanded_, num_priced_, num_priced_};
+    return {std::move(result), std::min(open, upper_), open >= upper_};
+  }
+
+ private:
+  struct State {
+    double cost;       // of the stages that are decided
+    double work;       // that the bound counts on, of what remains
+    double remaining;  // what remains costs at least
+    uint32_t before;   // the state that it was reached from
+    Strategy strategy;
+  };
+  /*! \brief A group, or several side by side. */
+  struct Group {
+    double length, work, least_work;
+    size_t max_groups;  // of a stage that has them; with more it is part of no better schedule
+  };
+  struct Frame {
+    Bits ops;
+    Group sum;
+    std::vector<uint32_t> others;  // the groups that may be added
+    size_t next;
+  };
+
+  void TakeSequential() {
+    schedule_ = SequentialSchedule(dag_);
+    upper_ = 0;
+    for (Stage& stage : schedule_) {
+      stage.latency = StageCost(dag_, model_, stage.groups[0], stage.strategy);
+      upper_ += stage.latency;
+    }
+  }
+
+  /*! \brief Returns the least total of any state that it did not expand though it might matter. */
+  double Pass(const Pruning& pruning, size_t width) {
+    states_ = {};
+    info_.clear();
+    by_size_.assign(graph_.num_ops + 1, {});
+    ConnectedEndings<Bits> connected(graph_, pruning.max_group_size, &poller_);
+    const Bits all = Bits::Full(graph_.num_ops);
+    const double work = bound_.Work(all);
+    Reach(all, {0, work, bound_.Of(all, work), 0, Strategy::kConcurrent});
+    double open = kInfinity;
+    for (size_t size = graph_.num_ops; size > 0; --size) {
+      std::vector<uint32_t>& level = by_size_[size];
+      if (level.size() > width) KeepBest(width, &level);
+      for (uint32_t state : level) {
+        if (Total(info_[state]) >= upper_) continue;
+        if (!stopped_) Expand(state, pruning.max_num_groups, &connected);
+        if (stopped_) open = std::min(open, Total(info_[state]));
+      }
+      std::vector<uint32_t>().swap(level);
+    }
+    return open;
+  }
+
+  static double Total(const State& state) { return state.cost + state.remaining; }
+
+  void KeepBest(size_t width, std::vector<uint32_t>* level) const {
+    const auto better = [&](uint32_t a, uint32_t b) {
+      return std::make_pair(Total(info_[a]), a) < std::make_pair(Total(info_[b]), b);
+    };
+    std::nth_element(level->begin(), level->begin() + static_cast<std::ptrdiff_t>(width),
+                     level->end(), better);
+    level->resize(width);
+  }
+
+  void Expand(uint32_t state, size_t max_num_groups, ConnectedEndings<Bits>* connected) {
+    ++num_expanded_;
+    const Bits remaining = states_[state];  // copies: the tables move as they grow
+    const State from = info_[state];
+    merges_.ForEach(remaining, [&](const Bits& ops) {
+      ++num_priced_;
+      Consider(state, from, remaining, ops, Strategy::kMerge, Merged(ops), bound_.Work(ops));
+    });
+    const double slack = upper_ - from.cost - model_.stage;
+    connected->Find(
+        remaining, [&](const Bits& ops) { return bound_.OfGroup(ops, Predecessors(ops)) < slack; });
+    groups_.clear();
+    for (size_t i = 0; i < connected->size(); ++i) {
+      const Bits& ops = (*connected)[i];
+      const Bits before = Predecessors(ops);
+      const double stages = before.Empty() ? 0 : model_.stage;  // that the predecessors take
+      const double spare = slack - stages - bound_.OfGroup(ops, before);
+      groups_.push_back(Sum(ops));
+      groups_.back().max_groups = std::min(max_num_groups, MaxGroups(spare));
+    }
+    VisitEndings(state, from, remaining, *connected);
+  }
+
+  /*! \brief The predecessors of some operators that are not among them. */
+  Bits Predecessors(const Bits& ops) const {
+    Bits before(graph_.num_ops);
+    for (int op : ops) before |= graph_.predecessors[op];
+    return before - ops;
+  }
+
+  /*! \brief The most groups whose overhead is less than what may be spent. */
+  size_t MaxGroups(double spare) const {
+    if (spare <= 0) return 0;
+    return spare < model_.group * graph_.num_ops
+               ? static_cast<size_t>(std::ceil(spare / model_.group))
+               : std::numeric_limits<size_t>::max();
+  }
+
+  Group Sum(const Bits& ops) const {
+    Group sum{0, 0, 0, 0};
+    for (int op : ops) {
+      sum.length += model_.length[op];
+      sum.work += model_.work[op];
+      sum.least_work += bound_.work(op);
+    }
+    return sum;
+  }
+
+  /*!
+   * \brief Prices the unions of disjoint connected endings, depth first.
+   *
+   * However a stage of k groups goes on, it and what then remains cost at least what remained
+   * before, and the overhead of its groups: unions of too many groups are not visited.
+   */
+  void VisitEndings(uint32_t state, const State& from, const Bits& remaining,
+                    const ConnectedEndings<Bits>& connected) {
+    size_t depth = 0;
+    Start(&stack_[0]);
+    while (true) {
+      if (stack_[depth].next == stack_[depth].others.size()) {
+        if (depth == 0) return;
+        --depth;
+        continue;
+      }
+      if (deadline_.Over()) {
+        stopped_ = true;
+        return;
+      }
+      poller_.Tick();
+      const bool grows = Add(depth + 1, from, connected);
+      const Frame& child = stack_[depth + 1];
+      const double overhead = model_.stage + model_.group * static_cast<double>(depth);
+      const double cost = overhead + std::max(child.sum.length, child.sum.work);
+      ++num_priced_;
+      Consider(state, from, remaining, child.ops, Strategy::kConcurrent, cost,
+               child.sum.least_work);
+      if (grows) ++depth;
+    }
+  }
+
+  /*! \brief The frame of no group. */
+  void Start(Frame* root) const {
+    root->sum.max_groups = std::numeric_limits<size_t>::max();
+    root->others.clear();
+    root->next = 0;
+    for (size_t i = 0; i < groups_.size(); ++i) {
+      if (groups_[i].max_groups > 0) root->others.push_back(static_cast<uint32_t>(i));
+    }
+  }
+
+  /*! \brief Makes a frame of the one below and the next of its others; whether it has others. */
+  bool Add(size_t num_groups, const State& from, const ConnectedEndings<Bits>& connected) {
+    Frame& below = stack_[num_groups - 1];
+    Frame* const child = &stack_[num_groups];
+    const uint32_t added = below.others[below.next++];
+    const Group& group = groups_[added];
+    child->ops = below.ops | connected[added];
+    child->sum = {std::max(below.sum.length, group.length), below.sum.work + group.work,
+                  below.sum.least_work + group.least_work,
+                  std::min(below.sum.max_groups, group.max_groups)};
+    child->others.clear();
+    child->next = 0;
+    const double overhead = model_.group * static_cast<double>(num_groups);
+    if (num_groups >= child->sum.max_groups || Total(from) + overhead >= upper_) return false;
+    for (size_t i = below.next; i < below.others.size(); ++i) {
+      const uint32_t other = below.others[i];
+      if (groups_[other].max_groups > num_groups &&
+          connected[other].IsDisjointFrom(connected[added])) {
+        child->others.push_back(other);
+      }
+    }
+    return !child->others.empty();
+  }
+
+  double Merged(const Bits& ops) {
+    const auto [id, is_new] = merged_.Intern(ops);
+    if (is_new) merged_cost_.push_back(model_.merged(std::vector<int>(ops.begin(), ops.end())));
+    return merged_cost_[id];
+  }
+
+  /*! \brief Takes a stage if it may be part of a better schedule than the best known. */
+  void Consider(uint32_t state, const State& from, const Bits& remaining, const Bits& ops,
+                Strategy strategy, double cost, double least_work) {
+    const Bits rest = remaining - ops;
+    const double total = from.cost + cost;
+    if (total >= upper_) return;
+    if (rest.Empty()) {
+      upper_ = total;
+      schedule_ = Trace(state, ops, strategy, cost);
+      return;
+    }
+    const double work = from.work - least_work;
+    const double least = bound_.Of(rest, work);
+    if (total + least < upper_) Reach(rest, {total, work, least, state, strategy});
+  }
+
+  void Reach(const Bits& remaining, const State& state) {
+    const auto [id, is_new] = states_.Intern(remaining);
+    if (is_new) {
+      info_.push_back(state);
+      info_.back().remaining = std::max(state.remaining, AtLeast(remaining, state.work));
+      by_size_[remaining.Count()].push_back(id);
+    } else if (state.cost < info_[id].cost) {
+      const double remaining_cost = info_[id].remaining;
+      info_[id] = state;
+      info_[id].remaining = remaining_cost;
+    }
+  }
+
+  /*! \brief What remains takes a stage for all of it, or more; the groups' overhead left out. */
+  double AtLeast(const Bits& remaining, double work) const {
+    const std::vector<int> ops(remaining.begin(), remaining.end());
+    if (MayBeMerged(ops)) return 0;
+    const double several = bound_.Of(remaining, work, 2);
+    if (several <= bound_.Of(remaining, work)) return several;
+    double longest = 0;
+    for (const std::vector<int>& group : Components(dag_, ops)) {
+      double length = 0;
+      for (int op : group) length += model_.length[op];
+      longest = std::max(longest, length);
+    }
+    return std::min(model_.stage + std::max(longest, work), several);
+  }
+
+  bool MayBeMerged(const std::vector<int>& ops) const {
+    if (options_.merge_class.empty()) return false;
+    const int64_t merge_class = options_.merge_class[ops[0]];
+    return merge_class >= 0 && std::all_of(ops.begin(), ops.end(), [&](int op) {
+             return options_.merge_class[op] == merge_class;
+           });
+  }
+
+  /*! \brief The schedule that begins with a stage and goes on as `state` was reached. */
+  Schedule Trace(uint32_t state, const Bits& first, Strategy strategy, double cost) const {
+    Schedule stages{MakeStage(first, strategy, cost)};
+    while (info_[state].before != state) {
+      const State& to = info_[state];
+      const Bits ops = states_[to.before] - states_[state];
+      stages.push_back(MakeStage(ops, to.strategy, to.cost - info_[to.before].cost));
+      state = to.before;
+    }
+    return stages;
+  }
+
+  Stage MakeStage(const Bits& ops, Strategy strategy, double cost) const {
+    return tvm_ios::MakeStage(dag_, std::vector<int>(ops.begin(), ops.end()), strategy, cost);
+  }
+
+  const Dag& dag_;
+  const DagBits<Bits> graph_;
+  const SearchOptions& options_;
+  const StageModel& model_;
+  const LowerBound<Bits> bound_;
+  Deadline deadline_;
+  InterruptPoller poller_;
+  const MergeEnumerator<Bits> merges_;
+
+  InternTable<Bits> states_;
+  std::vector<State> info_;                     // of each state
+  std::vector<std::vector<uint32_t>> by_size_;  // states that have so many operators
+  InternTable<Bits> merged_;
+  std::vector<double> merged_cost_;
+  std::vector<Group> groups_;  // of each connected ending of the state that is expanded
+  std::vector<Frame> stack_;
+
+  double upper_{kInfinity};  // the best schedule's cost
+  Schedule schedule_;
+  bool stopped_{false};
+  int64_t num_expanded_{0}, num_priced_{0};
+};
+
+void CheckModel(const Dag& dag, const SearchOptions& options, const StageModel& model) {
+  const size_t num_ops = static_cast<size_t>(dag.num_ops());
+  if (model.length.size() != num_ops || model.work.size() != num_ops) {
+    throw OptionError("the model has " + std::to_string(model.length.size()) + " lengths and " +
+                      std::to_string(model.work.size()) + " works for " + std::to_string(num_ops) +
+                      " operators");
+  }
+  if (!options.merge_class.empty() && !model.merged) {
+    throw OptionError("the model must say what merged operators cost");
+  }
+}
+
+}  // namespace
+
+double StageCost(const Dag& dag, const StageModel& model, const std::vector<int>& ops,
+                 Strategy strategy) {
+  if (strategy == Strategy::kMerge) return model.merged(ops);
+  const std::vector<std::vector<int>> groups = Components(dag, ops);
+  double longest = 0, work = 0;
+  for (const std::vector<int>& group : groups) {
+    double length = 0;
+    for (int op : group) {
+      length += model.length[op];
+      work += model.work[op];
+    }
+    longest = std::max(longest, length);
+  }
+  return model.stage + model.group * static_cast<double>(groups.size() - 1) +
+         std::max(longest, work);
+}
+
+BoundedResult FindBoundedSchedule(const Dag& dag, const SearchOptions& options,
+                                  const StageModel& model, double seconds,
+                                  const Interrupt& interrupt) {
+  CheckOptions(dag, options);
+  CheckModel(dag, options, model);
+  return DispatchWidth(dag.num_ops(), [&](auto empty) {
+    return BoundedSearch<decltype(empty)>(dag, options, model, seconds, interrupt).Run();
+  });
+}
+
+}  // namespace tvm_ios

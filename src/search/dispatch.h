@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+/*!
+ * \file dispatch.h
+ * \brief What the searches share: checks, the width of their sets, and the stages they return.
+ */
+#ifndef TVM_IOS_SEARCH_DISPATCH_H_
+#define TVM_IOS_SEARCH_DISPATCH_H_
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "graph/components.h"
+#include "graph/dag.h"
+#include "search/dp.h"
+#include "search/schedule.h"
+#include "support/bitset.h"
+#include "support/error.h"
+
+namespace tvm_ios {
+
+/*! \brief Calls run with an empty set of the narrowest type that holds num_ops operators. */
+template <typename Run>
+auto DispatchWidth(int num_ops, Run run) {
+  if (num_ops <= 64) return run(FixedBitset<1>(num_ops));
+  if (num_ops <= 128) return run(FixedBitset<2>(num_ops));
+  if (num_ops <= 256) return run(FixedBitset<4>(num_ops));
+  return run(DynamicBitset(num_ops));
+}
+
+inline void CheckPruning(const Pruning& pruning) {
+  if (pruning.max_group_size < 1) throw OptionError("max_group_size must be at least 1");
+  if (pruning.max_num_groups < 1) throw OptionError("max_num_groups must be at least 1");
+}
+
+inline void CheckOptions(const Dag& dag, const SearchOptions& options) {
+  CheckPruning(options.pruning);
+  const size_t num_classes = options.merge_class.size();
+  if (num_classes != 0 && num_classes != static_cast<size_t>(dag.num_ops())) {
+    throw OptionError("merge_class has " + std::to_string(num_classes) + " entries for " +
+                      std::to_string(dag.num_ops()) + " operators");
+  }
+}
+
+/*! \brief A stage of some operators: their components, or one group if they are merged. */
+inline Stage MakeStage(const Dag& dag, const std::vector<int>& ops, Strategy strategy,
+                       double latency) {
+  std::vector<std::vector<int>> groups = Components(dag, ops);
+  if (strategy == Strategy::kMerge) {
+    for (size_t i = 1; i < groups.size(); ++i) groups[0].push_back(groups[i][0]);
+    groups.resize(1);
+  }
+  return {std::move(groups), strategy, latency};
+}
+
+}  // namespace tvm_ios
+#endif  // TVM_IOS_SEARCH_DISPATCH_H_

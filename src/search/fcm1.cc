@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "search/fcm1.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace tvm_ios {
+namespace {
+
+constexpr int64_t kStage = 5000, kGroup = 1000;
+constexpr int64_t kLaunch = 2000;
+constexpr int64_t kFlops = 8000, kBytes = 400;  // in a nanosecond
+constexpr int64_t kFull = 327680;               // outputs that fill the machine
+constexpr int64_t kLeast = 50, kAll = 1000;     // thousandths of the machine
+
+/*! \brief The longer of a convolution's length and work. */
+int64_t MergedTime(const std::vector<Fcm1Operator>& operators, const std::vector<int>& ops) {
+  const Fcm1Operator& first = operators[ops[0]];
+  int64_t out_channels = 0, out_pixels = 1, in_pixels = 1, window = 1;
+  for (int op : ops) out_channels += operators[op].out_channels;
+  for (size_t axis = 0; axis < 2; ++axis) {
+    int64_t kernel = 0, padding = 0;
+    for (int op : ops) {
+      kernel = std::max(kernel, operators[op].kernel[axis]);
+      padding = std::max(padding, operators[op].padding[axis]);
+    }
+    out_pixels *= (first.in_size[axis] + 2 * padding - kernel) / first.stride[axis] + 1;
+    in_pixels *= first.in_size[axis];
+    window *= kernel;
+  }
+  window *= first.in_channels / first.groups;
+  const int64_t outputs = out_channels * out_pixels;
+  const int64_t flops = 2 * outputs * window;
+  const int64_t bytes =
+      4 * (first.in_channels * in_pixels + outputs + out_channels * window + out_channels);
+  const int64_t length = kLaunch + std::max(flops / kFlops, bytes / kBytes);
+  const int64_t share = std::clamp(outputs * kAll / kFull, kLeast, kAll);
+  return std::max(length, length * share / kAll);
+}
+
+}  // namespace
+
+StageModel Fcm1(std::vector<Fcm1Operator> operators) {
+  StageModel model;
+  model.stage = kStage;
+  model.group = kGroup;
+  for (const Fcm1Operator& op : operators) {
+    model.length.push_back(static_cast<double>(op.length));
+    model.work.push_back(static_cast<double>(op.work));
+  }
+  model.merged = [operators = std::move(operators)](const std::vector<int>& ops) {
+    const Fcm1Operator& op = operators[ops[0]];
+    const int64_t time =
+        ops.size() == 1 ? std::max(op.length, op.work) : MergedTime(operators, ops);
+    return static_cast<double>(kStage + time);
+  };
+  return model;
+}
+
+}  // namespace tvm_ios

@@ -5,14 +5,13 @@
 #include <chrono>
 #include <cmath>
 #include <limits>
-#include <map>
-#include <numeric>
 #include <string>
 #include <utility>
 
 #include "graph/components.h"
 #include "search/baselines.h"
 #include "search/dispatch.h"
+#include "search/lower_bound.h"
 #include "search/merges.h"
 #include "support/bitset.h"
 #include "support/error.h"
@@ -27,8 +26,6 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr size_t kBeamWidth = 16;
 constexpr size_t kBeamGroupSize = 4;
 constexpr size_t kBeamGroups = 8;
-/*! \brief Classes of more operators than that are not looked at subset by subset. */
-constexpr size_t kMaxMerged = 12;
 
 /*! \brief Stops at a moment. */
 class Deadline {
@@ -51,121 +48,6 @@ class Deadline {
   bool over_{false};
 };
 
-/*! \brief What operators cost at least in any stage, and what a set of them costs at least. */
-template <typename Bits>
-class LowerBound {
- public:
-  /*!
-   * A merged stage may take less than its operators' work and length. The share that it takes of
-   * them, in the worst case over its class, is what each of the class's operators counts.
-   */
-  LowerBound(const Dag& dag, const StageModel& model, const SearchOptions& options)
-      : model_(model), work_(model.work), length_(model.length) {
-    Discount(options.merge_class);
-    std::vector<size_t> chain(dag.num_ops(), 1);  // operators on the way to each
-    depth_ = length_;
-    for (int op : dag.topological_order()) {
-      for (int successor : dag.successors(op)) {
-        depth_[successor] = std::max(depth_[successor], depth_[op] + length_[successor]);
-        chain[successor] = std::max(chain[successor], chain[op] + 1);
-      }
-    }
-    by_depth_ = Sorted(dag.num_ops(), [&](int a, int b) { return depth_[a] > depth_[b]; });
-    by_chain_ = Sorted(dag.num_ops(), [&](int a, int b) { return chain[a] > chain[b]; });
-    // A group has at most so many operators, and a stage one group of a path at most.
-    for (size_t length : chain) {
-      stages_.push_back(static_cast<double>((length - 1) / options.pruning.max_group_size + 1));
-    }
-  }
-
-  /*!
-   * \brief What a group and the longest way to it cost at least.
-   *
-   * The group's predecessors run in earlier stages. What holds the group costs no less: the way to
-   * it becomes shorter by no more than what the group takes in.
-   */
-  double OfGroup(const Bits& ops, const Bits& predecessors) const {
-    double length = 0;
-    for (int op : ops) length += length_[op];
-    const int deepest = First(by_depth_, predecessors);
-    return length + (deepest < 0 ? 0.0 : depth_[deepest]);
-  }
-
-  /*! \brief The work of an operator that a bound may count on. */
-  double work(int op) const { return work_[op]; }
-
-  double Work(const Bits& ops) const {
-    double sum = 0;
-    for (int op : ops) sum += work_[op];
-    return sum;
-  }
-
-  /*!
-   * \brief What remains costs at least that.
-   * \param remaining Operators with all their predecessors.
-   * \param work Of all of them.
-   * \param stages That they take at least, if there are any.
-   */
-  double Of(const Bits& remaining, double work, double stages = 1) const {
-    const int deepest = First(by_depth_, remaining);
-    if (deepest < 0) return 0;
-    stages = std::max(stages, stages_[First(by_chain_, remaining)]);
-    return model_.stage * stages + std::max(depth_[deepest], work);
-  }
-
- private:
-  template <typename Before>
-  static std::vector<int> Sorted(int num_ops, Before before) {
-    std::vector<int> order(num_ops);
-    std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(), before);
-    return order;
-  }
-
-  static int First(const std::vector<int>& order, const Bits& members) {
-    for (int op : order) {
-      if (members.Test(op)) return op;
-    }
-    return -1;
-  }
-
-  void Discount(const std::vector<int64_t>& merge_class) {
-    std::map<int64_t, std::vector<int>> classes;
-    for (size_t op = 0; op < merge_class.size(); ++op) {
-      if (merge_class[op] >= 0) classes[merge_class[op]].push_back(static_cast<int>(op));
-    }
-    for (const auto& [number, members] : classes) DiscountClass(members);
-  }
-
-  void DiscountClass(const std::vector<int>& members) {
-    double work_share = 1, length_share = 1;
-    if (members.size() > kMaxMerged) work_share = length_share = 0;
-    for (uint64_t subset = 1; work_share > 0 && subset < uint64_t{1} << members.size(); ++subset) {
-      std::vector<int> ops;
-      double work = 0, length = 0;
-      for (size_t i = 0; i < members.size(); ++i) {
-        if ((subset >> i & 1) == 0) continue;
-        ops.push_back(members[i]);
-        work += model_.work[members[i]];
-        length = std::max(length, model_.length[members[i]]);
-      }
-      const double merged = std::max(0.0, model_.merged(ops) - model_.stage);
-      work_share = std::min(work_share, work > 0 ? merged / work : 1.0);
-      length_share = std::min(length_share, length > 0 ? merged / length : 1.0);
-    }
-    for (int op : members) {
-      work_[op] *= work_share;
-      length_[op] *= length_share;
-    }
-  }
-
-  const StageModel& model_;
-  std::vector<double> work_, length_;
-  std::vector<double> depth_;   // the longest way to an operator, itself included
-  std::vector<double> stages_;  // that a way to it takes at least
-  std::vector<int> by_depth_, by_chain_;
-};
-
 /*! \brief States by size, from all operators to none; every state before what it leads to. */
 template <typename Bits>
 class BoundedSearch {
@@ -186,7 +68,8 @@ class BoundedSearch {
     Pruning beam = options_.pruning;
     beam.max_group_size = std::min(beam.max_group_size, kBeamGroupSize);
     beam.max_num_groups = std::min(beam.max_num_groups, kBeamGroups);
-    TakeSequential();
+    Take(SequentialSchedule(dag_));
+    Take(GreedySchedule(dag_, static_cast<int64_t>(options_.pruning.max_num_groups)));
     Pass(beam, kBeamWidth);
     const double open = Pass(options_.pruning, std::numeric_limits<size_t>::max());
     SearchResult result{schedule_, upper_, num_expanded_, num_priced_, num_priced_};
@@ -213,13 +96,18 @@ class BoundedSearch {
     size_t next;
   };
 
-  void TakeSequential() {
-    schedule_ = SequentialSchedule(dag_);
-    upper_ = 0;
-    for (Stage& stage : schedule_) {
-      stage.latency = StageCost(dag_, model_, stage.groups[0], stage.strategy);
-      upper_ += stage.latency;
+  /*! \brief Takes a schedule whose groups are single operators if it is the best so far. */
+  void Take(Schedule schedule) {
+    double cost = 0;
+    for (Stage& stage : schedule) {
+      std::vector<int> ops;
+      for (const std::vector<int>& group : stage.groups) ops.push_back(group[0]);
+      stage.latency = StageCost(dag_, model_, ops, stage.strategy);
+      cost += stage.latency;
     }
+    if (cost >= upper_) return;
+    upper_ = cost;
+    schedule_ = std::move(schedule);
   }
 
   /*! \brief Returns the least total of any state that it did not expand though it might matter. */

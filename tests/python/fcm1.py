@@ -64,6 +64,14 @@ class Part:
         return 5000 + 1000 * (len(groups) - 1) + max(longest, work)
 
 
+@dataclass(frozen=True)
+class Block:
+    """A block of a network as a whole, and the parts that are searched one by one."""
+
+    whole: Part
+    parts: list[Part]
+
+
 def merge_ns(ops: Sequence[dict[str, Any]]) -> int:
     """Return the cost of operators that are replaced by one."""
     if len(ops) == 1:
@@ -91,15 +99,22 @@ def load(name: str) -> list[list[Part]]:
     return [[_part(block, bits) for bits in block["parts"]] for block in blocks]
 
 
-def load_file(path: str | Path, indices: Iterable[int] | None = None) -> list[list[Part]]:
-    """Read some blocks of a file in the reference format, by default all, each as its parts."""
+def load_file(path: str | Path, indices: Iterable[int] | None = None) -> list[Block]:
+    """Read some blocks of a file in the reference format, by default all."""
     blocks = json.loads(Path(path).read_text())["blocks"]
     wanted = {block["index"] for block in blocks} if indices is None else set(indices)
     return [
-        [_part(block, bits) for bits in block["parts"]]
+        Block(
+            _part(block, range(len(block["ops"]))), [_part(block, bits) for bits in block["parts"]]
+        )
         for block in blocks
         if block["index"] in wanted
     ]
+
+
+def block_indices(path: str | Path) -> list[int]:
+    """Return the indices of a file's blocks."""
+    return [block["index"] for block in json.loads(Path(path).read_text())["blocks"]]
 
 
 def load_blocks(name: str) -> list[Part]:

@@ -74,10 +74,9 @@ def _row(op: dict) -> list[int]:
     return [op["L_ns"], op["W_ns"], *shape, *(n for pair in sizes for n in pair)]
 
 
-def measure(path: str, blocks: Sequence[int] | None, limits: Limits) -> dict[str, object]:
+def measure(blocks: Sequence[fcm1.Block], limits: Limits) -> dict[str, object]:
     """Search all parts of some blocks; the baselines run over the blocks as they are."""
-    found = fcm1.load_file(path, blocks)
-    problems = [Problem.of(part) for block in found for part in block.parts]
+    problems = [Problem.of(part) for block in blocks for part in block.parts]
     begin = time.perf_counter()
     results = [problem.search(limits) for problem in problems]
     seconds = time.perf_counter() - begin
@@ -91,8 +90,8 @@ def measure(path: str, blocks: Sequence[int] | None, limits: Limits) -> dict[str
     return {
         **total,
         "optimum_ns": optimum,
-        "sequential_ns": sum(_price(b.whole, sequential(b.whole.dag)) for b in found),
-        "greedy_ns": sum(_price(b.whole, greedy(b.whole.dag, _GREEDY_GROUPS)) for b in found),
+        "sequential_ns": sum(_price(b.whole, sequential(b.whole.dag)) for b in blocks),
+        "greedy_ns": sum(_price(b.whole, greedy(b.whole.dag, _GREEDY_GROUPS)) for b in blocks),
         "seconds": round(seconds, 6),
         "proved": all(result.proved for result in results),
         "lower_bound_ns": bound,
@@ -115,12 +114,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "--seconds", type=float, default=5.0, help="for each part, with bounds (default: 5)"
     )
     args = parser.parse_args(arguments)
-    blocks = [int(n) for n in args.blocks.split(",")] if args.blocks else None
-    unknown = set(blocks or ()) - set(fcm1.block_indices(args.graph))
-    if unknown:
-        parser.error(f"{args.graph} has no block {', '.join(map(str, sorted(unknown)))}")
+    known = fcm1.load_file(args.graph)
+    wanted = [int(index) for index in args.blocks.split(",")] if args.blocks else list(known)
+    if unknown := [str(index) for index in wanted if index not in known]:
+        parser.error(f"{args.graph} has no block {', '.join(unknown)}")
     limits = Limits(args.max_group_size, args.max_num_groups, not args.no_bounds, args.seconds)
-    print(json.dumps(measure(args.graph, blocks, limits)))
+    print(json.dumps(measure([known[index] for index in wanted], limits)))
 
 
 if __name__ == "__main__":

@@ -99,22 +99,15 @@ def load(name: str) -> list[list[Part]]:
     return [[_part(block, bits) for bits in block["parts"]] for block in blocks]
 
 
-def load_file(path: str | Path, indices: Iterable[int] | None = None) -> list[Block]:
-    """Read some blocks of a file in the reference format, by default all."""
+def load_file(path: str | Path) -> dict[int, Block]:
+    """Read the blocks of a file in the reference format, by index."""
     blocks = json.loads(Path(path).read_text())["blocks"]
-    wanted = {block["index"] for block in blocks} if indices is None else set(indices)
-    return [
-        Block(
+    return {
+        block.get("index", position): Block(
             _part(block, range(len(block["ops"]))), [_part(block, bits) for bits in block["parts"]]
         )
-        for block in blocks
-        if block["index"] in wanted
-    ]
-
-
-def block_indices(path: str | Path) -> list[int]:
-    """Return the indices of a file's blocks."""
-    return [block["index"] for block in json.loads(Path(path).read_text())["blocks"]]
+        for position, block in enumerate(blocks)
+    }
 
 
 def load_blocks(name: str) -> list[Part]:

@@ -18,6 +18,8 @@ VERSION = 1
 Samples = dict[str, list[float]]
 """Latencies in seconds by how the work was divided among the workers."""
 
+# Divisions of a stage, an operator on one worker, and what a machine's transfers are measured by.
+_WAYS = {"tiles", "groups", "bands", "alone", "multiply_add", "far", "memory"}
 _KEY = re.compile(r"[0-9a-f]{64}")
 
 
@@ -122,6 +124,9 @@ def _row(data: Mapping[str, Any]) -> Row:
 def _samples(value: object) -> Samples:
     if not isinstance(value, dict) or not value:
         raise ValueError("'samples' is no object of lists")
+    unknown = sorted(value.keys() - _WAYS)
+    if unknown:
+        raise ValueError(f"'samples' holds {unknown[0]!r}, which is no way to divide work")
     for times in value.values():
         if not isinstance(times, list) or not times or not all(map(_is_time, times)):
             raise ValueError("'samples' holds what cannot be a latency")

@@ -62,8 +62,9 @@ def _usual() -> Path | None:
     path = default_path()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        if not path.exists() and not os.access(path.parent, os.W_OK):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path.parent))
+        for needed in (path.parent, path):
+            if needed.exists() and not os.access(needed, os.W_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(needed))
     except OSError as error:
         _logger.warning("No measurements are kept: %s: %s.", error.filename, error.strerror)
         return None

@@ -92,7 +92,8 @@ class MeasuredCost:
             lambda form: self._timer.refine(form, self._records.samples(form.key)),
             refined=True,
         )
-        self._hopeless.clear()
+        if fresh:
+            self._hopeless.clear()
         return len(fresh)
 
     def _form(self, candidate: Candidate) -> StageForm:

@@ -168,6 +168,12 @@ def test_a_full_disk_does_not_end_the_search(tmp_path: Path, caplog) -> None:
     database.close()
 
 
+def test_a_full_disk_is_left_as_it_is(tmp_path: Path) -> None:
+    with _full_disk(1000), pytest.raises(DatabaseError, match="cannot be made"):
+        MeasurementDatabase(tmp_path / "m.sqlite3")
+    assert os.listdir(tmp_path) == []
+
+
 def test_a_file_that_cannot_be_written_is_read(caplog) -> None:
     with tempfile.TemporaryDirectory() as name:
         directory, subject = Path(name), Subject("a", (), "a", "conv")

@@ -117,7 +117,7 @@ def _info(args: argparse.Namespace) -> None:
 
 
 def _devices(database: MeasurementDatabase) -> Iterator[dict[str, Any]]:
-    """What is known of each device."""
+    """What is known of each device; in use is what a search here and now may find."""
     known: dict[DeviceIdentity, dict[str, Any]] = {}
     for row in database.rows():
         counts = {"stages": 0, "samples": 0, "last_measured": 0.0}
@@ -131,13 +131,14 @@ def _devices(database: MeasurementDatabase) -> Iterator[dict[str, Any]]:
 
 
 def _table(devices: Iterable[dict[str, Any]]) -> Table:
-    left = ("processor", "target", "tvm_ios", "tvm", "last measured")
+    left = ("processor", "target", "tvm_ios", "tvm", "in use", "last measured")
     numbers = ("threads", "stages", "samples")
-    table = output.table(*left[:4], *numbers, left[4], left=left)
+    table = output.table(*left[:5], *numbers, left[5], left=left)
     for device in devices:
         day = time.strftime("%Y-%m-%d", time.localtime(device["last_measured"]))
         target = output.short_target(device["target"])
-        names = (device["cpu"], target, device["tvm_ios"], device["tvm"])
+        in_use = "yes" if device["in_use"] else "no"
+        names = (device["cpu"], target, device["tvm_ios"], device["tvm"], in_use)
         table.add_row(*names, *(str(device[name]) for name in numbers), day)
     return table
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 from ..errors import DatabaseError
@@ -155,6 +155,9 @@ def _create(path: Path) -> None:
                 connection.execute(f"PRAGMA user_version = {VERSION}")
             connection.execute("COMMIT")
     except sqlite3.Error as error:
+        with suppress(OSError):
+            if path.stat().st_size == 0:
+                path.unlink()
         raise DatabaseError(f"The database {path} cannot be made: {error}.") from error
 
 

@@ -60,15 +60,11 @@ def test_export_and_import(path: Path, tmp_path: Path, capsys, monkeypatch) -> N
     assert capsys.readouterr().out == lines
 
 
-def test_import_into_the_usual_database(
-    path: Path, tmp_path: Path, cache_home: Path, capsys
-) -> None:
+def test_import_into_the_usual_database(path: Path, tmp_path: Path, caches: Path, capsys) -> None:
     file = tmp_path / "lines.jsonl"
     _json(capsys, "db", "export", path, "-o", file)
     assert _json(capsys, "db", "import", "-i", file)["added"] == 3
-    assert _json(capsys, "db", "info")["database"] == str(
-        cache_home / "tvm-ios/measurements.sqlite3"
-    )
+    assert _json(capsys, "db", "info")["database"] == str(caches / "tvm-ios/measurements.sqlite3")
 
 
 def test_prune(path: Path, capsys) -> None:
@@ -80,10 +76,8 @@ def test_prune(path: Path, capsys) -> None:
     assert "1 stages deleted" in capsys.readouterr().out
 
 
-def test_compile_measures_once(
-    compiled: Compiled, cache_home: Path, tmp_path: Path, capsys
-) -> None:
-    usual, named = cache_home / "tvm-ios/measurements.sqlite3", tmp_path / "named.sqlite3"
+def test_compile_measures_once(compiled: Compiled, caches: Path, tmp_path: Path, capsys) -> None:
+    usual, named = caches / "tvm-ios/measurements.sqlite3", tmp_path / "named.sqlite3"
     command = ["compile", compiled / "model.onnx", "-o", tmp_path / "m.so", "--threads", 1]
     command += ["--pass-config", "max_group_size=1", "--no-winograd"]
     assert _json(capsys, *command, "--database", named)["measurements"] > 0
@@ -93,10 +87,10 @@ def test_compile_measures_once(
     assert _json(capsys, *command)["measurements"] == 0
 
 
-def test_no_database(compiled: Compiled, cache_home: Path, tmp_path: Path, capsys) -> None:
+def test_no_database(compiled: Compiled, caches: Path, tmp_path: Path, capsys) -> None:
     command = ["compile", compiled / "model.onnx", "-o", tmp_path / "m.so", "--no-search"]
     _json(capsys, *command, "--no-database")
-    assert os.listdir(cache_home) == []
+    assert os.listdir(caches) == []
 
 
 def test_a_cache_that_cannot_be_made_costs_nothing(

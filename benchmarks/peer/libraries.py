@@ -64,7 +64,8 @@ class Compiler:
         """
         library = self._directory / f"{name}.so"
         threads, how = str(self._search.threads), self._how(name)
-        command = ["tvm_ios", "compile", str(self._model), "-o", str(library), "--json"]
+        command = ["tvm_ios", "compile", str(self._model), "-o", str(library)]
+        command += ["--json", "--no-database"]
         begin = time.perf_counter()
         printed = run_tool([*command, "--threads", threads, *how], self._directory / f"{name}.log")
         return Library(library, time.perf_counter() - begin, json.loads(printed))

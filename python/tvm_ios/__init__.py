@@ -4,6 +4,7 @@
 from tvm_ios import target, transform, zoo
 from tvm_ios.errors import (
     CostError,
+    DatabaseError,
     GraphError,
     ModelError,
     OptionError,
@@ -32,6 +33,7 @@ __all__ = [
     "CostError",
     "CostFunction",
     "Dag",
+    "DatabaseError",
     "GraphError",
     "ModelError",
     "OptionError",

@@ -10,6 +10,7 @@ from tvm_ffi import register_error
 
 __all__ = [
     "CostError",
+    "DatabaseError",
     "GraphError",
     "ModelError",
     "OptionError",
@@ -51,3 +52,8 @@ class TargetError(TvmIosError, ValueError):
 @register_error("tvm_ios.OptionError")
 class OptionError(TvmIosError, ValueError):
     """An option out of its range."""
+
+
+@register_error("tvm_ios.DatabaseError")
+class DatabaseError(TvmIosError, ValueError):
+    """A database of measurements that is none, is damaged, or cannot be read or written."""

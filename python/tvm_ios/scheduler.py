@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,6 +11,7 @@ from dataclasses import dataclass, replace
 import tvm
 
 from .cost_model import CostModel, GivenCost, StageCost, estimated_seconds
+from .database import MeasurementDatabase
 from .errors import OptionError, ScheduleError
 from .graph.extract import extract
 from .graph.operators import Operator, OperatorGraph
@@ -26,12 +28,11 @@ from .measure.cost import MeasuredCost
 from .measure.device import Device
 from .measure.model import CompiledWays, random_inputs
 from .measure.progress import progress
+from .measure.records import Records
 from .measure.transfers import transfers_of
 from .schedule import Schedule, ScheduledOperator, ScheduledStage
 from .search import Candidate, Dag, Stage, find_schedule, greedy, partition, sequential
 from .target import TYPICAL, core_of, num_workers, parse
-
-_MAX_REFINEMENTS = 4
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,8 @@ class Options:
     winograd : bool
         Whether convolutions may be computed by Winograd's minimal filtering, which rounds
         differently, where that is faster.
+    database : path or None
+        The file that measurements are kept in and taken from; None for none.
     """
 
     max_group_size: int | None = 3
@@ -57,6 +60,7 @@ class Options:
     max_block_size: int = 16
     seed: int = 0
     winograd: bool = True
+    database: str | os.PathLike[str] | None = None
 
     def __post_init__(self) -> None:
         for name in ("max_group_size", "max_num_groups", "max_block_size"):
@@ -80,6 +84,11 @@ class Scheduler:
     cost_model : "measure" or callable
         Stages are measured on this machine, or priced by a :data:`~tvm_ios.cost_model.StageCost`.
     options : Options
+
+    Raises
+    ------
+    DatabaseError
+        When the file that the options name is no database of measurements.
     """
 
     def __init__(
@@ -99,12 +108,14 @@ class Scheduler:
         self.graph: OperatorGraph = extract(self.prepared, function)
         body = self.prepared[function].body.body
         results = tvm.relax.analysis.free_vars(body)
+        database = self.options.database
+        self._database = None if database is None else MeasurementDatabase(database)
         preferences = Preferences(
             core_of(self.target),
             self.options.winograd,
             self.workers,
             active_database(),
-            transfers_of(self.target) if self.options.winograd else TYPICAL,
+            transfers_of(self.target, self._database) if self.options.winograd else TYPICAL,
         )
         lowered = place_concatenations(implement(self.graph, results, preferences))
         self._assembler = Assembler(lowered, self.workers)
@@ -122,7 +133,8 @@ class Scheduler:
                 self._cost = GivenCost(self._given_cost, self._assembler)
             else:
                 device = Device(self._assembler.lowered, self.target, self.options.seed)
-                self._cost = MeasuredCost(device, self._assembler)
+                records = Records.of(self._database, self.target, device.weights_from)
+                self._cost = MeasuredCost(device, self._assembler, records)
         return self._cost
 
     def search(self) -> Schedule:
@@ -135,9 +147,7 @@ class Scheduler:
         classes = merge_classes(self._assembler.lowered)
         blocks = partition(self.graph.dag, self.options.max_block_size)
         stages = self._search_blocks(blocks, classes)
-        for _ in range(_MAX_REFINEMENTS):
-            if not self.cost.refine(map(_candidate, stages)):
-                break
+        while self.cost.refine(map(_candidate, stages)):
             stages = self._search_blocks(blocks, classes)
         schedule = self._schedule(stages, "scheduled")
         return replace(schedule, search_seconds=time.perf_counter() - begin)

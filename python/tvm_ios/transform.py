@@ -51,6 +51,9 @@ class InterOperatorSchedule:
         faster; it rounds differently than summing the products does.
     seed : int
         Of the random inputs for measuring.
+    database : path or None
+        A file to keep measurements in, made where there is none: what is in it is not measured
+        again. Several processes may use it at once. None: nothing is kept.
 
     Attributes
     ----------
@@ -59,7 +62,7 @@ class InterOperatorSchedule:
 
     Raises
     ------
-    ModelError, ScheduleError, TargetError, OptionError, CostError
+    ModelError, ScheduleError, TargetError, OptionError, CostError, DatabaseError
         When the pass runs; for options out of range, when it is made.
     """
 
@@ -76,9 +79,12 @@ class InterOperatorSchedule:
         search: bool = True,
         winograd: bool = True,
         seed: int = 0,
+        database: str | os.PathLike[str] | None = None,
     ) -> None:
         self._target, self._function, self._cost_model = target, function, cost_model
-        self._options = Options(max_group_size, max_num_groups, max_block_size, seed, winograd)
+        self._options = Options(
+            max_group_size, max_num_groups, max_block_size, seed, winograd, database
+        )
         self._search = search
         given = schedule is None or isinstance(schedule, Schedule)
         self._given = schedule if given else Schedule.load(schedule)

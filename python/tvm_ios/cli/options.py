@@ -8,7 +8,6 @@ import logging
 import re
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import fields
 from typing import Any
 
 import tvm
@@ -19,13 +18,14 @@ from ..lower.tuned import check_database, open_database
 from ..models import load_model
 from ..schedule import Schedule
 from ..scheduler import Options, Scheduler
+from .cache import add_database, chosen
 
 _logger = logging.getLogger(__name__)
 
 _SHAPE = re.compile(
     r"\s*(?P<name>[^\s\[\],]+?)\s*:\s*\[\s*(?P<sizes>(\d+\s*(,\s*\d+\s*)*)?)\]\s*(,|\s|$)"
 )
-_CONFIG = tuple(f.name for f in fields(Options) if f.name not in ("seed", "winograd"))
+_CONFIG = ("max_group_size", "max_num_groups", "max_block_size")
 
 
 def add_common(parser: argparse.ArgumentParser) -> None:
@@ -91,6 +91,7 @@ def add_search(parser: argparse.ArgumentParser) -> None:
         help="compute no convolution by Winograd's algorithm, which is faster and rounds "
         "differently",
     )
+    add_database(parser)
 
 
 def whole(least: int):
@@ -164,7 +165,10 @@ class Request:
     def __init__(self, args: argparse.Namespace) -> None:
         self.model: str = args.model
         self.options = search_options(
-            args.pass_config, seed=args.seed, winograd=not args.no_winograd
+            args.pass_config,
+            seed=args.seed,
+            winograd=not args.no_winograd,
+            database=chosen(args),
         )
         self.target = target.resolve(args.target, threads=args.threads)
         self.given = Schedule.load(args.schedule_in) if args.schedule_in else None

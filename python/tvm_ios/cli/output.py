@@ -53,3 +53,12 @@ def table(*headers: str, left: Sequence[str] = ()) -> Table:
     for header in headers:
         result.add_column(header, justify="left" if header in left else "right")
     return result
+
+
+def short_target(target: str) -> str:
+    """The kind and CPU of a target."""
+    try:
+        config = json.loads(target)
+        return " ".join(str(config[key]) for key in ("kind", "mcpu") if key in config)
+    except (ValueError, TypeError, AttributeError):
+        return target

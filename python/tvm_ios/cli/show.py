@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from typing import Any
 
 from rich.table import Table
@@ -46,7 +45,7 @@ def run(args: argparse.Namespace) -> None:
 def _head(schedule: Schedule) -> list[str]:
     lines = [
         f"model {schedule.model[:8]}, function {schedule.function}, "
-        f"target {_short(schedule.target)}, {schedule.workers} threads",
+        f"target {output.short_target(schedule.target)}, {schedule.workers} threads",
         f"{len(schedule.operators)} operators in {len(schedule.stages)} stages; "
         f"{schedule.measurements} stages measured in {schedule.search_seconds:.1f} s",
     ]
@@ -59,15 +58,6 @@ def _head(schedule: Schedule) -> list[str]:
                 "so the sequential one was kept"
             )
     return lines
-
-
-def _short(target: str) -> str:
-    """The kind and CPU of a target."""
-    try:
-        config = json.loads(target)
-        return " ".join(str(config[key]) for key in ("kind", "mcpu") if key in config)
-    except (ValueError, TypeError, AttributeError):
-        return target
 
 
 def _table(schedule: Schedule) -> Table:

@@ -16,6 +16,7 @@ import tvm_ffi
 
 from ..kernels.kernel import TensorSpec
 
+_THIRD = 64  # second caches: more than a share of the third one
 _ALIGNMENT = 64  # bytes that TVM's code generator takes for granted
 
 
@@ -31,8 +32,7 @@ class ColdWeights:
     """
 
     def __init__(self, specs: Iterable[TensorSpec], random: np.random.Generator) -> None:
-        sizes = [_aligned(spec.num_bytes) for spec in specs if spec.dtype == "float32"]
-        self._grow(max(sum(sizes), 2 * max(sizes, default=_ALIGNMENT)) // 4, random)
+        self._grow(arena_bytes(specs) // 4, random)
         self._random = random
         self._next = 0
 
@@ -53,6 +53,19 @@ class ColdWeights:
         begin = -(memory.ctypes.data // 4) % (_ALIGNMENT // 4)
         self._arena = memory[begin : begin + floats]
         self._arena[:] = random.standard_normal(floats, "float32")
+
+
+def arena_bytes(specs: Iterable[TensorSpec]) -> int:
+    """The size of the arena: it decides which cache the weights are read from."""
+    sizes = [_aligned(spec.num_bytes) for spec in specs if spec.dtype == "float32"]
+    return max(sum(sizes), 2 * max(sizes, default=_ALIGNMENT))
+
+
+def level_of(num_bytes: int, l2_bytes: int) -> str:
+    """The level of the hierarchy that an arena is read from, by the size of a second cache."""
+    if num_bytes <= l2_bytes:
+        return "second cache"
+    return "third cache" if num_bytes <= _THIRD * l2_bytes else "memory"
 
 
 def _aligned(size: int) -> int:

@@ -15,7 +15,8 @@ from ..search import Candidate
 from ..threads import with_workers
 from .device import Device
 from .progress import progress
-from .timing import StageTimer
+from .records import Records, operator_subject, stage_subject
+from .timing import StageTimer, fastest
 
 _WORTH = 0.01  # share of its operators' time that a stage must be able to gain to be measured
 _BARRIER = 3e-6  # seconds, generous: what one barrier less can save
@@ -25,44 +26,52 @@ _FAR = 1 / 20e9  # seconds, generous: what reading a byte from another core's ca
 class MeasuredCost:
     """Times stages by the mechanism that will run them.
 
-    Structurally equal stages are measured once. A stage that can gain next to nothing over its
-    operators run one after another is not measured but priced a hair above them, so it is never
-    chosen: see :meth:`_can_gain`. A stage that cannot run, one that mixes an operator that stays as
-    TVM wrote it with others, costs infinity. Such an operator alone costs nothing, as every
-    schedule has it.
+    Structurally equal stages are measured once, and not at all where ``records`` has them from a
+    database. A stage that can gain next to nothing over its operators run one after another is not
+    measured but priced a hair above them, so it is never chosen: see :meth:`_can_gain`. A stage
+    that cannot run, one that mixes an operator that stays as TVM wrote it with others, costs
+    infinity. Such an operator alone costs nothing, as every schedule has it.
+
+    All prices follow from the samples: a search that finds them in a database ends where the search
+    ended that took them.
 
     Parameters
     ----------
     device : Device
     assembler : Assembler
+    records : Records, optional
+        What is known already, and where what is measured goes.
     """
 
-    def __init__(self, device: Device, assembler: Assembler) -> None:
+    def __init__(
+        self, device: Device, assembler: Assembler, records: Records | None = None
+    ) -> None:
         self._device, self._assembler = device, assembler
+        self._records = records or Records()
         self.operator_seconds: dict[Hashable, float] = {}
         self._timer = StageTimer(device, assembler, self.operator_seconds)
         self._forms: dict[Candidate, StageForm] = {}
         self._seconds: dict[Hashable, float] = {}
+        self._hopeless: dict[Hashable, float] = {}  # by what is known of their operators now
         self._timed: set[Hashable] = set()
-        self._refined: set[Hashable] = set()
         self._time_operators(i for i in assembler.lowered.implementations if i is not None)
 
     @property
     def measurements(self) -> int:
-        """Stages that were measured."""
+        """Stages that were measured, those not counted that were known."""
         return len(self._timed)
 
     def __call__(self, candidates: Sequence[Candidate]) -> np.ndarray:
         """Latency in seconds per candidate; operators are indices in the graph."""
-        runnable = {c: self._form(c) for c in candidates if not self._alone(c)}
-        self._price(form for form in runnable.values() if form.key not in self._seconds)
+        self._price(self._form(c) for c in candidates if not self._alone(c))
         return np.array([self._latency(c) for c in candidates], "float64")
 
     def division(self, candidate: Candidate) -> Division:
         """The faster division of a candidate that was priced."""
-        if self._alone(candidate) or self._form(candidate).key not in self._timed:
+        if self._alone(candidate):
             return "tiles"
-        return self._timer.result(self._form(candidate))[1]
+        samples = self._records.samples(self._form(candidate).key)
+        return "tiles" if samples is None else fastest(samples)[1]
 
     def refine(self, candidates: Iterable[Candidate]) -> int:
         """Measure again, more often, what a schedule rests on; returns how much was new.
@@ -72,10 +81,19 @@ class MeasuredCost:
         """
         forms = [self._form(c) for c in candidates if not self._alone(c)]
         forms += [single for form in forms for single in _split(form)]
-        wanted = self._timed - self._refined
-        fresh = {form.key: form for form in forms if form.key in wanted}
-        self._run("measuring again", fresh.values(), self._timer.refine)
-        self._refined.update(fresh)
+        fresh = {
+            form.key: form
+            for form in forms
+            if self._records.samples(form.key) and not self._records.refined(form.key)
+        }
+        self._run(
+            "measuring again",
+            fresh.values(),
+            lambda form: self._timer.refine(form, self._records.samples(form.key)),
+            refined=True,
+        )
+        if fresh:
+            self._hopeless.clear()
         return len(fresh)
 
     def _form(self, candidate: Candidate) -> StageForm:
@@ -90,46 +108,70 @@ class MeasuredCost:
     def _latency(self, candidate: Candidate) -> float:
         if self._alone(candidate):
             return 0.0 if len(candidate.ops) == 1 else math.inf
-        return self._seconds[self._form(candidate).key]
+        key = self._form(candidate).key
+        return self._seconds[key] if key in self._seconds else self._hopeless[key]
 
     def _price(self, forms: Iterable[StageForm]) -> None:
         """Find latencies for stages that have none: first operators alone, then the rest."""
-        new = {form.key: form for form in forms}
-        implementations = [i for form in new.values() for i in form.implementations]
-        self._device.compile(i.kernel for i in implementations)
-        self._time_operators(implementations)
+        priced = self._seconds.keys() | self._hopeless.keys()
+        new = {form.key: form for form in forms if form.key not in priced}
+        self._time_operators(i for form in new.values() for i in form.implementations)
         singles = {single.key: single for form in new.values() for single in _split(form)}
         self._seconds.update((key, 0.0) for key, form in singles.items() if form.free)
-        pending = [form for key, form in singles.items() if key not in self._seconds]
-        self._run("measuring operators", pending, self._timer.measure)
-        pending = [form for key, form in new.items() if key not in self._seconds]
-        worth = [form for form in pending if self._can_gain(form)]
-        self._run(
-            "measuring stages", worth, lambda form: self._timer.measure(form, self._apart(form))
-        )
-        for form in pending:
-            if form.key not in self._seconds:
-                self._seconds[form.key] = self._apart(form) * (1 + 1e-6)
+        self._measure("measuring operators", singles.values(), lambda form: math.inf)
+        self._recall(new.values())
+        worth = [f for f in new.values() if f.key not in self._seconds and self._can_gain(f)]
+        self._measure("measuring stages", worth, self._apart)
+        for key, form in new.items():
+            if key not in self._seconds:
+                self._hopeless[key] = self._apart(form) * (1 + 1e-6)
+
+    def _measure(
+        self,
+        description: str,
+        forms: Iterable[StageForm],
+        known: Callable[[StageForm], float],
+    ) -> None:
+        """Time those stages that are not known; ``known`` says what is to be undercut."""
+        forms = list(forms)
+        self._recall(forms)
+        pending = [form for form in forms if form.key not in self._seconds]
+        self._run(description, pending, lambda form: self._timer.measure(form, known(form)))
+
+    def _recall(self, forms: Iterable[StageForm]) -> None:
+        """Take from the records what they have."""
+        missing = [form for form in forms if form.key not in self._seconds]
+        self._records.recall(map(stage_subject, missing))
+        for form in missing:
+            samples = self._records.samples(form.key)
+            if samples:
+                self._seconds[form.key], _ = fastest(samples)
 
     def _apart(self, form: StageForm) -> float:
         """What a stage's operators take one after another."""
         return sum(self._seconds[single.key] for single in _split(form))
 
     def _run(
-        self, description: str, forms: Iterable[StageForm], work: Callable[[StageForm], None]
+        self,
+        description: str,
+        forms: Iterable[StageForm],
+        work: Callable[[StageForm], dict[str, list[float]]],
+        *,
+        refined: bool = False,
     ) -> None:
-        """Do ``work`` on every stage and note the latency that it leads to."""
+        """Take samples of every stage by ``work``, record them and note the latency."""
         stages = list(forms)
 
         def body() -> None:
             with progress(description, len(stages)) as advance:
                 for form in stages:
-                    work(form)
-                    self._seconds[form.key], _ = self._timer.result(form)
+                    self._records.add(stage_subject(form), work(form), refined=refined)
+                    self._seconds[form.key], _ = fastest(self._records.samples(form.key))
                     self._timed.add(form.key)
                     advance(1)
 
         if stages:
+            self._device.compile(i.kernel for form in stages for i in form.implementations)
             with_workers(self._assembler.workers, body)
 
     def _can_gain(self, form: StageForm) -> bool:
@@ -156,14 +198,20 @@ class MeasuredCost:
 
     def _time_operators(self, implementations: Iterable[Implementation]) -> None:
         """Time kernels alone on one worker, which is what work is divided by."""
-        for implementation in implementations:
-            key = implementation.kernel.key
-            if not implementation.kernel.phases:
-                self.operator_seconds[key] = 0.0
-            elif key not in self.operator_seconds:
-                self._device.run(implementation)
-                # The least: what the work takes when nothing disturbs it.
-                self.operator_seconds[key] = min(self._device.time_alone(implementation, 5))
+        new = {i.kernel.key: i for i in implementations}
+        new = {key: i for key, i in new.items() if key not in self.operator_seconds}
+        subjects = {key: operator_subject(i.kernel) for key, i in new.items() if i.kernel.phases}
+        self._records.recall(subjects.values())
+        missing = [new[key] for key, s in subjects.items() if not self._records.samples(s.key)]
+        self._device.compile(i.kernel for i in missing)
+        for implementation in missing:
+            self._device.run(implementation)
+            samples = {"alone": self._device.time_alone(implementation, 5)}
+            self._records.add(subjects[implementation.kernel.key], samples)
+        for key in new:
+            samples = self._records.samples(subjects[key].key) if key in subjects else None
+            # The least: what the work takes when nothing disturbs it.
+            self.operator_seconds[key] = min(samples["alone"]) if samples else 0.0
 
 
 def _split(form: StageForm) -> list[StageForm]:

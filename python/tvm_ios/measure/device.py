@@ -18,7 +18,7 @@ from ..lower.implement import Implementation, LoweredGraph
 from ..lower.inplace import resolve
 from ..lower.plan import BandShare
 from ..lower.region import LoweredStage
-from .cold import ColdWeights
+from .cold import ColdWeights, arena_bytes, level_of
 from .progress import progress
 
 TakeWeights = Callable[[TensorSpec], tvm_ffi.Tensor]
@@ -33,6 +33,8 @@ _time_stage = tvm_ffi.get_global_func("tvm_ios.runtime.TimeStage")
 class Device:
     """Compiled kernels, one per key, and one tensor per value of the network.
 
+    Nothing is compiled before something is to be timed.
+
     Parameters
     ----------
     lowered : LoweredGraph
@@ -42,31 +44,32 @@ class Device:
     """
 
     def __init__(self, lowered: LoweredGraph, target: tvm.target.Target, seed: int) -> None:
-        _set_library(find_libtvm_runtime())
         self._target = target
         self._random = np.random.default_rng(seed)
         self._kernels: dict[Hashable, list[tvm_ffi.Function]] = {}
         self._values: dict[relax.Var, tvm.runtime.Tensor] = {}
         self._packed: dict[int, tuple[np.ndarray, tvm.runtime.Tensor]] = {}
         self._scratch: dict[object, tvm.runtime.Tensor] = {}
-        present = [i for i in lowered.implementations if i is not None]
+        self._present = present = [i for i in lowered.implementations if i is not None]
         self._slots = lowered.slots
+        self._l2_bytes = lowered.preferences.core.l2_bytes
         self._specs = {
             value: spec
             for i in present
             for value, spec in zip(i.outputs, i.kernel.outputs, strict=True)
         }
-        constants = [
+        self._constants = [
             spec
             for i in present
             for value, spec in zip(i.inputs, i.kernel.inputs, strict=True)
             if isinstance(value, np.ndarray)
         ]
-        self._cold = ColdWeights(constants, self._random)
-        self.compile(i.kernel for i in present)
-        for implementation in present:  # in order, so that every tensor holds what it will hold
-            if implementation.kernel.phases:
-                self.run(implementation)
+        self._started = False
+
+    @property
+    def weights_from(self) -> str:
+        """Where timed stages read their weights from: it decides how long they take."""
+        return level_of(arena_bytes(self._constants), self._l2_bytes)
 
     def compile(self, kernels: Iterable[Kernel]) -> None:
         """Compile the kernels that are new."""
@@ -82,6 +85,22 @@ class Device:
 
     def run(self, implementation: Implementation) -> None:
         """Compute one operator on one worker."""
+        self._start()
+        self._run(implementation)
+
+    def _start(self) -> None:
+        """Compile the network's kernels and compute its values, when first asked to."""
+        if self._started:
+            return
+        _set_library(find_libtvm_runtime())
+        self._cold = ColdWeights(self._constants, self._random)
+        self.compile(i.kernel for i in self._present)
+        for implementation in self._present:  # in order: every tensor holds what it will hold
+            if implementation.kernel.phases:
+                self._run(implementation)
+        self._started = True
+
+    def _run(self, implementation: Implementation) -> None:
         tensors = self._tensors(implementation, None)
         _run_stage(*self._program([implementation], [tensors], _serial_rows(implementation)), 1)
 
@@ -101,6 +120,7 @@ class Device:
         workers: int,
         repeat: int,
     ) -> list[float]:
+        self._start()
         samples = []
         for _ in range(repeat):
             tensors = [self._tensors(i, self._cold.take) for i in implementations]

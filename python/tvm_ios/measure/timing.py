@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -21,7 +21,7 @@ _HOPELESS = 1.15  # what is this much slower than the alternative at first is no
 
 @dataclass
 class StageTimer:
-    """Latencies of stages in each division of their work; samples add up.
+    """Times stages in each division of their work.
 
     Attributes
     ----------
@@ -34,15 +34,14 @@ class StageTimer:
     device: Device
     assembler: Assembler
     operator_seconds: Mapping[Hashable, float]
-    _samples: dict[Hashable, dict[Division, list[float]]] = field(default_factory=dict)
 
-    def measure(self, form: StageForm, known: float = math.inf) -> None:
-        """Time a stage in every division that is worth it.
+    def measure(self, form: StageForm, known: float = math.inf) -> dict[str, list[float]]:
+        """Seconds of a stage in every division that is worth it.
 
         The first run warms up; it also says how often to repeat, and whether to: a stage far
         slower than ``known``, what its operators take one after another, is out of the running.
         """
-        samples = self._samples.setdefault(form.key, {})
+        samples: dict[str, list[float]] = {}
         limit = _HOPELESS * known
         for division in self.assembler.divisions(form, self.operator_seconds):
             stage = self._stage(form, division)
@@ -52,23 +51,20 @@ class StageTimer:
                 continue
             samples[division] = self._repeat(stage, first, _BUDGET, (1, 7))
             limit = min(limit, _HOPELESS * float(np.median(samples[division])))
+        return samples
 
-    def refine(self, form: StageForm) -> None:
-        """Time a measured stage again, much more often, in the divisions that came near."""
-        best, _ = self.result(form)
-        for division, samples in self._samples[form.key].items():
-            typical = float(np.median(samples))
+    def refine(
+        self, form: StageForm, samples: Mapping[str, Sequence[float]]
+    ) -> dict[str, list[float]]:
+        """More seconds of a measured stage, many more, in the divisions that came near."""
+        best, _ = fastest(samples)
+        more: dict[str, list[float]] = {}
+        for division, times in samples.items():
+            typical = float(np.median(times))
             if typical <= _HOPELESS * best:
                 stage = self._stage(form, division)
-                samples += self._repeat(stage, typical, _REFINED_BUDGET, (7, 50))
-
-    def result(self, form: StageForm) -> tuple[float, Division]:
-        """Median latency in seconds of the faster division, and which it is."""
-        samples = self._samples[form.key]
-        medians: list[tuple[float, Division]] = [
-            (float(np.median(times)), division) for division, times in samples.items()
-        ]
-        return min(medians, key=lambda entry: entry[0])
+                more[division] = self._repeat(stage, typical, _REFINED_BUDGET, (7, 50))
+        return more
 
     def _stage(self, form: StageForm, division: Division) -> LoweredStage:
         return self.assembler.stage(form, division, self.operator_seconds)
@@ -78,3 +74,9 @@ class StageTimer:
     ) -> list[float]:
         low, high = limits
         return self.device.time(stage, min(max(int(budget / expected), low), high))
+
+
+def fastest(samples: Mapping[str, Sequence[float]]) -> tuple[float, Division]:
+    """Median latency in seconds of the fastest division, and which it is."""
+    medians = [(float(np.median(times)), division) for division, times in samples.items()]
+    return min(medians, key=lambda entry: entry[0])

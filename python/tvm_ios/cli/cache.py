@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The database of measurements that commands use where none is named."""
+
+from __future__ import annotations
+
+import argparse
+import errno
+import logging
+import os
+from pathlib import Path
+
+from ..database import MeasurementDatabase
+from ..errors import OptionError
+
+_logger = logging.getLogger(__name__)
+
+
+def default_path() -> Path:
+    """In the user's directory of caches, as the XDG base directory specification has it."""
+    given = os.environ.get("XDG_CACHE_HOME", "")
+    base = Path(given) if os.path.isabs(given) else Path.home() / ".cache"
+    return base / "tvm-ios" / "measurements.sqlite3"
+
+
+def add_database(parser: argparse.ArgumentParser) -> None:
+    """Where measurements are kept."""
+    parser.add_argument(
+        "--database",
+        metavar="FILE",
+        help="keep measurements in this file, and measure nothing that is in it (default: "
+        "$XDG_CACHE_HOME/tvm-ios/measurements.sqlite3, or that in ~/.cache)",
+    )
+    parser.add_argument(
+        "--no-database", action="store_true", help="keep no measurements, and use none"
+    )
+
+
+def chosen(args: argparse.Namespace) -> Path | None:
+    """The database of a search, checked; None for none.
+
+    A directory of caches that cannot be used costs nothing but time: the search does without.
+
+    Raises
+    ------
+    DatabaseError
+        When the file that was named cannot be used, or the usual one is no database.
+    OptionError
+        When both a database and none is asked for.
+    """
+    if args.database is not None and args.no_database:
+        raise OptionError("--database and --no-database are at odds; give one of them.")
+    if args.no_database:
+        return None
+    path = Path(args.database) if args.database is not None else _usual()
+    if path is not None:
+        MeasurementDatabase(path).close()
+    return path
+
+
+def _usual() -> Path | None:
+    """The usual path with its directory made, or None where that cannot be."""
+    path = default_path()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        for needed in (path.parent, path):
+            if needed.exists() and not os.access(needed, os.W_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(needed))
+    except OSError as error:
+        _logger.warning("No measurements are kept: %s: %s.", error.filename, error.strerror)
+        return None
+    return path
+
+
+def existing(named: str | None) -> MeasurementDatabase:
+    """The database to look into: the one that was named, or the usual one."""
+    return MeasurementDatabase(default_path() if named is None else named, create=False)

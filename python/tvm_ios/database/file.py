@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The file of a database: made, recognised, and refused untouched where it is none.
+
+A file is looked at before SQLite may write to it: SQLite would fold what another program left
+beside a database into it. What it is stands in its first 100 bytes; they hold it from the first
+transaction on, which is made before the file is switched to write-ahead logging.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from contextlib import closing, suppress
+from pathlib import Path
+
+from ..errors import DatabaseError
+
+APPLICATION_ID = 0x74694F53  # "tiOS"
+VERSION = 1
+BUSY_SECONDS = 30.0  # other processes hold the file for milliseconds
+
+_MAGIC = b"SQLite format 3\0"
+_HEADER_BYTES = 100
+_ATTEMPTS, _PAUSE = 3, 0.05  # seconds
+
+_SCHEMA = {
+    "device": """CREATE TABLE device (
+ id INTEGER PRIMARY KEY,
+ cpu TEXT NOT NULL,
+ target TEXT NOT NULL,
+ threads INTEGER NOT NULL,
+ tvm_ios TEXT NOT NULL,
+ tvm TEXT NOT NULL,
+ UNIQUE (cpu, target, threads, tvm_ios, tvm)
+)""",
+    "stage": """CREATE TABLE stage (
+ device INTEGER NOT NULL REFERENCES device (id) ON DELETE CASCADE,
+ key TEXT NOT NULL,
+ stage TEXT NOT NULL,
+ samples TEXT NOT NULL,
+ refined INTEGER NOT NULL,
+ measured REAL NOT NULL,
+ PRIMARY KEY (device, key)
+) WITHOUT ROWID""",
+}
+
+
+def connect(path: Path, *, create: bool) -> sqlite3.Connection:
+    """A connection to the database at ``path``.
+
+    Parameters
+    ----------
+    path : Path
+    create : bool
+        Whether to make it where there is none.
+
+    Raises
+    ------
+    DatabaseError
+        When it is no database of measurements, is damaged or of another version, in which case the
+        file is as it was; or when it cannot be opened or made.
+    """
+    if _is_new(path, create):
+        _create(path)
+    else:
+        _check_content(path)
+    try:
+        connection = _open(path, "rw")
+        try:
+            _use_log(connection)
+        except sqlite3.Error:
+            connection.close()
+            raise
+    except sqlite3.Error as error:
+        raise DatabaseError(f"The database {path} cannot be opened: {error}.") from error
+    return connection
+
+
+def _is_new(path: Path, create: bool) -> bool:
+    """Whether the database has yet to be made, or its making to be completed."""
+    if path.is_dir():
+        raise DatabaseError(f"{path} is a directory; name a file for the database.")
+    if not path.exists():
+        if not create:
+            raise DatabaseError(f"There is no database {path}; a search with --database makes one.")
+        if not path.parent.is_dir():
+            raise DatabaseError(f"There is no directory {path.parent} for the database; make it.")
+        return True
+    if not path.is_file():
+        raise DatabaseError(f"{path} is no regular file; name another for the database.")
+    try:
+        with path.open("rb") as file:
+            header = file.read(_HEADER_BYTES)
+    except OSError as error:
+        raise DatabaseError(f"The database {path} cannot be read: {error.strerror}.") from error
+    if not header:
+        return True  # another process is about to make it, or was killed before it had
+    _check_header(path, header)
+    return os.path.exists(f"{path}-journal")
+
+
+def _check_header(path: Path, header: bytes) -> None:
+    ours = header.startswith(_MAGIC) and len(header) == _HEADER_BYTES
+    if not ours or int.from_bytes(header[68:72], "big") != APPLICATION_ID:
+        raise DatabaseError(f"{path} is no database of measurements; name another file.")
+    version = int.from_bytes(header[60:64], "big")
+    if version != VERSION:
+        raise DatabaseError(
+            f"The database {path} is of version {version}, and this tvm_ios reads version "
+            f"{VERSION}; name another file."
+        )
+
+
+def _check_content(path: Path) -> None:
+    """Raise DatabaseError if the file is damaged; nothing is written.
+
+    Without a log beside it, SQLite reads the file as one that nobody changes, or it would write a
+    log. Another process may begin to all the same, so that damage is looked for again.
+    """
+    for attempt in range(_ATTEMPTS):
+        mode = "mode=ro" if os.path.exists(f"{path}-wal") else "immutable=1"
+        try:
+            problem = _problem(path, mode)
+        except sqlite3.OperationalError as error:
+            problem = f"cannot be read: {error}"
+        except sqlite3.DatabaseError:
+            problem = "is damaged; delete it or name another file"
+        if problem is None:
+            return
+        if attempt + 1 < _ATTEMPTS:
+            time.sleep(_PAUSE)
+    raise DatabaseError(f"The database {path} {problem}.")
+
+
+def _problem(path: Path, mode: str) -> str | None:
+    uri = f"{path.resolve().as_uri()}?{mode}"
+    with closing(sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS)) as connection:
+        (result,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+        if result != "ok":
+            return "is damaged; delete it or name another file"
+        tables = dict(connection.execute("SELECT name, sql FROM sqlite_master WHERE sql NOT NULL"))
+        return None if tables == _SCHEMA else "has other tables than it should; name another file"
+
+
+def _create(path: Path) -> None:
+    """Make the tables, unless another process has made them meanwhile."""
+    try:
+        with closing(_open(path, "rwc")) as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+                for statement in _SCHEMA.values():
+                    connection.execute(statement)
+                connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+                connection.execute(f"PRAGMA user_version = {VERSION}")
+            connection.execute("COMMIT")
+    except sqlite3.Error as error:
+        with suppress(OSError):
+            if path.stat().st_size == 0:
+                path.unlink()
+        raise DatabaseError(f"The database {path} cannot be made: {error}.") from error
+
+
+def _open(path: Path, mode: str) -> sqlite3.Connection:
+    """A connection without transactions of Python's own, for one thread at a time."""
+    return sqlite3.connect(
+        f"{path.resolve().as_uri()}?mode={mode}",
+        uri=True,
+        timeout=BUSY_SECONDS,
+        isolation_level=None,
+        check_same_thread=False,
+    )
+
+
+def _use_log(connection: sqlite3.Connection) -> None:
+    """Switch to write-ahead logging, by which reading and writing do not wait for each other.
+
+    SQLite does not wait on its own for others to let it switch.
+    """
+    deadline = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            break
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(_PAUSE)
+    # A power failure may cost the last measurements; a process that is killed costs none.
+    connection.execute("PRAGMA synchronous = NORMAL")
+    connection.execute("PRAGMA foreign_keys = ON")

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a latency is true of: a target on a CPU, and the code that was timed there."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import platform
+from dataclasses import dataclass
+from pathlib import Path
+
+import tvm
+
+from ..libinfo import __version__
+from ..target import num_workers
+
+_CPUINFO = Path("/proc/cpuinfo")
+# A processor without a name, as ARM's, has these.
+_PARTS = ("CPU implementer", "CPU architecture", "CPU variant", "CPU part")
+# What emits the code that is timed, and what times it.
+_TIMED = ("kernels", "lower", "measure")
+
+
+@dataclass(frozen=True, order=True)
+class DeviceIdentity:
+    """A device, as far as it decides what a stage takes; latencies of another say nothing of it.
+
+    Attributes
+    ----------
+    cpu : str
+        The model of the processor.
+    target : str
+        Of TVM, as it prints it.
+    threads : int
+    tvm_ios, tvm : str
+        The versions that emitted and compiled the code.
+    """
+
+    cpu: str
+    target: str
+    threads: int
+    tvm_ios: str
+    tvm: str
+
+    @staticmethod
+    def here(target: tvm.target.Target) -> DeviceIdentity:
+        """This machine, running code for ``target``."""
+        workers = num_workers(target)
+        return DeviceIdentity(
+            cpu_model(), str(target), workers, package_version(), str(tvm.__version__)
+        )
+
+    @property
+    def is_this_machine(self) -> bool:
+        return self.cpu == cpu_model()
+
+    @property
+    def is_this_version(self) -> bool:
+        return (self.tvm_ios, self.tvm) == (package_version(), str(tvm.__version__))
+
+
+@functools.cache
+def cpu_model() -> str:
+    """The processor's name, or what else tells it from others."""
+    try:
+        lines = _CPUINFO.read_text(errors="replace").splitlines()
+    except OSError:
+        lines = []
+    first: dict[str, str] = {}
+    for line in lines:
+        name, colon, value = line.partition(":")
+        if colon and value.strip():
+            first.setdefault(name.strip(), value.strip())
+    parts = [f"{name} {first[name]}" for name in _PARTS if name in first]
+    name = first.get("model name") or ", ".join(parts) or platform.processor()
+    return f"{platform.machine()} {name}".strip()
+
+
+@functools.cache
+def package_version() -> str:
+    """The version of this package, with a digest of the sources that emit and time kernels.
+
+    While somebody works on the package, its kernels change and its version does not.
+    """
+    package, digest = Path(__file__).resolve().parents[1], hashlib.sha256()
+    for path in sorted(path for name in _TIMED for path in (package / name).rglob("*.py")):
+        digest.update(path.relative_to(package).as_posix().encode() + b"\0")
+        digest.update(path.read_bytes() + b"\0")
+    return f"{__version__}/{digest.hexdigest()[:12]}"

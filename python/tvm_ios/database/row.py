@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A row of the database, and the line of JSON that it is exported as."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from ..errors import DatabaseError
+from .identity import DeviceIdentity
+
+VERSION = 1
+
+Samples = dict[str, list[float]]
+"""Latencies in seconds by how the work was divided among the workers."""
+
+# Divisions of a stage, an operator on one worker, and what a machine's transfers are measured by.
+_WAYS = {"tiles", "groups", "bands", "alone", "multiply_add", "far", "memory"}
+_KEY = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True)
+class Row:
+    """What is known of a stage on a device.
+
+    Attributes
+    ----------
+    device : DeviceIdentity
+    key : str
+        The digest of the stage.
+    stage : str
+        The stage in words, for people.
+    samples : dict of str to list of float
+        Latencies in seconds, in the order in which they were taken, by the division of the work.
+    refined : bool
+        Whether it was measured as often as a stage that a schedule rests on.
+    measured : float
+        When the last sample was taken, in seconds since 1970.
+    """
+
+    device: DeviceIdentity
+    key: str
+    stage: str
+    samples: Samples
+    refined: bool
+    measured: float
+
+
+def plausible(samples: Mapping[str, Iterable[float]]) -> Samples:
+    """The samples that can be latencies: numbers that are finite and above zero."""
+    kept = {
+        division: [float(s) for s in times if math.isfinite(s) and s > 0.0]
+        for division, times in samples.items()
+    }
+    return {division: times for division, times in kept.items() if times}
+
+
+def read_samples(text: str) -> Samples:
+    """Samples as they are kept.
+
+    Raises
+    ------
+    ValueError
+        When they are not.
+    """
+    return _samples(json.loads(text))
+
+
+def to_line(row: Row) -> str:
+    """One line of JSON, without its end."""
+    own = {name: getattr(row, name) for name in _OWN}
+    return json.dumps({"version": VERSION, **asdict(row.device), **own})
+
+
+def from_line(line: str, where: str) -> Row:
+    """The row of a line; ``where`` says in errors which line it is.
+
+    Raises
+    ------
+    DatabaseError
+        When it is no such line.
+    """
+    try:
+        data = json.loads(line)
+        if not isinstance(data, dict):
+            raise ValueError("it is no object")
+        version = data.get("version")
+        if version != VERSION:
+            raise DatabaseError(
+                f"{where} is of version {version!r}, and this tvm_ios reads version {VERSION}."
+            )
+        return _row(data)
+    except DatabaseError:
+        raise
+    except KeyError as error:
+        raise DatabaseError(f"{where} is no exported measurement: {error} is missing.") from error
+    except (ValueError, TypeError, OverflowError, RecursionError) as error:
+        raise DatabaseError(f"{where} is no exported measurement: {error}.") from error
+
+
+_OWN = tuple(f.name for f in fields(Row) if f.name != "device")
+
+
+def _row(data: Mapping[str, Any]) -> Row:
+    texts = {n: _text(data[n], n) for n in ("cpu", "target", "tvm_ios", "tvm", "key", "stage")}
+    key, stage = texts.pop("key"), texts.pop("stage")
+    if not _KEY.fullmatch(key):
+        raise ValueError("'key' is no digest")
+    threads, refined, measured = data["threads"], data["refined"], data["measured"]
+    if isinstance(threads, bool) or not isinstance(threads, int) or not 0 < threads < 1 << 31:
+        raise ValueError("'threads' is no number of threads")
+    if not isinstance(refined, bool):
+        raise ValueError("'refined' is neither true nor false")
+    if not _is_time(measured):
+        raise ValueError("'measured' is no time")
+    device = DeviceIdentity(threads=threads, **texts)
+    return Row(device, key, stage, _samples(data["samples"]), refined, float(measured))
+
+
+def _samples(value: object) -> Samples:
+    if not isinstance(value, dict) or not value:
+        raise ValueError("'samples' is no object of lists")
+    unknown = sorted(value.keys() - _WAYS)
+    if unknown:
+        raise ValueError(f"'samples' holds {unknown[0]!r}, which is no way to divide work")
+    for times in value.values():
+        if not isinstance(times, list) or not times or not all(map(_is_time, times)):
+            raise ValueError("'samples' holds what cannot be a latency")
+    return {division: [float(t) for t in times] for division, times in value.items()}
+
+
+def _is_time(value: object) -> bool:
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return number and math.isfinite(value) and value > 0
+
+
+def _text(value: object, name: str) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{name!r} is no text")
+    value.encode()  # raises for what is no Unicode
+    return value

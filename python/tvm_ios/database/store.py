@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The database of measurements: one row for each stage and device."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import time
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import astuple, fields
+from pathlib import Path
+
+from ..errors import DatabaseError
+from .file import connect
+from .identity import DeviceIdentity
+from .row import Row, Samples, plausible, read_samples
+
+_DEVICE = tuple(f.name for f in fields(DeviceIdentity))
+_REPLACE = "UPDATE SET " + ", ".join(
+    f"{name} = excluded.{name}" for name in ("samples", "refined", "measured")
+)
+_BATCH = 500  # keys of one query: SQLite allows 999 parameters
+
+
+class MeasurementDatabase:
+    """Latencies of stages in an SQLite file that several processes may use at once.
+
+    Every addition is a transaction of its own: a process that is killed loses none that was made.
+
+    Parameters
+    ----------
+    path : path
+    create : bool
+        Whether to make the file where there is none.
+
+    Raises
+    ------
+    DatabaseError
+        Here and in all methods: when the file is no database of measurements, is damaged or of
+        another version; it is left as it was then. Or when it cannot be read or written.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, create: bool = True) -> None:
+        self.path = Path(path)
+        self._connection = connect(self.path, create=create)
+        self._close = weakref.finalize(self, self._connection.close)
+
+    def close(self) -> None:
+        """Close the file; the last to do so folds the log into it."""
+        self._close()
+
+    def find(self, device: DeviceIdentity, keys: Iterable[str]) -> dict[str, Row]:
+        """What is known of stages on a device, by key."""
+        wanted, found = list(keys), {}
+        with self._translated():
+            for begin in range(0, len(wanted), _BATCH):
+                batch = wanted[begin : begin + _BATCH]
+                marks = ",".join("?" * len(batch))
+                rows = self._select(f"{_same_device()} AND key IN ({marks})", device, batch)
+                found.update((row.key, row) for row in rows)
+        return found
+
+    def add(
+        self,
+        device: DeviceIdentity,
+        key: str,
+        stage: str,
+        samples: Mapping[str, Sequence[float]],
+        *,
+        refined: bool = False,
+    ) -> None:
+        """Add samples to those that are known; what cannot be a latency is left out.
+
+        Parameters
+        ----------
+        device : DeviceIdentity
+        key : str
+            The digest of the stage.
+        stage : str
+            The stage in words.
+        samples : mapping of str to sequence of float
+            New latencies in seconds, by the division of the work.
+        refined : bool
+            Whether the stage has now been measured as often as one that a schedule rests on.
+        """
+        new = plausible(samples)
+        if not new:
+            return
+        row = Row(device, key, stage, new, refined, time.time())
+        with self._transaction():
+            known = self._select(f"{_same_device()} AND key = ?", device, [key])
+            self._put(_joined(next(known, None), row), _REPLACE)
+
+    def rows(self) -> Iterator[Row]:
+        """All rows, by device and key."""
+        with self._translated():
+            yield from self._select("1 ORDER BY stage.device, key", None, [])
+
+    def insert(self, rows: Iterable[Row]) -> int:
+        """Add rows of other stages and devices than are known; returns how many these were.
+
+        Either all are added or, when one cannot be read or written, none.
+        """
+        with self._transaction():
+            before = self._count("stage")
+            for row in rows:
+                self._put(row, "NOTHING")
+            return self._count("stage") - before
+
+    def delete(self, unwanted: Callable[[DeviceIdentity], bool], before: float) -> int:
+        """Delete rows of unwanted devices, and those last measured before ``before``.
+
+        Returns how many there were. The file becomes smaller, unless it is in use.
+        """
+        with self._transaction():
+            rows = self._count("stage")
+            self._connection.execute("DELETE FROM stage WHERE measured < ?", [before])
+            for number, device in self._devices():
+                if unwanted(device):
+                    self._connection.execute("DELETE FROM device WHERE id = ?", [number])
+            self._connection.execute(
+                "DELETE FROM device WHERE id NOT IN (SELECT device FROM stage)"
+            )
+            deleted = rows - self._count("stage")
+        with suppress(sqlite3.OperationalError):  # another process reads
+            self._connection.execute("VACUUM")
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        return deleted
+
+    def _devices(self) -> list[tuple[int, DeviceIdentity]]:
+        rows = self._connection.execute(f"SELECT id, {', '.join(_DEVICE)} FROM device").fetchall()
+        return [(number, DeviceIdentity(*values)) for number, *values in rows]
+
+    def _select(
+        self, condition: str, device: DeviceIdentity | None, parameters: Sequence[object]
+    ) -> Iterator[Row]:
+        names = ", ".join(f"device.{name}" for name in _DEVICE)
+        cursor = self._connection.execute(
+            f"SELECT {names}, key, stage, samples, refined, measured "
+            f"FROM stage JOIN device ON stage.device = device.id WHERE {condition}",
+            [*(astuple(device) if device else ()), *parameters],
+        )
+        for *identity, key, stage, samples, refined, measured in cursor:
+            yield Row(
+                DeviceIdentity(*identity),
+                key,
+                stage,
+                read_samples(samples),
+                bool(refined),
+                measured,
+            )
+
+    def _put(self, row: Row, conflict: str) -> None:
+        """Insert a row; ``conflict`` says what to do where there is one."""
+        device, marks = astuple(row.device), ",".join("?" * len(_DEVICE))
+        self._connection.execute(
+            f"INSERT INTO device ({', '.join(_DEVICE)}) VALUES ({marks}) ON CONFLICT DO NOTHING",
+            device,
+        )
+        self._connection.execute(
+            "INSERT INTO stage (device, key, stage, samples, refined, measured) "
+            f"SELECT id, ?, ?, ?, ?, ? FROM device WHERE {_same_device()} "
+            f"ON CONFLICT (device, key) DO {conflict}",
+            [row.key, row.stage, json.dumps(row.samples), row.refined, row.measured, *device],
+        )
+
+    def _count(self, table: str) -> int:
+        return self._connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """All of the block or nothing; other processes' writing waits."""
+        with self._translated():
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._connection.execute("COMMIT")
+            finally:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        """SQLite's errors as those of this package."""
+        try:
+            yield
+        except sqlite3.OperationalError as error:
+            raise DatabaseError(f"The database {self.path} cannot be used: {error}.") from error
+        except (sqlite3.DatabaseError, ValueError) as error:
+            if isinstance(error, DatabaseError):
+                raise
+            raise DatabaseError(
+                f"The database {self.path} is damaged; delete it or name another file."
+            ) from error
+
+
+def _same_device() -> str:
+    return " AND ".join(f"device.{name} = ?" for name in _DEVICE)
+
+
+def _joined(known: Row | None, new: Row) -> Row:
+    """The row with the samples of both."""
+    if known is None:
+        return new
+    samples: Samples = {division: list(times) for division, times in known.samples.items()}
+    for division, times in new.samples.items():
+        samples.setdefault(division, []).extend(times)
+    refined = known.refined or new.refined
+    return Row(new.device, new.key, new.stage, samples, refined, new.measured)

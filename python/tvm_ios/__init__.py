@@ -24,6 +24,7 @@ from tvm_ios.search import (
     find_schedule,
     greedy,
     partition,
+    partition_cost,
     sequential,
 )
 
@@ -49,6 +50,7 @@ __all__ = [
     "find_schedule",
     "greedy",
     "partition",
+    "partition_cost",
     "sequential",
     "target",
     "transform",

@@ -16,6 +16,7 @@ from tvm import relax
 
 from .graph.isomorphism import LabelledGraph, isomorphism
 from .lower.implement import LoweredGraph
+from .search import Stage
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,23 @@ class Template:
 
     block: int
     counterparts: dict[int, int]
+
+
+def own_template(number: int, block: Sequence[int]) -> Template:
+    """That of a block which is searched itself."""
+    return Template(number, {op: op for op in block})
+
+
+def carry_over(stages: Sequence[Stage], template: Template) -> list[Stage]:
+    """The stages of a template's block as stages of the block that it stands for."""
+    return [
+        Stage(
+            [[template.counterparts[op] for op in group] for group in stage.groups],
+            stage.strategy,
+            stage.latency,
+        )
+        for stage in stages
+    ]
 
 
 def find_templates(
@@ -59,7 +77,7 @@ def find_templates(
         ops = sorted(block)
         graph = _Description(lowered, merge_classes, returned, readers, ops).graph()
         alike = known.setdefault(graph.digest, [])
-        template = Template(number, {op: op for op in ops})
+        template = own_template(number, block)
         for first, candidate in alike:
             image = isomorphism(candidate, graph)
             if image is not None:
@@ -113,7 +131,8 @@ class _Description:
 
     def _add_values(self, op: int, node: int) -> None:
         """What the operator reads and writes, and what its kernel does: copies may be left out."""
-        operator, implementation = self.lowered.graph.operators[op], self.lowered.implementations[op]
+        operator = self.lowered.graph.operators[op]
+        implementation = self.lowered.implementations[op]
         uses = [("reads", operator.inputs), ("writes", operator.outputs)]
         if implementation is not None:
             uses.append(("kernel reads", implementation.inputs))

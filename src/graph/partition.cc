@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -14,6 +13,8 @@
 
 namespace tvm_ios {
 namespace {
+
+using Blocks = std::vector<std::vector<int>>;
 
 /*! \brief The graph with its operators numbered by their positions in an order. */
 Dag Renumbered(const Dag& dag, const std::vector<int>& position) {
@@ -142,9 +143,8 @@ std::vector<Cut> ChooseCuts(const std::vector<Candidate>& candidates, int max_bl
 }
 
 /*! \brief The partition along one topological order. */
-std::vector<std::vector<int>> PartitionAlong(const Dag& dag, const std::vector<int>& order,
-                                             int max_block_size,
-                                             const std::vector<int64_t>& merge_class) {
+Blocks PartitionAlong(const Dag& dag, const std::vector<int>& order, int max_block_size,
+                      const std::vector<int64_t>& merge_class) {
   const std::vector<int> position = Positions(order);
   const Dag renumbered = Renumbered(dag, position);
   std::vector<int64_t> classes(merge_class.size());
@@ -152,7 +152,7 @@ std::vector<std::vector<int>> PartitionAlong(const Dag& dag, const std::vector<i
   const CutCosts costs(renumbered, classes);
   std::vector<Cut> cuts = ChooseCuts(CollectCandidates(costs, max_block_size), max_block_size);
   ImproveCuts(costs, max_block_size, &cuts);
-  std::vector<std::vector<int>> blocks;
+  Blocks blocks;
   std::vector<bool> taken(dag.num_ops(), false);
   Cut before;
   for (const Cut& cut : cuts) {
@@ -168,7 +168,25 @@ std::vector<std::vector<int>> PartitionAlong(const Dag& dag, const std::vector<i
   return blocks;
 }
 
-std::vector<int> BlockOfEach(const Dag& dag, const std::vector<std::vector<int>>& blocks) {
+using Cost = std::pair<int64_t, size_t>;  // of the cuts, and blocks
+
+/*! \brief The partition along an order, then along that of its blocks, while it gets better. */
+std::pair<Cost, Blocks> PartitionFrom(const Dag& dag, std::vector<int> order, int max_block_size,
+                                      const std::vector<int64_t>& merge_class) {
+  std::pair<Cost, Blocks> best;
+  while (true) {
+    Blocks blocks = PartitionAlong(dag, order, max_block_size, merge_class);
+    const Cost cost{PartitionCost(dag, blocks, merge_class), blocks.size()};
+    if (!best.second.empty() && cost >= best.first) return best;
+    order.clear();
+    for (const std::vector<int>& block : blocks) {
+      order.insert(order.end(), block.begin(), block.end());
+    }
+    best = {cost, std::move(blocks)};
+  }
+}
+
+std::vector<int> BlockOfEach(const Dag& dag, const Blocks& blocks) {
   std::vector<int> block_of(dag.num_ops(), -1);
   for (size_t block = 0; block < blocks.size(); ++block) {
     for (int op : blocks[block]) {
@@ -205,11 +223,10 @@ std::vector<std::vector<int>> Partition(const Dag& dag, int64_t max_block_size,
   if (max_block_size < 1) throw OptionError("max_block_size must be at least 1");
   CheckClasses(dag, merge_class);
   const int size = static_cast<int>(std::min<int64_t>(max_block_size, dag.num_ops()));
-  std::vector<std::vector<int>> best;
-  std::pair<int64_t, size_t> least;
+  Blocks best;
+  Cost least;
   for (const std::vector<int>& order : {dag.topological_order(), LateOrder(dag)}) {
-    std::vector<std::vector<int>> blocks = PartitionAlong(dag, order, size, merge_class);
-    const std::pair<int64_t, size_t> cost{PartitionCost(dag, blocks, merge_class), blocks.size()};
+    auto [cost, blocks] = PartitionFrom(dag, order, size, merge_class);
     if (!best.empty() && cost >= least) continue;
     least = cost;
     best = std::move(blocks);

@@ -31,7 +31,7 @@ namespace tvm_ios {
  * Thus it costs no more than the best cuts of the topological order, and free cuts, where a single
  * operator is live, are taken first. Then operators move across each cut for as long as this makes
  * the cut cheaper. All is done along two topological orders, the graph's own and one in which
- * operators stand late, and the better result is taken.
+ * operators stand late, and along those of the blocks found while that helps; the best is taken.
  *
  * \param merge_class For each operator its class, negative if it is never merged. Empty: none is.
  * \return The blocks, each in topological order.

@@ -70,9 +70,9 @@ int64_t CheckedCost(const Dag& dag, const std::vector<int64_t>& classes, int max
   return cost;
 }
 
-TEST(Partition, IsNoWorseThanCuttingAnOrderAndNearlyAlwaysOptimal) {
+TEST(Partition, IsNoWorseThanCuttingAnOrderAndNearTheOptimum) {
   std::mt19937 random(7);
-  int optimal = 0;
+  int64_t sum = 0, least_sum = 0, along_sum = 0;
   constexpr int kRounds = 200;
   for (int round = 0; round < kRounds; ++round) {
     const Dag dag = RandomDag(1 + round % 11, 0.25, &random);
@@ -81,12 +81,16 @@ TEST(Partition, IsNoWorseThanCuttingAnOrderAndNearlyAlwaysOptimal) {
     const Blocks blocks = Partition(dag, max_block_size, classes);
     const int64_t cost = CheckedCost(dag, classes, max_block_size, blocks);
     EXPECT_EQ(PartitionCost(dag, blocks, classes), cost);
-    EXPECT_LE(cost, LeastCost(dag, classes, max_block_size, &dag.topological_order()));
+    const int64_t along = LeastCost(dag, classes, max_block_size, &dag.topological_order());
     const int64_t least = LeastCost(dag, classes, max_block_size, nullptr);
+    EXPECT_LE(cost, along);
     EXPECT_GE(cost, least);
-    optimal += cost == least;
+    along_sum += along;
+    sum += cost;
+    least_sum += least;
   }
-  EXPECT_GE(optimal, kRounds * 19 / 20) << optimal;
+  EXPECT_LE(4 * (sum - least_sum), along_sum - least_sum)
+      << sum << " between " << least_sum << " and " << along_sum;
 }
 
 TEST(Partition, CutsAtSingleOperatorsWhateverTheNumbering) {

@@ -153,8 +153,11 @@ class Scheduler:
             if not self.cost.refine(map(_candidate, stages)):
                 break
             stages = self._search_blocks(blocks, templates, classes)
-        schedule = self._schedule(stages, "scheduled")
-        return replace(schedule, search_seconds=time.perf_counter() - begin)
+        return replace(
+            self._schedule(stages, "scheduled"),
+            search_seconds=time.perf_counter() - begin,
+            branches_cut=partition_cost(self.graph.dag, blocks, classes),
+        )
 
     def unsearched(self) -> Schedule:
         """One operator a stage; nothing is measured."""
@@ -226,8 +229,8 @@ class Scheduler:
         else:
             templates = find_templates(self._assembler.lowered, classes, self._results, blocks)
         _logger.info(
-            "%d operators in %d blocks, %d of them distinct; the cuts between them take away %d "
-            "branches or merges",
+            "%d operators in %d blocks, of which %d are searched and the others equal those; "
+            "the cuts between them take away %d branches or merges",
             len(self.graph.operators),
             len(blocks),
             len({template.block for template in templates}),

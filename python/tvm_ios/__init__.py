@@ -25,6 +25,7 @@ from tvm_ios.search import (
     find_schedule,
     greedy,
     partition,
+    partition_cost,
     sequential,
 )
 
@@ -51,6 +52,7 @@ __all__ = [
     "find_schedule",
     "greedy",
     "partition",
+    "partition_cost",
     "sequential",
     "target",
     "transform",

@@ -57,6 +57,7 @@ def compare(scheduler: Scheduler, *, with_greedy: bool = False) -> Comparison:
         measured=_as_returned(measured, name),
         measurements=found.measurements,
         search_seconds=found.search_seconds,
+        branches_cut=found.branches_cut,
     )
     return Comparison(schedule, name, ways)
 

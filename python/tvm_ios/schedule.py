@@ -89,6 +89,10 @@ class Schedule:
         Distinct stages whose latency was measured.
     search_seconds : float
         Time that the search took, measuring included.
+    branches_cut : int
+        What searching block by block gave up: branches and merges that the cuts between blocks
+        took away, see :func:`tvm_ios.partition`. At 0 the blocks lost nothing but stages across
+        a single operator.
     """
 
     model: str
@@ -101,6 +105,7 @@ class Schedule:
     measured: dict[str, float] = field(default_factory=dict)
     measurements: int = 0
     search_seconds: float = 0.0
+    branches_cut: int = 0
 
     def lowers_like(self, other: Schedule) -> bool:
         """Whether both lead to the same code: their stages, and the times work is divided by."""
@@ -214,6 +219,7 @@ def _parse(data: dict[str, Any]) -> Schedule:
         measured={str(k): _seconds(v) or 0.0 for k, v in data.get("measured", {}).items()},
         measurements=int(data.get("measurements", 0)),
         search_seconds=_seconds(data.get("search_seconds")) or 0.0,
+        branches_cut=int(data.get("branches_cut", 0)),
     )
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -31,8 +32,20 @@ from .measure.progress import progress
 from .measure.records import Records
 from .measure.transfers import transfers_of
 from .schedule import Schedule, ScheduledOperator, ScheduledStage
-from .search import Candidate, Dag, Stage, find_schedule, greedy, partition, sequential
+from .search import (
+    Candidate,
+    Dag,
+    Stage,
+    find_schedule,
+    greedy,
+    partition,
+    partition_cost,
+    sequential,
+)
 from .target import TYPICAL, core_of, num_workers, parse
+from .templates import Template, carry_over, find_templates, own_template
+
+_logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -107,7 +120,7 @@ class Scheduler:
         self.prepared = prepare(mod, function)
         self.graph: OperatorGraph = extract(self.prepared, function)
         body = self.prepared[function].body.body
-        results = tvm.relax.analysis.free_vars(body)
+        results = self._results = tvm.relax.analysis.free_vars(body)
         database = self.options.database
         self._database = None if database is None else MeasurementDatabase(database)
         preferences = Preferences(
@@ -145,12 +158,16 @@ class Scheduler:
         """
         begin = time.perf_counter()
         classes = merge_classes(self._assembler.lowered)
-        blocks = partition(self.graph.dag, self.options.max_block_size)
-        stages = self._search_blocks(blocks, classes)
+        blocks = partition(self.graph.dag, self.options.max_block_size, classes)
+        templates = self._find_templates(blocks, classes)
+        stages = self._search_blocks(blocks, templates, classes)
         while self.cost.refine(map(_candidate, stages)):
-            stages = self._search_blocks(blocks, classes)
-        schedule = self._schedule(stages, "scheduled")
-        return replace(schedule, search_seconds=time.perf_counter() - begin)
+            stages = self._search_blocks(blocks, templates, classes)
+        return replace(
+            self._schedule(stages, "scheduled"),
+            search_seconds=time.perf_counter() - begin,
+            branches_cut=partition_cost(self.graph.dag, blocks, classes),
+        )
 
     def unsearched(self) -> Schedule:
         """One operator a stage; nothing is measured."""
@@ -213,10 +230,38 @@ class Scheduler:
             self.target,
         )
 
-    def _search_blocks(
+    def _find_templates(
         self, blocks: Sequence[Sequence[int]], classes: Sequence[int]
+    ) -> list[Template]:
+        """Which blocks need a search; all do where the user's prices may tell equal ones apart."""
+        if callable(self._given_cost):
+            templates = [own_template(number, block) for number, block in enumerate(blocks)]
+        else:
+            templates = find_templates(self._assembler.lowered, classes, self._results, blocks)
+        _logger.info(
+            "%d operators in %d blocks, of which %d are searched and the others equal those; "
+            "the cuts between them take away %d branches or merges",
+            len(self.graph.operators),
+            len(blocks),
+            len({template.block for template in templates}),
+            partition_cost(self.graph.dag, blocks, classes),
+        )
+        return templates
+
+    def _search_blocks(
+        self,
+        blocks: Sequence[Sequence[int]],
+        templates: Sequence[Template],
+        classes: Sequence[int],
     ) -> list[Stage]:
-        return [stage for block in blocks for stage in self._search_block(block, classes)]
+        """The stages of all blocks, in order; a block that equals an earlier one takes its."""
+        found: dict[int, list[Stage]] = {}
+        stages = []
+        for template in templates:
+            if template.block not in found:
+                found[template.block] = self._search_block(blocks[template.block], classes)
+            stages += carry_over(found[template.block], template)
+        return stages
 
     def _search_block(self, block: Sequence[int], classes: Sequence[int]) -> list[Stage]:
         position = {op: i for i, op in enumerate(block)}

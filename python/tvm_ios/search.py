@@ -24,6 +24,7 @@ __all__ = [
     "find_schedule",
     "greedy",
     "partition",
+    "partition_cost",
     "sequential",
 ]
 
@@ -174,9 +175,7 @@ def find_schedule(
     OptionError
         If a limit is below one, or ``merge_class`` has not one entry for each operator.
     """
-    classes = np.full(dag.num_ops, -1) if merge_class is None else np.asarray(merge_class)
-    if len(classes) != dag.num_ops:
-        raise OptionError(f"merge_class has {len(classes)} entries for {dag.num_ops} operators")
+    classes = _merge_classes(dag, merge_class)
 
     def call(masks: tvm_ffi.Tensor, strategies: tvm_ffi.Tensor) -> np.ndarray:
         names = [_STRATEGIES[number] for number in np.from_dlpack(strategies).tolist()]
@@ -186,7 +185,7 @@ def find_schedule(
     with CallbackGuard(call) as callback:
         return _ffi_api.Search(
             dag,
-            _int_vector(classes, OptionError, "merge_class"),
+            classes,
             _limit(dag, max_group_size),
             _limit(dag, max_num_groups),
             callback,
@@ -206,19 +205,60 @@ def greedy(dag: Dag, max_num_groups: int = 8) -> list[Stage]:
     return list(_ffi_api.Greedy(dag, max_num_groups))
 
 
-def partition(dag: Dag, max_block_size: int = 50) -> list[list[int]]:
-    """Cut a graph into blocks of consecutive operators, to be searched one by one.
+def partition(
+    dag: Dag, max_block_size: int = 50, merge_class: Sequence[int] | np.ndarray | None = None
+) -> list[list[int]]:
+    """Cut a graph into blocks, to be searched one by one and run one after another.
 
-    A cut is free where one operator's output is all that crosses it. The blocks are those, of at
-    most ``max_block_size`` operators, that cut the fewest further branches, and of these the
-    fewest.
+    A cut is free where one operator's output is all that crosses it. Each further operator whose
+    output crosses is a branch that loses its concurrency there, and counts one; so does each merge
+    class with operators on both sides. The cuts are minimum vertex cuts (IOPS, section 2.2), chosen
+    so that they cost least in sum, and of these so that the blocks are fewest; then operators move
+    across the cuts where that makes them cheaper. This is a heuristic, but never worse than the
+    best places to cut the graph's topological order at.
+
+    Parameters
+    ----------
+    dag
+        The graph.
+    max_block_size
+        Operators of a block, at most.
+    merge_class
+        As in :func:`find_schedule`.
 
     Returns
     -------
     list[list[int]]
         The blocks in the order in which they run, each in topological order.
+
+    Raises
+    ------
+    OptionError
+        If the size is below one, or ``merge_class`` has not one entry for each operator.
     """
-    return [list(block) for block in _ffi_api.Partition(dag, max_block_size)]
+    classes = _merge_classes(dag, merge_class)
+    return [list(block) for block in _ffi_api.Partition(dag, max_block_size, classes)]
+
+
+def partition_cost(
+    dag: Dag,
+    blocks: Sequence[Sequence[int]],
+    merge_class: Sequence[int] | np.ndarray | None = None,
+) -> int:
+    """Count what blocks give up: the branches cut and the merge classes divided, over all cuts.
+
+    See :func:`partition`; a search of blocks of cost 0 misses no stage but those across a cut that
+    a single operator makes anyway.
+
+    Raises
+    ------
+    GraphError
+        Unless each operator is in one block and none reads from a later one.
+    OptionError
+        If ``merge_class`` has not one entry for each operator.
+    """
+    ops = [_int_vector(block, GraphError, "blocks").tolist() for block in blocks]
+    return _ffi_api.PartitionCost(dag, ops, _merge_classes(dag, merge_class))
 
 
 def endings(
@@ -284,6 +324,14 @@ def _int_vector(
     if array.ndim != 1 or not np.issubdtype(array.dtype, np.integer):
         raise error(f"{name} must be a sequence of integers")
     return np.array(array, dtype=np.int64)
+
+
+def _merge_classes(dag: Dag, merge_class: Sequence[int] | np.ndarray | None) -> np.ndarray:
+    """One class for each operator; without any, none that is merged."""
+    classes = np.full(dag.num_ops, -1) if merge_class is None else np.asarray(merge_class)
+    if len(classes) != dag.num_ops:
+        raise OptionError(f"merge_class has {len(classes)} entries for {dag.num_ops} operators")
+    return _int_vector(classes, OptionError, "merge_class")
 
 
 def _limit(dag: Dag, value: int | None) -> int:

@@ -128,12 +128,14 @@ std::vector<int64_t> Int64Vector(const ffi::TensorView& tensor, const char* name
   return std::vector<int64_t>(data, data + tensor.size(0));
 }
 
-/*! \brief Operators as the core's type; one that does not fit becomes one that no graph has. */
+/*! \brief An operator as the core's type; what does not fit becomes one that no graph has. */
+int ToOperator(int64_t op) {
+  return static_cast<int>(std::clamp<int64_t>(op, -1, std::numeric_limits<int>::max()));
+}
+
 std::vector<int> Operators(const ffi::TensorView& tensor) {
   std::vector<int> ops;
-  for (int64_t op : Int64Vector(tensor, "ops")) {
-    ops.push_back(static_cast<int>(std::clamp<int64_t>(op, -1, std::numeric_limits<int>::max())));
-  }
+  for (int64_t op : Int64Vector(tensor, "ops")) ops.push_back(ToOperator(op));
   return ops;
 }
 
@@ -283,6 +285,16 @@ ffi::Tensor ListEndings(DagRef dag, ffi::TensorView remaining, int64_t max_group
   });
 }
 
+int64_t CostOfBlocks(DagRef dag, Groups blocks, ffi::TensorView merge_class) {
+  std::vector<std::vector<int>> ops;
+  for (const ffi::Array<int64_t>& block : blocks) {
+    ops.emplace_back();
+    for (int64_t op : block) ops.back().push_back(ToOperator(op));
+  }
+  return Guard(
+      [&] { return PartitionCost(dag->dag, ops, Int64Vector(merge_class, "merge_class")); });
+}
+
 void RunStage(CpuStage::Kernels kernels, CpuStage::Tensors args, ffi::TensorView program,
               int64_t workers) {
   CpuStage(kernels, args, program, workers).Run();
@@ -322,9 +334,13 @@ TVM_FFI_STATIC_INIT_BLOCK() {
              return Guard([&] { return ToFfi(GreedySchedule(dag->dag, max_num_groups)); });
            })
       .def("tvm_ios.Partition",
-           [](DagRef dag, int64_t max_block_size) {
-             return Guard([&] { return ToFfi(Partition(dag->dag, max_block_size)); });
+           [](DagRef dag, int64_t max_block_size, ffi::TensorView merge_class) {
+             return Guard([&] {
+               return ToFfi(
+                   Partition(dag->dag, max_block_size, Int64Vector(merge_class, "merge_class")));
+             });
            })
+      .def("tvm_ios.PartitionCost", CostOfBlocks, "What the cuts between blocks cost.")
       .def("tvm_ios.Components", [](DagRef dag, ffi::TensorView ops) {
         return Guard([&] { return ToFfi(Components(dag->dag, Operators(ops))); });
       });

@@ -2,59 +2,267 @@
 #include "graph/partition.h"
 
 #include <algorithm>
+#include <map>
+#include <string>
+#include <tuple>
 #include <utility>
 
+#include "graph/cut.h"
+#include "graph/cut_search.h"
 #include "support/error.h"
 
 namespace tvm_ios {
 namespace {
 
-/*! \brief For each cut before position 0 .. num_ops the operators whose output crosses it. */
-std::vector<int64_t> CountLiveProducers(const Dag& dag) {
-  const std::vector<int>& position = dag.topological_position();
-  std::vector<int64_t> live(dag.num_ops() + 1, 0);
+using Blocks = std::vector<std::vector<int>>;
+
+/*! \brief The graph with its operators numbered by their positions in an order. */
+Dag Renumbered(const Dag& dag, const std::vector<int>& position) {
+  std::vector<Dag::Edge> edges;
   for (int op = 0; op < dag.num_ops(); ++op) {
-    int last_use = position[op];
-    for (int successor : dag.successors(op)) last_use = std::max(last_use, position[successor]);
-    ++live[position[op] + 1];
-    --live[last_use + 1];
+    for (int reader : dag.successors(op)) edges.emplace_back(position[op], position[reader]);
   }
-  for (size_t cut = 1; cut < live.size(); ++cut) live[cut] += live[cut - 1];
-  return live;
+  return Dag(dag.num_ops(), edges);
 }
 
-/*! \brief For each end of a prefix the best start of its last block. */
-std::vector<int> ChooseBlockStarts(const std::vector<int64_t>& live, int64_t max_block_size) {
-  using Cost = std::pair<int64_t, int64_t>;  // branches cut, blocks
-  const int num_ops = static_cast<int>(live.size()) - 1;
-  std::vector<Cost> best(num_ops + 1);
-  std::vector<int> start(num_ops + 1, 0);
-  for (int end = 1; end <= num_ops; ++end) {
-    const int first = static_cast<int>(std::max<int64_t>(0, end - max_block_size));
-    for (int cut = first; cut < end; ++cut) {
-      const int64_t branches = cut == 0 ? 0 : std::max<int64_t>(0, live[cut] - 1);
-      const Cost cost{best[cut].first + branches, best[cut].second + 1};
-      if (cut == first || cost < best[end]) {
-        best[end] = cost;
-        start[end] = cut;
+std::vector<int> Positions(const std::vector<int>& order) {
+  std::vector<int> position(order.size());
+  for (size_t i = 0; i < order.size(); ++i) position[order[i]] = static_cast<int>(i);
+  return position;
+}
+
+/*! \brief A topological order in which operators stand shortly before what reads them. */
+std::vector<int> LateOrder(const Dag& dag) {
+  std::vector<int> depth(dag.num_ops(), 0), ends, order;
+  for (int op : dag.topological_order()) {
+    for (int reader : dag.successors(op)) depth[reader] = std::max(depth[reader], depth[op] + 1);
+    if (dag.successors(op).size() == 0) ends.push_back(op);
+  }
+  const auto deeper = [&](int a, int b) {
+    return depth[a] != depth[b] ? depth[a] > depth[b] : a < b;
+  };
+  // What is computed last of all inputs comes first: the others wait until they are needed.
+  std::sort(ends.begin(), ends.end(), [&](int a, int b) { return deeper(b, a); });
+  std::vector<bool> seen(dag.num_ops(), false);
+  std::vector<std::pair<int, bool>> stack;  // an operator, and whether all it reads stands already
+  for (int end : ends) {
+    stack.emplace_back(end, false);
+    while (!stack.empty()) {
+      const auto [op, ready] = stack.back();
+      stack.pop_back();
+      if (ready) order.push_back(op);
+      if (ready || seen[op]) continue;
+      seen[op] = true;
+      stack.emplace_back(op, true);
+      std::vector<int> inputs(dag.predecessors(op).begin(), dag.predecessors(op).end());
+      std::sort(inputs.begin(), inputs.end(), deeper);
+      for (auto input = inputs.rbegin(); input != inputs.rend(); ++input) {
+        if (!seen[*input]) stack.emplace_back(*input, false);
       }
     }
   }
-  return start;
+  return order;
+}
+
+/*! \brief A cut that a partition may use. */
+struct Candidate {
+  Cut cut;
+  int64_t cost;
+  int64_t rarity;  // 0 for the cuts that have the most equals
+};
+
+/*! \brief All cuts that a partition may use, from the smallest to the largest. */
+std::vector<Cut> CollectCuts(const CutCosts& costs, int max_block_size) {
+  const int num_ops = costs.dag().num_ops();
+  std::vector<Cut> cuts;
+  for (int base = 0; base <= num_ops; ++base) cuts.push_back(Cut{base, {}});
+  const auto add = [&](const CutRange& range) {
+    for (Cut& cut : CheapestCuts(costs, range)) cuts.push_back(std::move(cut));
+  };
+  // What lies between two free cuts and fits into a block needs no cut.
+  for (int begin = 0, end = 1; end <= num_ops; ++end) {
+    if (end < num_ops && costs.Cost(Cut{end, {}}) > 0) continue;
+    for (int op = begin; op < end && end - begin > max_block_size; ++op) {
+      for (int length : {(max_block_size + 1) / 2, max_block_size}) {
+        add({op, std::min(end, op + length)});
+      }
+      if (costs.dag().successors(op).size() == 0) continue;
+      add({std::max(begin, op - max_block_size), std::min(end, op + 1 + max_block_size), op});
+    }
+    begin = end;
+  }
+  std::sort(cuts.begin(), cuts.end());
+  cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
+  return cuts;
+}
+
+std::vector<Candidate> CollectCandidates(const CutCosts& costs, int max_block_size) {
+  std::vector<Candidate> candidates;
+  std::map<uint64_t, int64_t> equals;
+  std::vector<uint64_t> signatures;
+  for (Cut& cut : CollectCuts(costs, max_block_size)) {
+    signatures.push_back(costs.Signature(cut));
+    ++equals[signatures.back()];
+    const int64_t cost = costs.Cost(cut);
+    candidates.push_back({std::move(cut), cost, 0});
+  }
+  std::vector<std::pair<int64_t, uint64_t>> ranking;
+  for (const auto& [signature, count] : equals) ranking.emplace_back(-count, signature);
+  std::sort(ranking.begin(), ranking.end());
+  std::map<uint64_t, int64_t> rank;
+  for (const auto& [count, signature] : ranking) rank[signature] = rank.size();
+  for (size_t i = 0; i < candidates.size(); ++i) candidates[i].rarity = rank[signatures[i]];
+  return candidates;
+}
+
+/*! \brief The best sequence of cuts, the last one of which is of all operators. */
+std::vector<Cut> ChooseCuts(const std::vector<Candidate>& candidates, int max_block_size) {
+  using Cost = std::tuple<int64_t, int64_t, int64_t>;  // of the cuts, blocks, rarity
+  std::vector<Cost> best(candidates.size());
+  std::vector<int> previous(candidates.size(), -1);
+  for (int i = 1; i < static_cast<int>(candidates.size()); ++i) {
+    const Candidate& to = candidates[i];
+    for (int j = i - 1; j >= 0; --j) {
+      const Candidate& from = candidates[j];
+      if (from.cut.size() + max_block_size < to.cut.size()) break;
+      if (from.cut.size() == to.cut.size() || (j > 0 && previous[j] < 0)) continue;
+      const auto [cost, blocks, rarity] = best[j];
+      const Cost sum{cost + to.cost, blocks + 1, rarity + to.rarity};
+      if (previous[i] >= 0 && !(sum < best[i])) continue;
+      if (!from.cut.IsWithin(to.cut)) continue;
+      best[i] = sum;
+      previous[i] = j;
+    }
+  }
+  std::vector<Cut> cuts;
+  for (int i = static_cast<int>(candidates.size()) - 1; i > 0; i = previous[i]) {
+    cuts.push_back(candidates[i].cut);
+  }
+  std::reverse(cuts.begin(), cuts.end());
+  return cuts;
+}
+
+/*! \brief The partition along one topological order. */
+Blocks PartitionAlong(const Dag& dag, const std::vector<int>& order, int max_block_size,
+                      const std::vector<int64_t>& merge_class) {
+  const std::vector<int> position = Positions(order);
+  const Dag renumbered = Renumbered(dag, position);
+  std::vector<int64_t> classes(merge_class.size());
+  for (size_t op = 0; op < classes.size(); ++op) classes[position[op]] = merge_class[op];
+  const CutCosts costs(renumbered, classes);
+  std::vector<Cut> cuts = ChooseCuts(CollectCandidates(costs, max_block_size), max_block_size);
+  ImproveCuts(costs, max_block_size, &cuts);
+  Blocks blocks;
+  std::vector<bool> taken(dag.num_ops(), false);
+  Cut before;
+  for (const Cut& cut : cuts) {
+    blocks.emplace_back();
+    const auto take = [&](int op) {
+      if (!taken[op]) blocks.back().push_back(order[op]);
+      taken[op] = true;
+    };
+    for (int op = before.base; op < cut.base; ++op) take(op);
+    for (int op : cut.extra) take(op);
+    before = cut;
+  }
+  return blocks;
+}
+
+using Cost = std::pair<int64_t, size_t>;  // of the cuts, and blocks
+
+/*! \brief The partition along an order, then along that of its blocks, while it gets better. */
+std::pair<Cost, Blocks> PartitionFrom(const Dag& dag, std::vector<int> order, int max_block_size,
+                                      const std::vector<int64_t>& merge_class) {
+  std::pair<Cost, Blocks> best;
+  while (true) {
+    Blocks blocks = PartitionAlong(dag, order, max_block_size, merge_class);
+    const Cost cost{PartitionCost(dag, blocks, merge_class), blocks.size()};
+    if (!best.second.empty() && cost >= best.first) return best;
+    order.clear();
+    for (const std::vector<int>& block : blocks) {
+      order.insert(order.end(), block.begin(), block.end());
+    }
+    best = {cost, std::move(blocks)};
+  }
+}
+
+std::vector<int> BlockOfEach(const Dag& dag, const Blocks& blocks) {
+  std::vector<int> block_of(dag.num_ops(), -1);
+  for (size_t block = 0; block < blocks.size(); ++block) {
+    for (int op : blocks[block]) {
+      if (op < 0 || op >= dag.num_ops()) {
+        throw GraphError("a block has operator " + std::to_string(op) + ", which the graph lacks");
+      }
+      if (block_of[op] >= 0) {
+        throw GraphError("operator " + std::to_string(op) + " is in the blocks twice");
+      }
+      block_of[op] = static_cast<int>(block);
+    }
+  }
+  for (int op = 0; op < dag.num_ops(); ++op) {
+    if (block_of[op] < 0) throw GraphError("operator " + std::to_string(op) + " is in no block");
+    for (int reader : dag.successors(op)) {
+      if (block_of[reader] >= 0 && block_of[reader] < block_of[op]) {
+        throw GraphError("operator " + std::to_string(reader) + " reads from a later block");
+      }
+    }
+  }
+  return block_of;
+}
+
+void CheckClasses(const Dag& dag, const std::vector<int64_t>& merge_class) {
+  if (merge_class.empty() || merge_class.size() == static_cast<size_t>(dag.num_ops())) return;
+  throw OptionError("merge_class has " + std::to_string(merge_class.size()) + " entries for " +
+                    std::to_string(dag.num_ops()) + " operators");
 }
 
 }  // namespace
 
-std::vector<std::vector<int>> Partition(const Dag& dag, int64_t max_block_size) {
+std::vector<std::vector<int>> Partition(const Dag& dag, int64_t max_block_size,
+                                        const std::vector<int64_t>& merge_class) {
   if (max_block_size < 1) throw OptionError("max_block_size must be at least 1");
-  const std::vector<int> start = ChooseBlockStarts(CountLiveProducers(dag), max_block_size);
-  const std::vector<int>& order = dag.topological_order();
-  std::vector<std::vector<int>> blocks;
-  for (int end = dag.num_ops(); end > 0; end = start[end]) {
-    blocks.emplace_back(order.begin() + start[end], order.begin() + end);
+  CheckClasses(dag, merge_class);
+  const int size = static_cast<int>(std::min<int64_t>(max_block_size, dag.num_ops()));
+  Blocks best;
+  Cost least;
+  for (const std::vector<int>& order : {dag.topological_order(), LateOrder(dag)}) {
+    auto [cost, blocks] = PartitionFrom(dag, order, size, merge_class);
+    if (!best.empty() && cost >= least) continue;
+    least = cost;
+    best = std::move(blocks);
   }
-  std::reverse(blocks.begin(), blocks.end());
-  return blocks;
+  for (std::vector<int>& block : best) {
+    std::sort(block.begin(), block.end(), [&](int a, int b) {
+      return dag.topological_position()[a] < dag.topological_position()[b];
+    });
+  }
+  return best;
+}
+
+int64_t PartitionCost(const Dag& dag, const std::vector<std::vector<int>>& blocks,
+                      const std::vector<int64_t>& merge_class) {
+  CheckClasses(dag, merge_class);
+  const std::vector<int> block_of = BlockOfEach(dag, blocks);
+  std::vector<int64_t> live(blocks.size() + 1, 0), divided(blocks.size() + 1, 0);
+  std::map<int64_t, std::pair<int, int>> extent;  // the first and the last block of each class
+  for (int op = 0; op < dag.num_ops(); ++op) {
+    int last = block_of[op];
+    for (int reader : dag.successors(op)) last = std::max(last, block_of[reader]);
+    for (int block = block_of[op]; block < last; ++block) ++live[block];
+    if (merge_class.empty() || merge_class[op] < 0) continue;
+    auto& [first, end] =
+        extent.emplace(merge_class[op], std::pair(block_of[op], block_of[op])).first->second;
+    first = std::min(first, block_of[op]);
+    end = std::max(end, block_of[op]);
+  }
+  for (const auto& [number, ends] : extent) {
+    for (int block = ends.first; block < ends.second; ++block) ++divided[block];
+  }
+  int64_t cost = 0;
+  for (size_t block = 0; block + 1 < blocks.size(); ++block) {
+    cost += std::max<int64_t>(0, live[block] - 1) + divided[block];
+  }
+  return cost;
 }
 
 }  // namespace tvm_ios

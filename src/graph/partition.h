@@ -14,22 +14,38 @@
 namespace tvm_ios {
 
 /*!
- * \brief Cuts the topological order into consecutive blocks.
+ * \brief Cuts a network into blocks of at most max_block_size operators, which run in turn.
  *
- * A cut is a barrier between the operators before it and those after it. Where one operator's
- * output is all that is live across it, as between the blocks of a CNN, the barrier is there
- * anyway and the cut is free; every further live operator is a branch whose concurrency the cut
- * takes away. So the blocks are, among those of at most max_block_size operators, the ones of least
+ * A cut costs the branches whose concurrency it takes away and the merge classes that it divides,
+ * see CutCosts; the blocks are to cost little in sum. IOPS (section 2.2) cuts a network in two at a
+ * minimum vertex cut, and so on with the parts. Here such cuts are collected first, for each
+ * operator the cheapest ones that follow it closely and for each stretch of a topological order the
+ * cheapest ones in it, along with all places of that order; the partition is the best that can be
+ * made of all of them,
  *
- *     sum over the cuts of  max(0, operators before the cut that are read after it - 1),
+ *   - of least cost,
+ *   - of these one with the fewest blocks, so that a plain chain is cut only as its length demands,
+ *   - of these one with the cuts that have the most equals in the network, so that equal parts are
+ *     cut equally.
  *
- * and of these the fewest, and of these the ones that are cut first at the earliest place, counted
- * from the end of the network. A plain chain is thus cut only as its length demands.
+ * Thus it costs no more than the best cuts of the topological order, and free cuts, where a single
+ * operator is live, are taken first. Then operators move across each cut for as long as this makes
+ * the cut cheaper. All is done along two topological orders, the graph's own and one in which
+ * operators stand late, and along those of the blocks found while that helps; the best is taken.
  *
+ * \param merge_class For each operator its class, negative if it is never merged. Empty: none is.
  * \return The blocks, each in topological order.
- * \throw OptionError for a size below one.
+ * \throw OptionError for a size below one, or classes that are not one for each operator.
  */
-std::vector<std::vector<int>> Partition(const Dag& dag, int64_t max_block_size);
+std::vector<std::vector<int>> Partition(const Dag& dag, int64_t max_block_size,
+                                        const std::vector<int64_t>& merge_class = {});
+
+/*!
+ * \brief What blocks cost: the branches that their cuts take away and the classes that they divide.
+ * \throw GraphError unless each operator is in one block, and none reads from a later block.
+ */
+int64_t PartitionCost(const Dag& dag, const std::vector<std::vector<int>>& blocks,
+                      const std::vector<int64_t>& merge_class = {});
 
 }  // namespace tvm_ios
 #endif  // TVM_IOS_GRAPH_PARTITION_H_

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -122,6 +123,16 @@ def test_show_says_when_the_sequential_schedule_was_kept(compiled: Compiled, cap
     path.write_text(json.dumps(data))
     assert main(["show", str(path)]) == 0
     assert "found took 2.000 ms" in capsys.readouterr().out
+
+
+def test_show_says_what_the_blocks_gave_up(compiled: Compiled, capsys, tmp_path):
+    schedule = Schedule.load(compiled / "s.json")
+    assert main(["show", str(compiled / "s.json")]) == 0
+    assert "branches" not in capsys.readouterr().out  # the network fits into a block
+    path = tmp_path / "cut.json"
+    replace(schedule, branches_cut=3).save(path)
+    assert main(["show", str(path)]) == 0
+    assert "cuts take away 3 branches" in capsys.readouterr().out
 
 
 def test_bench(compiled: Compiled) -> None:

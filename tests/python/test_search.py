@@ -30,6 +30,7 @@ from tvm_ios.search import (
     find_schedule,
     greedy,
     partition,
+    partition_cost,
     sequential,
 )
 
@@ -196,19 +197,45 @@ def test_baselines_respect_the_graph(dag: Dag, width: int) -> None:
 
 
 @settings(max_examples=100, deadline=None)
-@given(dag=dags(max_ops=9), size=st.integers(1, 5))
-def test_partition_is_a_topological_order(dag: Dag, size: int) -> None:
-    """Cut into pieces that fit."""
-    blocks = partition(dag, size)
+@given(dag=dags(max_ops=9), size=st.integers(1, 5), data=st.data())
+def test_partition_is_a_topological_order(dag: Dag, size: int, data: st.DataObject) -> None:
+    """Cut into pieces that fit, and cheaper than the graph's own order in pieces of that size."""
+    limits = {"min_size": dag.num_ops, "max_size": dag.num_ops}
+    classes = data.draw(st.lists(st.integers(-1, 2), **limits))
+    blocks = partition(dag, size, classes)
     order = [op for block in blocks for op in block]
-    assert max(map(len, blocks)) <= size
-    assert order == [op for stage in sequential(dag) for op in stage.groups[0]]
+    assert sorted(order) == list(range(dag.num_ops))
+    place = {op: i for i, op in enumerate(order)}
+    assert all(place[u] < place[v] for u, v in dag.edges)
+    assert 1 <= min(map(len, blocks)) <= max(map(len, blocks)) <= size
+    own = [op for stage in sequential(dag) for op in stage.groups[0]]
+    pieces = [own[i : i + size] for i in range(0, len(own), size)]
+    assert partition_cost(dag, blocks, classes) <= partition_cost(dag, pieces, classes)
 
 
 def test_partition_cuts_where_one_tensor_is_live() -> None:
     """Two diamonds in a row are two blocks."""
-    edges = [(0, 1), (0, 2), (1, 3), (2, 3), (3, 4), (3, 5), (4, 6), (5, 6)]
-    assert partition(Dag(7, edges), 4) == [[0, 1, 2, 3], [4, 5, 6]]
+    dag = Dag(7, [(0, 1), (0, 2), (1, 3), (2, 3), (3, 4), (3, 5), (4, 6), (5, 6)])
+    assert partition(dag, 4) == [[0, 1, 2, 3], [4, 5, 6]]
+    assert partition_cost(dag, partition(dag, 4)) == 0
+
+
+def test_partition_cost_counts_branches_and_divided_classes() -> None:
+    """0 -> {1 -> 2, 3 -> 4} -> 5; two operators are live in the middle, and 1 and 3 may merge."""
+    dag = Dag(6, [(0, 1), (1, 2), (0, 3), (3, 4), (2, 5), (4, 5)])
+    classes = [-1, 0, -1, 0, -1, -1]
+    assert partition_cost(dag, [[0, 1, 2], [3, 4, 5]], classes) == 2
+    assert partition_cost(dag, [[0, 1, 2], [3, 4, 5]]) == 1
+    assert partition_cost(dag, [[0, 1, 3], [2, 4, 5]], classes) == 1
+    assert partition(dag, 3, classes) == [[0, 1, 3], [2, 4, 5]]
+    assert partition_cost(dag, [list(range(6))], classes) == 0
+
+
+@pytest.mark.parametrize("blocks", [[], [[0, 1, 2]], [[0, 1, 2, 3], [3]], [[3], [0, 1, 2]], [[9]]])
+def test_partition_cost_refuses_what_is_no_partition(blocks: list) -> None:
+    """Operators that are missing, repeated, out of order, unknown."""
+    with pytest.raises(GraphError):
+        partition_cost(DIAMOND, blocks)
 
 
 @pytest.mark.parametrize("merge_class", [None, [0, 0, 0, 0, 0, 0]])
@@ -297,6 +324,8 @@ def test_bad_merge_class(merge_class: list) -> None:
     """Not one integer for each operator."""
     with pytest.raises(OptionError, match="merge_class"):
         find_schedule(DIAMOND, constant(1.0), merge_class=merge_class)
+    with pytest.raises(OptionError, match="merge_class"):
+        partition(DIAMOND, 2, merge_class)
 
 
 @pytest.mark.parametrize("ops", [[4], [-1], [1], [1 << 40]])

@@ -96,6 +96,7 @@ def _report(args: argparse.Namespace, schedule: Schedule) -> None:
                 "stages": len(schedule.stages),
                 "measurements": schedule.measurements,
                 "search_s": round(schedule.search_seconds, 3),
+                "branches_cut": schedule.branches_cut,
                 **output.times(known),
             }
         )

@@ -74,7 +74,8 @@ def add_search(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=VALUE",
         help="option of the search, may be repeated: max_group_size (default: 3) and "
         "max_num_groups (8), IOS's pruning limits r and s, and max_block_size (16), the operators "
-        "searched together; 'none' for no limit",
+        "searched together: a larger network is cut into blocks, and of equal blocks one is "
+        "searched (-v tells how many); 'none' for no limit",
     )
     parser.add_argument(
         "--schedule-in", metavar="FILE", help="apply this schedule instead of searching"

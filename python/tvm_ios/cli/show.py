@@ -49,6 +49,10 @@ def _head(schedule: Schedule) -> list[str]:
         f"{len(schedule.operators)} operators in {len(schedule.stages)} stages; "
         f"{schedule.measurements} stages measured in {schedule.search_seconds:.1f} s",
     ]
+    if schedule.branches_cut:
+        lines.append(
+            f"searched in blocks, whose cuts take away {schedule.branches_cut} branches or merges"
+        )
     for title, seconds in (("estimated", schedule.estimates), ("measured", schedule.measured)):
         if seconds:
             lines.append(f"{title + ':':10} {output.comparison(seconds)}")

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+/*!
+ * \file max_flow.h
+ * \brief Maximum flows and minimum cuts of small networks.
+ */
+#ifndef TVM_IOS_GRAPH_MAX_FLOW_H_
+#define TVM_IOS_GRAPH_MAX_FLOW_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace tvm_ios {
+
+/*!
+ * \brief A network of edges with whole capacities, and Dinic's algorithm on it.
+ *
+ * Node kSource is the source and node kSink the sink.
+ */
+class FlowNetwork {
+ public:
+  static constexpr int kSource = 0;
+  static constexpr int kSink = 1;
+  /*! \brief More than any cut of finite edges. */
+  static constexpr int64_t kInfinite = int64_t{1} << 60;
+
+  FlowNetwork() : edges_of_(2) {}
+
+  /*! \brief A new node. */
+  int AddNode() {
+    edges_of_.emplace_back();
+    return static_cast<int>(edges_of_.size()) - 1;
+  }
+
+  void AddEdge(int from, int to, int64_t capacity);
+
+  /*! \brief Fills the network; at most once. A path of infinite edges only must not exist. */
+  int64_t MaxFlow();
+
+  /*! \brief After MaxFlow: whether each node is on the source's side of the smallest such side. */
+  std::vector<bool> SmallestSourceSide() const;
+
+  /*! \brief After MaxFlow: the largest source's side of a minimum cut. */
+  std::vector<bool> LargestSourceSide() const;
+
+ private:
+  struct Edge {
+    int to;
+    int64_t rest;  // capacity that is left; the edge back is the one of number ^ 1
+  };
+
+  bool FindLevels();
+  int64_t Push(int node, int64_t limit);
+
+  std::vector<Edge> edges_;
+  std::vector<std::vector<int>> edges_of_;
+  std::vector<int> level_;
+  std::vector<size_t> next_;
+};
+
+}  // namespace tvm_ios
+#endif  // TVM_IOS_GRAPH_MAX_FLOW_H_

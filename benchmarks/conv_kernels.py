@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How fast the kernels of a network's convolutions and pools are on one core, by its limits.
+"""How fast the kernels of a network's convolutions and pools are, by the limits of the cores.
 
 Each distinct operator of a kind is timed alone, with its epilogue: activations are as warm as the
 cache allows, weights as cold as in the network. A kernel can be no faster than its multiply-adds at
 their peak, nor than the bytes of its tensors at the bandwidth of the nearest cache that holds them
-all; both limits are measured in the same run. Multiply-adds are counted with those of the padding,
+all; both limits are measured in the same run. On several cores a kernel is a stage of its own, with
+its launch. Multiply-adds are counted with those of the padding,
 which the kernels leave out. Winograd's algorithm is not used unless it is asked for.
 """
 
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
@@ -27,12 +28,15 @@ from tvm_ios.graph.extract import extract
 from tvm_ios.graph.operators import Operator
 from tvm_ios.graph.prepare import prepare
 from tvm_ios.graph.recognise import static_shape
-from tvm_ios.lower.implement import implement
+from tvm_ios.lower.assemble import Assembler
+from tvm_ios.lower.implement import LoweredGraph, implement
 from tvm_ios.lower.rules import Preferences
 from tvm_ios.measure import streams
+from tvm_ios.measure.cost import MeasuredCost
 from tvm_ios.measure.device import Device
 from tvm_ios.measure.fma import peak_gflops
-from tvm_ios.target import core_of, resolve
+from tvm_ios.search import Candidate
+from tvm_ios.target import core_of, num_workers, resolve
 
 KINDS = ("conv2d", "depthwise_conv2d", "max_pool2d", "avg_pool2d")
 REPEAT = 15
@@ -41,7 +45,7 @@ WINDOW = 5e-3  # seconds that the repetitions of one kernel take together, if th
 
 @dataclass(frozen=True)
 class Limits:
-    """What one core can do.
+    """What the cores can do together.
 
     Attributes
     ----------
@@ -65,7 +69,7 @@ class Limits:
 
 @dataclass
 class Result:
-    """A kernel, how many of it the network has, and its speed on one core.
+    """A kernel, how many of it the network has, and its speed.
 
     Attributes
     ----------
@@ -95,10 +99,10 @@ class Result:
 
 
 def measure_limits(target: tvm.target.Target) -> Limits:
-    """The limits of one core of this machine."""
-    bandwidths = {}
-    for level in levels(machine.describe().caches, 1):
-        size = float("inf") if level.name == "memory" else 2.0 * level.bytes_per_worker
+    """The limits of as many of this machine's cores as the target has."""
+    bandwidths, workers = {}, num_workers(target)
+    for level in levels(machine.describe().caches, workers):
+        size = float("inf") if level.name == "memory" else 2.0 * workers * level.bytes_per_worker
         bandwidths[level.name] = (size, streams.measure(target, level).copy)
     return Limits(peak_gflops(target), bandwidths)
 
@@ -110,19 +114,18 @@ def measure(
     prepared = prepare(zoo.load(model), "main")
     graph = extract(prepared, "main")
     values = relax.analysis.free_vars(prepared["main"].body.body)
-    lowered = implement(graph, values, Preferences(core_of(target), winograd=winograd))
-    device = Device(lowered, target, seed=0)
+    preferences = Preferences(core_of(target), winograd, num_workers(target))
+    lowered = implement(graph, values, preferences)
+    seconds_of = _timer(lowered, target)
     operators: dict[object, list[Operator]] = {}
     for op in graph.operators:
         if op.kind in kinds and not op.alone:
             key = lowered.implementations[op.index].kernel.key
             operators.setdefault(key, []).append(op)
     for op, *others in operators.values():
-        implementation = lowered.implementations[op.index]
-        first = device.time_alone(implementation, 2)[-1]
-        repeat = max(REPEAT, int(WINDOW / first))
-        seconds = float(np.median(device.time_alone(implementation, repeat)))
-        num_bytes = sum(spec.num_bytes for spec in implementation.kernel.tensors)
+        seconds = seconds_of(op.index)
+        kernel = lowered.implementations[op.index].kernel
+        num_bytes = sum(spec.num_bytes for spec in kernel.tensors)
         limit, least = limits.of(op.flops, num_bytes)
         yield Result(
             model,
@@ -136,6 +139,22 @@ def measure(
             limit,
             1e6 * least,
         )
+
+
+def _timer(lowered: LoweredGraph, target: tvm.target.Target) -> Callable[[int], float]:
+    """What gives the seconds of one operator, on as many cores as the target has."""
+    device, workers = Device(lowered, target, seed=0), num_workers(target)
+    if workers > 1:
+        cost = MeasuredCost(device, Assembler(lowered, workers))
+        return lambda index: float(cost([Candidate((index,), "concurrent")])[0])
+
+    def alone(index: int) -> float:
+        implementation = lowered.implementations[index]
+        first = device.time_alone(implementation, 2)[-1]
+        repeat = max(REPEAT, int(WINDOW / first))
+        return float(np.median(device.time_alone(implementation, repeat)))
+
+    return alone
 
 
 def _shapes(op: Operator) -> tuple[list[int], list[int]]:
@@ -182,10 +201,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("models", nargs="*", default=("squeezenet", "inception_v3"))
     parser.add_argument("--kinds", nargs="+", default=KINDS, choices=KINDS, metavar="KIND")
     parser.add_argument("--winograd", action="store_true", help="where a network would use it")
+    parser.add_argument("--threads", type=int, default=1, metavar="N", help="default: 1")
     parser.add_argument("--target", default="llvm", help="completed with this machine's CPU")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     options = parser.parse_args(arguments)
-    target = resolve(options.target, threads=1)
+    target = resolve(options.target, threads=options.threads)
     limits = measure_limits(target)
     results = [
         result

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -181,9 +182,9 @@ def test_who_fails_is_reported_and_the_others_go_on(tmp_path: Path, monkeypatch)
         header = "import numpy as np\nfrom peer.contender import Runner\n"
         module = f"{header}def prepare(task):\n    {body}\n"
         (tmp_path / f"crooked_{name}.py").write_text(module)
-        path = {"PYTHONPATH": f"{tmp_path}"}
-        entry = contender.Contender(name, f"crooked_{name}", (), "", path)
+        entry = contender.Contender(name, f"crooked_{name}", (), "")
         monkeypatch.setitem(contender.CONTENDERS, name, entry)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     save_branches(tmp_path / "branches.onnx")
     model = models.load(str(tmp_path / "branches.onnx"), 1, tmp_path)
     said: list[str] = []

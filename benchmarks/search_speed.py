@@ -4,7 +4,8 @@
 The graph is a file in the reference format; each of its parts is searched on its own. The cost is
 FCM-1, which the C++ library computes, in whole nanoseconds. Printed is one JSON object. With bounds
 ``transitions`` and ``evaluations`` count the stages that were priced; without them the counts are
-those of the plain dynamic programme.
+those of the plain dynamic programme. Equal parts are searched once and counted as often as they are
+there.
 """
 
 from __future__ import annotations
@@ -52,6 +53,11 @@ class Problem:
         operators = np.array([_row(op) for op in part.ops], "int64")
         return Problem(part, operators, np.array(part.merge_class(), "int64"))
 
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Equal for parts of which one search is enough."""
+        return self.operators.tobytes(), self.merge_class.tobytes(), tuple(self.part.dag.edges)
+
     def search(self, limits: Limits) -> SearchResult:
         r, s = (
             self.part.dag.num_ops if limit is None else limit
@@ -78,7 +84,11 @@ def measure(blocks: Sequence[fcm1.Block], limits: Limits) -> dict[str, object]:
     """Search all parts of some blocks; the baselines run over the blocks as they are."""
     problems = [Problem.of(part) for block in blocks for part in block.parts]
     begin = time.perf_counter()
-    results = [problem.search(limits) for problem in problems]
+    found: dict[tuple[object, ...], SearchResult] = {}
+    for problem in problems:
+        if problem.key not in found:
+            found[problem.key] = problem.search(limits)
+    results = [found[problem.key] for problem in problems]
     seconds = time.perf_counter() - begin
     total = {
         name: sum(getattr(result, name) for result in results)

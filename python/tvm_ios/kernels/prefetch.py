@@ -18,6 +18,7 @@ from .emit import bind, unroll
 
 Expr = Any
 
+_LINE = 16  # float32 of a cache line
 _READ, _TO_SECOND_CACHE, _DATA = 0, 2, 1  # arguments of llvm.prefetch
 
 
@@ -33,7 +34,7 @@ class Ahead:
     vectors : int
         To fetch in each step.
     lanes : int
-        Elements of a vector, which is a cache line or a part of one.
+        Elements of a vector.
     """
 
     weights: Any
@@ -43,11 +44,12 @@ class Ahead:
 
     def step(self, number: Expr) -> None:
         """Fetch what is due in step ``number``."""
-        begin = bind(self.first + number * (self.vectors * self.lanes))
+        count = self.vectors * self.lanes
+        begin = bind(self.first + number * count)
 
         def fetch(i: Expr) -> None:
-            place = self.weights.access_ptr("r", offset=begin + i * self.lanes)
+            place = self.weights.access_ptr("r", offset=begin + i * _LINE)
             arguments = (place, *map(T.int32, (_READ, _TO_SECOND_CACHE, _DATA)))
             T.evaluate(T.call_llvm_intrin("void", "llvm.prefetch", *arguments))
 
-        unroll(0, self.vectors, fetch)
+        unroll(0, -(-count // _LINE), fetch)

@@ -64,11 +64,15 @@ class Constants:
             for value in implementation.inputs
             if isinstance(value, np.ndarray)
         }
-        offsets, size = {}, 0
-        for name, array in arrays.items():
-            offsets[name] = size
+        # What several operators read, as the steps of a recurrent network do, is packed for each.
+        digests = {name: _digest(array) for name, array in arrays.items()}
+        distinct = {digests[name]: array for name, array in arrays.items()}
+        places, size = {}, 0
+        for digest, array in distinct.items():
+            places[digest] = size
             size += aligned(array.nbytes)
-        return Constants(offsets, _write(arrays.values()), size)
+        offsets = {name: places[digest] for name, digest in digests.items()}
+        return Constants(offsets, _write(distinct), size)
 
     @contextmanager
     def linked(self) -> Iterator[None]:
@@ -85,16 +89,26 @@ class Constants:
         return T.call_extern("handle", _FUNCTION, tirx.const(offset, "int64"))
 
 
-def _write(arrays: Iterable[np.ndarray]) -> Path:
-    """A file of ``arrays``, each at a multiple of the alignment; equal contents share one."""
-    digest = hashlib.sha256()
+def _bytes(array: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(array).reshape(-1).view("uint8")
+
+
+def _digest(array: np.ndarray) -> bytes:
+    return hashlib.sha256(_bytes(array)).digest()
+
+
+def _write(arrays: Mapping[bytes, np.ndarray]) -> Path:
+    """A file of ``arrays``, by their digests, each at a multiple of the alignment.
+
+    Files of equal contents are one.
+    """
+    name = hashlib.sha256(b"".join(arrays)).hexdigest()
     with tempfile.NamedTemporaryFile(dir=_directory().name, delete=False) as file:
-        for array in arrays:
-            data = np.ascontiguousarray(array).reshape(-1).view("uint8")
-            for piece in (data, bytes(aligned(data.size) - data.size)):
-                digest.update(piece)
-                file.write(piece)
-    return Path(file.name).rename(Path(file.name).with_name(digest.hexdigest()))
+        for array in arrays.values():
+            data = _bytes(array)
+            file.write(data)
+            file.write(bytes(aligned(data.size) - data.size))
+    return Path(file.name).rename(Path(file.name).with_name(name))
 
 
 @functools.cache

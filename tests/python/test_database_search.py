@@ -113,7 +113,9 @@ def test_the_pass_uses_a_database(filled: tuple[Path, Scheduler]) -> None:
     scheduling = InterOperatorSchedule(NATIVE, database=filled[0])
     scheduling(branches())
     assert scheduling.schedule.measurements == 0
-    assert scheduling.schedule.estimates["scheduled"] == filled[1].search().estimates["scheduled"]
+    estimates = scheduling.schedule.estimates  # "found" where the sequential schedule was faster
+    found = estimates.get("found", estimates["scheduled"])
+    assert found == filled[1].search().estimates["scheduled"]
 
 
 def test_a_file_that_is_no_database_is_refused_by_the_pass(tmp_path: Path) -> None:

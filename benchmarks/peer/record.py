@@ -93,6 +93,13 @@ class Result:
         pair = self._pair(name)
         return None if pair is None else ratio(*pair)
 
+    def fastest_over_ours(self) -> float | None:
+        """The fastest run of all others over our fastest, which neighbours disturb least."""
+        own = self.entries.get(OWN, Entry()).fastest_ms
+        others = [e.fastest_ms for name, e in self.entries.items() if name not in OURS]
+        known = [time for time in others if time is not None]
+        return min(known) / own if own is not None and known else None
+
     def pair_with_best(self) -> tuple[list[float], list[float]] | None:
         """Rounds of the best peer and of ours, if there are both."""
         best = self.best_peer()

@@ -36,6 +36,7 @@ def _times(comparison: Comparison, names: Sequence[str]) -> str:
         "network",
         *(CONTENDERS[name].title for name in names),
         f"best peer ÷ {OWN}",
+        "of the fastest runs",
         f"{OWN} ÷ sequential",
         "% of peak",
     ]
@@ -43,7 +44,7 @@ def _times(comparison: Comparison, names: Sequence[str]) -> str:
     mean = comparison.best_over_ours()
     if mean is not None:
         title = f"geometric mean of {len(comparison.pairs())}"
-        rows.append([title, *("" for _ in names), _estimate(mean), "", ""])
+        rows.append([title, *("" for _ in names), _estimate(mean), "", "", ""])
     return markdown.table(header, rows)
 
 
@@ -55,6 +56,7 @@ def _time_row(result: Result, names: Sequence[str]) -> list[str]:
         result.model,
         *(_number(result.entries.get(name, Entry()).median_ms, "#.4g") for name in names),
         _estimate(ratio),
+        _number(result.fastest_over_ours(), ".3f"),
         _number(None if sequential is None else 1 / sequential.median, ".3f"),
         _number(None if own.share_of_peak is None else 100 * own.share_of_peak, ".0f"),
     ]

@@ -24,6 +24,14 @@ def run_cli(*arguments: object, check: bool = True) -> subprocess.CompletedProce
     return done
 
 
+def assert_one_sentence(captured: pytest.CaptureResult[str], message: str) -> None:
+    """The command printed nothing but an error of one line."""
+    assert captured.out == ""
+    assert message in captured.err
+    assert captured.err.startswith("error: ")
+    assert captured.err.count("\n") == 1
+
+
 def save_branches(path: Path, batch: int | str = 1, head: str = "Relu") -> None:
     """Write a small network of three branches, with one operator of the test's choice on top."""
     random = np.random.default_rng(0)

@@ -266,3 +266,16 @@ def test_mistakes_are_told_in_a_sentence(tmp_path: Path, capsys) -> None:
         error = capsys.readouterr().err
         assert error.startswith("error: ")
         assert sentence in error
+
+
+def test_the_fastest_runs_are_compared_across_peers() -> None:
+    entries = {
+        "scheduled": record.Entry(fastest_ms=4.0),
+        "sequential": record.Entry(fastest_ms=1.0),
+        "onnxruntime": record.Entry(fastest_ms=6.0),
+        "openvino": record.Entry(fastest_ms=5.0),
+        "torch": record.Entry(failure="it failed"),
+    }
+    assert record.Result("net", entries=entries).fastest_over_ours() == 1.25
+    del entries["openvino"], entries["onnxruntime"]
+    assert record.Result("net", entries=entries).fastest_over_ours() is None

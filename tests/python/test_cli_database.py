@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from cli_support import Compiled
+from cli_support import Compiled, assert_one_sentence
 from database_support import BEFORE, ELSEWHERE, HERE, key
 from tvm_ios.cli.main import main
 from tvm_ios.database import MeasurementDatabase
@@ -144,9 +144,5 @@ def test_bad_input(path: Path, case: str, monkeypatch, capfd) -> None:
     before = {name: Path(name).read_bytes() for name in os.listdir()}
     arguments, message = BAD_INPUT[case]
     assert main(arguments) == 4
-    captured = capfd.readouterr()
-    assert captured.out == ""
-    assert message in captured.err
-    assert captured.err.startswith("error: ")
-    assert captured.err.count("\n") == 1
+    assert_one_sentence(capfd.readouterr(), message)
     assert {name: Path(name).read_bytes() for name in os.listdir()} == before

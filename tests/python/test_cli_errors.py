@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cli_support import SHAPE, Compiled, run_cli, save_branches
+from cli_support import SHAPE, Compiled, assert_one_sentence, run_cli, save_branches
 from tvm_ios.cli.main import main
 
 
@@ -132,11 +132,7 @@ def test_bad_input(compiled: Compiled, case: str, monkeypatch, capfd) -> None:
     arguments = arguments(compiled.directory) if callable(arguments) else arguments
     before = set(os.listdir())
     assert main(arguments) == 4
-    captured = capfd.readouterr()
-    assert captured.out == ""
-    assert message in captured.err
-    assert captured.err.startswith("error: ")
-    assert captured.err.count("\n") == 1
+    assert_one_sentence(capfd.readouterr(), message)
     assert set(os.listdir()) == before
 
 

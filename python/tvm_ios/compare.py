@@ -30,8 +30,14 @@ class Comparison:
     ways: CompiledWays
 
 
-def compare(scheduler: Scheduler, *, with_greedy: bool = False) -> Comparison:
-    """Search, time the result against the sequential schedule, and return the faster.
+def compare(
+    scheduler: Scheduler,
+    found: Schedule | None = None,
+    *,
+    with_greedy: bool = False,
+    others: Mapping[str, Schedule] | None = None,
+) -> Comparison:
+    """Search, time the result against the sequential schedule, and return the fastest.
 
     In the schedule's latencies ``scheduled`` is what is returned; where that is not what the
     search found, ``found`` is what the search's own result took.
@@ -39,12 +45,17 @@ def compare(scheduler: Scheduler, *, with_greedy: bool = False) -> Comparison:
     Parameters
     ----------
     scheduler : Scheduler
+    found : Schedule, optional
+        What it found, where it has searched already.
     with_greedy : bool
         Time the greedy schedule as a whole model, too, and return it if it is the fastest; the
         cost model prices it anyway.
+    others : mapping of str to Schedule, optional
+        Schedules of the same function to time and to choose from, too, by names of their own.
     """
-    found, greedy, baseline = scheduler.search(), scheduler.greedy(), scheduler.sequential()
-    schedules = {"sequential": baseline, "scheduled": found}
+    found = found or scheduler.search()
+    greedy, baseline = scheduler.greedy(), scheduler.sequential()
+    schedules = {"sequential": baseline, "scheduled": found, **(others or {})}
     if with_greedy:
         schedules["greedy"] = greedy
     ways = scheduler.compile(schedules)
@@ -68,7 +79,10 @@ def find_faster(scheduler: Scheduler) -> Schedule:
 
 
 def _as_returned(seconds: Mapping[str, float], name: str) -> dict[str, float]:
-    """Latencies by name, ``scheduled`` being that of the schedule ``name``."""
-    if name == "scheduled":
-        return dict(seconds)
-    return {**seconds, "scheduled": seconds[name], "found": seconds["scheduled"]}
+    """Latencies by name, ``scheduled`` being that of the schedule ``name`` where it is known."""
+    result = dict(seconds)
+    if name != "scheduled":
+        result["found"] = result.pop("scheduled")
+        if name in seconds:
+            result["scheduled"] = seconds[name]
+    return result

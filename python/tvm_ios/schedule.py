@@ -93,6 +93,11 @@ class Schedule:
         What searching block by block gave up: branches and merges that the cuts between blocks
         took away, see :func:`tvm_ios.partition`. At 0 the blocks lost nothing but stages across
         a single operator.
+    batch : int or None
+        The batch size that it was made for, where several schedules were made for several.
+    at_batch : dict of str to float
+        Seconds of whole models with the stages that the search found for this batch size, by the
+        batch size that they were run at, as a decimal number; empty where only one was searched.
     """
 
     model: str
@@ -106,6 +111,8 @@ class Schedule:
     measurements: int = 0
     search_seconds: float = 0.0
     branches_cut: int = 0
+    batch: int | None = None
+    at_batch: dict[str, float] = field(default_factory=dict)
 
     def lowers_like(self, other: Schedule) -> bool:
         """Whether both lead to the same code: their stages, and the times work is divided by."""
@@ -220,6 +227,8 @@ def _parse(data: dict[str, Any]) -> Schedule:
         measurements=int(data.get("measurements", 0)),
         search_seconds=_seconds(data.get("search_seconds")) or 0.0,
         branches_cut=int(data.get("branches_cut", 0)),
+        batch=None if data.get("batch") is None else int(data["batch"]),
+        at_batch={str(int(k)): _seconds(v) or 0.0 for k, v in data.get("at_batch", {}).items()},
     )
 
 

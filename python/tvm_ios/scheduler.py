@@ -235,6 +235,26 @@ class Scheduler:
                 stages.append(Stage(shared, "concurrent", 0.0))
         return self._schedule(stages, "greedy")
 
+    def adapt(self, schedule: Schedule) -> Schedule:
+        """The stages of a schedule of the same operators in other sizes, for this function.
+
+        Raises
+        ------
+        ScheduleError
+            When its operators are not the same, or cannot share stages as it says.
+        """
+        operators = tuple(map(self._describe, self.graph.operators))
+        mine = [(op.name, op.kind) for op in operators]
+        if [(op.name, op.kind) for op in schedule.operators] != mine:
+            raise ScheduleError(
+                "The schedule was made for other operators; batch sizes of one network have the "
+                "same."
+            )
+        stages = [self._adapt_stage(stage) for stage in schedule.stages]
+        adapted = self._new_schedule(operators, stages)
+        adapted.check(self.graph)
+        return adapted
+
     def emit(self, schedule: Schedule) -> tvm.IRModule:
         """The module with the function lowered as ``schedule`` says.
 
@@ -390,6 +410,20 @@ class Scheduler:
                 f"No bands can be cut of these operators: {names}; divide by tiles."
             )
         return self._assembler.stage(form, stage.division, costs)
+
+    def _adapt_stage(self, stage: ScheduledStage) -> ScheduledStage:
+        """The stage with its work divided as it is, if that is possible here."""
+        index = {op.name: op.index for op in self.graph.operators}
+        groups = [[index[name] for name in group] for group in stage.groups]
+        ops = [i for group in groups for i in group]
+        if self._assembler.lowered.alone.intersection(ops):
+            return replace(stage, seconds=None)
+        if stage.strategy == "merge":
+            self._check_merge(ops)
+        form = self._assembler.form(groups, stage.strategy)
+        possible = self._assembler.divisions(form, self.cost.operator_seconds)
+        division = stage.division if stage.division in possible else "tiles"
+        return replace(stage, division=division, seconds=None)
 
     def _check_merge(self, ops: Sequence[int]) -> None:
         classes = merge_classes(self._assembler.lowered)

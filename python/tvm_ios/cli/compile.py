@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,10 @@ from ..compare import find_faster
 from ..errors import OptionError
 from ..files import replacing
 from ..schedule import Schedule
+from ..scheduler import Scheduler
+from ..specialise import specialise
 from . import artifact, interrupt, output
-from .options import Request, add_common, add_network, add_search, add_seed
+from .options import Request, add_common, add_network, add_search, add_seed, batch_sizes
 
 _logger = logging.getLogger(__name__)
 
@@ -29,6 +32,7 @@ examples:
   tvm-ios compile model.onnx -o model.so --pass-config max_group_size=2 --schedule-out s.json
   tvm-ios compile model.onnx -o model.so --schedule-in s.json
   tvm-ios compile model.onnx -o model.so --no-search
+  tvm-ios compile model.onnx -o model.so --batch-sizes 1,16,32 --schedule-out s.json
 """
 
 
@@ -45,6 +49,13 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     )
     add_search(parser)
     parser.add_argument(
+        "--batch-sizes",
+        type=batch_sizes,
+        metavar="N,...",
+        help="make a library and a schedule for each of these batch sizes, from one run: "
+        "NAME.bN.so; every schedule is run at every size, and the fastest is taken",
+    )
+    parser.add_argument(
         "--no-search",
         action="store_true",
         help="measure nothing: every operator is a stage of its own",
@@ -56,55 +67,98 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Compile; the files appear whole, and together, or not at all."""
+    batches: list[int | None] = args.batch_sizes or [None]
+    _check(args)
     paths = [Path(path) for path in (args.output, args.schedule_out) if path]
-    if paths[0].suffix != ".so":
+    outputs = [_for_batch(path, batch) for batch in batches for path in paths]
+    artifact.check_linker()
+    request = Request(args)
+    with replacing(*outputs) as drafts:
+        schedules = _compile(request, drafts[:: len(paths)], args, batches)
+        for schedule, draft in zip(schedules, drafts[1 :: len(paths)], strict=False):
+            if args.schedule_out:
+                schedule.save(draft)
+        interrupt.check()
+    _report(args, outputs[:: len(paths)], schedules)
+
+
+def _check(args: argparse.Namespace) -> None:
+    """Raise OptionError for arguments that are at odds."""
+    if Path(args.output).suffix != ".so":
         raise OptionError(f"The output must be named NAME.so, got {args.output}.")
-    if len({path.resolve() for path in paths}) < len(paths):
+    if args.schedule_out and Path(args.output).resolve() == Path(args.schedule_out).resolve():
         raise OptionError("--output and --schedule-out name the same file; give two.")
     if args.no_search and args.schedule_in:
         raise OptionError("--no-search and --schedule-in are at odds; give one of them.")
-    artifact.check_linker()
-    request = Request(args)
-    with replacing(*paths) as drafts:
-        schedule = _compile(request, drafts[0], not args.no_search)
-        for draft in drafts[1:]:
-            schedule.save(draft)
-        interrupt.check()
-    _report(args, schedule)
+    for other in ("batch", "schedule_in", "no_search"):
+        if args.batch_sizes and getattr(args, other):
+            flag = "--" + other.replace("_", "-")
+            raise OptionError(f"--batch-sizes and {flag} are at odds; give one of them.")
 
 
-def _compile(request: Request, library: Path, search: bool) -> Schedule:
-    """Write the library and return the schedule that was applied."""
-    _, scheduler = request.load()
-    schedule = request.given or (find_faster(scheduler) if search else scheduler.unsearched())
-    _logger.info("%r", schedule)
-    executable = artifact.build(scheduler.emit(schedule), schedule, request.target)
-    artifact.export(executable, library)
-    return schedule
+def _for_batch(path: Path, batch: int | None) -> Path:
+    """``model.so`` as ``model.b16.so``."""
+    return path if batch is None else path.with_suffix(f".b{batch}{path.suffix}")
 
 
-def _report(args: argparse.Namespace, schedule: Schedule) -> None:
-    known = schedule.measured or schedule.estimates
+def _compile(
+    request: Request,
+    libraries: Sequence[Path],
+    args: argparse.Namespace,
+    batches: Sequence[int | None],
+) -> list[Schedule]:
+    """Write the libraries and return the schedules that were applied."""
+    schedulers = {batch: request.load(batch)[1] for batch in batches}
+    if args.batch_sizes:
+        schedules = specialise(schedulers)
+    else:
+        schedules = {None: _schedule(request, schedulers[None], not args.no_search)}
+    for batch, library in zip(batches, libraries, strict=True):
+        schedule = schedules[batch]
+        _logger.info("%r", schedule)
+        module = schedulers[batch].emit(schedule)
+        artifact.export(artifact.build(module, schedule, request.target), library)
+    return list(schedules.values())
+
+
+def _schedule(request: Request, scheduler: Scheduler, search: bool) -> Schedule:
+    return request.given or (find_faster(scheduler) if search else scheduler.unsearched())
+
+
+def _report(
+    args: argparse.Namespace, libraries: Sequence[Path], schedules: Sequence[Schedule]
+) -> None:
+    results = [_result(args.model, *pair) for pair in zip(libraries, schedules, strict=True)]
     if args.json:
-        output.print_json(
-            {
-                "model": args.model,
-                "output": args.output,
-                "target": schedule.target,
-                "threads": schedule.workers,
-                "operators": len(schedule.operators),
-                "stages": len(schedule.stages),
-                "measurements": schedule.measurements,
-                "search_s": round(schedule.search_seconds, 3),
-                "branches_cut": schedule.branches_cut,
-                **output.times(known),
-            }
-        )
+        output.print_json({"batch_sizes": results} if args.batch_sizes else results[0])
         return
     console = output.console()
-    console.print(
-        f"{args.output}: {len(schedule.operators)} operators in {len(schedule.stages)} stages "
-        f"for {schedule.workers} threads"
-    )
-    if known:
-        console.print(output.comparison(known))
+    for library, schedule in zip(libraries, schedules, strict=True):
+        console.print(
+            f"{library}: {len(schedule.operators)} operators in {len(schedule.stages)} stages "
+            f"for {schedule.workers} threads"
+        )
+        known = schedule.measured or schedule.estimates
+        if known:
+            console.print(output.comparison(known))
+    if args.batch_sizes:
+        console.print(output.specialisation(schedules))
+
+
+def _result(model: str, library: Path, schedule: Schedule) -> dict[str, Any]:
+    result = {
+        "model": model,
+        "output": str(library),
+        "target": schedule.target,
+        "threads": schedule.workers,
+        "operators": len(schedule.operators),
+        "stages": len(schedule.stages),
+        "measurements": schedule.measurements,
+        "search_s": round(schedule.search_seconds, 3),
+        "branches_cut": schedule.branches_cut,
+        **output.times(schedule.measured or schedule.estimates),
+    }
+    if schedule.batch is not None:
+        at_batch = {batch: round(1e3 * s, 6) for batch, s in schedule.at_batch.items()}
+        result |= {"batch": schedule.batch, "at_batch_ms": at_batch}
+    return result

@@ -116,6 +116,14 @@ def whole(least: int):
     return parse
 
 
+def batch_sizes(text: str) -> list[int]:
+    """``1,16,32``: different whole numbers."""
+    sizes = [whole(1)(part) for part in text.split(",")]
+    if len(set(sizes)) < len(sizes):
+        raise argparse.ArgumentTypeError(f"{text!r} names a batch size twice")
+    return sizes
+
+
 def input_shapes(text: str) -> dict[str, tuple[int, ...]]:
     """``x:[1,3,224,224],y:[2]`` as shapes by name, as ``tvmc`` read them."""
     shapes: dict[str, tuple[int, ...]] = {}
@@ -198,11 +206,17 @@ class Request:
             check_database(self._records)
         self._shapes, self._batch = args.input_shapes, args.batch
 
-    def load(self) -> tuple[tvm.IRModule, Scheduler]:
-        """The network as it was imported, and the scheduler for it."""
+    def load(self, batch: int | None = None) -> tuple[tvm.IRModule, Scheduler]:
+        """The network as it was imported, and the scheduler for it.
+
+        Parameters
+        ----------
+        batch : int, optional
+            Instead of ``--batch``.
+        """
         if self.given is None:
             target.check_runnable(self.target)  # the search runs what it prices
-        mod = load_model(self.model, self._shapes, self._batch)
+        mod = load_model(self.model, self._shapes, batch or self._batch)
         with open_database(self._records) if self._records else nullcontext():
             scheduler = Scheduler(mod, self.target, options=self.options)
         _logger.info("%s has %d operators", self.model, len(scheduler.graph.operators))

@@ -4,12 +4,15 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Mapping, Sequence
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
+
+from ..schedule import Schedule
 
 _WIDE = 160  # columns, where the output is no terminal and nobody is to cut it
 _ORDER = ("sequential", "greedy", "scheduled", "found")
@@ -45,6 +48,22 @@ def comparison(seconds: Mapping[str, float]) -> str:
             suffix = "" if name == "sequential" or gain is None else f" ({gain:.2f}x)"
             parts.append(f"{name} {1e3 * seconds[name]:.3f} ms{suffix}")
     return " → ".join(parts)
+
+
+def specialisation(schedules: Sequence[Schedule]) -> Table:
+    """What schedules made for one batch size take at every other (IOS, section 6.3)."""
+    sizes = sorted({int(size) for schedule in schedules for size in schedule.at_batch})
+    result = table("made for", "stages", *(f"ms at {size}" for size in sizes), left=("made for",))
+    best = {size: min(s.at_batch.get(str(size), math.inf) for s in schedules) for size in sizes}
+    for schedule in schedules:
+        cells = []
+        for size in sizes:
+            seconds = schedule.at_batch.get(str(size))
+            mark = " *" if seconds == best[size] else "  "
+            cells.append("-" if seconds is None else f"{1e3 * seconds:.3f}{mark}")
+        made_for = "-" if schedule.batch is None else f"batch {schedule.batch}"
+        result.add_row(made_for, str(len(schedule.stages)), *cells)
+    return result
 
 
 def table(*headers: str, left: Sequence[str] = ()) -> Table:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rich.table import Table
@@ -15,31 +16,70 @@ from .options import add_common
 _EPILOG = """\
 examples:
   tvm-ios show s.json
+  tvm-ios show s.b1.json s.b32.json
 """
 
 
 def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     parser = commands.add_parser(
         "show",
-        help="show a saved schedule",
-        description="Show the stages and groups of a schedule, and what they take.",
+        help="show a saved schedule, or compare several",
+        description="Show the stages and groups of a schedule, and what they take; of several "
+        "schedules, what tells them apart.",
         epilog=_EPILOG,
     )
-    parser.add_argument("schedule", metavar="SCHEDULE", help="a file of --schedule-out")
+    parser.add_argument(
+        "schedules",
+        metavar="SCHEDULE",
+        nargs="+",
+        help="a file of --schedule-out; several: beside each other",
+    )
     add_common(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> None:
-    """Print the schedule."""
-    schedule = Schedule.load(args.schedule)
+    """Print the schedule, or what tells several apart."""
+    schedules = [Schedule.load(path) for path in args.schedules]
     if args.json:
-        output.print_json(schedule.to_dict())
+        whole = [schedule.to_dict() for schedule in schedules]
+        output.print_json(whole[0] if len(whole) == 1 else {"schedules": whole})
         return
     console = output.console()
-    for line in _head(schedule):
+    if len(schedules) > 1:
+        for line in _comparison(args.schedules, schedules):
+            console.print(line)
+        return
+    for line in _head(schedules[0]):
         console.print(line, soft_wrap=True)
-    console.print(_table(schedule))
+    console.print(_table(schedules[0]))
+
+
+def _comparison(paths: Sequence[str], schedules: Sequence[Schedule]) -> Iterator[str | Table]:
+    """Each schedule in a row, and what each takes at the others' batch sizes."""
+    table = output.table(
+        "schedule", "batch", "threads", "stages", "groups", "merged", "as in the first", "ms",
+        left=("schedule",),
+    )  # fmt: skip
+    first = {frozenset(stage.operators) for stage in schedules[0].stages}
+    for path, schedule in zip(paths, schedules, strict=True):
+        known = schedule.measured or schedule.estimates
+        same = sum(frozenset(stage.operators) in first for stage in schedule.stages)
+        table.add_row(
+            path,
+            "-" if schedule.batch is None else str(schedule.batch),
+            str(schedule.workers),
+            str(len(schedule.stages)),
+            str(sum(len(stage.groups) for stage in schedule.stages)),
+            str(sum(stage.strategy == "merge" for stage in schedule.stages)),
+            str(same),
+            f"{1e3 * known['scheduled']:.3f}" if "scheduled" in known else "-",
+        )
+    yield table
+    specialised = [schedule for schedule in schedules if schedule.at_batch]
+    if specialised:
+        yield "What the schedule for one batch size takes at another; * is the fastest."
+        yield output.specialisation(specialised)
 
 
 def _head(schedule: Schedule) -> list[str]:

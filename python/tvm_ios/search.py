@@ -14,6 +14,7 @@ from tvm_ios._callback import CallbackGuard
 from tvm_ios.errors import CostError, GraphError, OptionError
 
 __all__ = [
+    "STRATEGIES",
     "Candidate",
     "CostFunction",
     "Dag",
@@ -28,7 +29,8 @@ __all__ = [
     "sequential",
 ]
 
-_STRATEGIES = ("concurrent", "merge")  # by the numbers of C++'s enum Strategy
+STRATEGIES = ("concurrent", "merge")
+"""How a stage may run, by the numbers of C++'s enum Strategy."""
 
 
 class Candidate(NamedTuple):
@@ -138,6 +140,7 @@ def find_schedule(
     cost: CostFunction,
     *,
     merge_class: Sequence[int] | np.ndarray | None = None,
+    replacements: Sequence[Sequence[int]] = (),
     max_group_size: int | None = 3,
     max_num_groups: int | None = 8,
 ) -> SearchResult:
@@ -156,6 +159,9 @@ def find_schedule(
         An integer for each operator. Operators of one class that are sinks of what remains may
         become one merged stage, also a single one; a negative class never does. None: nothing is
         merged. The two limits below do not apply to merged stages.
+    replacements
+        Sets of operators, of which one may read another, each of which may become one merged stage
+        where nothing that remains reads it from outside.
     max_group_size
         The pruning limit r: operators in a group. None: no limit.
     max_num_groups
@@ -173,12 +179,13 @@ def find_schedule(
     ScheduleError
         If every schedule has a stage of infinite latency.
     OptionError
-        If a limit is below one, or ``merge_class`` has not one entry for each operator.
+        If a limit is below one, ``merge_class`` has not one entry for each operator, or a
+        replacement is empty or names an operator that is not in the graph.
     """
     classes = _merge_classes(dag, merge_class)
 
     def call(masks: tvm_ffi.Tensor, strategies: tvm_ffi.Tensor) -> np.ndarray:
-        names = [_STRATEGIES[number] for number in np.from_dlpack(strategies).tolist()]
+        names = [STRATEGIES[number] for number in np.from_dlpack(strategies).tolist()]
         sets = _operator_sets(np.from_dlpack(masks), dag.num_ops)
         return _latencies(cost(list(map(Candidate, sets, names))), len(names))
 
@@ -186,6 +193,7 @@ def find_schedule(
         return _ffi_api.Search(
             dag,
             classes,
+            [list(map(int, ops)) for ops in replacements],
             _limit(dag, max_group_size),
             _limit(dag, max_num_groups),
             callback,

@@ -139,6 +139,15 @@ std::vector<int> Operators(const ffi::TensorView& tensor) {
   return ops;
 }
 
+std::vector<std::vector<int>> OperatorSets(const Groups& groups) {
+  std::vector<std::vector<int>> sets;
+  for (const ffi::Array<int64_t>& group : groups) {
+    sets.emplace_back();
+    for (int64_t op : group) sets.back().push_back(ToOperator(op));
+  }
+  return sets;
+}
+
 Groups ToFfi(const std::vector<std::vector<int>>& groups) {
   Groups result;
   for (const std::vector<int>& group : groups) {
@@ -213,12 +222,13 @@ std::vector<double> Ask(const CostCallback& cost, const CandidateBatch& batch) {
   return std::vector<double>(data, data + latency.size(0));
 }
 
-SearchResultRef Search(DagRef dag, ffi::TensorView merge_class, int64_t max_group_size,
-                       int64_t max_num_groups, CostCallback cost) {
+SearchResultRef Search(DagRef dag, ffi::TensorView merge_class, Groups replacements,
+                       int64_t max_group_size, int64_t max_num_groups, CostCallback cost) {
   return Guard([&] {
     const SearchResult result = FindSchedule(
         dag->dag,
-        {MakePruning(max_group_size, max_num_groups), Int64Vector(merge_class, "merge_class")},
+        {MakePruning(max_group_size, max_num_groups), Int64Vector(merge_class, "merge_class"),
+         OperatorSets(replacements)},
         [&](const CandidateBatch& batch) { return Ask(cost, batch); }, CheckSignals);
     return SearchResultRef(ToFfi(result.stages), result);
   });
@@ -286,13 +296,9 @@ ffi::Tensor ListEndings(DagRef dag, ffi::TensorView remaining, int64_t max_group
 }
 
 int64_t CostOfBlocks(DagRef dag, Groups blocks, ffi::TensorView merge_class) {
-  std::vector<std::vector<int>> ops;
-  for (const ffi::Array<int64_t>& block : blocks) {
-    ops.emplace_back();
-    for (int64_t op : block) ops.back().push_back(ToOperator(op));
-  }
-  return Guard(
-      [&] { return PartitionCost(dag->dag, ops, Int64Vector(merge_class, "merge_class")); });
+  return Guard([&] {
+    return PartitionCost(dag->dag, OperatorSets(blocks), Int64Vector(merge_class, "merge_class"));
+  });
 }
 
 void RunStage(CpuStage::Kernels kernels, CpuStage::Tensors args, ffi::TensorView program,

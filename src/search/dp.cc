@@ -51,7 +51,7 @@ class Search {
         graph_(dag),
         poller_(interrupt),
         endings_(graph_, options.pruning, &poller_),
-        merges_(graph_, options.merge_class) {}
+        merges_(graph_, options) {}
 
   SearchResult Run(const CostFunction& cost) {
     Explore();

@@ -41,7 +41,9 @@ using CostFunction = std::function<std::vector<double>(const CandidateBatch&)>;
 struct SearchOptions {
   Pruning pruning;
   /*! \brief Operators of one class may be merged; negative: never. Empty: nothing is merged. */
-  std::vector<int64_t> merge_class;
+  std::vector<int64_t> merge_class{};
+  /*! \brief Sets of operators that may be replaced by one where they are an ending. */
+  std::vector<std::vector<int>> replacements{};
 };
 
 /*! \brief A cheapest schedule, and what it took to find it. */
@@ -60,7 +62,8 @@ struct SearchResult {
  * enumerated first, concurrent ones before merged ones. The result does not depend on anything but
  * the arguments.
  *
- * \throw OptionError for a limit below one or a merge class of the wrong length.
+ * \throw OptionError for a limit below one, a merge class of the wrong length, or a replacement of
+ *        no operators or of one that is not in the graph.
  * \throw CostError for latencies that are too many or few, negative or not a number.
  * \throw ScheduleError where every schedule has a stage that cannot run.
  */

@@ -14,7 +14,7 @@ from tvm_ios.errors import ScheduleError
 from tvm_ios.graph.extract import extract
 from tvm_ios.graph.prepare import prepare
 from tvm_ios.lower.implement import implement
-from tvm_ios.lower.merge import merge_classes
+from tvm_ios.lower.replace import find_replacements
 from tvm_ios.lower.rules import Preferences
 from tvm_ios.schedule import ScheduledStage
 from tvm_ios.scheduler import Scheduler
@@ -50,7 +50,7 @@ def classes(mod: tvm.IRModule) -> list[int]:
     graph = extract(prepared)
     results = relax.analysis.free_vars(prepared["main"].body.body)
     lowered = implement(graph, results, Preferences(core_of(NATIVE)))
-    pairs = zip(graph.operators, merge_classes(lowered), strict=True)
+    pairs = zip(graph.operators, find_replacements(lowered).classes, strict=True)
     return [c for operator, c in pairs if "conv2d" in operator.kind]
 
 

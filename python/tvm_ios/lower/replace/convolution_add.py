@@ -62,7 +62,7 @@ class _Combination:
 
 def _sets(lowered: LoweredGraph, op: Operator) -> Iterator[tuple[int, ...]]:
     """Sets that end in ``op`` and are connected by sums, and ``op`` alone if its input is added."""
-    if windows_of(op) is None or not stays_blocked(lowered, op):
+    if windows_of(op) is None or not stays_blocked(lowered, op) or not leading_sum(op).addends:
         return
     if _with_identities(_combine(lowered, op, {op.index})).terms[1:]:
         yield (op.index,)
@@ -81,18 +81,24 @@ def _sets(lowered: LoweredGraph, op: Operator) -> Iterator[tuple[int, ...]]:
 def _summands(lowered: LoweredGraph, reader: int) -> list[int]:
     """The convolutions that ``reader`` adds to its own, that nobody else reads."""
     op = lowered.graph.operators[reader]
-    read = [*op.anchor.args, *op.arguments]
     producers = []
-    for addend in leading_sum(op).addends:
-        if sum(other.same_as(addend) for other in read) > 1:
-            continue
-        for before in lowered.graph.predecessors[reader]:
-            producer = lowered.graph.operators[before]
-            if any(value.same_as(addend) for value in producer.outputs) and _is_summand(
-                lowered, producer
-            ):
-                producers.append(before)
+    for before in lowered.graph.predecessors[reader]:
+        producer = lowered.graph.operators[before]
+        if _is_summand(lowered, producer) and _adds_once(op, producer.outputs[0]):
+            producers.append(before)
     return producers
+
+
+def _adds_once(op: Operator, value: relax.Expr) -> bool:
+    """Whether the sum that the operator begins with is all that reads ``value``, and once."""
+    arguments = [
+        op.arguments[int(operand.index)]
+        for step in op.program.steps
+        for operand in step.operands
+        if operand.kind == "argument"
+    ]
+    read = sum(value.same_as(expr) for expr in (*op.anchor.args, *arguments))
+    return read == 1 == sum(value.same_as(expr) for expr in leading_sum(op).addends)
 
 
 def _is_summand(lowered: LoweredGraph, op: Operator) -> bool:

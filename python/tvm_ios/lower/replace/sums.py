@@ -41,50 +41,61 @@ class LeadingSum:
 
 def leading_sum(op: Operator) -> LeadingSum:
     """The longest sum that the operator's program, on a result of four axes, begins with."""
-    program = op.program
-    steps = 0
-    while steps < len(program.steps) and _addend(op, steps) is not None:
-        steps += 1
-    steps = _unseen(program, steps)
-    shift: np.ndarray = np.zeros(static_shape(op.anchor, "a result")[1])
-    addends = []
-    for i in range(steps):
-        addend = _addend(op, i)
-        if isinstance(addend, np.ndarray):
-            shift = shift + addend
+    program, values = op.program, _values(op)
+    seen = len(program.steps)  # the first value that is read by what comes after
+    for steps in reversed(range(len(program.steps) + 1)):
+        value = values[steps]
+        if steps <= seen and value is not None and value.anchors == 1:
+            channels = static_shape(op.anchor, "a result")[1]
+            return LeadingSum(steps, value.shift + np.zeros(channels), value.addends)
+        operands = program.steps[steps - 1].operands
+        seen = min([seen, *(int(o.index) for o in operands if o.kind == "value")])
+    raise AssertionError("the anchor's result is a sum of one")
+
+
+@dataclass(frozen=True)
+class _Value:
+    """A value that is a sum; the anchor's result is in it so many times."""
+
+    anchors: int
+    shift: np.ndarray
+    addends: tuple[relax.Expr, ...] = ()
+
+    @property
+    def constant(self) -> bool:
+        return not self.anchors and not self.addends
+
+    def __add__(self, other: _Value) -> _Value:
+        addends = self.addends + other.addends
+        return _Value(self.anchors + other.anchors, self.shift + other.shift, addends)
+
+
+def _values(op: Operator) -> list[_Value | None]:
+    """The values of the operator's program; None for what is no sum."""
+    values: list[_Value | None] = [_Value(1, np.zeros(1))]
+
+    def read(operand: Operand) -> _Value | None:
+        if operand.kind == "value":
+            return values[int(operand.index)]
+        if operand.kind == "constant":
+            return _Value(0, np.array([float(operand.index)]))
+        expr = op.arguments[int(operand.index)]
+        if op.program.arguments[int(operand.index)] == "full":
+            return _Value(0, np.zeros(1), (expr,))
+        array = constant_array(expr)
+        return None if array is None else _Value(0, array.reshape(-1).astype("float64"))
+
+    for step in op.program.steps:
+        operands = [read(operand) for operand in step.operands]
+        if step.op not in ("add", "subtract") or None in operands:
+            values.append(None)
+        elif step.op == "add":
+            values.append(operands[0] + operands[1])
+        elif operands[1].constant:
+            values.append(operands[0] + _Value(0, -operands[1].shift))
         else:
-            addends.append(addend)
-    return LeadingSum(steps, shift, tuple(addends))
-
-
-def _unseen(program: Program, steps: int) -> int:
-    """At most ``steps``, such that what comes after reads only the last of their values."""
-    for number in reversed(range(len(program.steps))):
-        if number < steps:
-            break
-        operands = program.steps[number].operands
-        steps = min([steps, *(int(o.index) for o in operands if o.kind == "value")])
-    return steps
-
-
-def _addend(op: Operator, number: int) -> np.ndarray | relax.Expr | None:
-    """What step ``number`` adds to the value before it; None if that is not all it does."""
-    step, before = op.program.steps[number], Operand("value", number)
-    if step.op not in ("add", "subtract") or step.operands.count(before) != 1:
-        return None
-    if step.op == "subtract" and step.operands[0] != before:
-        return None
-    (other,) = (operand for operand in step.operands if operand != before)
-    if other.kind == "value":
-        return None
-    sign = 1.0 if step.op == "add" else -1.0
-    if other.kind == "constant":
-        return np.array(sign * float(other.index))
-    expr = op.arguments[int(other.index)]
-    if op.program.arguments[int(other.index)] == "full":
-        return expr if step.op == "add" else None
-    array = constant_array(expr)
-    return None if array is None else sign * array.reshape(-1).astype("float64")
+            values.append(None)
+    return values
 
 
 @dataclass(frozen=True)

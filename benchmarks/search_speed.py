@@ -67,10 +67,9 @@ class Problem:
         if limits.bounds:
             return _ffi_api.SearchFcm1(dag, self.merge_class, self.operators, r, s, limits.seconds)
 
-        def cost(ops: object, strategies: object) -> object:
-            return _ffi_api.Fcm1Costs(dag, self.operators, ops, strategies)
-
-        return _ffi_api.Search(dag, self.merge_class, r, s, cost)
+        space = _ffi_api.Explore(dag, self.merge_class, r, s)
+        costs = _ffi_api.Fcm1Costs(dag, self.operators, *_ffi_api.Candidates(space))
+        return _ffi_api.Solve(space, costs)
 
 
 def _row(op: dict) -> list[int]:

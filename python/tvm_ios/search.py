@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 import tvm_ffi
 
 from tvm_ios import _ffi_api
-from tvm_ios._callback import CallbackGuard
 from tvm_ios.errors import CostError, GraphError, OptionError
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "Candidate",
     "CostFunction",
     "Dag",
+    "ScheduleSpace",
     "SearchResult",
     "Stage",
     "components",
@@ -135,6 +136,54 @@ class SearchResult(tvm_ffi.Object):
     proved: bool
 
 
+@tvm_ffi.register_object("tvm_ios.ScheduleSpace")
+class ScheduleSpace(tvm_ffi.Object):
+    """All schedules of a graph within the limits, explored once and solved under many prices.
+
+    Parameters and errors are those of :func:`find_schedule`.
+    """
+
+    __slots__ = ("__dict__",)
+
+    def __init__(
+        self,
+        dag: Dag,
+        merge_class: Sequence[int] | np.ndarray | None = None,
+        replacements: Sequence[Sequence[int]] = (),
+        max_group_size: int | None = 3,
+        max_num_groups: int | None = 8,
+    ) -> None:
+        classes = _merge_classes(dag, merge_class)
+        sets = [list(map(int, ops)) for ops in replacements]
+        limits = _limit(dag, max_group_size), _limit(dag, max_num_groups)
+        self.__init_handle_by_constructor__(_ffi_api.Explore, dag, classes, sets, *limits)
+        self._num_ops = dag.num_ops
+
+    @cached_property
+    def candidates(self) -> list[Candidate]:
+        """The distinct stages of all schedules."""
+        masks, strategies = map(np.from_dlpack, _ffi_api.Candidates(self))
+        names = [STRATEGIES[number] for number in strategies.tolist()]
+        return list(map(Candidate, _operator_sets(masks, self._num_ops), names))
+
+    def solve(self, latencies: np.ndarray) -> SearchResult:
+        """Find the cheapest schedule by a latency in seconds for each candidate."""
+        return _ffi_api.Solve(self, self._checked(latencies))
+
+    def through(self, latencies: np.ndarray) -> np.ndarray:
+        """For each candidate, the latency of the cheapest schedule that it is a stage of."""
+        return np.from_dlpack(_ffi_api.Through(self, self._checked(latencies)))
+
+    def _checked(self, latencies: object) -> np.ndarray:
+        array = np.array(latencies, dtype=np.float64)
+        if array.shape != (len(self.candidates),):
+            raise CostError(
+                f"there must be {len(self.candidates)} latencies, one for each candidate stage; "
+                f"got an array of shape {array.shape}"
+            )
+        return array
+
+
 def find_schedule(
     dag: Dag,
     cost: CostFunction,
@@ -182,22 +231,8 @@ def find_schedule(
         If a limit is below one, ``merge_class`` has not one entry for each operator, or a
         replacement is empty or names an operator that is not in the graph.
     """
-    classes = _merge_classes(dag, merge_class)
-
-    def call(masks: tvm_ffi.Tensor, strategies: tvm_ffi.Tensor) -> np.ndarray:
-        names = [STRATEGIES[number] for number in np.from_dlpack(strategies).tolist()]
-        sets = _operator_sets(np.from_dlpack(masks), dag.num_ops)
-        return _latencies(cost(list(map(Candidate, sets, names))), len(names))
-
-    with CallbackGuard(call) as callback:
-        return _ffi_api.Search(
-            dag,
-            classes,
-            [list(map(int, ops)) for ops in replacements],
-            _limit(dag, max_group_size),
-            _limit(dag, max_num_groups),
-            callback,
-        )
+    space = ScheduleSpace(dag, merge_class, replacements, max_group_size, max_num_groups)
+    return space.solve(cost(space.candidates))
 
 
 def sequential(dag: Dag) -> list[Stage]:
@@ -345,16 +380,6 @@ def _merge_classes(dag: Dag, merge_class: Sequence[int] | np.ndarray | None) -> 
 def _limit(dag: Dag, value: int | None) -> int:
     """Turn None into a limit that no stage exceeds."""
     return dag.num_ops if value is None else int(value)
-
-
-def _latencies(values: object, count: int) -> np.ndarray:
-    array = np.array(values, dtype=np.float64)
-    if array.shape != (count,):
-        raise CostError(
-            f"the cost function must return {count} latencies, "
-            f"one for each candidate; it returned an array of shape {array.shape}"
-        )
-    return array
 
 
 def _operator_sets(masks: np.ndarray, num_ops: int, rows: int = 1 << 16) -> Iterator[tuple]:

@@ -4,7 +4,7 @@
  * \brief The core and the stage runner as TVM FFI objects and global functions.
  *
  * Bulk data crosses as tensors: a batch of candidates is uint64 [n, words] (the operators as bits)
- * and int32 [n] (the strategies), its latencies come back as float64 [n].
+ * and int32 [n] (the strategies), its latencies are float64 [n].
  */
 #include <tvm/ffi/container/array.h>
 #include <tvm/ffi/container/tensor.h>
@@ -16,6 +16,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -119,6 +120,22 @@ class SearchResultRef : public ffi::ObjectRef {
   TVM_FFI_DEFINE_OBJECT_REF_METHODS_NOTNULLABLE(SearchResultRef, ffi::ObjectRef, SearchResultObj);
 };
 
+/*! \brief A ScheduleSpace, held for the calls to come. */
+class ScheduleSpaceObj : public ffi::Object {
+ public:
+  explicit ScheduleSpaceObj(std::unique_ptr<const ScheduleSpace> space) : space(std::move(space)) {}
+
+  const std::unique_ptr<const ScheduleSpace> space;
+  TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tvm_ios.ScheduleSpace", ScheduleSpaceObj, ffi::Object);
+};
+
+class ScheduleSpaceRef : public ffi::ObjectRef {
+ public:
+  explicit ScheduleSpaceRef(std::unique_ptr<const ScheduleSpace> space)
+      : ffi::ObjectRef(ffi::make_object<ScheduleSpaceObj>(std::move(space))) {}
+  TVM_FFI_DEFINE_OBJECT_REF_METHODS_NOTNULLABLE(ScheduleSpaceRef, ffi::ObjectRef, ScheduleSpaceObj);
+};
+
 // ---------------------------------------------------------------------------------------------
 // Conversions
 // ---------------------------------------------------------------------------------------------
@@ -190,8 +207,6 @@ auto Guard(Call call) {
 // Functions
 // ---------------------------------------------------------------------------------------------
 
-using CostCallback = ffi::TypedFunction<ffi::Tensor(ffi::Tensor, ffi::Tensor)>;
-
 DagRef MakeDag(int64_t num_ops, ffi::TensorView edges) {
   const int64_t* data = HostData<int64_t>(edges, 2, kInt64, "edges");
   std::vector<Dag::Edge> pairs;
@@ -215,22 +230,42 @@ Pruning MakePruning(int64_t max_group_size, int64_t max_num_groups) {
   return {limit(max_group_size), limit(max_num_groups)};
 }
 
-std::vector<double> Ask(const CostCallback& cost, const CandidateBatch& batch) {
-  const int64_t size = static_cast<int64_t>(batch.size());
-  const ffi::Tensor latency = cost(OpsTensor(batch), MakeTensor(batch.strategies, {size}, kInt32));
-  const double* data = HostData<double>(latency, 1, kFloat64, "the latencies");
-  return std::vector<double>(data, data + latency.size(0));
+ScheduleSpaceRef ExploreSchedules(DagRef dag, ffi::TensorView merge_class, Groups replacements,
+                                  int64_t max_group_size, int64_t max_num_groups) {
+  return Guard([&] {
+    return ScheduleSpaceRef(
+        Explore(dag->dag,
+                {MakePruning(max_group_size, max_num_groups),
+                 Int64Vector(merge_class, "merge_class"), OperatorSets(replacements)},
+                CheckSignals));
+  });
 }
 
-SearchResultRef Search(DagRef dag, ffi::TensorView merge_class, Groups replacements,
-                       int64_t max_group_size, int64_t max_num_groups, CostCallback cost) {
+/*! \brief The candidates' operators and strategies. */
+ffi::Array<ffi::Tensor> Candidates(ScheduleSpaceRef space) {
+  return Guard([&]() -> ffi::Array<ffi::Tensor> {
+    const CandidateBatch batch = space->space->Candidates();
+    const int64_t size = static_cast<int64_t>(batch.size());
+    return {OpsTensor(batch), MakeTensor(batch.strategies, {size}, kInt32)};
+  });
+}
+
+std::vector<double> Latencies(const ffi::TensorView& tensor) {
+  const double* data = HostData<double>(tensor, 1, kFloat64, "the latencies");
+  return std::vector<double>(data, data + tensor.size(0));
+}
+
+SearchResultRef Solve(ScheduleSpaceRef space, ffi::TensorView latencies) {
   return Guard([&] {
-    const SearchResult result = FindSchedule(
-        dag->dag,
-        {MakePruning(max_group_size, max_num_groups), Int64Vector(merge_class, "merge_class"),
-         OperatorSets(replacements)},
-        [&](const CandidateBatch& batch) { return Ask(cost, batch); }, CheckSignals);
+    const SearchResult result = space->space->Solve(Latencies(latencies));
     return SearchResultRef(ToFfi(result.stages), result);
+  });
+}
+
+ffi::Tensor Through(ScheduleSpaceRef space, ffi::TensorView latencies) {
+  return Guard([&] {
+    const std::vector<double> through = space->space->Through(Latencies(latencies));
+    return MakeTensor(through, {static_cast<int64_t>(through.size())}, kFloat64);
   });
 }
 
@@ -268,7 +303,7 @@ SearchResultRef SearchFcm1(DagRef dag, ffi::TensorView merge_class, ffi::TensorV
   });
 }
 
-/*! \brief The costs of all candidates, in the form that Search asks for them. */
+/*! \brief The costs of candidates, as Candidates gives them. */
 ffi::Tensor Fcm1Costs(DagRef dag, ffi::TensorView operators, ffi::TensorView ops,
                       ffi::TensorView strategies) {
   return Guard([&] {
@@ -314,6 +349,7 @@ ffi::Tensor TimeStage(CpuStage::Kernels kernels, CpuStage::Tensors args, ffi::Te
 
 TVM_FFI_STATIC_INIT_BLOCK() {
   refl::ObjectDef<DagObj>().def_ro("num_ops", &DagObj::num_ops, "Number of operators.");
+  refl::ObjectDef<ScheduleSpaceObj>();
   refl::ObjectDef<StageObj>()
       .def_ro("groups", &StageObj::groups, "Operators of each group in topological order.")
       .def_ro("strategy", &StageObj::strategy, "concurrent or merge.")
@@ -330,7 +366,12 @@ TVM_FFI_STATIC_INIT_BLOCK() {
   refl::GlobalDef()
       .def("tvm_ios.MakeDag", MakeDag, "A graph from its edges, int64 [m, 2].")
       .def("tvm_ios.DagEdges", DagEdges, "The distinct edges of a graph, sorted, int64 [m, 2].")
-      .def("tvm_ios.Search", Search, "Find a cheapest schedule.")
+      .def("tvm_ios.Explore", ExploreSchedules, "All schedules of a graph.")
+      .def("tvm_ios.Candidates", Candidates,
+           "The stages of a space: operators, uint64 [n, words], and strategies, int32 [n].")
+      .def("tvm_ios.Solve", Solve, "A cheapest schedule by the candidates' latencies, float64 [n].")
+      .def("tvm_ios.Through", Through,
+           "The latency of the cheapest schedule with each candidate, float64 [n].")
       .def("tvm_ios.SearchFcm1", SearchFcm1, "Find a cheapest schedule under the cost FCM-1.")
       .def("tvm_ios.Fcm1Costs", Fcm1Costs, "What stages cost under FCM-1, float64 [n].")
       .def("tvm_ios.Endings", ListEndings, "The endings of a set of operators, uint64 [n, words].")

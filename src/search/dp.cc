@@ -42,26 +42,55 @@ std::string Describe(const Candidate<Bits>& candidate) {
   return text.substr(0, text.size() - 2) + "}";
 }
 
-/*! \brief One run of the dynamic programme: Explore, Evaluate, Solve, Trace, in this order. */
+/*! \brief The space, in sets of operators of one width. */
 template <typename Bits>
-class Search {
+class Space final : public ScheduleSpace {
  public:
-  Search(const Dag& dag, const SearchOptions& options, const Interrupt& interrupt)
-      : dag_(dag),
-        graph_(dag),
-        poller_(interrupt),
-        endings_(graph_, options.pruning, &poller_),
-        merges_(graph_, options) {}
+  Space(const Dag& dag, const SearchOptions& options, const Interrupt& interrupt)
+      : dag_(dag), interrupt_(interrupt) {
+    Expand(options);
+    SortStates();
+  }
 
-  SearchResult Run(const CostFunction& cost) {
-    Explore();
-    Evaluate(cost);
-    Solve();
-    SearchResult result{Trace(), best_[kStart].latency, 0, 0, 0};
+  CandidateBatch Candidates() const override {
+    InterruptPoller poller(interrupt_);
+    CandidateBatch batch{NumWords(dag_.num_ops()), {}, {}};
+    batch.ops.reserve(batch.words * candidates_.size());
+    batch.strategies.reserve(candidates_.size());
+    for (size_t i = 0; i < candidates_.size(); ++i) {
+      poller.Tick();
+      Append(candidates_[i].ops, candidates_[i].strategy, &batch);
+    }
+    return batch;
+  }
+
+  SearchResult Solve(const std::vector<double>& latency) const override {
+    const std::vector<Best> best = CheapestRests(latency);
+    SearchResult result{Trace(best, latency), best[kStart].latency, 0, 0, 0};
     result.states = static_cast<int64_t>(states_.size());
     result.transitions = static_cast<int64_t>(transitions_.size());
     result.evaluations = static_cast<int64_t>(candidates_.size());
     return result;
+  }
+
+  /*! \brief To a state, through the candidate, and on from where that leads. */
+  std::vector<double> Through(const std::vector<double>& latency) const override {
+    const std::vector<Best> best = CheapestRests(latency);
+    InterruptPoller poller(interrupt_);
+    std::vector<double> reach(states_.size(), kInfinity);
+    std::vector<double> through(candidates_.size(), kInfinity);
+    reach[kStart] = 0.0;
+    for (auto state = by_size_.rbegin(); state != by_size_.rend(); ++state) {
+      for (size_t i = first_transition_[*state]; i < first_transition_[*state + 1]; ++i) {
+        poller.Tick();
+        const auto [candidate, rest] = transitions_[i];
+        const double so_far = reach[*state] + latency[candidate];
+        const double onwards = rest == kDone ? 0.0 : best[rest].latency;
+        through[candidate] = std::min(through[candidate], so_far + onwards);
+        if (rest != kDone) reach[rest] = std::min(reach[rest], so_far);
+      }
+    }
+    return through;
   }
 
  private:
@@ -83,113 +112,100 @@ class Search {
     uint32_t rest{kDone};
   };
 
-  void Explore() {
-    states_.Intern(Bits::Full(graph_.num_ops));
+  void Expand(const SearchOptions& options) {
+    InterruptPoller poller(interrupt_);
+    const DagBits<Bits> graph(dag_);
+    EndingEnumerator<Bits> endings(graph, options.pruning, &poller);
+    const MergeEnumerator<Bits> merges(graph, options);
+    states_.Intern(Bits::Full(graph.num_ops));
     for (size_t state = 0; state < states_.size(); ++state) {
       first_transition_.push_back(transitions_.size());
       const Bits remaining = states_[state];  // a copy: the table moves as it grows
-      endings_.ForEach(remaining, [&](const Bits& ops) {
-        AddTransition(remaining, ops, Strategy::kConcurrent);
-      });
-      merges_.ForEach(remaining,
-                      [&](const Bits& ops) { AddTransition(remaining, ops, Strategy::kMerge); });
+      const auto add = [&](const Bits& ops, Strategy strategy) {
+        poller.Tick();
+        AddTransition(remaining, ops, strategy);
+      };
+      endings.ForEach(remaining, [&](const Bits& ops) { add(ops, Strategy::kConcurrent); });
+      merges.ForEach(remaining, [&](const Bits& ops) { add(ops, Strategy::kMerge); });
     }
     first_transition_.push_back(transitions_.size());
   }
 
   void AddTransition(const Bits& remaining, const Bits& ops, Strategy strategy) {
-    poller_.Tick();
     const Bits rest = remaining - ops;
     const uint32_t candidate = candidates_.Intern({ops, strategy}).first;
     transitions_.push_back({candidate, rest.Empty() ? kDone : states_.Intern(rest).first});
   }
 
-  void Evaluate(const CostFunction& cost) {
-    CandidateBatch batch{NumWords(graph_.num_ops), {}, {}};
-    batch.ops.reserve(batch.words * candidates_.size());
-    batch.strategies.reserve(candidates_.size());
-    for (size_t i = 0; i < candidates_.size(); ++i) {
-      poller_.Tick();
-      Append(candidates_[i].ops, candidates_[i].strategy, &batch);
+  /*! \brief A state's rest has fewer operators than the state, so small states come first. */
+  void SortStates() {
+    std::vector<uint32_t> begin(dag_.num_ops() + 2, 0);
+    for (size_t state = 0; state < states_.size(); ++state) ++begin[states_[state].Count() + 1];
+    for (size_t size = 1; size < begin.size(); ++size) begin[size] += begin[size - 1];
+    by_size_.resize(states_.size());
+    for (size_t state = 0; state < states_.size(); ++state) {
+      by_size_[begin[states_[state].Count()]++] = static_cast<uint32_t>(state);
     }
-    latency_ = cost(batch);
-    if (latency_.size() != candidates_.size()) {
-      throw CostError("the cost function returned " + std::to_string(latency_.size()) +
-                      " latencies for " + std::to_string(candidates_.size()) + " stages");
+  }
+
+  void CheckLatencies(const std::vector<double>& latency) const {
+    if (latency.size() != candidates_.size()) {
+      throw CostError("there are " + std::to_string(latency.size()) + " latencies for " +
+                      std::to_string(candidates_.size()) + " stages");
     }
-    for (size_t i = 0; i < latency_.size(); ++i) {
-      if (latency_[i] >= 0) continue;  // false for what is not a number
+    for (size_t i = 0; i < latency.size(); ++i) {
+      if (latency[i] >= 0) continue;  // false for what is not a number
       throw CostError("the latency of the stage " + Describe(candidates_[i]) + " is " +
-                      std::to_string(latency_[i]) +
+                      std::to_string(latency[i]) +
                       "; return seconds, or infinity if it cannot run");
     }
   }
 
-  /*! \brief A state's rest has fewer operators than the state, so small states come first. */
-  void Solve() {
-    best_.resize(states_.size());
-    for (uint32_t state : StatesBySize()) {
+  std::vector<Best> CheapestRests(const std::vector<double>& latency) const {
+    CheckLatencies(latency);
+    InterruptPoller poller(interrupt_);
+    std::vector<Best> best(states_.size());
+    for (uint32_t state : by_size_) {
       for (size_t i = first_transition_[state]; i < first_transition_[state + 1]; ++i) {
-        poller_.Tick();
-        Relax(transitions_[i], &best_[state]);
+        poller.Tick();
+        const auto [candidate, rest] = transitions_[i];
+        const Best onwards = rest == kDone ? Best{0.0} : best[rest];
+        const Best through{latency[candidate] + onwards.latency, 1 + onwards.num_stages, candidate,
+                           rest};
+        if (IsBetter(through, best[state])) best[state] = through;
       }
     }
+    return best;
   }
 
-  void Relax(const Transition& transition, Best* best) const {
-    const bool done = transition.rest == kDone;
-    const double latency =
-        latency_[transition.candidate] + (done ? 0.0 : best_[transition.rest].latency);
-    const uint32_t num_stages = 1 + (done ? 0 : best_[transition.rest].num_stages);
-    if (latency < best->latency || (latency == best->latency && num_stages < best->num_stages)) {
-      *best = {latency, num_stages, transition.candidate, transition.rest};
-    }
+  static bool IsBetter(const Best& a, const Best& b) {
+    return a.latency < b.latency || (a.latency == b.latency && a.num_stages < b.num_stages);
   }
 
-  std::vector<uint32_t> StatesBySize() const {
-    std::vector<uint32_t> begin(graph_.num_ops + 2, 0);
-    for (size_t state = 0; state < states_.size(); ++state) ++begin[states_[state].Count() + 1];
-    for (size_t size = 1; size < begin.size(); ++size) begin[size] += begin[size - 1];
-    std::vector<uint32_t> order(states_.size());
-    for (size_t state = 0; state < states_.size(); ++state) {
-      order[begin[states_[state].Count()]++] = static_cast<uint32_t>(state);
-    }
-    return order;
-  }
-
-  Schedule Trace() const {
+  Schedule Trace(const std::vector<Best>& best, const std::vector<double>& latency) const {
     Schedule stages;
-    for (uint32_t state = kStart; state != kDone; state = best_[state].rest) {
-      const uint32_t candidate = best_[state].candidate;
-      if (candidate == kNone) {
+    for (uint32_t state = kStart; state != kDone; state = best[state].rest) {
+      const uint32_t id = best[state].candidate;
+      if (id == kNone) {
         throw ScheduleError(
             "every schedule has a stage of infinite latency; "
             "give each operator on its own a finite one");
       }
-      stages.push_back(MakeStage(candidate));
+      const std::vector<int> ops(candidates_[id].ops.begin(), candidates_[id].ops.end());
+      stages.push_back(MakeStage(dag_, ops, candidates_[id].strategy, latency[id]));
     }
     std::reverse(stages.begin(), stages.end());
     return stages;
   }
 
-  Stage MakeStage(uint32_t id) const {
-    const Candidate<Bits>& candidate = candidates_[id];
-    const std::vector<int> ops(candidate.ops.begin(), candidate.ops.end());
-    return tvm_ios::MakeStage(dag_, ops, candidate.strategy, latency_[id]);
-  }
-
-  const Dag& dag_;
-  const DagBits<Bits> graph_;
-  InterruptPoller poller_;
-  EndingEnumerator<Bits> endings_;
-  const MergeEnumerator<Bits> merges_;
+  const Dag dag_;
+  const Interrupt interrupt_;
 
   InternTable<Bits> states_;
   InternTable<Candidate<Bits>> candidates_;
   std::vector<Transition> transitions_;
   std::vector<size_t> first_transition_;  // of each state, and the end
-  std::vector<double> latency_;           // of each candidate
-  std::vector<Best> best_;                // of each state
+  std::vector<uint32_t> by_size_;         // states, the smallest first
 };
 
 template <typename Bits>
@@ -203,11 +219,11 @@ void CheckRemaining(const DagBits<Bits>& graph, const Bits& remaining) {
 
 }  // namespace
 
-SearchResult FindSchedule(const Dag& dag, const SearchOptions& options, const CostFunction& cost,
-                          const Interrupt& interrupt) {
+std::unique_ptr<const ScheduleSpace> Explore(const Dag& dag, const SearchOptions& options,
+                                             const Interrupt& interrupt) {
   CheckOptions(dag, options);
-  return DispatchWidth(dag.num_ops(), [&](auto empty) {
-    return Search<decltype(empty)>(dag, options, interrupt).Run(cost);
+  return DispatchWidth(dag.num_ops(), [&](auto empty) -> std::unique_ptr<const ScheduleSpace> {
+    return std::make_unique<Space<decltype(empty)>>(dag, options, interrupt);
   });
 }
 

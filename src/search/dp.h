@@ -6,14 +6,15 @@
  *     cost[S] = min over the candidate stages E of S of  cost[S - E] + latency[E],   cost[∅] = 0
  *
  * A state S is what remains when the stages from some point on are decided. Exploring the states
- * is kept apart from solving them, so that all latencies are asked for in one batch.
+ * is kept apart from solving them: latencies become known bit by bit, and every time a few more are
+ * the same space is solved again.
  */
 #ifndef TVM_IOS_SEARCH_DP_H_
 #define TVM_IOS_SEARCH_DP_H_
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
+#include <memory>
 #include <vector>
 
 #include "graph/dag.h"
@@ -34,9 +35,6 @@ struct CandidateBatch {
   size_t size() const { return strategies.size(); }
 };
 
-/*! \brief The latencies of a batch in seconds; infinity where a stage cannot run like that. */
-using CostFunction = std::function<std::vector<double>(const CandidateBatch&)>;
-
 /*! \brief What may be a stage. */
 struct SearchOptions {
   Pruning pruning;
@@ -55,20 +53,48 @@ struct SearchResult {
   int64_t evaluations;  //!< Candidates in the batch; merged and concurrent ones count apart.
 };
 
+/*! \brief All schedules of a graph within the limits, as states and the transitions between them.
+ */
+class ScheduleSpace {
+ public:
+  virtual ~ScheduleSpace() = default;
+
+  /*! \brief The distinct stages of all schedules. */
+  virtual CandidateBatch Candidates() const = 0;
+
+  /*!
+   * \brief Finds a cheapest schedule.
+   *
+   * Of several the one of fewest stages; then, from the last stage backwards, the candidate that is
+   * enumerated first, concurrent ones before merged ones. The result does not depend on anything
+   * but the arguments.
+   *
+   * \param latency Of each candidate in seconds; infinity where a stage cannot run like that.
+   * \throw CostError for latencies that are too many or few, negative or not a number.
+   * \throw ScheduleError where every schedule has a stage that cannot run.
+   */
+  virtual SearchResult Solve(const std::vector<double>& latency) const = 0;
+
+  /*!
+   * \brief The latency of the cheapest schedule that each candidate is a stage of.
+   *
+   * What a stage is worth looking at for: where this exceeds the latency of a schedule that is
+   * known, no such stage is part of a cheaper one.
+   *
+   * \throw CostError as Solve does.
+   */
+  virtual std::vector<double> Through(const std::vector<double>& latency) const = 0;
+};
+
 /*!
- * \brief Finds a cheapest schedule.
+ * \brief Explores the schedules of a graph.
  *
- * Of several the one of fewest stages; then, from the last stage backwards, the candidate that is
- * enumerated first, concurrent ones before merged ones. The result does not depend on anything but
- * the arguments.
- *
+ * \param interrupt Called now and then, also while the space is solved.
  * \throw OptionError for a limit below one, a merge class of the wrong length, or a replacement of
  *        no operators or of one that is not in the graph.
- * \throw CostError for latencies that are too many or few, negative or not a number.
- * \throw ScheduleError where every schedule has a stage that cannot run.
  */
-SearchResult FindSchedule(const Dag& dag, const SearchOptions& options, const CostFunction& cost,
-                          const Interrupt& interrupt);
+std::unique_ptr<const ScheduleSpace> Explore(const Dag& dag, const SearchOptions& options,
+                                             const Interrupt& interrupt);
 
 /*!
  * \brief The endings of a set of remaining operators, for inspection.

@@ -9,6 +9,7 @@
 #include <set>
 #include <vector>
 
+#include "find_schedule.h"
 #include "random_dag.h"
 #include "search/fcm1.h"
 #include "support/error.h"

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "find_schedule.h"
 #include "graph/components.h"
 #include "random_dag.h"
 #include "support/error.h"
@@ -103,6 +104,40 @@ TEST(FindSchedule, IsOptimal) {
     EXPECT_EQ(sum, result.latency);
     std::sort(ops.begin(), ops.end());
     EXPECT_EQ(ops, Members((1u << dag.num_ops()) - 1));
+  }
+}
+
+/*! \brief The least latency over all schedules that have a certain stage, by trying each of them.
+ */
+double CheapestWith(const Dag& dag, const CandidateBatch& batch, const std::vector<double>& latency,
+                    size_t wanted, bool had, uint64_t remaining) {
+  if (remaining == 0) return had ? 0.0 : kInfinity;
+  double best = kInfinity;
+  for (size_t i = 0; i < batch.size(); ++i) {
+    if ((batch.ops[i] & ~remaining) != 0) continue;
+    if (!IsClosed(dag, static_cast<uint32_t>(batch.ops[i]), static_cast<uint32_t>(remaining))) {
+      continue;
+    }
+    const double rest =
+        CheapestWith(dag, batch, latency, wanted, had || i == wanted, remaining & ~batch.ops[i]);
+    best = std::min(best, latency[i] + rest);
+  }
+  return best;
+}
+
+TEST(Through, IsTheCheapestScheduleWithTheStage) {
+  std::mt19937 random(9);
+  for (int round = 0; round < 40; ++round) {
+    const Dag dag = RandomDag(1 + round % 5, 0.1 * (round % 5), &random);
+    const auto space = Explore(dag, {{2, 3}, {}}, nullptr);
+    const CandidateBatch batch = space->Candidates();
+    const std::vector<double> latency = RandomCost(batch);
+    const std::vector<double> through = space->Through(latency);
+    ASSERT_EQ(through.size(), batch.size());
+    for (size_t i = 0; i < batch.size(); ++i) {
+      const uint64_t all = (uint64_t{1} << dag.num_ops()) - 1;
+      EXPECT_EQ(through[i], CheapestWith(dag, batch, latency, i, false, all));
+    }
   }
 }
 

@@ -84,9 +84,8 @@ class Options:
     def __post_init__(self) -> None:
         named = () if isinstance(self.strategies, str) else tuple(self.strategies)
         if not named or len(set(named)) < len(named) or not set(named) <= set(STRATEGIES):
-            raise OptionError(
-                f"strategies must name 'concurrent', 'merge' or both, got {self.strategies!r}."
-            )
+            given = self.strategies if not named else ",".join(map(str, named))
+            raise OptionError(f"strategies must name concurrent, merge or both, got {given!r}.")
         for name in ("max_group_size", "max_num_groups", "max_block_size"):
             value = getattr(self, name)
             if value is None and name != "max_block_size":

@@ -146,13 +146,14 @@ def _with_identities(combination: _Combination) -> _Combination:
 
 
 def _identity(term: _Term, addend: relax.Expr) -> _Term | None:
-    """``addend`` as a convolution that adds nothing to the taps of ``term``; None if it is none."""
+    """``addend`` as a convolution that the kernel of ``term`` can hold; None if it cannot.
+
+    Where it can the result is as large as the input, and so the one tap lies inside the kernel.
+    """
     axes = (term.windows.rows, term.windows.columns)
     windows = Windows(*(replace(w, out=w.size, kernel=1, stride=1, before=0) for w in axes))
     identity = _Term(addend, np.eye(term.weights.shape[1])[:, :, None, None], windows)
-    if not _fit(term, identity) or enlarge([term.windows, windows]).taps > term.windows.taps:
-        return None
-    return identity
+    return identity if _fit(term, identity) else None
 
 
 def _fit(one: _Term, other: _Term) -> bool:

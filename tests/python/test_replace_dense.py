@@ -60,7 +60,7 @@ def check_products(
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize(
     ("rows", "depth", "columns"),
-    [(7, 33, (64, 64, 64)), (1, 20, (5, 40, 3)), (13, 9, (250, 16)), (30, 1, (1, 1))],
+    [(7, 33, (64, 64, 64)), (1, 20, (5, 40, 3))],
 )
 def test_products(rows: int, depth: int, columns: Sequence[int], target: tvm.target.Target) -> None:
     check_products(rows, depth, columns, target)

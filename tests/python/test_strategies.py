@@ -18,10 +18,11 @@ from tvm_ios.schedule import Schedule, ScheduledStage
 from tvm_ios.scheduler import Options, Scheduler
 from tvm_ios.search import STRATEGIES, partition
 from tvm_ios.templates import find_templates
+from tvm_ios.transform import InterOperatorSchedule
 
 
 def search(mod: tvm.IRModule, cost, *strategies: str) -> Schedule:
-    options = Options(strategies=strategies or STRATEGIES)
+    options = Options(max_num_groups=2, strategies=strategies or STRATEGIES)
     return Scheduler(mod, NATIVE, cost_model=cost, options=options).search()
 
 
@@ -40,6 +41,14 @@ def test_only_concurrent_stages(cost) -> None:
 def test_only_replacements(cost) -> None:
     schedule = search(inception_e(), cost, "merge")
     assert kinds(schedule) == {("merge", True), ("concurrent", False)}
+
+
+def test_the_pass_takes_strategies() -> None:
+    with pytest.raises(OptionError, match="got 'merged'"):
+        InterOperatorSchedule(NATIVE, strategies=["merged"])
+    scheduled = InterOperatorSchedule(NATIVE, strategies=["merge"], cost_model=few_stages)
+    scheduled(network(residual({"padding": 1})))
+    assert {len(stage.operators) for stage in scheduled.schedule.stages} == {1}
 
 
 def test_both() -> None:

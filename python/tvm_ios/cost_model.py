@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -17,6 +18,13 @@ from .search import Candidate
 StageCost = Callable[[OperatorGraph, Sequence[Candidate]], np.ndarray]
 """A cost model of the user's: latencies in seconds, float64 [n], for candidate stages of a graph;
 infinity for a stage that must not be chosen."""
+
+
+class Prices(Protocol):
+    """What is known of the latencies of some candidates; more with every stage that is settled."""
+
+    def bounds(self) -> np.ndarray:
+        """Float64 [n]: the latency where it is known, else a bound that it is thought to exceed."""
 
 
 class CostModel(Protocol):
@@ -33,11 +41,32 @@ class CostModel(Protocol):
     def __call__(self, candidates: Sequence[Candidate]) -> np.ndarray:
         """Latency in seconds per candidate."""
 
+    def prices(self, candidates: Sequence[Candidate]) -> Prices:
+        """What is known of candidates without finding out more."""
+
+    def settle(self, candidates: Sequence[Candidate]) -> int:
+        """Find out what the stages of a schedule take; returns how many prices are new."""
+
     def division(self, candidate: Candidate) -> Division:
         """How the work of a candidate is divided best."""
 
-    def refine(self, candidates: Iterable[Candidate]) -> int:
-        """Price the stages of a schedule more precisely; returns how many prices are new."""
+
+@dataclass(frozen=True)
+class FullPrices:
+    """Prices of a cost model that is asked for all of them.
+
+    Attributes
+    ----------
+    cost : callable
+        The cost model.
+    candidates : sequence of Candidate
+    """
+
+    cost: Callable[[Sequence[Candidate]], np.ndarray]
+    candidates: Sequence[Candidate]
+
+    def bounds(self) -> np.ndarray:
+        return self.cost(self.candidates)
 
 
 class GivenCost:
@@ -64,7 +93,10 @@ class GivenCost:
     def division(self, candidate: Candidate) -> Division:
         return "tiles"
 
-    def refine(self, candidates: Iterable[Candidate]) -> int:
+    def prices(self, candidates: Sequence[Candidate]) -> FullPrices:
+        return FullPrices(self, candidates)
+
+    def settle(self, candidates: Sequence[Candidate]) -> int:
         """A given price is final."""
         return 0
 

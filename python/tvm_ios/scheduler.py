@@ -11,12 +11,13 @@ from dataclasses import dataclass, replace
 
 import tvm
 
-from .cost_model import CostModel, GivenCost, StageCost, estimated_seconds
+from .cost_model import CostModel, GivenCost, Prices, StageCost, estimated_seconds
 from .database import MeasurementDatabase
 from .errors import OptionError, ScheduleError
 from .graph.extract import extract
 from .graph.operators import Operator, OperatorGraph
 from .graph.prepare import prepare
+from .learn import LearnedCost
 from .lower.assemble import Assembler
 from .lower.implement import implement
 from .lower.inplace import place_concatenations
@@ -36,8 +37,8 @@ from .search import (
     STRATEGIES,
     Candidate,
     Dag,
+    ScheduleSpace,
     Stage,
-    find_schedule,
     greedy,
     partition,
     partition_cost,
@@ -47,6 +48,31 @@ from .target import TYPICAL, core_of, num_workers, parse
 from .templates import Template, carry_over, find_templates, own_template
 
 _logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class BlockSearch:
+    """The schedules of a block and what is known of their prices.
+
+    Attributes
+    ----------
+    block : sequence of int
+        Its operators.
+    space : ScheduleSpace
+        Of the operators' places in the block.
+    prices : Prices
+    """
+
+    block: Sequence[int]
+    space: ScheduleSpace
+    prices: Prices
+
+    def solve(self) -> list[Stage]:
+        """The stages, of operators of the graph, of the schedule cheapest by what is known."""
+        return [
+            Stage([[self.block[i] for i in g] for g in stage.groups], stage.strategy, stage.latency)
+            for stage in self.space.solve(self.prices.bounds()).stages
+        ]
 
 
 @dataclass(frozen=True)
@@ -61,7 +87,10 @@ class Options:
         Operators searched together. The states of a randomly wired block grow exponentially with
         it: one of 16 has some 10,000, one of 50 would never end.
     seed : int
-        Of the random inputs that stages are measured with.
+        Of the random inputs that stages are measured with, and of what is learned from them.
+    measure_all : bool
+        Measure every stage that the search may choose, instead of those alone that could change
+        the schedule by what is learned from the others.
     winograd : bool
         Whether convolutions may be computed by Winograd's minimal filtering, which rounds
         differently, where that is faster.
@@ -77,6 +106,7 @@ class Options:
     max_num_groups: int | None = 8
     max_block_size: int = 16
     seed: int = 0
+    measure_all: bool = False
     winograd: bool = True
     database: str | os.PathLike[str] | None = None
     strategies: Sequence[str] = STRATEGIES
@@ -157,14 +187,19 @@ class Scheduler:
             else:
                 device = Device(self._assembler.lowered, self.target, self.options.seed)
                 records = Records.of(self._database, self.target, device.weights_from)
-                self._cost = MeasuredCost(device, self._assembler, records)
+                measured = MeasuredCost(device, self._assembler, records)
+                self._cost = (
+                    measured
+                    if self.options.measure_all
+                    else LearnedCost(measured, self._assembler, records, self.options.seed)
+                )
         return self._cost
 
     def search(self) -> Schedule:
         """The cheapest schedule by the cost model: IOS's dynamic programme on each block.
 
-        The stages found are then priced more precisely and the search is repeated, until it finds
-        nothing that was not.
+        Stages of which only a bound is known may be chosen, too: their prices are found out and the
+        programme is solved again, until it chooses nothing that is not known.
         """
         begin = time.perf_counter()
         replacements = self._replacements()
@@ -172,8 +207,6 @@ class Scheduler:
         blocks = partition(self.graph.dag, self.options.max_block_size, together)
         templates = self._find_templates(blocks, replacements)
         stages = self._search_blocks(blocks, templates, replacements)
-        while self.cost.refine(map(_candidate, stages)):
-            stages = self._search_blocks(blocks, templates, replacements)
         return replace(
             self._schedule(stages, "scheduled"),
             search_seconds=time.perf_counter() - begin,
@@ -272,16 +305,15 @@ class Scheduler:
         replacements: Replacements,
     ) -> list[Stage]:
         """The stages of all blocks, in order; a block that equals an earlier one takes its."""
-        found: dict[int, list[Stage]] = {}
-        stages = []
-        for template in templates:
-            if template.block not in found:
-                block = blocks[template.block]
-                found[template.block] = self._search_block(block, replacements)
-            stages += carry_over(found[template.block], template)
-        return stages
+        own = dict.fromkeys(template.block for template in templates)
+        searches = {number: self._explore(blocks[number], replacements) for number in own}
+        while True:
+            found = {number: search.solve() for number, search in searches.items()}
+            if not self.cost.settle([_candidate(stage) for s in found.values() for stage in s]):
+                break
+        return [stage for t in templates for stage in carry_over(found[t.block], t)]
 
-    def _search_block(self, block: Sequence[int], replacements: Replacements) -> list[Stage]:
+    def _explore(self, block: Sequence[int], replacements: Replacements) -> BlockSearch:
         position = {op: i for i, op in enumerate(block)}
         edges = [
             (position[u], position[v])
@@ -289,18 +321,15 @@ class Scheduler:
             if u in position and v in position
         ]
         side_by_side = "concurrent" in self.options.strategies
-        result = find_schedule(
+        space = ScheduleSpace(
             Dag(len(block), edges),
-            lambda candidates: self.cost([_translate(c, block) for c in candidates]),
-            merge_class=[replacements.classes[op] for op in block],
-            replacements=[[position[op] for op in ops] for ops in replacements.within(block)],
-            max_group_size=self.options.max_group_size if side_by_side else 1,
-            max_num_groups=self.options.max_num_groups if side_by_side else 1,
+            [replacements.classes[op] for op in block],
+            [[position[op] for op in ops] for ops in replacements.within(block)],
+            self.options.max_group_size if side_by_side else 1,
+            self.options.max_num_groups if side_by_side else 1,
         )
-        return [
-            Stage([[block[i] for i in g] for g in stage.groups], stage.strategy, stage.latency)
-            for stage in result.stages
-        ]
+        candidates = [_translate(c, block) for c in space.candidates]
+        return BlockSearch(block, space, self.cost.prices(candidates))
 
     def _schedule(self, stages: Sequence[Stage], name: str) -> Schedule:
         """Stages of operator indices, priced, as a schedule."""

@@ -41,13 +41,16 @@ class InterOperatorSchedule:
     max_block_size : int
         Operators searched together; larger networks are cut where few tensors cross.
     cost_model : "measure" or callable
-        ``measure`` times candidate stages on this machine. A function ``(graph, candidates) ->
+        ``measure`` times stages on this machine. A function ``(graph, candidates) ->
         seconds`` replaces it; nothing is measured then, and its best schedule is applied.
     schedule : Schedule, path or None
         A schedule to apply without searching.
     search : bool
         Without the search, and unless a schedule is given, each operator is a stage of its own and
         nothing is measured.
+    measure_all : bool
+        Measure every stage that the search may choose, instead of those alone that could change
+        the schedule, by what is learned from the others while the search runs.
     winograd : bool
         Whether 3x3 convolutions may be computed by Winograd's minimal filtering where that is
         faster; it rounds differently than summing the products does.
@@ -82,6 +85,7 @@ class InterOperatorSchedule:
         cost_model: str | StageCost = "measure",
         schedule: Schedule | str | os.PathLike[str] | None = None,
         search: bool = True,
+        measure_all: bool = False,
         winograd: bool = True,
         seed: int = 0,
         database: str | os.PathLike[str] | None = None,
@@ -89,7 +93,14 @@ class InterOperatorSchedule:
     ) -> None:
         self._target, self._function, self._cost_model = target, function, cost_model
         self._options = Options(
-            max_group_size, max_num_groups, max_block_size, seed, winograd, database, strategies
+            max_group_size=max_group_size,
+            max_num_groups=max_num_groups,
+            max_block_size=max_block_size,
+            seed=seed,
+            measure_all=measure_all,
+            winograd=winograd,
+            database=database,
+            strategies=strategies,
         )
         self._search = search
         given = schedule is None or isinstance(schedule, Schedule)

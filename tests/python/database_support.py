@@ -63,7 +63,7 @@ def digests() -> list[str]:
     count = len(made.graph.operators)
     everything = [(i,) for i in range(count)] + [tuple(range(count))]
     forms = [made._assembler.form_of(ops, "concurrent") for ops in everything]
-    return [Records()._digest(stage_subject(form)) for form in forms]
+    return [Records().digest(stage_subject(form)) for form in forms]
 
 
 def add_many(path: Path, name: str, count: int, written: Synchronized) -> None:

@@ -103,7 +103,7 @@ def test_a_cache_that_cannot_be_made_costs_nothing(
     assert warning.startswith("No measurements are kept: ")
 
 
-LINE = '{"version": 1}\n'
+LINE = '{"version": 2}\n'
 
 BAD_INPUT = {
     "no action": (["db"], "ACTION"),

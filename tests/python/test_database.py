@@ -212,7 +212,7 @@ def test_lines_hold_all_of_a_row(path: Path, tmp_path: Path) -> None:
 
 
 EDITS: dict[str, Callable[[dict], object]] = {
-    "version": lambda d: d.update(version=2),
+    "version": lambda d: d.update(version=99),
     "cpu": lambda d: d.pop("cpu"),
     "threads": lambda d: d.update(threads=10**30),
     "key": lambda d: d.update(key="a"),

@@ -105,7 +105,7 @@ def test_where_weights_lie_is_part_of_what_is_measured() -> None:
     sizes = [arena_bytes([TensorSpec((n,))] * 3) for n in (100, 1 << 20, 1 << 26)]
     assert [level_of(n, core) for n in sizes] == ["second cache", "third cache", "memory"]
     subject = Subject("a", (), "a", "conv")
-    texts = {Records(conditions=level)._digest(subject) for level in ("memory", "third cache")}
+    texts = {Records(conditions=level).digest(subject) for level in ("memory", "third cache")}
     assert len(texts) == 2
 
 

@@ -16,7 +16,7 @@ from tvm_ios.compare import compare
 from tvm_ios.kernels.kernel import TensorSpec
 from tvm_ios.measure.cold import ColdWeights
 from tvm_ios.measure.cost import MeasuredCost
-from tvm_ios.scheduler import Scheduler
+from tvm_ios.scheduler import Options, Scheduler
 from tvm_ios.search import Candidate
 
 
@@ -32,7 +32,7 @@ def _twins() -> tvm.IRModule:
 
 @pytest.fixture(scope="module")
 def scheduler() -> Scheduler:
-    return Scheduler(_twins(), NATIVE)
+    return Scheduler(_twins(), NATIVE, options=Options(measure_all=True))
 
 
 def _cost(scheduler: Scheduler) -> MeasuredCost:
@@ -71,8 +71,8 @@ def test_refining_ends(scheduler: Scheduler) -> None:
     cost = _cost(scheduler)
     stages = [Candidate(tuple(_index(scheduler, "conv2d")), "concurrent")]
     cost(stages)
-    assert cost.refine(stages) > 0
-    assert cost.refine(stages) == 0
+    assert cost.settle(stages) > 0
+    assert cost.settle(stages) == 0
 
 
 def test_what_cannot_gain_is_priced_above_its_operators(

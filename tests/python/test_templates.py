@@ -15,7 +15,7 @@ from support import NATIVE, conv, few_stages, relax_module
 from tvm_ios import scheduler as scheduler_module
 from tvm_ios.lower.replace import Replacements, find_replacements
 from tvm_ios.scheduler import Options, Scheduler
-from tvm_ios.search import Candidate, partition
+from tvm_ios.search import Candidate, Dag, ScheduleSpace, partition
 from tvm_ios.templates import Template, carry_over, find_templates
 
 Emit = Callable[[relax.Expr], relax.Var]
@@ -137,13 +137,12 @@ def test_labels_are_the_same_in_every_process() -> None:
 def counting(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The sizes of the blocks that are searched from now on."""
     searched = []
-    search = scheduler_module.find_schedule
 
-    def find_schedule(dag, *args, **options):
+    def explore(dag: Dag, *limits: object) -> ScheduleSpace:
         searched.append(dag.num_ops)
-        return search(dag, *args, **options)
+        return ScheduleSpace(dag, *limits)
 
-    monkeypatch.setattr(scheduler_module, "find_schedule", find_schedule)
+    monkeypatch.setattr(scheduler_module, "ScheduleSpace", explore)
     return searched
 
 
@@ -156,7 +155,7 @@ def test_equal_blocks_are_searched_once(
     scheduler = Scheduler(cells(3, 3, 3, 3, 3), NATIVE, options=Options(max_block_size=size))
     with caplog.at_level(logging.INFO, logger="tvm_ios"):
         schedule = scheduler.search()
-    assert len(searched) % 3 == 0  # once, and again after each refinement
+    assert len(searched) == 3
     assert f"{5 * size} operators in 5 blocks, of which 3 are searched" in caplog.text
     schedule.check(scheduler.graph)
     names = {o.name: o.index for o in scheduler.graph.operators}
@@ -188,7 +187,7 @@ def test_given_prices_may_tell_equal_blocks_apart(monkeypatch: pytest.MonkeyPatc
 def test_carried_over_stages_keep_strategy_and_latency() -> None:
     scheduler = Scheduler(cells(3), NATIVE, cost_model=few_stages)
     none = Replacements.none(len(scheduler.graph.operators))
-    stages = scheduler._search_block([0, 1], none)
+    stages = scheduler._explore([0, 1], none).solve()
     (carried, *rest) = carry_over(stages, Template(0, {0: 7, 1: 9}))
     assert (carried.strategy, carried.latency) == (stages[0].strategy, stages[0].latency)
     assert {o for s in (carried, *rest) for g in s.groups for o in g} == {7, 9}

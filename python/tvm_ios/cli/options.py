@@ -88,6 +88,12 @@ def add_search(parser: argparse.ArgumentParser) -> None:
         help="a MetaSchedule database; an operator that was tuned is computed by its kernel",
     )
     parser.add_argument(
+        "--measure-all",
+        action="store_true",
+        help="measure every stage that the search may choose, not only those that could change "
+        "the schedule by what is learned from the others",
+    )
+    parser.add_argument(
         "--no-winograd",
         action="store_true",
         help="compute no convolution by Winograd's algorithm, which is faster and rounds "
@@ -178,6 +184,7 @@ class Request:
         self.options = search_options(
             args.pass_config,
             seed=args.seed,
+            measure_all=args.measure_all,
             winograd=not args.no_winograd,
             database=chosen(args),
             strategies=args.strategies,

@@ -17,7 +17,7 @@ from pathlib import Path
 from ..errors import DatabaseError
 
 APPLICATION_ID = 0x74694F53  # "tiOS"
-VERSION = 1
+VERSION = 2
 BUSY_SECONDS = 30.0  # other processes hold the file for milliseconds
 
 _MAGIC = b"SQLite format 3\0"
@@ -41,6 +41,7 @@ _SCHEMA = {
  samples TEXT NOT NULL,
  refined INTEGER NOT NULL,
  measured REAL NOT NULL,
+ features TEXT,
  PRIMARY KEY (device, key)
 ) WITHOUT ROWID""",
 }

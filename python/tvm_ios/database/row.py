@@ -13,10 +13,13 @@ from typing import Any
 from ..errors import DatabaseError
 from .identity import DeviceIdentity
 
-VERSION = 1
+VERSION = 2
 
 Samples = dict[str, list[float]]
 """Latencies in seconds by how the work was divided among the workers."""
+
+Features = tuple[float, ...]
+"""A stage in numbers, see :mod:`tvm_ios.learn.features`."""
 
 # Divisions of a stage, an operator on one worker, and what a machine's transfers are measured by.
 _WAYS = {"tiles", "groups", "bands", "alone", "multiply_add", "far", "memory"}
@@ -40,6 +43,8 @@ class Row:
         Whether it was measured as often as a stage that a schedule rests on.
     measured : float
         When the last sample was taken, in seconds since 1970.
+    features : tuple of float or None
+        What the stage is like, for what is learned from it; None where that was never asked.
     """
 
     device: DeviceIdentity
@@ -48,6 +53,7 @@ class Row:
     samples: Samples
     refined: bool
     measured: float
+    features: Features | None = None
 
 
 def plausible(samples: Mapping[str, Iterable[float]]) -> Samples:
@@ -68,6 +74,17 @@ def read_samples(text: str) -> Samples:
         When they are not.
     """
     return _samples(json.loads(text))
+
+
+def read_features(text: str | None) -> Features | None:
+    """Features as they are kept.
+
+    Raises
+    ------
+    ValueError
+        When they are not.
+    """
+    return None if text is None else _features(json.loads(text))
 
 
 def to_line(row: Row) -> str:
@@ -118,7 +135,8 @@ def _row(data: Mapping[str, Any]) -> Row:
     if not _is_time(measured):
         raise ValueError("'measured' is no time")
     device = DeviceIdentity(threads=threads, **texts)
-    return Row(device, key, stage, _samples(data["samples"]), refined, float(measured))
+    samples, features = _samples(data["samples"]), _features(data["features"])
+    return Row(device, key, stage, samples, refined, float(measured), features)
 
 
 def _samples(value: object) -> Samples:
@@ -133,9 +151,21 @@ def _samples(value: object) -> Samples:
     return {division: [float(t) for t in times] for division, times in value.items()}
 
 
-def _is_time(value: object) -> bool:
+def _features(value: object) -> Features | None:
+    if value is None:
+        return None
+    if not isinstance(value, list) or not value or not all(map(_is_finite, value)):
+        raise ValueError("'features' is no list of numbers")
+    return tuple(float(v) for v in value)
+
+
+def _is_finite(value: object) -> bool:
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return number and math.isfinite(value) and value > 0
+    return number and math.isfinite(value)
+
+
+def _is_time(value: object) -> bool:
+    return _is_finite(value) and value > 0
 
 
 def _text(value: object, name: str) -> str:

@@ -16,7 +16,7 @@ from pathlib import Path
 from ..errors import DatabaseError
 from .file import connect
 from .identity import DeviceIdentity
-from .row import Row, Samples, plausible, read_samples
+from .row import Features, Row, Samples, plausible, read_features, read_samples
 
 _DEVICE = tuple(f.name for f in fields(DeviceIdentity))
 _REPLACE = "UPDATE SET " + ", ".join(
@@ -94,6 +94,22 @@ class MeasurementDatabase:
             known = self._select(f"{_same_device()} AND key = ?", device, [key])
             self._put(_joined(next(known, None), row), _REPLACE)
 
+    def describe(self, device: DeviceIdentity, features: Mapping[str, Features]) -> None:
+        """Say what stages are like that were measured on a device, by their keys."""
+        with self._transaction():
+            for key, values in features.items():
+                self._connection.execute(
+                    "UPDATE stage SET features = ? WHERE key = ? AND device = "
+                    f"(SELECT id FROM device WHERE {_same_device()})",
+                    [json.dumps(values), key, *astuple(device)],
+                )
+
+    def described(self, device: DeviceIdentity) -> list[Row]:
+        """The stages measured on a device of which it was said what they are like."""
+        with self._translated():
+            condition = f"{_same_device()} AND features IS NOT NULL ORDER BY key"
+            return list(self._select(condition, device, []))
+
     def rows(self) -> Iterator[Row]:
         """All rows, by device and key."""
         with self._translated():
@@ -139,11 +155,11 @@ class MeasurementDatabase:
     ) -> Iterator[Row]:
         names = ", ".join(f"device.{name}" for name in _DEVICE)
         cursor = self._connection.execute(
-            f"SELECT {names}, key, stage, samples, refined, measured "
+            f"SELECT {names}, key, stage, samples, refined, measured, features "
             f"FROM stage JOIN device ON stage.device = device.id WHERE {condition}",
             [*(astuple(device) if device else ()), *parameters],
         )
-        for *identity, key, stage, samples, refined, measured in cursor:
+        for *identity, key, stage, samples, refined, measured, features in cursor:
             yield Row(
                 DeviceIdentity(*identity),
                 key,
@@ -151,6 +167,7 @@ class MeasurementDatabase:
                 read_samples(samples),
                 bool(refined),
                 measured,
+                read_features(features),
             )
 
     def _put(self, row: Row, conflict: str) -> None:
@@ -161,10 +178,18 @@ class MeasurementDatabase:
             device,
         )
         self._connection.execute(
-            "INSERT INTO stage (device, key, stage, samples, refined, measured) "
-            f"SELECT id, ?, ?, ?, ?, ? FROM device WHERE {_same_device()} "
+            "INSERT INTO stage (device, key, stage, samples, refined, measured, features) "
+            f"SELECT id, ?, ?, ?, ?, ?, ? FROM device WHERE {_same_device()} "
             f"ON CONFLICT (device, key) DO {conflict}",
-            [row.key, row.stage, json.dumps(row.samples), row.refined, row.measured, *device],
+            [
+                row.key,
+                row.stage,
+                json.dumps(row.samples),
+                row.refined,
+                row.measured,
+                None if row.features is None else json.dumps(row.features),
+                *device,
+            ],
         )
 
     def _count(self, table: str) -> int:

@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
+from ..cost_model import FullPrices
 from ..lower.assemble import Assembler, StageForm
 from ..lower.divide import Division
 from ..lower.implement import Implementation
@@ -15,12 +17,33 @@ from ..search import Candidate
 from ..threads import with_workers
 from .device import Device
 from .progress import progress
-from .records import Records, operator_subject, stage_subject
-from .timing import StageTimer, fastest
+from .records import Records, Subject, operator_subject, stage_subject
+from .timing import StageTimer, fastest, relative_error
 
 _WORTH = 0.01  # share of its operators' time that a stage must be able to gain to be measured
 _BARRIER = 3e-6  # seconds, generous: what one barrier less can save
 _FAR = 1 / 20e9  # seconds, generous: what reading a byte from another core's cache costs more
+
+
+@dataclass(frozen=True)
+class Observation:
+    """A measured stage.
+
+    Attributes
+    ----------
+    subject : Subject
+    seconds : float
+    error : float
+        The standard error of the logarithm of the seconds.
+    """
+
+    subject: Subject
+    seconds: float
+    error: float
+
+    @classmethod
+    def of(cls, subject: Subject, samples: Mapping[str, Sequence[float]]) -> Observation:
+        return cls(subject, fastest(samples)[0], relative_error(samples))
 
 
 class MeasuredCost:
@@ -73,7 +96,11 @@ class MeasuredCost:
         samples = self._records.samples(self._form(candidate).key)
         return "tiles" if samples is None else fastest(samples)[1]
 
-    def refine(self, candidates: Iterable[Candidate]) -> int:
+    def prices(self, candidates: Sequence[Candidate]) -> FullPrices:
+        """Every stage that can gain something is measured when its price is asked for."""
+        return FullPrices(self, candidates)
+
+    def settle(self, candidates: Sequence[Candidate]) -> int:
         """Measure again, more often, what a schedule rests on; returns how much was new.
 
         Of thousands of noisy latencies a minimum picks the lucky ones. The chosen stages and the
@@ -95,6 +122,24 @@ class MeasuredCost:
         if fresh:
             self._hopeless.clear()
         return len(fresh)
+
+    def recalled(self, candidates: Iterable[Candidate]) -> list[Candidate]:
+        """Those that can be priced without measuring, their operators having been measured."""
+        forms = {c: self._form(c) for c in candidates if not self._alone(c)}
+        self._recall(forms.values())
+        return [c for c in candidates if c not in forms or self._priceable(forms[c])]
+
+    def observation(self, candidate: Candidate) -> Observation | None:
+        """What was measured of a candidate that was priced; None where that was not worth it."""
+        if self._alone(candidate):
+            return None
+        subject = stage_subject(self._form(candidate))
+        samples = self._records.samples(subject.key)
+        return Observation.of(subject, samples) if samples else None
+
+    def runnable(self, candidate: Candidate) -> bool:
+        """Whether the operators of the candidate can share a stage."""
+        return len(candidate.ops) == 1 or not self._alone(candidate)
 
     def _form(self, candidate: Candidate) -> StageForm:
         if candidate not in self._forms:
@@ -173,6 +218,12 @@ class MeasuredCost:
         if stages:
             self._device.compile(i.kernel for form in stages for i in form.implementations)
             with_workers(self._assembler.workers, body)
+
+    def _priceable(self, form: StageForm) -> bool:
+        if form.key in self._seconds:
+            return True
+        known = all(single.key in self._seconds for single in _split(form))
+        return known and not self._can_gain(form)
 
     def _can_gain(self, form: StageForm) -> bool:
         """Whether running the stage's operators together may pay.

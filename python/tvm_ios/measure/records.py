@@ -96,7 +96,7 @@ class Records:
             return
         new = {s.key: s for s in subjects if s.key not in self._sought}
         self._sought.update(new)
-        keys = {self._digest(subject): key for key, subject in new.items()}
+        keys = {self.digest(subject): key for key, subject in new.items()}
         found: dict[str, Row] = {}
         self._attempt(lambda database: found.update(database.find(self.device, keys)))
         for text, row in found.items():
@@ -120,9 +120,25 @@ class Records:
         known.refined |= refined
         self._attempt(
             lambda database: database.add(
-                self.device, self._digest(subject), subject.words, samples, refined=refined
+                self.device, self.digest(subject), subject.words, samples, refined=refined
             )
         )
+
+    def describe(self, features: Mapping[Subject, Sequence[float]]) -> None:
+        """Keep what stages that were measured are like."""
+        self._attempt(
+            lambda database: database.describe(
+                self.device, {self.digest(s): tuple(values) for s, values in features.items()}
+            )
+        )
+
+    def described(self) -> dict[str, Row]:
+        """Stages of all networks, by digest, that were measured on this device and described."""
+        found: dict[str, Row] = {}
+        self._attempt(
+            lambda database: found.update((r.key, r) for r in database.described(self.device))
+        )
+        return found
 
     def _attempt(self, action: Callable[[MeasurementDatabase], None]) -> None:
         if self.database is None:
@@ -133,7 +149,8 @@ class Records:
             _logger.warning("%s The search goes on without it.", error)
             self.database = None
 
-    def _digest(self, subject: Subject) -> str:
+    def digest(self, subject: Subject) -> str:
+        """The key of a subject in the database."""
         for kernel in subject.kernels:
             if kernel.key not in self._kernels:
                 self._kernels[kernel.key] = digest(kernel.key)

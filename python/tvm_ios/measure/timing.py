@@ -16,6 +16,8 @@ from .device import Device
 
 _BUDGET = 2.5e-3  # seconds that the repetitions of one stage take together, if they can
 _REFINED_BUDGET = 12e-3  # the same for a stage that a schedule rests on
+_UNSURE, _SURE = 0.05, 0.005  # relative errors of a few samples, and of any number of them
+_FEW = 4
 _HOPELESS = 1.15  # what is this much slower than the alternative at first is not repeated
 
 
@@ -80,3 +82,17 @@ def fastest(samples: Mapping[str, Sequence[float]]) -> tuple[float, Division]:
     """Median latency in seconds of the fastest division, and which it is."""
     medians = [(float(np.median(times)), division) for division, times in samples.items()]
     return min(medians, key=lambda entry: entry[0])
+
+
+def relative_error(samples: Mapping[str, Sequence[float]]) -> float:
+    """The standard error of the median of the fastest division, as a share of it.
+
+    It is taken from the spread of the samples, of which the outer ones are not believed; for one
+    sample, or equal ones, it is what clocks and caches always leave.
+    """
+    _, division = fastest(samples)
+    logarithms = np.log(samples[division])
+    spread = 1.4826 * float(np.median(np.abs(logarithms - np.median(logarithms))))
+    if len(logarithms) < _FEW:
+        spread = max(spread, _UNSURE)
+    return max(1.2533 * spread / math.sqrt(len(logarithms)), _SURE)

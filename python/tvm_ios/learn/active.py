@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A cost model that measures only what could change the schedule.
+
+A stage that was not measured is priced at the least that it may take, by a model of those that
+were. A schedule that is cheapest by such prices rests on stages that promise much, or of which the
+model is unsure; these are measured, the model is fitted again, and the search repeated. It ends
+with a schedule whose stages were all measured, while no other could be faster even if every stage
+that was not measured took as little as its bound says: the principle of optimism in the face of
+uncertainty (Lai and Robbins, *Asymptotically Efficient Adaptive Allocation Rules*, 1985), applied
+to the edges of a shortest path as in LazySP (Dellin and Srinivasa, *A Unifying Formalism for
+Shortest Path Problems with Expensive Edge Evaluations*, 2016).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Hashable, Mapping, Sequence
+from itertools import islice
+
+import numpy as np
+
+from ..lower.assemble import Assembler
+from ..lower.divide import Division
+from ..measure.cost import MeasuredCost
+from ..measure.records import Records
+from ..search import Candidate
+from .examples import Examples
+from .features import OperatorTable, StageFeatures
+from .latency_model import LatencyModel
+
+_logger = logging.getLogger(__name__)
+
+_CAUTION = 1.0  # standard deviations that a bound lies below what is expected
+_WORTH = 0.01  # share of its operators' time that a stage must promise to gain to be measured
+_GROWTH = 1.1  # as much more must have been measured before the model is fitted again
+
+
+class LearnedCost:
+    """Measures stages when a schedule rests on them, and bounds the others.
+
+    Parameters
+    ----------
+    measured : MeasuredCost
+        Measures.
+    assembler : Assembler
+    records : Records
+        Where stages of other networks are known from.
+    seed : int
+        Of the model. Equal measurements and seeds give equal bounds.
+
+    Attributes
+    ----------
+    revision : int
+        Grows whenever bounds or prices that were known change.
+    """
+
+    def __init__(
+        self, measured: MeasuredCost, assembler: Assembler, records: Records, seed: int
+    ) -> None:
+        self._measured, self._assembler = measured, assembler
+        self._model = LatencyModel(seed)
+        self._examples = Examples(records)
+        self._fitted = 0  # examples that the model has seen
+        self.settled: dict[Candidate, None] = {}  # in the order in which they were
+        self.revision = 0
+        self._features = self._describe_operators()
+        self._fit()
+
+    @property
+    def operator_seconds(self) -> Mapping[Hashable, float]:
+        return self._measured.operator_seconds
+
+    @property
+    def measurements(self) -> int:
+        return self._measured.measurements
+
+    def __call__(self, candidates: Sequence[Candidate]) -> np.ndarray:
+        return self._measured(candidates)
+
+    def division(self, candidate: Candidate) -> Division:
+        return self._measured.division(candidate)
+
+    def prices(self, candidates: Sequence[Candidate]) -> LearnedPrices:
+        return LearnedPrices(self, candidates)
+
+    def settle(self, candidates: Sequence[Candidate]) -> int:
+        """Find out what only a bound is known of, or else measure what all rests on more often.
+
+        Where something can be recalled nothing is measured: it may turn out not to matter.
+        """
+        unknown = [c for c in dict.fromkeys(candidates) if c not in self.settled]
+        if not unknown:
+            return self._fit_rest() or self._measure_again(candidates)
+        unknown = self._measured.recalled(unknown) or unknown
+        self._measured(unknown)
+        self.settled.update(dict.fromkeys(unknown))
+        for candidate in unknown:
+            observation = self._measured.observation(candidate)
+            if observation is not None and len(candidate.ops) > 1:
+                self._examples.add(candidate, observation)
+        if len(self._examples) > _GROWTH * self._fitted:
+            self._fit()
+        return len(unknown)
+
+    def runnable(self, candidate: Candidate) -> bool:
+        return self._measured.runnable(candidate)
+
+    def least(self, candidates: Sequence[Candidate]) -> np.ndarray:
+        """What the candidates take at least, in seconds, as far as the model knows."""
+        prediction = self._model.predict(self._features(candidates))
+        ratio = np.exp(prediction.mean - _CAUTION * prediction.deviation) + _WORTH
+        return self._features.apart(candidates) * ratio
+
+    def _describe_operators(self) -> StageFeatures:
+        """The features of stages, by what the operators take alone.
+
+        That is what all else is compared with, so it is measured well.
+        """
+        lowered = self._assembler.lowered
+        alone = [Candidate((i,), "concurrent") for i in range(len(lowered.implementations))]
+        self._measured(alone)
+        self._measured.settle(alone)
+        table = OperatorTable.of(lowered, self._measured(alone), self.operator_seconds)
+        self.settled.update(dict.fromkeys(alone))
+        return StageFeatures(table, self._assembler.workers, lowered.preferences.core.l2_bytes)
+
+    def _fit_rest(self) -> int:
+        """Fit the model to what it has not seen; returns how much that is."""
+        missing = len(self._examples) - self._fitted
+        if missing:
+            self._fit()
+        return missing
+
+    def _fit(self) -> None:
+        training = self._examples.training_set(self._features, self._measured)
+        self._model.fit(training.features, training.log_ratio, training.error)
+        self._fitted = len(self._examples)
+        self.revision += 1
+        _logger.debug("fitted to %d stages", self._fitted)
+
+    def _measure_again(self, candidates: Sequence[Candidate]) -> int:
+        changed = self._measured.settle(candidates)
+        if changed:
+            self._fit()
+        return changed
+
+
+class LearnedPrices:
+    """Latencies of candidates, and bounds of those that were not measured.
+
+    Parameters
+    ----------
+    cost : LearnedCost
+    candidates : sequence of Candidate
+    """
+
+    def __init__(self, cost: LearnedCost, candidates: Sequence[Candidate]) -> None:
+        self._cost, self._candidates = cost, candidates
+        self._place = {candidate: i for i, candidate in enumerate(candidates)}
+        self._impossible = np.array([not cost.runnable(c) for c in candidates], bool)
+        self._revision = -1
+        self._seen = 0  # of what is settled
+        self._bounds = np.zeros(0)
+
+    def bounds(self) -> np.ndarray:
+        """Float64 [n]: seconds; infinity for a stage that cannot run."""
+        if self._revision != self._cost.revision:
+            self._revision, self._seen = self._cost.revision, 0
+            self._bounds = self._cost.least(self._candidates)
+            self._bounds[self._impossible] = np.inf
+        new = [c for c in islice(self._cost.settled, self._seen, None) if c in self._place]
+        self._seen = len(self._cost.settled)
+        if new:
+            self._bounds[[self._place[c] for c in new]] = self._cost(new)
+        return self._bounds

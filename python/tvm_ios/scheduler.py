@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import time
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -17,7 +18,6 @@ from .errors import OptionError, ScheduleError
 from .graph.extract import extract
 from .graph.operators import Operator, OperatorGraph
 from .graph.prepare import prepare
-from .learn import LearnedCost
 from .lower.assemble import Assembler
 from .lower.implement import implement
 from .lower.inplace import place_concatenations
@@ -91,6 +91,9 @@ class Options:
     measure_all : bool
         Measure every stage that the search may choose, instead of those alone that could change
         the schedule by what is learned from the others.
+    caution : float
+        How much faster than expected a stage may turn out to be, in standard deviations of what
+        is predicted: the larger, the more stages are measured, and the less is missed.
     winograd : bool
         Whether convolutions may be computed by Winograd's minimal filtering, which rounds
         differently, where that is faster.
@@ -107,6 +110,7 @@ class Options:
     max_block_size: int = 16
     seed: int = 0
     measure_all: bool = False
+    caution: float = 1.0
     winograd: bool = True
     database: str | os.PathLike[str] | None = None
     strategies: Sequence[str] = STRATEGIES
@@ -122,6 +126,8 @@ class Options:
                 continue
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise OptionError(f"{name} must be a whole number of at least 1, got {value!r}.")
+        if not isinstance(self.caution, (int, float)) or not 0 <= self.caution < math.inf:
+            raise OptionError(f"caution must be a number of at least 0, got {self.caution!r}.")
 
 
 class Scheduler:
@@ -185,14 +191,17 @@ class Scheduler:
             if callable(self._given_cost):
                 self._cost = GivenCost(self._given_cost, self._assembler)
             else:
+                # xgboost takes a second to import, and GivenCost does not need it.
+                from .learn import Examples, LatencyModel, LearnedCost
+
                 device = Device(self._assembler.lowered, self.target, self.options.seed)
                 records = Records.of(self._database, self.target, device.weights_from)
                 measured = MeasuredCost(device, self._assembler, records)
-                self._cost = (
-                    measured
-                    if self.options.measure_all
-                    else LearnedCost(measured, self._assembler, records, self.options.seed)
-                )
+                if self.options.measure_all:
+                    self._cost = measured
+                else:
+                    model = LatencyModel(self.options.seed, self.options.caution)
+                    self._cost = LearnedCost(measured, self._assembler, Examples(records), model)
         return self._cost
 
     def search(self) -> Schedule:

@@ -26,7 +26,8 @@ _logger = logging.getLogger(__name__)
 _SHAPE = re.compile(
     r"\s*(?P<name>[^\s\[\],]+?)\s*:\s*\[\s*(?P<sizes>(\d+\s*(,\s*\d+\s*)*)?)\]\s*(,|\s|$)"
 )
-_CONFIG = ("max_group_size", "max_num_groups", "max_block_size")
+_WHOLE = ("max_group_size", "max_num_groups", "max_block_size")
+_CONFIG = (*_WHOLE, "caution")
 
 
 def add_common(parser: argparse.ArgumentParser) -> None:
@@ -76,7 +77,8 @@ def add_search(parser: argparse.ArgumentParser) -> None:
         help="option of the search, may be repeated: max_group_size (default: 3) and "
         "max_num_groups (8), IOS's pruning limits r and s, and max_block_size (16), the operators "
         "searched together: a larger network is cut into blocks, and of equal blocks one is "
-        "searched (-v tells how many); 'none' for no limit",
+        "searched (-v tells how many); 'none' for no limit. caution (1): how many standard "
+        "deviations faster than predicted a stage may be, the more of them are measured",
     )
     parser.add_argument(
         "--schedule-in", metavar="FILE", help="apply this schedule instead of searching"
@@ -153,17 +155,28 @@ def search_options(pairs: Sequence[str], **others: Any) -> Options:
     OptionError
         For a name that does not exist, or a value out of range.
     """
-    values: dict[str, int | None] = {}
+    values: dict[str, float | None] = {}
     for pair in pairs:
-        name, equals, text = pair.partition("=")
+        name, _, text = pair.partition("=")
         if name not in _CONFIG:
             raise OptionError(
                 f"There is no --pass-config {name!r}; there are: {', '.join(_CONFIG)}."
             )
-        if not equals or not (text == "none" or re.fullmatch(r"-?\d+", text)):
-            raise OptionError(f"--pass-config {name} needs a whole number or 'none', got {text!r}.")
-        values[name] = None if text == "none" else int(text)
+        values[name] = _whole_or_none(name, text) if name in _WHOLE else _number(name, text)
     return Options(**values, **others)
+
+
+def _whole_or_none(name: str, text: str) -> int | None:
+    if not (text == "none" or re.fullmatch(r"-?\d+", text)):
+        raise OptionError(f"--pass-config {name} needs a whole number or 'none', got {text!r}.")
+    return None if text == "none" else int(text)
+
+
+def _number(name: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise OptionError(f"--pass-config {name} needs a number, got {text!r}.") from None
 
 
 class Request:

@@ -2,5 +2,7 @@
 """What is learned from measured stages about those that are not."""
 
 from .active import LearnedCost
+from .examples import Examples
+from .latency_model import LatencyModel
 
-__all__ = ["LearnedCost"]
+__all__ = ["Examples", "LatencyModel", "LearnedCost"]

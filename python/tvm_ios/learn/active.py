@@ -22,7 +22,6 @@ import numpy as np
 from ..lower.assemble import Assembler
 from ..lower.divide import Division
 from ..measure.cost import MeasuredCost
-from ..measure.records import Records
 from ..search import Candidate
 from .examples import Examples
 from .features import OperatorTable, StageFeatures
@@ -30,7 +29,6 @@ from .latency_model import LatencyModel
 
 _logger = logging.getLogger(__name__)
 
-_CAUTION = 1.0  # standard deviations that a bound lies below what is expected
 _WORTH = 0.01  # share of its operators' time that a stage must promise to gain to be measured
 _GROWTH = 1.1  # as much more must have been measured before the model is fitted again
 
@@ -43,10 +41,10 @@ class LearnedCost:
     measured : MeasuredCost
         Measures.
     assembler : Assembler
-    records : Records
-        Where stages of other networks are known from.
-    seed : int
-        Of the model. Equal measurements and seeds give equal bounds.
+    examples : Examples
+        What the model learns from.
+    model : LatencyModel
+        Equal examples and models give equal bounds.
 
     Attributes
     ----------
@@ -55,11 +53,14 @@ class LearnedCost:
     """
 
     def __init__(
-        self, measured: MeasuredCost, assembler: Assembler, records: Records, seed: int
+        self,
+        measured: MeasuredCost,
+        assembler: Assembler,
+        examples: Examples,
+        model: LatencyModel,
     ) -> None:
         self._measured, self._assembler = measured, assembler
-        self._model = LatencyModel(seed)
-        self._examples = Examples(records)
+        self._examples, self._model = examples, model
         self._fitted = 0  # examples that the model has seen
         self.settled: dict[Candidate, None] = {}  # in the order in which they were
         self.revision = 0
@@ -107,8 +108,7 @@ class LearnedCost:
 
     def least(self, candidates: Sequence[Candidate]) -> np.ndarray:
         """What the candidates take at least, in seconds, as far as the model knows."""
-        prediction = self._model.predict(self._features(candidates))
-        ratio = np.exp(prediction.mean - _CAUTION * prediction.deviation) + _WORTH
+        ratio = np.exp(self._model.least(self._features(candidates))) + _WORTH
         return self._features.apart(candidates) * ratio
 
     def _describe_operators(self) -> StageFeatures:

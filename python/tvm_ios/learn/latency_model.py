@@ -10,8 +10,6 @@ wrong all of them are of similar ones.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import xgboost
 
@@ -37,20 +35,6 @@ _TRUSTED = 0.03  # error of a measurement below which it counts no more than oth
 _EXTREME = 0.7  # what is twice as fast or slow is like what is ten times so
 
 
-@dataclass(frozen=True)
-class Prediction:
-    """Logarithms of latencies over those of the operators one after another.
-
-    Attributes
-    ----------
-    mean, deviation : numpy.ndarray
-        float64 [n]
-    """
-
-    mean: np.ndarray
-    deviation: np.ndarray
-
-
 class LatencyModel:
     """An ensemble of boosted trees, fitted again whenever more was measured.
 
@@ -59,10 +43,12 @@ class LatencyModel:
     seed : int
         Of the samples that its members are fitted to. Equal measurements and seeds give equal
         predictions.
+    caution : float
+        How many standard deviations a bound lies below what is expected.
     """
 
-    def __init__(self, seed: int = 0) -> None:
-        self._seed = seed
+    def __init__(self, seed: int = 0, caution: float = 1.0) -> None:
+        self._seed, self._caution = seed, caution
         self._members: list[xgboost.Booster] = []
         self._bias = _PRIOR
 
@@ -104,15 +90,14 @@ class LatencyModel:
         variance = (max(excess, 0.0) + prior * _PRIOR**2) / (weight + prior)
         return float(np.sqrt(variance))
 
-    def predict(self, features: np.ndarray) -> Prediction:
-        """The logarithm of the latency over that of the operators apart."""
+    def least(self, features: np.ndarray) -> np.ndarray:
+        """What stages are thought to exceed, as the logarithm that is learned; float64 [n]."""
         if not self._members:
-            nothing = np.zeros(len(features))
-            return Prediction(nothing, np.full(len(features), _PRIOR))
+            return np.full(len(features), -self._caution * _PRIOR)
         data = _matrix(features)
         each = np.stack([member.predict(data) for member in self._members]).astype("float64")
         deviation = np.sqrt(each.var(axis=0) + self._bias**2)
-        return Prediction(each.mean(axis=0), deviation)
+        return each.mean(axis=0) - self._caution * deviation
 
 
 def _matrix(

@@ -306,7 +306,3 @@ def _check_edges(stages: Sequence[ScheduledStage], graph: OperatorGraph) -> None
                 f"The schedule breaks the edge from {producer!r} to {consumer!r}: "
                 "put the first into an earlier stage, or before the other in one group."
             )
-        if su == sv and stages[su].strategy == "merge":
-            raise ScheduleError(
-                f"{producer!r} and {consumer!r} cannot be merged: one reads the other."
-            )

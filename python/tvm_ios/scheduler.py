@@ -21,9 +21,9 @@ from .graph.prepare import prepare
 from .lower.assemble import Assembler
 from .lower.implement import implement
 from .lower.inplace import place_concatenations
-from .lower.merge import merge_classes
 from .lower.network import Stages, choose_way, emit_ways
 from .lower.region import LoweredStage
+from .lower.replace import Replacements
 from .lower.rules import Preferences
 from .lower.tuned import active_database
 from .measure.cost import MeasuredCost
@@ -34,6 +34,7 @@ from .measure.records import Records
 from .measure.transfers import transfers_of
 from .schedule import Schedule, ScheduledOperator, ScheduledStage
 from .search import (
+    STRATEGIES,
     Candidate,
     Dag,
     ScheduleSpace,
@@ -98,6 +99,10 @@ class Options:
         differently, where that is faster.
     database : path or None
         The file that measurements are kept in and taken from; None for none.
+    strategies : sequence of str
+        What stages the search may form: ``concurrent``, operators side by side and one after
+        another; ``merge``, operators replaced by one. Without the first an operator that is not
+        replaced has a stage of its own. These are PS and TS of IOPS (section 3.1).
     """
 
     max_group_size: int | None = 3
@@ -108,8 +113,13 @@ class Options:
     caution: float = 1.0
     winograd: bool = True
     database: str | os.PathLike[str] | None = None
+    strategies: Sequence[str] = STRATEGIES
 
     def __post_init__(self) -> None:
+        named = () if isinstance(self.strategies, str) else tuple(self.strategies)
+        if not named or len(set(named)) < len(named) or not set(named) <= set(STRATEGIES):
+            given = self.strategies if not named else ",".join(map(str, named))
+            raise OptionError(f"strategies must name concurrent, merge or both, got {given!r}.")
         for name in ("max_group_size", "max_num_groups", "max_block_size"):
             value = getattr(self, name)
             if value is None and name != "max_block_size":
@@ -201,14 +211,15 @@ class Scheduler:
         programme is solved again, until it chooses nothing that is not known.
         """
         begin = time.perf_counter()
-        classes = merge_classes(self._assembler.lowered)
-        blocks = partition(self.graph.dag, self.options.max_block_size, classes)
-        templates = self._find_templates(blocks, classes)
-        stages = self._search_blocks(blocks, templates, classes)
+        replacements = self._replacements()
+        together = replacements.together
+        blocks = partition(self.graph.dag, self.options.max_block_size, together)
+        templates = self._find_templates(blocks, replacements)
+        stages = self._search_blocks(blocks, templates, replacements)
         return replace(
             self._schedule(stages, "scheduled"),
             search_seconds=time.perf_counter() - begin,
-            branches_cut=partition_cost(self.graph.dag, blocks, classes),
+            branches_cut=partition_cost(self.graph.dag, blocks, together),
         )
 
     def unsearched(self) -> Schedule:
@@ -292,21 +303,27 @@ class Scheduler:
             self.target,
         )
 
+    def _replacements(self) -> Replacements:
+        """What the search may replace."""
+        if "merge" in self.options.strategies:
+            return self._assembler.replacements
+        return Replacements.none(len(self.graph.operators))
+
     def _find_templates(
-        self, blocks: Sequence[Sequence[int]], classes: Sequence[int]
+        self, blocks: Sequence[Sequence[int]], replacements: Replacements
     ) -> list[Template]:
         """Which blocks need a search; all do where the user's prices may tell equal ones apart."""
         if callable(self._given_cost):
             templates = [own_template(number, block) for number, block in enumerate(blocks)]
         else:
-            templates = find_templates(self._assembler.lowered, classes, self._results, blocks)
+            templates = find_templates(self._assembler.lowered, replacements, self._results, blocks)
         _logger.info(
             "%d operators in %d blocks, of which %d are searched and the others equal those; "
             "the cuts between them take away %d branches or merges",
             len(self.graph.operators),
             len(blocks),
             len({template.block for template in templates}),
-            partition_cost(self.graph.dag, blocks, classes),
+            partition_cost(self.graph.dag, blocks, replacements.together),
         )
         return templates
 
@@ -314,29 +331,31 @@ class Scheduler:
         self,
         blocks: Sequence[Sequence[int]],
         templates: Sequence[Template],
-        classes: Sequence[int],
+        replacements: Replacements,
     ) -> list[Stage]:
         """The stages of all blocks, in order; a block that equals an earlier one takes its."""
         own = dict.fromkeys(template.block for template in templates)
-        searches = {number: self._explore(blocks[number], classes) for number in own}
+        searches = {number: self._explore(blocks[number], replacements) for number in own}
         while True:
             found = {number: search.solve() for number, search in searches.items()}
             if not self.cost.settle([_candidate(stage) for s in found.values() for stage in s]):
                 break
         return [stage for t in templates for stage in carry_over(found[t.block], t)]
 
-    def _explore(self, block: Sequence[int], classes: Sequence[int]) -> BlockSearch:
+    def _explore(self, block: Sequence[int], replacements: Replacements) -> BlockSearch:
         position = {op: i for i, op in enumerate(block)}
         edges = [
             (position[u], position[v])
             for u, v in self.graph.edges
             if u in position and v in position
         ]
+        side_by_side = "concurrent" in self.options.strategies
         space = ScheduleSpace(
             Dag(len(block), edges),
-            [classes[op] for op in block],
-            self.options.max_group_size,
-            self.options.max_num_groups,
+            [replacements.classes[op] for op in block],
+            [[position[op] for op in ops] for ops in replacements.within(block)],
+            self.options.max_group_size if side_by_side else 1,
+            self.options.max_num_groups if side_by_side else 1,
         )
         candidates = [_translate(c, block) for c in space.candidates]
         return BlockSearch(block, space, self.cost.prices(candidates))
@@ -348,7 +367,7 @@ class Scheduler:
         scheduled = tuple(
             ScheduledStage(
                 tuple(tuple(self.graph.names(group)) for group in stage.groups),
-                stage.strategy if len(candidate.ops) > 1 else "concurrent",
+                self._strategy(candidate),
                 self.cost.division(candidate),
                 float(latency),
             )
@@ -357,6 +376,11 @@ class Scheduler:
         schedule = self._new_schedule(map(self._describe, self.graph.operators), scheduled)
         estimates = {name: float(seconds.sum())}
         return replace(schedule, estimates=estimates, measurements=self.cost.measurements)
+
+    def _strategy(self, candidate: Candidate) -> str:
+        """A candidate's strategy; that of an operator that nothing replaces is ``concurrent``."""
+        replaced = self._assembler.replacements.rule(candidate.ops) is not None
+        return candidate.strategy if replaced else "concurrent"
 
     def _new_schedule(
         self, operators: Iterable[ScheduledOperator], stages: Iterable[ScheduledStage]
@@ -426,8 +450,7 @@ class Scheduler:
         return replace(stage, division=division, seconds=None)
 
     def _check_merge(self, ops: Sequence[int]) -> None:
-        classes = merge_classes(self._assembler.lowered)
-        if len(ops) > 1 and (classes[ops[0]] < 0 or len({classes[i] for i in ops}) > 1):
+        if len(ops) > 1 and self._assembler.replacements.rule(ops) is None:
             names = ", ".join(self.graph.names(ops))
             raise ScheduleError(f"The schedule merges operators that cannot be merged: {names}.")
 

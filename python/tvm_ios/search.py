@@ -14,6 +14,7 @@ from tvm_ios import _ffi_api
 from tvm_ios.errors import CostError, GraphError, OptionError
 
 __all__ = [
+    "STRATEGIES",
     "Candidate",
     "CostFunction",
     "Dag",
@@ -29,7 +30,8 @@ __all__ = [
     "sequential",
 ]
 
-_STRATEGIES = ("concurrent", "merge")  # by the numbers of C++'s enum Strategy
+STRATEGIES = ("concurrent", "merge")
+"""How a stage may run, by the numbers of C++'s enum Strategy."""
 
 
 class Candidate(NamedTuple):
@@ -147,19 +149,21 @@ class ScheduleSpace(tvm_ffi.Object):
         self,
         dag: Dag,
         merge_class: Sequence[int] | np.ndarray | None = None,
+        replacements: Sequence[Sequence[int]] = (),
         max_group_size: int | None = 3,
         max_num_groups: int | None = 8,
     ) -> None:
         classes = _merge_classes(dag, merge_class)
+        sets = [list(map(int, ops)) for ops in replacements]
         limits = _limit(dag, max_group_size), _limit(dag, max_num_groups)
-        self.__init_handle_by_constructor__(_ffi_api.Explore, dag, classes, *limits)
+        self.__init_handle_by_constructor__(_ffi_api.Explore, dag, classes, sets, *limits)
         self._num_ops = dag.num_ops
 
     @cached_property
     def candidates(self) -> list[Candidate]:
         """The distinct stages of all schedules."""
         masks, strategies = map(np.from_dlpack, _ffi_api.Candidates(self))
-        names = [_STRATEGIES[number] for number in strategies.tolist()]
+        names = [STRATEGIES[number] for number in strategies.tolist()]
         return list(map(Candidate, _operator_sets(masks, self._num_ops), names))
 
     def solve(self, latencies: np.ndarray) -> SearchResult:
@@ -185,6 +189,7 @@ def find_schedule(
     cost: CostFunction,
     *,
     merge_class: Sequence[int] | np.ndarray | None = None,
+    replacements: Sequence[Sequence[int]] = (),
     max_group_size: int | None = 3,
     max_num_groups: int | None = 8,
 ) -> SearchResult:
@@ -203,6 +208,9 @@ def find_schedule(
         An integer for each operator. Operators of one class that are sinks of what remains may
         become one merged stage, also a single one; a negative class never does. None: nothing is
         merged. The two limits below do not apply to merged stages.
+    replacements
+        Sets of operators, of which one may read another, each of which may become one merged stage
+        where nothing that remains reads it from outside.
     max_group_size
         The pruning limit r: operators in a group. None: no limit.
     max_num_groups
@@ -220,9 +228,10 @@ def find_schedule(
     ScheduleError
         If every schedule has a stage of infinite latency.
     OptionError
-        If a limit is below one, or ``merge_class`` has not one entry for each operator.
+        If a limit is below one, ``merge_class`` has not one entry for each operator, or a
+        replacement is empty or names an operator that is not in the graph.
     """
-    space = ScheduleSpace(dag, merge_class, max_group_size, max_num_groups)
+    space = ScheduleSpace(dag, merge_class, replacements, max_group_size, max_num_groups)
     return space.solve(cost(space.candidates))
 
 

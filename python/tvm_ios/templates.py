@@ -9,13 +9,14 @@ of the operators that may be merged; equal blocks have isomorphic graphs.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tvm import relax
 
 from .graph.isomorphism import LabelledGraph, isomorphism
 from .lower.implement import LoweredGraph
+from .lower.replace import Replacements
 from .search import Stage
 
 
@@ -54,7 +55,7 @@ def carry_over(stages: Sequence[Stage], template: Template) -> list[Stage]:
 
 def find_templates(
     lowered: LoweredGraph,
-    merge_classes: Sequence[int],
+    replacements: Replacements,
     returned: Collection[relax.Var],
     blocks: Sequence[Sequence[int]],
 ) -> list[Template]:
@@ -63,19 +64,18 @@ def find_templates(
     Parameters
     ----------
     lowered : LoweredGraph
-    merge_classes : sequence of int
-        Per operator, as :func:`tvm_ios.lower.merge.merge_classes` has them.
+    replacements : Replacements
+        Those that the search may use.
     returned : collection of relax.Var
         The values that leave the function.
     blocks : sequence of sequence of int
         Operators by index.
     """
-    readers = _readers(lowered)
     known: dict[str, list[tuple[int, LabelledGraph]]] = {}
     templates = []
     for number, block in enumerate(blocks):
         ops = sorted(block)
-        graph = _Description(lowered, merge_classes, returned, readers, ops).graph()
+        graph = _Description(lowered, replacements, returned, ops).graph()
         alike = known.setdefault(graph.digest, [])
         template = own_template(number, block)
         for first, candidate in alike:
@@ -90,23 +90,13 @@ def find_templates(
     return templates
 
 
-def _readers(lowered: LoweredGraph) -> dict[relax.Var, set[int]]:
-    """The operators that read each value."""
-    readers: dict[relax.Var, set[int]] = {}
-    for op in lowered.graph.operators:
-        for value in op.inputs:
-            readers.setdefault(value, set()).add(op.index)
-    return readers
-
-
 @dataclass
 class _Description:
     """Builds the graph of one block: its operators by index, then all else."""
 
     lowered: LoweredGraph
-    merge_classes: Sequence[int]
+    replacements: Replacements
     returned: Collection[relax.Var]
-    readers: dict[relax.Var, set[int]]
     ops: Sequence[int]
     _labels: list[Hashable] = field(default_factory=list)
     _edges: list[tuple[int, int, Hashable]] = field(default_factory=list)
@@ -120,7 +110,9 @@ class _Description:
             before = self.lowered.graph.predecessors[op]
             self._edges += [(position[p], node, "after") for p in before if p in position]
             self._add_values(op, node)
-            self._add_merge_class(self.merge_classes[op], node)
+            self._add_merge_class(self.replacements.classes[op], node)
+        for ops in self.replacements.within(self.ops):
+            self._add_replacement(ops, position)
         return LabelledGraph(tuple(self._labels), tuple(self._edges))
 
     def _operator_label(self, op: int) -> Hashable:
@@ -152,16 +144,21 @@ class _Description:
 
     def _describe(self, value: relax.Var) -> tuple[Hashable, ...]:
         """Its type, its layout, and whether anything outside of the block reads it."""
-        needed = value in self.returned or not self.readers.get(value, set()).issubset(self.ops)
+        readers = self.lowered.graph.readers.get(value, ())
+        needed = value in self.returned or not set(readers).issubset(self.ops)
         return (str(value.ty), self.lowered.layouts.get(value), needed)
 
     def _add_merge_class(self, number: int, node: int) -> None:
         """Of what may be merged only with operators of other blocks nothing need be known."""
-        if number < 0 or sum(self.merge_classes[op] == number for op in self.ops) < 2:
+        if number < 0 or sum(self.replacements.classes[op] == number for op in self.ops) < 2:
             return
         if number not in self._classes:
             self._classes[number] = self._add("may be merged")
         self._edges.append((self._classes[number], node, "member"))
+
+    def _add_replacement(self, ops: tuple[int, ...], position: Mapping[int, int]) -> None:
+        node = self._add("may be replaced", self.replacements.sets[ops].name)
+        self._edges += [(node, position[op], "member") for op in ops]
 
     def _add(self, *label: Hashable) -> int:
         self._labels.append(label)

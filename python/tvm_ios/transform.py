@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 
 import tvm
 from tvm import relax
@@ -14,6 +15,7 @@ from .errors import TargetError
 from .measure.model import finish_pipeline
 from .schedule import Schedule
 from .scheduler import Options, Scheduler
+from .search import STRATEGIES
 
 PIPELINE = "tvm_ios"
 
@@ -57,6 +59,9 @@ class InterOperatorSchedule:
     database : path or None
         A file to keep measurements in, made where there is none: what is in it is not measured
         again. Several processes may use it at once. None: nothing is kept.
+    strategies : sequence of str
+        What stages the search may form: ``concurrent``, operators that run together; ``merge``,
+        operators replaced by one. Without the first, an operator that is not replaced is alone.
 
     Attributes
     ----------
@@ -84,6 +89,7 @@ class InterOperatorSchedule:
         winograd: bool = True,
         seed: int = 0,
         database: str | os.PathLike[str] | None = None,
+        strategies: Sequence[str] = STRATEGIES,
     ) -> None:
         self._target, self._function, self._cost_model = target, function, cost_model
         self._options = Options(
@@ -94,6 +100,7 @@ class InterOperatorSchedule:
             measure_all=measure_all,
             winograd=winograd,
             database=database,
+            strategies=strategies,
         )
         self._search = search
         given = schedule is None or isinstance(schedule, Schedule)

@@ -156,6 +156,15 @@ std::vector<int> Operators(const ffi::TensorView& tensor) {
   return ops;
 }
 
+std::vector<std::vector<int>> OperatorSets(const Groups& groups) {
+  std::vector<std::vector<int>> sets;
+  for (const ffi::Array<int64_t>& group : groups) {
+    sets.emplace_back();
+    for (int64_t op : group) sets.back().push_back(ToOperator(op));
+  }
+  return sets;
+}
+
 Groups ToFfi(const std::vector<std::vector<int>>& groups) {
   Groups result;
   for (const std::vector<int>& group : groups) {
@@ -221,13 +230,14 @@ Pruning MakePruning(int64_t max_group_size, int64_t max_num_groups) {
   return {limit(max_group_size), limit(max_num_groups)};
 }
 
-ScheduleSpaceRef ExploreSchedules(DagRef dag, ffi::TensorView merge_class, int64_t max_group_size,
-                                  int64_t max_num_groups) {
+ScheduleSpaceRef ExploreSchedules(DagRef dag, ffi::TensorView merge_class, Groups replacements,
+                                  int64_t max_group_size, int64_t max_num_groups) {
   return Guard([&] {
-    return ScheduleSpaceRef(Explore(
-        dag->dag,
-        {MakePruning(max_group_size, max_num_groups), Int64Vector(merge_class, "merge_class")},
-        CheckSignals));
+    return ScheduleSpaceRef(
+        Explore(dag->dag,
+                {MakePruning(max_group_size, max_num_groups),
+                 Int64Vector(merge_class, "merge_class"), OperatorSets(replacements)},
+                CheckSignals));
   });
 }
 
@@ -321,13 +331,9 @@ ffi::Tensor ListEndings(DagRef dag, ffi::TensorView remaining, int64_t max_group
 }
 
 int64_t CostOfBlocks(DagRef dag, Groups blocks, ffi::TensorView merge_class) {
-  std::vector<std::vector<int>> ops;
-  for (const ffi::Array<int64_t>& block : blocks) {
-    ops.emplace_back();
-    for (int64_t op : block) ops.back().push_back(ToOperator(op));
-  }
-  return Guard(
-      [&] { return PartitionCost(dag->dag, ops, Int64Vector(merge_class, "merge_class")); });
+  return Guard([&] {
+    return PartitionCost(dag->dag, OperatorSets(blocks), Int64Vector(merge_class, "merge_class"));
+  });
 }
 
 void RunStage(CpuStage::Kernels kernels, CpuStage::Tensors args, ffi::TensorView program,

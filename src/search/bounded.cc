@@ -61,7 +61,7 @@ class BoundedSearch {
         bound_(dag, model, options),
         deadline_(seconds),
         poller_(interrupt),
-        merges_(graph_, options.merge_class),
+        merges_(graph_, options),
         stack_(graph_.num_ops + 1, Frame{Bits(graph_.num_ops), {0, 0, 0, 0}, {}, 0}) {}
 
   BoundedResult Run() {
@@ -361,6 +361,9 @@ void CheckModel(const Dag& dag, const SearchOptions& options, const StageModel& 
     throw OptionError("the model has " + std::to_string(model.length.size()) + " lengths and " +
                       std::to_string(model.work.size()) + " works for " + std::to_string(num_ops) +
                       " operators");
+  }
+  if (!options.replacements.empty()) {
+    throw OptionError("the search with bounds merges sinks only; leave out the replacements");
   }
   if (!options.merge_class.empty() && !model.merged) {
     throw OptionError("the model must say what merged operators cost");

@@ -53,7 +53,8 @@ struct BoundedResult {
  * \brief Finds a cheapest schedule under a StageModel, or as good a one as time allows.
  *
  * \param seconds After so long the best schedule so far is returned, with its bound.
- * \throw OptionError for a limit below one, or a model or classes of another number of operators.
+ * \throw OptionError for a limit below one, a model or classes of another number of operators, or
+ *        any replacements.
  */
 BoundedResult FindBoundedSchedule(const Dag& dag, const SearchOptions& options,
                                   const StageModel& model, double seconds,

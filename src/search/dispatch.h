@@ -40,14 +40,24 @@ inline void CheckOptions(const Dag& dag, const SearchOptions& options) {
     throw OptionError("merge_class has " + std::to_string(num_classes) + " entries for " +
                       std::to_string(dag.num_ops()) + " operators");
   }
+  for (const std::vector<int>& ops : options.replacements) {
+    if (ops.empty()) throw OptionError("a replacement has no operators");
+    for (int op : ops) {
+      if (op >= 0 && op < dag.num_ops()) continue;
+      throw OptionError("a replacement has operator " + std::to_string(op) +
+                        ", which is not in the graph");
+    }
+  }
 }
 
-/*! \brief A stage of some operators: their components, or one group if they are merged. */
+/*! \brief A stage of some operators: their components, one after another if they are merged. */
 inline Stage MakeStage(const Dag& dag, const std::vector<int>& ops, Strategy strategy,
                        double latency) {
   std::vector<std::vector<int>> groups = Components(dag, ops);
   if (strategy == Strategy::kMerge) {
-    for (size_t i = 1; i < groups.size(); ++i) groups[0].push_back(groups[i][0]);
+    for (size_t i = 1; i < groups.size(); ++i) {
+      groups[0].insert(groups[0].end(), groups[i].begin(), groups[i].end());
+    }
     groups.resize(1);
   }
   return {std::move(groups), strategy, latency};

@@ -116,7 +116,7 @@ class Space final : public ScheduleSpace {
     InterruptPoller poller(interrupt_);
     const DagBits<Bits> graph(dag_);
     EndingEnumerator<Bits> endings(graph, options.pruning, &poller);
-    const MergeEnumerator<Bits> merges(graph, options.merge_class);
+    const MergeEnumerator<Bits> merges(graph, options);
     states_.Intern(Bits::Full(graph.num_ops));
     for (size_t state = 0; state < states_.size(); ++state) {
       first_transition_.push_back(transitions_.size());

@@ -39,7 +39,9 @@ struct CandidateBatch {
 struct SearchOptions {
   Pruning pruning;
   /*! \brief Operators of one class may be merged; negative: never. Empty: nothing is merged. */
-  std::vector<int64_t> merge_class;
+  std::vector<int64_t> merge_class{};
+  /*! \brief Sets of operators that may be replaced by one where they are an ending. */
+  std::vector<std::vector<int>> replacements{};
 };
 
 /*! \brief A cheapest schedule, and what it took to find it. */
@@ -88,7 +90,8 @@ class ScheduleSpace {
  * \brief Explores the schedules of a graph.
  *
  * \param interrupt Called now and then, also while the space is solved.
- * \throw OptionError for a limit below one or a merge class of the wrong length.
+ * \throw OptionError for a limit below one, a merge class of the wrong length, or a replacement of
+ *        no operators or of one that is not in the graph.
  */
 std::unique_ptr<const ScheduleSpace> Explore(const Dag& dag, const SearchOptions& options,
                                              const Interrupt& interrupt);

@@ -1,39 +1,54 @@
 // SPDX-License-Identifier: Apache-2.0
 /*!
  * \file merges.h
- * \brief Enumerates the sets of remaining operators that may be merged into one operator.
+ * \brief Enumerates the sets of remaining operators that may be replaced by one operator.
  */
 #ifndef TVM_IOS_SEARCH_MERGES_H_
 #define TVM_IOS_SEARCH_MERGES_H_
 
 #include <cstdint>
 #include <map>
-#include <utility>
 #include <vector>
 
 #include "graph/dag.h"
+#include "search/dp.h"
 
 namespace tvm_ios {
 
 /*!
- * \brief Enumerates the non-empty sets of sinks that share a merge class.
+ * \brief Enumerates the endings that may be replaced by one operator.
  *
- * Sinks are operators with no successor among the remaining ones, so such a set is an ending whose
- * groups are single operators. The pruning does not apply: merged, they are one kernel.
+ * These are the non-empty sets of sinks that share a merge class, sinks being operators with no
+ * successor among the remaining ones, and the given sets, in which one operator may read another.
+ * The pruning does not apply: replaced, they are one kernel.
  */
 template <typename Bits>
 class MergeEnumerator {
  public:
-  /*!
-   * \param graph The graph; it must outlive the enumerator.
-   * \param merge_class For each operator its class, negative if it is never merged. Empty: none is.
-   */
-  MergeEnumerator(const DagBits<Bits>& graph, std::vector<int64_t> merge_class)
-      : graph_(graph), merge_class_(std::move(merge_class)) {}
+  /*! \brief The graph must outlive the enumerator. */
+  MergeEnumerator(const DagBits<Bits>& graph, const SearchOptions& options)
+      : graph_(graph), merge_class_(options.merge_class) {
+    for (const std::vector<int>& ops : options.replacements) {
+      replacements_.emplace_back(graph.num_ops);
+      for (int op : ops) replacements_.back().Set(op);
+    }
+  }
 
-  /*! \brief Calls visit(ops) for each set, class by class, a set after all of its subsets. */
+  /*!
+   * \brief Calls visit(ops) for each set: class by class, a set after all of its subsets; then for
+   *        the given sets.
+   */
   template <typename Visit>
   void ForEach(const Bits& remaining, Visit visit) const {
+    ForEachMerge(remaining, visit);
+    for (const Bits& ops : replacements_) {
+      if (IsEnding(ops, remaining)) visit(ops);
+    }
+  }
+
+ private:
+  template <typename Visit>
+  void ForEachMerge(const Bits& remaining, Visit visit) const {
     if (merge_class_.empty()) return;
     std::map<int64_t, std::vector<int>> sinks;
     for (int op : remaining) {
@@ -44,7 +59,14 @@ class MergeEnumerator {
     for (const auto& [merge_class, members] : sinks) ForEachSubset(members, visit);
   }
 
- private:
+  bool IsEnding(const Bits& ops, const Bits& remaining) const {
+    if (!ops.IsSubsetOf(remaining)) return false;
+    for (int op : ops) {
+      if (!(graph_.successors[op] & remaining).IsSubsetOf(ops)) return false;
+    }
+    return true;
+  }
+
   /*! \brief Counts in binary, member i being bit i; stops when the counter is back at zero. */
   template <typename Visit>
   void ForEachSubset(const std::vector<int>& members, Visit visit) const {
@@ -60,6 +82,7 @@ class MergeEnumerator {
 
   const DagBits<Bits>& graph_;
   const std::vector<int64_t> merge_class_;
+  std::vector<Bits> replacements_;
 };
 
 }  // namespace tvm_ios

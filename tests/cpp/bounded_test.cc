@@ -126,6 +126,7 @@ TEST(BoundedTest, ChecksItsArguments) {
   model.length = model.work = {1, 2};
   EXPECT_THROW(FindBoundedSchedule(dag, {{0, 1}, {}}, model, 1, {}), OptionError);
   EXPECT_THROW(FindBoundedSchedule(dag, {{1, 1}, {0, 0}}, model, 1, {}), OptionError);
+  EXPECT_THROW(FindBoundedSchedule(dag, {{1, 1}, {}, {{0}}}, model, 1, {}), OptionError);
   EXPECT_EQ(FindBoundedSchedule(dag, {{1, 1}, {}}, model, 1, {}).result.latency, 3);
 }
 

@@ -69,6 +69,8 @@ class BruteForce {
   }
   bool MayMerge(uint32_t stage) const {
     const std::vector<int> ops = Members(stage);
+    const auto& given = options_.replacements;
+    if (std::find(given.begin(), given.end(), ops) != given.end()) return true;
     return Components(dag_, ops).size() == ops.size() &&
            std::all_of(ops.begin(), ops.end(), [&](int op) {
              return options_.merge_class[op] >= 0 &&
@@ -87,6 +89,9 @@ TEST(FindSchedule, IsOptimal) {
     SearchOptions options{{1 + random() % 4, 1 + random() % 4}, {}};
     for (int op = 0; op < dag.num_ops(); ++op) {
       options.merge_class.push_back(static_cast<int64_t>(random() % 3) - 1);
+    }
+    for (int i = 0; i < round % 4; ++i) {
+      options.replacements.push_back(Members(1 + random() % ((1u << dag.num_ops()) - 1)));
     }
     const SearchResult result = FindSchedule(dag, options, RandomCost, nullptr);
     EXPECT_EQ(result.latency, BruteForce(dag, options).Best((1u << dag.num_ops()) - 1));
@@ -169,6 +174,22 @@ TEST(FindSchedule, MergesSinksBeyondThePruning) {
   EXPECT_EQ(result.stages[1].groups, (std::vector<std::vector<int>>{{1, 2, 3, 4, 5}}));
 }
 
+TEST(FindSchedule, ReplacesOperatorsThatReadEachOther) {
+  const auto replacing_pays = [](const CandidateBatch& batch) {
+    std::vector<double> latency;
+    for (int32_t strategy : batch.strategies) latency.push_back(strategy == 1 ? 1.0 : 10.0);
+    return latency;
+  };
+  const Dag dag(5, {{0, 1}, {1, 3}, {2, 3}, {0, 4}});
+  const SearchOptions options{{1, 1}, {}, {{0, 1}, {1, 2, 3}}};
+  const SearchResult result = FindSchedule(dag, options, replacing_pays, nullptr);
+  EXPECT_EQ(result.latency, 21.0);  // {0, 1} would have to come after 2, 3 and 4, one by one
+  const auto merged = std::find_if(result.stages.begin(), result.stages.end(),
+                                   [](const auto& s) { return s.strategy == Strategy::kMerge; });
+  ASSERT_NE(merged, result.stages.end());
+  EXPECT_EQ(merged->groups, (std::vector<std::vector<int>>{{1, 2, 3}}));
+}
+
 TEST(FindSchedule, TakesGraphsOfAnyWidth) {
   for (int num_ops : {1, 63, 64, 65, 128, 129, 192, 256, 257, 400}) {
     const SearchResult result = FindSchedule(Chain(num_ops), {{3, 8}, {}}, CountStages, nullptr);
@@ -182,6 +203,8 @@ TEST(FindSchedule, RefusesBadOptions) {
   EXPECT_THROW(FindSchedule(dag, {{0, 8}, {}}, CountStages, nullptr), OptionError);
   EXPECT_THROW(FindSchedule(dag, {{3, 0}, {}}, CountStages, nullptr), OptionError);
   EXPECT_THROW(FindSchedule(dag, {{3, 8}, {0, 1}}, CountStages, nullptr), OptionError);
+  EXPECT_THROW(FindSchedule(dag, {{3, 8}, {}, {{0, 3}}}, CountStages, nullptr), OptionError);
+  EXPECT_THROW(FindSchedule(dag, {{3, 8}, {}, {{}}}, CountStages, nullptr), OptionError);
 }
 
 TEST(FindSchedule, RefusesWhatIsNoLatency) {

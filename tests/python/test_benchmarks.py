@@ -16,6 +16,7 @@ import machine
 import peak
 import peers
 import pool
+import replacements
 from cli_support import SHAPE, onnx, ort, save_branches
 from machine import Cache
 from peer import contender, figures, models, record, report
@@ -52,6 +53,14 @@ def test_peak_reports_one_core_and_all(monkeypatch, capsys) -> None:
         assert all(entry[kind] > 0 for kind in streams.KINDS)
     assert printed["pool"]["threads"] == WORKERS
     assert printed["pool"]["call"] > 0
+
+
+def test_replacements_times_every_method(capsys) -> None:
+    replacements.main(["bert_tiny", "--threads", str(WORKERS), "--max-num-groups", "1"])
+    (network,) = json.loads(capsys.readouterr().out)["networks"]
+    assert network["milliseconds"].keys() == {"sequential", "TS", "PS", "TS+PS"}
+    assert all(value > 0 for value in network["milliseconds"].values())
+    assert network["replacements"]["PS"] == []
 
 
 def test_peak_prints_tables(capsys) -> None:

@@ -87,6 +87,9 @@ BAD_INPUT = {
     "unknown pass config": ([*COMPILE, "--pass-config", "r=1"], "max_num_groups, max_block_size"),
     "r below 1": ([*COMPILE, "--pass-config", "max_group_size=0"], "at least 1"),
     "s no number": ([*COMPILE, "--pass-config", "max_num_groups=x"], "whole number"),
+    "unknown strategy": ([*COMPILE, "--strategies", "merge,split"], "got 'merge,split'"),
+    "a strategy twice": ([*COMPILE, "--strategies", "merge,merge"], "concurrent, merge or both"),
+    "no strategy": ([*COMPILE, "--strategies", ""], "concurrent, merge or both"),
     "no threads": ([*COMPILE, "--threads", "0"], "at least 1"),
     "unknown target": ([*COMPILE, "--target", "warp-drive"], "warp-drive"),
     "target of another machine": (

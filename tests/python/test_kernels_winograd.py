@@ -41,7 +41,7 @@ from tvm_ios.kernels.winograd_model import (
     winograd_times,
 )
 from tvm_ios.lower.implement import LoweredGraph, implement
-from tvm_ios.lower.merge import merge_classes
+from tvm_ios.lower.replace import find_replacements
 from tvm_ios.lower.rules import Preferences
 from tvm_ios.target import TYPICAL, Core, Transfers, core_of
 
@@ -287,6 +287,6 @@ def test_a_network_computes_the_same(winograd: bool) -> None:
 def test_convolutions_by_winograd_are_still_merged() -> None:
     mod = relax_module(network, IMAGE)
     lowered = lower(mod)
-    pairs = zip(lowered.graph.operators, merge_classes(lowered), strict=True)
+    pairs = zip(lowered.graph.operators, find_replacements(lowered).classes, strict=True)
     assert {c for op, c in pairs if op.kind == "conv2d"} == {0}
     check_scheduled(mod, cost_model=merging, relative=1e-5)

@@ -5,16 +5,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import tvm
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tvm import relax
 
 from support import NATIVE, TARGETS, check_scheduled, constant, merging, relax_module
+from test_kernels_conv2d import Case, reference
 from tvm_ios.errors import ScheduleError
 from tvm_ios.graph.extract import extract
 from tvm_ios.graph.prepare import prepare
 from tvm_ios.lower.implement import implement
-from tvm_ios.lower.merge import merge_classes
+from tvm_ios.lower.replace import find_replacements
+from tvm_ios.lower.replace.windows import Windows, enlarge
 from tvm_ios.lower.rules import Preferences
 from tvm_ios.schedule import ScheduledStage
 from tvm_ios.scheduler import Scheduler
@@ -50,7 +55,7 @@ def classes(mod: tvm.IRModule) -> list[int]:
     graph = extract(prepared)
     results = relax.analysis.free_vars(prepared["main"].body.body)
     lowered = implement(graph, results, Preferences(core_of(NATIVE)))
-    pairs = zip(graph.operators, merge_classes(lowered), strict=True)
+    pairs = zip(graph.operators, find_replacements(lowered).classes, strict=True)
     return [c for operator, c in pairs if "conv2d" in operator.kind]
 
 
@@ -151,3 +156,99 @@ def test_a_schedule_that_merges_what_cannot_be_merged_is_refused() -> None:
     stages = (rest[0], ScheduledStage(convs, "merge"), *rest[1:])
     with pytest.raises(ScheduleError, match="merges operators that cannot be merged"):
         scheduler.emit(replace(schedule, stages=stages))
+
+
+def inception_e() -> tvm.IRModule:
+    """A block like Inception-v3's last ones: 1x3 and 3x1 of one tensor, twice."""
+
+    def unit(emit, data, kernel, channels, seed):
+        weights = constant(channels, int(data.ty.shape.values[1]), *kernel, seed=seed, scale=0.2)
+        value = emit(op.nn.conv2d(data, weights, padding=(kernel[0] // 2, kernel[1] // 2)))
+        return emit(op.nn.relu(emit(op.add(value, constant(1, channels, 1, 1, seed=seed)))))
+
+    def body(emit, x):
+        x = emit(op.nn.max_pool2d(x, (3, 3), padding=1))
+        parts = [unit(emit, x, (1, 1), 20, 0)]
+        for seed, sizes in ((1, [(1, 1)]), (5, [(1, 1), (3, 3)])):
+            value = x
+            for i, kernel in enumerate(sizes):
+                value = unit(emit, value, kernel, 24, seed + i)
+            parts += [
+                unit(emit, value, (1, 3), 17, seed + 2),
+                unit(emit, value, (3, 1), 33, seed + 3),
+            ]
+        return emit(op.nn.avg_pool2d(emit(op.concat(parts, axis=1)), (2, 2)))
+
+    return relax_module(body, (1, 19, 8, 9))
+
+
+def test_a_row_and_a_column_of_taps_in_a_block_of_inception() -> None:
+    mod = inception_e()
+    scheduler = Scheduler(mod, NATIVE, cost_model=merging)
+    schedule = scheduler.search()
+    merged = [stage.operators for stage in schedule.stages if stage.strategy == "merge"]
+    operators = {operator.name: operator for operator in scheduler.graph.operators}
+    kernels = [
+        {tuple(map(int, operators[name].anchor.args[1].ty.shape.values[2:])) for name in names}
+        for names in merged
+    ]
+    assert kernels.count({(1, 3), (3, 1)}) == 2
+    check_scheduled(mod, schedule=schedule)
+
+
+@st.composite
+def geometries(draw: st.DrawFn) -> list[dict]:
+    """Convolutions of one image: any sizes, paddings in front that need not be centred."""
+    dilation = draw(st.integers(1, 2))
+    stride = draw(st.integers(1, 2))
+    convs = []
+    for _ in range(draw(st.integers(2, 3))):
+        kernel = draw(st.tuples(*[st.integers(1, 4)] * 2))
+        reach = [(size - 1) * dilation for size in kernel]
+        before = [draw(st.integers(0, length)) for length in reach]
+        after = [length - first for length, first in zip(reach, before, strict=True)]
+        attrs = {"kernel": kernel, "padding": (*before, *after), "dilation": dilation}
+        convs.append({**attrs, "strides": stride, "channels": draw(st.integers(2, 40))})
+    return convs
+
+
+@settings(max_examples=4, deadline=None, derandomize=True, database=None)
+@given(geometries())
+def test_merges_of_any_geometry(convs: list[dict]) -> None:
+    """Whatever is merged is merged exactly; what would need half a tap is not."""
+    mod = branches(*convs)
+    found = classes(mod)
+    fronts = [tuple(p % conv["dilation"] for p in conv["padding"][:2]) for conv in convs]
+    assert [c >= 0 for c in found] == [fronts.count(front) > 1 for front in fronts]
+    check_scheduled(mod, schedule=Scheduler(mod, NATIVE, cost_model=merging).search())
+
+
+@settings(max_examples=60, deadline=None, derandomize=True, database=None)
+@given(geometries(), st.integers(0, 99))
+def test_an_enlarged_kernel_computes_the_same(convs: list[dict], seed: int) -> None:
+    """Against SciPy, in float64: zeros around a kernel change nothing."""
+    random = np.random.default_rng(seed)
+    image = random.standard_normal((1, 2, 9, 8))
+    cases = [
+        Case(
+            1, 2, (9, 8), (2,), c["kernel"], (c["strides"],) * 2, c["padding"], (c["dilation"],) * 2
+        )
+        for c in convs
+    ]
+    windows = [Windows(*case.windows()) for case in cases]
+    for alignment in {w.alignment for w in windows}:
+        together = [w for w in windows if w.alignment == alignment]
+        large = enlarge(together)
+        for case, own in zip(cases, windows, strict=True):
+            if own.alignment != alignment:
+                continue
+            weights = random.standard_normal((2, 2, *case.kernel))
+            grown = large.hold(weights, own)
+            front = (large.rows.before, large.columns.before)
+            reach = [(size - 1) * case.dilation[0] for size in grown.shape[2:]]
+            padding = (*front, *(r - f for r, f in zip(reach, front, strict=True)))
+            assert np.count_nonzero(grown) == np.count_nonzero(weights)
+            enlarged = replace(case, kernel=grown.shape[2:], padding=padding)
+            np.testing.assert_allclose(
+                reference(enlarged, image, grown), reference(case, image, weights), atol=1e-12
+            )

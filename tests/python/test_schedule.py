@@ -170,7 +170,7 @@ WRONG = {
             *stages("max_pool2d_0 conv2d_1", strategy="merge"),
             *stages("conv2d_2 | avg_pool2d_3", "concat_4"),
         ),
-        "'max_pool2d_0' and 'conv2d_1' cannot be merged",
+        "merges operators that cannot be merged: max_pool2d_0, conv2d_1",
     ),
     "merging a pooling": (
         (

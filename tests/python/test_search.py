@@ -264,6 +264,27 @@ def test_merged_stage_is_one_group() -> None:
     assert result.latency == 11.0
 
 
+def test_operators_that_read_each_other_may_be_replaced() -> None:
+    """0 -> 1 -> 2 and 0 -> 3: 1 and 2 together, and 3 alone; never 0 and 2, with 1 between them."""
+
+    def cost(candidates: Sequence[Candidate]) -> np.ndarray:
+        return np.array([0.25 if c.strategy == "merge" else 1.0 for c in candidates])
+
+    dag = Dag(4, [(0, 1), (1, 2), (0, 3)])
+    result = find_schedule(
+        dag, cost, replacements=[(2, 1), (3,), (0, 2)], max_group_size=1, max_num_groups=1
+    )
+    merged = [[list(g) for g in s.groups] for s in result.stages if s.strategy == "merge"]
+    assert sorted(merged) == [[[1, 2]], [[3]]]
+    assert result.latency == 1.5
+
+
+@pytest.mark.parametrize("ops", [(), (0, 4), (-1,)])
+def test_bad_replacements(ops: tuple[int, ...]) -> None:
+    with pytest.raises(OptionError, match="replacement"):
+        find_schedule(Dag(4), constant(1.0), replacements=[ops])
+
+
 @pytest.mark.parametrize("num_ops", [1, 64, 65, 128, 129, 256, 257, 300])
 def test_graphs_of_any_width(num_ops: int) -> None:
     """Two chains side by side, of which an optimum pairs the operators up."""

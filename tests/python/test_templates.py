@@ -13,7 +13,7 @@ from tvm import relax
 
 from support import NATIVE, conv, few_stages, relax_module
 from tvm_ios import scheduler as scheduler_module
-from tvm_ios.lower.merge import merge_classes
+from tvm_ios.lower.replace import Replacements, find_replacements
 from tvm_ios.scheduler import Options, Scheduler
 from tvm_ios.search import Candidate, Dag, ScheduleSpace, partition
 from tvm_ios.templates import Template, carry_over, find_templates
@@ -47,10 +47,10 @@ def templates_of(
     """The templates of the blocks of a network; the results of ``returned`` leave it."""
     scheduler = Scheduler(mod, NATIVE, cost_model=few_stages)
     lowered = scheduler._assembler.lowered
-    classes = merge_classes(lowered)
-    blocks = partition(scheduler.graph.dag, size, classes)
+    replacements = find_replacements(lowered)
+    blocks = partition(scheduler.graph.dag, size, replacements.together)
     values = [v for i in returned for v in scheduler.graph.operators[i].outputs]
-    return scheduler, find_templates(lowered, classes, values, blocks)
+    return scheduler, find_templates(lowered, replacements, values, blocks)
 
 
 def numbers(mod: tvm.IRModule, size: int) -> list[int]:
@@ -186,7 +186,8 @@ def test_given_prices_may_tell_equal_blocks_apart(monkeypatch: pytest.MonkeyPatc
 
 def test_carried_over_stages_keep_strategy_and_latency() -> None:
     scheduler = Scheduler(cells(3), NATIVE, cost_model=few_stages)
-    stages = scheduler._explore([0, 1], [-1] * len(scheduler.graph.operators)).solve()
+    none = Replacements.none(len(scheduler.graph.operators))
+    stages = scheduler._explore([0, 1], none).solve()
     (carried, *rest) = carry_over(stages, Template(0, {0: 7, 1: 9}))
     assert (carried.strategy, carried.latency) == (stages[0].strategy, stages[0].latency)
     assert {o for s in (carried, *rest) for g in s.groups for o in g} == {7, 9}

@@ -18,6 +18,7 @@ from ..lower.tuned import check_database, open_database
 from ..models import load_model
 from ..schedule import Schedule
 from ..scheduler import Options, Scheduler
+from ..search import STRATEGIES
 from .cache import add_database, chosen
 
 _logger = logging.getLogger(__name__)
@@ -99,6 +100,15 @@ def add_search(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="compute no convolution by Winograd's algorithm, which is faster and rounds "
         "differently",
+    )
+    parser.add_argument(
+        "--strategies",
+        type=lambda text: tuple(name.strip() for name in text.split(",")),
+        default=STRATEGIES,
+        metavar="NAME,...",
+        help="stages that the search may form: concurrent, of operators that run together; merge, "
+        "of operators replaced by one; merge alone: every other operator has a stage of its own "
+        "(default: concurrent,merge)",
     )
     add_database(parser)
 
@@ -198,6 +208,7 @@ class Request:
             measure_all=args.measure_all,
             winograd=not args.no_winograd,
             database=chosen(args),
+            strategies=args.strategies,
         )
         self.target = target.resolve(args.target, threads=args.threads)
         self.given = Schedule.load(args.schedule_in) if args.schedule_in else None

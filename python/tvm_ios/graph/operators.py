@@ -113,5 +113,14 @@ class OperatorGraph:
             before[v].append(u)
         return tuple(map(tuple, before))
 
+    @cached_property
+    def readers(self) -> dict[relax.Var, tuple[int, ...]]:
+        """The operators that read each value."""
+        readers: dict[relax.Var, list[int]] = {}
+        for op in self.operators:
+            for value in op.inputs:
+                readers.setdefault(value, []).append(op.index)
+        return {value: tuple(ops) for value, ops in readers.items()}
+
     def names(self, indices: Sequence[int]) -> list[str]:
         return [self.operators[i].name for i in indices]

@@ -88,7 +88,7 @@ def conv2d_kernel(conv: Conv2d, in_layout: Layout, out_layout: Layout, core: Cor
     the program's arguments in ``out_layout``, per-channel ones of all results in one tensor.
     Outputs are the results in ``out_layout``, which is blocked by ``core.lanes``.
     """
-    emitter = _ConvEmitter(conv, in_layout, out_layout, core)
+    emitter = ConvEmitter(conv, in_layout, out_layout, core)
     return Kernel(
         name="conv2d_pointwise" if conv.pointwise else "conv2d",
         key=("conv2d", conv, in_layout, out_layout, core),
@@ -99,10 +99,28 @@ def conv2d_kernel(conv: Conv2d, in_layout: Layout, out_layout: Layout, core: Cor
     )
 
 
-class _ConvEmitter:
-    """Emits a range of tiles; a tile is (image, chunk of channel blocks, row or column tile)."""
+Place = Callable[[Expr, Expr, int, Expr, Expr], None]
+"""``place(image, block, b, place, following)`` emits one tile: ``b`` blocks of channels from
+``block``, and of these row or column tile ``place``; ``following`` begins the next chunk."""
 
-    def __init__(self, conv: Conv2d, source: Layout, result: Layout, core: Core) -> None:
+
+class ConvEmitter:
+    """Emits a range of tiles; a tile is (image, chunk of channel blocks, row or column tile).
+
+    A convolution that shares its tiles with others is given ``tile``, and ``flat`` if all of them
+    are pointwise: only then are a plane's pixels one row.
+    """
+
+    def __init__(
+        self,
+        conv: Conv2d,
+        source: Layout,
+        result: Layout,
+        core: Core,
+        *,
+        flat: bool | None = None,
+        tile: RegisterTile | None = None,
+    ) -> None:
         assert result.block == core.lanes, "an output block is one vector"
         self.conv, self.source, self.result = conv, source, result
         self.lanes = core.lanes
@@ -110,15 +128,16 @@ class _ConvEmitter:
         self.group_channels = conv.channels // conv.groups
         self.result_blocks = [blocks(k, self.lanes) for k in conv.out_channels]
         self.rows, self.columns = conv.rows, conv.columns
-        if conv.pointwise:
+        self.flat = conv.pointwise if flat is None else flat
+        if self.flat:
             pixels = self.rows.out * self.columns.out
             self.rows, self.columns = Window(1, 1, 1), Window(pixels, pixels, 1)
         self.group_blocks = sum(self.result_blocks) // conv.groups
-        self.tile = self._choose_tile(core)
+        self.tile = tile or self._choose_tile(core)
         self.taps = tap_groups(core, self.columns)
         self.far_weights = self.input_specs()[1].num_bytes > core.l1_bytes
         self.chunks = blocks(sum(self.result_blocks), self.tile.blocks)
-        per_plane = blocks(self.columns.out, self.tile.columns) if conv.pointwise else self.rows.out
+        per_plane = blocks(self.columns.out, self.tile.columns) if self.flat else self.rows.out
         self.plane_tiles = per_plane
         self.tiles = conv.batch * self.chunks * per_plane
 
@@ -136,7 +155,7 @@ class _ConvEmitter:
     def plane(self) -> PlaneTiles:
         conv = self.conv
         outer, pixels = conv.batch * self.chunks, conv.rows.out * conv.columns.out
-        if conv.pointwise:
+        if self.flat:
             return PlaneTiles(outer, self.plane_tiles, self.tile.columns, pixels)
         rows, width = conv.rows, conv.columns.out
         return PlaneTiles(outer, rows.out, width, pixels, rows, conv.columns.size)
@@ -167,15 +186,27 @@ class _ConvEmitter:
 
     def emit(self, buffers: Sequence[Any], begin: Expr, extent: Expr) -> None:
         count = 2 + len(self.conv.program.arguments)
-        bound = _Buffers(buffers[0], buffers[1], buffers[2:count], buffers[count:])
+        bound = ConvBuffers(buffers[0], buffers[1], buffers[2:count], buffers[count:])
+
+        def place(image: Expr, block: Expr, b: int, place: Expr, following: Expr) -> None:
+            tile = ConvTile(self, bound, image, block, b, 0 if self.flat else place, following)
+            self.emit_columns(place, tile.emit)
+
+        self.emit_tiles(begin, extent, place)
+
+    def emit_tiles(self, begin: Expr, extent: Expr, emit: Place) -> None:
+        """Call ``emit`` for each tile from ``begin`` to ``begin + extent``."""
         with T.serial(begin, begin + extent) as t:
             place = bind(t % self.plane_tiles)
             chunk = bind((t // self.plane_tiles) % self.chunks)
             image = bind(t // (self.plane_tiles * self.chunks))
             more = bind(T.Select(t - place + self.plane_tiles < begin + extent, 1, 0))
-            self._emit_chunk(
-                chunk, lambda block, b: self._emit_place(bound, image, bind(block), b, place, more)
-            )
+
+            def chunk_at(block: Expr, b: int) -> None:
+                block = bind(block)
+                emit(image, block, b, place, bind(block + b * more))
+
+            self._emit_chunk(chunk, chunk_at)
 
     def _emit_chunk(self, chunk: Expr, body: Callable[[Expr, int], None]) -> None:
         """``body(first_block, b)`` of a chunk; a narrower one lies in the middle.
@@ -194,32 +225,31 @@ class _ConvEmitter:
             with T.Else():
                 body(chunk * step - T.Select(chunk > before, step - rest, 0), step)
 
-    def _emit_place(
-        self, buffers: _Buffers, image: Expr, block: Expr, b: int, place: Expr, more: Expr
+    def emit_columns(
+        self,
+        place: Expr,
+        emit: Callable[[Expr, ColumnTile], None],
+        others: Sequence[Window] = (),
     ) -> None:
-        """All columns of one row, or one column tile of a pointwise convolution.
-
-        ``more`` is 1 if the caller goes on to the next chunk, else 0.
-        """
-        following = bind(block + b * more)
-        if not self.conv.pointwise:
-            tile = _Tile(self, buffers, image, block, b, place, following)
-            column_tiles(self.columns, self.tile.columns, tile.emit)
-            return
+        """All columns of one row, or one column tile of a pointwise convolution."""
         width = self.tile.columns
+        if not self.flat:
+            column_tiles(self.columns, width, emit, others)
+            return
         full, rest = divmod(self.columns.out, width)
-        tile = _Tile(self, buffers, image, block, b, 0, following)
         select(
             place,
             [
-                (full, lambda i: tile.emit(i * width, ColumnTile(width))),
-                (1 if rest else 0, lambda i: tile.emit(full * width, ColumnTile(rest))),
+                (full, lambda i: emit(i * width, ColumnTile(width))),
+                (1 if rest else 0, lambda i: emit(full * width, ColumnTile(rest))),
             ],
         )
 
 
 @dataclass(frozen=True)
-class _Buffers:
+class ConvBuffers:
+    """A convolution's tensors."""
+
     image: Any
     weights: Any
     arguments: Sequence[Any]
@@ -227,14 +257,14 @@ class _Buffers:
 
 
 @dataclass(frozen=True)
-class _Tile:
+class ConvTile:
     """One tile of registers: ``b`` blocks from ``block``, columns of output row ``row``.
 
     Meanwhile the weights of the chunk from block ``following`` are fetched.
     """
 
-    conv: _ConvEmitter
-    buffers: _Buffers
+    conv: ConvEmitter
+    buffers: ConvBuffers
     image: Expr
     block: Expr
     b: int
@@ -245,10 +275,10 @@ class _Tile:
         lanes = self.conv.lanes
         with tile_scope():
             registers = [Accumulators(tile.width, lanes, zeros(lanes)) for _ in range(self.b)]
-            self._reduce(registers, first, tile)
-            self._store(registers, first, tile.width)
+            self.reduce(registers, first, tile)
+            self.store(registers, first, tile.width)
 
-    def _reduce(self, registers: Sequence[Accumulators], first: Expr, tile: ColumnTile) -> None:
+    def reduce(self, registers: Sequence[Accumulators], first: Expr, tile: ColumnTile) -> None:
         """Sum over input channels and taps."""
         conv = self.conv
         begin = bind(conv.columns.position(first, 0))
@@ -305,14 +335,14 @@ class _Tile:
             index = group * (conv.group_channels // conv.in_block) + index
         if conv.source.block:
             value = image[self.image, index, row * conv.columns.size + column, c]
-        elif conv.conv.pointwise:
+        elif conv.flat:
             width = conv.conv.columns.size
             value = image[self.image, index, column // width, column % width]
         else:
             value = image[self.image, index, row, column]
         return splat(value, conv.lanes)
 
-    def _store(self, registers: Sequence[Accumulators], first: Expr, width: int) -> None:
+    def store(self, registers: Sequence[Accumulators], first: Expr, width: int) -> None:
         """Apply the program and write each block to the result that it belongs to."""
 
         def block(k: int, sums: Accumulators) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby, product
 from typing import Any
@@ -185,6 +185,10 @@ class ColumnTile:
             if inside and (columns := list(group))
         ]
 
+    def through(self, window: Window) -> ColumnTile:
+        """The same columns, reading another input through ``window``."""
+        return self if self.window is None else replace(self, window=window)
+
     def _inside(self, column: int, taps: range) -> range:
         """The taps of ``column`` that lie inside the input."""
         if self.window is None:
@@ -199,18 +203,26 @@ def distances(window: Window, runs: list[tuple[range, range]]) -> list[int]:
     return sorted({window.distance(column, tap) for column, tap in pairs})
 
 
-def column_tiles(window: Window, width: int, body: Callable[[Expr, ColumnTile], None]) -> None:
+def column_tiles(
+    window: Window,
+    width: int,
+    body: Callable[[Expr, ColumnTile], None],
+    others: Sequence[Window] = (),
+) -> None:
     """Cover an output row with tiles of ``width`` columns; ``body(first_column, tile)``.
 
     Tiles that touch no padding run in loops; those at the edges are emitted one by one with the
-    taps in the padding left out, so that padding costs neither memory nor multiplications.
+    taps in the padding left out, so that padding costs neither memory nor multiplications. What
+    reads further inputs by the same tiles gives their windows as ``others``: a tile is at the edge
+    where it is for one of them, see :meth:`ColumnTile.through`.
     """
+    windows = (window, *others)
     starts = list(range(0, window.out, width))
     widths = [min(width, window.out - start) for start in starts]
 
     def interior(i: int) -> bool:
         columns = range(starts[i], starts[i] + widths[i])
-        return all(window.inside(c, t) for c in columns for t in range(window.kernel))
+        return all(w.inside(c, t) for w in windows for c in columns for t in range(w.kernel))
 
     i = 0
     while i < len(starts):

@@ -45,6 +45,9 @@ class Matmul:
         The right matrix is known at compile time, and packed; it is the same for the whole batch.
     left_batch, right_batch : bool
         Whether the left and the computed right side are a matrix for each of the batch, or one.
+    results : tuple of int
+        Where several products with weights of one left side are merged, the columns of each, in sum
+        ``columns``: each has a result of its own. All arguments of the program are ``last`` then.
     """
 
     rows: int
@@ -55,6 +58,12 @@ class Matmul:
     weights: bool = True
     left_batch: bool = True
     right_batch: bool = True
+    results: tuple[int, ...] = ()
+
+    @property
+    def parts(self) -> tuple[int, ...]:
+        """The columns of each result."""
+        return self.results or (self.columns,)
 
     @property
     def left(self) -> TensorSpec:
@@ -66,7 +75,7 @@ class Matmul:
 
     def packed(self, lanes: int) -> TensorSpec:
         """The right side with ``lanes`` columns together."""
-        shape = (blocks(self.columns, lanes), self.depth, lanes)
+        shape = (sum(blocks(part, lanes) for part in self.parts), self.depth, lanes)
         return TensorSpec(shape if self.weights else (*self.right.shape[:1], *shape))
 
 
@@ -78,11 +87,29 @@ def pack_matrix(weights: np.ndarray, lanes: int) -> np.ndarray:
     return np.ascontiguousarray(padded.reshape(depth, -1, lanes).transpose(1, 0, 2))
 
 
+def pack_side_by_side(matrices: Sequence[np.ndarray], lanes: int) -> np.ndarray:
+    """Several ``[K, N]`` as :func:`pack_matrix` leaves them, the part blocks of all at the end.
+
+    A row of biases, one value a column, is such a matrix too.
+    """
+    packed = [pack_matrix(matrix, lanes) for matrix in matrices]
+    full = [matrix.shape[1] // lanes for matrix in matrices]
+    pairs = list(zip(packed, full, strict=True))
+    return np.concatenate([p[:n] for p, n in pairs] + [p[n:] for p, n in pairs])
+
+
 def matmul_kernel(matmul: Matmul, core: Core) -> Kernel:
-    """The kernel of a matrix product; inputs are the left and the right side, the arguments."""
+    """The kernel of a matrix product; inputs are the left and the right side, the arguments.
+
+    Where there are several results, the right side and the arguments lie as
+    :func:`pack_side_by_side` leaves them.
+    """
     m, emitter = matmul, _MatmulEmitter(matmul, core)
-    result = TensorSpec((m.batch, m.rows, m.columns))
-    specs = {"full": result, "last": TensorSpec((m.columns,))}
+    assert not m.results or (m.weights and m.batch == 1 and sum(m.results) == m.columns)
+    assert not m.results or set(m.program.arguments) <= {"last"}, "one value a column"
+    results = tuple(TensorSpec((m.batch, m.rows, part)) for part in m.parts)
+    last = m.packed(core.lanes).shape[0] * core.lanes if m.results else m.columns
+    specs = {"full": results[0], "last": TensorSpec((last,))}
     right, scratch, phases = m.right, (), (Phase(emitter.tiles, emitter.emit),)
     if m.weights:
         right = m.packed(core.lanes)
@@ -94,7 +121,7 @@ def matmul_kernel(matmul: Matmul, core: Core) -> Kernel:
         name="matmul",
         key=("matmul", matmul, core),
         inputs=(m.left, right, *(specs[kind] for kind in m.program.arguments)),
-        outputs=(result,),
+        outputs=results,
         scratch=scratch,
         phases=phases,
     )
@@ -129,7 +156,7 @@ class _Packing:
 
 
 class _MatmulEmitter:
-    """A tile is (matrix, chunk of column blocks, group of rows); the part block goes last.
+    """A tile is (matrix, chunk of column blocks, group of rows); part blocks go last.
 
     All rows meet a chunk of columns before the next chunk comes, so that its weights, which are
     read for every group of rows, stay in the second cache.
@@ -137,10 +164,13 @@ class _MatmulEmitter:
 
     def __init__(self, matmul: Matmul, core: Core) -> None:
         self.matmul, self.lanes = matmul, core.lanes
-        full, self.tail = divmod(matmul.columns, core.lanes)
-        self.tile = choose_tile(core, matmul.rows, max(full, 1))
-        self.full_chunks, self.rest_blocks = divmod(full, self.tile.blocks)
-        self.chunks = self.full_chunks + (self.rest_blocks > 0) + (self.tail > 0)
+        self.full = [part // core.lanes for part in matmul.parts]
+        # Of each result that has a part block its number and the columns of the block.
+        tails = enumerate(part % core.lanes for part in matmul.parts)
+        self.tails = [(result, width) for result, width in tails if width]
+        self.tile = choose_tile(core, matmul.rows, max(sum(self.full), 1))
+        self.full_chunks, self.rest_blocks = divmod(sum(self.full), self.tile.blocks)
+        self.chunks = self.full_chunks + (self.rest_blocks > 0) + len(self.tails)
         self.row_tiles = blocks(matmul.rows, self.tile.columns)
         self.tiles = matmul.batch * self.chunks * self.row_tiles
         self.packs = (
@@ -152,36 +182,50 @@ class _MatmulEmitter:
     def emit(self, buffers: Sequence[Any], begin: Expr, extent: Expr) -> None:
         step, lanes = self.tile.blocks, self.lanes
         rest = self.full_chunks * step
-        tail = rest + self.rest_blocks
         with T.serial(begin, begin + extent) as t:
             place, chunk = t % self.row_tiles, t // self.row_tiles % self.chunks
             rows = _Tile(self, buffers, t // (self.row_tiles * self.chunks))
 
-            def columns(first: Expr, count: int, width: int) -> None:
+            def columns(columns: _Columns) -> None:
                 full, last = divmod(self.matmul.rows, self.tile.columns)
                 height = self.tile.columns
                 select(
                     place,
                     [
-                        (full, lambda i: rows.emit(i * height, height, first, count, width)),
-                        (
-                            1 if last else 0,
-                            lambda i: rows.emit(full * height, last, first, count, width),
-                        ),
+                        (full, lambda i: rows.emit(i * height, height, columns)),
+                        (1 if last else 0, lambda i: rows.emit(full * height, last, columns)),
                     ],
                 )
 
             select(
                 chunk,
                 [
-                    (self.full_chunks, lambda i: columns(i * step, step, lanes)),
+                    (self.full_chunks, lambda i: columns(_Columns(i * step, step, lanes))),
                     (
                         1 if self.rest_blocks else 0,
-                        lambda i: columns(rest, self.rest_blocks, lanes),
+                        lambda i: columns(_Columns(rest, self.rest_blocks, lanes)),
                     ),
-                    (1 if self.tail else 0, lambda i: columns(tail, 1, self.tail)),
+                    *((1, lambda i, k=k: columns(self._tail(k))) for k in range(len(self.tails))),
                 ],
             )
+
+    def _tail(self, k: int) -> _Columns:
+        """The part block number ``k``."""
+        result, width = self.tails[k]
+        return _Columns(sum(self.full) + k, 1, width, result)
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """``count`` blocks of ``width`` columns from block ``first`` on.
+
+    ``result`` is the one that a part block belongs to; full blocks are told apart by their numbers.
+    """
+
+    first: Expr
+    count: int
+    width: int
+    result: int | None = None
 
 
 class _Tile:
@@ -189,11 +233,12 @@ class _Tile:
 
     def __init__(self, emitter: _MatmulEmitter, buffers: Sequence[Any], matrix: Expr) -> None:
         self.matmul, self.lanes, self.packs = emitter.matmul, emitter.lanes, emitter.packs
-        self.buffers, self.matrix = buffers, matrix
+        self.full, self.buffers, self.matrix = emitter.full, buffers, matrix
 
-    def emit(self, row: Expr, height: int, first: Expr, count: int, width: int) -> None:
-        """``height`` rows from ``row`` x ``count`` blocks of ``width`` columns from ``first``."""
+    def emit(self, row: Expr, height: int, columns: _Columns) -> None:
+        """``height`` rows from ``row`` x the columns."""
         left = self.matrix if self.matmul.left_batch else 0
+        first, count, width = columns.first, columns.count, columns.width
         with tile_scope():
             registers = Accumulators(height * count, width, zeros(width))
 
@@ -203,8 +248,7 @@ class _Tile:
                 registers[at] = registers[at] + value * self._right(first + i, k, width)
 
             def finish(i: Expr, j: Expr) -> None:
-                column = lanes_of((first + i) * self.lanes, width)
-                self._store(registers[i * height + j], row + j, column, width)
+                self._store(registers[i * height + j], row + j, i, columns)
 
             def outer(body: Callable[[Expr, Expr], None]) -> None:
                 unroll(0, height, lambda j: unroll(0, count, lambda i: body(i, j)))
@@ -221,13 +265,25 @@ class _Tile:
             return self.buffers[-1][matrix, block, k, lanes_of(0, width)]
         return self.buffers[1][matrix, k, lanes_of(block * self.lanes, width)]
 
-    def _store(self, value: Expr, row: Expr, column: Expr, width: int) -> None:
-        program = self.matmul.program
-        result = self.buffers[2 + len(program.arguments)]
+    def _store(self, value: Expr, row: Expr, i: Expr, columns: _Columns) -> None:
+        """Apply the program to block ``i`` of the columns, and write it where it belongs."""
+        program, width = self.matmul.program, columns.width
+        block = columns.first + i
 
         def load(a: int) -> Expr:
-            argument = self.buffers[2 + a]
+            argument, column = self.buffers[2 + a], lanes_of(block * self.lanes, width)
             last = program.arguments[a] == "last"
             return argument[column] if last else argument[self.matrix, row, column]
 
-        T.buffer_store(result, program.apply(value, load, width), [self.matrix, row, column])
+        def write(result: int, local: Expr) -> None:
+            tensor = self.buffers[2 + len(program.arguments) + result]
+            place = [self.matrix, row, lanes_of(local * self.lanes, width)]
+            T.buffer_store(tensor, program.apply(value, load, width), place)
+
+        if columns.result is not None:
+            write(columns.result, self.full[columns.result])
+        else:
+            select(
+                block,
+                [(n, lambda local, k=k: write(k, local)) for k, n in enumerate(self.full)],
+            )

@@ -11,9 +11,9 @@ from ..search import components
 from .bands import in_bands, passing_bytes
 from .divide import Division, divisions, plan
 from .implement import Implementation, LoweredGraph
-from .merge import merge
 from .plan import PlannedCall
 from .region import LoweredStage
+from .replace import Replacements, find_replacements
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class StageForm:
 
 @dataclass
 class Assembler:
-    """Builds stages of one lowered graph; merged kernels are built once.
+    """Builds stages of one lowered graph; what replaces operators is built once.
 
     Attributes
     ----------
@@ -63,13 +63,21 @@ class Assembler:
 
     lowered: LoweredGraph
     workers: int
-    _merged: dict[tuple[int, ...], Implementation] = field(default_factory=dict)
+    _replacing: dict[tuple[int, ...], Implementation] = field(default_factory=dict)
+
+    @cached_property
+    def replacements(self) -> Replacements:
+        """What of the graph may be replaced."""
+        return find_replacements(self.lowered)
 
     def form(self, groups: Sequence[Sequence[int]], strategy: str) -> StageForm:
-        """The stage of ``groups``; ``strategy`` is ``concurrent`` or ``merge``."""
+        """The stage of ``groups``; ``strategy`` is ``concurrent`` or ``merge``.
+
+        A single operator that has no replacement runs as it is with either.
+        """
         ops = sorted(op for group in groups for op in group)
-        if strategy == "merge" and len(ops) > 1:
-            return StageForm((self.merged(tuple(ops)),), (0,), ((),))
+        if strategy == "merge" and (len(ops) > 1 or self.replacements.rule(ops)):
+            return StageForm((self._replacement(tuple(ops)),), (0,), ((),))
         before = self.lowered.graph.predecessors
         group_of = {op: g for g, group in enumerate(groups) for op in group}
         position = {op: i for i, op in enumerate(ops)}
@@ -85,11 +93,13 @@ class Assembler:
         """The stage of ``ops`` whose groups are their connected components."""
         return self.form(components(self.lowered.graph.dag, ops), strategy)
 
-    def merged(self, ops: tuple[int, ...]) -> Implementation:
-        """The operators merged into one."""
-        if ops not in self._merged:
-            self._merged[ops] = merge(self.lowered, ops)
-        return self._merged[ops]
+    def _replacement(self, ops: tuple[int, ...]) -> Implementation:
+        """What the table of replacements has for the operators."""
+        if ops not in self._replacing:
+            rule = self.replacements.rule(ops)
+            assert rule is not None, "these operators may be replaced"
+            self._replacing[ops] = rule.target(self.lowered, ops)
+        return self._replacing[ops]
 
     def divisions(self, form: StageForm, costs: Mapping[Hashable, float]) -> tuple[Division, ...]:
         """The divisions of the stage that are worth measuring."""

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -73,9 +73,13 @@ def first_of(*rules: Rule) -> Rule:
 
 def row_major(kernel: Kernel, feeds: tuple[Feed, ...], op: Operator) -> Choice:
     """The choice of a kernel that sees row-major tensors in shapes of its own."""
+    return Choice(on_row_major(kernel, feeds, op.outputs), feeds, PLAIN)
+
+
+def on_row_major(kernel: Kernel, feeds: tuple[Feed, ...], outputs: Sequence[relax.Var]) -> Kernel:
+    """A kernel that sees row-major tensors in shapes of its own, on those of ``outputs``."""
     inputs = [_fed_shape(feed) for feed in feeds]
-    outputs = [shape_of(value) for value in op.outputs]
-    return Choice(with_shapes(kernel, inputs, outputs), feeds, PLAIN)
+    return with_shapes(kernel, inputs, [shape_of(value) for value in outputs])
 
 
 def _fed_shape(feed: Feed) -> tuple[int, ...]:

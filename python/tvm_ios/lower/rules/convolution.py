@@ -12,10 +12,11 @@ from ...graph.operators import Operator
 from ...graph.recognise import is_float32
 from ...kernels.conv2d import Conv2d, conv2d_kernel
 from ...kernels.emit import Window
+from ...kernels.kernel import Kernel
 from ...kernels.layout import PLAIN, Layout
 from ...kernels.winograd import pack_winograd, winograd_kernel
 from ...kernels.winograd_model import WinogradTiling, choose_winograd
-from ..feeds import Feeder, NoRule
+from ..feeds import Feed, Feeder, NoRule
 from .base import Choice, Preferences, program_feeds, shape_of
 
 
@@ -73,15 +74,22 @@ def conv2d(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice:
     conv = Conv2d(
         batch, channels, geometry.rows, geometry.columns, (out_channels,), groups, op.program
     )
+    kernel, packed = convolve(conv, source, weights, feeder, preferences)
+    feeds = (feeder.feature_map(data, source), packed, *program_feeds(op, feeder, result))
+    return Choice(kernel, feeds, result)
+
+
+def convolve(
+    conv: Conv2d, source: Layout, weights: relax.Expr, feeder: Feeder, preferences: Preferences
+) -> tuple[Kernel, Feed]:
+    """The faster kernel of a convolution of one result, and its weights as it wants them."""
+    core = preferences.core
     tiling = _winograd_tiling(conv, source, weights, preferences)
     if tiling is not None:
         kernel = winograd_kernel(conv, tiling, source, core)
-        packed = feeder.constant(weights, lambda array: pack_winograd(array, tiling, core.lanes))
-    else:
-        kernel = conv2d_kernel(conv, source, result, core)
-        packed = feeder.weights(weights, source.block or 1, core.lanes, groups)
-    feeds = (feeder.feature_map(data, source), packed, *program_feeds(op, feeder, result))
-    return Choice(kernel, feeds, result)
+        return kernel, feeder.constant(weights, lambda w: pack_winograd(w, tiling, core.lanes))
+    kernel = conv2d_kernel(conv, source, Layout(core.lanes), core)
+    return kernel, feeder.weights(weights, source.block or 1, core.lanes, conv.groups)
 
 
 def _winograd_tiling(

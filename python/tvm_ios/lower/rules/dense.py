@@ -20,9 +20,7 @@ def matmul(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice:
     """Products of matrices, vectors and batches of them; the right side may be constant weights."""
     core = preferences.core
     left, right = op.anchor.args
-    if not (is_float32(left) and is_float32(right)):
-        raise NoRule
-    product = _product(op)
+    product = product_of(op)
     array = constant_array(right)
     if product.weights:
         matrix = array.reshape(product.depth, product.columns)
@@ -33,11 +31,18 @@ def matmul(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice:
     return row_major(matmul_kernel(product, core), feeds, op)
 
 
-def _product(op: Operator) -> Matmul:
+def product_of(op: Operator) -> Matmul:
     """The operator as a batch of equal products.
 
     A right side without a batch meets all matrices on the left as the rows of one.
+
+    Raises
+    ------
+    NoRule
+        When it is of another type than float32, or its batches do not meet one by one.
     """
+    if not all(map(is_float32, op.anchor.args)):
+        raise NoRule
     left, right = (shape_of(argument) for argument in op.anchor.args)
     matrices, rows = (left[:-2], left[-2]) if len(left) > 1 else ((), 1)
     depth, columns = right[-2:] if len(right) > 1 else (right[0], 1)

@@ -5,6 +5,7 @@ from tvm_ios import target, transform, zoo
 from tvm_ios.errors import (
     CostError,
     DatabaseError,
+    DeviceError,
     GraphError,
     ModelError,
     OptionError,
@@ -12,7 +13,7 @@ from tvm_ios.errors import (
     TargetError,
     TvmIosError,
 )
-from tvm_ios.libinfo import __version__
+from tvm_ios.libinfo import __version__, library_path
 from tvm_ios.schedule import Schedule, ScheduledOperator, ScheduledStage
 from tvm_ios.search import (
     Candidate,
@@ -35,6 +36,7 @@ __all__ = [
     "CostFunction",
     "Dag",
     "DatabaseError",
+    "DeviceError",
     "GraphError",
     "ModelError",
     "OptionError",
@@ -51,6 +53,7 @@ __all__ = [
     "endings",
     "find_schedule",
     "greedy",
+    "library_path",
     "partition",
     "partition_cost",
     "sequential",

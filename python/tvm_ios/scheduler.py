@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 import os
 import time
+import weakref
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -26,11 +27,11 @@ from .lower.region import LoweredStage
 from .lower.rules import Preferences
 from .lower.tuned import active_database
 from .measure.cost import MeasuredCost
-from .measure.device import Device
+from .measure.device import weights_from
 from .measure.model import CompiledWays, random_inputs
 from .measure.progress import progress
 from .measure.records import Records
-from .measure.transfers import transfers_of
+from .measure.sites import Here, Site
 from .schedule import Schedule, ScheduledOperator, ScheduledStage
 from .search import (
     Candidate,
@@ -42,7 +43,7 @@ from .search import (
     partition_cost,
     sequential,
 )
-from .target import TYPICAL, core_of, num_workers, parse
+from .target import TYPICAL, core_of, num_workers
 from .templates import Template, carry_over, find_templates, own_template
 
 _logger = logging.getLogger(__name__)
@@ -97,11 +98,15 @@ class Scheduler:
     cost_model : "measure" or callable
         Stages are measured on this machine, or priced by a :data:`~tvm_ios.cost_model.StageCost`.
     options : Options
+    site : Site, optional
+        Where stages are measured; by default in this process.
 
     Raises
     ------
     DatabaseError
         When the file that the options name is no database of measurements.
+    DeviceError
+        When a device cannot measure; from what measures, too.
     """
 
     def __init__(
@@ -111,10 +116,12 @@ class Scheduler:
         function: str = "main",
         cost_model: str | StageCost = "measure",
         options: Options | None = None,
+        site: Site | None = None,
     ) -> None:
         if cost_model != "measure" and not callable(cost_model):
             raise OptionError(f"cost_model must be 'measure' or a function, got {cost_model!r}.")
-        self.target = parse(target)
+        self._site = site or Here()
+        self.target = self._site.target(target)
         self.options = options or Options()
         self.workers = num_workers(self.target)
         self.prepared = prepare(mod, function)
@@ -128,7 +135,7 @@ class Scheduler:
             self.options.winograd,
             self.workers,
             active_database(),
-            transfers_of(self.target, self._database) if self.options.winograd else TYPICAL,
+            self._site.transfers(self.target, self._database) if self.options.winograd else TYPICAL,
         )
         lowered = place_concatenations(implement(self.graph, results, preferences))
         self._assembler = Assembler(lowered, self.workers)
@@ -145,9 +152,12 @@ class Scheduler:
             if callable(self._given_cost):
                 self._cost = GivenCost(self._given_cost, self._assembler)
             else:
-                device = Device(self._assembler.lowered, self.target, self.options.seed)
-                records = Records.of(self._database, self.target, device.weights_from)
-                self._cost = MeasuredCost(device, self._assembler, records)
+                lowered = self._assembler.lowered
+                devices = self._site.devices(lowered, self.target, self.options.seed)
+                weakref.finalize(self, devices.close)
+                device = self._site.identity(self.target)
+                records = Records(self._database, device, weights_from(lowered))
+                self._cost = MeasuredCost(devices, self._assembler, records)
         return self._cost
 
     def search(self) -> Schedule:

@@ -19,6 +19,7 @@ from ..models import load_model
 from ..schedule import Schedule
 from ..scheduler import Options, Scheduler
 from .cache import add_database, chosen
+from .site import add_site, chosen_site
 
 _logger = logging.getLogger(__name__)
 
@@ -93,6 +94,7 @@ def add_search(parser: argparse.ArgumentParser) -> None:
         "differently",
     )
     add_database(parser)
+    add_site(parser)
 
 
 def whole(least: int):
@@ -157,8 +159,10 @@ class Request:
     ----------
     model : str
     options : Options
+    site : Site
+        Where is measured.
     target : tvm.target.Target
-        Completed with this machine's CPU and cores.
+        Completed with the CPU and the cores of the machine where is measured.
     given : Schedule or None
         The schedule to apply.
     """
@@ -171,7 +175,8 @@ class Request:
             winograd=not args.no_winograd,
             database=chosen(args),
         )
-        self.target = target.resolve(args.target, threads=args.threads)
+        self.site = chosen_site(args)
+        self.target = self.site.resolve(args.target, args.threads)
         self.given = Schedule.load(args.schedule_in) if args.schedule_in else None
         self._records: str | None = args.tuning_records
         if self._records is not None:
@@ -180,11 +185,11 @@ class Request:
 
     def load(self) -> tuple[tvm.IRModule, Scheduler]:
         """The network as it was imported, and the scheduler for it."""
-        if self.given is None:
+        if self.given is None and not self.site.remote:
             target.check_runnable(self.target)  # the search runs what it prices
         mod = load_model(self.model, self._shapes, self._batch)
         with open_database(self._records) if self._records else nullcontext():
-            scheduler = Scheduler(mod, self.target, options=self.options)
+            scheduler = Scheduler(mod, self.target, options=self.options, site=self.site)
         _logger.info("%s has %d operators", self.model, len(scheduler.graph.operators))
         _logger.info("target %s", self.target)
         if self.given is not None:

@@ -92,6 +92,7 @@ class RemoteDevices:
         for hand in self._hands:
             hand.dismissed = True
             self._crew.jobs.put(None)
+        self._crew.source.close()
 
     def _hire(self, most: int) -> None:
         """A hand for each device, but not more than there is work for."""

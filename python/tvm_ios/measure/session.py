@@ -100,6 +100,17 @@ class RemoteSession:
         patience = self.limit + _GRACE if name == "TimeOnBench" else _PATIENCE
         return self.watched(lambda: self._function(name)(*arguments), patience)
 
+    def llvm_name(self) -> str | None:
+        """What LLVM calls the CPU; None where the server has no compiler to ask, or another kind.
+
+        A CPU of the same architecture as this machine's is meant by a target that names neither.
+        """
+        try:
+            ask = self.watched(lambda: self.connection.get_function("target.llvm_get_system_cpu"))
+        except AttributeError:
+            return None
+        return self.watched(ask)
+
     def load(self, library: Library) -> tvm.runtime.Module:
         assert library.path is not None, "what travels is linked"
         return self.load_file(str(library.path), library.path.name)

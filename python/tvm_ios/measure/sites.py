@@ -12,7 +12,7 @@ import tvm
 from ..database import DeviceIdentity, MeasurementDatabase
 from ..errors import DeviceError, OptionError
 from ..lower.implement import LoweredGraph
-from ..target import TYPICAL, Transfers, num_workers, parse
+from ..target import TYPICAL, Transfers, num_workers, parse, resolve
 from .device import Device, present
 from .devices import Devices, ThisProcess
 from .libraries import KernelLibraries
@@ -32,7 +32,10 @@ class Site(Protocol):
     """Whether it is another machine, where whole models are timed, too."""
 
     def target(self, target: str | tvm.target.Target) -> tvm.target.Target:
-        """The target with the number of workers that the site has, where it names none."""
+        """The target as it is given, but of another machine with the number of its cores."""
+
+    def resolve(self, target: str | tvm.target.Target, threads: int | None) -> tvm.target.Target:
+        """The target with the CPU and the cores that the site has, where it names none."""
 
     def identity(self, target: tvm.target.Target) -> DeviceIdentity:
         """Whose latencies are measured."""
@@ -53,6 +56,9 @@ class Here:
 
     def target(self, target: str | tvm.target.Target) -> tvm.target.Target:
         return parse(target)
+
+    def resolve(self, target: str | tvm.target.Target, threads: int | None) -> tvm.target.Target:
+        return resolve(target, threads=threads)
 
     def identity(self, target: tvm.target.Target) -> DeviceIdentity:
         return DeviceIdentity.here(target)
@@ -126,13 +132,13 @@ class Rpc:
         self._source = Tracker(tracker, key, timeout)
         self._first: RemoteSession | None = _first(self._source)
         self._cpu, self._cores = self._first.cpu, self._first.cores
+        self._llvm_name = self._first.llvm_name()
 
     def target(self, target: str | tvm.target.Target) -> tvm.target.Target:
-        parsed = parse(target)
-        if int(parsed.attrs.get("num-cores", 0)) > 0:
-            return parsed
-        config = {str(key): value for key, value in parsed.export().items()}
-        return tvm.target.Target({**config, "num-cores": self._cores})
+        return resolve(target, cpu=None, cores=self._cores)
+
+    def resolve(self, target: str | tvm.target.Target, threads: int | None) -> tvm.target.Target:
+        return resolve(target, threads=threads, cpu=self._llvm_name, cores=self._cores)
 
     def identity(self, target: tvm.target.Target) -> DeviceIdentity:
         return DeviceIdentity.of(self._cpu, target)

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import secrets
 import socket
+import subprocess
+import sys
 from typing import Any, Protocol
 
 from tvm import rpc
 
 from ..errors import DeviceError, OptionError
-from ..libinfo import library_path
 from .session import DeviceLost, RemoteSession
 
 _ANSWER = 5.0  # seconds in which a tracker answers
@@ -27,6 +28,9 @@ class Source(Protocol):
 
     def connect(self) -> RemoteSession:
         """A session; raises DeviceLost where there is none at the moment."""
+
+    def close(self) -> None:
+        """No session is asked for any more."""
 
 
 class Tracker:
@@ -82,6 +86,9 @@ class Tracker:
             raise DeviceLost(str(error).strip().splitlines()[-1]) from error
         return RemoteSession(connection, self._limit)
 
+    def close(self) -> None:
+        """The tracker belongs to others."""
+
     def _summary(self) -> dict[str, Any]:
         try:
             return self._open().summary()
@@ -97,8 +104,7 @@ class Tracker:
 class Loopback:
     """A server on this machine, for stages to crash in without the search.
 
-    It is started when it is first needed, and again when it does not answer; it ends with this
-    process.
+    It is started at once, and again when it does not answer; it ends with this process.
 
     Parameters
     ----------
@@ -110,22 +116,46 @@ class Loopback:
 
     def __init__(self, limit: float) -> None:
         self._limit = limit
-        self._server: rpc.Server | None = None
-        self._key = secrets.token_hex(16)  # nobody else is served
+        self._server: _Server | None = _Server()
 
     def count(self) -> int:
         return 1
 
     def connect(self) -> RemoteSession:
-        server, self._server = self._server or self._start(), None
+        server, self._server = self._server or _Server(), None
         try:
-            connection = rpc.connect("127.0.0.1", server.port, self._key)
-            session = RemoteSession(connection, self._limit)
-        except (RuntimeError, DeviceLost) as error:
-            server.terminate()
+            session = RemoteSession(server.connect(), self._limit)
+        except (OSError, RuntimeError, ValueError, DeviceLost) as error:
+            server.close()
             raise DeviceLost(str(error).strip().splitlines()[-1]) from error
-        self._server = server  # not the one that never answers: it is left to whoever waits for it
+        self._server = server  # not one that never answers: it is left to whoever waits for it
         return session
 
-    def _start(self) -> rpc.Server:
-        return rpc.Server("127.0.0.1", key=self._key, load_library=str(library_path()), silent=True)
+    def close(self) -> None:
+        if self._server is not None:
+            self._server.close()
+
+
+class _Server:
+    """A process of :mod:`tvm_ios.measure.server`."""
+
+    def __init__(self) -> None:
+        self._key = secrets.token_hex(16)  # nobody else is served
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tvm_ios.measure.server", self._key],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,  # Ctrl-C is the search's, which ends it
+        )
+        self._port: int | None = None
+
+    def connect(self) -> rpc.RPCSession:
+        if self._port is None:
+            self._port = int(self._process.stdout.readline())
+        return rpc.connect("127.0.0.1", self._port, self._key)
+
+    def close(self) -> None:
+        self._process.stdin.close()
+        self._process.stdout.close()
+        self._process.wait()

@@ -4,17 +4,19 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import time
 import weakref
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import tvm
 
 from .cost_model import CostModel, GivenCost, StageCost, estimated_seconds
 from .database import MeasurementDatabase
-from .errors import OptionError, ScheduleError
+from .errors import DeviceError, OptionError, ScheduleError
 from .graph.extract import extract
 from .graph.operators import Operator, OperatorGraph
 from .graph.prepare import prepare
@@ -28,9 +30,11 @@ from .lower.rules import Preferences
 from .lower.tuned import active_database
 from .measure.cost import MeasuredCost
 from .measure.device import weights_from
-from .measure.model import CompiledWays, random_inputs
+from .measure.devices import Devices
+from .measure.model import CompiledWays, Ways, random_inputs
 from .measure.progress import progress
 from .measure.records import Records
+from .measure.remote_model import RemoteWays
 from .measure.sites import Here, Site
 from .schedule import Schedule, ScheduledOperator, ScheduledStage
 from .search import (
@@ -145,6 +149,13 @@ class Scheduler:
         self._ways: tvm.IRModule | None = None
         self._compiled: dict[str, Schedule] = {}
 
+    @cached_property
+    def _devices(self) -> Devices:
+        """Who measures; they are given back when this object is no longer used."""
+        devices = self._site.devices(self._assembler.lowered, self.target, self.options.seed)
+        weakref.finalize(self, devices.close)
+        return devices
+
     @property
     def cost(self) -> CostModel:
         """The cost model; kernels are compiled when it is first asked for."""
@@ -152,12 +163,9 @@ class Scheduler:
             if callable(self._given_cost):
                 self._cost = GivenCost(self._given_cost, self._assembler)
             else:
-                lowered = self._assembler.lowered
-                devices = self._site.devices(lowered, self.target, self.options.seed)
-                weakref.finalize(self, devices.close)
                 device = self._site.identity(self.target)
-                records = Records(self._database, device, weights_from(lowered))
-                self._cost = MeasuredCost(devices, self._assembler, records)
+                records = Records(self._database, device, weights_from(self._assembler.lowered))
+                self._cost = MeasuredCost(self._devices, self._assembler, records)
         return self._cost
 
     def search(self) -> Schedule:
@@ -173,6 +181,7 @@ class Scheduler:
         stages = self._search_blocks(blocks, templates, classes)
         while self.cost.refine(map(_candidate, stages)):
             stages = self._search_blocks(blocks, templates, classes)
+        self._check_possible(stages)
         return replace(
             self._schedule(stages, "scheduled"),
             search_seconds=time.perf_counter() - begin,
@@ -219,13 +228,25 @@ class Scheduler:
         variable = self.prepared.get_global_var(function)
         return choose_way(self._ways, self._compiled, names[0], variable)
 
-    def compile(self, schedules: Mapping[str, Schedule]) -> CompiledWays:
-        """The whole model under each schedule, ready to be timed or run."""
+    def compile(self, schedules: Mapping[str, Schedule]) -> Ways:
+        """The whole model under each schedule, ready to be timed or run where is measured."""
         inputs = random_inputs(self.prepared[self.graph.function], self.options.seed)
         with progress("compiling models", 2) as advance:
             self._ways, self._compiled = self._emit(schedules), dict(schedules)
             advance(1)
-            compiled = CompiledWays(self._ways, list(schedules), inputs, self.target, self.workers)
+            if self._site.remote:
+                compiled = RemoteWays(
+                    self._ways,
+                    list(schedules),
+                    inputs,
+                    self.target,
+                    self._devices,
+                    self._site.compiler,
+                )
+            else:
+                compiled = CompiledWays(
+                    self._ways, list(schedules), inputs, self.target, self.workers
+                )
             advance(1)
         return compiled
 
@@ -239,6 +260,16 @@ class Scheduler:
             self.workers,
             self.target,
         )
+
+    def _check_possible(self, stages: Sequence[Stage]) -> None:
+        """Raise DeviceError where an operator could not be measured in any stage."""
+        lost = [stage for stage in stages if math.isinf(stage.latency)]
+        if lost and not callable(self._given_cost):
+            names = ", ".join(n for g in lost[0].groups for n in self.graph.names(g))
+            raise DeviceError(
+                f"No stage with {names} could be measured, as each crashed, took too long or gave "
+                "impossible times; --no-search compiles without measuring."
+            )
 
     def _find_templates(
         self, blocks: Sequence[Sequence[int]], classes: Sequence[int]

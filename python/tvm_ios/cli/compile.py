@@ -10,6 +10,7 @@ from typing import Any
 
 from ..compare import find_faster
 from ..errors import OptionError
+from ..export import export
 from ..files import replacing
 from ..schedule import Schedule
 from . import artifact, interrupt, output
@@ -79,7 +80,7 @@ def _compile(request: Request, library: Path, search: bool) -> Schedule:
     schedule = request.given or (find_faster(scheduler) if search else scheduler.unsearched())
     _logger.info("%r", schedule)
     executable = artifact.build(scheduler.emit(schedule), schedule, request.target)
-    artifact.export(executable, library)
+    export(executable, library, request.site.compiler)
     return schedule
 
 

@@ -35,12 +35,16 @@ class Device:
     session : Session
     seed : int
         Of the random inputs.
+
+    Attributes
+    ----------
+    session : Session
     """
 
     def __init__(
         self, lowered: LoweredGraph, libraries: KernelLibraries, session: Session, seed: int
     ) -> None:
-        self._libraries, self._session = libraries, session
+        self._libraries, self.session = libraries, session
         self._random = np.random.default_rng(seed)
         self._memories: dict[object, int] = {}
         self._packed: dict[int, tuple[np.ndarray, int]] = {}
@@ -71,7 +75,7 @@ class Device:
         if self._started:
             return
         operators = present(self._lowered)
-        self._bench = Workbench(self._session, self._libraries)
+        self._bench = Workbench(self.session, self._libraries)
         self._cold = ColdWeights(constants(self._lowered), self._allocate_random)
         for implementation in operators:  # in order: every tensor holds what it will hold
             if implementation.kernel.phases:

@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import tempfile
 import threading
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import tvm
-from tvm.support import cc
 
-from ..errors import DeviceError
+from ..export import export
 from ..kernels.kernel import Kernel
 from ..lower.functions import build_functions, kernel_function
 from .progress import progress
@@ -62,7 +61,7 @@ class KernelLibraries:
     ) -> None:
         self._target, self._network = target, list(network)
         self._folder = tempfile.TemporaryDirectory(prefix="tvm-ios-") if linked else None
-        self._link: Callable[..., None] | None = cc.cross_compiler(compiler) if compiler else None
+        self._compiler = compiler
         self._libraries: dict[Hashable, Library] = {}
         self._lock = threading.Lock()  # several devices may find a kernel missing
 
@@ -101,12 +100,5 @@ class KernelLibraries:
         if self._folder is None:
             return None
         path = Path(self._folder.name) / f"kernels{len(self._libraries)}.so"
-        try:
-            executable.export_library(str(path), fcompile=self._link)
-        except RuntimeError as error:
-            reason = str(error).strip().splitlines()[-1]
-            raise DeviceError(
-                f"The kernels could not be linked for the device; give a compiler for it with "
-                f"--cross-compiler: {reason}"
-            ) from error
+        export(executable, path, self._compiler)
         return path

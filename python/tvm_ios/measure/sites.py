@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from typing import Protocol
 
 import tvm
@@ -30,6 +29,8 @@ class Site(Protocol):
 
     remote: bool
     """Whether it is another machine, where whole models are timed, too."""
+    compiler: str | None
+    """What links code for it, where it is not this machine's compiler."""
 
     def target(self, target: str | tvm.target.Target) -> tvm.target.Target:
         """The target as it is given, but of another machine with the number of its cores."""
@@ -53,6 +54,7 @@ class Here:
     """This process: nothing has to be started, and a kernel that crashes ends the search."""
 
     remote = False
+    compiler: str | None = None
 
     def target(self, target: str | tvm.target.Target) -> tvm.target.Target:
         return parse(target)
@@ -74,23 +76,21 @@ class Here:
         return ThisProcess(device, libraries, num_workers(target))
 
 
-@dataclass(frozen=True)
 class Isolated(Here):
     """Another process of this machine: a stage that crashes or hangs costs only itself.
 
-    Attributes
+    Parameters
     ----------
     timeout : float
         Seconds that a stage may take.
     """
 
-    timeout: float = 10.0
-
-    def __post_init__(self) -> None:
-        _check_timeout(self.timeout)
+    def __init__(self, timeout: float = 10.0) -> None:
+        _check_timeout(timeout)
+        self._timeout = timeout
 
     def devices(self, lowered: LoweredGraph, target: tvm.target.Target, seed: int) -> Devices:
-        source = Loopback(self.timeout)
+        source = Loopback(self._timeout)
         libraries = KernelLibraries(target, network(lowered), linked=True)
         return _remote(source, _first(source), lowered, libraries, target, seed)
 

@@ -14,6 +14,7 @@ from tvm_ios.errors import (
     TvmIosError,
 )
 from tvm_ios.libinfo import __version__, library_path
+from tvm_ios.measure.sites import Isolated, Rpc
 from tvm_ios.schedule import Schedule, ScheduledOperator, ScheduledStage
 from tvm_ios.search import (
     Candidate,
@@ -38,8 +39,10 @@ __all__ = [
     "DatabaseError",
     "DeviceError",
     "GraphError",
+    "Isolated",
     "ModelError",
     "OptionError",
+    "Rpc",
     "Schedule",
     "ScheduleError",
     "ScheduledOperator",

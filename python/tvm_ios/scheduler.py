@@ -261,6 +261,11 @@ class Scheduler:
             self.target,
         )
 
+    def close(self) -> None:
+        """Leave the devices to others; nothing is measured any more."""
+        if "_devices" in vars(self):
+            self._devices.close()
+
     def _check_possible(self, stages: Sequence[Stage]) -> None:
         """Raise DeviceError where an operator could not be measured in any stage."""
         lost = [stage for stage in stages if math.isinf(stage.latency)]

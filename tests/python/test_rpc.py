@@ -58,6 +58,7 @@ def test_a_network_is_scheduled_and_timed_on_a_device(
     expected = run_vm(compile_plain(mod), arguments)
     (result,) = [outcome.ways(outcome.name, [tvm.runtime.tensor(a) for a in arguments])]
     np.testing.assert_allclose(result.numpy(), expected[0], rtol=1e-3, atol=1e-3)
+    made.close()
 
 
 @pytest.mark.parametrize(
@@ -120,10 +121,10 @@ def test_killed_servers(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> No
     seconds = [s.seconds for s in found.stages if not names.intersection(*s.groups)]
     assert all(0 < s < math.inf for s in seconds)
     made.emit(found)
-    made._devices.close()
+    made.close()
 
     with monkeypatch.context() as patch:
-        added = _kill_after(2, other, patch)
+        few = _kill_after(2, other, patch)
         with pytest.raises(DeviceError, match="No device of the key 'pair' could be used for 3 s"):
             _scheduler(site).search()
-    assert len(added) == 2
+    assert 2 <= len(few) < len(added)

@@ -223,14 +223,15 @@ class _Hand:
         while not self.dismissed:
             try:
                 device = self._ready_device()
-            except DeviceError as error:
-                self._lose(error)
-            except DeviceLost as error:
+            except (DeviceError, DeviceLost) as error:
                 self._lose(error)
             else:
                 job = self._crew.jobs.get()
                 if job is not None:
                     self._do(device, job)
+        if self._session is not None:
+            self._session.close()
+        self._session = self._device = None
 
     def _do(self, device: Device, job: _Job) -> None:
         self.job, result, failure = job, None, None

@@ -46,7 +46,7 @@ def take_steady(clock: Clock, count: int, expected: float) -> list[float]:
     """
     samples = take(clock, count)
     for _ in range(_TRIES - 1):
-        if not samples or np.median(samples) <= _DISTURBED * min(expected, *samples):
+        if not samples or np.median(samples) < _DISTURBED * min(expected, *samples):
             break
         samples += take(clock, count)
     return [s for s in samples if s <= _OUTLIER * np.median(samples)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Protocol
 
 import tvm
@@ -99,6 +100,11 @@ class RemoteSession:
     def call(self, name: str, *arguments: Any) -> Any:
         patience = self.limit + _GRACE if name == "TimeOnBench" else _PATIENCE
         return self.watched(lambda: self._function(name)(*arguments), patience)
+
+    def close(self) -> None:
+        """Leave the server to others; nothing is called any more."""
+        with suppress(DeviceLost):
+            self.watched(lambda: self.connection.get_function("CloseRPCConnection")())
 
     def llvm_name(self) -> str | None:
         """What LLVM calls the CPU; None where the server has no compiler to ask, or another kind.

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import sys
@@ -41,9 +42,12 @@ def export(executable: tvm.runtime.Executable, path: Path, compiler: str | None 
         try:
             executable.export_library(str(path), fcompile=link)
         except RuntimeError as error:
+            if os.strerror(errno.ENOSPC) in str(error):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path.parent)) from error
+            reason = str(error).strip().splitlines()[-1]
             raise OptionError(
-                f"{compiler or 'The compiler'} could not link {path.name}; give one for the device "
-                f"with --cross-compiler ({str(error).strip().splitlines()[-1]})."
+                f"{compiler or 'The compiler'} could not link the code ({reason}); name one that "
+                "can with --cross-compiler."
             ) from error
 
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import logging
-import math
 import os
 import time
 import weakref
@@ -16,7 +15,7 @@ import tvm
 
 from .cost_model import CostModel, GivenCost, StageCost, estimated_seconds
 from .database import MeasurementDatabase
-from .errors import DeviceError, OptionError, ScheduleError
+from .errors import OptionError, ScheduleError
 from .graph.extract import extract
 from .graph.operators import Operator, OperatorGraph
 from .graph.prepare import prepare
@@ -181,7 +180,6 @@ class Scheduler:
         stages = self._search_blocks(blocks, templates, classes)
         while self.cost.refine(map(_candidate, stages)):
             stages = self._search_blocks(blocks, templates, classes)
-        self._check_possible(stages)
         return replace(
             self._schedule(stages, "scheduled"),
             search_seconds=time.perf_counter() - begin,
@@ -265,16 +263,6 @@ class Scheduler:
         """Leave the devices to others; nothing is measured any more."""
         if "_devices" in vars(self):
             self._devices.close()
-
-    def _check_possible(self, stages: Sequence[Stage]) -> None:
-        """Raise DeviceError where an operator could not be measured in any stage."""
-        lost = [stage for stage in stages if math.isinf(stage.latency)]
-        if lost and not callable(self._given_cost):
-            names = ", ".join(n for g in lost[0].groups for n in self.graph.names(g))
-            raise DeviceError(
-                f"No stage with {names} could be measured, as each crashed, took too long or gave "
-                "impossible times; --no-search compiles without measuring."
-            )
 
     def _find_templates(
         self, blocks: Sequence[Sequence[int]], classes: Sequence[int]

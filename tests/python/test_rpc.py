@@ -125,6 +125,6 @@ def test_killed_servers(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> No
 
     with monkeypatch.context() as patch:
         few = _kill_after(2, other, patch)
-        with pytest.raises(DeviceError, match="No device of the key 'pair' could be used for 3 s"):
+        with pytest.raises(DeviceError, match="No device of the key 'pair' could be used for 8 s"):
             _scheduler(site).search()
     assert 2 <= len(few) < len(added)

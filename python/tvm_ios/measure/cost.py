@@ -9,6 +9,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 
 import numpy as np
 
+from ..errors import DeviceError
 from ..lower.assemble import Assembler, StageForm
 from ..lower.divide import Division
 from ..lower.implement import Implementation
@@ -128,12 +129,24 @@ class MeasuredCost:
         broken = [key for key, form in singles.items() if self._broken(form)]
         self._seconds.update(dict.fromkeys(broken, math.inf))
         self._measure("measuring operators", singles.values(), lambda form: math.inf)
+        self._check_possible(singles.values())
         self._recall(new.values())
         worth = [f for f in new.values() if f.key not in self._seconds and self._can_gain(f)]
         self._measure("measuring stages", worth, self._apart)
         for key, form in new.items():
             if key not in self._seconds:
                 self._hopeless[key] = self._apart(form) * (1 + 1e-6)
+
+    def _check_possible(self, singles: Iterable[StageForm]) -> None:
+        """Raise DeviceError where an operator failed, as every schedule needs it."""
+        for form in singles:
+            ops = form.implementations[0].operators
+            if len(ops) == 1 and math.isinf(self._seconds[form.key]):
+                (name,) = self._assembler.lowered.graph.names(ops)
+                raise DeviceError(
+                    f"Operator {name!r} could not be measured: it crashed, took too long or gave "
+                    "impossible times; 'compile --no-search' does without measuring."
+                )
 
     def _measure(
         self,

@@ -28,7 +28,9 @@ R = TypeVar("R")
 _ATTEMPTS = 2  # devices that work may take down, or that may fail to get ready, in turn
 _PAUSE = 0.1  # seconds between two looks at silent devices, or two attempts to connect
 _CONNECTING = 30.0  # seconds, a server's start among them
-_PATIENCE = 3  # time limits of a stage without any device, after which the search ends
+_LEAVING = 2.0  # seconds for what a device is doing when nobody waits for it any more
+_PATIENCE = 3  # time limits of a stage without any device, after which the search ends,
+_STARTING = 5.0  # and seconds, in which a server may start again
 
 
 class RemoteDevices:
@@ -56,7 +58,7 @@ class RemoteDevices:
     ) -> None:
         self._libraries = libraries
         self._crew = _Crew(source, make, first.cpu)
-        self._patience = _PATIENCE * first.limit
+        self._patience = _PATIENCE * first.limit + _STARTING
         self._hands = [_Hand(self._crew, first)]
 
     def compile(self, kernels: Iterable[Kernel]) -> None:
@@ -74,7 +76,7 @@ class RemoteDevices:
         Raises
         ------
         DeviceError
-            When there was no device for longer than three times the time limit of a stage.
+            When there was no device for too long: three times the time limit of a stage, and 5 s.
         """
         deal = _Deal(work, done, len(items))
         for item in items:
@@ -88,11 +90,16 @@ class RemoteDevices:
                     self._crew.jobs.get_nowait()
 
     def close(self) -> None:
-        """Give the devices back."""
+        """Give the devices back.
+
+        A thread that came back from a device while the interpreter ends would abort the process.
+        """
         for hand in self._hands:
             hand.dismissed = True
             self._crew.jobs.put(None)
         self._crew.source.close()
+        for hand in self._hands:
+            hand.thread.join(_LEAVING)
 
     def _hire(self, most: int) -> None:
         """A hand for each device, but not more than there is work for."""
@@ -140,7 +147,9 @@ class RemoteDevices:
         """Leave a silent device alone, with the thread that waits for it."""
         hand.dismissed = True
         job = hand.job
-        if job is not None:
+        if job is not None and hand.connecting:
+            self._crew.jobs.put(job)
+        elif job is not None:
             self._finish(job, None, DeviceLost("it is silent"))
         self._hands[self._hands.index(hand)] = _Hand(self._crew)
 
@@ -196,6 +205,7 @@ class _Hand:
         What it is doing.
     dismissed : bool
         Whether nobody waits for it any more.
+    thread : threading.Thread
     """
 
     def __init__(self, crew: _Crew, session: RemoteSession | None = None) -> None:
@@ -205,12 +215,18 @@ class _Hand:
         self._connecting = math.inf
         self.job: _Job | None = None
         self.dismissed = False
-        threading.Thread(target=self._serve, name="tvm_ios-device", daemon=True).start()
+        self.thread = threading.Thread(target=self._serve, name="tvm_ios-device", daemon=True)
+        self.thread.start()
 
     @property
     def ready(self) -> bool:
         """Whether it has a device, or is about to have one."""
         return self._session is not None and self._failures < _ATTEMPTS
+
+    @property
+    def connecting(self) -> bool:
+        """Whether it has no device to lose."""
+        return self._session is None
 
     @property
     def overdue(self) -> bool:
@@ -221,28 +237,33 @@ class _Hand:
 
     def _serve(self) -> None:
         while not self.dismissed:
-            try:
-                device = self._ready_device()
-            except (DeviceError, DeviceLost) as error:
-                self._lose(error)
-            else:
-                job = self._crew.jobs.get()
-                if job is not None:
-                    self._do(device, job)
+            job = self._crew.jobs.get()
+            if job is not None:
+                self.job, job.hand = job, self
+                self._do(job)
+                self.job = None
         if self._session is not None:
             self._session.close()
         self._session = self._device = None
 
-    def _do(self, device: Device, job: _Job) -> None:
-        self.job, result, failure = job, None, None
-        job.hand = self
+    def _do(self, job: _Job) -> None:
+        result, failure = None, None
+        try:
+            device = self._ready_device()
+        except (DeviceError, DeviceLost) as error:  # it is no fault of the job's
+            if not self.dismissed:
+                self._crew.jobs.put(job)
+            self._lose(error)
+            return
+        except BaseException as error:
+            job.deal.outcomes.put((self, job, None, error))
+            return
         try:
             result = job.deal.work(device, job.item)
         except BaseException as error:  # whatever it is, the thread that waits has to know
             failure = error
         if isinstance(failure, DeviceLost):
             self._session = self._device = None
-        self.job = None
         job.deal.outcomes.put((self, job, result, failure))
 
     def _ready_device(self) -> Device:

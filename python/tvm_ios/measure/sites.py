@@ -87,12 +87,11 @@ class Isolated(Here):
 
     def __init__(self, timeout: float = 10.0) -> None:
         _check_timeout(timeout)
-        self._timeout = timeout
+        self._source = Loopback(timeout)  # starts, while the network is prepared
 
     def devices(self, lowered: LoweredGraph, target: tvm.target.Target, seed: int) -> Devices:
-        source = Loopback(self._timeout)
         libraries = KernelLibraries(target, network(lowered), linked=True)
-        return _remote(source, _first(source), lowered, libraries, target, seed)
+        return _remote(self._source, _first(self._source), lowered, libraries, target, seed)
 
 
 class Rpc:

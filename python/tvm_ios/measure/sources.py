@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import os
 import secrets
+import signal
 import socket
 import subprocess
 import sys
+from contextlib import suppress
 from typing import Any, Protocol
 
 from tvm import rpc
@@ -134,6 +137,7 @@ class Loopback:
     def close(self) -> None:
         if self._server is not None:
             self._server.close()
+            self._server = None
 
 
 class _Server:
@@ -156,6 +160,8 @@ class _Server:
         return rpc.connect("127.0.0.1", self._port, self._key)
 
     def close(self) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)  # with the session that it serves
         self._process.stdin.close()
         self._process.stdout.close()
         self._process.wait()

@@ -34,7 +34,11 @@ from tvm_ios.lower.rules import Preferences
 from tvm_ios.measure import streams
 from tvm_ios.measure.cost import MeasuredCost
 from tvm_ios.measure.device import Device
+from tvm_ios.measure.devices import ThisProcess
 from tvm_ios.measure.fma import peak_gflops
+from tvm_ios.measure.libraries import KernelLibraries
+from tvm_ios.measure.session import LocalSession
+from tvm_ios.measure.sites import network
 from tvm_ios.search import Candidate
 from tvm_ios.target import core_of, num_workers, resolve
 
@@ -143,9 +147,11 @@ def measure(
 
 def _timer(lowered: LoweredGraph, target: tvm.target.Target) -> Callable[[int], float]:
     """What gives the seconds of one operator, on as many cores as the target has."""
-    device, workers = Device(lowered, target, seed=0), num_workers(target)
+    libraries, workers = KernelLibraries(target, network(lowered)), num_workers(target)
+    device = Device(lowered, libraries, LocalSession(), seed=0)
     if workers > 1:
-        cost = MeasuredCost(device, Assembler(lowered, workers))
+        devices = ThisProcess(device, libraries, workers)
+        cost = MeasuredCost(devices, Assembler(lowered, workers))
         return lambda index: float(cost([Candidate((index,), "concurrent")])[0])
 
     def alone(index: int) -> float:

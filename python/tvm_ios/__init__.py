@@ -5,6 +5,7 @@ from tvm_ios import target, transform, zoo
 from tvm_ios.errors import (
     CostError,
     DatabaseError,
+    DeviceError,
     GraphError,
     ModelError,
     OptionError,
@@ -12,7 +13,8 @@ from tvm_ios.errors import (
     TargetError,
     TvmIosError,
 )
-from tvm_ios.libinfo import __version__
+from tvm_ios.libinfo import __version__, library_path
+from tvm_ios.measure.sites import Isolated, Rpc
 from tvm_ios.schedule import Schedule, ScheduledOperator, ScheduledStage
 from tvm_ios.search import (
     Candidate,
@@ -35,9 +37,12 @@ __all__ = [
     "CostFunction",
     "Dag",
     "DatabaseError",
+    "DeviceError",
     "GraphError",
+    "Isolated",
     "ModelError",
     "OptionError",
+    "Rpc",
     "Schedule",
     "ScheduleError",
     "ScheduledOperator",
@@ -51,6 +56,7 @@ __all__ = [
     "endings",
     "find_schedule",
     "greedy",
+    "library_path",
     "partition",
     "partition_cost",
     "sequential",

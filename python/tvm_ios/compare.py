@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from .measure.model import CompiledWays
+from .measure.model import Ways
 from .schedule import Schedule
 from .scheduler import Scheduler
 
@@ -21,13 +21,13 @@ class Comparison:
         The fastest, with all latencies.
     name : str
         Which one it is: ``sequential``, ``greedy`` or ``scheduled``.
-    ways : CompiledWays
+    ways : Ways
         The models that were timed.
     """
 
     schedule: Schedule
     name: str
-    ways: CompiledWays
+    ways: Ways
 
 
 def compare(

@@ -11,6 +11,7 @@ from tvm_ffi import register_error
 __all__ = [
     "CostError",
     "DatabaseError",
+    "DeviceError",
     "GraphError",
     "ModelError",
     "OptionError",
@@ -57,3 +58,8 @@ class OptionError(TvmIosError, ValueError):
 @register_error("tvm_ios.DatabaseError")
 class DatabaseError(TvmIosError, ValueError):
     """A database of measurements that is none, is damaged, or cannot be read or written."""
+
+
+@register_error("tvm_ios.DeviceError")
+class DeviceError(TvmIosError, RuntimeError):
+    """A device that cannot be reached, cannot measure, or measures what cannot be."""

@@ -11,7 +11,9 @@ from pathlib import Path
 import tvm_ffi  # loads libtvm_ffi.so, which libtvm_ios.so is bound to
 from tvm_ffi.libinfo import load_lib_module
 
-__all__ = ["__version__", "load_library"]
+__all__ = ["__version__", "library_path", "load_library"]
+
+_NAME = "libtvm_ios.so"
 
 try:
     __version__ = metadata.version("tvm-ios")
@@ -32,9 +34,20 @@ def load_library() -> tvm_ffi.Module:
     """
     override = os.environ.get("TVM_IOS_LIBRARY_PATH")
     if override:
-        return tvm_ffi.load_module(Path(override) / "libtvm_ios.so")
+        return tvm_ffi.load_module(Path(override) / _NAME)
+    return load_lib_module("tvm-ios", "tvm_ios", extra_lib_paths=_directories())
+
+
+def library_path() -> Path:
+    """The file that :func:`load_library` loads, for an RPC server to load it, too."""
+    override = os.environ.get("TVM_IOS_LIBRARY_PATH")
+    directories = [Path(override)] if override else _directories()
+    return next(d / _NAME for d in directories if (d / _NAME).is_file())
+
+
+def _directories() -> list[Path]:
+    """Where the library may be."""
     package = sys.modules[__package__]
     # An editable install has two of them: the sources, and what was built from them.
     directories = [Path(path) / "lib" for path in package.__path__]
-    directories.append(Path(__file__).resolve().parents[2] / "build" / "lib")
-    return load_lib_module("tvm-ios", "tvm_ios", extra_lib_paths=directories)
+    return [*directories, Path(__file__).resolve().parents[2] / "build" / "lib"]

@@ -7,8 +7,10 @@ import logging
 import math
 import os
 import time
+import weakref
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import tvm
 
@@ -27,11 +29,13 @@ from .lower.replace import Replacements
 from .lower.rules import Preferences
 from .lower.tuned import active_database
 from .measure.cost import MeasuredCost
-from .measure.device import Device
-from .measure.model import CompiledWays, random_inputs
+from .measure.device import weights_from
+from .measure.devices import Devices
+from .measure.model import CompiledWays, Ways, random_inputs
 from .measure.progress import progress
 from .measure.records import Records
-from .measure.transfers import transfers_of
+from .measure.remote_model import RemoteWays
+from .measure.sites import Here, Site
 from .schedule import Schedule, ScheduledOperator, ScheduledStage
 from .search import (
     STRATEGIES,
@@ -44,7 +48,7 @@ from .search import (
     partition_cost,
     sequential,
 )
-from .target import TYPICAL, core_of, num_workers, parse
+from .target import TYPICAL, core_of, num_workers
 from .templates import Template, carry_over, find_templates, own_template
 
 _logger = logging.getLogger(__name__)
@@ -143,11 +147,15 @@ class Scheduler:
     cost_model : "measure" or callable
         Stages are measured on this machine, or priced by a :data:`~tvm_ios.cost_model.StageCost`.
     options : Options
+    site : Site, optional
+        Where stages are measured; by default in this process.
 
     Raises
     ------
     DatabaseError
         When the file that the options name is no database of measurements.
+    DeviceError
+        When a device cannot measure; from what measures, too.
     """
 
     def __init__(
@@ -157,10 +165,12 @@ class Scheduler:
         function: str = "main",
         cost_model: str | StageCost = "measure",
         options: Options | None = None,
+        site: Site | None = None,
     ) -> None:
         if cost_model != "measure" and not callable(cost_model):
             raise OptionError(f"cost_model must be 'measure' or a function, got {cost_model!r}.")
-        self.target = parse(target)
+        self._site = site or Here()
+        self.target = self._site.target(target)
         self.options = options or Options()
         self.workers = num_workers(self.target)
         self.prepared = prepare(mod, function)
@@ -174,7 +184,7 @@ class Scheduler:
             self.options.winograd,
             self.workers,
             active_database(),
-            transfers_of(self.target, self._database) if self.options.winograd else TYPICAL,
+            self._site.transfers(self.target, self._database) if self.options.winograd else TYPICAL,
         )
         lowered = place_concatenations(implement(self.graph, results, preferences))
         self._assembler = Assembler(lowered, self.workers)
@@ -183,6 +193,13 @@ class Scheduler:
         # What was compiled to be timed need not be compiled again to be used.
         self._ways: tvm.IRModule | None = None
         self._compiled: dict[str, Schedule] = {}
+
+    @cached_property
+    def _devices(self) -> Devices:
+        """Who measures; they are given back when this object is no longer used."""
+        devices = self._site.devices(self._assembler.lowered, self.target, self.options.seed)
+        weakref.finalize(self, devices.close)
+        return devices
 
     @property
     def cost(self) -> CostModel:
@@ -194,9 +211,9 @@ class Scheduler:
                 # xgboost takes a second to import, and GivenCost does not need it.
                 from .learn import Examples, LatencyModel, LearnedCost
 
-                device = Device(self._assembler.lowered, self.target, self.options.seed)
-                records = Records.of(self._database, self.target, device.weights_from)
-                measured = MeasuredCost(device, self._assembler, records)
+                device = self._site.identity(self.target)
+                records = Records(self._database, device, weights_from(self._assembler.lowered))
+                measured = MeasuredCost(self._devices, self._assembler, records)
                 if self.options.measure_all:
                     self._cost = measured
                 else:
@@ -282,13 +299,25 @@ class Scheduler:
         variable = self.prepared.get_global_var(function)
         return choose_way(self._ways, self._compiled, names[0], variable)
 
-    def compile(self, schedules: Mapping[str, Schedule]) -> CompiledWays:
-        """The whole model under each schedule, ready to be timed or run."""
+    def compile(self, schedules: Mapping[str, Schedule]) -> Ways:
+        """The whole model under each schedule, ready to be timed or run where is measured."""
         inputs = random_inputs(self.prepared[self.graph.function], self.options.seed)
         with progress("compiling models", 2) as advance:
             self._ways, self._compiled = self._emit(schedules), dict(schedules)
             advance(1)
-            compiled = CompiledWays(self._ways, list(schedules), inputs, self.target, self.workers)
+            if self._site.remote:
+                compiled = RemoteWays(
+                    self._ways,
+                    list(schedules),
+                    inputs,
+                    self.target,
+                    self._devices,
+                    self._site.compiler,
+                )
+            else:
+                compiled = CompiledWays(
+                    self._ways, list(schedules), inputs, self.target, self.workers
+                )
             advance(1)
         return compiled
 
@@ -302,6 +331,11 @@ class Scheduler:
             self.workers,
             self.target,
         )
+
+    def close(self) -> None:
+        """Leave the devices to others; nothing is measured any more."""
+        if "_devices" in vars(self):
+            self._devices.close()
 
     def _replacements(self) -> Replacements:
         """What the search may replace."""

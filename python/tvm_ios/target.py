@@ -64,8 +64,17 @@ def available_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def resolve(target: str | tvm.target.Target, *, threads: int | None = None) -> tvm.target.Target:
-    """The target with this machine's CPU and core count where the user named none.
+_THIS = "this machine's"
+
+
+def resolve(
+    target: str | tvm.target.Target,
+    *,
+    threads: int | None = None,
+    cpu: str | None = _THIS,
+    cores: int | None = None,
+) -> tvm.target.Target:
+    """The target with a machine's CPU and core count where the user named none.
 
     Parameters
     ----------
@@ -73,6 +82,10 @@ def resolve(target: str | tvm.target.Target, *, threads: int | None = None) -> t
         ``"llvm"``, a JSON string or a Target of kind ``llvm``.
     threads : int, optional
         Worker threads; by default the target's ``num-cores``, else all cores available.
+    cpu : str, optional
+        What LLVM calls the CPU of another machine than this one; None to name none.
+    cores : int, optional
+        The cores of another machine.
 
     Raises
     ------
@@ -81,13 +94,14 @@ def resolve(target: str | tvm.target.Target, *, threads: int | None = None) -> t
     """
     parsed = parse(target)
     config = {str(k): v for k, v in parsed.export().items()}
-    if "mcpu" not in parsed.attrs and _is_native(parsed):
-        config["mcpu"] = tvm.target.codegen.llvm_get_system_cpu()
+    if "mcpu" not in parsed.attrs and _is_native(parsed) and cpu is not None:
+        here = cpu == _THIS
+        config["mcpu"] = tvm.target.codegen.llvm_get_system_cpu() if here else cpu
     if threads is not None:
         if threads < 1:
             raise TargetError(f"The number of threads must be at least 1, got {threads}.")
         config["num-cores"] = threads
-    config.setdefault("num-cores", available_cores())
+    config.setdefault("num-cores", cores or available_cores())
     return tvm.target.Target(config)
 
 

@@ -13,6 +13,7 @@ from .compare import find_faster
 from .cost_model import StageCost
 from .errors import TargetError
 from .measure.model import finish_pipeline
+from .measure.sites import Site
 from .schedule import Schedule
 from .scheduler import Options, Scheduler
 from .search import STRATEGIES
@@ -63,6 +64,10 @@ class InterOperatorSchedule:
         What stages the search may form: ``concurrent``, operators that run together; ``merge``,
         operators replaced by one. Without the first, an operator that is not replaced is alone.
 
+    site : Site, optional
+        Where is measured: :class:`tvm_ios.Rpc` for devices, :class:`tvm_ios.Isolated` for another
+        process of this machine; by default in this process.
+
     Attributes
     ----------
     schedule : Schedule or None
@@ -70,7 +75,7 @@ class InterOperatorSchedule:
 
     Raises
     ------
-    ModelError, ScheduleError, TargetError, OptionError, CostError, DatabaseError
+    ModelError, ScheduleError, TargetError, OptionError, CostError, DatabaseError, DeviceError
         When the pass runs; for options out of range, when it is made.
     """
 
@@ -90,6 +95,7 @@ class InterOperatorSchedule:
         seed: int = 0,
         database: str | os.PathLike[str] | None = None,
         strategies: Sequence[str] = STRATEGIES,
+        site: Site | None = None,
     ) -> None:
         self._target, self._function, self._cost_model = target, function, cost_model
         self._options = Options(
@@ -102,7 +108,7 @@ class InterOperatorSchedule:
             database=database,
             strategies=strategies,
         )
-        self._search = search
+        self._search, self._site = search, site
         given = schedule is None or isinstance(schedule, Schedule)
         self._given = schedule if given else Schedule.load(schedule)
         self.schedule: Schedule | None = None
@@ -110,16 +116,23 @@ class InterOperatorSchedule:
     def transform_module(
         self, mod: tvm.IRModule, _context: tvm.transform.PassContext
     ) -> tvm.IRModule:
-        scheduler = Scheduler(mod, self._target, self._function, self._cost_model, self._options)
+        scheduler = Scheduler(
+            mod, self._target, self._function, self._cost_model, self._options, self._site
+        )
+        try:
+            self.schedule = self._schedule(scheduler)
+            return scheduler.emit(self.schedule)
+        finally:
+            scheduler.close()
+
+    def _schedule(self, scheduler: Scheduler) -> Schedule:
         if self._given is not None:
-            self.schedule = self._given
-        elif not self._search:
-            self.schedule = scheduler.unsearched()
-        elif callable(self._cost_model):
-            self.schedule = scheduler.search()
-        else:
-            self.schedule = find_faster(scheduler)
-        return scheduler.emit(self.schedule)
+            return self._given
+        if not self._search:
+            return scheduler.unsearched()
+        if callable(self._cost_model):
+            return scheduler.search()
+        return find_faster(scheduler)
 
 
 def pipeline(

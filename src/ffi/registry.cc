@@ -10,6 +10,7 @@
 #include <tvm/ffi/container/tensor.h>
 #include <tvm/ffi/error.h>
 #include <tvm/ffi/extra/c_env_api.h>
+#include <tvm/ffi/extra/module.h>
 #include <tvm/ffi/function.h>
 #include <tvm/ffi/reflection/registry.h>
 #include <tvm/ffi/string.h>
@@ -17,6 +18,7 @@
 #include <algorithm>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,8 +27,11 @@
 #include "graph/dag.h"
 #include "graph/partition.h"
 #include "runtime/cpu_stage.h"
+#include "runtime/describe.h"
+#include "runtime/fuse.h"
 #include "runtime/host_tensor.h"
 #include "runtime/parallel_api.h"
+#include "runtime/workbench.h"
 #include "search/baselines.h"
 #include "search/bounded.h"
 #include "search/dp.h"
@@ -134,6 +139,19 @@ class ScheduleSpaceRef : public ffi::ObjectRef {
   explicit ScheduleSpaceRef(std::unique_ptr<const ScheduleSpace> space)
       : ffi::ObjectRef(ffi::make_object<ScheduleSpaceObj>(std::move(space))) {}
   TVM_FFI_DEFINE_OBJECT_REF_METHODS_NOTNULLABLE(ScheduleSpaceRef, ffi::ObjectRef, ScheduleSpaceObj);
+};
+
+/*! \brief A Workbench. */
+class WorkbenchObj : public ffi::Object {
+ public:
+  Workbench bench;
+  static constexpr bool _type_mutable = true;
+  TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tvm_ios.runtime.Workbench", WorkbenchObj, ffi::Object);
+};
+
+class WorkbenchRef : public ffi::ObjectRef {
+ public:
+  TVM_FFI_DEFINE_OBJECT_REF_METHODS_NULLABLE(WorkbenchRef, ffi::ObjectRef, WorkbenchObj);
 };
 
 // ---------------------------------------------------------------------------------------------
@@ -347,6 +365,33 @@ ffi::Tensor TimeStage(CpuStage::Kernels kernels, CpuStage::Tensors args, ffi::Te
   return MakeTensor(stage.Time(number, repeat), {repeat}, kFloat64);
 }
 
+int64_t UseWorkers(int64_t workers) {
+  static const ffi::Function configure =
+      ffi::Function::GetGlobalRequired("runtime.config_threadpool");
+  static const ffi::Function num_threads = ffi::Function::GetGlobalRequired("runtime.NumThreads");
+  constexpr int kShareAllCores = -3;  // ThreadGroup::kSpecifyThreadShareAllCore
+  ffi::Array<ffi::String> cores;
+  for (int64_t core = 0; core < workers; ++core) cores.push_back(std::to_string(core));
+  configure(kShareAllCores, workers, cores);
+  return num_threads().cast<int64_t>();
+}
+
+int64_t AddKernel(WorkbenchRef bench, ffi::Module module, const ffi::String& name,
+                  const ffi::Bytes& specs) {
+  ffi::Optional<ffi::Function> function = module->GetFunction(name, /*query_imports=*/true);
+  TVM_FFI_CHECK(function.has_value(), ValueError) << "the library has no function " << name;
+  return bench->bench.AddKernel(*function, specs);
+}
+
+/*! \brief Times a stage; with a time limit above 0, a crash or the limit ends this process. */
+ffi::Bytes TimeOnBench(WorkbenchRef bench, const ffi::Bytes& program, const ffi::Bytes& calls,
+                       int64_t workers, int64_t repeat, double limit) {
+  std::optional<Fuse> fuse;
+  if (limit > 0) fuse.emplace(limit);
+  const std::vector<double> seconds = bench->bench.Time(program, calls, workers, repeat);
+  return ffi::Bytes(reinterpret_cast<const char*>(seconds.data()), seconds.size() * sizeof(double));
+}
+
 TVM_FFI_STATIC_INIT_BLOCK() {
   refl::ObjectDef<DagObj>().def_ro("num_ops", &DagObj::num_ops, "Number of operators.");
   refl::ObjectDef<ScheduleSpaceObj>();
@@ -399,7 +444,31 @@ TVM_FFI_STATIC_INIT_BLOCK() {
           "Use the thread pool of this libtvm_runtime.so, which must be loaded.")
       .def("tvm_ios.runtime.RunStage", RunStage, "Run a stage program once.")
       .def("tvm_ios.runtime.TimeStage", TimeStage,
-           "Seconds per run of a stage program, float64 [repeat].");
+           "Seconds per run of a stage program, float64 [repeat].")
+      .def("tvm_ios.runtime.UseWorkers", UseWorkers,
+           "Make the thread pool of this thread so large; returns how large it is.")
+      .def(
+          "tvm_ios.runtime.Describe", [] { return ffi::String(Describe()); },
+          "What this machine is.");
+
+  // What a search calls, in its own process or across RPC, where only numbers, bytes, modules and
+  // references pass.
+  refl::GlobalDef()
+      .def("tvm_ios.runtime.NewWorkbench",
+           [] { return WorkbenchRef(ffi::make_object<WorkbenchObj>()); })
+      .def("tvm_ios.runtime.AddMemory",
+           [](WorkbenchRef bench, int64_t bytes) { return bench->bench.AddMemory(bytes); })
+      .def("tvm_ios.runtime.WriteMemory",
+           [](WorkbenchRef bench, int64_t memory, int64_t offset, const ffi::Bytes& bytes) {
+             bench->bench.Write(memory, offset, bytes);
+           })
+      .def("tvm_ios.runtime.FillMemory",
+           [](WorkbenchRef bench, int64_t memory, const ffi::Bytes& bytes) {
+             bench->bench.Fill(memory, bytes);
+           })
+      .def("tvm_ios.runtime.AddKernel", AddKernel)
+      .def("tvm_ios.runtime.TimeOnBench", TimeOnBench,
+           "Seconds of each run of a stage, float64 [repeat] as bytes.");
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ from tvm_ios import DatabaseError
 from tvm_ios.database import MeasurementDatabase, Row
 from tvm_ios.kernels.kernel import TensorSpec
 from tvm_ios.measure.cold import arena_bytes, level_of
-from tvm_ios.measure.device import Device
+from tvm_ios.measure.libraries import KernelLibraries
 from tvm_ios.measure.records import Records, Subject
 from tvm_ios.scheduler import Scheduler
 from tvm_ios.transform import InterOperatorSchedule
@@ -47,7 +47,7 @@ def test_a_warm_search_measures_nothing(
     path, cold = filled
     assert cold.cost.measurements > 0
     before = _rows(path)
-    monkeypatch.setattr(Device, "_compile", None)  # whoever compiles a kernel fails
+    monkeypatch.setattr(KernelLibraries, "_compile", None)  # whoever compiles a kernel fails
     warm = searched(scheduler(path))
     assert warm.cost.measurements == 0
     for found in ("search", "greedy", "sequential"):

@@ -16,6 +16,7 @@ import tvm_ios_runtime
 from cli_support import SHAPE, Compiled, relative_error
 from support import NATIVE, few_stages, relax_module
 from tvm_ios.cli import artifact
+from tvm_ios.export import export
 from tvm_ios.transform import InterOperatorSchedule
 
 # Neither this package nor TVM's Python package nor torch may be imported in it.
@@ -121,7 +122,7 @@ def test_weights_are_held_once(tmp_path: Path) -> None:
     mod = relax_module(lambda emit, x: emit(relax.op.matmul(x, relax.const(weights))), (1, 2048))
     scheduling = InterOperatorSchedule(NATIVE, cost_model=few_stages)
     scheduled = scheduling(mod)
-    artifact.export(artifact.build(scheduled, scheduling.schedule, NATIVE), tmp_path / "m.so")
+    export(artifact.build(scheduled, scheduling.schedule, NATIVE), tmp_path / "m.so")
     x = np.random.default_rng(1).standard_normal((1, 2048)).astype("float32")
     np.savez(tmp_path / "in.npz", x0=x)
     grown = run_alone(tmp_path / "m.so", tmp_path / "in.npz", tmp_path / "out.npz")["grown"]

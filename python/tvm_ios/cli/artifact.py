@@ -3,15 +3,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import re
 import shutil
-import sys
-import tempfile
-from collections.abc import Iterator
-from pathlib import Path
 
 import tvm
 from tvm import relax
@@ -25,8 +19,6 @@ from ..errors import ModelError, OptionError
 from ..measure.model import finish_pipeline
 from ..schedule import Schedule
 from ..target import check_runnable
-
-_NOISE = re.compile(rb"executable\.cc:\d+: Warning: Scope Saving:")
 
 
 def build(mod: tvm.IRModule, schedule: Schedule, target: tvm.target.Target) -> relax.VMExecutable:
@@ -55,14 +47,8 @@ def check_linker() -> None:
         raise OptionError(f"{missing} was not found, which links the library; install g++.")
 
 
-def export(executable: relax.VMExecutable, path: Path) -> None:
-    """Write the shared library."""
-    with _without_noise():
-        executable.export_library(str(path))
-
-
 def load(path: str | os.PathLike[str]) -> Model:
-    """Load a library that :func:`export` wrote.
+    """Load a library that was compiled from what :func:`build` made.
 
     Raises
     ------
@@ -111,28 +97,3 @@ def _info(name: str, ty: tvm.ir.Type) -> dict[str, object]:
     extents = ty.shape.values if isinstance(ty.shape, relax.ShapeExpr) else [None] * ty.ndim
     shape = [int(e) if isinstance(e, tvm.tirx.IntImm) else None for e in extents]
     return {"name": name, "shape": shape, "dtype": str(ty.dtype)}
-
-
-@contextlib.contextmanager
-def _without_noise() -> Iterator[None]:
-    """Drop the warnings that TVM prints for every constant that it saves; all else is passed on."""
-    sys.stderr.flush()
-    with tempfile.TemporaryFile() as captured, _redirected(2, captured.fileno()):
-        try:
-            yield
-        finally:
-            captured.seek(0)
-            kept = [line for line in captured if not _NOISE.search(line)]
-    if kept:
-        sys.stderr.write(b"".join(kept).decode(errors="replace"))
-
-
-@contextlib.contextmanager
-def _redirected(descriptor: int, to: int) -> Iterator[None]:
-    saved = os.dup(descriptor)
-    os.dup2(to, descriptor)
-    try:
-        yield
-    finally:
-        os.dup2(saved, descriptor)
-        os.close(saved)

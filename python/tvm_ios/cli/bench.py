@@ -18,7 +18,7 @@ from ..files import replacing
 from ..measure.model import random_inputs
 from ..schedule import Schedule
 from ..scheduler import Scheduler
-from ..target import check_runnable
+from ..target import check_runnable, resolve
 from . import interrupt, output
 from .options import Request, add_common, add_network, add_search, add_seed
 
@@ -48,11 +48,13 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
 def run(args: argparse.Namespace) -> None:
     """Search, time, check and report."""
     request = Request(args)
-    check_runnable(request.target)
+    if not request.site.remote:
+        check_runnable(request.target)
     with replacing(*filter(None, [args.schedule_out])) as drafts:
         mod, scheduler = request.load()
         outcome = _timed(scheduler, request.given)
-        schedule, errors = outcome.schedule, _errors(mod, scheduler, outcome)
+        here = resolve("llvm") if request.site.remote else request.target
+        schedule, errors = outcome.schedule, _errors(mod, scheduler, outcome, here)
         for draft in drafts:
             schedule.save(draft)
         interrupt.check()
@@ -72,15 +74,17 @@ def _timed(scheduler: Scheduler, given: Schedule | None) -> Comparison:
     return Comparison(replace(given, measured=ways.seconds()), "scheduled", ways)
 
 
-def _errors(mod: tvm.IRModule, scheduler: Scheduler, outcome: Comparison) -> tuple[float, float]:
+def _errors(
+    mod: tvm.IRModule, scheduler: Scheduler, outcome: Comparison, here: tvm.target.Target
+) -> tuple[float, float]:
     """The largest absolute error, and relative to the largest output, on random inputs.
 
     The reference is TVM's default lowering of the imported module, which has nothing in common
-    with the kernels of this package.
+    with the kernels of this package; it runs in this process, for the target ``here``.
     """
-    target, function = scheduler.target, scheduler.graph.function
+    function = scheduler.graph.function
     arguments = random_inputs(mod[function], scheduler.options.seed)
-    target = _compiled_quickly(target)
+    target = _compiled_quickly(here)
     reference = tvm.compile(mod, target, relax_pipeline=relax.get_default_pipeline(target))
     vm = relax.VirtualMachine(reference, tvm.cpu())
     expected = _arrays(vm[function](*arguments))

@@ -11,6 +11,7 @@ from typing import Any
 
 from ..compare import find_faster
 from ..errors import OptionError
+from ..export import export
 from ..files import replacing
 from ..schedule import Schedule
 from ..scheduler import Scheduler
@@ -117,7 +118,8 @@ def _compile(
         schedule = schedules[batch]
         _logger.info("%r", schedule)
         module = schedulers[batch].emit(schedule)
-        artifact.export(artifact.build(module, schedule, request.target), library)
+        executable = artifact.build(module, schedule, request.target)
+        export(executable, library, request.site.compiler)
     return list(schedules.values())
 
 

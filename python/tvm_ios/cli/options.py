@@ -20,6 +20,7 @@ from ..schedule import Schedule
 from ..scheduler import Options, Scheduler
 from ..search import STRATEGIES
 from .cache import add_database, chosen
+from .site import add_site, chosen_site
 
 _logger = logging.getLogger(__name__)
 
@@ -111,6 +112,7 @@ def add_search(parser: argparse.ArgumentParser) -> None:
         "(default: concurrent,merge)",
     )
     add_database(parser)
+    add_site(parser)
 
 
 def whole(least: int):
@@ -194,8 +196,10 @@ class Request:
     ----------
     model : str
     options : Options
+    site : Site
+        Where is measured.
     target : tvm.target.Target
-        Completed with this machine's CPU and cores.
+        Completed with the CPU and the cores of the machine where is measured.
     given : Schedule or None
         The schedule to apply.
     """
@@ -210,7 +214,8 @@ class Request:
             database=chosen(args),
             strategies=args.strategies,
         )
-        self.target = target.resolve(args.target, threads=args.threads)
+        self.site = chosen_site(args)
+        self.target = self.site.resolve(args.target, args.threads)
         self.given = Schedule.load(args.schedule_in) if args.schedule_in else None
         self._records: str | None = args.tuning_records
         if self._records is not None:
@@ -225,11 +230,11 @@ class Request:
         batch : int, optional
             Instead of ``--batch``.
         """
-        if self.given is None:
+        if self.given is None and not self.site.remote:
             target.check_runnable(self.target)  # the search runs what it prices
         mod = load_model(self.model, self._shapes, batch or self._batch)
         with open_database(self._records) if self._records else nullcontext():
-            scheduler = Scheduler(mod, self.target, options=self.options)
+            scheduler = Scheduler(mod, self.target, options=self.options, site=self.site)
         _logger.info("%s has %d operators", self.model, len(scheduler.graph.operators))
         _logger.info("target %s", self.target)
         if self.given is not None:

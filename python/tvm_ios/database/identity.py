@@ -6,6 +6,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import platform
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,10 +46,13 @@ class DeviceIdentity:
     @staticmethod
     def here(target: tvm.target.Target) -> DeviceIdentity:
         """This machine, running code for ``target``."""
+        return DeviceIdentity.of(cpu_model(), target)
+
+    @staticmethod
+    def of(cpu: str, target: tvm.target.Target) -> DeviceIdentity:
+        """A machine with the processor ``cpu``, running code for ``target`` from here."""
         workers = num_workers(target)
-        return DeviceIdentity(
-            cpu_model(), str(target), workers, package_version(), str(tvm.__version__)
-        )
+        return DeviceIdentity(cpu, str(target), workers, package_version(), str(tvm.__version__))
 
     @property
     def is_this_machine(self) -> bool:
@@ -66,14 +70,20 @@ def cpu_model() -> str:
         lines = _CPUINFO.read_text(errors="replace").splitlines()
     except OSError:
         lines = []
+    machine = platform.machine()
+    return cpu_name(machine, lines) or f"{machine} {platform.processor()}".strip()
+
+
+def cpu_name(machine: str, lines: Iterable[str]) -> str:
+    """The processor's name, from the lines of a ``/proc/cpuinfo``; empty where they say nothing."""
     first: dict[str, str] = {}
     for line in lines:
         name, colon, value = line.partition(":")
         if colon and value.strip():
             first.setdefault(name.strip(), value.strip())
     parts = [f"{name} {first[name]}" for name in _PARTS if name in first]
-    name = first.get("model name") or ", ".join(parts) or platform.processor()
-    return f"{platform.machine()} {name}".strip()
+    name = first.get("model name") or ", ".join(parts)
+    return f"{machine} {name}" if name else ""
 
 
 @functools.cache

@@ -9,50 +9,44 @@ place: what was read a round ago has been evicted from where the network would h
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-import numpy as np
-import tvm_ffi
+from collections.abc import Callable, Iterable
 
 from ..kernels.kernel import TensorSpec
+from .bench import Place
 
 _THIRD = 64  # second caches: more than a share of the third one
 _ALIGNMENT = 64  # bytes that TVM's code generator takes for granted
 
 
 class ColdWeights:
-    """An arena of float32 that hands out tensors one after another, round and round.
+    """An arena of float32 that hands out places one after another, round and round.
 
     Parameters
     ----------
     specs : iterable of TensorSpec
         All constants of the network.
-    random : numpy.random.Generator
-        What the arena is filled with: zeros could be faster to compute with than weights are.
+    allocate : callable
+        From bytes to the number of a memory with random values: zeros could be faster to compute
+        with than weights are.
     """
 
-    def __init__(self, specs: Iterable[TensorSpec], random: np.random.Generator) -> None:
-        self._grow(arena_bytes(specs) // 4, random)
-        self._random = random
-        self._next = 0
+    def __init__(self, specs: Iterable[TensorSpec], allocate: Callable[[int], int]) -> None:
+        self._allocate = allocate
+        self._grow(arena_bytes(specs))
 
-    def take(self, spec: TensorSpec) -> tvm_ffi.Tensor:
-        """A tensor of the next place; its values are random."""
-        count = _aligned(spec.num_bytes) // 4
-        if 2 * count > self._floats:  # a merged stage's padded weights
-            self._grow(2 * count, self._random)
-        if self._next + count > self._floats:
+    def take(self, spec: TensorSpec) -> Place:
+        """The next place of a tensor."""
+        size = _aligned(spec.num_bytes)
+        if 2 * size > self._size:  # a merged stage's padded weights
+            self._grow(2 * size)
+        if self._next + size > self._size:
             self._next = 0
-        place = self._arena[self._next : self._next + spec.num_bytes // 4]
-        self._next += count
-        return tvm_ffi.from_dlpack(place.reshape(spec.shape))
+        place = Place(self._memory, self._next)
+        self._next += size
+        return place
 
-    def _grow(self, floats: int, random: np.random.Generator) -> None:
-        self._floats = floats
-        memory = np.empty(floats + _ALIGNMENT // 4, "float32")
-        begin = -(memory.ctypes.data // 4) % (_ALIGNMENT // 4)
-        self._arena = memory[begin : begin + floats]
-        self._arena[:] = random.standard_normal(floats, "float32")
+    def _grow(self, size: int) -> None:
+        self._size, self._memory, self._next = size, self._allocate(size), 0
 
 
 def arena_bytes(specs: Iterable[TensorSpec]) -> int:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,15 +11,20 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..cost_model import FullPrices
+from ..errors import DeviceError
 from ..lower.assemble import Assembler, StageForm
 from ..lower.divide import Division
 from ..lower.implement import Implementation
 from ..search import Candidate
-from ..threads import with_workers
 from .device import Device
+from .devices import Devices
 from .progress import progress
 from .records import Records, Subject, operator_subject, stage_subject
-from .timing import StageTimer, fastest, relative_error
+from .timing import Samples, StageTimer, fastest, relative_error
+
+_logger = logging.getLogger(__name__)
+
+_WRONG = "where it was measured it crashed, took too long, or gave no time that can be"
 
 _WORTH = 0.01  # share of its operators' time that a stage must be able to gain to be measured
 _BARRIER = 3e-6  # seconds, generous: what one barrier less can save
@@ -53,26 +59,28 @@ class MeasuredCost:
     database. A stage that can gain next to nothing over its operators run one after another is not
     measured but priced a hair above them, so it is never chosen: see :meth:`_can_gain`. A stage
     that cannot run, one that mixes an operator that stays as TVM wrote it with others, costs
-    infinity. Such an operator alone costs nothing, as every schedule has it.
+    infinity. Such an operator alone costs nothing, as every schedule has it. A stage that crashes
+    or hangs where it is measured, or whose times cannot be, costs infinity, too, and is not kept.
 
     All prices follow from the samples: a search that finds them in a database ends where the search
     ended that took them.
 
     Parameters
     ----------
-    device : Device
+    devices : Devices
+        Who measures.
     assembler : Assembler
     records : Records, optional
         What is known already, and where what is measured goes.
     """
 
     def __init__(
-        self, device: Device, assembler: Assembler, records: Records | None = None
+        self, devices: Devices, assembler: Assembler, records: Records | None = None
     ) -> None:
-        self._device, self._assembler = device, assembler
+        self._devices, self._assembler = devices, assembler
         self._records = records or Records()
         self.operator_seconds: dict[Hashable, float] = {}
-        self._timer = StageTimer(device, assembler, self.operator_seconds)
+        self._timer = StageTimer(assembler, self.operator_seconds)
         self._forms: dict[Candidate, StageForm] = {}
         self._seconds: dict[Hashable, float] = {}
         self._hopeless: dict[Hashable, float] = {}  # by what is known of their operators now
@@ -116,7 +124,7 @@ class MeasuredCost:
         self._run(
             "measuring again",
             fresh.values(),
-            lambda form: self._timer.refine(form, self._records.samples(form.key)),
+            lambda device, form: self._timer.refine(device, form, self._records.samples(form.key)),
             refined=True,
         )
         if fresh:
@@ -163,13 +171,27 @@ class MeasuredCost:
         self._time_operators(i for form in new.values() for i in form.implementations)
         singles = {single.key: single for form in new.values() for single in _split(form)}
         self._seconds.update((key, 0.0) for key, form in singles.items() if form.free)
+        broken = [key for key, form in singles.items() if self._broken(form)]
+        self._seconds.update(dict.fromkeys(broken, math.inf))
         self._measure("measuring operators", singles.values(), lambda form: math.inf)
+        self._check_possible(singles.values())
         self._recall(new.values())
         worth = [f for f in new.values() if f.key not in self._seconds and self._can_gain(f)]
         self._measure("measuring stages", worth, self._apart)
         for key, form in new.items():
             if key not in self._seconds:
                 self._hopeless[key] = self._apart(form) * (1 + 1e-6)
+
+    def _check_possible(self, singles: Iterable[StageForm]) -> None:
+        """Raise DeviceError where an operator failed, as every schedule needs it."""
+        for form in singles:
+            ops = form.implementations[0].operators
+            if len(ops) == 1 and math.isinf(self._seconds[form.key]):
+                (name,) = self._assembler.lowered.graph.names(ops)
+                raise DeviceError(
+                    f"Operator {name!r} could not be measured: it crashed, took too long or gave "
+                    "impossible times; 'compile --no-search' does without measuring."
+                )
 
     def _measure(
         self,
@@ -181,7 +203,11 @@ class MeasuredCost:
         forms = list(forms)
         self._recall(forms)
         pending = [form for form in forms if form.key not in self._seconds]
-        self._run(description, pending, lambda form: self._timer.measure(form, known(form)))
+        self._run(
+            description,
+            pending,
+            lambda device, form: self._timer.measure(device, form, known(form)),
+        )
 
     def _recall(self, forms: Iterable[StageForm]) -> None:
         """Take from the records what they have."""
@@ -200,24 +226,36 @@ class MeasuredCost:
         self,
         description: str,
         forms: Iterable[StageForm],
-        work: Callable[[StageForm], dict[str, list[float]]],
+        work: Callable[[Device, StageForm], Samples],
         *,
         refined: bool = False,
     ) -> None:
         """Take samples of every stage by ``work``, record them and note the latency."""
         stages = list(forms)
+        if not stages:
+            return
+        self._devices.compile(i.kernel for form in stages for i in form.implementations)
+        with progress(description, len(stages)) as advance:
 
-        def body() -> None:
-            with progress(description, len(stages)) as advance:
-                for form in stages:
-                    self._records.add(stage_subject(form), work(form), refined=refined)
-                    self._seconds[form.key], _ = fastest(self._records.samples(form.key))
-                    self._timed.add(form.key)
-                    advance(1)
+            def done(form: StageForm, samples: Samples | None) -> None:
+                self._note(form, samples, refined)
+                advance(1)
 
-        if stages:
-            self._device.compile(i.kernel for form in stages for i in form.implementations)
-            with_workers(self._assembler.workers, body)
+            self._devices.each(stages, work, done)
+
+    def _note(self, form: StageForm, samples: Samples | None, refined: bool) -> None:
+        subject = stage_subject(form)
+        if samples or (refined and samples is not None):
+            self._records.add(subject, samples, refined=refined)
+            self._seconds[form.key], _ = fastest(self._records.samples(form.key))
+        else:
+            self._seconds[form.key] = math.inf
+            _logger.warning("%s is not used: %s.", subject.words, _WRONG)
+        self._timed.add(form.key)
+
+    def _broken(self, form: StageForm) -> bool:
+        """Whether an operator of it did not run alone."""
+        return any(math.isinf(self.operator_seconds[i.kernel.key]) for i in form.implementations)
 
     def _priceable(self, form: StageForm) -> bool:
         if form.key in self._seconds:
@@ -232,6 +270,8 @@ class MeasuredCost:
         operator, and what an operator alone loses against an even share of its work. Where these
         add up to less than 1% of the operators' time, no composition of them is worth a look.
         """
+        if math.isinf(self._apart(form)):
+            return False
         workers, total, gain = self._assembler.workers, 0.0, -_BARRIER
         gain += self._assembler.cacheable_bytes(form) * _FAR / workers
         for single in _split(form):
@@ -254,15 +294,23 @@ class MeasuredCost:
         subjects = {key: operator_subject(i.kernel) for key, i in new.items() if i.kernel.phases}
         self._records.recall(subjects.values())
         missing = [new[key] for key, s in subjects.items() if not self._records.samples(s.key)]
-        self._device.compile(i.kernel for i in missing)
-        for implementation in missing:
-            self._device.run(implementation)
-            samples = {"alone": self._device.time_alone(implementation, 5)}
-            self._records.add(subjects[implementation.kernel.key], samples)
-        for key in new:
-            samples = self._records.samples(subjects[key].key) if key in subjects else None
-            # The least: what the work takes when nothing disturbs it.
-            self.operator_seconds[key] = min(samples["alone"]) if samples else 0.0
+        if missing:
+            self._devices.compile(i.kernel for i in missing)
+            self._devices.each(missing, self._timer.alone, self._note_alone)
+        for key, implementation in new.items():
+            if implementation.kernel.phases and key not in self.operator_seconds:
+                # The least: what the work takes when nothing disturbs it.
+                samples = self._records.samples(subjects[key].key)
+                self.operator_seconds[key] = min(samples["alone"])
+            self.operator_seconds.setdefault(key, 0.0)
+
+    def _note_alone(self, implementation: Implementation, samples: Samples | None) -> None:
+        subject = operator_subject(implementation.kernel)
+        if samples:
+            self._records.add(subject, samples)
+        else:
+            self.operator_seconds[implementation.kernel.key] = math.inf
+            _logger.warning("%s: %s.", subject.words, _WRONG)
 
 
 def _split(form: StageForm) -> list[StageForm]:

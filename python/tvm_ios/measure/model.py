@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 import tvm
@@ -15,6 +15,16 @@ from .progress import progress
 
 _ROUNDS = 11
 _WINDOW = 20e-3  # seconds of one round of one model
+
+
+class Ways(Protocol):
+    """One function lowered in several ways."""
+
+    def seconds(self) -> dict[str, float]:
+        """Median seconds of each way, in interleaved rounds: a drift hits all alike."""
+
+    def __call__(self, name: str, arguments: Sequence[tvm.runtime.Tensor | tuple]) -> Any:
+        """What the way ``name`` computes."""
 
 
 class CompiledWays:
@@ -46,14 +56,14 @@ class CompiledWays:
         self._arguments = inputs
 
     def seconds(self) -> dict[str, float]:
-        """Median seconds of each way, in interleaved rounds: a drift hits all alike."""
-        return with_workers(
-            self._workers, lambda: _time_rounds(self._vm, self._names, self._arguments)
-        )
+        return with_workers(self._workers, lambda: median_rounds(self._names, self._timer))
 
     def __call__(self, name: str, arguments: Sequence[tvm.runtime.Tensor | tuple]) -> Any:
-        """What the way ``name`` computes."""
         return with_workers(self._workers, lambda: self._vm[name](*arguments))
+
+    def _timer(self, name: str, number: int) -> Callable[[], float]:
+        timer = self._vm.time_evaluator(name, tvm.cpu(), number=number, repeat=1)
+        return lambda: timer(*self._arguments).results[0]
 
 
 def finish_pipeline(target: tvm.target.Target) -> tvm.transform.Pass:
@@ -78,18 +88,26 @@ def _random_input(ty: relax.Type, random: np.random.Generator) -> tvm.runtime.Te
     return tvm.runtime.tensor(data)
 
 
-def _time_rounds(
-    vm: relax.VirtualMachine, names: Sequence[str], arguments: Sequence[tvm.runtime.Tensor]
+def median_rounds(
+    names: Sequence[str], timer_of: Callable[[str, int], Callable[[], float]]
 ) -> dict[str, float]:
+    """Median seconds of each way, in interleaved rounds.
+
+    Parameters
+    ----------
+    names : sequence of str
+    timer_of : callable
+        From a way and a number of runs to what runs it so often and returns the seconds of one.
+    """
     timers = {}
     for name in names:
-        first = vm.time_evaluator(name, tvm.cpu(), number=1, repeat=2)(*arguments).results[-1]
-        number = max(1, int(_WINDOW / first))
-        timers[name] = vm.time_evaluator(name, tvm.cpu(), number=number, repeat=1)
+        once = timer_of(name, 1)
+        once()  # warms up
+        timers[name] = timer_of(name, max(1, int(_WINDOW / once())))
     samples: dict[str, list[float]] = {name: [] for name in names}
     with progress("timing models", _ROUNDS) as advance:
         for _ in range(_ROUNDS):
             for name, timer in timers.items():
-                samples[name].append(timer(*arguments).results[0])
+                samples[name].append(timer())
             advance(1)
     return {name: float(np.median(times)) for name, times in samples.items()}

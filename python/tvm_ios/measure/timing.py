@@ -11,13 +11,18 @@ import numpy as np
 
 from ..lower.assemble import Assembler, StageForm
 from ..lower.divide import Division
-from ..lower.region import LoweredStage
+from ..lower.implement import Implementation
 from .device import Device
+from .samples import Clock, take, take_steady
+
+Samples = dict[str, list[float]]
+"""Seconds by division."""
 
 _BUDGET = 2.5e-3  # seconds that the repetitions of one stage take together, if they can
 _REFINED_BUDGET = 12e-3  # the same for a stage that a schedule rests on
 _UNSURE, _SURE = 0.05, 0.005  # relative errors of a few samples, and of any number of them
 _FEW = 4
+_ALONE = 5  # runs of an operator on one worker
 _HOPELESS = 1.15  # what is this much slower than the alternative at first is not repeated
 
 
@@ -25,57 +30,64 @@ _HOPELESS = 1.15  # what is this much slower than the alternative at first is no
 class StageTimer:
     """Times stages in each division of their work.
 
+    A division whose every sample is impossible is left out of what is returned.
+
     Attributes
     ----------
-    device : Device
     assembler : Assembler
     operator_seconds : mapping of kernel key to float
         Operators' times on one worker, by which work is divided.
     """
 
-    device: Device
     assembler: Assembler
     operator_seconds: Mapping[Hashable, float]
 
-    def measure(self, form: StageForm, known: float = math.inf) -> dict[str, list[float]]:
+    def alone(self, device: Device, implementation: Implementation) -> Samples:
+        """Seconds of an operator on one worker, after a run that warms up."""
+        device.run(implementation)
+        times = take(lambda count: device.time_alone(implementation, count), _ALONE)
+        return {"alone": times} if times else {}
+
+    def measure(self, device: Device, form: StageForm, known: float = math.inf) -> Samples:
         """Seconds of a stage in every division that is worth it.
 
         The first run warms up; it also says how often to repeat, and whether to: a stage far
         slower than ``known``, what its operators take one after another, is out of the running.
         """
-        samples: dict[str, list[float]] = {}
+        samples: Samples = {}
         limit = _HOPELESS * known
         for division in self.assembler.divisions(form, self.operator_seconds):
-            stage = self._stage(form, division)
-            (first,) = self.device.time(stage, 1)
-            if first > limit:
-                samples[division] = [first]
-                continue
-            samples[division] = self._repeat(stage, first, _BUDGET, (1, 7))
-            limit = min(limit, _HOPELESS * float(np.median(samples[division])))
+            clock = self._clock(device, form, division)
+            first = take(clock, 1)
+            if first and first[0] <= limit:
+                first = self._repeat(clock, first[0], _BUDGET, (1, 7))
+                limit = min(limit, _HOPELESS * float(np.median(first or [math.inf])))
+            if first:
+                samples[division] = first
         return samples
 
     def refine(
-        self, form: StageForm, samples: Mapping[str, Sequence[float]]
-    ) -> dict[str, list[float]]:
+        self, device: Device, form: StageForm, samples: Mapping[str, Sequence[float]]
+    ) -> Samples:
         """More seconds of a measured stage, many more, in the divisions that came near."""
         best, _ = fastest(samples)
-        more: dict[str, list[float]] = {}
+        more: Samples = {}
         for division, times in samples.items():
             typical = float(np.median(times))
             if typical <= _HOPELESS * best:
-                stage = self._stage(form, division)
-                more[division] = self._repeat(stage, typical, _REFINED_BUDGET, (7, 50))
-        return more
+                clock = self._clock(device, form, division)
+                more[division] = self._repeat(clock, typical, _REFINED_BUDGET, (7, 50))
+        return {division: times for division, times in more.items() if times}
 
-    def _stage(self, form: StageForm, division: Division) -> LoweredStage:
-        return self.assembler.stage(form, division, self.operator_seconds)
+    def _clock(self, device: Device, form: StageForm, division: Division) -> Clock:
+        stage = self.assembler.stage(form, division, self.operator_seconds)
+        return lambda count: device.time(stage, count)
 
     def _repeat(
-        self, stage: LoweredStage, expected: float, budget: float, limits: tuple[int, int]
+        self, clock: Clock, expected: float, budget: float, limits: tuple[int, int]
     ) -> list[float]:
         low, high = limits
-        return self.device.time(stage, min(max(int(budget / expected), low), high))
+        return take_steady(clock, min(max(int(budget / expected), low), high), expected)
 
 
 def fastest(samples: Mapping[str, Sequence[float]]) -> tuple[float, Division]:

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arguments that say where a search measures."""
+
+from __future__ import annotations
+
+import argparse
+import math
+
+from ..errors import OptionError
+from ..measure.sites import Here, Isolated, Rpc, Site
+
+_TIMEOUT = 10.0
+
+
+def add_site(parser: argparse.ArgumentParser) -> None:
+    """Where stages are measured, under ``tvmc``'s names."""
+    parser.add_argument(
+        "--rpc-tracker",
+        metavar="HOST:PORT",
+        help="measure on the devices of this tracker of TVM's RPC, on all that are free; --target "
+        "is then theirs",
+    )
+    parser.add_argument("--rpc-key", metavar="KEY", help="the key of the devices at the tracker")
+    parser.add_argument(
+        "--cross-compiler",
+        metavar="CC",
+        help="what links code for the devices, where they have another architecture (default: g++)",
+    )
+    parser.add_argument(
+        "--isolate",
+        action="store_true",
+        help="measure in another process: a stage that crashes or hangs costs only itself",
+    )
+    parser.add_argument(
+        "--timeout",
+        type=_seconds,
+        default=None,
+        metavar="SECONDS",
+        help="what a stage may take on a device or in isolation, before it counts as hanging "
+        f"(default: {_TIMEOUT:g})",
+    )
+
+
+def chosen_site(args: argparse.Namespace) -> Site:
+    """What the arguments say; connects to a device if there is one.
+
+    Raises
+    ------
+    OptionError
+        When they contradict each other.
+    DeviceError
+        When the device cannot measure.
+    """
+    timeout = _TIMEOUT if args.timeout is None else args.timeout
+    if (args.rpc_tracker is None) != (args.rpc_key is None):
+        raise OptionError("--rpc-tracker and --rpc-key go together; give both.")
+    if args.rpc_tracker is not None:
+        if args.isolate:
+            raise OptionError("--isolate is for this machine; leave it or --rpc-tracker out.")
+        return Rpc(
+            args.rpc_tracker, args.rpc_key, timeout=timeout, cross_compiler=args.cross_compiler
+        )
+    if args.cross_compiler is not None:
+        raise OptionError("--cross-compiler is for a device; give --rpc-tracker, too.")
+    if args.isolate:
+        return Isolated(timeout)
+    if args.timeout is not None:
+        raise OptionError("--timeout needs another process to end; give --isolate, too.")
+    return Here()
+
+
+def _seconds(text: str) -> float:
+    value = float(text)
+    if not 0 < value < math.inf:
+        raise argparse.ArgumentTypeError(f"must be above 0, got {text}")
+    return value
+
+
+_seconds.__name__ = "number"

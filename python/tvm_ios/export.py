@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compiled code as a shared library."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import tvm
+from tvm.support import cc
+
+from .errors import OptionError
+
+_NOISE = re.compile(rb"executable\.cc:\d+: Warning: Scope Saving:")
+
+
+def export(executable: tvm.runtime.Executable, path: Path, compiler: str | None = None) -> None:
+    """Write the shared library.
+
+    Parameters
+    ----------
+    executable : tvm.runtime.Executable
+    path : Path
+    compiler : str, optional
+        What links it, for another architecture than this machine's.
+
+    Raises
+    ------
+    OptionError
+        When it cannot be linked.
+    OSError
+        When there is no space left for it.
+    """
+    link = cc.cross_compiler(compiler) if compiler else None
+    with _without_noise():
+        try:
+            executable.export_library(str(path), fcompile=link)
+        except RuntimeError as error:
+            if os.strerror(errno.ENOSPC) in str(error):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path.parent)) from error
+            reason = str(error).strip().splitlines()[-1]
+            raise OptionError(
+                f"{compiler or 'The compiler'} could not link the code ({reason}); name one that "
+                "can with --cross-compiler."
+            ) from error
+
+
+@contextlib.contextmanager
+def _without_noise() -> Iterator[None]:
+    """Drop the warnings that TVM prints for every constant that it saves; all else is passed on."""
+    sys.stderr.flush()
+    with tempfile.TemporaryFile() as captured, _redirected(2, captured.fileno()):
+        try:
+            yield
+        finally:
+            captured.seek(0)
+            kept = [line for line in captured if not _NOISE.search(line)]
+    if kept:
+        sys.stderr.write(b"".join(kept).decode(errors="replace"))
+
+
+@contextlib.contextmanager
+def _redirected(descriptor: int, to: int) -> Iterator[None]:
+    saved = os.dup(descriptor)
+    os.dup2(to, descriptor)
+    try:
+        yield
+    finally:
+        os.dup2(saved, descriptor)
+        os.close(saved)

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels compiled on this machine, each once, for every device that times them."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import tvm
+
+from ..export import export
+from ..kernels.kernel import Kernel
+from ..lower.functions import build_functions, kernel_function
+from .progress import progress
+
+_BATCH = 8  # kernels compiled at once: few enough that the bar moves
+
+
+@dataclass(frozen=True, eq=False)
+class Library:
+    """Kernels that were compiled together.
+
+    Attributes
+    ----------
+    executable : tvm.runtime.Executable
+    path : Path or None
+        The shared library, where it has to travel.
+    names : dict of kernel key to list of str
+        The functions of each kernel, one a phase.
+    """
+
+    executable: tvm.runtime.Executable
+    path: Path | None
+    names: dict[Hashable, list[str]]
+
+
+class KernelLibraries:
+    """The compiled kernels of one network.
+
+    Parameters
+    ----------
+    target : tvm.target.Target
+    network : iterable of Kernel
+        Those that any device needs; they are compiled with the first others.
+    linked : bool
+        Whether shared libraries are wanted, for another process to load.
+    compiler : str, optional
+        What links them, for another architecture than this machine's.
+    """
+
+    def __init__(
+        self,
+        target: tvm.target.Target,
+        network: Iterable[Kernel],
+        *,
+        linked: bool = False,
+        compiler: str | None = None,
+    ) -> None:
+        self._target, self._network = target, list(network)
+        self._folder = tempfile.TemporaryDirectory(prefix="tvm-ios-") if linked else None
+        self._compiler = compiler
+        self._libraries: dict[Hashable, Library] = {}
+        self._lock = threading.Lock()  # several devices may find a kernel missing
+
+    def compile(self, kernels: Iterable[Kernel]) -> None:
+        """Compile the kernels that are new."""
+        with self._lock:
+            wanted = [*kernels, *self._network]
+            new = {k.key: k for k in wanted if k.key not in self._libraries}
+            pending = list(new.values())
+            if not pending:
+                return
+            with progress("compiling kernels", len(pending)) as advance:
+                for begin in range(0, len(pending), _BATCH):
+                    batch = pending[begin : begin + _BATCH]
+                    self._compile(batch)
+                    advance(len(batch))
+
+    def library(self, kernel: Kernel) -> Library:
+        """Where a kernel is; it is compiled if need be."""
+        if kernel.key not in self._libraries:
+            self.compile([kernel])
+        return self._libraries[kernel.key]
+
+    def _compile(self, kernels: Sequence[Kernel]) -> None:
+        names = {k.key: [f"k{i}_{p}" for p in range(len(k.phases))] for i, k in enumerate(kernels)}
+        functions = {
+            name: kernel_function(kernel, phase, name)
+            for kernel in kernels
+            for phase, name in enumerate(names[kernel.key])
+        }
+        executable = build_functions(functions, self._target)
+        library = Library(executable, self._export(executable), names)
+        self._libraries.update(dict.fromkeys(names, library))
+
+    def _export(self, executable: tvm.runtime.Executable) -> Path | None:
+        if self._folder is None:
+            return None
+        path = Path(self._folder.name) / f"kernels{len(self._libraries)}.so"
+        export(executable, path, self._compiler)
+        return path

@@ -1,0 +1,286 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Devices across RPC: work dealt to all that there are, and again where one is lost."""
+
+from __future__ import annotations
+
+import logging
+import math
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from ..errors import DeviceError
+from ..kernels.kernel import Kernel
+from .device import Device
+from .libraries import KernelLibraries
+from .session import DeviceLost, RemoteSession
+from .sources import Source
+
+_logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_ATTEMPTS = 2  # devices that work may take down, or that may fail to get ready, in turn
+_PAUSE = 0.1  # seconds between two looks at silent devices, or two attempts to connect
+_CONNECTING = 30.0  # seconds, a server's start among them
+_LEAVING = 2.0  # seconds for what a device is doing when nobody waits for it any more
+_PATIENCE = 3  # time limits of a stage without any device, after which the search ends,
+_STARTING = 5.0  # and seconds, in which a server may start again
+
+
+class RemoteDevices:
+    """All devices of a source at once, each with a thread of this process.
+
+    What a lost device was doing is done by another one. Work that takes two devices down in turn is
+    given up.
+
+    Parameters
+    ----------
+    source : Source
+    first : RemoteSession
+        One of its sessions.
+    make : callable
+        From a session to its device.
+    libraries : KernelLibraries
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        first: RemoteSession,
+        make: Callable[[RemoteSession], Device],
+        libraries: KernelLibraries,
+    ) -> None:
+        self._libraries = libraries
+        self._crew = _Crew(source, make, first.cpu)
+        self._patience = _PATIENCE * first.limit + _STARTING
+        self._hands = [_Hand(self._crew, first)]
+
+    def compile(self, kernels: Iterable[Kernel]) -> None:
+        """Compile kernels that work will need."""
+        self._libraries.compile(kernels)
+
+    def each(
+        self,
+        items: Sequence[T],
+        work: Callable[[Device, T], R],
+        done: Callable[[T, R | None], None],
+    ) -> None:
+        """As :meth:`tvm_ios.measure.devices.Devices.each` says.
+
+        Raises
+        ------
+        DeviceError
+            When there was no device for too long: three times the time limit of a stage, and 5 s.
+        """
+        deal = _Deal(work, done, len(items))
+        for item in items:
+            self._crew.jobs.put(_Job(item, deal))
+        self._hire(len(items))
+        try:
+            self._collect(deal)
+        finally:
+            with suppress(queue.Empty):
+                while True:
+                    self._crew.jobs.get_nowait()
+
+    def close(self) -> None:
+        """Give the devices back.
+
+        A thread that came back from a device while the interpreter ends would abort the process.
+        """
+        for hand in self._hands:
+            hand.dismissed = True
+            self._crew.jobs.put(None)
+        self._crew.source.close()
+        for hand in self._hands:
+            hand.thread.join(_LEAVING)
+
+    def _hire(self, most: int) -> None:
+        """A hand for each device, but not more than there is work for."""
+        try:
+            count = min(self._crew.source.count(), most)
+        except DeviceLost:  # the tracker is gone, its devices may not be
+            count = 0
+        self._hands += [_Hand(self._crew) for _ in range(count - len(self._hands))]
+
+    def _collect(self, deal: _Deal) -> None:
+        """Pass outcomes on until every item has one."""
+        seen = time.monotonic()
+        while deal.open:
+            try:
+                hand, job, result, error = deal.outcomes.get(timeout=_PAUSE)
+            except queue.Empty:
+                for hand in [h for h in self._hands if h.overdue]:
+                    self._replace(hand)
+            else:
+                if job.hand is hand:
+                    self._finish(job, result, error)
+            if any(hand.ready for hand in self._hands):
+                seen = time.monotonic()
+            elif time.monotonic() - seen > self._patience:
+                raise DeviceError(
+                    f"No device of {self._crew.source.name} could be used for "
+                    f"{self._patience:g} s ({self._crew.reason}); start its RPC server again: what "
+                    "is in the database will not be measured again."
+                )
+
+    def _finish(self, job: _Job, result: Any, error: BaseException | None) -> None:
+        job.hand = None
+        if isinstance(error, DeviceLost):
+            _logger.info("a device of %s was lost: %s", self._crew.source.name, error)
+            job.failures += 1
+            if job.failures < _ATTEMPTS:
+                self._crew.jobs.put(job)
+                return
+        elif error is not None:
+            raise error
+        job.deal.open -= 1
+        job.deal.done(job.item, result)
+
+    def _replace(self, hand: _Hand) -> None:
+        """Leave a silent device alone, with the thread that waits for it."""
+        hand.dismissed = True
+        job = hand.job
+        if job is not None and hand.connecting:
+            self._crew.jobs.put(job)
+        elif job is not None:
+            self._finish(job, None, DeviceLost("it is silent"))
+        self._hands[self._hands.index(hand)] = _Hand(self._crew)
+
+
+@dataclass(eq=False)
+class _Deal:
+    """Items that are worked on in the same way."""
+
+    work: Callable[[Device, Any], Any]
+    done: Callable[[Any, Any], None]
+    open: int
+    outcomes: queue.Queue[tuple[_Hand, _Job, Any, BaseException | None]] = field(
+        default_factory=queue.Queue
+    )
+
+
+@dataclass(eq=False)
+class _Job:
+    """An item, who is at work on it, and how many devices it has taken down."""
+
+    item: Any
+    deal: _Deal
+    hand: _Hand | None = None
+    failures: int = 0
+
+
+class _Crew:
+    """What the hands have in common."""
+
+    def __init__(self, source: Source, make: Callable[[RemoteSession], Device], cpu: str) -> None:
+        self.source, self.make, self._cpu = source, make, cpu
+        self.jobs: queue.Queue[_Job | None] = queue.Queue()
+        self.reason = "none is free"
+        self._strange: list[RemoteSession] = []  # kept, so that they are not offered again
+
+    def connect(self) -> RemoteSession:
+        """A session on a device that is like the others."""
+        session = self.source.connect()
+        if session.cpu == self._cpu:
+            return session
+        self._strange.append(session)
+        message = f"A device of {self.source.name} is a {session.cpu}, the others are {self._cpu}"
+        _logger.warning("%s; it is not used.", message)
+        raise DeviceLost(message)
+
+
+class _Hand:
+    """A thread that takes jobs, and the device that it does them on.
+
+    Attributes
+    ----------
+    job : _Job or None
+        What it is doing.
+    dismissed : bool
+        Whether nobody waits for it any more.
+    thread : threading.Thread
+    """
+
+    def __init__(self, crew: _Crew, session: RemoteSession | None = None) -> None:
+        self._crew, self._session = crew, session
+        self._device: Device | None = None
+        self._failures = 0  # to get ready, in turn
+        self._connecting = math.inf
+        self.job: _Job | None = None
+        self.dismissed = False
+        self.thread = threading.Thread(target=self._serve, name="tvm_ios-device", daemon=True)
+        self.thread.start()
+
+    @property
+    def ready(self) -> bool:
+        """Whether it has a device, or is about to have one."""
+        return self._session is not None and self._failures < _ATTEMPTS
+
+    @property
+    def connecting(self) -> bool:
+        """Whether it has no device to lose."""
+        return self._session is None
+
+    @property
+    def overdue(self) -> bool:
+        """Whether its device should have answered by now."""
+        session = self._session
+        deadline = self._connecting if session is None else session.deadline
+        return time.monotonic() > deadline
+
+    def _serve(self) -> None:
+        while not self.dismissed:
+            job = self._crew.jobs.get()
+            if job is not None:
+                self.job, job.hand = job, self
+                self._do(job)
+                self.job = None
+        if self._session is not None:
+            self._session.close()
+        self._session = self._device = None
+
+    def _do(self, job: _Job) -> None:
+        result, failure = None, None
+        try:
+            device = self._ready_device()
+        except (DeviceError, DeviceLost) as error:  # it is no fault of the job's
+            if not self.dismissed:
+                self._crew.jobs.put(job)
+            self._lose(error)
+            return
+        except BaseException as error:
+            job.deal.outcomes.put((self, job, None, error))
+            return
+        try:
+            result = job.deal.work(device, job.item)
+        except BaseException as error:  # whatever it is, the thread that waits has to know
+            failure = error
+        if isinstance(failure, DeviceLost):
+            self._session = self._device = None
+        job.deal.outcomes.put((self, job, result, failure))
+
+    def _ready_device(self) -> Device:
+        if self._device is None:
+            if self._session is None:
+                self._connecting = time.monotonic() + _CONNECTING
+                self._session = self._crew.connect()
+                self._connecting = math.inf
+            device = self._crew.make(self._session)
+            device.prepare()
+            self._device, self._failures = device, 0
+        return self._device
+
+    def _lose(self, error: Exception) -> None:
+        if self._session is not None:
+            self._failures += 1
+        self._connecting = math.inf
+        self._session = self._device = None
+        self._crew.reason = str(error).rstrip(".")
+        time.sleep(_PAUSE)

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where RPC sessions come from: a tracker, or a server that the search starts itself."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+from contextlib import suppress
+from typing import Any, Protocol
+
+from tvm import rpc
+
+from ..errors import DeviceError, OptionError
+from .session import DeviceLost, RemoteSession
+
+_ANSWER = 5.0  # seconds in which a tracker answers
+
+
+class Source(Protocol):
+    """Where sessions come from."""
+
+    name: str
+    """For people."""
+
+    def count(self) -> int:
+        """How many devices there are."""
+
+    def connect(self) -> RemoteSession:
+        """A session; raises DeviceLost where there is none at the moment."""
+
+    def close(self) -> None:
+        """No session is asked for any more."""
+
+
+class Tracker:
+    """All devices that a tracker has by one key.
+
+    Parameters
+    ----------
+    address : str
+        ``HOST:PORT``.
+    key : str
+    limit : float
+        Seconds that a stage may take.
+
+    Raises
+    ------
+    OptionError
+        When the address is none.
+    DeviceError
+        When no tracker is there, or it has no such device.
+    """
+
+    def __init__(self, address: str, key: str, limit: float) -> None:
+        host, colon, port = address.rpartition(":")
+        if not (host and colon and port.isdecimal() and 0 < int(port) < 1 << 16):
+            raise OptionError(f"--rpc-tracker must be HOST:PORT, got {address!r}.")
+        self.name = f"the key {key!r}"
+        self._address, self._host, self._port = address, host, int(port)
+        self._key, self._limit = key, limit
+        try:
+            count = self.count()
+        except DeviceLost as error:
+            raise DeviceError(
+                f"No RPC tracker answers at {address} ({error}); start one there with "
+                "'python -m tvm.exec.rpc_tracker'."
+            ) from error
+        if count == 0:
+            raise DeviceError(
+                f"The RPC tracker at {address} has no device of the key {key!r}; start "
+                f"'python -m tvm.exec.rpc_server --tracker {address} --key {key}' on one."
+            )
+
+    def count(self) -> int:
+        servers = self._summary()["server_info"]
+        return sum(server["key"] == f"server:{self._key}" for server in servers)
+
+    def connect(self) -> RemoteSession:
+        queues = self._summary()["queue_info"]
+        if queues.get(self._key, {"free": 0})["free"] == 0:  # a request would wait for one
+            raise DeviceLost("none is free")
+        try:
+            connection = self._open().request(self._key, max_retry=1)
+        except (OSError, RuntimeError) as error:
+            raise DeviceLost(str(error).strip().splitlines()[-1]) from error
+        return RemoteSession(connection, self._limit)
+
+    def close(self) -> None:
+        """The tracker belongs to others."""
+
+    def _summary(self) -> dict[str, Any]:
+        try:
+            return self._open().summary()
+        except (OSError, RuntimeError, ValueError) as error:
+            raise DeviceLost(str(error)) from error
+
+    def _open(self) -> rpc.TrackerSession:
+        # TVM's own way to connect tries for a minute.
+        socket.create_connection((self._host, self._port), _ANSWER).close()
+        return rpc.connect_tracker(self._host, self._port)
+
+
+class Loopback:
+    """A server on this machine, for stages to crash in without the search.
+
+    It is started at once, and again when it does not answer; it ends with this process.
+
+    Parameters
+    ----------
+    limit : float
+        Seconds that a stage may take.
+    """
+
+    name = "this machine"
+
+    def __init__(self, limit: float) -> None:
+        self._limit = limit
+        self._server: _Server | None = _Server()
+
+    def count(self) -> int:
+        return 1
+
+    def connect(self) -> RemoteSession:
+        server, self._server = self._server or _Server(), None
+        try:
+            session = RemoteSession(server.connect(), self._limit)
+        except (OSError, RuntimeError, ValueError, DeviceLost) as error:
+            server.close()
+            raise DeviceLost(str(error).strip().splitlines()[-1]) from error
+        self._server = server  # not one that never answers: it is left to whoever waits for it
+        return session
+
+    def close(self) -> None:
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+
+
+class _Server:
+    """A process of :mod:`tvm_ios.measure.server`."""
+
+    def __init__(self) -> None:
+        self._key = secrets.token_hex(16)  # nobody else is served
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tvm_ios.measure.server", self._key],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,  # Ctrl-C is the search's, which ends it
+        )
+        self._port: int | None = None
+
+    def connect(self) -> rpc.RPCSession:
+        if self._port is None:
+            self._port = int(self._process.stdout.readline())
+        return rpc.connect("127.0.0.1", self._port, self._key)
+
+    def close(self) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)  # with the session that it serves
+        self._process.stdin.close()
+        self._process.stdout.close()
+        self._process.wait()

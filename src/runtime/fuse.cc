@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/fuse.h"
+
+#include <sys/time.h>
+#include <tvm/ffi/error.h>
+#include <unistd.h>
+
+#include <cmath>
+
+namespace tvm_ios {
+namespace {
+
+constexpr double kMicroseconds = 1e6;
+
+void Blow(int /*signal*/) { _exit(0); }
+
+void SetTimer(double seconds) {
+  itimerval timer{};
+  timer.it_value.tv_sec = static_cast<time_t>(seconds);
+  timer.it_value.tv_usec =
+      static_cast<suseconds_t>((seconds - std::floor(seconds)) * kMicroseconds);
+  setitimer(ITIMER_REAL, &timer, nullptr);
+}
+
+}  // namespace
+
+Fuse::Fuse(double seconds) {
+  TVM_FFI_CHECK(seconds >= 1 / kMicroseconds, ValueError) << "the time limit is not above 0";
+  struct sigaction action{};
+  action.sa_handler = Blow;
+  sigemptyset(&action.sa_mask);
+  for (size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &action, &before_[i]);
+  SetTimer(seconds);
+}
+
+Fuse::~Fuse() {
+  SetTimer(0);
+  for (size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &before_[i], nullptr);
+}
+
+}  // namespace tvm_ios

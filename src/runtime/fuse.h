@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+/*!
+ * \file fuse.h
+ * \brief Ends the process when what runs in it crashes or takes too long.
+ */
+#ifndef TVM_IOS_RUNTIME_FUSE_H_
+#define TVM_IOS_RUNTIME_FUSE_H_
+
+#include <signal.h>
+
+#include <array>
+
+namespace tvm_ios {
+
+/*!
+ * \brief While it lives, a crash of any thread or the time limit ends the process, with status 0.
+ *
+ * It is for the process of one session of TVM's RPC server. The client finds the connection reset;
+ * the server, which stops serving when a session's process ends with another status than 0, takes
+ * the next client.
+ */
+class Fuse {
+ public:
+  /*! \param seconds The time limit; more than 0. */
+  explicit Fuse(double seconds);
+  ~Fuse();
+  Fuse(const Fuse&) = delete;
+  Fuse& operator=(const Fuse&) = delete;
+
+ private:
+  static constexpr std::array<int, 6> kSignals{SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGALRM};
+
+  std::array<struct sigaction, kSignals.size()> before_{};
+};
+
+}  // namespace tvm_ios
+#endif  // TVM_IOS_RUNTIME_FUSE_H_

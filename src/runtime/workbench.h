@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+/*!
+ * \file workbench.h
+ * \brief Kernels and memory on the machine where stages are timed.
+ *
+ * The workbench lies where the stages run: in the process that searches, or in a session of TVM's
+ * RPC server. Across RPC go numbers and bytes only, so kernels and memory have numbers.
+ */
+#ifndef TVM_IOS_RUNTIME_WORKBENCH_H_
+#define TVM_IOS_RUNTIME_WORKBENCH_H_
+
+#include <tvm/ffi/container/shape.h>
+#include <tvm/ffi/container/tensor.h>
+#include <tvm/ffi/function.h>
+#include <tvm/ffi/string.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace tvm_ios {
+
+/*! \brief Kernels, memory, and the stages that are composed of them. */
+class Workbench {
+ public:
+  /*!
+   * \brief Keeps memory, filled with zeros.
+   * \return Its number.
+   */
+  int64_t AddMemory(int64_t num_bytes);
+
+  /*! \brief Writes bytes into a memory. */
+  void Write(int64_t memory, int64_t offset, const ::tvm::ffi::Bytes& bytes);
+
+  /*! \brief Fills a memory with bytes again and again. */
+  void Fill(int64_t memory, const ::tvm::ffi::Bytes& bytes);
+
+  /*!
+   * \brief Keeps a kernel.
+   * \param function kernel(tensors..., begin, end)
+   * \param specs int64 for each tensor: type code, bits, rank, and as many sizes.
+   * \return Its number.
+   */
+  int64_t AddKernel(::tvm::ffi::Function function, const ::tvm::ffi::Bytes& specs);
+
+  /*!
+   * \brief Runs a stage repeat times, the tensors of each run in places of its own.
+   * \param program The rows of CpuStage, int32; the kernels that they name are calls.
+   * \param calls For each run and each call, int64: a kernel's number, and for each of its tensors
+   *        the number of a memory and a byte of it.
+   * \param workers At least one.
+   * \param repeat At least one.
+   * \return Seconds of each run.
+   */
+  std::vector<double> Time(const ::tvm::ffi::Bytes& program, const ::tvm::ffi::Bytes& calls,
+                           int64_t workers, int64_t repeat) const;
+
+ private:
+  struct Spec {
+    DLDataType dtype;
+    ::tvm::ffi::Shape shape;
+  };
+  struct Kernel {
+    ::tvm::ffi::Function function;
+    std::vector<Spec> specs;
+  };
+
+  const ::tvm::ffi::Tensor& Memory(int64_t number) const;
+  const Kernel& KernelOf(int64_t number) const;
+  ::tvm::ffi::Tensor View(const Spec& spec, int64_t memory, int64_t offset) const;
+
+  std::vector<::tvm::ffi::Tensor> memories_;
+  std::vector<Kernel> kernels_;
+};
+
+}  // namespace tvm_ios
+#endif  // TVM_IOS_RUNTIME_WORKBENCH_H_

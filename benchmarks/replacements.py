@@ -20,8 +20,9 @@ import tvm
 
 import machine
 from tvm_ios import zoo
+from tvm_ios.options import Options
 from tvm_ios.schedule import Schedule
-from tvm_ios.scheduler import Options, Scheduler
+from tvm_ios.scheduler import Scheduler
 from tvm_ios.target import resolve
 
 METHODS = {"TS": ("merge",), "PS": ("concurrent",), "TS+PS": ("concurrent", "merge")}

@@ -19,11 +19,12 @@ from pathlib import Path
 import markdown
 from machine import describe
 from tvm_ios.models import load_model
+from tvm_ios.options import Options
 from tvm_ios.schedule import Schedule
-from tvm_ios.scheduler import Options, Scheduler
+from tvm_ios.scheduler import Scheduler
 from tvm_ios.target import resolve
 
-CAUTION = (0.0, 0.5, 1.0, 2.0)
+CAUTION = (0.0, 0.25, 0.5, 1.0)
 LIMITS = ((1, 3), (1, 8), (2, 3), (2, 8), (3, 3), (3, 8))
 ROUNDS = 3  # times that the schedules are timed against each other; the fastest counts
 

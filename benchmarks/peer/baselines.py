@@ -9,7 +9,8 @@ from __future__ import annotations
 import sys
 
 from tvm_ios.models import load_model
-from tvm_ios.scheduler import Options, Scheduler
+from tvm_ios.options import Options
+from tvm_ios.scheduler import Scheduler
 from tvm_ios.target import resolve
 
 

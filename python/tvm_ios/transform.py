@@ -14,8 +14,9 @@ from .cost_model import StageCost
 from .errors import TargetError
 from .measure.model import finish_pipeline
 from .measure.sites import Site
+from .options import Options
 from .schedule import Schedule
-from .scheduler import Options, Scheduler
+from .scheduler import Scheduler
 from .search import STRATEGIES
 
 PIPELINE = "tvm_ios"

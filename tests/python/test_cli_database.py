@@ -64,7 +64,7 @@ def test_import_into_the_usual_database(path: Path, tmp_path: Path, caches: Path
     file = tmp_path / "lines.jsonl"
     _json(capsys, "db", "export", path, "-o", file)
     assert _json(capsys, "db", "import", "-i", file)["added"] == 3
-    assert _json(capsys, "db", "info")["database"] == str(caches / "tvm-ios/measurements.sqlite3")
+    assert _json(capsys, "db", "info")["database"] == str(caches / "tvm-ios/measurements-2.sqlite3")
 
 
 def test_prune(path: Path, capsys) -> None:
@@ -77,7 +77,7 @@ def test_prune(path: Path, capsys) -> None:
 
 
 def test_compile_measures_once(compiled: Compiled, caches: Path, tmp_path: Path, capsys) -> None:
-    usual, named = caches / "tvm-ios/measurements.sqlite3", tmp_path / "named.sqlite3"
+    usual, named = caches / "tvm-ios/measurements-2.sqlite3", tmp_path / "named.sqlite3"
     command = ["compile", compiled / "model.onnx", "-o", tmp_path / "m.so", "--threads", 1]
     command += ["--pass-config", "max_group_size=1", "--no-winograd"]
     assert _json(capsys, *command, "--database", named)["measurements"] > 0

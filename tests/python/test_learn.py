@@ -18,7 +18,8 @@ from tvm_ios.learn import Examples, LatencyModel, LearnedCost
 from tvm_ios.learn.features import FEATURES, OperatorTable, StageFeatures
 from tvm_ios.lower.assemble import StageForm
 from tvm_ios.measure.timing import relative_error
-from tvm_ios.scheduler import Options, Scheduler
+from tvm_ios.options import Options
+from tvm_ios.scheduler import Scheduler
 from tvm_ios.search import Dag, ScheduleSpace
 
 COLUMNS = ("seconds", "serial", "flops", "moved", "weights", "written", "tiles", "phases", "plane")

@@ -15,7 +15,8 @@ from tvm_ios.compare import compare
 from tvm_ios.kernels.kernel import TensorSpec
 from tvm_ios.measure.cold import ColdWeights
 from tvm_ios.measure.cost import MeasuredCost
-from tvm_ios.scheduler import Options, Scheduler
+from tvm_ios.options import Options
+from tvm_ios.scheduler import Scheduler
 from tvm_ios.search import Candidate
 
 

@@ -32,7 +32,8 @@ from support import (
 )
 from tvm_ios import transform, zoo
 from tvm_ios.errors import CostError, ModelError, OptionError, ScheduleError, TargetError
-from tvm_ios.scheduler import Options, Scheduler
+from tvm_ios.options import Options
+from tvm_ios.scheduler import Scheduler
 from tvm_ios.transform import InterOperatorSchedule
 
 op = relax.op

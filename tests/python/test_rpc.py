@@ -24,7 +24,8 @@ from tvm_ios.database import MeasurementDatabase
 from tvm_ios.database.identity import cpu_model
 from tvm_ios.measure.records import Records
 from tvm_ios.measure.sites import Rpc
-from tvm_ios.scheduler import Options, Scheduler
+from tvm_ios.options import Options
+from tvm_ios.scheduler import Scheduler
 
 LIMIT = 1.0  # seconds of a stage
 

@@ -23,7 +23,8 @@ from tvm_ios.kernels.kernel import Kernel
 from tvm_ios.lower.functions import kernel_function
 from tvm_ios.measure import libraries
 from tvm_ios.measure.sites import Isolated
-from tvm_ios.scheduler import Options, Scheduler
+from tvm_ios.options import Options
+from tvm_ios.scheduler import Scheduler
 from tvm_ios.search import Candidate
 
 LIMIT = 0.5  # seconds of a stage

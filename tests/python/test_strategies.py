@@ -14,8 +14,9 @@ from support import NATIVE, check_scheduled, few_stages, merging
 from test_merge import inception_e
 from test_replace_add import network, repvgg, residual
 from tvm_ios.errors import OptionError, ScheduleError
+from tvm_ios.options import Options
 from tvm_ios.schedule import Schedule, ScheduledStage
-from tvm_ios.scheduler import Options, Scheduler
+from tvm_ios.scheduler import Scheduler
 from tvm_ios.search import STRATEGIES, partition
 from tvm_ios.templates import find_templates
 from tvm_ios.transform import InterOperatorSchedule

@@ -12,9 +12,10 @@ import tvm
 from tvm import relax
 
 from support import NATIVE, conv, few_stages, relax_module
-from tvm_ios import scheduler as scheduler_module
+from tvm_ios import network_search
 from tvm_ios.lower.replace import Replacements, find_replacements
-from tvm_ios.scheduler import Options, Scheduler
+from tvm_ios.options import Options
+from tvm_ios.scheduler import Scheduler
 from tvm_ios.search import Candidate, Dag, ScheduleSpace, partition
 from tvm_ios.templates import Template, carry_over, find_templates
 
@@ -142,7 +143,7 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         searched.append(dag.num_ops)
         return ScheduleSpace(dag, *limits)
 
-    monkeypatch.setattr(scheduler_module, "ScheduleSpace", explore)
+    monkeypatch.setattr(network_search, "ScheduleSpace", explore)
     return searched
 
 
@@ -187,7 +188,10 @@ def test_given_prices_may_tell_equal_blocks_apart(monkeypatch: pytest.MonkeyPatc
 def test_carried_over_stages_keep_strategy_and_latency() -> None:
     scheduler = Scheduler(cells(3), NATIVE, cost_model=few_stages)
     none = Replacements.none(len(scheduler.graph.operators))
-    stages = scheduler._explore([0, 1], none).solve()
+    search = network_search.NetworkSearch(
+        scheduler._assembler.lowered, none, scheduler._results, Options()
+    )
+    stages = search.explore([0, 1], scheduler.cost).solve()
     (carried, *rest) = carry_over(stages, Template(0, {0: 7, 1: 9}))
     assert (carried.strategy, carried.latency) == (stages[0].strategy, stages[0].latency)
     assert {o for s in (carried, *rest) for g in s.groups for o in g} == {7, 9}

@@ -10,16 +10,20 @@ import os
 from pathlib import Path
 
 from ..database import MeasurementDatabase
+from ..database.file import VERSION
 from ..errors import OptionError
 
 _logger = logging.getLogger(__name__)
 
 
 def default_path() -> Path:
-    """In the user's directory of caches, as the XDG base directory specification has it."""
+    """In the user's directory of caches, as the XDG base directory specification has it.
+
+    A release that reads another version of the file has one of its own.
+    """
     given = os.environ.get("XDG_CACHE_HOME", "")
     base = Path(given) if os.path.isabs(given) else Path.home() / ".cache"
-    return base / "tvm-ios" / "measurements.sqlite3"
+    return base / "tvm-ios" / f"measurements-{VERSION}.sqlite3"
 
 
 def add_database(parser: argparse.ArgumentParser) -> None:
@@ -28,7 +32,7 @@ def add_database(parser: argparse.ArgumentParser) -> None:
         "--database",
         metavar="FILE",
         help="keep measurements in this file, and measure nothing that is in it (default: "
-        "$XDG_CACHE_HOME/tvm-ios/measurements.sqlite3, or that in ~/.cache)",
+        f"$XDG_CACHE_HOME/tvm-ios/measurements-{VERSION}.sqlite3, or that in ~/.cache)",
     )
     parser.add_argument(
         "--no-database", action="store_true", help="keep no measurements, and use none"

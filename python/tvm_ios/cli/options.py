@@ -16,8 +16,9 @@ from .. import target
 from ..errors import OptionError
 from ..lower.tuned import check_database, open_database
 from ..models import load_model
+from ..options import Options
 from ..schedule import Schedule
-from ..scheduler import Options, Scheduler
+from ..scheduler import Scheduler
 from ..search import STRATEGIES
 from .cache import add_database, chosen
 from .site import add_site, chosen_site
@@ -78,7 +79,7 @@ def add_search(parser: argparse.ArgumentParser) -> None:
         help="option of the search, may be repeated: max_group_size (default: 3) and "
         "max_num_groups (8), IOS's pruning limits r and s, and max_block_size (16), the operators "
         "searched together: a larger network is cut into blocks, and of equal blocks one is "
-        "searched (-v tells how many); 'none' for no limit. caution (1): how many standard "
+        "searched (-v tells how many); 'none' for no limit. caution (0.5): how many standard "
         "deviations faster than predicted a stage may be, the more of them are measured",
     )
     parser.add_argument(

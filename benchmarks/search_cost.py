@@ -15,6 +15,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from statistics import median
 
 import markdown
 from machine import describe
@@ -26,7 +27,7 @@ from tvm_ios.target import resolve
 
 CAUTION = (0.0, 0.25, 0.5, 1.0)
 LIMITS = ((1, 3), (1, 8), (2, 3), (2, 8), (3, 3), (3, 8))
-ROUNDS = 3  # times that the schedules are timed against each other; the fastest counts
+ROUNDS = 12  # times that the schedules are timed against each other
 
 
 @dataclass
@@ -42,7 +43,9 @@ class Point:
     search_s : float
         Seconds, measuring and the compilation of what is measured included.
     estimate_ms, latency_ms : float
-        By the sum of its stages, and of the whole model.
+        By the sum of its stages, and of the whole model: the median of interleaved rounds.
+    ratio : float
+        The median, over the rounds, of the latency over the sequential schedule's in that round.
     """
 
     name: str
@@ -51,6 +54,7 @@ class Point:
     search_s: float
     estimate_ms: float
     latency_ms: float = 0.0
+    ratio: float = 1.0
 
 
 class Comparison:
@@ -79,11 +83,12 @@ class Comparison:
             self._add(name, "baseline", schedule, 0.0)
 
     def time(self, scheduler: Scheduler) -> None:
-        """The latency of each whole model; of several interleaved runs the fastest."""
+        """The latency of each whole model, and how it compares with the sequential one."""
         ways = scheduler.compile(self._schedules)
         runs = [ways.seconds() for _ in range(ROUNDS)]
         for point in self.points:
-            point.latency_ms = 1e3 * min(run[point.name] for run in runs)
+            point.latency_ms = 1e3 * median(run[point.name] for run in runs)
+            point.ratio = median(run[point.name] / run["sequential"] for run in runs)
 
     def _add(self, name: str, kind: str, schedule: Schedule, seconds: float) -> None:
         self._schedules[name] = schedule
@@ -117,12 +122,12 @@ def draw(results: dict[str, list[Point]], path: Path) -> None:
     figure, axes = pyplot.subplots(1, len(results), figsize=(5.5 * len(results), 4), squeeze=False)
     for axis, (model, points) in zip(axes[0], results.items(), strict=True):
         for kind, style in (("learned", "o-"), ("measured", "s--")):
-            own = sorted((p.measurements, p.latency_ms) for p in points if p.kind == kind)
+            own = sorted((p.measurements, p.ratio) for p in points if p.kind == kind)
             axis.plot(*zip(*own, strict=True), style, label=kind)
         for point in (p for p in points if p.kind == "baseline"):
             style = "-" if point.name == "sequential" else ":"
-            axis.axhline(point.latency_ms, color="grey", linestyle=style, label=point.name)
-        axis.set(xscale="log", title=model, xlabel="stages measured", ylabel="ms")
+            axis.axhline(point.ratio, color="grey", linestyle=style, label=point.name)
+        axis.set(xscale="log", title=model, xlabel="stages measured", ylabel="latency ÷ sequential")
         axis.legend()
     figure.tight_layout()
     figure.savefig(path)
@@ -138,14 +143,16 @@ def show(results: dict[str, list[Point]]) -> None:
                 f"{p.search_s:.1f}",
                 f"{p.estimate_ms:.3f}",
                 f"{p.latency_ms:.3f}",
+                f"{p.ratio:.3f}",
             )
             for p in points
         ]
         print(f"\n{model}\n")
-        print(markdown.table(("search", "stages measured", "s", "sum of stages", "ms"), rows))
+        header = ("search", "stages measured", "s", "sum of stages", "ms", "÷ sequential")
+        print(markdown.table(header, rows))
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Compare searches of the networks that are named."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("models", nargs="*", default=["zoo:inception_v3", "zoo:nasnet_a_mobile"])
@@ -158,7 +165,7 @@ def main() -> None:
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the points, too")
     parser.add_argument("--draw", type=Path, metavar="FILE", help="draw them: NAME.svg, NAME.png")
-    args = parser.parse_args()
+    args = parser.parse_args(arguments)
     limits = [tuple(map(int, pair.split(","))) for pair in args.limits.split()]
     results = {}
     for model in args.models:

@@ -130,7 +130,9 @@ class Scheduler:
                     self._cost = measured
                 else:
                     model = LatencyModel(self.options.seed, self.options.caution)
-                    self._cost = LearnedCost(measured, self._assembler, Examples(records), model)
+                    self._cost = LearnedCost(
+                        measured, self._assembler, Examples(records), model, self.options.seed
+                    )
         return self._cost
 
     def search(self) -> Schedule:

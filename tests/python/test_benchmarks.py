@@ -17,6 +17,8 @@ import peak
 import peers
 import pool
 import replacements
+import search_cost
+import search_time
 from cli_support import SHAPE, onnx, ort, save_branches
 from machine import Cache
 from peer import contender, figures, models, record, report
@@ -61,6 +63,29 @@ def test_replacements_times_every_method(capsys) -> None:
     assert network["milliseconds"].keys() == {"sequential", "TS", "PS", "TS+PS"}
     assert all(value > 0 for value in network["milliseconds"].values())
     assert network["replacements"]["PS"] == []
+
+
+def test_searches_are_compared_by_cost_and_result(tmp_path: Path, monkeypatch, capsys) -> None:
+    save_branches(tmp_path / "m.onnx")
+    monkeypatch.setattr(search_cost, "CAUTION", (0.5,))
+    monkeypatch.setattr(search_cost, "ROUNDS", 1)
+    files = ["--json", str(tmp_path / "points.json")]
+    search_cost.main([str(tmp_path / "m.onnx"), "--limits", "1,1 2,2", *files])
+    assert "learned, caution 0.5" in capsys.readouterr().out
+    (points,) = json.loads((tmp_path / "points.json").read_text())["networks"].values()
+    kinds = [point["kind"] for point in points]
+    assert kinds == ["learned", "measured", "measured", "baseline", "baseline"]
+    assert all(point["latency_ms"] > 0 for point in points)
+    assert points[1]["measurements"] <= points[2]["measurements"]
+
+
+def test_a_second_search_measures_nothing(tmp_path: Path, capsys) -> None:
+    save_branches(tmp_path / "m.onnx")
+    search_time.main([str(tmp_path / "m.onnx"), "--json", str(tmp_path / "times.json")])
+    assert "warm s" in capsys.readouterr().out
+    (found,) = json.loads((tmp_path / "times.json").read_text())["searches"].values()
+    assert found["cold"]["measurements"] > 0 == found["warm"]["measurements"]
+    assert found["cold"]["stages"] == found["warm"]["stages"]
 
 
 def test_peak_prints_tables(capsys) -> None:

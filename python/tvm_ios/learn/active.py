@@ -30,6 +30,8 @@ from .latency_model import LatencyModel
 _logger = logging.getLogger(__name__)
 
 _WORTH = 0.01  # share of its operators' time that a stage must promise to gain to be measured
+_FIRST = 0.015  # share of the stages that is measured at first, where nothing was learned yet
+_FEWEST = 24  # but at least so many
 _GROWTH = 1.1  # as much more must have been measured before the model is fitted again
 
 
@@ -45,6 +47,8 @@ class LearnedCost:
         What the model learns from.
     model : LatencyModel
         Equal examples and models give equal bounds.
+    seed : int
+        Of the stages that are measured first.
 
     Attributes
     ----------
@@ -58,12 +62,16 @@ class LearnedCost:
         assembler: Assembler,
         examples: Examples,
         model: LatencyModel,
+        seed: int,
     ) -> None:
+        self._random = np.random.default_rng(seed)
         self._measured, self._assembler = measured, assembler
         self._examples, self._model = examples, model
         self._fitted = 0  # examples that the model has seen
         self.settled: dict[Candidate, None] = {}  # in the order in which they were
         self.revision = 0
+        self._priced: list[Candidate] = []
+        self._first: list[Candidate] | None = None
         self._features = self._describe_operators()
         self._fit()
 
@@ -82,6 +90,7 @@ class LearnedCost:
         return self._measured.division(candidate)
 
     def prices(self, candidates: Sequence[Candidate]) -> LearnedPrices:
+        self._priced += candidates
         return LearnedPrices(self, candidates)
 
     def settle(self, candidates: Sequence[Candidate]) -> int:
@@ -89,7 +98,10 @@ class LearnedCost:
 
         Where something can be recalled nothing is measured: it may turn out not to matter.
         """
-        unknown = [c for c in dict.fromkeys(candidates) if c not in self.settled]
+        if self._first is None:
+            self._first = [] if self._fitted else self._first_look()
+        wanted = dict.fromkeys([*candidates, *self._first])
+        unknown = [c for c in wanted if c not in self.settled]
         if not unknown:
             return self._fit_rest() or self._measure_again(candidates)
         unknown = self._measured.recalled(unknown) or unknown
@@ -110,6 +122,20 @@ class LearnedCost:
         """What the candidates take at least, in seconds, as far as the model knows."""
         ratio = np.exp(self._model.least(self._features(candidates))) + _WORTH
         return self._features.apart(candidates) * ratio
+
+    def _first_look(self) -> list[Candidate]:
+        """Stages of all sizes, drawn at random, for the model to begin with."""
+        sizes: dict[int, list[Candidate]] = {}
+        for candidate in dict.fromkeys(self._priced):
+            if len(candidate.ops) > 1 and self.runnable(candidate):
+                sizes.setdefault(len(candidate.ops), []).append(candidate)
+        count = sum(map(len, sizes.values()))
+        each = max(_FEWEST, round(_FIRST * count)) // max(len(sizes), 1) + 1
+        return [
+            stages[i]
+            for stages in sizes.values()
+            for i in self._random.permutation(len(stages))[:each]
+        ]
 
     def _describe_operators(self) -> StageFeatures:
         """The features of stages, by what the operators take alone.

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/workbench.h"
+
+#include <gtest/gtest.h>
+#include <tvm/ffi/container/tensor.h>
+#include <tvm/ffi/error.h>
+#include <tvm/ffi/function.h>
+
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+namespace tvm_ios {
+namespace {
+
+namespace ffi = ::tvm::ffi;
+
+constexpr int64_t kElements = 6;
+constexpr int64_t kFloatCode = kDLFloat, kFloatBits = 32, kRank = 1;
+
+template <typename T>
+ffi::Bytes ToBytes(const std::vector<T>& values) {
+  return ffi::Bytes(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
+}
+
+/*! \brief Adds one to a range of the second tensor and keeps the first one's values there. */
+ffi::Function AddOne(std::vector<float>* seen) {
+  return ffi::Function::FromTyped(
+      [seen](ffi::TensorView from, ffi::TensorView to, int64_t begin, int64_t end) {
+        const float* source = static_cast<const float*>(from.data_ptr());
+        float* target = static_cast<float*>(to.data_ptr());
+        for (int64_t i = begin; i < end; ++i) target[i] = source[i] + 1.0f;
+        seen->assign(target, target + kElements);
+      });
+}
+
+class WorkbenchTest : public testing::Test {
+ protected:
+  WorkbenchTest() {
+    memory_ = bench_.AddMemory(2 * kElements * sizeof(float));
+    const std::vector<int64_t> tensor{kFloatCode, kFloatBits, kRank, kElements};
+    std::vector<int64_t> specs = tensor;
+    specs.insert(specs.end(), tensor.begin(), tensor.end());
+    kernel_ = bench_.AddKernel(AddOne(&seen_), ToBytes(specs));
+  }
+
+  /*! \brief One call: from the beginning of the memory to the byte offset. */
+  std::vector<int64_t> Call(int64_t offset) const { return {kernel_, memory_, 0, memory_, offset}; }
+
+  std::vector<double> Time(const std::vector<int64_t>& calls, int64_t repeat) const {
+    const std::vector<int32_t> program{0, 0, 0, kElements};  // call, level, one worker's cuts
+    return bench_.Time(ToBytes(program), ToBytes(calls), 1, repeat);
+  }
+
+  Workbench bench_;
+  std::vector<float> seen_;
+  int64_t memory_{-1};
+  int64_t kernel_{-1};
+};
+
+TEST_F(WorkbenchTest, RunsAStageInPlacesOfItsMemory) {
+  bench_.Fill(memory_, ToBytes(std::vector<float>{1, 2, 3}));
+  bench_.Write(memory_, sizeof(float), ToBytes(std::vector<float>{20}));
+  EXPECT_EQ(Time(Call(kElements * sizeof(float)), 1).size(), 1u);
+  EXPECT_EQ(seen_, (std::vector<float>{2, 21, 4, 2, 3, 4}));
+}
+
+TEST_F(WorkbenchTest, EachRunHasPlacesOfItsOwn) {
+  std::vector<int64_t> calls = Call(kElements * sizeof(float));
+  const std::vector<int64_t> in_place = Call(0);
+  calls.insert(calls.end(), in_place.begin(), in_place.end());
+  const std::vector<double> seconds = Time(calls, 2);
+  ASSERT_EQ(seconds.size(), 2u);
+  for (double run : seconds) EXPECT_GE(run, 0.0);
+  EXPECT_EQ(seen_, std::vector<float>(kElements, 1.0f));
+}
+
+TEST_F(WorkbenchTest, NothingOutsideOfAMemoryIsTouched) {
+  const int64_t last = kElements * sizeof(float);
+  for (int64_t offset : {last + 1, int64_t{-1}, int64_t{1} << 40}) {
+    EXPECT_THROW(Time(Call(offset), 1), ffi::Error);
+    EXPECT_THROW(bench_.Write(memory_, offset, ToBytes(std::vector<float>(kElements + 1))),
+                 ffi::Error);
+  }
+  EXPECT_THROW(Time({kernel_, memory_ + 1, 0, memory_, 0}, 1), ffi::Error);
+  EXPECT_THROW(Time({kernel_ + 1, memory_, 0, memory_, 0}, 1), ffi::Error);
+  EXPECT_THROW(bench_.AddMemory(-1), ffi::Error);
+  EXPECT_THROW(bench_.Fill(memory_, ffi::Bytes()), ffi::Error);
+}
+
+TEST_F(WorkbenchTest, WhatIsCutOffIsRefused) {
+  EXPECT_THROW(Time({kernel_, memory_}, 1), ffi::Error);
+  EXPECT_THROW(bench_.AddKernel(AddOne(&seen_), ToBytes(std::vector<int64_t>{kFloatCode, 32, 2})),
+               ffi::Error);
+  EXPECT_THROW(bench_.Time(ToBytes(std::vector<int32_t>{0, 0, 0}), ToBytes(Call(0)), 1, 1),
+               ffi::Error);
+  EXPECT_THROW(Time(Call(0), 0), ffi::Error);
+}
+
+}  // namespace
+}  // namespace tvm_ios

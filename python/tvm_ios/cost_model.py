@@ -23,6 +23,8 @@ infinity for a stage that must not be chosen."""
 class Prices(Protocol):
     """What is known of the latencies of some candidates; more with every stage that is settled."""
 
+    candidates: Sequence[Candidate]
+
     def bounds(self) -> np.ndarray:
         """Float64 [n]: the latency where it is known, else a bound that it is thought to exceed."""
 
@@ -43,6 +45,9 @@ class CostModel(Protocol):
 
     def prices(self, candidates: Sequence[Candidate]) -> Prices:
         """What is known of candidates without finding out more."""
+
+    def recall(self, candidates: Sequence[Candidate]) -> None:
+        """Look up what is known of candidates already, where that costs next to nothing."""
 
     def settle(self, candidates: Sequence[Candidate]) -> int:
         """Find out what the stages of a schedule take; returns how many prices are new."""
@@ -95,6 +100,9 @@ class GivenCost:
 
     def prices(self, candidates: Sequence[Candidate]) -> FullPrices:
         return FullPrices(self, candidates)
+
+    def recall(self, candidates: Sequence[Candidate]) -> None:
+        """All prices are known."""
 
     def settle(self, candidates: Sequence[Candidate]) -> int:
         """A given price is final."""

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 from tvm import relax
 
 from .cost_model import CostModel, GivenCost, Prices
@@ -17,6 +18,9 @@ from .search import Candidate, Dag, ScheduleSpace, Stage, partition, partition_c
 from .templates import Template, carry_over, find_templates, own_template
 
 _logger = logging.getLogger(__name__)
+
+_NEAR = 1.05  # what is no more than so much slower by what is known may turn out to be the fastest
+_MOST = 2000  # stages of a block
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,13 @@ class BlockSearch:
     block: Sequence[int]
     space: ScheduleSpace
     prices: Prices
+
+    def promising(self) -> list[Candidate]:
+        """The candidates that a schedule near the cheapest has for stages, at most so many."""
+        through = self.space.through(self.prices.bounds())
+        near = np.flatnonzero(through <= _NEAR * through.min())
+        best = near[np.argsort(through[near], kind="stable")[:_MOST]]
+        return [self.prices.candidates[i] for i in best]
 
     def solve(self) -> list[Stage]:
         """The stages, of operators of the graph, of the schedule cheapest by what is known."""
@@ -84,6 +95,8 @@ class NetworkSearch:
         templates = self._templates(cost)
         own = dict.fromkeys(template.block for template in templates)
         searches = {number: self.explore(self._blocks[number], cost) for number in own}
+        for search in searches.values():
+            cost.recall(search.promising())
         while True:
             found = {number: search.solve() for number, search in searches.items()}
             if not cost.settle([candidate_of(stage) for s in found.values() for stage in s]):

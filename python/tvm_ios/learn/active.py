@@ -105,15 +105,20 @@ class LearnedCost:
         if not unknown:
             return self._fit_rest() or self._measure_again(candidates)
         unknown = self._measured.recalled(unknown) or unknown
-        self._measured(unknown)
-        self.settled.update(dict.fromkeys(unknown))
-        for candidate in unknown:
-            observation = self._measured.observation(candidate)
-            if observation is not None and len(candidate.ops) > 1:
-                self._examples.add(candidate, observation)
+        self._price(unknown)
         if len(self._examples) > _GROWTH * self._fitted:
             self._fit()
         return len(unknown)
+
+    def recall(self, candidates: Sequence[Candidate]) -> None:
+        """Take the prices of candidates that the database knows.
+
+        What was chosen before took less than was expected of it: it would not be looked at again
+        by its bound.
+        """
+        if self._examples.recalled:
+            unknown = [c for c in dict.fromkeys(candidates) if c not in self.settled]
+            self._price(self._measured.recalled(unknown))
 
     def runnable(self, candidate: Candidate) -> bool:
         return self._measured.runnable(candidate)
@@ -122,6 +127,15 @@ class LearnedCost:
         """What the candidates take at least, in seconds, as far as the model knows."""
         ratio = np.exp(self._model.least(self._features(candidates))) + _WORTH
         return self._features.apart(candidates) * ratio
+
+    def _price(self, candidates: Sequence[Candidate]) -> None:
+        """Find out what candidates take, and learn from those that were measured."""
+        self._measured(candidates)
+        self.settled.update(dict.fromkeys(candidates))
+        for candidate in candidates:
+            observation = self._measured.observation(candidate)
+            if observation is not None and len(candidate.ops) > 1:
+                self._examples.add(candidate, observation)
 
     def _first_look(self) -> list[Candidate]:
         """Stages of all sizes, drawn at random, for the model to begin with."""
@@ -181,7 +195,7 @@ class LearnedPrices:
     """
 
     def __init__(self, cost: LearnedCost, candidates: Sequence[Candidate]) -> None:
-        self._cost, self._candidates = cost, candidates
+        self._cost, self.candidates = cost, candidates
         self._place = {candidate: i for i, candidate in enumerate(candidates)}
         self._impossible = np.array([not cost.runnable(c) for c in candidates], bool)
         self._revision = -1
@@ -192,7 +206,7 @@ class LearnedPrices:
         """Float64 [n]: seconds; infinity for a stage that cannot run."""
         if self._revision != self._cost.revision:
             self._revision, self._seen = self._cost.revision, 0
-            self._bounds = self._cost.least(self._candidates)
+            self._bounds = self._cost.least(self.candidates)
             self._bounds[self._impossible] = np.inf
         new = [c for c in islice(self._cost.settled, self._seen, None) if c in self._place]
         self._seen = len(self._cost.settled)

@@ -54,6 +54,11 @@ class Examples:
     def __len__(self) -> int:
         return len(self._own) + len(self._others)
 
+    @property
+    def recalled(self) -> bool:
+        """Whether the database has any that this search has not asked for."""
+        return bool(self._others)
+
     def add(self, candidate: Candidate, observation: Observation) -> None:
         """Learn from a stage that was measured, or found in the database, from now on."""
         digest = self._records.digest(observation.subject)

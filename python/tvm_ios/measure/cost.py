@@ -108,6 +108,9 @@ class MeasuredCost:
         """Every stage that can gain something is measured when its price is asked for."""
         return FullPrices(self, candidates)
 
+    def recall(self, candidates: Sequence[Candidate]) -> None:
+        """What is known is looked up when prices are asked for."""
+
     def settle(self, candidates: Sequence[Candidate]) -> int:
         """Measure again, more often, what a schedule rests on; returns how much was new.
 

@@ -32,6 +32,7 @@ _logger = logging.getLogger(__name__)
 _WORTH = 0.01  # share of its operators' time that a stage must promise to gain to be measured
 _FIRST = 0.015  # share of the stages that is measured at first, where nothing was learned yet
 _FEWEST = 24  # but at least so many
+_FEW = 128  # stages that are all measured
 _GROWTH = 1.1  # as much more must have been measured before the model is fitted again
 
 
@@ -138,12 +139,17 @@ class LearnedCost:
                 self._examples.add(candidate, observation)
 
     def _first_look(self) -> list[Candidate]:
-        """Stages of all sizes, drawn at random, for the model to begin with."""
+        """Stages of all sizes, drawn at random, for the model to begin with.
+
+        Of a small network they are all: to measure them takes less than to fit a model.
+        """
         sizes: dict[int, list[Candidate]] = {}
         for candidate in dict.fromkeys(self._priced):
             if len(candidate.ops) > 1 and self.runnable(candidate):
                 sizes.setdefault(len(candidate.ops), []).append(candidate)
         count = sum(map(len, sizes.values()))
+        if count <= _FEW:
+            return [candidate for stages in sizes.values() for candidate in stages]
         each = max(_FEWEST, round(_FIRST * count)) // max(len(sizes), 1) + 1
         return [
             stages[i]
@@ -172,8 +178,10 @@ class LearnedCost:
         return missing
 
     def _fit(self) -> None:
-        training = self._examples.training_set(self._features, self._measured)
-        self._model.fit(training.features, training.log_ratio, training.error)
+        self._examples.describe(self._features)
+        if not self._priced or any(c not in self.settled for c in self._priced):
+            training = self._examples.training_set(self._features, self._measured)
+            self._model.fit(training.features, training.log_ratio, training.error)
         self._fitted = len(self._examples)
         self.revision += 1
         _logger.debug("fitted to %d stages", self._fitted)

@@ -69,14 +69,10 @@ class Examples:
             self._new[observation.subject] = candidate
 
     def training_set(self, features: StageFeatures, measured: MeasuredCost) -> TrainingSet:
-        """All of them; the database is told what those are like that it was not told of.
-
-        They are in one order, however they came to be known.
-        """
+        """All of them, in one order, however they came to be known."""
         own = list(self._own.values())
         observed = [measured.observation(candidate) for candidate in own]
         rows = features(own)
-        self._describe(features)
         parts = [
             TrainingSet(
                 rows,
@@ -93,7 +89,8 @@ class Examples:
             )
         )
 
-    def _describe(self, features: StageFeatures) -> None:
+    def describe(self, features: StageFeatures) -> None:
+        """Tell the database what those are like that it was not told of."""
         if not self._new:
             return
         rows = features(list(self._new.values())).astype("float64").tolist()

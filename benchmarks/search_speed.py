@@ -67,7 +67,7 @@ class Problem:
         if limits.bounds:
             return _ffi_api.SearchFcm1(dag, self.merge_class, self.operators, r, s, limits.seconds)
 
-        space = _ffi_api.Explore(dag, self.merge_class, [], r, s)
+        space = _ffi_api.Explore(dag, self.merge_class, [], r, s, np.iinfo(np.int64).max)
         costs = _ffi_api.Fcm1Costs(dag, self.operators, *_ffi_api.Candidates(space))
         return _ffi_api.Solve(space, costs)
 

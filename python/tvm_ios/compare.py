@@ -69,6 +69,7 @@ def compare(
         measurements=found.measurements,
         search_seconds=found.search_seconds,
         branches_cut=found.branches_cut,
+        given_up=found.given_up,
     )
     return Comparison(schedule, name, ways)
 

@@ -11,6 +11,7 @@ import numpy as np
 from tvm import relax
 
 from .cost_model import CostModel, GivenCost, Prices
+from .errors import OptionError
 from .lower.implement import LoweredGraph
 from .lower.replace import Replacements
 from .options import Options
@@ -21,6 +22,7 @@ _logger = logging.getLogger(__name__)
 
 _NEAR = 1.05  # what is no more than so much slower by what is known may turn out to be the fastest
 _MOST = 2000  # stages of a block
+_WHOLE = 50_000  # transitions: less than a second to look at, and to price
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,23 @@ class NetworkSearch:
                 break
         return [stage for t in templates for stage in carry_over(found[t.block], t)]
 
-    def explore(self, block: Sequence[int], cost: CostModel) -> BlockSearch:
+    def given_up(self, stages: Sequence[Stage], cost: CostModel) -> float | None:
+        """Seconds that the cuts cost at most, by what is known of prices; nothing is measured.
+
+        None where the whole network has too many schedules to look at.
+        """
+        if len(self._blocks) == 1:
+            return 0.0
+        try:
+            whole = self.explore([op for block in self._blocks for op in block], cost, _WHOLE)
+        except OptionError:
+            return None
+        best = whole.space.solve(whole.prices.bounds()).latency
+        return max(sum(stage.latency for stage in stages) - best, 0.0)
+
+    def explore(
+        self, block: Sequence[int], cost: CostModel, max_transitions: int | None = None
+    ) -> BlockSearch:
         """The schedules of one block."""
         position = {op: i for i, op in enumerate(block)}
         edges = [
@@ -118,6 +136,7 @@ class NetworkSearch:
             [[position[op] for op in ops] for ops in self._replacements.within(block)],
             self._options.max_group_size if side_by_side else 1,
             self._options.max_num_groups if side_by_side else 1,
+            max_transitions,
         )
         candidates = [
             Candidate(tuple(sorted(block[i] for i in c.ops)), c.strategy) for c in space.candidates

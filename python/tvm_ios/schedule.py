@@ -93,6 +93,9 @@ class Schedule:
         What searching block by block gave up: branches and merges that the cuts between blocks
         took away, see :func:`tvm_ios.partition`. At 0 the blocks lost nothing but stages across
         a single operator.
+    given_up : float or None
+        Seconds that the cuts between blocks cost at most, by the cost model: what the best schedule
+        of the whole network would save. None where that has too many schedules to look at.
     batch : int or None
         The batch size that it was made for, where several schedules were made for several.
     at_batch : dict of str to float
@@ -111,6 +114,7 @@ class Schedule:
     measurements: int = 0
     search_seconds: float = 0.0
     branches_cut: int = 0
+    given_up: float | None = None
     batch: int | None = None
     at_batch: dict[str, float] = field(default_factory=dict)
 
@@ -227,6 +231,7 @@ def _parse(data: dict[str, Any]) -> Schedule:
         measurements=int(data.get("measurements", 0)),
         search_seconds=_seconds(data.get("search_seconds")) or 0.0,
         branches_cut=int(data.get("branches_cut", 0)),
+        given_up=_seconds(data.get("given_up")),
         batch=None if data.get("batch") is None else int(data["batch"]),
         at_batch={str(int(k)): _seconds(v) or 0.0 for k, v in data.get("at_batch", {}).items()},
     )

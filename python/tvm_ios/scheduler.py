@@ -141,10 +141,12 @@ class Scheduler:
         search = NetworkSearch(
             self._assembler.lowered, self._replacements(), self._results, self.options
         )
+        stages = search.run(self.cost)
         return replace(
-            self._schedule(search.run(self.cost), "scheduled"),
+            self._schedule(stages, "scheduled"),
             search_seconds=time.perf_counter() - begin,
             branches_cut=search.branches_cut,
+            given_up=search.given_up(stages, self.cost),
         )
 
     def unsearched(self) -> Schedule:

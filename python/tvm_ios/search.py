@@ -140,7 +140,8 @@ class SearchResult(tvm_ffi.Object):
 class ScheduleSpace(tvm_ffi.Object):
     """All schedules of a graph within the limits, explored once and solved under many prices.
 
-    Parameters and errors are those of :func:`find_schedule`.
+    Parameters and errors are those of :func:`find_schedule`; with more than ``max_transitions``
+    pairs of a state and a stage of it, exploring ends in an OptionError.
     """
 
     __slots__ = ("__dict__",)
@@ -152,11 +153,16 @@ class ScheduleSpace(tvm_ffi.Object):
         replacements: Sequence[Sequence[int]] = (),
         max_group_size: int | None = 3,
         max_num_groups: int | None = 8,
+        max_transitions: int | None = None,
     ) -> None:
         classes = _merge_classes(dag, merge_class)
         sets = [list(map(int, ops)) for ops in replacements]
-        limits = _limit(dag, max_group_size), _limit(dag, max_num_groups)
-        self.__init_handle_by_constructor__(_ffi_api.Explore, dag, classes, sets, *limits)
+        limits = (
+            _limit(dag, max_group_size),
+            _limit(dag, max_num_groups),
+            np.iinfo(np.int64).max if max_transitions is None else max_transitions,
+        )
+        self.__init_handle_by_constructor__(_ffi_api.Explore, dag, classes, sets, *map(int, limits))
         self._num_ops = dag.num_ops
 
     @cached_property

@@ -249,13 +249,14 @@ Pruning MakePruning(int64_t max_group_size, int64_t max_num_groups) {
 }
 
 ScheduleSpaceRef ExploreSchedules(DagRef dag, ffi::TensorView merge_class, Groups replacements,
-                                  int64_t max_group_size, int64_t max_num_groups) {
+                                  int64_t max_group_size, int64_t max_num_groups,
+                                  int64_t max_transitions) {
   return Guard([&] {
-    return ScheduleSpaceRef(
-        Explore(dag->dag,
-                {MakePruning(max_group_size, max_num_groups),
-                 Int64Vector(merge_class, "merge_class"), OperatorSets(replacements)},
-                CheckSignals));
+    return ScheduleSpaceRef(Explore(
+        dag->dag,
+        {MakePruning(max_group_size, max_num_groups), Int64Vector(merge_class, "merge_class"),
+         OperatorSets(replacements), static_cast<size_t>(max_transitions)},
+        CheckSignals));
   });
 }
 

@@ -123,6 +123,10 @@ class Space final : public ScheduleSpace {
       const Bits remaining = states_[state];  // a copy: the table moves as it grows
       const auto add = [&](const Bits& ops, Strategy strategy) {
         poller.Tick();
+        if (transitions_.size() == options.max_transitions) {
+          throw OptionError("there are more than " + std::to_string(options.max_transitions) +
+                            " transitions; cut the graph into smaller blocks");
+        }
         AddTransition(remaining, ops, strategy);
       };
       endings.ForEach(remaining, [&](const Bits& ops) { add(ops, Strategy::kConcurrent); });

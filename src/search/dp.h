@@ -42,6 +42,8 @@ struct SearchOptions {
   std::vector<int64_t> merge_class{};
   /*! \brief Sets of operators that may be replaced by one where they are an ending. */
   std::vector<std::vector<int>> replacements{};
+  /*! \brief Transitions that a space may have. */
+  size_t max_transitions{SIZE_MAX};
 };
 
 /*! \brief A cheapest schedule, and what it took to find it. */
@@ -90,8 +92,8 @@ class ScheduleSpace {
  * \brief Explores the schedules of a graph.
  *
  * \param interrupt Called now and then, also while the space is solved.
- * \throw OptionError for a limit below one, a merge class of the wrong length, or a replacement of
- *        no operators or of one that is not in the graph.
+ * \throw OptionError for more transitions than there may be, a limit below one, a merge class of
+ * the wrong length, or a replacement of no operators or of one that is not in the graph.
  */
 std::unique_ptr<const ScheduleSpace> Explore(const Dag& dag, const SearchOptions& options,
                                              const Interrupt& interrupt);

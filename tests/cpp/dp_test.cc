@@ -141,6 +141,14 @@ TEST(Through, IsTheCheapestScheduleWithTheStage) {
   }
 }
 
+TEST(Explore, EndsAtTheMostTransitions) {
+  SearchOptions options{{2, 1}, {}, {}};
+  options.max_transitions = 7;
+  EXPECT_NE(Explore(Chain(4), options, nullptr), nullptr);
+  options.max_transitions = 6;
+  EXPECT_THROW(Explore(Chain(4), options, nullptr), OptionError);
+}
+
 TEST(FindSchedule, CountsStatesTransitionsAndEvaluations) {
   const SearchResult result = FindSchedule(Chain(4), {{2, 1}, {}}, CountStages, nullptr);
   EXPECT_EQ(result.states, 4);

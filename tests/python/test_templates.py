@@ -156,7 +156,7 @@ def test_equal_blocks_are_searched_once(
     scheduler = Scheduler(cells(3, 3, 3, 3, 3), NATIVE, options=Options(max_block_size=size))
     with caplog.at_level(logging.INFO, logger="tvm_ios"):
         schedule = scheduler.search()
-    assert len(searched) == 3
+    assert searched == [size] * 3 + [5 * size]  # and the whole, for what the cuts give up
     assert f"{5 * size} operators in 5 blocks, of which 3 are searched" in caplog.text
     schedule.check(scheduler.graph)
     names = {o.name: o.index for o in scheduler.graph.operators}
@@ -181,8 +181,24 @@ def test_given_prices_may_tell_equal_blocks_apart(monkeypatch: pytest.MonkeyPatc
 
     options = Options(max_block_size=size)
     schedule = Scheduler(cells(3, 3, 3, 3, 3), NATIVE, cost_model=dear, options=options).search()
-    assert searched == [size] * 5
+    assert searched == [size] * 5 + [5 * size]
     assert sum(len(stage.operators) > 1 for stage in schedule.stages) > 0
+
+
+def test_what_blocks_give_up_is_told() -> None:
+    """It is what the same search finds without cuts, where each stage costs the same."""
+    size = operators_of_a_cell()
+    given_up = []
+    for block in (size, 3 * size):
+        options = Options(max_block_size=block)
+        made = Scheduler(cells(3, 3, 3), NATIVE, cost_model=few_stages, options=options)
+        found = made.search()
+        given_up.append(found.given_up)
+        whole = Scheduler(
+            cells(3, 3, 3), NATIVE, cost_model=few_stages, options=Options(max_block_size=3 * size)
+        ).search()
+        assert found.given_up == found.estimates["scheduled"] - whole.estimates["scheduled"]
+    assert given_up[0] >= given_up[1] == 0.0
 
 
 def test_carried_over_stages_keep_strategy_and_latency() -> None:

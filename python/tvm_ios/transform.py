@@ -53,6 +53,9 @@ class InterOperatorSchedule:
     measure_all : bool
         Measure every stage that the search may choose, instead of those alone that could change
         the schedule, by what is learned from the others while the search runs.
+    caution : float
+        How many standard deviations below its prediction a stage may lie: the more, the more are
+        measured.
     winograd : bool
         Whether 3x3 convolutions may be computed by Winograd's minimal filtering where that is
         faster; it rounds differently than summing the products does.
@@ -92,6 +95,7 @@ class InterOperatorSchedule:
         schedule: Schedule | str | os.PathLike[str] | None = None,
         search: bool = True,
         measure_all: bool = False,
+        caution: float = 0.5,
         winograd: bool = True,
         seed: int = 0,
         database: str | os.PathLike[str] | None = None,
@@ -105,6 +109,7 @@ class InterOperatorSchedule:
             max_block_size=max_block_size,
             seed=seed,
             measure_all=measure_all,
+            caution=caution,
             winograd=winograd,
             database=database,
             strategies=strategies,

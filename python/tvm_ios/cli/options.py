@@ -80,7 +80,7 @@ def add_search(parser: argparse.ArgumentParser) -> None:
         "max_num_groups (8), IOS's pruning limits r and s, and max_block_size (16), the operators "
         "searched together: a larger network is cut into blocks, and of equal blocks one is "
         "searched (-v tells how many); 'none' for no limit. caution (0.5): how many standard "
-        "deviations faster than predicted a stage may be, the more of them are measured",
+        "deviations below its prediction a stage may lie; the more, the more are measured",
     )
     parser.add_argument(
         "--schedule-in", metavar="FILE", help="apply this schedule instead of searching"

@@ -20,13 +20,18 @@ StageCost = Callable[[OperatorGraph, Sequence[Candidate]], np.ndarray]
 infinity for a stage that must not be chosen."""
 
 
+Through = Callable[[np.ndarray], np.ndarray]
+"""From the candidates' latencies to that of the cheapest schedule with each of them."""
+
+
 class Prices(Protocol):
     """What is known of the latencies of some candidates; more with every stage that is settled."""
 
-    candidates: Sequence[Candidate]
-
     def bounds(self) -> np.ndarray:
         """Float64 [n]: the latency where it is known, else a bound that it is thought to exceed."""
+
+    def recall(self, through: Through) -> None:
+        """Look up what a database has of the stages that schedules near the cheapest rest on."""
 
 
 class CostModel(Protocol):
@@ -46,9 +51,6 @@ class CostModel(Protocol):
     def prices(self, candidates: Sequence[Candidate]) -> Prices:
         """What is known of candidates without finding out more."""
 
-    def recall(self, candidates: Sequence[Candidate]) -> None:
-        """Look up what is known of candidates already, where that costs next to nothing."""
-
     def settle(self, candidates: Sequence[Candidate]) -> int:
         """Find out what the stages of a schedule take; returns how many prices are new."""
 
@@ -57,21 +59,22 @@ class CostModel(Protocol):
 
 
 @dataclass(frozen=True)
-class FullPrices:
-    """Prices of a cost model that is asked for all of them.
+class FinalPrices:
+    """Latencies that are known.
 
     Attributes
     ----------
-    cost : callable
-        The cost model.
-    candidates : sequence of Candidate
+    latencies : numpy.ndarray
+        Seconds, float64 [n].
     """
 
-    cost: Callable[[Sequence[Candidate]], np.ndarray]
-    candidates: Sequence[Candidate]
+    latencies: np.ndarray
 
     def bounds(self) -> np.ndarray:
-        return self.cost(self.candidates)
+        return self.latencies
+
+    def recall(self, through: Through) -> None:
+        """There is nothing to look up."""
 
 
 class GivenCost:
@@ -98,11 +101,8 @@ class GivenCost:
     def division(self, candidate: Candidate) -> Division:
         return "tiles"
 
-    def prices(self, candidates: Sequence[Candidate]) -> FullPrices:
-        return FullPrices(self, candidates)
-
-    def recall(self, candidates: Sequence[Candidate]) -> None:
-        """All prices are known."""
+    def prices(self, candidates: Sequence[Candidate]) -> FinalPrices:
+        return FinalPrices(self(candidates))
 
     def settle(self, candidates: Sequence[Candidate]) -> int:
         """A given price is final."""

@@ -7,7 +7,6 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 from tvm import relax
 
 from .cost_model import CostModel, GivenCost, Prices
@@ -20,8 +19,6 @@ from .templates import Template, carry_over, find_templates, own_template
 
 _logger = logging.getLogger(__name__)
 
-_NEAR = 1.05  # what is no more than so much slower by what is known may turn out to be the fastest
-_MOST = 2000  # stages of a block
 _WHOLE = 50_000  # transitions: less than a second to look at, and to price
 
 
@@ -41,13 +38,6 @@ class BlockSearch:
     block: Sequence[int]
     space: ScheduleSpace
     prices: Prices
-
-    def promising(self) -> list[Candidate]:
-        """The candidates that a schedule near the cheapest has for stages, at most so many."""
-        through = self.space.through(self.prices.bounds())
-        near = np.flatnonzero(through <= _NEAR * through.min())
-        best = near[np.argsort(through[near], kind="stable")[:_MOST]]
-        return [self.prices.candidates[i] for i in best]
 
     def solve(self) -> list[Stage]:
         """The stages, of operators of the graph, of the schedule cheapest by what is known."""
@@ -98,7 +88,7 @@ class NetworkSearch:
         own = dict.fromkeys(template.block for template in templates)
         searches = {number: self.explore(self._blocks[number], cost) for number in own}
         for search in searches.values():
-            cost.recall(search.promising())
+            search.prices.recall(search.space.through)
         while True:
             found = {number: search.solve() for number, search in searches.items()}
             if not cost.settle([candidate_of(stage) for s in found.values() for stage in s]):
@@ -108,10 +98,13 @@ class NetworkSearch:
     def given_up(self, stages: Sequence[Stage], cost: CostModel) -> float | None:
         """Seconds that the cuts cost at most, by what is known of prices; nothing is measured.
 
-        None where the whole network has too many schedules to look at.
+        None where the whole network has too many schedules to look at, or stages that cross the
+        cuts would have to be measured.
         """
         if len(self._blocks) == 1:
             return 0.0
+        if self._options.measure_all:  # nothing bounds what was not measured
+            return None
         try:
             whole = self.explore([op for block in self._blocks for op in block], cost, _WHOLE)
         except OptionError:

@@ -19,6 +19,7 @@ from itertools import islice
 
 import numpy as np
 
+from ..cost_model import Through
 from ..lower.assemble import Assembler
 from ..lower.divide import Division
 from ..measure.cost import MeasuredCost
@@ -33,6 +34,8 @@ _WORTH = 0.01  # share of its operators' time that a stage must promise to gain 
 _FIRST = 0.015  # share of the stages that is measured at first, where nothing was learned yet
 _FEWEST = 24  # but at least so many
 _FEW = 128  # stages that are all measured
+_NEAR = 1.05  # what is no more than so much slower by its bounds may turn out to be the fastest
+_MOST = 2000  # stages that are looked up for a block
 _GROWTH = 1.1  # as much more must have been measured before the model is fitted again
 
 
@@ -111,15 +114,15 @@ class LearnedCost:
             self._fit()
         return len(unknown)
 
-    def recall(self, candidates: Sequence[Candidate]) -> None:
-        """Take the prices of candidates that the database knows.
+    @property
+    def recalls(self) -> bool:
+        """Whether the database has stages that this search has not asked for."""
+        return self._examples.recalled
 
-        What was chosen before took less than was expected of it: it would not be looked at again
-        by its bound.
-        """
-        if self._examples.recalled:
-            unknown = [c for c in dict.fromkeys(candidates) if c not in self.settled]
-            self._price(self._measured.recalled(unknown))
+    def recall(self, candidates: Sequence[Candidate]) -> None:
+        """Take the prices of candidates that need no measuring."""
+        unknown = [c for c in dict.fromkeys(candidates) if c not in self.settled]
+        self._price(self._measured.recalled(unknown))
 
     def runnable(self, candidate: Candidate) -> bool:
         return self._measured.runnable(candidate)
@@ -203,7 +206,7 @@ class LearnedPrices:
     """
 
     def __init__(self, cost: LearnedCost, candidates: Sequence[Candidate]) -> None:
-        self._cost, self.candidates = cost, candidates
+        self._cost, self._candidates = cost, candidates
         self._place = {candidate: i for i, candidate in enumerate(candidates)}
         self._impossible = np.array([not cost.runnable(c) for c in candidates], bool)
         self._revision = -1
@@ -214,10 +217,23 @@ class LearnedPrices:
         """Float64 [n]: seconds; infinity for a stage that cannot run."""
         if self._revision != self._cost.revision:
             self._revision, self._seen = self._cost.revision, 0
-            self._bounds = self._cost.least(self.candidates)
+            self._bounds = self._cost.least(self._candidates)
             self._bounds[self._impossible] = np.inf
         new = [c for c in islice(self._cost.settled, self._seen, None) if c in self._place]
         self._seen = len(self._cost.settled)
         if new:
             self._bounds[[self._place[c] for c in new]] = self._cost(new)
         return self._bounds
+
+    def recall(self, through: Through) -> None:
+        """Look up the stages of schedules near the cheapest.
+
+        What was chosen before took less than was expected of it: by its bound alone it might not be
+        looked at again.
+        """
+        if not self._cost.recalls:
+            return
+        latency = through(self.bounds())
+        near = np.flatnonzero(latency <= _NEAR * latency.min())
+        first = near[np.argsort(latency[near], kind="stable")[:_MOST]]
+        self._cost.recall([self._candidates[i] for i in first])

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..cost_model import FullPrices
+from ..cost_model import Through
 from ..errors import DeviceError
 from ..lower.assemble import Assembler, StageForm
 from ..lower.divide import Division
@@ -50,6 +50,26 @@ class Observation:
     @classmethod
     def of(cls, subject: Subject, samples: Mapping[str, Sequence[float]]) -> Observation:
         return cls(subject, fastest(samples)[0], relative_error(samples))
+
+
+@dataclass(frozen=True)
+class FullPrices:
+    """Prices of candidates each of which is measured.
+
+    Attributes
+    ----------
+    cost : MeasuredCost
+    candidates : sequence of Candidate
+    """
+
+    cost: MeasuredCost
+    candidates: Sequence[Candidate]
+
+    def bounds(self) -> np.ndarray:
+        return self.cost(self.candidates)
+
+    def recall(self, through: Through) -> None:
+        """What is known is looked up before anything is measured."""
 
 
 class MeasuredCost:
@@ -107,9 +127,6 @@ class MeasuredCost:
     def prices(self, candidates: Sequence[Candidate]) -> FullPrices:
         """Every stage that can gain something is measured when its price is asked for."""
         return FullPrices(self, candidates)
-
-    def recall(self, candidates: Sequence[Candidate]) -> None:
-        """What is known is looked up when prices are asked for."""
 
     def settle(self, candidates: Sequence[Candidate]) -> int:
         """Measure again, more often, what a schedule rests on; returns how much was new.

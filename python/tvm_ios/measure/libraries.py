@@ -3,20 +3,25 @@
 
 from __future__ import annotations
 
+import itertools
 import tempfile
 import threading
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 
 import tvm
+from tvm.target import codegen
 
 from ..export import export
 from ..kernels.kernel import Kernel
 from ..lower.functions import build_functions, kernel_function
+from ..target import available_cores
 from .progress import progress
 
-_BATCH = 8  # kernels compiled at once: few enough that the bar moves
+_BATCH = 2  # kernels of a module: few enough that no core waits long for the last
+_LINKED_BATCH = 8  # where each module is linked and travels
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +67,7 @@ class KernelLibraries:
         self._target, self._network = target, list(network)
         self._folder = tempfile.TemporaryDirectory(prefix="tvm-ios-") if linked else None
         self._compiler = compiler
+        self._count = itertools.count()
         self._libraries: dict[Hashable, Library] = {}
         self._lock = threading.Lock()  # several devices may find a kernel missing
 
@@ -69,15 +75,16 @@ class KernelLibraries:
         """Compile the kernels that are new."""
         with self._lock:
             wanted = [*kernels, *self._network]
-            new = {k.key: k for k in wanted if k.key not in self._libraries}
+            new = {k.key: k for k in wanted if k.phases and k.key not in self._libraries}
             pending = list(new.values())
             if not pending:
                 return
+            size = _BATCH if self._folder is None else _LINKED_BATCH
+            batches = [pending[i : i + size] for i in range(0, len(pending), size)]
             with progress("compiling kernels", len(pending)) as advance:
-                for begin in range(0, len(pending), _BATCH):
-                    batch = pending[begin : begin + _BATCH]
-                    self._compile(batch)
-                    advance(len(batch))
+                for library in self._compiled(batches):
+                    self._libraries.update(dict.fromkeys(library.names, library))
+                    advance(len(library.names))
 
     def library(self, kernel: Kernel) -> Library:
         """Where a kernel is; it is compiled if need be."""
@@ -85,7 +92,23 @@ class KernelLibraries:
             self.compile([kernel])
         return self._libraries[kernel.key]
 
-    def _compile(self, kernels: Sequence[Kernel]) -> None:
+    def _compiled(self, batches: Sequence[Sequence[Kernel]]) -> Iterator[Library]:
+        """A library a batch, as they are ready; every core compiles."""
+        with ThreadPoolExecutor(self._compilers()) as pool:
+            try:
+                for done in as_completed([pool.submit(self._compile, b) for b in batches]):
+                    yield done.result()
+            finally:
+                pool.shutdown(wait=False, cancel_futures=True)
+
+    def _compilers(self) -> int:
+        """How many threads may use LLVM at once."""
+        if self._target.attrs.get("cl-opt"):
+            return 1  # such options are set for the process and reset after every module
+        codegen.llvm_get_targets()  # LLVM is started, which must not happen twice at once
+        return available_cores()
+
+    def _compile(self, kernels: Sequence[Kernel]) -> Library:
         names = {k.key: [f"k{i}_{p}" for p in range(len(k.phases))] for i, k in enumerate(kernels)}
         functions = {
             name: kernel_function(kernel, phase, name)
@@ -93,12 +116,9 @@ class KernelLibraries:
             for phase, name in enumerate(names[kernel.key])
         }
         executable = build_functions(functions, self._target)
-        library = Library(executable, self._export(executable), names)
-        self._libraries.update(dict.fromkeys(names, library))
-
-    def _export(self, executable: tvm.runtime.Executable) -> Path | None:
         if self._folder is None:
-            return None
-        path = Path(self._folder.name) / f"kernels{len(self._libraries)}.so"
+            executable.mod.get_function(next(iter(functions)))  # has machine code made
+            return Library(executable, None, names)
+        path = Path(self._folder.name) / f"kernels{next(self._count)}.so"
         export(executable, path, self._compiler)
-        return path
+        return Library(executable, path, names)

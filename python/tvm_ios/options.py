@@ -21,8 +21,9 @@ class Options:
     max_group_size, max_num_groups : int or None
         The pruning limits r and s; None for no limit.
     max_block_size : int
-        Operators searched together. The states of a randomly wired block grow exponentially with
-        it: one of 16 has some 10,000, one of 50 would never end.
+        Operators searched together; larger networks are cut where few tensors cross. The states of
+        a randomly wired block grow exponentially with it: one of 16 has some 10,000, one of 50
+        would never end.
     seed : int
         Of the random inputs that stages are measured with, and of what is learned from them.
     measure_all : bool
@@ -35,7 +36,8 @@ class Options:
         Whether convolutions may be computed by Winograd's minimal filtering, which rounds
         differently, where that is faster.
     database : path or None
-        The file that measurements are kept in and taken from; None for none.
+        The file that measurements are kept in and taken from, made where there is none; what is in
+        it is not measured again. Several processes may use it at once. None: nothing is kept.
     strategies : sequence of str
         What stages the search may form: ``concurrent``, operators side by side and one after
         another; ``merge``, operators replaced by one. Without the first an operator that is not

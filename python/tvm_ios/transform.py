@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from typing import Any
 
 import tvm
 from tvm import relax
@@ -17,7 +17,6 @@ from .measure.sites import Site
 from .options import Options
 from .schedule import Schedule
 from .scheduler import Scheduler
-from .search import STRATEGIES
 
 PIPELINE = "tvm_ios"
 
@@ -38,10 +37,6 @@ class InterOperatorSchedule:
         ``num-cores`` (by default all cores available) is the number of workers.
     function : str
         The function to schedule.
-    max_group_size, max_num_groups : int or None
-        IOS's pruning limits r and s: operators in a group, groups in a stage. None: no limit.
-    max_block_size : int
-        Operators searched together; larger networks are cut where few tensors cross.
     cost_model : "measure" or callable
         ``measure`` times stages on this machine. A function ``(graph, candidates) ->
         seconds`` replaces it; nothing is measured then, and its best schedule is applied.
@@ -50,27 +45,11 @@ class InterOperatorSchedule:
     search : bool
         Without the search, and unless a schedule is given, each operator is a stage of its own and
         nothing is measured.
-    measure_all : bool
-        Measure every stage that the search may choose, instead of those alone that could change
-        the schedule, by what is learned from the others while the search runs.
-    caution : float
-        How many standard deviations below its prediction a stage may lie: the more, the more are
-        measured.
-    winograd : bool
-        Whether 3x3 convolutions may be computed by Winograd's minimal filtering where that is
-        faster; it rounds differently than summing the products does.
-    seed : int
-        Of the random inputs for measuring.
-    database : path or None
-        A file to keep measurements in, made where there is none: what is in it is not measured
-        again. Several processes may use it at once. None: nothing is kept.
-    strategies : sequence of str
-        What stages the search may form: ``concurrent``, operators that run together; ``merge``,
-        operators replaced by one. Without the first, an operator that is not replaced is alone.
-
     site : Site, optional
         Where is measured: :class:`tvm_ios.Rpc` for devices, :class:`tvm_ios.Isolated` for another
         process of this machine; by default in this process.
+    options
+        Those of :class:`tvm_ios.options.Options`: the search's limits, its database, its seed.
 
     Attributes
     ----------
@@ -88,32 +67,14 @@ class InterOperatorSchedule:
         target: str | tvm.target.Target,
         *,
         function: str = "main",
-        max_group_size: int | None = 3,
-        max_num_groups: int | None = 8,
-        max_block_size: int = 16,
         cost_model: str | StageCost = "measure",
         schedule: Schedule | str | os.PathLike[str] | None = None,
         search: bool = True,
-        measure_all: bool = False,
-        caution: float = 0.5,
-        winograd: bool = True,
-        seed: int = 0,
-        database: str | os.PathLike[str] | None = None,
-        strategies: Sequence[str] = STRATEGIES,
         site: Site | None = None,
+        **options: Any,
     ) -> None:
         self._target, self._function, self._cost_model = target, function, cost_model
-        self._options = Options(
-            max_group_size=max_group_size,
-            max_num_groups=max_num_groups,
-            max_block_size=max_block_size,
-            seed=seed,
-            measure_all=measure_all,
-            caution=caution,
-            winograd=winograd,
-            database=database,
-            strategies=strategies,
-        )
+        self._options = Options(**options)
         self._search, self._site = search, site
         given = schedule is None or isinstance(schedule, Schedule)
         self._given = schedule if given else Schedule.load(schedule)

@@ -6,7 +6,6 @@
  * Bulk data crosses as tensors: a batch of candidates is uint64 [n, words] (the operators as bits)
  * and int32 [n] (the strategies), its latencies are float64 [n].
  */
-#include <tvm/ffi/container/array.h>
 #include <tvm/ffi/container/tensor.h>
 #include <tvm/ffi/error.h>
 #include <tvm/ffi/extra/c_env_api.h>
@@ -15,197 +14,30 @@
 #include <tvm/ffi/reflection/registry.h>
 #include <tvm/ffi/string.h>
 
-#include <algorithm>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "ffi/convert.h"
+#include "ffi/objects.h"
 #include "graph/components.h"
-#include "graph/dag.h"
 #include "graph/partition.h"
 #include "runtime/cpu_stage.h"
 #include "runtime/describe.h"
 #include "runtime/fuse.h"
 #include "runtime/host_tensor.h"
 #include "runtime/parallel_api.h"
-#include "runtime/workbench.h"
 #include "search/baselines.h"
 #include "search/bounded.h"
-#include "search/dp.h"
 #include "search/fcm1.h"
 #include "support/error.h"
 
 namespace tvm_ios {
 namespace {
 
-namespace ffi = ::tvm::ffi;
 namespace refl = ::tvm::ffi::reflection;
-
-using Groups = ffi::Array<ffi::Array<int64_t>>;
-
-// ---------------------------------------------------------------------------------------------
-// Objects
-// ---------------------------------------------------------------------------------------------
-
-/*! \brief A graph, held for the calls to come. */
-class DagObj : public ffi::Object {
- public:
-  explicit DagObj(Dag dag) : dag(std::move(dag)), num_ops(this->dag.num_ops()) {}
-
-  const Dag dag;
-  int64_t num_ops;
-  TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tvm_ios.Dag", DagObj, ffi::Object);
-};
-
-class DagRef : public ffi::ObjectRef {
- public:
-  explicit DagRef(Dag dag) : ffi::ObjectRef(ffi::make_object<DagObj>(std::move(dag))) {}
-  TVM_FFI_DEFINE_OBJECT_REF_METHODS_NOTNULLABLE(DagRef, ffi::ObjectRef, DagObj);
-};
-
-/*! \brief A Stage. */
-class StageObj : public ffi::Object {
- public:
-  StageObj() = default;
-  StageObj(Groups groups, ffi::String strategy, double latency)
-      : groups(std::move(groups)), strategy(std::move(strategy)), latency(latency) {}
-
-  Groups groups;
-  ffi::String strategy;
-  double latency{0};
-  static constexpr TVMFFISEqHashKind _type_s_eq_hash_kind = kTVMFFISEqHashKindTreeNode;
-  TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tvm_ios.Stage", StageObj, ffi::Object);
-};
-
-class StageRef : public ffi::ObjectRef {
- public:
-  StageRef(Groups groups, ffi::String strategy, double latency)
-      : ffi::ObjectRef(
-            ffi::make_object<StageObj>(std::move(groups), std::move(strategy), latency)) {}
-  TVM_FFI_DEFINE_OBJECT_REF_METHODS_NOTNULLABLE(StageRef, ffi::ObjectRef, StageObj);
-};
-
-/*! \brief A SearchResult. */
-class SearchResultObj : public ffi::Object {
- public:
-  SearchResultObj() = default;
-  SearchResultObj(ffi::Array<StageRef> stages, const SearchResult& result)
-      : stages(std::move(stages)),
-        latency(result.latency),
-        states(result.states),
-        transitions(result.transitions),
-        evaluations(result.evaluations),
-        lower_bound(result.latency),
-        proved(true) {}
-
-  ffi::Array<StageRef> stages;
-  double latency{0};
-  int64_t states{0};
-  int64_t transitions{0};
-  int64_t evaluations{0};
-  double lower_bound{0};
-  bool proved{false};
-  static constexpr TVMFFISEqHashKind _type_s_eq_hash_kind = kTVMFFISEqHashKindTreeNode;
-  TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tvm_ios.SearchResult", SearchResultObj, ffi::Object);
-};
-
-class SearchResultRef : public ffi::ObjectRef {
- public:
-  SearchResultRef(ffi::Array<StageRef> stages, const SearchResult& result)
-      : ffi::ObjectRef(ffi::make_object<SearchResultObj>(std::move(stages), result)) {}
-  SearchResultRef(ffi::Array<StageRef> stages, const BoundedResult& bounded)
-      : SearchResultRef(std::move(stages), bounded.result) {
-    SearchResultObj* result = static_cast<SearchResultObj*>(data_.get());
-    result->lower_bound = bounded.lower_bound;
-    result->proved = bounded.proved;
-  }
-  TVM_FFI_DEFINE_OBJECT_REF_METHODS_NOTNULLABLE(SearchResultRef, ffi::ObjectRef, SearchResultObj);
-};
-
-/*! \brief A ScheduleSpace, held for the calls to come. */
-class ScheduleSpaceObj : public ffi::Object {
- public:
-  explicit ScheduleSpaceObj(std::unique_ptr<const ScheduleSpace> space) : space(std::move(space)) {}
-
-  const std::unique_ptr<const ScheduleSpace> space;
-  TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tvm_ios.ScheduleSpace", ScheduleSpaceObj, ffi::Object);
-};
-
-class ScheduleSpaceRef : public ffi::ObjectRef {
- public:
-  explicit ScheduleSpaceRef(std::unique_ptr<const ScheduleSpace> space)
-      : ffi::ObjectRef(ffi::make_object<ScheduleSpaceObj>(std::move(space))) {}
-  TVM_FFI_DEFINE_OBJECT_REF_METHODS_NOTNULLABLE(ScheduleSpaceRef, ffi::ObjectRef, ScheduleSpaceObj);
-};
-
-/*! \brief A Workbench. */
-class WorkbenchObj : public ffi::Object {
- public:
-  Workbench bench;
-  static constexpr bool _type_mutable = true;
-  TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tvm_ios.runtime.Workbench", WorkbenchObj, ffi::Object);
-};
-
-class WorkbenchRef : public ffi::ObjectRef {
- public:
-  TVM_FFI_DEFINE_OBJECT_REF_METHODS_NULLABLE(WorkbenchRef, ffi::ObjectRef, WorkbenchObj);
-};
-
-// ---------------------------------------------------------------------------------------------
-// Conversions
-// ---------------------------------------------------------------------------------------------
-
-std::vector<int64_t> Int64Vector(const ffi::TensorView& tensor, const char* name) {
-  const int64_t* data = HostData<int64_t>(tensor, 1, kInt64, name);
-  return std::vector<int64_t>(data, data + tensor.size(0));
-}
-
-/*! \brief An operator as the core's type; what does not fit becomes one that no graph has. */
-int ToOperator(int64_t op) {
-  return static_cast<int>(std::clamp<int64_t>(op, -1, std::numeric_limits<int>::max()));
-}
-
-std::vector<int> Operators(const ffi::TensorView& tensor) {
-  std::vector<int> ops;
-  for (int64_t op : Int64Vector(tensor, "ops")) ops.push_back(ToOperator(op));
-  return ops;
-}
-
-std::vector<std::vector<int>> OperatorSets(const Groups& groups) {
-  std::vector<std::vector<int>> sets;
-  for (const ffi::Array<int64_t>& group : groups) {
-    sets.emplace_back();
-    for (int64_t op : group) sets.back().push_back(ToOperator(op));
-  }
-  return sets;
-}
-
-Groups ToFfi(const std::vector<std::vector<int>>& groups) {
-  Groups result;
-  for (const std::vector<int>& group : groups) {
-    ffi::Array<int64_t> ops;
-    for (int op : group) ops.push_back(op);
-    result.push_back(std::move(ops));
-  }
-  return result;
-}
-
-ffi::Array<StageRef> ToFfi(const Schedule& schedule) {
-  ffi::Array<StageRef> stages;
-  for (const Stage& stage : schedule) {
-    const char* strategy = stage.strategy == Strategy::kMerge ? "merge" : "concurrent";
-    stages.push_back(StageRef(ToFfi(stage.groups), strategy, stage.latency));
-  }
-  return stages;
-}
-
-ffi::Tensor OpsTensor(const CandidateBatch& batch) {
-  return MakeTensor(
-      batch.ops, {static_cast<int64_t>(batch.size()), static_cast<int64_t>(batch.words)}, kUInt64);
-}
 
 void CheckSignals() {
   if (TVMFFIEnvCheckSignals() != 0) throw ffi::EnvErrorAlreadySet();
@@ -220,10 +52,6 @@ auto Guard(Call call) {
     throw ffi::Error(error.kind(), error.what(), "");
   }
 }
-
-// ---------------------------------------------------------------------------------------------
-// Functions
-// ---------------------------------------------------------------------------------------------
 
 DagRef MakeDag(int64_t num_ops, ffi::TensorView edges) {
   const int64_t* data = HostData<int64_t>(edges, 2, kInt64, "edges");

@@ -70,17 +70,16 @@ def run(args: argparse.Namespace) -> None:
     """Compile; the files appear whole, and together, or not at all."""
     batches: list[int | None] = args.batch_sizes or [None]
     _check(args)
-    paths = [Path(path) for path in (args.output, args.schedule_out) if path]
-    outputs = [_for_batch(path, batch) for batch in batches for path in paths]
+    libraries = [_for_batch(args.output, batch) for batch in batches]
+    notes = [_for_batch(args.schedule_out, batch) for batch in batches if args.schedule_out]
     artifact.check_linker()
     request = Request(args)
-    with replacing(*outputs) as drafts:
-        schedules = _compile(request, drafts[:: len(paths)], args, batches)
-        for schedule, draft in zip(schedules, drafts[1 :: len(paths)], strict=False):
-            if args.schedule_out:
-                schedule.save(draft)
+    with replacing(*libraries, *notes) as drafts:
+        schedules = _compile(request, drafts[: len(batches)], args, batches)
+        for schedule, draft in zip(schedules, drafts[len(batches) :], strict=bool(notes)):
+            schedule.save(draft)
         interrupt.check()
-    _report(args, outputs[:: len(paths)], schedules)
+    _report(args, libraries, schedules)
 
 
 def _check(args: argparse.Namespace) -> None:
@@ -97,8 +96,9 @@ def _check(args: argparse.Namespace) -> None:
             raise OptionError(f"--batch-sizes and {flag} are at odds; give one of them.")
 
 
-def _for_batch(path: Path, batch: int | None) -> Path:
+def _for_batch(name: str, batch: int | None) -> Path:
     """``model.so`` as ``model.b16.so``."""
+    path = Path(name)
     return path if batch is None else path.with_suffix(f".b{batch}{path.suffix}")
 
 

@@ -7,9 +7,7 @@ import argparse
 import math
 
 from ..errors import OptionError
-from ..measure.sites import Here, Isolated, Rpc, Site
-
-_TIMEOUT = 10.0
+from ..measure.sites import TIME_LIMIT, Here, Isolated, Rpc, Site
 
 
 def add_site(parser: argparse.ArgumentParser) -> None:
@@ -37,7 +35,7 @@ def add_site(parser: argparse.ArgumentParser) -> None:
         default=None,
         metavar="SECONDS",
         help="what a stage may take on a device or in isolation, before it counts as hanging "
-        f"(default: {_TIMEOUT:g})",
+        f"(default: {TIME_LIMIT:g})",
     )
 
 
@@ -51,7 +49,7 @@ def chosen_site(args: argparse.Namespace) -> Site:
     DeviceError
         When the device cannot measure.
     """
-    timeout = _TIMEOUT if args.timeout is None else args.timeout
+    timeout = TIME_LIMIT if args.timeout is None else args.timeout
     if (args.rpc_tracker is None) != (args.rpc_key is None):
         raise OptionError("--rpc-tracker and --rpc-key go together; give both.")
     if args.rpc_tracker is not None:

@@ -47,7 +47,7 @@ class LatencyModel:
         How many standard deviations a bound lies below what is expected.
     """
 
-    def __init__(self, seed: int = 0, caution: float = 0.5) -> None:
+    def __init__(self, seed: int, caution: float) -> None:
         self._seed, self._caution = seed, caution
         self._members: list[xgboost.Booster] = []
         self._bias = _PRIOR

@@ -20,6 +20,7 @@ from .session import DeviceLost, LocalSession, RemoteSession
 from .sources import Loopback, Source, Tracker
 from .transfers import transfers_of
 
+TIME_LIMIT = 10.0  # seconds that a stage may take elsewhere, before it counts as hanging
 _BUSY = 60.0  # seconds to wait for a device that is there and not free
 _PAUSE = 0.1
 
@@ -85,7 +86,7 @@ class Isolated(Here):
         Seconds that a stage may take.
     """
 
-    def __init__(self, timeout: float = 10.0) -> None:
+    def __init__(self, timeout: float = TIME_LIMIT) -> None:
         _check_timeout(timeout)
         self._source = Loopback(timeout)  # starts, while the network is prepared
 
@@ -123,7 +124,7 @@ class Rpc:
         tracker: str,
         key: str,
         *,
-        timeout: float = 10.0,
+        timeout: float = TIME_LIMIT,
         cross_compiler: str | None = None,
     ) -> None:
         _check_timeout(timeout)

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+/*!
+ * \file convert.h
+ * \brief Between the types of the core and those of TVM FFI.
+ */
+#ifndef TVM_IOS_FFI_CONVERT_H_
+#define TVM_IOS_FFI_CONVERT_H_
+
+#include <tvm/ffi/container/tensor.h>
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "ffi/objects.h"
+#include "runtime/host_tensor.h"
+
+namespace tvm_ios {
+
+inline std::vector<int64_t> Int64Vector(const ffi::TensorView& tensor, const char* name) {
+  const int64_t* data = HostData<int64_t>(tensor, 1, kInt64, name);
+  return std::vector<int64_t>(data, data + tensor.size(0));
+}
+
+/*! \brief An operator as the core's type; what does not fit becomes one that no graph has. */
+inline int ToOperator(int64_t op) {
+  return static_cast<int>(std::clamp<int64_t>(op, -1, std::numeric_limits<int>::max()));
+}
+
+inline std::vector<int> Operators(const ffi::TensorView& tensor) {
+  std::vector<int> ops;
+  for (int64_t op : Int64Vector(tensor, "ops")) ops.push_back(ToOperator(op));
+  return ops;
+}
+
+inline std::vector<std::vector<int>> OperatorSets(const Groups& groups) {
+  std::vector<std::vector<int>> sets;
+  for (const ffi::Array<int64_t>& group : groups) {
+    sets.emplace_back();
+    for (int64_t op : group) sets.back().push_back(ToOperator(op));
+  }
+  return sets;
+}
+
+inline Groups ToFfi(const std::vector<std::vector<int>>& groups) {
+  Groups result;
+  for (const std::vector<int>& group : groups) {
+    ffi::Array<int64_t> ops;
+    for (int op : group) ops.push_back(op);
+    result.push_back(std::move(ops));
+  }
+  return result;
+}
+
+inline ffi::Array<StageRef> ToFfi(const Schedule& schedule) {
+  ffi::Array<StageRef> stages;
+  for (const Stage& stage : schedule) {
+    const char* strategy = stage.strategy == Strategy::kMerge ? "merge" : "concurrent";
+    stages.push_back(StageRef(ToFfi(stage.groups), strategy, stage.latency));
+  }
+  return stages;
+}
+
+inline ffi::Tensor OpsTensor(const CandidateBatch& batch) {
+  return MakeTensor(
+      batch.ops, {static_cast<int64_t>(batch.size()), static_cast<int64_t>(batch.words)}, kUInt64);
+}
+
+}  // namespace tvm_ios
+#endif  // TVM_IOS_FFI_CONVERT_H_

@@ -29,11 +29,30 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class ScheduledOperator:
-    """An operator as a schedule knows it; ``seconds`` is its time on one worker, if known."""
+    """An operator as a schedule knows it.
+
+    Only its name, its kind and its time decide what a schedule leads to. The others are there to be
+    looked at, and files of earlier releases lack them.
+
+    Attributes
+    ----------
+    name, kind : str
+    seconds : float or None
+        Its time on one worker, if known.
+    reads : tuple of str or None
+        The operators whose results it reads, by name; None where that was not written down.
+    outputs : tuple of str
+        The types of its results, as ``float32[1, 64, 55, 55]``.
+    flops : int or None
+        Floating-point operations, a multiply-add counted as two.
+    """
 
     name: str
     kind: str
     seconds: float | None = None
+    reads: tuple[str, ...] | None = None
+    outputs: tuple[str, ...] = ()
+    flops: int | None = None
 
 
 @dataclass(frozen=True)
@@ -121,10 +140,13 @@ class Schedule:
     def lowers_like(self, other: Schedule) -> bool:
         """Whether both lead to the same code: their stages, and the times work is divided by."""
         forms = [
-            [(stage.groups, stage.strategy, stage.division) for stage in schedule.stages]
+            (
+                [(stage.groups, stage.strategy, stage.division) for stage in schedule.stages],
+                [(op.name, op.kind, op.seconds) for op in schedule.operators],
+            )
             for schedule in (self, other)
         ]
-        return forms[0] == forms[1] and self.operators == other.operators
+        return forms[0] == forms[1]
 
     def to_dict(self) -> dict[str, Any]:
         """The schedule as what JSON knows."""
@@ -209,13 +231,22 @@ class Schedule:
             lines.append(f"{i:4d}  {latency}{how:6s}  {groups}")
         return "\n".join(lines)
 
+    def _repr_html_(self) -> str:
+        """How a notebook shows it: the picture of ``tvm-ios show --format html``."""
+        from .draw import frame
+
+        return frame(self)
+
+    def _repr_svg_(self) -> str:
+        """The same where there are no scripts."""
+        from .draw import svg
+
+        return svg([self])
+
 
 def _parse(data: dict[str, Any]) -> Schedule:
     stages = tuple(_parse_stage(stage) for stage in data["stages"])
-    operators = tuple(
-        ScheduledOperator(str(o["name"]), str(o["kind"]), _seconds(o.get("seconds")))
-        for o in data["operators"]
-    )
+    operators = tuple(map(_parse_operator, data["operators"]))
     workers = data["workers"]
     if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
         raise ValueError("'workers' is no number of threads")
@@ -235,6 +266,24 @@ def _parse(data: dict[str, Any]) -> Schedule:
         batch=None if data.get("batch") is None else int(data["batch"]),
         at_batch={str(int(k)): _seconds(v) or 0.0 for k, v in data.get("at_batch", {}).items()},
     )
+
+
+def _parse_operator(operator: dict[str, Any]) -> ScheduledOperator:
+    reads, flops = operator.get("reads"), operator.get("flops")
+    return ScheduledOperator(
+        str(operator["name"]),
+        str(operator["kind"]),
+        _seconds(operator.get("seconds")),
+        None if reads is None else _texts(reads, "reads"),
+        _texts(operator.get("outputs", []), "outputs"),
+        None if flops is None else int(flops),
+    )
+
+
+def _texts(values: Any, what: str) -> tuple[str, ...]:
+    if not isinstance(values, list):
+        raise ValueError(f"an operator's {what} are no list")
+    return tuple(map(str, values))
 
 
 def _parse_stage(stage: dict[str, Any]) -> ScheduledStage:

@@ -151,7 +151,7 @@ class Scheduler:
 
     def unsearched(self) -> Schedule:
         """One operator a stage; nothing is measured."""
-        operators = tuple(ScheduledOperator(op.name, op.kind) for op in self.graph.operators)
+        operators = [self._describe(op, None) for op in self.graph.operators]
         return self._new_schedule(operators, [ScheduledStage(((op.name,),)) for op in operators])
 
     def sequential(self) -> Schedule:
@@ -181,7 +181,7 @@ class Scheduler:
         ScheduleError
             When its operators are not the same, or cannot share stages as it says.
         """
-        operators = tuple(map(self._describe, self.graph.operators))
+        operators = tuple(map(self._timed, self.graph.operators))
         mine = [(op.name, op.kind) for op in operators]
         if [(op.name, op.kind) for op in schedule.operators] != mine:
             raise ScheduleError(
@@ -266,7 +266,7 @@ class Scheduler:
             )
             for stage, candidate, latency in zip(stages, candidates, seconds, strict=True)
         )
-        schedule = self._new_schedule(map(self._describe, self.graph.operators), scheduled)
+        schedule = self._new_schedule(map(self._timed, self.graph.operators), scheduled)
         estimates = {name: float(seconds.sum())}
         return replace(schedule, estimates=estimates, measurements=self.cost.measurements)
 
@@ -288,9 +288,19 @@ class Scheduler:
             stages=tuple(stages),
         )
 
-    def _describe(self, op: Operator) -> ScheduledOperator:
+    def _timed(self, op: Operator) -> ScheduledOperator:
+        """An operator with the time that the cost model has of it."""
         implementation = self._assembler.lowered.implementations[op.index]
         if implementation is None:
-            return ScheduledOperator(op.name, op.kind)
-        seconds = self.cost.operator_seconds[implementation.kernel.key]
-        return ScheduledOperator(op.name, op.kind, seconds)
+            return self._describe(op, None)
+        return self._describe(op, self.cost.operator_seconds[implementation.kernel.key])
+
+    def _describe(self, op: Operator, seconds: float | None) -> ScheduledOperator:
+        return ScheduledOperator(
+            op.name,
+            op.kind,
+            seconds,
+            reads=tuple(self.graph.names(self.graph.predecessors[op.index])),
+            outputs=op.output_types,
+            flops=op.flops,
+        )

@@ -9,6 +9,7 @@ generator was not told of.
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -126,6 +127,15 @@ def num_workers(target: tvm.target.Target) -> int:
     """Worker threads of a stage: the target's ``num-cores``, else all cores available."""
     cores = int(target.attrs.get("num-cores", 0))
     return cores if cores > 0 else available_cores()
+
+
+def short_name(target: str) -> str:
+    """The kind and the CPU of a target that is given as JSON."""
+    try:
+        config = json.loads(target)
+        return " ".join(str(config[key]) for key in ("kind", "mcpu") if key in config)
+    except (ValueError, TypeError, AttributeError):
+        return target
 
 
 def core_of(target: tvm.target.Target) -> Core:

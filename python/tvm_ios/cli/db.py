@@ -18,6 +18,7 @@ from ..database import DeviceIdentity, MeasurementDatabase
 from ..database.row import Row, from_line, to_line
 from ..errors import DatabaseError, OptionError
 from ..files import replacing
+from ..target import short_name
 from . import output
 from .cache import default_path, existing
 from .options import add_common, whole
@@ -136,7 +137,7 @@ def _table(devices: Iterable[dict[str, Any]]) -> Table:
     table = output.table(*left[:5], *numbers, left[5], left=left)
     for device in devices:
         day = time.strftime("%Y-%m-%d", time.localtime(device["last_measured"]))
-        target = output.short_target(device["target"])
+        target = short_name(device["target"])
         in_use = "yes" if device["in_use"] else "no"
         names = (device["cpu"], target, device["tvm_ios"], device["tvm"], in_use)
         table.add_row(*names, *(str(device[name]) for name in numbers), day)

@@ -7,6 +7,7 @@ import json
 import math
 import sys
 from collections.abc import Mapping, Sequence
+from typing import TextIO
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -18,14 +19,15 @@ _WIDE = 160  # columns, where the output is no terminal and nobody is to cut it
 _ORDER = ("sequential", "greedy", "scheduled", "found")
 
 
-def console() -> Console:
-    """Standard output for tables and text."""
-    width = None if sys.stdout.isatty() else _WIDE
-    return Console(file=sys.stdout, width=width, highlight=False, markup=False)
+def console(file: TextIO | None = None) -> Console:
+    """Standard output, or a file, for tables and text."""
+    file = file or sys.stdout
+    width = None if file.isatty() else _WIDE
+    return Console(file=file, width=width, highlight=False, markup=False)
 
 
-def print_json(value: Mapping[str, object]) -> None:
-    print(json.dumps(value, indent=1))
+def print_json(value: Mapping[str, object], file: TextIO | None = None) -> None:
+    print(json.dumps(value, indent=1), file=file)
 
 
 def times(seconds: Mapping[str, float]) -> dict[str, float]:
@@ -72,12 +74,3 @@ def table(*headers: str, left: Sequence[str] = ()) -> Table:
     for header in headers:
         result.add_column(header, justify="left" if header in left else "right")
     return result
-
-
-def short_target(target: str) -> str:
-    """The kind and CPU of a target."""
-    try:
-        config = json.loads(target)
-        return " ".join(str(config[key]) for key in ("kind", "mcpu") if key in config)
-    except (ValueError, TypeError, AttributeError):
-        return target

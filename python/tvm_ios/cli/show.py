@@ -1,31 +1,47 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``tvm-ios show``: a saved schedule as a table."""
+"""``tvm-ios show``: a saved schedule as a table or a picture."""
 
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, TextIO
 
 from rich.table import Table
 
-from ..schedule import Schedule, ScheduledStage
+from .. import draw
+from ..draw import words
+from ..errors import OptionError
+from ..files import replacing
+from ..schedule import Schedule
+from ..target import short_name
 from . import output
 from .options import add_common
 
+_FORMATS = ("text", "svg", "html", "dot")
+
 _EPILOG = """\
+html is one file that needs no network: zoom with the wheel, point at an operator for its shapes,
+operations and time, find operators by name. dot is for Graphviz. In a notebook a tvm_ios.Schedule
+draws itself.
+
 examples:
   tvm-ios show s.json
+  tvm-ios show s.json --format html -o s.html
+  tvm-ios show s.json --format dot | dot -Tpdf -o s.pdf
   tvm-ios show s.b1.json s.b32.json
+  tvm-ios show sequential.json s.json --format html -o both.html
 """
 
 
 def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     parser = commands.add_parser(
         "show",
-        help="show a saved schedule, or compare several",
+        help="show a saved schedule, draw it, or compare several",
         description="Show the stages and groups of a schedule, and what they take; of several "
-        "schedules, what tells them apart.",
+        "schedules, what tells them apart. As a picture: stages as bands, groups as lanes, and what"
+        " passes between operators.",
         epilog=_EPILOG,
     )
     parser.add_argument(
@@ -34,20 +50,57 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
         nargs="+",
         help="a file of --schedule-out; several: beside each other",
     )
+    parser.add_argument(
+        "--format",
+        choices=_FORMATS,
+        default="text",
+        help="a table (text, the default), or a picture; several schedules side by side as text, "
+        "svg or html",
+    )
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", help="where to write it (default: standard output)"
+    )
     add_common(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> None:
-    """Print the schedule, or what tells several apart."""
+    """Print the schedule, or what tells several apart, or write it to a file."""
+    if args.json and args.format != "text":
+        raise OptionError(f"--json and --format {args.format} are at odds; give one of them.")
+    if args.format == "dot" and len(args.schedules) > 1:
+        raise OptionError("--format dot draws one schedule; give one, or use html.")
     schedules = [Schedule.load(path) for path in args.schedules]
-    if args.json:
-        whole = [schedule.to_dict() for schedule in schedules]
-        output.print_json(whole[0] if len(whole) == 1 else {"schedules": whole})
+    if args.output is None:
+        _write(args, schedules, sys.stdout)
         return
-    console = output.console()
+    with replacing(args.output) as (draft,), draft.open("w", encoding="utf-8") as file:
+        _write(args, schedules, file)
+
+
+def _write(args: argparse.Namespace, schedules: Sequence[Schedule], file: TextIO) -> None:
+    titles = args.schedules if len(schedules) > 1 else ()
+    if args.json:
+        output.print_json(_as_json(schedules), file)
+    elif args.format == "svg":
+        file.write(draw.svg(schedules, titles))
+    elif args.format == "html":
+        file.write(draw.html(schedules, titles))
+    elif args.format == "dot":
+        file.write(draw.dot(schedules[0]))
+    else:
+        _write_text(args.schedules, schedules, file)
+
+
+def _as_json(schedules: Sequence[Schedule]) -> dict[str, Any]:
+    whole = [schedule.to_dict() for schedule in schedules]
+    return whole[0] if len(whole) == 1 else {"schedules": whole}
+
+
+def _write_text(paths: Sequence[str], schedules: Sequence[Schedule], file: TextIO) -> None:
+    console = output.console(file)
     if len(schedules) > 1:
-        for line in _comparison(args.schedules, schedules):
+        for line in _comparison(paths, schedules):
             console.print(line)
         return
     for line in _head(schedules[0]):
@@ -85,7 +138,7 @@ def _comparison(paths: Sequence[str], schedules: Sequence[Schedule]) -> Iterator
 def _head(schedule: Schedule) -> list[str]:
     lines = [
         f"model {schedule.model[:8]}, function {schedule.function}, "
-        f"target {output.short_target(schedule.target)}, {schedule.workers} threads",
+        f"target {short_name(schedule.target)}, {schedule.workers} threads",
         f"{len(schedule.operators)} operators in {len(schedule.stages)} stages; "
         f"{schedule.measurements} stages measured in {schedule.search_seconds:.1f} s",
     ]
@@ -118,11 +171,5 @@ def _table(schedule: Schedule) -> Table:
             latency = f"{1e6 * stage.seconds:.1f}"
             share = f"{stage.seconds / total:.1%}" if total else "-"
         groups = "\n".join(" → ".join(group) for group in stage.groups)
-        table.add_row(str(i), _how(stage), groups, latency, share)
+        table.add_row(str(i), words.how(stage), groups, latency, share)
     return table
-
-
-def _how(stage: ScheduledStage) -> str:
-    if len(stage.operators) == 1:
-        return "single"
-    return f"{stage.strategy}, {stage.division}"

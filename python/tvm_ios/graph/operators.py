@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+import tvm
 from tvm import relax
 
 from ..kernels.elementwise import Program
@@ -70,6 +71,21 @@ class Operator:
         steps = ";".join(str(b.value.op) for b in self.bindings if _is_call(b))
         outputs = [str(v.ty) for v in self.outputs]
         return f"{self.kind}|{attributes}|{shapes}|{steps}|{self.program}|{outputs}"
+
+    @property
+    def output_types(self) -> tuple[str, ...]:
+        """The types of its results for people, as ``float32[1, 64, 55, 55]``."""
+        return tuple(text for value in self.outputs for text in _type_texts(value.ty))
+
+
+def _type_texts(ty: tvm.ir.Type) -> list[str]:
+    """A type's tensors; of one whose shape is not known, the type alone."""
+    if isinstance(ty, relax.TupleType):
+        return [text for field in ty.fields for text in _type_texts(field)]
+    if not isinstance(ty, relax.TensorType):
+        return [type(ty).__name__]
+    known = isinstance(ty.shape, relax.ShapeExpr)
+    return [f"{ty.dtype}[{', '.join(map(str, ty.shape.values))}]" if known else str(ty.dtype)]
 
 
 def _is_call(binding: relax.Binding) -> bool:

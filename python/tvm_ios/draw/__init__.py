@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pictures of schedules: stages as bands, their groups as lanes, and what passes between operators.
+
+A picture needs nothing but the schedule. Those that were saved by earlier releases do not say what
+their operators read, and are drawn without edges.
+"""
+
+from .dot import dot
+from .html import frame, html
+from .svg import svg
+
+__all__ = ["dot", "frame", "html", "svg"]

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pictures as a page of their own: to zoom, to point at and to search."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from importlib import resources
+
+from ..schedule import Schedule
+from . import words
+from .svg import spoken, svg
+
+_FRAME_HEIGHT = 640  # pixels of a notebook's cell
+
+# Nothing of the page comes from elsewhere, and the policy makes sure of it.
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+
+_PAGE = """\
+<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<link rel="icon" href="data:,">
+<title>{title}</title>
+<style>
+{style}</style>
+</head>
+<body>
+<header>
+<input id="search" type="search" placeholder="find an operator" aria-label="find an operator">
+<output id="found" for="search"></output>
+<span id="keys">Enter: next · drag: move · wheel: zoom · 0: all</span>
+<button id="out" title="smaller" aria-label="smaller">−</button>
+<button id="in" title="larger" aria-label="larger">+</button>
+<button id="all" title="the whole picture">all</button>
+</header>
+<main id="view" tabindex="0">
+{picture}</main>
+<div id="tip" role="tooltip" hidden></div>
+<script>
+{script}</script>
+</body>
+</html>
+"""
+
+
+def html(schedules: Sequence[Schedule], titles: Sequence[str] = ()) -> str:
+    """Draw schedules side by side as one HTML page that needs no other file and no network.
+
+    Parameters
+    ----------
+    schedules, titles
+        As of :func:`tvm_ios.draw.svg`, and with the same errors.
+    """
+    return _PAGE.format(
+        policy=_POLICY,
+        title=spoken(" | ".join(titles) or words.heading(schedules[0])[0]),
+        style=_resource("viewer.css"),
+        picture=svg(schedules, titles),
+        script=_resource("viewer.js"),
+    )
+
+
+def frame(schedule: Schedule) -> str:
+    """The page inside of another: its styles and scripts do not meet those of a notebook."""
+    page = escape(html([schedule]))
+    look = f"width:100%;height:{_FRAME_HEIGHT}px;border:0"
+    return f'<iframe srcdoc="{page}" style="{look}" sandbox="allow-scripts"></iframe>'
+
+
+def _resource(name: str) -> str:
+    return resources.files(__package__).joinpath(name).read_text("utf-8")

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What pictures say: times, sizes and strategies in words."""
+
+from __future__ import annotations
+
+from ..schedule import Schedule, ScheduledOperator, ScheduledStage
+from ..target import short_name
+
+
+def microseconds(seconds: float | None) -> str:
+    """``123.4 µs``, or milliseconds from ten of them on; a dash where nothing is known."""
+    if seconds is None:
+        return "–"
+    return f"{1e3 * seconds:.2f} ms" if seconds >= 10e-3 else f"{1e6 * seconds:.1f} µs"
+
+
+def operations(flops: int) -> str:
+    """``1.2 GFLOP``."""
+    for prefix, factor in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if flops >= factor:
+            return f"{flops / factor:.1f} {prefix}FLOP"
+    return f"{flops} FLOP"
+
+
+def how(stage: ScheduledStage) -> str:
+    """How a stage runs."""
+    if len(stage.operators) == 1 and stage.strategy != "merge":
+        return "single"
+    return f"{stage.strategy}, {stage.division}"
+
+
+def share(seconds: float | None, total: float) -> str:
+    """``12.3%`` of the total."""
+    return "" if seconds is None or not total else f"{seconds / total:.1%}"
+
+
+def details(operator: ScheduledOperator) -> list[str]:
+    """All that is known of an operator besides its name."""
+    lines = [operator.kind, *operator.outputs]
+    if operator.flops:
+        lines.append(operations(operator.flops))
+    if operator.seconds is not None:
+        lines.append(f"{microseconds(operator.seconds)} alone on one worker")
+    return lines
+
+
+def heading(schedule: Schedule) -> list[str]:
+    """What a picture is of, in two lines."""
+    size = f"{len(schedule.operators)} operators in {len(schedule.stages)} stages"
+    made_for = "" if schedule.batch is None else f", batch {schedule.batch}"
+    known = schedule.measured or schedule.estimates
+    source = "measured" if schedule.measured else "estimated"
+    parts = [
+        f"{name} {1e3 * known[name]:.3f} ms"
+        for name in ("sequential", "greedy", "scheduled")
+        if name in known
+    ]
+    times = f"{source}: {' → '.join(parts)}" if parts else "nothing was measured"
+    machine = f"{short_name(schedule.target)}, {schedule.workers} threads{made_for}"
+    return [f"{size}; {machine}", times]

@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Inter-operator scheduling for TVM."""
 
+from tvm_ios_env import requirements
+
+requirements.check()  # before TVM is loaded: a wrong version may crash
+
 from tvm_ios import target, transform, zoo
 from tvm_ios.errors import (
     CostError,

@@ -182,7 +182,10 @@ def _import(path: Path, model: onnx.ModelProto, shapes: dict[str, list[int]]) ->
         except tvm.error.OpNotImplemented as error:
             names = str(error).rpartition(":")[2].split(",")
             listed = ", ".join(sorted(name.strip() for name in names))
-            raise ModelError(f"TVM's ONNX importer does not know {listed} ({path}).") from error
+            raise ModelError(
+                f"TVM's ONNX importer does not know {listed} ({path}); export the model without "
+                "it, for example with another opset."
+            ) from error
         except Exception as error:  # the importer raises whatever a converter trips over
             failed = re.search(r"Error converting operator (\w+)", printed.getvalue())
             where = f"operator {failed[1]}" if failed else "the model"

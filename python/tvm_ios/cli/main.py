@@ -13,13 +13,13 @@ from typing import Any, NoReturn
 
 from .. import __version__
 from ..errors import OptionError, TvmIosError
-from . import bench, compile, db, interrupt, run, show
+from . import bench, compile, db, env, interrupt, run, show
 
 USER_ERROR = 4
 INTERRUPTED = 128 + 2  # by SIGINT, as shells number it
 BROKEN_PIPE = 128 + 13  # by SIGPIPE
 
-_COMMANDS = (compile, run, show, bench, db)
+_COMMANDS = (compile, run, show, bench, db, env)
 
 _EPILOG = """\
 examples:
@@ -27,7 +27,9 @@ examples:
   tvm-ios compile model.onnx -o model.so --input-shapes "x:[1,3,224,224]" --schedule-out s.json
   tvm-ios run model.so --print-time -i in.npz -o out.npz
   tvm-ios show s.json
+  tvm-ios show s.json --format html -o s.html
   tvm-ios db info
+  tvm-ios env
 """
 
 
@@ -67,7 +69,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(arguments: Sequence[str]) -> int:
     args = _parser().parse_args(arguments)
     if "run" not in args:
-        raise OptionError("Give a command: compile, run, show, bench or db; see tvm-ios --help.")
+        raise OptionError(
+            "Give a command: compile, run, show, bench, db or env; see tvm-ios --help."
+        )
     if args.verbose:
         logging.basicConfig(stream=sys.stderr, format="%(name)s: %(message)s")
         logging.getLogger("tvm_ios").setLevel(logging.DEBUG)

@@ -67,5 +67,6 @@ def _order(stages: Sequence[ScheduledStage]) -> Iterator[str]:
 
 def _quoted(*lines: str) -> str:
     """A string of Graphviz: backslashes would be commands of it, and lines end with one."""
-    escaped = [line.replace("\\", "\\\\").replace('"', '\\"') for line in lines]
+    texts = map(words.printable, lines)
+    escaped = [text.replace("\\", "\\\\").replace('"', '\\"') for text in texts]
     return '"' + "\\n".join(line.replace("\n", " ") for line in escaped) + '"'

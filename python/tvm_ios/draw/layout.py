@@ -17,7 +17,7 @@ from ..schedule import Schedule, ScheduledOperator, ScheduledStage
 from .routes import Point, Row, route
 
 BOX_WIDTH, BOX_HEIGHT = 156, 36
-MARGIN, HEAD = 16, 58  # around the picture; its lines of text
+MARGIN, HEAD = 16, 64  # around the picture; its lines of text
 FIGURES = 214  # what is left of the lanes
 _ROW, _COLUMN = BOX_HEIGHT + 16, BOX_WIDTH + 34
 _PADDING, _GAP = 14, 6  # of a band, above and below its rows; between bands
@@ -103,12 +103,12 @@ def layout(schedule: Schedule) -> Picture:
     """
     operators = {operator.name: operator for operator in schedule.operators}
     check(schedule, operators)
-    columns = max((len(stage.groups) for stage in schedule.stages), default=1)
+    columns = max((len(_lanes(stage, operators)) for stage in schedule.stages), default=1)
     middle = MARGIN + FIGURES + columns * _COLUMN / 2
     bands, y = [], float(MARGIN + HEAD)
     centres: dict[str, float] = {}
     for number, stage in enumerate(schedule.stages):
-        groups = _in_order(stage, operators, centres)
+        groups = _in_order(_lanes(stage, operators), operators, centres)
         band = _band(number, stage, groups, operators, middle, y)
         centres |= {b.operator.name: b.x for lane in band.lanes for b in lane.boxes}
         bands.append(band)
@@ -131,8 +131,18 @@ def check(schedule: Schedule, operators: Mapping[str, ScheduledOperator]) -> Non
         seen.add(name)
 
 
+def _lanes(
+    stage: ScheduledStage, operators: Mapping[str, ScheduledOperator]
+) -> Sequence[tuple[str, ...]]:
+    """The groups; of merged operators that do not read each other, each one by itself."""
+    merged = stage.operators if stage.strategy == "merge" else ()
+    if any(name in merged for reader in merged for name in operators[reader].reads or ()):
+        return stage.groups
+    return [(name,) for name in merged] or stage.groups
+
+
 def _in_order(
-    stage: ScheduledStage,
+    groups: Sequence[tuple[str, ...]],
     operators: Mapping[str, ScheduledOperator],
     centres: Mapping[str, float],
 ) -> list[tuple[str, ...]]:
@@ -142,7 +152,7 @@ def _in_order(
         read = [centres[r] for name in group for r in operators[name].reads or () if r in centres]
         return sum(read) / len(read) if read else 0.0
 
-    return sorted(stage.groups, key=place)
+    return sorted(groups, key=place)
 
 
 def _band(

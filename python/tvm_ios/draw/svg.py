@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Sequence
 from html import escape
 from importlib import resources
@@ -27,9 +26,6 @@ _STRIPE = 5  # the width of a box's colour
 _BAR = FIGURES - 24  # the length of the longest bar
 _LETTERS = 21  # of a name that fits into a box
 _FRAME = 7  # around the lanes of what was merged
-
-# What no XML document may hold, not even escaped.
-_UNSPEAKABLE = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 _FAMILIES = (
     ("convolution", ("conv",)),
@@ -86,7 +82,7 @@ def style() -> str:
 
 def spoken(text: str) -> str:
     """Text of others', for XML and HTML."""
-    return escape(_UNSPEAKABLE.sub("\ufffd", text))
+    return escape(words.printable(text))
 
 
 def _picture(picture: Picture, title: str, longest: float, first: Stages) -> Iterator[str]:

@@ -3,8 +3,18 @@
 
 from __future__ import annotations
 
+import re
+
 from ..schedule import Schedule, ScheduledOperator, ScheduledStage
 from ..target import short_name
+
+# What neither XML nor a file in UTF-8 may hold, not even escaped.
+_UNSPEAKABLE = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def printable(text: str) -> str:
+    """Text of others' as a document may hold it."""
+    return _UNSPEAKABLE.sub("\ufffd", text)
 
 
 def microseconds(seconds: float | None) -> str:

@@ -84,8 +84,10 @@ def _type_texts(ty: tvm.ir.Type) -> list[str]:
         return [text for field in ty.fields for text in _type_texts(field)]
     if not isinstance(ty, relax.TensorType):
         return [type(ty).__name__]
-    known = isinstance(ty.shape, relax.ShapeExpr)
-    return [f"{ty.dtype}[{', '.join(map(str, ty.shape.values))}]" if known else str(ty.dtype)]
+    if not isinstance(ty.shape, relax.ShapeExpr):
+        return [str(ty.dtype)]
+    sizes = [str(getattr(size, "value", size)) for size in ty.shape.values]
+    return [f"{ty.dtype}[{', '.join(sizes)}]"]
 
 
 def _is_call(binding: relax.Binding) -> bool:

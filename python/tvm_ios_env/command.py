@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command ``tvm-ios``, before anything is imported that may be missing or wrong."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from . import report, requirements
+
+_USER_ERROR = 4
+
+
+def main() -> int:
+    """Run the command line, or say in one sentence what keeps it from running."""
+    found = requirements.problems()
+    if not found:
+        from tvm_ios.cli.main import main as run
+
+        return run()
+    if sys.argv[1:2] == ["env"]:
+        facts = report.collect()
+        print(json.dumps(facts, indent=1) if "--json" in sys.argv else report.as_text(facts))
+        return 0
+    print(f"error: {found[0]}", file=sys.stderr)
+    return _USER_ERROR

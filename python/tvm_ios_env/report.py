@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What ``tvm-ios env`` tells, as a dictionary and as text."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from typing import Any
+
+from .gpu import gpus
+from .machine import this_cpu
+from .requirements import problems, version
+from .traps import traps
+
+# By what they are called here; the first distribution that is installed.
+_PACKAGES = {
+    "tvm-ios": ("tvm-ios",),
+    "apache-tvm": ("apache-tvm",),
+    "apache-tvm-ffi": ("apache-tvm-ffi",),
+    "numpy": ("numpy",),
+    "xgboost": ("xgboost-cpu", "xgboost"),
+    "onnx": ("onnx",),
+    "onnxruntime": ("onnxruntime", "onnxruntime-gpu"),
+    "torch": ("torch",),
+}
+_VARIABLES = (
+    "TVM_NUM_THREADS",
+    "TVM_BIND_THREADS",
+    "OMP_NUM_THREADS",
+    "TVM_IOS_LIBRARY_PATH",
+    "CXX",
+    "CC",
+)
+_LINKERS = ("g++", "gcc", "clang++", "clang", "c++", "cc")  # in the order in which TVM looks
+
+
+def collect(llvm_cpu: str | None = None) -> dict[str, Any]:
+    """All that is found, ready for JSON.
+
+    Parameters
+    ----------
+    llvm_cpu : str, optional
+        What LLVM calls the CPU, from those who can ask it.
+    """
+    cpu, linker = this_cpu(), find_linker()
+    return {
+        "python": platform.python_version(),
+        "system": platform.platform(),
+        "packages": {name: _first_version(names) for name, names in _PACKAGES.items()},
+        "cpu": {**asdict(cpu), "llvm": llvm_cpu},
+        "gpu": asdict(gpus()),
+        "linker": linker,
+        "environment": {name: os.environ[name] for name in _VARIABLES if name in os.environ},
+        "warnings": [*problems(), *traps(cpu, os.environ, linker)],
+    }
+
+
+def find_linker() -> str | None:
+    """The compiler that TVM links libraries with; None where there is none."""
+    named = os.environ.get("CXX") or os.environ.get("CC")
+    candidates = (named,) if named else _LINKERS
+    return next(filter(None, map(shutil.which, candidates)), None)
+
+
+def as_text(found: Mapping[str, Any]) -> str:
+    """The same for people, a line for each thing and one for each warning."""
+    lines = [f"{name:15} {value}" for name, value in _lines(found)]
+    lines += ["", *(f"warning: {sentence}" for sentence in found["warnings"])]
+    return "\n".join(lines if found["warnings"] else [*lines, "nothing to warn of"])
+
+
+def _lines(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    yield "python", f"{found['python']} on {found['system']}"
+    for name, installed in found["packages"].items():
+        yield name, installed or "not installed"
+    yield from _cpu_lines(found["cpu"])
+    gpu = found["gpu"]
+    yield "gpu", ", ".join(gpu["devices"]) or gpu["reason"]
+    if gpu["driver"]:
+        yield "cuda driver", gpu["driver"]
+    yield "linker", found["linker"] or "none found"
+    for name, value in found["environment"].items():
+        yield "environment", f"{name}={value}"
+
+
+def _cpu_lines(cpu: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    yield "cpu", f"{cpu['name']} ({cpu['architecture']})"
+    yield "llvm's name", cpu["llvm"] or "not asked, as TVM cannot be loaded"
+    parts = [f"{cpu['usable']} of {cpu['cores']} usable"]
+    if cpu["physical"] is not None:
+        parts.append(f"{cpu['physical']} physical")
+    if cpu["quota"] is not None:
+        parts.append(f"time of {cpu['quota']:g} granted")
+    if cpu["load"] is not None:
+        parts.append(f"load {cpu['load']:.1f}")
+    yield "cores", ", ".join(parts)
+    yield "simd", f"{cpu['vectors']}, {cpu['vector_bits']} bits"
+    yield "caches", ", ".join(f"{name} {size >> 10} KiB" for name, size in cpu["caches"].items())
+
+
+def _first_version(names: tuple[str, ...]) -> str | None:
+    return next(filter(None, map(version, names)), None)

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is known to make networks slower, or measurements wrong, without an error."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from .machine import Cpu
+
+# Threads that ran or waited in the last minute, by core, from which on others disturb.
+_BUSY = 0.5
+
+
+def traps(cpu: Cpu, environment: Mapping[str, str], linker: str | None) -> list[str]:
+    """A sentence for each trap, with what to do."""
+    found = [_threads_of_tvm(cpu, environment), _affinity(cpu), _quota(cpu), _hyper_threads(cpu)]
+    if cpu.load is not None and cpu.load > _BUSY * cpu.usable:
+        found.append(
+            f"Other work runs here (load {cpu.load:.1f} on {cpu.usable} cores): what is measured "
+            "now is too slow and uneven; search when the machine is idle."
+        )
+    if linker is None:
+        found.append("No C++ compiler was found, which links libraries; install g++.")
+    return [sentence for sentence in found if sentence is not None]
+
+
+def _threads_of_tvm(cpu: Cpu, environment: Mapping[str, str]) -> str | None:
+    """TVM's own pool; that of a library of tvm-ios is as large as its schedule says."""
+    advice = (
+        f"libraries of tvm-ios set their own number, for others set TVM_NUM_THREADS={cpu.usable}"
+    )
+    for name in ("TVM_NUM_THREADS", "OMP_NUM_THREADS"):
+        if name in environment:
+            value = environment[name]
+            if not value.isdigit():
+                return f"{name}={value} is no number of threads, and TVM reads it; unset it."
+            if int(value) < cpu.usable:
+                return f"{name}={value} leaves TVM {value} of {cpu.usable} cores: {advice}."
+            return None
+    if "86" in cpu.architecture and cpu.usable > 1:
+        own = max(cpu.cores // 2, 1)
+        if own < cpu.usable:
+            return (
+                f"By itself TVM uses {own} of {cpu.cores} cores, as it takes half of them for "
+                f"hyper-threads: {advice}."
+            )
+    return None
+
+
+def _affinity(cpu: Cpu) -> str | None:
+    if cpu.usable == cpu.cores:
+        return None
+    return (
+        f"This process may run on {cpu.usable} of {cpu.cores} cores (taskset, numactl or a "
+        f"container): schedules are made for {cpu.usable} threads unless --threads says otherwise."
+    )
+
+
+def _quota(cpu: Cpu) -> str | None:
+    if cpu.quota is None or cpu.quota >= cpu.usable:
+        return None
+    return (
+        f"The container grants the time of {cpu.quota:g} of {cpu.usable} cores: workers that wait "
+        f"for each other are stopped at times; use --threads {max(int(cpu.quota), 1)}."
+    )
+
+
+def _hyper_threads(cpu: Cpu) -> str | None:
+    if cpu.physical is None or cpu.physical == cpu.usable:
+        return None
+    return (
+        f"{cpu.usable} hyper-threads share {cpu.physical} cores and their vector units: "
+        f"--threads {cpu.physical} is often as fast."
+    )

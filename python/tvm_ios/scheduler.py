@@ -21,12 +21,13 @@ from .lower.assemble import Assembler
 from .lower.implement import implement
 from .lower.inplace import place_concatenations
 from .lower.network import choose_way, emit_ways
+from .lower.region import LoweredStage
 from .lower.replace import Replacements
 from .lower.rules import Preferences
 from .lower.scheduled import ScheduleLowering
 from .lower.tuned import active_database
 from .measure.cost import MeasuredCost
-from .measure.device import weights_from
+from .measure.device import Span, weights_from
 from .measure.devices import Devices
 from .measure.model import CompiledWays, Ways, random_inputs
 from .measure.progress import progress
@@ -208,6 +209,32 @@ class Scheduler:
             return self._emit({function: schedule})
         variable = self.prepared.get_global_var(function)
         return choose_way(self._ways, self._compiled, names[0], variable)
+
+    def trace(self, schedule: Schedule, repeat: int = 5) -> list[Span]:
+        """When each worker computes what, in the fastest of several runs.
+
+        All stages run in one launch, from the compiled kernels and with the division of work that
+        they are lowered to. Operators that TVM lowers have no kernel to run, and are left out.
+
+        Raises
+        ------
+        ScheduleError
+            When it is no schedule of this function, or none of its stages can be run.
+        """
+        schedule.check(self.graph, self.target)
+        lowered = enumerate(self._lowering.lower(schedule))
+        kept = {n: stage for n, stage in lowered if isinstance(stage, LoweredStage)}
+        kernels = [i.kernel for stage in kept.values() for i in stage.implementations]
+        if not any(kernel.phases for kernel in kernels):
+            raise ScheduleError("No stage of the schedule has a kernel to run; TVM lowers it all.")
+        self._devices.compile(kernels)
+        numbers, spans = list(kept), []
+        self._devices.each(
+            [list(kept.values())],
+            lambda device, stages: device.trace(stages, repeat),
+            lambda _, found: spans.extend(found or []),
+        )
+        return [replace(span, stage=numbers[span.stage]) for span in spans]
 
     def compile(self, schedules: Mapping[str, Schedule]) -> Ways:
         """The whole model under each schedule, ready to be timed or run where is measured."""

@@ -221,6 +221,19 @@ ffi::Bytes TimeOnBench(WorkbenchRef bench, const ffi::Bytes& program, const ffi:
   return ffi::Bytes(reinterpret_cast<const char*>(seconds.data()), seconds.size() * sizeof(double));
 }
 
+/*! \brief As TimeOnBench, of one run; four numbers a call. */
+ffi::Bytes TraceOnBench(WorkbenchRef bench, const ffi::Bytes& program, const ffi::Bytes& calls,
+                        int64_t workers, double limit) {
+  std::optional<Fuse> fuse;
+  if (limit > 0) fuse.emplace(limit);
+  std::vector<double> numbers;
+  for (const CpuStage::Span& span : bench->bench.Trace(program, calls, workers)) {
+    numbers.insert(numbers.end(), {static_cast<double>(span.worker),
+                                   static_cast<double>(span.kernel), span.begin, span.end});
+  }
+  return ffi::Bytes(reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(double));
+}
+
 TVM_FFI_STATIC_INIT_BLOCK() {
   refl::ObjectDef<DagObj>().def_ro("num_ops", &DagObj::num_ops, "Number of operators.");
   refl::ObjectDef<ScheduleSpaceObj>();
@@ -297,7 +310,9 @@ TVM_FFI_STATIC_INIT_BLOCK() {
            })
       .def("tvm_ios.runtime.AddKernel", AddKernel)
       .def("tvm_ios.runtime.TimeOnBench", TimeOnBench,
-           "Seconds of each run of a stage, float64 [repeat] as bytes.");
+           "Seconds of each run of a stage, float64 [repeat] as bytes.")
+      .def("tvm_ios.runtime.TraceOnBench", TraceOnBench,
+           "Worker, call, begin and end in seconds of each call, float64 [calls, 4] as bytes.");
 }
 
 }  // namespace

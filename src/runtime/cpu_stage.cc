@@ -38,6 +38,18 @@ class CpuStage::Launch {
         number_(number),
         api_(stage.num_tasks_ > 1 ? &ParallelApi::Get() : nullptr) {}
 
+  /*! \brief Runs the stage once and returns when each worker was in which kernel. */
+  std::vector<Span> Trace() {
+    traces_.resize(stage_.shares_.size());
+    for (size_t share = 0; share < traces_.size(); ++share) {
+      size_t calls = 0;
+      for (const std::vector<Call>& level : stage_.shares_[share]) calls += level.size();
+      traces_[share].reserve(calls);  // nothing is allocated while the clock runs
+    }
+    Run();
+    return Spans();
+  }
+
   /*! \brief Runs the stage number times; returns the seconds from the first barrier to the last. */
   double Run() {
     if (api_ == nullptr) {
@@ -67,7 +79,7 @@ class CpuStage::Launch {
     for (int64_t run = 0; run < number_; ++run) {
       for (size_t level = 0; level < stage_.num_levels_; ++level) {
         for (size_t share = task; share < stage_.shares_.size(); share += env->num_task) {
-          RunCalls(stage_.shares_[share][level]);
+          RunCalls(share, level);
         }
         Meet(task, env);
       }
@@ -80,17 +92,45 @@ class CpuStage::Launch {
     if (env->num_task > 1) api_->barrier(task, env);
   }
 
-  void RunCalls(const std::vector<Call>& calls) {
+  void RunCalls(size_t share, size_t level) {
     try {
-      for (const Call& call : calls) {
+      for (const Call& call : stage_.shares_[share][level]) {
         if (failed_.load(std::memory_order_relaxed)) return;
         ffi::Any ignored;
+        if (!traces_.empty()) traces_[share].push_back({&call, Clock::now(), {}});
         call.kernel->CallPacked(call.args.data(), static_cast<int32_t>(call.args.size()), &ignored);
+        if (!traces_.empty()) traces_[share].back().end = Clock::now();
       }
     } catch (...) {
       if (!failed_.exchange(true)) error_ = std::current_exception();
     }
   }
+
+  std::vector<Span> Spans() const {
+    Clock::time_point first = Clock::time_point::max();
+    for (const std::vector<Moment>& trace : traces_) {
+      if (!trace.empty()) first = std::min(first, trace.front().begin);
+    }
+    const auto since = [first](Clock::time_point time) {
+      return std::chrono::duration<double>(time - first).count();
+    };
+    std::vector<Span> spans;
+    for (size_t share = 0; share < traces_.size(); ++share) {
+      for (const Moment& moment : traces_[share]) {
+        const int64_t kernel = moment.call->kernel - stage_.functions_.data();
+        spans.push_back(
+            {static_cast<int64_t>(share), kernel, since(moment.begin), since(moment.end)});
+      }
+    }
+    return spans;
+  }
+
+  /*! \brief A call and when it was made. */
+  struct Moment {
+    const Call* call;
+    Clock::time_point begin;
+    Clock::time_point end;
+  };
 
   const CpuStage& stage_;
   const int64_t number_;
@@ -98,6 +138,7 @@ class CpuStage::Launch {
   Clock::time_point begin_;  // both written by task 0
   Clock::time_point end_;
   std::atomic<bool> failed_{false};
+  std::vector<std::vector<Moment>> traces_;  // by share, if wanted; each is one task's
   std::exception_ptr error_;  // written by the task that set failed_, read after the launch
 };
 
@@ -156,5 +197,7 @@ std::vector<double> CpuStage::Time(int64_t number, int64_t repeat) const {
   }
   return seconds;
 }
+
+std::vector<CpuStage::Span> CpuStage::Trace() const { return Launch(*this, 1).Trace(); }
 
 }  // namespace tvm_ios

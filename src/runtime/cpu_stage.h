@@ -50,6 +50,17 @@ class CpuStage {
    */
   std::vector<double> Time(int64_t number, int64_t repeat) const;
 
+  /*! \brief When a worker was in a kernel, in seconds since the first of all calls began. */
+  struct Span {
+    int64_t worker;
+    int64_t kernel;
+    double begin;
+    double end;
+  };
+
+  /*! \brief Runs the stage once and says when each call was made, worker by worker in order. */
+  std::vector<Span> Trace() const;
+
  private:
   class Launch;
 

@@ -8,7 +8,6 @@
 #include <cstring>
 #include <utility>
 
-#include "runtime/cpu_stage.h"
 #include "runtime/host_tensor.h"
 
 namespace tvm_ios {
@@ -95,6 +94,22 @@ int64_t Workbench::AddKernel(ffi::Function function, const ffi::Bytes& specs) {
 
 std::vector<double> Workbench::Time(const ffi::Bytes& program, const ffi::Bytes& calls,
                                     int64_t workers, int64_t repeat) const {
+  std::vector<double> seconds;
+  ForEachRun(program, calls, workers, repeat,
+             [&seconds](const CpuStage& stage) { seconds.push_back(stage.Time(1, 1)[0]); });
+  return seconds;
+}
+
+std::vector<CpuStage::Span> Workbench::Trace(const ffi::Bytes& program, const ffi::Bytes& calls,
+                                             int64_t workers) const {
+  std::vector<CpuStage::Span> spans;
+  ForEachRun(program, calls, workers, 1,
+             [&spans](const CpuStage& stage) { spans = stage.Trace(); });
+  return spans;
+}
+
+void Workbench::ForEachRun(const ffi::Bytes& program, const ffi::Bytes& calls, int64_t workers,
+                           int64_t repeat, const std::function<void(const CpuStage&)>& use) const {
   TVM_FFI_CHECK(workers >= 1, ValueError) << "a stage needs at least one worker";
   TVM_FFI_CHECK(repeat >= 1, ValueError) << "repeat must be at least 1";
   Reader<int32_t> rows(program, "the rows of the stage program");
@@ -107,7 +122,6 @@ std::vector<double> Workbench::Time(const ffi::Bytes& program, const ffi::Bytes&
     num_calls = std::max<int64_t>(num_calls, rows.values()[row] + 1);
   }
   Reader<int64_t> reader(calls, "the calls of the stage");
-  std::vector<double> seconds;
   for (int64_t run = 0; run < repeat; ++run) {
     CpuStage::Kernels functions;
     CpuStage::Tensors tensors;
@@ -121,9 +135,8 @@ std::vector<double> Workbench::Time(const ffi::Bytes& program, const ffi::Bytes&
       functions.push_back(kernel.function);
       tensors.push_back(std::move(args));
     }
-    seconds.push_back(CpuStage(functions, tensors, table, workers).Time(1, 1)[0]);
+    use(CpuStage(functions, tensors, table, workers));
   }
-  return seconds;
 }
 
 const ffi::Tensor& Workbench::Memory(int64_t number) const {

@@ -15,7 +15,10 @@
 #include <tvm/ffi/string.h>
 
 #include <cstdint>
+#include <functional>
 #include <vector>
+
+#include "runtime/cpu_stage.h"
 
 namespace tvm_ios {
 
@@ -54,6 +57,15 @@ class Workbench {
   std::vector<double> Time(const ::tvm::ffi::Bytes& program, const ::tvm::ffi::Bytes& calls,
                            int64_t workers, int64_t repeat) const;
 
+  /*!
+   * \brief Runs a stage once and says when each worker was in which call.
+   * \param program As of Time.
+   * \param calls As of Time, for one run.
+   * \param workers At least one.
+   */
+  std::vector<CpuStage::Span> Trace(const ::tvm::ffi::Bytes& program,
+                                    const ::tvm::ffi::Bytes& calls, int64_t workers) const;
+
  private:
   struct Spec {
     DLDataType dtype;
@@ -64,6 +76,9 @@ class Workbench {
     std::vector<Spec> specs;
   };
 
+  /*! \brief Composes the stage of each run and hands it to use. */
+  void ForEachRun(const ::tvm::ffi::Bytes& program, const ::tvm::ffi::Bytes& calls, int64_t workers,
+                  int64_t repeat, const std::function<void(const CpuStage&)>& use) const;
   const ::tvm::ffi::Tensor& Memory(int64_t number) const;
   const Kernel& KernelOf(int64_t number) const;
   ::tvm::ffi::Tensor View(const Spec& spec, int64_t memory, int64_t offset) const;

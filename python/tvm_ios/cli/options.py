@@ -57,6 +57,11 @@ def add_network(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--threads", type=whole(1), metavar="N", help="worker threads (default: all cores)"
     )
+    add_model_shapes(parser)
+
+
+def add_model_shapes(parser: argparse._ActionsContainer) -> None:
+    """What the model leaves open."""
     parser.add_argument(
         "--input-shapes",
         type=input_shapes,

@@ -18,13 +18,20 @@ from ..schedule import Schedule
 from ..target import short_name
 from . import output
 from .options import add_common
+from .timeline import add_timeline, check_timeline, timeline
 
-_FORMATS = ("text", "svg", "html", "dot")
+_FORMATS = ("text", "svg", "html", "dot", "perfetto")
 
 _EPILOG = """\
 html is one file that needs no network: zoom with the wheel, point at an operator for its shapes,
 operations and time, find operators by name. dot is for Graphviz. In a notebook a tvm_ios.Schedule
 draws itself.
+
+perfetto is a timeline for ui.perfetto.dev or chrome://tracing. It needs the model, and runs it on
+random inputs: measured is when each worker enters and leaves each kernel, in one launch of all
+stages, the fastest of several runs; a stage lasts from the first of its kernels to the last. It is
+not the library of 'compile' that runs, but its kernels and its division of work, with a tensor of
+its own for each value; operators that TVM lowers are left out, and named in the file.
 
 examples:
   tvm-ios show s.json
@@ -32,6 +39,7 @@ examples:
   tvm-ios show s.json --format dot | dot -Tpdf -o s.pdf
   tvm-ios show s.b1.json s.b32.json
   tvm-ios show sequential.json s.json --format html -o both.html
+  tvm-ios show s.json --format perfetto --model model.onnx -o s.trace.json
 """
 
 
@@ -55,11 +63,12 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
         choices=_FORMATS,
         default="text",
         help="a table (text, the default), or a picture; several schedules side by side as text, "
-        "svg or html",
+        "svg or html; or a timeline of a run (perfetto)",
     )
     parser.add_argument(
         "-o", "--output", metavar="FILE", help="where to write it (default: standard output)"
     )
+    add_timeline(parser)
     add_common(parser)
     parser.set_defaults(run=run)
 
@@ -68,8 +77,9 @@ def run(args: argparse.Namespace) -> None:
     """Print the schedule, or what tells several apart, or write it to a file."""
     if args.json and args.format != "text":
         raise OptionError(f"--json and --format {args.format} are at odds; give one of them.")
-    if args.format == "dot" and len(args.schedules) > 1:
-        raise OptionError("--format dot draws one schedule; give one, or use html.")
+    if args.format in ("dot", "perfetto") and len(args.schedules) > 1:
+        raise OptionError(f"--format {args.format} draws one schedule; give one, or use html.")
+    check_timeline(args)
     schedules = [Schedule.load(path) for path in args.schedules]
     if args.output is None:
         _write(args, schedules, sys.stdout)
@@ -88,6 +98,8 @@ def _write(args: argparse.Namespace, schedules: Sequence[Schedule], file: TextIO
         file.write(draw.html(schedules, titles))
     elif args.format == "dot":
         file.write(draw.dot(schedules[0]))
+    elif args.format == "perfetto":
+        file.write(timeline(args, schedules[0]))
     else:
         _write_text(args.schedules, schedules, file)
 

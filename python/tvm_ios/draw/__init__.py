@@ -7,6 +7,7 @@ their operators read, and are drawn without edges.
 
 from .dot import dot
 from .html import frame, html
+from .perfetto import perfetto
 from .svg import svg
 
-__all__ = ["dot", "frame", "html", "svg"]
+__all__ = ["dot", "frame", "html", "perfetto", "svg"]

@@ -89,6 +89,31 @@ class Workbench:
         )
         return np.frombuffer(bytes(samples), "float64")
 
+    def trace(self, calls: Sequence[Call], program: np.ndarray, workers: int) -> np.ndarray:
+        """When each worker is in which call, in one run.
+
+        Parameters
+        ----------
+        calls : sequence of Call
+        program : numpy.ndarray
+            As of :meth:`time`.
+
+        Returns
+        -------
+        numpy.ndarray
+            Float64 [n, 4]: worker, call, and the seconds at which it begins and ends.
+        """
+        numbers = np.array([n for call in calls for n in self._encode(call)], "int64")
+        spans = self._session.call(
+            "TraceOnBench",
+            self._bench,
+            program.tobytes(),
+            numbers.tobytes(),
+            workers,
+            self._session.limit,
+        )
+        return np.frombuffer(bytes(spans), "float64").reshape(-1, 4)
+
     def _encode(self, call: Call) -> Iterable[int]:
         yield self._number(call.kernel, call.phase)
         for place in call.places:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from tvm import relax
@@ -21,6 +22,31 @@ from .session import Session
 TakeWeights = Callable[[TensorSpec], Place]
 
 _BLOCK = 1 << 18  # random numbers that an arena is filled with, again and again
+
+
+@dataclass(frozen=True)
+class Span:
+    """When a worker was in a kernel.
+
+    Attributes
+    ----------
+    worker : int
+    stage : int
+        Among those that were run.
+    operators : tuple of int
+        What the kernel computes: one operator, or those that it replaces.
+    phase : int
+        Of the kernel, which may have several with a barrier between them.
+    begin, end : float
+        Seconds since the run began.
+    """
+
+    worker: int
+    stage: int
+    operators: tuple[int, ...]
+    phase: int
+    begin: float
+    end: float
 
 
 class Device:
@@ -69,6 +95,32 @@ class Device:
         """Seconds that a stage takes, ``repeat`` times, its weights cold as in the network."""
         rows = _rows(stage)
         return self._time(stage.implementations, rows, stage.plan.workers, repeat)
+
+    def trace(self, stages: Sequence[LoweredStage], repeat: int) -> list[Span]:
+        """When each worker computes what of a network, in the fastest of several runs.
+
+        All stages run in one launch, as they do in a compiled network, on the network's weights.
+        """
+        self.prepare()
+        calls: dict[tuple[int, int, int], int] = {}  # stage, implementation, phase
+        rows, level = [], 0
+        for number, stage in enumerate(stages):
+            for implementation, phase, own_level, cuts in _rows(stage):
+                call = calls.setdefault((number, implementation, phase), len(calls))
+                rows.append((call, level + own_level, *cuts))
+            level += len(stage.plan.levels)
+        made = []
+        for number, k, phase in calls:
+            implementation = stages[number].implementations[k]
+            made.append(Call(implementation.kernel, phase, self._places(implementation, None)))
+        program, workers = np.array(rows, "int32"), stages[0].plan.workers
+        runs = [self._bench.trace(made, program, workers) for _ in range(repeat)]
+        meaning = [(n, stages[n].implementations[k].operators, phase) for n, k, phase in calls]
+        fastest = min(runs, key=lambda run: run[:, 3].max())
+        return [
+            Span(int(worker), *meaning[int(call)], begin, end)
+            for worker, call, begin, end in fastest.tolist()
+        ]
 
     def prepare(self) -> None:
         """Compute the network's values; does nothing the second time."""

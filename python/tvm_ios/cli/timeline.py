@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What ``tvm-ios show --format perfetto`` needs: the model, which is run."""
+
+from __future__ import annotations
+
+import argparse
+
+import tvm
+
+from .. import draw
+from ..errors import OptionError
+from ..models import load_model
+from ..options import Options
+from ..schedule import Schedule
+from ..scheduler import Scheduler
+from ..target import check_runnable
+from .options import add_model_shapes
+
+
+def add_timeline(parser: argparse.ArgumentParser) -> None:
+    """The model that the schedule was made for, as ``compile`` takes it."""
+    group = parser.add_argument_group("the run of a timeline (--format perfetto)")
+    group.add_argument("--model", metavar="MODEL", help="an ONNX file, or zoo:NAME")
+    add_model_shapes(group)
+    group.add_argument(
+        "--no-winograd", action="store_true", help="as the schedule was made, if it was so"
+    )
+
+
+def check_timeline(args: argparse.Namespace) -> None:
+    """Raise OptionError unless there is a model exactly where a timeline is wanted."""
+    if args.format == "perfetto" and args.model is None:
+        raise OptionError("--format perfetto runs the model; name it with --model.")
+    if args.format != "perfetto" and args.model is not None:
+        raise OptionError("--model is for --format perfetto; leave it out, or give that format.")
+
+
+def timeline(args: argparse.Namespace, schedule: Schedule) -> str:
+    """Run the model on this machine, and tell when each worker did what."""
+    target = tvm.target.Target(schedule.target)
+    check_runnable(target)
+    options = Options(winograd=not args.no_winograd)
+    mod = load_model(args.model, args.input_shapes, args.batch or schedule.batch)
+    scheduler = Scheduler(mod, target, schedule.function, options=options)
+    return draw.perfetto(schedule, scheduler.graph, scheduler.trace(schedule))

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The timeline of a run, in the trace events of Perfetto and chrome://tracing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from ..graph.operators import OperatorGraph
+from ..measure.device import Span
+from ..schedule import Schedule, ScheduledOperator
+from . import words
+
+_PROCESS, _STAGES = 1, 0  # numbers of the process, and of the track of stages; workers follow
+
+_MEASURED = (
+    "when each worker entered and left each kernel, in one launch of all stages, the fastest of "
+    "several runs"
+)
+_DERIVED = "a stage lasts from the beginning of its first kernel to the end of its last"
+_OTHERWISE = (
+    "the kernels are called one by one and not by the driver of a compiled library, every value "
+    "has a tensor of its own, inputs are random"
+)
+
+
+def perfetto(schedule: Schedule, graph: OperatorGraph, spans: Sequence[Span]) -> str:
+    """Write down what :meth:`tvm_ios.scheduler.Scheduler.trace` saw, as JSON.
+
+    Times are in microseconds, as the format has them. What is measured and what is derived from it
+    is written into the file's ``otherData``.
+    """
+    operators = {operator.name: operator for operator in schedule.operators}
+    events = [
+        *_titles(schedule),
+        *_stages(schedule, spans),
+        *(_call(span, [operators[name] for name in graph.names(span.operators)]) for span in spans),
+    ]
+    ran = {span.stage for span in spans}
+    about = {
+        "what": words.heading(schedule)[0],
+        "measured": _MEASURED,
+        "derived": _DERIVED,
+        "unlike the compiled library": _OTHERWISE,
+        "lowered by TVM and not run, or done in place by others": [
+            {"stage": number, "operators": stage.operators}
+            for number, stage in enumerate(schedule.stages)
+            if number not in ran
+        ],
+    }
+    whole = {"traceEvents": events, "displayTimeUnit": "ns", "otherData": about}
+    return json.dumps(whole) + "\n"
+
+
+def _titles(schedule: Schedule) -> Iterator[dict[str, Any]]:
+    yield _title("process_name", _STAGES, words.heading(schedule)[0])
+    yield _title("thread_name", _STAGES, "stages")
+    for worker in range(schedule.workers):
+        yield _title("thread_name", worker + 1, f"worker {worker}")
+
+
+def _title(what: str, track: int, text: str) -> dict[str, Any]:
+    return {"ph": "M", "name": what, "pid": _PROCESS, "tid": track, "args": {"name": text}}
+
+
+def _stages(schedule: Schedule, spans: Sequence[Span]) -> Iterator[dict[str, Any]]:
+    for number, stage in enumerate(schedule.stages):
+        own = [span for span in spans if span.stage == number]
+        if own:
+            begin, end = min(span.begin for span in own), max(span.end for span in own)
+            about = {"how": words.how(stage), "groups": stage.groups}
+            if stage.seconds is not None:
+                about["expected"] = words.microseconds(stage.seconds)
+            yield _event(f"stage {number}", "stage", _STAGES, begin, end, about)
+
+
+def _call(span: Span, operators: Sequence[ScheduledOperator]) -> dict[str, Any]:
+    about = {operator.name: words.details(operator) for operator in operators}
+    return _event(
+        " + ".join(operator.name for operator in operators),
+        operators[0].kind,
+        span.worker + 1,
+        span.begin,
+        span.end,
+        {"stage": span.stage, "phase": span.phase, **about},
+    )
+
+
+def _event(
+    name: str, kind: str, track: int, begin: float, end: float, about: dict[str, Any]
+) -> dict[str, Any]:
+    return {
+        "ph": "X",
+        "name": name,
+        "cat": kind,
+        "pid": _PROCESS,
+        "tid": track,
+        "ts": 1e6 * begin,
+        "dur": 1e6 * (end - begin),
+        "args": about,
+    }

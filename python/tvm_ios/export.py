@@ -7,6 +7,7 @@ import contextlib
 import errno
 import os
 import re
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -37,6 +38,7 @@ def export(executable: tvm.runtime.Executable, path: Path, compiler: str | None 
     OSError
         When there is no space left for it.
     """
+    check_linker(compiler)
     link = cc.cross_compiler(compiler) if compiler else None
     with _without_noise():
         try:
@@ -49,6 +51,14 @@ def export(executable: tvm.runtime.Executable, path: Path, compiler: str | None 
                 f"{compiler or 'The compiler'} could not link the code ({reason}); name one that "
                 "can with --cross-compiler."
             ) from error
+
+
+def check_linker(compiler: str | None = None) -> None:
+    """Raise OptionError if there is nothing to link a library with."""
+    chosen = compiler or cc.get_cc()
+    if chosen is None or shutil.which(chosen) is None:
+        missing, wanted = (f"The C++ compiler {chosen}", "it") if chosen else ("A compiler", "g++")
+        raise OptionError(f"{missing} was not found, which links libraries; install {wanted}.")
 
 
 @contextlib.contextmanager

@@ -29,13 +29,22 @@ def load_library() -> tvm_ffi.Module:
 
     Raises
     ------
-    RuntimeError
-        If the library is in none of these places.
+    ImportError
+        If the library is in none of these places, or cannot be loaded.
     """
     override = os.environ.get("TVM_IOS_LIBRARY_PATH")
-    if override:
-        return tvm_ffi.load_module(Path(override) / _NAME)
-    return load_lib_module("tvm-ios", "tvm_ios", extra_lib_paths=_directories())
+    try:
+        if override:
+            return tvm_ffi.load_module(Path(override) / _NAME)
+        return load_lib_module("tvm-ios", "tvm_ios", extra_lib_paths=_directories())
+    except RuntimeError as error:
+        where = (
+            f"in {override}, which TVM_IOS_LIBRARY_PATH names" if override else "where it belongs"
+        )
+        raise ImportError(
+            f"{_NAME} is not {where}, or cannot be loaded; install tvm-ios again, in a checkout "
+            "with: pip install ."
+        ) from error
 
 
 def library_path() -> Path:

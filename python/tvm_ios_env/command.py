@@ -15,11 +15,14 @@ def main() -> int:
     """Run the command line, or say in one sentence what keeps it from running."""
     found = requirements.problems()
     if not found:
-        from tvm_ios.cli.main import main as run
-
-        return run()
+        try:
+            from tvm_ios.cli.main import main as run
+        except ImportError as error:
+            found = [str(error)]
+        else:
+            return run()
     if sys.argv[1:2] == ["env"]:
-        facts = report.collect()
+        facts = report.collect(found)
         print(json.dumps(facts, indent=1) if "--json" in sys.argv else report.as_text(facts))
         return 0
     print(f"error: {found[0]}", file=sys.stderr)

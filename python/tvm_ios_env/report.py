@@ -6,13 +6,13 @@ from __future__ import annotations
 import os
 import platform
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from .gpu import gpus
 from .machine import this_cpu
-from .requirements import problems, version
+from .requirements import version
 from .traps import traps
 
 # By what they are called here; the first distribution that is installed.
@@ -37,11 +37,13 @@ _VARIABLES = (
 _LINKERS = ("g++", "gcc", "clang++", "clang", "c++", "cc")  # in the order in which TVM looks
 
 
-def collect(llvm_cpu: str | None = None) -> dict[str, Any]:
+def collect(problems: Sequence[str] = (), llvm_cpu: str | None = None) -> dict[str, Any]:
     """All that is found, ready for JSON.
 
     Parameters
     ----------
+    problems : sequence of str
+        What keeps tvm_ios from being loaded.
     llvm_cpu : str, optional
         What LLVM calls the CPU, from those who can ask it.
     """
@@ -54,7 +56,7 @@ def collect(llvm_cpu: str | None = None) -> dict[str, Any]:
         "gpu": asdict(gpus()),
         "linker": linker,
         "environment": {name: os.environ[name] for name in _VARIABLES if name in os.environ},
-        "warnings": [*problems(), *traps(cpu, os.environ, linker)],
+        "warnings": [*problems, *traps(cpu, os.environ, linker)],
     }
 
 

@@ -78,7 +78,7 @@ BAD_INPUT = {
     "unknown network": (["bench", "zoo:alexnet"], "squeezenet"),
     "empty model": (_file("e.onnx", b"", "bench", "e.onnx"), "empty"),
     "corrupt model": (_file("c.onnx", b"\x80corrupt", "bench", "c.onnx"), "damaged"),
-    "unknown operator": (_unknown_operator, "does not know NoSuchOperator"),
+    "unknown operator": (_unknown_operator, "NoSuchOperator (strange.onnx); export the model"),
     "dynamic dimension": (_dynamic, "Dimension 0 (N) of input 'image' is dynamic"),
     "unknown input": ([*COMPILE, "--input-shapes", "x:[1]"], "no input 'x'; its inputs: image"),
     "wrong rank": ([*COMPILE, "--input-shapes", "image:[1,3]"], "has 4 dimensions"),
@@ -151,6 +151,12 @@ def test_without_a_linker(compiled: Compiled, monkeypatch, capsys, tmp_path: Pat
     assert main(["compile", str(compiled / "model.onnx"), "-o", str(library)]) == 4
     assert "no-such-compiler was not found" in capsys.readouterr().err
     assert not library.exists()
+
+
+def test_isolation_without_a_linker(monkeypatch, capsys) -> None:
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    assert main(["bench", "zoo:inception_v3_small", "--isolate"]) == 4
+    assert "no-such-compiler was not found, which links libraries" in capsys.readouterr().err
 
 
 def test_error_with_and_without_traceback(tmp_path: Path) -> None:

@@ -114,6 +114,22 @@ def test_importing_with_a_wrong_version_says_so_before_tvm_is_loaded(tmp_path: P
     assert done.stderr.splitlines()[-1].startswith("ImportError: apache-tvm 0.20 is too old; run:")
 
 
+def test_a_library_that_was_not_built(tmp_path: Path) -> None:
+    environment = {**os.environ, "TVM_IOS_LIBRARY_PATH": str(tmp_path)}
+    code = "import sys; from tvm_ios_env.command import main; sys.exit(main())"
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", code, *arguments]
+        return subprocess.run(command, capture_output=True, text=True, env=environment)
+
+    bench = run("bench", "zoo:squeezenet")
+    assert (bench.returncode, bench.stdout) == (4, "")
+    assert bench.stderr.startswith(f"error: libtvm_ios.so is not in {tmp_path}, which TVM_IOS_LIB")
+    assert bench.stderr.count("\n") == 1
+    assert "pip install ." in bench.stderr
+    assert "warning: libtvm_ios.so is not in" in run("env").stdout
+
+
 def test_nothing_to_warn_of() -> None:
     assert traps(CPU, ALL_CORES, "/usr/bin/g++") == []
 

@@ -5,17 +5,15 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 
 import tvm
 from tvm import relax
-from tvm.support import cc
 
 import tvm_ios_runtime
 from tvm_ios_runtime.model import FORMAT, METADATA, VERSION, LibraryError, Model
 
 from .. import __version__
-from ..errors import ModelError, OptionError
+from ..errors import ModelError
 from ..measure.model import finish_pipeline
 from ..schedule import Schedule
 from ..target import check_runnable
@@ -37,14 +35,6 @@ def build(mod: tvm.IRModule, schedule: Schedule, target: tvm.target.Target) -> r
         relax.Function([], text, relax.AnyType()).with_attr("global_symbol", METADATA),
     )
     return tvm.compile(described, target, relax_pipeline=finish_pipeline(target))
-
-
-def check_linker() -> None:
-    """Raise OptionError if there is nothing to link a library with."""
-    compiler = cc.get_cc()
-    if compiler is None or shutil.which(compiler) is None:
-        missing = f"The C++ compiler {compiler}" if compiler else "A C++ compiler"
-        raise OptionError(f"{missing} was not found, which links the library; install g++.")
 
 
 def load(path: str | os.PathLike[str]) -> Model:

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..compare import find_faster
 from ..errors import OptionError
-from ..export import export
+from ..export import check_linker, export
 from ..files import replacing
 from ..schedule import Schedule
 from ..scheduler import Scheduler
@@ -72,7 +72,7 @@ def run(args: argparse.Namespace) -> None:
     _check(args)
     libraries = [_for_batch(args.output, batch) for batch in batches]
     notes = [_for_batch(args.schedule_out, batch) for batch in batches if args.schedule_out]
-    artifact.check_linker()
+    check_linker()
     request = Request(args)
     with replacing(*libraries, *notes) as drafts:
         schedules = _compile(request, drafts[: len(batches)], args, batches)

@@ -37,7 +37,7 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Print what is found; the warnings come last."""
-    found = report.collect(str(tvm.target.codegen.llvm_get_system_cpu()))
+    found = report.collect(llvm_cpu=str(tvm.target.codegen.llvm_get_system_cpu()))
     found["packages"]["tvm-ios"] = __version__  # a source tree has one, too
     if args.json:
         output.print_json(found)

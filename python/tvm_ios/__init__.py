@@ -2,6 +2,7 @@
 """Inter-operator scheduling for TVM."""
 
 from tvm_ios import target, transform, zoo
+from tvm_ios.api import CompiledModel, compile, load
 from tvm_ios.errors import (
     CostError,
     DatabaseError,
@@ -33,6 +34,7 @@ from tvm_ios.search import (
 
 __all__ = [
     "Candidate",
+    "CompiledModel",
     "CostError",
     "CostFunction",
     "Dag",
@@ -52,11 +54,13 @@ __all__ = [
     "TargetError",
     "TvmIosError",
     "__version__",
+    "compile",
     "components",
     "endings",
     "find_schedule",
     "greedy",
     "library_path",
+    "load",
     "partition",
     "partition_cost",
     "sequential",

@@ -14,11 +14,11 @@ from tvm.support import cc
 import tvm_ios_runtime
 from tvm_ios_runtime.model import FORMAT, METADATA, VERSION, LibraryError, Model
 
-from .. import __version__
-from ..errors import ModelError, OptionError
-from ..measure.model import finish_pipeline
-from ..schedule import Schedule
-from ..target import check_runnable
+from .errors import ModelError, OptionError
+from .libinfo import __version__
+from .measure.model import finish_pipeline
+from .schedule import Schedule
+from .target import check_runnable
 
 
 def build(mod: tvm.IRModule, schedule: Schedule, target: tvm.target.Target) -> relax.VMExecutable:
@@ -82,6 +82,7 @@ def _describe(
         "stages": len(schedule.stages),
         "estimates": schedule.estimates,
         "measured": schedule.measured,
+        "schedule": schedule.to_dict(),
     }
 
 

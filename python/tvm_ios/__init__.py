@@ -6,6 +6,7 @@ from tvm_ios_env import requirements
 requirements.check()  # before TVM is loaded: a wrong version may crash
 
 from tvm_ios import target, transform, zoo
+from tvm_ios.api import CompiledModel, compile, load
 from tvm_ios.errors import (
     CostError,
     DatabaseError,
@@ -37,6 +38,7 @@ from tvm_ios.search import (
 
 __all__ = [
     "Candidate",
+    "CompiledModel",
     "CostError",
     "CostFunction",
     "Dag",
@@ -56,11 +58,13 @@ __all__ = [
     "TargetError",
     "TvmIosError",
     "__version__",
+    "compile",
     "components",
     "endings",
     "find_schedule",
     "greedy",
     "library_path",
+    "load",
     "partition",
     "partition_cost",
     "sequential",

@@ -1,28 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Networks by name: an ONNX file or one of the zoo, as a Relax module with its weights bound."""
+"""Networks by name: a file or one of the zoo, as a Relax module with its weights bound."""
 
 from __future__ import annotations
 
-import contextlib
-import io
-import logging
 import re
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import tvm
 
-from . import zoo
+from . import pytorch, zoo
 from .errors import ModelError
+from .importing import captured, last_line
 
 if TYPE_CHECKING:
     import onnx
 
 ZOO = "zoo:"
-
-_logger = logging.getLogger(__name__)
+_PT2 = ".pt2"
+_KNOWN = "an ONNX file (.onnx), an exported program of PyTorch (.pt2) or zoo:NAME"
 
 Shapes = Mapping[str, Sequence[int]]
 
@@ -35,7 +32,7 @@ def load_model(
     Parameters
     ----------
     spec : str
-        The path of an ONNX file, or ``zoo:NAME``.
+        The path of an ONNX file or of what ``torch.export.save`` wrote, or ``zoo:NAME``.
     input_shapes : dict of str to sequence of int, optional
         Shapes of inputs by name, for the dimensions that the model leaves open.
     batch : int, optional
@@ -44,15 +41,17 @@ def load_model(
     Raises
     ------
     ModelError
-        When the file is missing, damaged or no ONNX, TVM's importer cannot read it, or the shapes
-        do not fit.
+        When the file is missing, damaged or of no known format, TVM's importer cannot read it, or
+        the shapes do not fit.
     """
     if batch is not None and batch < 1:
         raise ModelError(f"The batch must be at least 1, got {batch}.")
     shapes = {name: tuple(shape) for name, shape in (input_shapes or {}).items()}
     if spec.startswith(ZOO):
         return _from_zoo(spec.removeprefix(ZOO), shapes, batch)
-    return _from_onnx(_existing_onnx(spec), shapes, batch)
+    if spec.endswith(_PT2):
+        return _from_pt2(spec, shapes, batch)
+    return _from_onnx(_existing(spec, ".onnx"), shapes, batch)
 
 
 def _from_zoo(name: str, shapes: Shapes, batch: int | None) -> tvm.IRModule:
@@ -61,17 +60,26 @@ def _from_zoo(name: str, shapes: Shapes, batch: int | None) -> tvm.IRModule:
     return zoo.load(name, **zoo.sizes(name, shapes, batch))
 
 
-def _existing_onnx(spec: str) -> Path:
-    """The path of a file that may be ONNX."""
+def _from_pt2(spec: str, shapes: Shapes, batch: int | None) -> tvm.IRModule:
+    if shapes or batch is not None:
+        raise ModelError(f"{spec} has fixed shapes; export it with those that it is to have.")
+    return pytorch.from_file(_existing(spec, _PT2))
+
+
+def _existing(spec: str, suffix: str) -> Path:
+    """The path of a file that may be of this format."""
     path = Path(spec)
     if path.is_dir():
-        raise ModelError(f"{spec} is a directory; give an ONNX file or zoo:NAME.")
+        raise ModelError(f"{spec} is a directory; give {_KNOWN}.")
     if not path.exists():
-        raise ModelError(f"There is no model {spec}; give an ONNX file or zoo:NAME.")
-    if path.suffix in (".pt", ".pth", ".pt2"):
-        raise ModelError(f"{spec} is a PyTorch file; export it with torch.onnx.export first.")
-    if path.suffix != ".onnx":
-        raise ModelError(f"{spec} does not end with .onnx; give an ONNX file or zoo:NAME.")
+        raise ModelError(f"There is no model {spec}; give {_KNOWN}.")
+    if path.suffix in (".pt", ".pth"):
+        raise ModelError(
+            f"{spec} holds weights or a pickled module; write it with torch.export.save instead, "
+            "to a file that ends with .pt2."
+        )
+    if path.suffix != suffix:
+        raise ModelError(f"{spec} is of no format that is known; give {_KNOWN}.")
     return path
 
 
@@ -93,7 +101,7 @@ def _read_onnx(path: Path) -> onnx.ModelProto:
         missing = error.filename or path
         raise ModelError(f"Cannot read {missing}: {error.strerror or error}.") from error
     except Exception as error:  # what protobuf and onnx raise is not one type
-        raise ModelError(f"{path} is damaged or no ONNX file: {_last_line(error)}.") from error
+        raise ModelError(f"{path} is damaged or no ONNX file: {last_line(error)}.") from error
     if not model.graph.node:
         raise ModelError(f"{path} is empty or no ONNX file: it has no operators.")
     # PyTorch's exporter may write functions of its own, which TVM's importer does not know.
@@ -175,7 +183,7 @@ def _import(path: Path, model: onnx.ModelProto, shapes: dict[str, list[int]]) ->
     """TVM's importer, whose failures become one sentence that names the operator."""
     from tvm.relax.frontend.onnx import from_onnx
 
-    with _captured() as printed:
+    with captured() as printed:
         try:
             # The inputs keep the names that they have in the file.
             return from_onnx(model, shapes, sanitize_input_names=False)
@@ -190,26 +198,5 @@ def _import(path: Path, model: onnx.ModelProto, shapes: dict[str, list[int]]) ->
             failed = re.search(r"Error converting operator (\w+)", printed.getvalue())
             where = f"operator {failed[1]}" if failed else "the model"
             raise ModelError(
-                f"TVM's ONNX importer cannot convert {where} of {path}: {_last_line(error)}."
+                f"TVM's ONNX importer cannot convert {where} of {path}: {last_line(error)}."
             ) from error
-
-
-@contextlib.contextmanager
-def _captured() -> Iterator[io.StringIO]:
-    """Keep what the importer prints off the terminal; it and the warnings go to the log."""
-    printed = io.StringIO()
-    with (
-        warnings.catch_warnings(record=True) as caught,
-        contextlib.redirect_stdout(printed),
-    ):
-        warnings.simplefilter("always")
-        try:
-            yield printed
-        finally:
-            for line in [*printed.getvalue().splitlines(), *(str(w.message) for w in caught)]:
-                _logger.debug("%s", line)
-
-
-def _last_line(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[-1].rstrip(".") if lines else type(error).__name__

@@ -92,7 +92,7 @@ class Model:
             wanted = ", ".join(map(str, self.inputs))
             raise ValueError(f"The model takes {wanted}; got {len(arrays)} arrays.")
         tensors = [self._tensor(i, np.asarray(array)) for i, array in enumerate(arrays)]
-        return [np.array(np.from_dlpack(t)) for t in leaves(self._function(*tensors))]
+        return [_array(t) for t in leaves(self._function(*tensors))]
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """As a call, with inputs and outputs by name.
@@ -154,6 +154,12 @@ def empty(shape: Sequence[int], dtype: np.typing.DTypeLike) -> np.ndarray:
     memory = np.empty(size + _ALIGNMENT, "uint8")
     begin = -memory.ctypes.data % _ALIGNMENT
     return memory[begin : begin + size].view(dtype).reshape(shape)
+
+
+def _array(tensor: tvm_ffi.Tensor) -> np.ndarray:
+    """A result where it lies, which NumPy before 2.1 would not let anybody write to."""
+    array = np.from_dlpack(tensor)
+    return array if array.flags.writeable else array.copy()
 
 
 def _load_runtime() -> None:

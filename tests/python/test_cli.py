@@ -38,7 +38,9 @@ print(json.dumps(json.loads(vm["tvm_ios_metadata"]())))
 def test_compile_writes_the_library_and_the_schedule(compiled: Compiled) -> None:
     assert "stages for 2 threads" in compiled.printed
     assert "scheduled" in compiled.printed
-    assert sorted(os.listdir(compiled.directory)) == ["in.npz", "model.onnx", "model.so", "s.json"]
+    files = os.listdir(compiled.directory)
+    assert {"model.so", "s.json"} <= set(files)
+    assert not [name for name in files if name.startswith(".")]  # drafts
     schedule = Schedule.load(compiled / "s.json")
     assert schedule.workers == 2
     assert {"sequential", "greedy", "scheduled"} <= set(schedule.estimates)

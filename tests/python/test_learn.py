@@ -123,9 +123,7 @@ def test_few_samples_are_believed_less() -> None:
     assert relative_error({"tiles": [1.0] * 50}) > 0
 
 
-def timed(
-    _self: object, _device: object, form: StageForm, _known: object = None
-) -> dict[str, list[float]]:
+def timed(_self: object, _device: object, form: StageForm, *_: object) -> dict[str, list[float]]:
     """Latencies that depend on nothing but the stage: its work, how uneven it is, its barriers."""
     tiles = [max(phase.tiles for phase in i.kernel.phases) for i in form.implementations]
     uneven = 3 * abs(tiles[0] - tiles[-1]) / (1 + len(tiles))

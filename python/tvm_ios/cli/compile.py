@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from .. import artifact
 from ..compare import find_faster
 from ..errors import OptionError
 from ..export import check_linker, export
@@ -16,7 +17,7 @@ from ..files import replacing
 from ..schedule import Schedule
 from ..scheduler import Scheduler
 from ..specialise import specialise
-from . import artifact, interrupt, output
+from . import interrupt, output
 from .options import Request, add_common, add_network, add_search, add_seed, batch_sizes
 
 _logger = logging.getLogger(__name__)

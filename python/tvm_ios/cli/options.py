@@ -48,7 +48,9 @@ def add_seed(parser: argparse.ArgumentParser) -> None:
 
 def add_network(parser: argparse.ArgumentParser) -> None:
     """The network and the machine that it is for."""
-    parser.add_argument("model", metavar="MODEL", help="an ONNX file, or zoo:NAME")
+    parser.add_argument(
+        "model", metavar="MODEL", help="an ONNX file, a .pt2 file of torch.export, or zoo:NAME"
+    )
     parser.add_argument(
         "--target",
         default="llvm",

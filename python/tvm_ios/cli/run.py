@@ -15,9 +15,10 @@ import numpy as np
 import tvm_ios_runtime
 from tvm_ios_runtime import Model, TensorInfo
 
+from .. import artifact
 from ..errors import ModelError, OptionError
 from ..files import replacing
-from . import artifact, output
+from . import output
 from .options import add_common, add_seed, whole
 
 _EPILOG = """\

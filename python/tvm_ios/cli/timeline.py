@@ -20,7 +20,9 @@ from .options import add_model_shapes
 def add_timeline(parser: argparse.ArgumentParser) -> None:
     """The model that the schedule was made for, as ``compile`` takes it."""
     group = parser.add_argument_group("the run of a timeline (--format perfetto)")
-    group.add_argument("--model", metavar="MODEL", help="an ONNX file, or zoo:NAME")
+    group.add_argument(
+        "--model", metavar="MODEL", help="an ONNX file, a .pt2 file of torch.export, or zoo:NAME"
+    )
     add_model_shapes(group)
     group.add_argument(
         "--no-winograd", action="store_true", help="as the schedule was made, if it was so"

@@ -161,14 +161,9 @@ class LearnedCost:
         ]
 
     def _describe_operators(self) -> StageFeatures:
-        """The features of stages, by what the operators take alone.
-
-        That is what all else is compared with, so it is measured well.
-        """
+        """The features of stages, by what the operators take alone."""
         lowered = self._assembler.lowered
         alone = [Candidate((i,), "concurrent") for i in range(len(lowered.implementations))]
-        self._measured(alone)
-        self._measured.settle(alone)
         table = OperatorTable.of(lowered, self._measured(alone), self.operator_seconds)
         self.settled.update(dict.fromkeys(alone))
         return StageFeatures(table, self._assembler.workers, lowered.preferences.core.l2_bytes)

@@ -101,6 +101,18 @@ class Assembler:
             self._replacing[ops] = rule.target(self.lowered, ops)
         return self._replacing[ops]
 
+    def originals(self, form: StageForm) -> tuple[Implementation, ...]:
+        """The operators of a stage as they run where nothing replaces them, in order."""
+        ops = [op for implementation in form.implementations for op in implementation.operators]
+        return tuple(self.lowered.implementations[op] for op in ops)
+
+    def apart(self, form: StageForm, costs: Mapping[Hashable, float]) -> LoweredStage:
+        """The alternative to a stage: its operators one after another, each on all workers."""
+        originals = self.originals(form)
+        before = tuple(tuple(range(i)) for i in range(len(originals)))
+        chain = StageForm(originals, (0,) * len(originals), before)
+        return self.stage(chain, "tiles", costs)
+
     def divisions(self, form: StageForm, costs: Mapping[Hashable, float]) -> tuple[Division, ...]:
         """The divisions of the stage that are worth measuring."""
         return divisions(self._calls(form, costs), self.workers)

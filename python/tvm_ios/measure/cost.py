@@ -75,12 +75,14 @@ class FullPrices:
 class MeasuredCost:
     """Times stages by the mechanism that will run them.
 
-    Structurally equal stages are measured once, and not at all where ``records`` has them from a
-    database. A stage that can gain next to nothing over its operators run one after another is not
-    measured but priced a hair above them, so it is never chosen: see :meth:`_can_gain`. A stage
-    that cannot run, one that mixes an operator that stays as TVM wrote it with others, costs
-    infinity. Such an operator alone costs nothing, as every schedule has it. A stage that crashes
-    or hangs where it is measured, or whose times cannot be, costs infinity, too, and is not kept.
+    A stage is timed against its operators one after another, so that its price and theirs are of
+    one machine, see :mod:`.timing`. Structurally equal stages are measured once, and not at all
+    where ``records`` has them from a database. A stage that can gain next to nothing over its
+    operators run one after another is not measured but priced a hair above them, so it is never
+    chosen: see :meth:`_can_gain`. A stage that cannot run, one that mixes an operator that stays as
+    TVM wrote it with others, costs infinity. Such an operator alone costs nothing, as every
+    schedule has it. A stage that crashes or hangs where it is measured, or whose times cannot be,
+    costs infinity, too, and is not kept.
 
     All prices follow from the samples: a search that finds them in a database ends where the search
     ended that took them.
@@ -135,7 +137,10 @@ class MeasuredCost:
         operators in them, the alternative, are therefore measured until luck is averaged out.
         """
         forms = [self._form(c) for c in candidates if not self._alone(c)]
-        forms += [single for form in forms for single in _split(form)]
+        return self._refine([*(s for form in forms for s in self._originals(form)), *forms])
+
+    def _refine(self, forms: Iterable[StageForm]) -> int:
+        """Measure more often, in this order, what was not yet; returns how many that are."""
         fresh = {
             form.key: form
             for form in forms
@@ -144,7 +149,9 @@ class MeasuredCost:
         self._run(
             "measuring again",
             fresh.values(),
-            lambda device, form: self._timer.refine(device, form, self._records.samples(form.key)),
+            lambda device, form: self._timer.refine(
+                device, form, self._records.samples(form.key), self._alternative(form)
+            ),
             refined=True,
         )
         if fresh:
@@ -189,44 +196,45 @@ class MeasuredCost:
         priced = self._seconds.keys() | self._hopeless.keys()
         new = {form.key: form for form in forms if form.key not in priced}
         self._time_operators(i for form in new.values() for i in form.implementations)
-        singles = {single.key: single for form in new.values() for single in _split(form)}
-        self._seconds.update((key, 0.0) for key, form in singles.items() if form.free)
-        broken = [key for key, form in singles.items() if self._broken(form)]
-        self._seconds.update(dict.fromkeys(broken, math.inf))
-        self._measure("measuring operators", singles.values(), lambda form: math.inf)
+        singles = {s.key: s for form in new.values() for s in self._originals(form)}
+        self._measure_singles("measuring operators", singles)
+        self._refine(singles.values())  # what all else is compared with
         self._check_possible(singles.values())
+        replaced = {f.key: f for f in new.values() if self._replaced(f)}
+        self._measure_singles("measuring replacements", replaced)
         self._recall(new.values())
         worth = [f for f in new.values() if f.key not in self._seconds and self._can_gain(f)]
-        self._measure("measuring stages", worth, self._apart)
+        self._measure("measuring stages", worth)
         for key, form in new.items():
             if key not in self._seconds:
                 self._hopeless[key] = self._apart(form) * (1 + 1e-6)
 
+    def _measure_singles(self, description: str, forms: Mapping[Hashable, StageForm]) -> None:
+        """Time stages of one kernel, but those that have nothing to do or cannot run."""
+        self._seconds.update((key, 0.0) for key, form in forms.items() if form.free)
+        broken = [key for key, form in forms.items() if self._broken(form)]
+        self._seconds.update(dict.fromkeys(broken, math.inf))
+        self._measure(description, forms.values())
+
     def _check_possible(self, singles: Iterable[StageForm]) -> None:
         """Raise DeviceError where an operator failed, as every schedule needs it."""
         for form in singles:
-            ops = form.implementations[0].operators
-            if len(ops) == 1 and math.isinf(self._seconds[form.key]):
-                (name,) = self._assembler.lowered.graph.names(ops)
+            if math.isinf(self._seconds[form.key]):
+                (name,) = self._assembler.lowered.graph.names(form.implementations[0].operators)
                 raise DeviceError(
                     f"Operator {name!r} could not be measured: it crashed, took too long or gave "
                     "impossible times; 'compile --no-search' does without measuring."
                 )
 
-    def _measure(
-        self,
-        description: str,
-        forms: Iterable[StageForm],
-        known: Callable[[StageForm], float],
-    ) -> None:
-        """Time those stages that are not known; ``known`` says what is to be undercut."""
+    def _measure(self, description: str, forms: Iterable[StageForm]) -> None:
+        """Time those stages that are not known."""
         forms = list(forms)
         self._recall(forms)
         pending = [form for form in forms if form.key not in self._seconds]
         self._run(
             description,
             pending,
-            lambda device, form: self._timer.measure(device, form, known(form)),
+            lambda device, form: self._timer.measure(device, form, self._alternative(form)),
         )
 
     def _recall(self, forms: Iterable[StageForm]) -> None:
@@ -240,7 +248,21 @@ class MeasuredCost:
 
     def _apart(self, form: StageForm) -> float:
         """What a stage's operators take one after another."""
-        return sum(self._seconds[single.key] for single in _split(form))
+        return sum(self._seconds[single.key] for single in self._originals(form))
+
+    def _alternative(self, form: StageForm) -> float:
+        """What a stage is to undercut; nothing does for an operator as it is."""
+        itself = len(form.implementations) == 1 and not self._replaced(form)
+        return math.inf if itself else self._apart(form)
+
+    def _originals(self, form: StageForm) -> list[StageForm]:
+        """Each operator of a stage, as it is, as a stage of its own."""
+        return [StageForm((i,), (0,), ((),)) for i in self._assembler.originals(form)]
+
+    def _replaced(self, form: StageForm) -> bool:
+        """Whether something replaces operators of the stage."""
+        originals = self._assembler.originals(form)
+        return list(map(id, form.implementations)) != list(map(id, originals))
 
     def _run(
         self,
@@ -278,9 +300,9 @@ class MeasuredCost:
         return any(math.isinf(self.operator_seconds[i.kernel.key]) for i in form.implementations)
 
     def _priceable(self, form: StageForm) -> bool:
-        if form.key in self._seconds:
-            return True
-        known = all(single.key in self._seconds for single in _split(form))
+        if form.key in self._seconds or self._replaced(form):
+            return form.key in self._seconds
+        known = all(single.key in self._seconds for single in self._originals(form))
         return known and not self._can_gain(form)
 
     def _can_gain(self, form: StageForm) -> bool:
@@ -294,7 +316,7 @@ class MeasuredCost:
             return False
         workers, total, gain = self._assembler.workers, 0.0, -_BARRIER
         gain += self._assembler.cacheable_bytes(form) * _FAR / workers
-        for single in _split(form):
+        for single in self._originals(form):
             if single.free:
                 continue
             (implementation,) = single.implementations
@@ -331,8 +353,3 @@ class MeasuredCost:
         else:
             self.operator_seconds[implementation.kernel.key] = math.inf
             _logger.warning("%s: %s.", subject.words, _WRONG)
-
-
-def _split(form: StageForm) -> list[StageForm]:
-    """Each implementation of a stage as a stage of its own."""
-    return [StageForm((i,), (0,), ((),)) for i in form.implementations]

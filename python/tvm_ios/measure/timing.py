@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How often a stage is run until its latency is believed."""
+"""How often a stage is run until its latency is believed.
+
+The speed of a machine changes while a search runs: with its clock, and by half where a neighbour
+begins to compute. What counts is what a stage gains over its operators one after another, so the
+two are run in turn, and a stage's seconds are those of its operators times the ratio.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +18,7 @@ from ..lower.assemble import Assembler, StageForm
 from ..lower.divide import Division
 from ..lower.implement import Implementation
 from .device import Device
-from .samples import Clock, take, take_steady
+from .samples import Clock, sensible, take, take_steady
 
 Samples = dict[str, list[float]]
 """Seconds by division."""
@@ -23,6 +28,7 @@ _REFINED_BUDGET = 12e-3  # the same for a stage that a schedule rests on
 _UNSURE, _SURE = 0.05, 0.005  # relative errors of a few samples, and of any number of them
 _FEW = 4
 _ALONE = 5  # runs of an operator on one worker
+_PAIRED = 2  # runs of a stage after which its operators are run
 _HOPELESS = 1.15  # what is this much slower than the alternative at first is not repeated
 
 
@@ -53,11 +59,12 @@ class StageTimer:
 
         The first run warms up; it also says how often to repeat, and whether to: a stage far
         slower than ``known``, what its operators take one after another, is out of the running.
+        It is infinite for an operator itself.
         """
         samples: Samples = {}
         limit = _HOPELESS * known
         for division in self.assembler.divisions(form, self.operator_seconds):
-            clock = self._clock(device, form, division)
+            clock = self._clock(device, form, division, known)
             first = take(clock, 1)
             if first and first[0] <= limit:
                 first = self._repeat(clock, first[0], _BUDGET, (1, 7))
@@ -67,7 +74,11 @@ class StageTimer:
         return samples
 
     def refine(
-        self, device: Device, form: StageForm, samples: Mapping[str, Sequence[float]]
+        self,
+        device: Device,
+        form: StageForm,
+        samples: Mapping[str, Sequence[float]],
+        known: float = math.inf,
     ) -> Samples:
         """More seconds of a measured stage, many more, in the divisions that came near."""
         best, _ = fastest(samples)
@@ -75,13 +86,28 @@ class StageTimer:
         for division, times in samples.items():
             typical = float(np.median(times))
             if typical <= _HOPELESS * best:
-                clock = self._clock(device, form, division)
+                clock = self._clock(device, form, division, known)
                 more[division] = self._repeat(clock, typical, _REFINED_BUDGET, (7, 50))
         return {division: times for division, times in more.items() if times}
 
-    def _clock(self, device: Device, form: StageForm, division: Division) -> Clock:
+    def _clock(self, device: Device, form: StageForm, division: Division, known: float) -> Clock:
+        """Seconds of the stage, at the speed that the machine had when ``known`` was measured."""
         stage = self.assembler.stage(form, division, self.operator_seconds)
-        return lambda count: device.time(stage, count)
+        if math.isinf(known):
+            return lambda count: device.time(stage, count)
+        apart = self.assembler.apart(form, self.operator_seconds)
+
+        def clock(count: int) -> list[float]:
+            times, reference = [], []
+            for done in range(0, count, _PAIRED):
+                part = min(_PAIRED, count - done)
+                times += device.time(stage, part)
+                reference += device.time(apart, part)
+            believed = [seconds for seconds in reference if sensible([seconds])]
+            scale = known / float(np.median(believed)) if believed else math.nan
+            return [scale * seconds for seconds in times]
+
+        return clock
 
     def _repeat(
         self, clock: Clock, expected: float, budget: float, limits: tuple[int, int]

@@ -12,11 +12,11 @@ from tvm import relax
 import tvm_ios_runtime
 from tvm_ios_runtime.model import FORMAT, METADATA, VERSION, LibraryError, Model
 
-from .. import __version__
-from ..errors import ModelError
-from ..measure.model import finish_pipeline
-from ..schedule import Schedule
-from ..target import check_runnable
+from .errors import ModelError
+from .libinfo import __version__
+from .measure.model import finish_pipeline
+from .schedule import Schedule
+from .target import check_runnable
 
 
 def build(mod: tvm.IRModule, schedule: Schedule, target: tvm.target.Target) -> relax.VMExecutable:
@@ -72,6 +72,7 @@ def _describe(
         "stages": len(schedule.stages),
         "estimates": schedule.estimates,
         "measured": schedule.measured,
+        "schedule": schedule.to_dict(),
     }
 
 

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One call from a network to a function that is faster: ``tvm_ios.compile``."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import tvm
+
+import tvm_ios_runtime
+
+from . import artifact, pytorch
+from .compare import find_faster
+from .errors import ModelError, OptionError
+from .export import check_linker, export
+from .files import replacing
+from .measure.sites import Here
+from .models import load_model
+from .options import Options
+from .schedule import Schedule
+from .scheduler import Scheduler
+
+
+class CompiledModel:
+    """A network that was compiled, or loaded from a library; several threads may call it at once.
+
+    Made by :func:`compile` and :func:`load`.
+
+    Attributes
+    ----------
+    schedule : Schedule
+        What it runs.
+    inputs, outputs : tuple of TensorInfo
+        Names, shapes and types.
+    """
+
+    def __init__(self, path: Path, owned: tempfile.TemporaryDirectory[str] | None = None) -> None:
+        self._path, self._owned = path, owned
+        self._machines = threading.local()  # a virtual machine is for one thread
+        model = self._machines.model = artifact.load(path)
+        self.inputs, self.outputs = model.inputs, model.outputs
+        self.schedule = Schedule.from_dict(model.metadata["schedule"], str(path))
+
+    def __call__(self, *inputs: Any) -> Any:
+        """Run the network once.
+
+        Parameters
+        ----------
+        *inputs : numpy.ndarray or torch.Tensor
+            In order; they are read where they are if they are contiguous and aligned to 64 bytes.
+
+        Returns
+        -------
+        numpy.ndarray or torch.Tensor, or a tuple of them
+            Tensors where an input was one; a tuple where there are several outputs.
+
+        Raises
+        ------
+        ValueError
+            When an input is not of its type and shape.
+        """
+        results = tuple(self._model()(*map(pytorch.as_array, inputs)))
+        if any(pytorch.is_tensor(value) for value in inputs):
+            results = tuple(map(sys.modules["torch"].from_numpy, results))
+        return results if len(results) > 1 else results[0]
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the shared library; :func:`load` reads it, and so does ``tvm_ios_runtime.load``.
+
+        Raises
+        ------
+        OptionError
+            When it is not named ``NAME.so``.
+        """
+        if Path(path).suffix != ".so":
+            raise OptionError(f"A compiled model must be named NAME.so, got {path}.")
+        with replacing(path) as (draft,):
+            shutil.copyfile(self._path, draft)
+
+    def _model(self) -> tvm_ios_runtime.Model:
+        """This thread's."""
+        if not hasattr(self._machines, "model"):
+            self._machines.model = tvm_ios_runtime.load(self._path)
+        return self._machines.model
+
+
+def compile(
+    model: Any,
+    example_inputs: Sequence[Any] | None = None,
+    *,
+    target: str | tvm.target.Target = "llvm",
+    threads: int | None = None,
+    input_shapes: Mapping[str, Sequence[int]] | None = None,
+    batch: int | None = None,
+    search: bool = True,
+    schedule: Schedule | str | os.PathLike[str] | None = None,
+    **options: Any,
+) -> CompiledModel:
+    """Schedule and compile a network for this machine.
+
+    Parameters
+    ----------
+    model : torch.nn.Module, torch.export.ExportedProgram, tvm.IRModule, path or str
+        A path is that of an ONNX file or of what ``torch.export.save`` wrote; a string may be
+        ``zoo:NAME``, too.
+    example_inputs : sequence of torch.Tensor, optional
+        For a ``torch.nn.Module``, which has no shapes of its own.
+    target : str or tvm.target.Target
+        A CPU target; a bare ``llvm`` is this machine.
+    threads : int, optional
+        By default all cores.
+    input_shapes, batch
+        Of an ONNX file, what it leaves open; see :func:`tvm_ios.models.load_model`.
+    search : bool
+        Without it, unless a schedule is given, nothing is measured and each operator is a stage.
+    schedule : Schedule or path, optional
+        What to apply instead of searching.
+    options
+        Those of :class:`tvm_ios.options.Options`, such as ``database`` and ``seed``.
+
+    Raises
+    ------
+    ModelError, ScheduleError, TargetError, OptionError, DatabaseError, DeviceError
+    """
+    check_linker()
+    site = Here()
+    resolved = site.resolve(target, threads)
+    mod = _import(model, example_inputs, input_shapes, batch)
+    scheduler = Scheduler(mod, resolved, options=Options(**options), site=site)
+    try:
+        chosen = _choose(scheduler, schedule, search)
+        executable = artifact.build(scheduler.emit(chosen), chosen, resolved)
+    finally:
+        scheduler.close()
+    folder = tempfile.TemporaryDirectory(prefix="tvm-ios-")
+    path = Path(folder.name) / "model.so"
+    export(executable, path)
+    return CompiledModel(path, folder)
+
+
+def load(path: str | os.PathLike[str]) -> CompiledModel:
+    """Load what :meth:`CompiledModel.save` or ``tvm-ios compile`` wrote.
+
+    Raises
+    ------
+    ModelError
+        When it is no such library.
+    TargetError
+        When it is for another CPU.
+    """
+    return CompiledModel(Path(path))
+
+
+def _import(
+    model: Any,
+    example_inputs: Sequence[Any] | None,
+    input_shapes: Mapping[str, Sequence[int]] | None,
+    batch: int | None,
+) -> tvm.IRModule:
+    if pytorch.is_module(model):
+        if example_inputs is None:
+            raise ModelError("A torch.nn.Module has no shapes; give example_inputs.")
+        return pytorch.from_module(model, example_inputs)
+    if example_inputs is not None:
+        raise OptionError("example_inputs are for a torch.nn.Module; leave them out.")
+    if pytorch.is_exported(model):
+        return pytorch.from_exported(model)
+    if isinstance(model, tvm.IRModule):
+        return model
+    if isinstance(model, (str, os.PathLike)):
+        return load_model(os.fspath(model), input_shapes, batch)
+    raise ModelError(
+        f"A model is a torch.nn.Module, an exported program, a Relax module, or a path; got "
+        f"{type(model).__name__}."
+    )
+
+
+def _choose(
+    scheduler: Scheduler, given: Schedule | str | os.PathLike[str] | None, search: bool
+) -> Schedule:
+    if given is not None:
+        return given if isinstance(given, Schedule) else Schedule.load(given)
+    return find_faster(scheduler) if search else scheduler.unsearched()

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PyTorch's models as Relax modules; torch is imported only where one is given."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import tvm
+
+from .errors import ModelError
+from .importing import captured, first_line, last_line
+
+if TYPE_CHECKING:
+    import torch
+
+_EXTRA = "Reading PyTorch's models needs torch: pip install tvm-ios[torch]."
+
+
+def is_module(model: object) -> bool:
+    """Whether it is a ``torch.nn.Module``."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(model, torch.nn.Module)
+
+
+def is_exported(model: object) -> bool:
+    """Whether it is what ``torch.export.export`` returns."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(model, torch.export.ExportedProgram)
+
+
+def from_module(module: torch.nn.Module, example_inputs: Sequence[torch.Tensor]) -> tvm.IRModule:
+    """A module in inference mode, for inputs of these shapes.
+
+    Raises
+    ------
+    ModelError
+        When torch cannot export it, or TVM's importer cannot read it.
+    """
+    import torch
+
+    if module.training:
+        raise ModelError("The module is in training mode; call its eval() first.")
+    try:
+        with torch.no_grad(), captured():
+            exported = torch.export.export(module, tuple(example_inputs))
+    except Exception as error:  # what tracing raises is not one type
+        raise ModelError(
+            f"torch.export cannot export the module: {first_line(error)}; see what it says of "
+            "data-dependent control flow."
+        ) from error
+    return from_exported(exported)
+
+
+def from_exported(program: torch.export.ExportedProgram) -> tvm.IRModule:
+    """An exported program with its weights as constants.
+
+    Raises
+    ------
+    ModelError
+        When a shape is dynamic, or TVM's importer cannot read it.
+    """
+    from tvm.relax.frontend.torch import from_exported_program
+
+    if program.range_constraints:
+        names = ", ".join(map(str, program.range_constraints))
+        raise ModelError(f"Dimensions {names} are dynamic; export the model with fixed shapes.")
+    try:
+        with captured():
+            program = program.run_decompositions()
+            _check_pure(program)
+            return from_exported_program(program, run_ep_decomposition=False)
+    except ModelError:
+        raise
+    except Exception as error:  # the importer raises whatever a converter trips over
+        raise ModelError(
+            f"TVM's PyTorch importer cannot convert the model: {last_line(error)}."
+        ) from error
+
+
+def _check_pure(program: torch.export.ExportedProgram) -> None:
+    """Raise ModelError for a model that has other effects than its results.
+
+    They show after the decomposition, before which a program may still assign in place.
+    """
+    signature = program.graph_signature
+    changed = {**signature.user_inputs_to_mutate, **signature.buffers_to_mutate}
+    if changed:
+        names = ", ".join(map(str, changed.values()))
+        raise ModelError(f"The model changes {names} in place; export one that does not.")
+
+
+def from_file(path: Path) -> tvm.IRModule:
+    """What ``torch.export.save`` wrote.
+
+    Raises
+    ------
+    ModelError
+        When it is no such file, or its model cannot be read.
+    """
+    try:
+        import torch
+    except ImportError as error:
+        raise ModelError(_EXTRA) from error
+    try:
+        program = torch.export.load(path)
+    except Exception as error:  # what unpickling raises is not one type
+        raise ModelError(
+            f"{path} is damaged, or torch.export.save did not write it: {first_line(error)}."
+        ) from error
+    return from_exported(program)
+
+
+def is_tensor(value: object) -> bool:
+    """Whether it is a ``torch.Tensor``."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
+
+
+def as_array(value: Any) -> Any:
+    """A tensor of torch as a NumPy array of the same memory; anything else as it is."""
+    return value.detach().numpy() if is_tensor(value) else value

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``torch.compile(module, backend="tvm_ios")``: torch finds it by its entry point.
+
+For inference: what it returns has no gradients.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from typing import Any
+
+import torch
+
+from . import api
+from .errors import ModelError
+
+_logger = logging.getLogger(__name__)
+
+
+def tvm_ios(
+    graph: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    *,
+    options: Mapping[str, Any] | None = None,
+) -> CompiledGraph:
+    """Compile what torch has traced of a module.
+
+    Parameters
+    ----------
+    graph : torch.fx.GraphModule
+    example_inputs : sequence of torch.Tensor
+        Weights and inputs, in the order of the graph's placeholders.
+    options : mapping, optional
+        As ``torch.compile(options=...)`` was given them: keywords of :func:`tvm_ios.compile`.
+
+    Raises
+    ------
+    ModelError
+        When shapes are dynamic, or the importers cannot read the graph.
+    """
+    if any(not isinstance(value, torch.Tensor) for value in example_inputs):
+        raise ModelError("The shapes are dynamic; call torch.compile with dynamic=False.")
+    return CompiledGraph(graph, example_inputs, dict(options or {}))
+
+
+class CompiledGraph:
+    """A graph compiled with its weights as constants.
+
+    It is compiled again when it is called with other weights, or after they were changed.
+
+    Parameters
+    ----------
+    graph : torch.fx.GraphModule
+    example_inputs : sequence of torch.Tensor
+    options : mapping
+        Keywords of :func:`tvm_ios.compile`.
+    """
+
+    def __init__(
+        self,
+        graph: torch.fx.GraphModule,
+        example_inputs: Sequence[torch.Tensor],
+        options: Mapping[str, Any],
+    ) -> None:
+        self._graph, self._options = graph, options
+        self._weights = [i for i, value in enumerate(example_inputs) if _is_weight(value)]
+        self._inputs = [i for i in range(len(example_inputs)) if i not in self._weights]
+        self._compile(example_inputs)
+
+    def __call__(self, *values: torch.Tensor) -> list[torch.Tensor]:
+        """What the graph returns: a list of tensors."""
+        if self._state(values) != self._compiled_state:
+            _logger.info("the weights have changed: the network is compiled again")
+            self._compile(values)
+        results = self._model(*(values[i] for i in self._inputs))
+        return list(results) if isinstance(results, tuple) else [results]
+
+    def _compile(self, values: Sequence[torch.Tensor]) -> None:
+        self._compiled_state = self._state(values)
+        self._kept = [values[i] for i in self._weights]  # so that no other takes their place
+        bound = _bind(self._graph, {i: values[i] for i in self._weights})
+        self._model = api.compile(bound, [values[i] for i in self._inputs], **self._options)
+
+    def _state(self, values: Sequence[torch.Tensor]) -> list[tuple[int, int]]:
+        """Which weights these are, and how often they were written to."""
+        return [(values[i].data_ptr(), values[i]._version) for i in self._weights]
+
+
+def _is_weight(value: torch.Tensor) -> bool:
+    """Whether torch passes it with every call although it belongs to the module."""
+    return isinstance(value, torch.nn.Parameter) or hasattr(value, "_dynamo_static_input_type")
+
+
+def _bind(graph: torch.fx.GraphModule, weights: Mapping[int, torch.Tensor]) -> torch.fx.GraphModule:
+    """The graph with its own copies of some inputs."""
+    bound = torch.fx.GraphModule(graph, deepcopy(graph.graph))
+    placeholders = [node for node in bound.graph.nodes if node.op == "placeholder"]
+    for index, tensor in weights.items():
+        node, name = placeholders[index], f"weight_{index}"
+        bound.register_buffer(name, tensor.detach().clone())
+        with bound.graph.inserting_before(node):
+            node.replace_all_uses_with(bound.graph.get_attr(name))
+        bound.graph.erase_node(node)
+    bound.recompile()
+    return bound.eval()

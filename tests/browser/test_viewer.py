@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -53,6 +54,21 @@ def place(element: Locator) -> dict[str, float]:
 def middle(element: Locator) -> tuple[float, float]:
     box = place(element)
     return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+
+
+def test_texts_stay_in_their_boxes(opened: Opened) -> None:
+    first, *others = small().operators
+    long = replace(first, kind="depthwise_conv2d_of_a_kind", seconds=999.94e-6)
+    named = replace(others[-1], name="encoder_layer_11_attention_output_dense_2")
+    schedule = replace(small(), operators=(long, *others[:-1], named))
+    stages = (*schedule.stages[:-1], replace(schedule.stages[-1], groups=((named.name,),)))
+    page = opened(draw.html([replace(schedule, stages=stages)]))
+    for element in page.locator(".op").all():
+        box = place(element.locator(".box"))
+        for text in element.locator("text").all():
+            inner = place(text)
+            assert box["x"] < inner["x"]
+            assert inner["x"] + inner["width"] < box["x"] + box["width"]
 
 
 def test_it_renders(page: Page) -> None:

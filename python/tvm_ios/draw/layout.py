@@ -16,7 +16,7 @@ from ..errors import ScheduleError
 from ..schedule import Schedule, ScheduledOperator, ScheduledStage
 from .routes import Point, Row, route
 
-BOX_WIDTH, BOX_HEIGHT = 156, 36
+BOX_WIDTH, BOX_HEIGHT = 190, 36
 MARGIN, HEAD = 16, 64  # around the picture; its lines of text
 FIGURES = 214  # what is left of the lanes
 _ROW, _COLUMN = BOX_HEIGHT + 16, BOX_WIDTH + 34

@@ -27,6 +27,8 @@ class Row:
 def route(begin: Point, end: Point, between: Sequence[Row], number: int) -> tuple[Point, ...]:
     """A polyline from ``begin`` down to ``end`` that touches no box of the rows between them.
 
+    It goes straight down where it can.
+
     Parameters
     ----------
     begin, end : (float, float)
@@ -38,16 +40,16 @@ def route(begin: Point, end: Point, between: Sequence[Row], number: int) -> tupl
     points = [begin]
     clearance = _CLEARANCE + _SPREAD * (number % _TRACKS)
     x = begin[0]
-    for passed, row in enumerate(between):
-        straight = x + (end[0] - x) / (len(between) - passed + 1)
-        x = _gap(straight, row.boxes, clearance)
+    for row in between:
+        x = _gap(x, end[0], row.boxes, clearance)
         points += [(x, row.top), (x, row.bottom)]
     return (*points, end)
 
 
-def _gap(x: float, boxes: Sequence[tuple[float, float]], clearance: float) -> float:
-    """The free place nearest to ``x``."""
+def _gap(x: float, wanted: float, boxes: Sequence[tuple[float, float]], clearance: float) -> float:
+    """``x`` if it is free, else the place beside the box there from which it is not far on."""
     for left, right in boxes:
         if left - clearance < x < right + clearance:
-            return left - clearance if x - left < right - x else right + clearance
+            sides = (left - clearance, right + clearance)
+            return min(sides, key=lambda side: abs(side - x) + abs(side - wanted))
     return x

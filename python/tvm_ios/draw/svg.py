@@ -24,7 +24,7 @@ from .layout import (
 
 _STRIPE = 5  # the width of a box's colour
 _BAR = FIGURES - 24  # the length of the longest bar
-_LETTERS = 21  # of a name that fits into a box
+_NAME, _KIND = 21, 16  # letters that fit into a box
 _FRAME = 7  # around the lanes of what was merged
 
 _FAMILIES = (
@@ -144,8 +144,8 @@ def _box(box: Box, slowest: float) -> Iterator[str]:
     yield f'<g class="op" data-name="{spoken(operator.name)}"><title>{spoken(details)}</title>'
     yield _rect("box", x, y, BOX_WIDTH, BOX_HEIGHT, 4)
     yield _rect(_family(operator.kind), x, y, _STRIPE, BOX_HEIGHT, 2)
-    yield _text("name", x + 12, y + 15, _clipped(operator.name))
-    about = f"{_clipped(operator.kind)} · {words.microseconds(operator.seconds)}"
+    yield _text("name", x + 12, y + 15, _clipped(operator.name, _NAME))
+    about = f"{_clipped(operator.kind, _KIND)} · {words.microseconds(operator.seconds)}"
     yield _text("about", x + 12, y + 28, about)
     if operator.seconds and slowest:
         load = (BOX_WIDTH - _STRIPE) * operator.seconds / slowest
@@ -158,10 +158,10 @@ def _family(kind: str) -> str:
     return next((f for f, parts in _FAMILIES if any(p in kind for p in parts)), "other")
 
 
-def _clipped(name: str) -> str:
+def _clipped(name: str, letters: int) -> str:
     """A name that fits into a box; what tells long ones apart is often their end."""
-    half = (_LETTERS - 1) // 2
-    return name if len(name) <= _LETTERS else f"{name[:half]}…{name[-half:]}"
+    half = (letters - 1) // 2
+    return name if len(name) <= letters else f"{name[:half]}…{name[-half:]}"
 
 
 def _rect(look: str, x: float, y: float, width: float, height: float, round_by: float) -> str:

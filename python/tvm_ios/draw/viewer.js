@@ -60,13 +60,22 @@
 
   // Pointing at an operator shows its details, its edges, and its likes in the other pictures.
 
+  let pointed = null;
+
   function point(operator, x, y) {
-    leave();
-    tip.textContent = operator.details;
-    tip.hidden = false;
+    if (pointed !== operator) {
+      leave();
+      mark(operator);
+    }
     const { width, height } = tip.getBoundingClientRect();
     tip.style.left = `${Math.max(4, Math.min(x + 14, innerWidth - width - 4))}px`;
     tip.style.top = `${y + 16 + height > innerHeight ? Math.max(4, y - height - 12) : y + 16}px`;
+  }
+
+  function mark(operator) {
+    pointed = operator;
+    tip.textContent = operator.details;
+    tip.hidden = false;
     for (const edge of operator.picture.querySelectorAll(".edge")) {
       const { from, to } = edge.dataset;
       if (from === operator.name || to === operator.name) edge.classList.add("near");
@@ -77,6 +86,8 @@
   }
 
   function leave() {
+    if (!pointed) return;
+    pointed = null;
     tip.hidden = true;
     for (const element of svg.querySelectorAll(".near")) element.classList.remove("near");
   }

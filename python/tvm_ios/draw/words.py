@@ -18,10 +18,10 @@ def printable(text: str) -> str:
 
 
 def microseconds(seconds: float | None) -> str:
-    """``123.4 µs``, or milliseconds from ten of them on; a dash where nothing is known."""
+    """``123.4 µs``, from a thousand on ``1.23 ms``; a dash where nothing is known."""
     if seconds is None:
         return "–"
-    return f"{1e3 * seconds:.2f} ms" if seconds >= 10e-3 else f"{1e6 * seconds:.1f} µs"
+    return f"{1e3 * seconds:.2f} ms" if seconds >= 1e-3 else f"{1e6 * seconds:.1f} µs"
 
 
 def operations(flops: int) -> str:

@@ -210,7 +210,7 @@ class Scheduler:
         variable = self.prepared.get_global_var(function)
         return choose_way(self._ways, self._compiled, names[0], variable)
 
-    def trace(self, schedule: Schedule, repeat: int = 5) -> list[Span]:
+    def trace(self, schedule: Schedule, repeat: int = 20) -> list[Span]:
         """When each worker computes what, in the fastest of several runs.
 
         All stages run in one launch, from the compiled kernels and with the division of work that

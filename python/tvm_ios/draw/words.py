@@ -66,5 +66,6 @@ def heading(schedule: Schedule) -> list[str]:
         if name in known
     ]
     times = f"{source}: {' → '.join(parts)}" if parts else "nothing was measured"
-    machine = f"{short_name(schedule.target)}, {schedule.workers} threads{made_for}"
+    threads = f"{schedule.workers} thread{'s' if schedule.workers > 1 else ''}"
+    machine = f"{short_name(schedule.target)}, {threads}{made_for}"
     return [f"{size}; {machine}", times]

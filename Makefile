@@ -5,6 +5,7 @@
 #
 #   make demo    schedule two networks, run them, show what was gained
 #   make test    C++ and Python tests
+#   make tutorials   the notebooks of tutorials/, from beginning to end
 #   make lint    formatting and static checks            make format   mend what can be mended
 #   make asan    C++ tests under AddressSanitizer and UBSan   make tsan   under ThreadSanitizer
 #   make wheel   build dist/*.whl and check that it works outside the checkout

@@ -16,7 +16,7 @@ def traps(cpu: Cpu, environment: Mapping[str, str], linker: str | None) -> list[
     found = [_threads_of_tvm(cpu, environment), _affinity(cpu), _quota(cpu), _hyper_threads(cpu)]
     if cpu.load is not None and cpu.load > _BUSY * cpu.usable:
         found.append(
-            f"Other work runs here (load {cpu.load:.1f} on {cpu.usable} cores): what is measured "
+            f"Other work runs here (load {cpu.load:.1f} on {_count(cpu.usable, 'core')}): what is measured "
             "now is too slow and uneven; search when the machine is idle."
         )
     if linker is None:
@@ -52,7 +52,7 @@ def _affinity(cpu: Cpu) -> str | None:
         return None
     return (
         f"This process may run on {cpu.usable} of {cpu.cores} cores (taskset, numactl or a "
-        f"container): schedules are made for {cpu.usable} threads unless --threads says otherwise."
+        f"container): schedules are made for {_count(cpu.usable, 'thread')} unless --threads says otherwise."
     )
 
 
@@ -72,3 +72,7 @@ def _hyper_threads(cpu: Cpu) -> str | None:
         f"{cpu.usable} hyper-threads share {cpu.physical} cores and their vector units: "
         f"--threads {cpu.physical} is often as fast."
     )
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'s' if number != 1 else ''}"

@@ -16,8 +16,8 @@ def traps(cpu: Cpu, environment: Mapping[str, str], linker: str | None) -> list[
     found = [_threads_of_tvm(cpu, environment), _affinity(cpu), _quota(cpu), _hyper_threads(cpu)]
     if cpu.load is not None and cpu.load > _BUSY * cpu.usable:
         found.append(
-            f"Other work runs here (load {cpu.load:.1f} on {_count(cpu.usable, 'core')}): what is measured "
-            "now is too slow and uneven; search when the machine is idle."
+            f"Other work runs here (load {cpu.load:.1f} on {_count(cpu.usable, 'core')}): what is "
+            "measured now is too slow and uneven; search when the machine is idle."
         )
     if linker is None:
         found.append("No C++ compiler was found, which links libraries; install g++.")
@@ -52,7 +52,8 @@ def _affinity(cpu: Cpu) -> str | None:
         return None
     return (
         f"This process may run on {cpu.usable} of {cpu.cores} cores (taskset, numactl or a "
-        f"container): schedules are made for {_count(cpu.usable, 'thread')} unless --threads says otherwise."
+        f"container): schedules are made for {_count(cpu.usable, 'thread')} unless "
+        "--threads says otherwise."
     )
 
 

@@ -385,3 +385,5 @@ int cuLaunchKernelEx(const LaunchConfig* config, Handle function, void** /*param
     return state.machine.Launch(standin::Current(), ToId(config->stream), kernel);
   });
 }
+
+int cuTensorMapEncodeTiled() { return standin::kNotSupported; }

@@ -74,4 +74,7 @@ STANDIN_CUDA(cuFuncSetAttribute)(Handle function, int attribute, int value);
 STANDIN_CUDA(cuLaunchKernelEx)
 (const LaunchConfig* config, Handle function, void** params, void** extra);
 
+/*! \brief It is not supported, whatever its arguments: TVM's library asks for it to be there. */
+STANDIN_CUDA(cuTensorMapEncodeTiled)();
+
 #endif  // TVM_IOS_TESTS_CUDA_DRIVER_H_

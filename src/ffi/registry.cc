@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*!
  * \file registry.cc
- * \brief The core and the stage runner as TVM FFI objects and global functions.
+ * \brief The core and the stage runners as TVM FFI objects and global functions.
  *
  * Bulk data crosses as tensors: a batch of candidates is uint64 [n, words] (the operators as bits)
  * and int32 [n] (the strategies), its latencies are float64 [n].

@@ -25,15 +25,15 @@ void MoveLast(std::vector<T>& from, size_t count, std::vector<T>& to) {
 size_t Missing(size_t wanted, size_t present) { return wanted - std::min(wanted, present); }
 
 /*! \brief What threads that have ended left behind. */
-class Heirloom {
+class SpareStreams {
  public:
-  static Heirloom& Get() {
+  static SpareStreams& Get() {
     // Never destroyed: threads may end after any static object.
-    static Heirloom& heirloom = *std::make_unique<Heirloom>().release();
-    return heirloom;
+    static SpareStreams& spare = *std::make_unique<SpareStreams>().release();
+    return spare;
   }
 
-  void Leave(int device_id, IdleStreams idle) {
+  void Put(int device_id, IdleStreams idle) {
     const std::lock_guard<std::mutex> lock(mutex_);
     IdleStreams& mine = by_device_[device_id];
     MoveLast(idle.streams, idle.streams.size(), mine.streams);
@@ -41,7 +41,7 @@ class Heirloom {
   }
 
   /*! \brief Completes idle to the numbers wanted, as far as that goes. */
-  void Inherit(int device_id, size_t num_streams, size_t num_events, IdleStreams& idle) {
+  void Take(int device_id, size_t num_streams, size_t num_events, IdleStreams& idle) {
     const std::lock_guard<std::mutex> lock(mutex_);
     IdleStreams& mine = by_device_[device_id];
     MoveLast(mine.streams, Missing(num_streams, idle.streams.size()), idle.streams);
@@ -62,7 +62,7 @@ class ThreadStreams {
   }
 
   ~ThreadStreams() {
-    for (auto& [device_id, idle] : by_device_) Heirloom::Get().Leave(device_id, std::move(idle));
+    for (auto& [device_id, idle] : by_device_) SpareStreams::Get().Put(device_id, std::move(idle));
   }
 
  private:
@@ -99,7 +99,7 @@ StreamLease::StreamLease(int device_id, Stream main, size_t num_streams)
   const auto complete = [&] {
     return idle_.streams.size() >= num_streams && idle_.events.size() >= num_events;
   };
-  if (!complete()) Heirloom::Get().Inherit(device_id, num_streams, num_events, idle_);
+  if (!complete()) SpareStreams::Get().Take(device_id, num_streams, num_events, idle_);
   if (!complete()) MakeMissing(main, num_streams, num_events, idle_);
   MoveLast(idle_.streams, num_streams, borrowed_.streams);
   MoveLast(idle_.events, num_events, borrowed_.events);

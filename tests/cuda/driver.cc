@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -74,33 +75,20 @@ int EnterMaking(const char* function, Handle* made, Body body) {
   });
 }
 
-Result Attribute(int attribute, int* value) {
-  switch (attribute) {
-    case 1:  // threads per block
-      *value = 1024;
-      return kSuccess;
-    case 8:  // bytes of shared memory per block
-      *value = 49152;
-      return kSuccess;
-    case 10:  // threads per warp
-      *value = 32;
-      return kSuccess;
-    case 16:  // multiprocessors
-      *value = 132;
-      return kSuccess;
-    case 38:  // bytes of the second cache
-      *value = 50 << 20;
-      return kSuccess;
-    case 75:  // compute capability
-      *value = 9;
-      return kSuccess;
-    case 76:
-      *value = 0;
-      return kSuccess;
-    default:
-      *value = 1;
-      return kSuccess;
-  }
+/*! \brief A CUdevice_attribute of a device like an H100; of those that nobody asks for it has one.
+ */
+int Attribute(int attribute) {
+  static const std::map<int, int> values{
+      {1, 1024},       // threads per block
+      {8, 49152},      // bytes of shared memory per block
+      {10, 32},        // threads per warp
+      {16, 132},       // multiprocessors
+      {38, 50 << 20},  // bytes of the second cache
+      {75, 9},         // compute capability, major
+      {76, 0},         // and minor
+  };
+  const auto found = values.find(attribute);
+  return found == values.end() ? 1 : found->second;
 }
 
 }  // namespace
@@ -181,7 +169,8 @@ int cuDeviceGetName(char* name, int size, int device) {
 }
 
 int cuDeviceGetAttribute(int* value, int attribute, int /*device*/) {
-  return standin::Attribute(attribute, value);
+  *value = standin::Attribute(attribute);
+  return standin::kSuccess;
 }
 
 int cuDeviceTotalMem_v2(size_t* bytes, int /*device*/) {

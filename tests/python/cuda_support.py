@@ -30,7 +30,9 @@ def _compile(library: Path, *inputs: str | Path) -> None:
 
 def with_standin(directory: Path) -> dict[str, str]:
     """The environment of a process to which the stand-in is CUDA."""
-    return {**os.environ, "LD_LIBRARY_PATH": str(directory)}
+    others = os.environ.get("LD_LIBRARY_PATH")
+    path = f"{directory}{os.pathsep}{others}" if others else str(directory)
+    return {**os.environ, "LD_LIBRARY_PATH": path}
 
 
 def plain(journal: list[str]) -> list[str]:

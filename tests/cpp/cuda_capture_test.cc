@@ -95,22 +95,10 @@ TEST_F(CudaCaptureTest, AnErrorOfAKernelLeavesACaptureThatCanEnd) {
 
 TEST_F(CudaCaptureTest, AStageThatHasNotRunCannotBeCaptured) {
   std::thread([] {
-    const Arguments stage(Program(12, {{0, 0},
-                                       {0, 1},
-                                       {0, 2},
-                                       {0, 3},
-                                       {0, 4},
-                                       {0, 5},
-                                       {0, 6},
-                                       {0, 7},
-                                       {0, 8},
-                                       {0, 9},
-                                       {0, 10},
-                                       {0, 11}}),
-                          {Kernel("a")});
+    const auto stage = Wide(WidestYet() + 1);
     Captured captured;
     try {
-      stage.Run();
+      stage->Run();
       ADD_FAILURE() << "it was captured";
     } catch (const ffi::Error& error) {
       EXPECT_EQ(error.kind(), "InternalError");
@@ -123,12 +111,13 @@ TEST_F(CudaCaptureTest, AStageThatHasNotRunCannotBeCaptured) {
 
 TEST_F(CudaCaptureTest, AThreadMayMakeStreamsWhileAnotherOneCaptures) {
   Captured captured;
-  std::thread([] {
-    const Arguments stage(
-        Program(8, {{0, 0}, {0, 1}, {0, 2}, {0, 3}, {0, 4}, {0, 5}, {0, 6}, {0, 7}}),
-        {Kernel("a")});
-    stage.Run();
+  int made = 0;
+  std::thread([&] {
+    const auto stage = Wide(WidestYet() + 1);
+    stage->Run();
+    made = Count(Journal(), "create s");
   }).join();
+  EXPECT_EQ(made, 1);
   EXPECT_NE(captured.End(), nullptr);
 }
 

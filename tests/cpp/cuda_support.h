@@ -139,6 +139,26 @@ inline std::unique_ptr<Arguments> TwoChains(int device_id = 0) {
       std::vector<ffi::Tensor>{DeviceTensor(device_id)});
 }
 
+/*! \brief One kernel, a, on each of so many streams. */
+inline std::unique_ptr<Arguments> Wide(int64_t num_streams, int device_id = 0) {
+  std::vector<std::pair<int64_t, int64_t>> calls;
+  for (int64_t stream = 0; stream < num_streams; ++stream) calls.emplace_back(0, stream);
+  return std::make_unique<Arguments>(Program(num_streams, calls),
+                                     std::vector<ffi::Function>{Kernel("a")},
+                                     std::vector<ffi::Tensor>{DeviceTensor(device_id)});
+}
+
+/*! \brief So many streams that any more have to be made, whatever other tests have left. */
+inline int64_t WidestYet(int device_id = 0) {
+  int64_t num_streams = 1;
+  do {
+    TvmIosStandInClear();
+    Wide(++num_streams, device_id)->Run();
+  } while (Count(Journal(), "create s") == 0);
+  TvmIosStandInClear();
+  return num_streams;
+}
+
 /*! \brief A variable of the environment in a scope. */
 class Variable {
  public:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*!
  * \file registry.cc
- * \brief The core and the stage runner as TVM FFI objects and global functions.
+ * \brief The core and the stage runners as TVM FFI objects and global functions.
  *
  * Bulk data crosses as tensors: a batch of candidates is uint64 [n, words] (the operators as bits)
  * and int32 [n] (the strategies), its latencies are float64 [n].
@@ -25,6 +25,9 @@
 #include "graph/components.h"
 #include "graph/partition.h"
 #include "runtime/cpu_stage.h"
+#include "runtime/cuda/describe.h"
+#include "runtime/cuda/stage.h"
+#include "runtime/cuda/timing.h"
 #include "runtime/describe.h"
 #include "runtime/fuse.h"
 #include "runtime/host_tensor.h"
@@ -234,6 +237,23 @@ ffi::Bytes TraceOnBench(WorkbenchRef bench, const ffi::Bytes& program, const ffi
   return ffi::Bytes(reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(double));
 }
 
+void RunCudaStage(ffi::PackedArgs args, ffi::Any* /*result*/) {
+  Guard([&] { cuda::Stage(args).Run(); });
+}
+
+/*! \brief The arguments are number and repeat, then those of RunCudaStage. */
+void TimeCudaStage(ffi::PackedArgs args, ffi::Any* result) {
+  constexpr int kNumCounts = 2;
+  TVM_FFI_CHECK(args.size() >= kNumCounts, TypeError)
+      << "timing a stage takes number and repeat, then the stage's arguments";
+  const auto number = args[0].cast<int64_t>();
+  const auto repeat = args[1].cast<int64_t>();
+  *result = Guard([&] {
+    const cuda::Stage stage(args.Slice(kNumCounts));
+    return MakeTensor(cuda::Time(stage, number, repeat), {repeat}, kFloat64);
+  });
+}
+
 TVM_FFI_STATIC_INIT_BLOCK() {
   refl::ObjectDef<DagObj>().def_ro("num_ops", &DagObj::num_ops, "Number of operators.");
   refl::ObjectDef<ScheduleSpaceObj>();
@@ -292,6 +312,18 @@ TVM_FFI_STATIC_INIT_BLOCK() {
       .def(
           "tvm_ios.runtime.Describe", [] { return ffi::String(Describe()); },
           "What this machine is.");
+
+  refl::GlobalDef()
+      .def_packed("tvm_ios.runtime.cuda.RunStage", RunCudaStage,
+                  "Run a stage on streams: its program, then kernels, then tensors.")
+      .def_packed("tvm_ios.runtime.cuda.TimeStage", TimeCudaStage,
+                  "Seconds per run in a CUDA graph: number, repeat, then RunStage's arguments.")
+      .def(
+          "tvm_ios.runtime.cuda.Describe",
+          [](int64_t device_id) {
+            return Guard([&] { return ffi::String(cuda::Describe(device_id)); });
+          },
+          "What a CUDA device is.");
 
   // What a search calls, in its own process or across RPC, where only numbers, bytes, modules and
   // references pass.

@@ -48,5 +48,11 @@ class OptionError : public Error {
   explicit OptionError(const std::string& message) : Error("tvm_ios.OptionError", message) {}
 };
 
+/*! \brief A device that is not there, or that cannot do what is asked. */
+class DeviceError : public Error {
+ public:
+  explicit DeviceError(const std::string& message) : Error("tvm_ios.DeviceError", message) {}
+};
+
 }  // namespace tvm_ios
 #endif  // TVM_IOS_SUPPORT_ERROR_H_

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/cuda/driver.h"
+
+#include <dlfcn.h>
+
+#include "support/error.h"
+
+namespace tvm_ios {
+namespace cuda {
+namespace {
+
+constexpr const char* kLibrary = "libcuda.so.1";
+constexpr int kOldestVersion = 12000;
+constexpr Result kOutOfMemory = 2;
+constexpr Result kNoDevice = 100;
+
+constexpr const char* kNoDeviceText =
+    "there is no CUDA device: run where nvidia-smi lists one, and look at CUDA_VISIBLE_DEVICES";
+
+/*! \brief "CUDA_ERROR_X (what it means)", as far as the driver knows the result. */
+std::string Describe(Result result, const ResultNames& names) {
+  const char* name = nullptr;
+  const char* description = nullptr;
+  if (names.name(result, &name) != kSuccess || name == nullptr) {
+    return "error " + std::to_string(result);
+  }
+  if (names.description(result, &description) != kSuccess || description == nullptr) return name;
+  return std::string(name) + " (" + description + ")";
+}
+
+}  // namespace
+
+std::string VersionText(int version) {
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
+
+void ThrowDeviceError(const char* call, Result result, const ResultNames& names) {
+  if (result == kOutOfMemory) {
+    throw DeviceError(std::string("the CUDA device is out of memory in ") + call +
+                      ": end other programs that use it, or choose a smaller batch");
+  }
+  throw DeviceError(std::string(call) + " failed with " + Describe(result, names) +
+                    ": look at the device with nvidia-smi, and start this program anew");
+}
+
+const Driver& Driver::Get() {
+  // Never unloaded: streams and events may be destroyed after any static object.
+  static const Driver& driver = *std::make_unique<const Driver>(kLibrary).release();
+  return driver;
+}
+
+void Driver::LibraryCloser::operator()(void* library) const { dlclose(library); }
+
+Driver::Driver(const std::string& library)
+    : library_(dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL)) {
+  if (library_ == nullptr) {
+    throw DeviceError("CUDA's driver is not here (" + std::string(dlerror()) +
+                      "): install NVIDIA's driver, or choose the target llvm");
+  }
+  names_.name = reinterpret_cast<decltype(names_.name)>(Find("cuGetErrorName"));
+  names_.description = reinterpret_cast<decltype(names_.description)>(Find("cuGetErrorString"));
+  Initialize();
+  BindDevices();
+  BindStreams();
+  BindGraphs();
+}
+
+/*! \brief Before the rest is looked up, so that an old driver is told by its version. */
+void Driver::Initialize() {
+  DriverCall<unsigned> cuInit;
+  DriverCall<int*> cuDriverGetVersion;
+  DriverCall<int*> cuDeviceGetCount;
+  Bind("cuInit", &cuInit);
+  Bind("cuDriverGetVersion", &cuDriverGetVersion);
+  Bind("cuDeviceGetCount", &cuDeviceGetCount);
+  cuDriverGetVersion(&version_);
+  if (version_ < kOldestVersion) {
+    throw DeviceError("the CUDA driver is for CUDA " + VersionText(version_) +
+                      ": install one for CUDA " + VersionText(kOldestVersion) + " or newer");
+  }
+  const Result started = cuInit.Try(0);
+  if (started == kNoDevice) throw DeviceError(kNoDeviceText);
+  cuInit.Check(started);
+  cuDeviceGetCount(&num_devices_);
+  if (num_devices_ == 0) throw DeviceError(kNoDeviceText);
+}
+
+// Names with a version are what cuda.h makes of those without.
+
+void Driver::BindDevices() {
+  Bind("cuDeviceGet", &cuDeviceGet);
+  Bind("cuDeviceGetName", &cuDeviceGetName);
+  Bind("cuDeviceGetAttribute", &cuDeviceGetAttribute);
+  Bind("cuDeviceTotalMem_v2", &cuDeviceTotalMem);
+  Bind("cuDevicePrimaryCtxRetain", &cuDevicePrimaryCtxRetain);
+  Bind("cuCtxPushCurrent_v2", &cuCtxPushCurrent);
+  Bind("cuCtxPopCurrent_v2", &cuCtxPopCurrent);
+}
+
+void Driver::BindStreams() {
+  Bind("cuStreamCreate", &cuStreamCreate);
+  Bind("cuStreamDestroy_v2", &cuStreamDestroy);
+  Bind("cuStreamSynchronize", &cuStreamSynchronize);
+  Bind("cuStreamWaitEvent", &cuStreamWaitEvent);
+  Bind("cuEventCreate", &cuEventCreate);
+  Bind("cuEventDestroy_v2", &cuEventDestroy);
+  Bind("cuEventRecord", &cuEventRecord);
+  Bind("cuEventSynchronize", &cuEventSynchronize);
+  Bind("cuEventElapsedTime", &cuEventElapsedTime);
+}
+
+void Driver::BindGraphs() {
+  Bind("cuStreamIsCapturing", &cuStreamIsCapturing);
+  Bind("cuStreamBeginCapture_v2", &cuStreamBeginCapture);
+  Bind("cuStreamEndCapture", &cuStreamEndCapture);
+  Bind("cuThreadExchangeStreamCaptureMode", &cuThreadExchangeStreamCaptureMode);
+  Bind("cuGraphInstantiateWithFlags", &cuGraphInstantiateWithFlags);
+  Bind("cuGraphLaunch", &cuGraphLaunch);
+  Bind("cuGraphExecDestroy", &cuGraphExecDestroy);
+  Bind("cuGraphDestroy", &cuGraphDestroy);
+}
+
+void* Driver::Find(const char* name) const {
+  void* symbol = dlsym(library_.get(), name);
+  if (symbol == nullptr) {
+    throw DeviceError(std::string("the CUDA driver has no ") + name + ": install one for CUDA " +
+                      VersionText(kOldestVersion) + " or newer");
+  }
+  return symbol;
+}
+
+template <typename... Args>
+void Driver::Bind(const char* name, DriverCall<Args...>* call) const {
+  using Function = typename DriverCall<Args...>::Function;
+  *call = DriverCall<Args...>(name, reinterpret_cast<Function>(Find(name)), names_);
+}
+
+}  // namespace cuda
+}  // namespace tvm_ios

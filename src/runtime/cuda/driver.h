@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+/*!
+ * \file driver.h
+ * \brief The functions of the CUDA driver that stages need, found at run time.
+ *
+ * Neither a header nor a library of CUDA is needed to build, and none to load this library: libcuda
+ * is opened when a stage first asks for it. Its streams and events are those of the CUDA runtime
+ * that TVM's kernels use.
+ */
+#ifndef TVM_IOS_RUNTIME_CUDA_DRIVER_H_
+#define TVM_IOS_RUNTIME_CUDA_DRIVER_H_
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+namespace tvm_ios {
+namespace cuda {
+
+// As in cuda.h.
+using Result = int;
+using Device = int;
+using Context = struct CUctx_st*;
+using Stream = struct CUstream_st*;
+using Event = struct CUevent_st*;
+using Graph = struct CUgraph_st*;
+using GraphExec = struct CUgraphExec_st*;
+
+inline constexpr Result kSuccess = 0;
+inline constexpr unsigned kStreamNonBlocking = 1;
+inline constexpr unsigned kEventDefault = 0;
+inline constexpr unsigned kEventDisableTiming = 2;
+inline constexpr int kNotCapturing = 0;
+
+/*! \brief Which calls of other threads a capture forbids, and which calls a capture forbids here.
+ */
+enum CaptureMode : int { kCaptureThreadLocal = 1, kCaptureRelaxed = 2 };
+
+enum DeviceAttribute : int {
+  kMultiprocessors = 16,
+  kL2CacheBytes = 38,
+  kCapabilityMajor = 75,
+  kCapabilityMinor = 76,
+};
+
+/*! \brief The driver's own words for a result. */
+struct ResultNames {
+  Result (*name)(Result result, const char** text);
+  Result (*description)(Result result, const char** text);
+};
+
+/*! \brief One function of the driver. */
+template <typename... Args>
+class DriverCall {
+ public:
+  using Function = Result (*)(Args...);
+
+  DriverCall() = default;
+  DriverCall(const char* name, Function function, ResultNames names)
+      : name_(name), function_(function), names_(names) {}
+
+  /*! \throw DeviceError where the driver reports an error; it says what to do. */
+  void operator()(Args... args) const { Check(Try(args...)); }
+  /*! \brief Calls the driver and returns what it reports. */
+  Result Try(Args... args) const noexcept { return function_(args...); }
+  /*! \throw DeviceError for a result of Try that is an error. */
+  void Check(Result result) const;
+
+ private:
+  const char* name_{nullptr};
+  Function function_{nullptr};
+  ResultNames names_{};
+};
+
+/*! \brief The loaded and initialised driver, its members named as in cuda.h. */
+class Driver {
+ public:
+  /*!
+   * \brief The driver of this process, loaded by the first call; safe under several threads.
+   * \throw DeviceError where there is no driver, no device, or a driver older than CUDA 12.
+   */
+  static const Driver& Get();
+
+  /*!
+   * \brief Loads a driver.
+   * \param library The file, as for dlopen.
+   * \throw DeviceError as Get does.
+   */
+  explicit Driver(const std::string& library);
+  Driver(const Driver&) = delete;
+  Driver& operator=(const Driver&) = delete;
+
+  /*! \brief The newest CUDA that it knows: 1000 * major + 10 * minor. */
+  int version() const { return version_; }
+  int num_devices() const { return num_devices_; }
+
+  DriverCall<Device*, int> cuDeviceGet;
+  DriverCall<char*, int, Device> cuDeviceGetName;
+  DriverCall<int*, int, Device> cuDeviceGetAttribute;
+  DriverCall<size_t*, Device> cuDeviceTotalMem;
+  DriverCall<Context*, Device> cuDevicePrimaryCtxRetain;
+  DriverCall<Context> cuCtxPushCurrent;
+  DriverCall<Context*> cuCtxPopCurrent;
+  DriverCall<Stream*, unsigned> cuStreamCreate;
+  DriverCall<Stream> cuStreamDestroy;
+  DriverCall<Stream> cuStreamSynchronize;
+  DriverCall<Stream, Event, unsigned> cuStreamWaitEvent;
+  DriverCall<Stream, int*> cuStreamIsCapturing;
+  DriverCall<Stream, int> cuStreamBeginCapture;
+  DriverCall<Stream, Graph*> cuStreamEndCapture;
+  DriverCall<int*> cuThreadExchangeStreamCaptureMode;
+  DriverCall<Event*, unsigned> cuEventCreate;
+  DriverCall<Event> cuEventDestroy;
+  DriverCall<Event, Stream> cuEventRecord;
+  DriverCall<Event> cuEventSynchronize;
+  DriverCall<float*, Event, Event> cuEventElapsedTime;
+  DriverCall<GraphExec*, Graph, unsigned long long> cuGraphInstantiateWithFlags;
+  DriverCall<GraphExec, Stream> cuGraphLaunch;
+  DriverCall<GraphExec> cuGraphExecDestroy;
+  DriverCall<Graph> cuGraphDestroy;
+
+ private:
+  struct LibraryCloser {
+    void operator()(void* library) const;
+  };
+
+  void Initialize();
+  void BindDevices();
+  void BindStreams();
+  void BindGraphs();
+  void* Find(const char* name) const;
+  template <typename... Args>
+  void Bind(const char* name, DriverCall<Args...>* call) const;
+
+  std::unique_ptr<void, LibraryCloser> library_;
+  ResultNames names_{};
+  int version_{0};
+  int num_devices_{0};
+};
+
+/*! \brief A version of CUDA, such as 13.0, from the driver's number for it. */
+std::string VersionText(int version);
+
+/*! \brief What a user is told of an error of the driver, as a DeviceError. */
+[[noreturn]] void ThrowDeviceError(const char* call, Result result, const ResultNames& names);
+
+template <typename... Args>
+void DriverCall<Args...>::Check(Result result) const {
+  if (result != kSuccess) ThrowDeviceError(name_, result, names_);
+}
+
+}  // namespace cuda
+}  // namespace tvm_ios
+#endif  // TVM_IOS_RUNTIME_CUDA_DRIVER_H_

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+/*!
+ * \file handles.h
+ * \brief What the driver makes, destroyed by whoever owns it.
+ */
+#ifndef TVM_IOS_RUNTIME_CUDA_HANDLES_H_
+#define TVM_IOS_RUNTIME_CUDA_HANDLES_H_
+
+#include <memory>
+#include <type_traits>
+
+#include "runtime/cuda/driver.h"
+
+namespace tvm_ios {
+namespace cuda {
+
+/*! \brief Calls one of the driver's functions; an error at this point helps nobody. */
+template <typename Handle, DriverCall<Handle> Driver::* kDestroy>
+struct Destroyer {
+  void operator()(Handle handle) const noexcept { (Driver::Get().*kDestroy).Try(handle); }
+};
+
+template <typename Handle, DriverCall<Handle> Driver::* kDestroy>
+using Owned = std::unique_ptr<std::remove_pointer_t<Handle>, Destroyer<Handle, kDestroy>>;
+
+using StreamHandle = Owned<Stream, &Driver::cuStreamDestroy>;
+using EventHandle = Owned<Event, &Driver::cuEventDestroy>;
+using GraphHandle = Owned<Graph, &Driver::cuGraphDestroy>;
+using GraphExecHandle = Owned<GraphExec, &Driver::cuGraphExecDestroy>;
+
+/*! \brief A stream of the current context that does not wait for the legacy default stream. */
+inline StreamHandle MakeStream() {
+  Stream stream = nullptr;
+  Driver::Get().cuStreamCreate(&stream, kStreamNonBlocking);
+  return StreamHandle(stream);
+}
+
+/*! \brief An event of the current context. */
+inline EventHandle MakeEvent(unsigned flags) {
+  Event event = nullptr;
+  Driver::Get().cuEventCreate(&event, flags);
+  return EventHandle(event);
+}
+
+}  // namespace cuda
+}  // namespace tvm_ios
+#endif  // TVM_IOS_RUNTIME_CUDA_HANDLES_H_

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/cuda/stage.h"
+
+#include <tvm/ffi/container/tensor.h>
+#include <tvm/ffi/error.h>
+
+#include <utility>
+
+#include "runtime/cuda/scopes.h"
+#include "runtime/cuda/stream_pool.h"
+
+namespace tvm_ios {
+namespace cuda {
+
+namespace ffi = ::tvm::ffi;
+
+namespace {
+
+/*! \brief The side streams of one run of a stage, between fork and join. */
+class Fork {
+ public:
+  Fork(const StreamLease& lease, Stream main) : lease_(lease), main_(main) {}
+  ~Fork() { TryJoin(); }
+  Fork(const Fork&) = delete;
+  Fork& operator=(const Fork&) = delete;
+
+  /*! \brief Lets the side streams wait for what the main stream has been given so far. */
+  void Begin() {
+    driver_.cuEventRecord(lease_.fork(), main_);
+    while (forked_ < lease_.num_streams()) {
+      driver_.cuStreamWaitEvent(lease_.stream(forked_), lease_.fork(), 0);
+      ++forked_;
+    }
+  }
+
+  /*! \brief Lets the main stream wait for the side streams. */
+  void Join() {
+    const Results results = TryJoin();
+    driver_.cuEventRecord.Check(results.record);
+    driver_.cuStreamWaitEvent.Check(results.wait);
+  }
+
+ private:
+  /*! \brief The first errors of each kind. */
+  struct Results {
+    Result record{kSuccess};
+    Result wait{kSuccess};
+  };
+
+  /*! \brief Joins every stream that is forked, also after one could not be joined. */
+  Results TryJoin() noexcept {
+    Results first;
+    while (forked_ > 0) {
+      --forked_;
+      const Event done = lease_.done(forked_);
+      const Result record = driver_.cuEventRecord.Try(done, lease_.stream(forked_));
+      // An event that was not recorded would join whatever it was recorded for last.
+      const Result wait =
+          record == kSuccess ? driver_.cuStreamWaitEvent.Try(main_, done, 0) : kSuccess;
+      if (first.record == kSuccess) first.record = record;
+      if (first.wait == kSuccess) first.wait = wait;
+    }
+    return first;
+  }
+
+  const Driver& driver_{Driver::Get()};
+  const StreamLease& lease_;
+  const Stream main_;
+  size_t forked_{0};
+};
+
+/*! \brief How many of the arguments from begin on are functions. */
+int CountFunctions(const ffi::PackedArgs& args, int begin) {
+  int end = begin;
+  while (end < args.size() && args[end].type_index() == ffi::TypeIndex::kTVMFFIFunction) ++end;
+  return end - begin;
+}
+
+/*! \brief The device that all of the tensors are on. */
+int DeviceOf(const ffi::PackedArgs& tensors) {
+  TVM_FFI_CHECK(tensors.size() > 0, ValueError) << "a stage needs at least one tensor";
+  DLDevice device{kDLCPU, 0};
+  for (int i = 0; i < tensors.size(); ++i) {
+    const auto tensor = tensors[i].try_cast<ffi::TensorView>();
+    TVM_FFI_CHECK(tensor.has_value(), TypeError)
+        << "a stage takes a program, then kernels, then tensors; argument " << i
+        << " after the kernels is no tensor";
+    if (i == 0) device = tensor->device();
+    TVM_FFI_CHECK(tensor->device().device_type == kDLCUDA, ValueError)
+        << "tensor " << i << " of the stage is not on a CUDA device";
+    TVM_FFI_CHECK(tensor->device().device_id == device.device_id, ValueError)
+        << "tensor " << i << " of the stage is on device " << tensor->device().device_id
+        << ", the first one on device " << device.device_id;
+  }
+  return device.device_id;
+}
+
+}  // namespace
+
+Stage::Stage(ffi::PackedArgs args) {
+  const auto program = args.size() > 0 ? args[0].try_cast<ffi::Shape>() : std::nullopt;
+  TVM_FFI_CHECK(program.has_value(), TypeError) << "a stage's first argument is its program";
+  const int num_kernels = CountFunctions(args, 1);
+  const ffi::PackedArgs tensors = args.Slice(1 + num_kernels);
+  device_id_ = DeviceOf(tensors);
+  const StageProgram read = ReadProgram(*program, num_kernels, tensors.size());
+  num_streams_ = static_cast<size_t>(read.num_streams);
+  for (const StageCall& call : read.calls) {
+    std::vector<ffi::AnyView> views;
+    for (int64_t tensor : call.tensors) views.push_back(tensors[static_cast<int>(tensor)]);
+    calls_.push_back({args[1 + static_cast<int>(call.kernel)].cast<ffi::Function>(),
+                      static_cast<size_t>(call.stream), std::move(views)});
+  }
+}
+
+void Stage::Run() const {
+  if (num_streams_ > 1) return RunOnSeveral();
+  for (const Call& call : calls_) Issue(call);
+}
+
+void Stage::Issue(const Call& call) const {
+  ffi::Any ignored;
+  call.kernel.CallPacked(call.tensors.data(), static_cast<int32_t>(call.tensors.size()), &ignored);
+}
+
+void Stage::RunOnSeveral() const {
+  // Destroyed from the last to the first: also when a kernel throws, the current stream is set
+  // back, then the side streams are joined, then they are returned.
+  const ContextScope context(device_id_);
+  StreamScope current(device_id_);
+  const StreamLease lease(device_id_, current.original(), num_streams_ - 1);
+  Fork fork(lease, current.original());
+  fork.Begin();
+  for (const Call& call : calls_) {
+    current.Set(call.stream == 0 ? current.original() : lease.stream(call.stream - 1));
+    Issue(call);
+  }
+  fork.Join();
+}
+
+}  // namespace cuda
+}  // namespace tvm_ios

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+/*!
+ * \file stage.h
+ * \brief Runs a stage on parallel streams of a CUDA device.
+ */
+#ifndef TVM_IOS_RUNTIME_CUDA_STAGE_H_
+#define TVM_IOS_RUNTIME_CUDA_STAGE_H_
+
+#include <tvm/ffi/function.h>
+
+#include <vector>
+
+#include "runtime/cuda/program.h"
+
+namespace tvm_ios {
+namespace cuda {
+
+/*!
+ * \brief The calls of a stage, packed from the arguments of one packed function.
+ *
+ * Stream 0 is the device's current stream. The others are forked from it by an event and joined to
+ * it again, so that to its caller a stage is like one kernel on the current stream: what follows
+ * there waits for it, memory may be freed as after any kernel, and a capture of the current stream
+ * holds all of it.
+ */
+class Stage {
+ public:
+  /*!
+   * \brief Checks the arguments; nothing is launched before all of them are known to be right.
+   *
+   * \param args The program (a Shape, see ReadProgram), the kernels (Functions), and the tensors,
+   *  all on one CUDA device. They must outlive the stage, which has views of them only.
+   * \throw ffi::Error, a TypeError or a ValueError, for arguments that are none.
+   */
+  explicit Stage(::tvm::ffi::PackedArgs args);
+
+  int device_id() const { return device_id_; }
+
+  /*!
+   * \brief Issues the stage.
+   *
+   * When a kernel throws, the streams are joined nevertheless, and the error is thrown on. A stage
+   * that is captured must have run before on the same thread, if it has several streams.
+   *
+   * \throw DeviceError for an error of the driver.
+   */
+  void Run() const;
+
+ private:
+  struct Call {
+    ::tvm::ffi::Function kernel;
+    size_t stream;
+    std::vector<::tvm::ffi::AnyView> tensors;
+  };
+
+  void Issue(const Call& call) const;
+  void RunOnSeveral() const;
+
+  int device_id_{0};
+  size_t num_streams_{1};
+  std::vector<Call> calls_;
+};
+
+}  // namespace cuda
+}  // namespace tvm_ios
+#endif  // TVM_IOS_RUNTIME_CUDA_STAGE_H_

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+/*!
+ * \file stream_pool.h
+ * \brief Streams and events that stages borrow, so that none is made while a graph is captured.
+ *
+ * Each host thread has its own, per device. A stream that a capture has forked belongs to the
+ * capture until it ends, which is after the stage that forked it has returned: another thread must
+ * not be given it. And what a thread's warm-up has made is there for its capture, whatever
+ * other threads do meanwhile. What a thread leaves behind when it ends goes to the next one.
+ */
+#ifndef TVM_IOS_RUNTIME_CUDA_STREAM_POOL_H_
+#define TVM_IOS_RUNTIME_CUDA_STREAM_POOL_H_
+
+#include <cstddef>
+#include <vector>
+
+#include "runtime/cuda/handles.h"
+
+namespace tvm_ios {
+namespace cuda {
+
+/*! \brief Streams and events that nobody uses at the moment. */
+struct IdleStreams {
+  std::vector<StreamHandle> streams;
+  std::vector<EventHandle> events;
+};
+
+/*! \brief What a stage borrows from its thread's streams; returned by the destructor. */
+class StreamLease {
+ public:
+  /*!
+   * \brief Borrows num_streams side streams, an event for each, and one more for the fork.
+   *
+   * The device's context must be current. What is missing is made, except while main is captured:
+   * the stage must have run once before, on the same thread.
+   *
+   * \param main The stream that the side streams will be forked from.
+   * \throw DeviceError where the device has no room for more streams.
+   */
+  StreamLease(int device_id, Stream main, size_t num_streams);
+  ~StreamLease();
+  StreamLease(const StreamLease&) = delete;
+  StreamLease& operator=(const StreamLease&) = delete;
+
+  size_t num_streams() const { return borrowed_.streams.size(); }
+  Stream stream(size_t i) const { return borrowed_.streams[i].get(); }
+  /*! \brief The event that tells when stream i is done. */
+  Event done(size_t i) const { return borrowed_.events[i].get(); }
+  Event fork() const { return borrowed_.events.back().get(); }
+
+ private:
+  IdleStreams& idle_;  // of this thread and device
+  IdleStreams borrowed_;
+};
+
+}  // namespace cuda
+}  // namespace tvm_ios
+#endif  // TVM_IOS_RUNTIME_CUDA_STREAM_POOL_H_

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// That the stand-in notices what it is there to notice.
+#include <thread>
+
+#include "cuda/results.h"
+#include "cuda_support.h"
+
+namespace tvm_ios {
+namespace cuda {
+namespace {
+
+class CudaStandInTest : public CudaTest {
+ protected:
+  CudaStandInTest() : context_(0) {
+    misused_ = true;
+    for (Handle* stream : {&one_, &other_}) cuStreamCreate(stream, standin::kStreamNonBlocking);
+    cuEventCreate(&event_, standin::kEventDisableTiming);
+  }
+
+  static int LaunchOn(Handle stream) {
+    Handle kernel = nullptr;
+    cuModuleGetFunction(&kernel, nullptr, "a");
+    LaunchConfig config{};
+    config.stream = stream;
+    return cuLaunchKernelEx(&config, kernel, nullptr, nullptr);
+  }
+
+  /*! \brief Lets the second stream wait for the first. */
+  void Fork() {
+    EXPECT_EQ(cuEventRecord(event_, one_), standin::kSuccess);
+    EXPECT_EQ(cuStreamWaitEvent(other_, event_, 0), standin::kSuccess);
+  }
+
+  const ContextScope context_;
+  Handle one_{nullptr}, other_{nullptr}, event_{nullptr}, graph_{nullptr};
+};
+
+TEST_F(CudaStandInTest, AnEventThatWasNeverRecorded) {
+  EXPECT_EQ(cuStreamWaitEvent(one_, event_, 0), standin::kInvalidValue);
+}
+
+TEST_F(CudaStandInTest, AnEventFromOutsideOfTheCapture) {
+  cuEventRecord(event_, other_);
+  cuStreamBeginCapture_v2(one_, standin::kGlobal);
+  EXPECT_EQ(cuStreamWaitEvent(one_, event_, 0), standin::kCaptureIsolation);
+  EXPECT_EQ(cuStreamEndCapture(one_, &graph_), standin::kCaptureInvalidated);
+}
+
+TEST_F(CudaStandInTest, AnEventOfACaptureThatHasEnded) {
+  cuStreamBeginCapture_v2(one_, standin::kGlobal);
+  cuEventRecord(event_, one_);
+  EXPECT_EQ(cuStreamEndCapture(one_, &graph_), standin::kSuccess);
+  EXPECT_EQ(cuStreamWaitEvent(other_, event_, 0), standin::kInvalidValue);
+}
+
+TEST_F(CudaStandInTest, AStreamThatIsNotJoined) {
+  cuStreamBeginCapture_v2(one_, standin::kGlobal);
+  Fork();
+  LaunchOn(other_);
+  EXPECT_EQ(cuStreamEndCapture(one_, &graph_), standin::kCaptureUnjoined);
+}
+
+TEST_F(CudaStandInTest, AStreamOfTwoCaptures) {
+  cuStreamBeginCapture_v2(other_, standin::kRelaxed);
+  cuStreamBeginCapture_v2(one_, standin::kRelaxed);
+  cuEventRecord(event_, one_);
+  EXPECT_EQ(cuStreamWaitEvent(other_, event_, 0), standin::kCaptureMerge);
+  cuStreamEndCapture(one_, &graph_);
+  cuStreamEndCapture(other_, &graph_);
+}
+
+TEST_F(CudaStandInTest, WhatACaptureForbids) {
+  void* memory = nullptr;
+  Handle stream = nullptr;
+  cuStreamBeginCapture_v2(one_, standin::kGlobal);
+  EXPECT_EQ(cuStreamCreate(&stream, 0), standin::kCaptureUnsupported);
+  EXPECT_EQ(cuMemAlloc_v2(&memory, 1), standin::kCaptureUnsupported);
+  EXPECT_EQ(cuStreamSynchronize(one_), standin::kCaptureUnsupported);
+  std::thread([&] { EXPECT_EQ(cuMemAlloc_v2(&memory, 1), standin::kCaptureUnsupported); }).join();
+  EXPECT_EQ(cuStreamEndCapture(one_, &graph_), standin::kCaptureInvalidated);
+}
+
+TEST_F(CudaStandInTest, ACaptureThatAnotherThreadEnds) {
+  cuStreamBeginCapture_v2(one_, standin::kThreadLocal);
+  std::thread([&] {
+    EXPECT_EQ(cuStreamEndCapture(one_, &graph_), standin::kCaptureWrongThread);
+  }).join();
+  EXPECT_EQ(cuStreamEndCapture(one_, &graph_), standin::kCaptureInvalidated);
+}
+
+TEST_F(CudaStandInTest, TheDefaultStreamWhileAStreamIsCapturedThatWaitsForIt) {
+  Handle blocking = nullptr;
+  cuStreamCreate(&blocking, 0);
+  cuStreamBeginCapture_v2(blocking, standin::kThreadLocal);
+  EXPECT_EQ(LaunchOn(nullptr), standin::kCaptureImplicit);
+  EXPECT_EQ(cuStreamEndCapture(blocking, &graph_), standin::kCaptureInvalidated);
+}
+
+TEST_F(CudaStandInTest, WhatIsInUseIsNotDestroyed) {
+  LaunchOn(other_);
+  EXPECT_EQ(cuStreamDestroy_v2(other_), standin::kInvalidHandle);
+  cuStreamSynchronize(other_);
+  cuStreamBeginCapture_v2(one_, standin::kGlobal);
+  Fork();
+  EXPECT_EQ(cuEventDestroy_v2(event_), standin::kCapturedEvent);
+  EXPECT_EQ(cuStreamDestroy_v2(other_), standin::kCaptureUnsupported);
+  EXPECT_EQ(cuStreamEndCapture(one_, &graph_), standin::kCaptureInvalidated);
+  EXPECT_EQ(cuStreamDestroy_v2(other_), standin::kSuccess);
+  EXPECT_EQ(cuStreamDestroy_v2(other_), standin::kInvalidHandle);
+}
+
+TEST_F(CudaStandInTest, AnotherDevicesContext) {
+  const ContextScope context(1);
+  Handle event = nullptr;
+  cuEventCreate(&event, 0);
+  EXPECT_EQ(cuEventRecord(event, one_), standin::kInvalidHandle);
+}
+
+}  // namespace
+}  // namespace cuda
+}  // namespace tvm_ios

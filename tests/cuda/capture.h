@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+/*!
+ * \file capture.h
+ * \brief A graph of launches while it is captured, and afterwards.
+ */
+#ifndef TVM_IOS_TESTS_CUDA_CAPTURE_H_
+#define TVM_IOS_TESTS_CUDA_CAPTURE_H_
+
+#include <cstddef>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "cuda/results.h"
+
+namespace standin {
+
+/*! \brief The nodes that whatever comes next on a stream has to wait for. */
+using Frontier = std::set<size_t>;
+
+/*! \brief Launches and what each of them waits for. */
+class LaunchGraph {
+ public:
+  /*! \brief Adds a launch after the frontier; returns the frontier behind it. */
+  Frontier Add(const std::string& name, const Frontier& after);
+  /*! \brief Whether everything is done when the frontier is. */
+  bool IsComplete(const Frontier& end) const;
+  /*! \brief Launches on the longest path. */
+  int Depth() const;
+  /*! \brief The names of all launches, each after a space. */
+  std::string Names() const;
+
+ private:
+  struct Node {
+    std::string name;
+    Frontier after;
+    int depth;
+  };
+  std::vector<Node> nodes_;
+};
+
+/*! \brief A capture that has begun and not ended. */
+struct Capture {
+  size_t origin;  // the stream
+  int device;
+  CaptureMode mode;
+  std::thread::id thread;
+  bool valid{true};
+  LaunchGraph graph{};
+};
+
+}  // namespace standin
+#endif  // TVM_IOS_TESTS_CUDA_CAPTURE_H_

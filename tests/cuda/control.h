@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+/*!
+ * \file control.h
+ * \brief How a test reads what the stand-in for CUDA's driver was asked.
+ *
+ * The environment tells what it is: TVM_IOS_STANDIN_DEVICES (2), TVM_IOS_STANDIN_VERSION (13000),
+ * and TVM_IOS_STANDIN_FAIL, see journal.h.
+ */
+#ifndef TVM_IOS_TESTS_CUDA_CONTROL_H_
+#define TVM_IOS_TESTS_CUDA_CONTROL_H_
+
+#include <stddef.h>
+
+#define TVM_IOS_STANDIN_EXPORT extern "C" __attribute__((visibility("default")))
+
+/*! \brief Forgets what was asked so far. */
+TVM_IOS_STANDIN_EXPORT void TvmIosStandInClear(void);
+
+/*!
+ * \brief What was asked since, a line each: "thread: what".
+ * \param text As much of it as there is room for, with a zero behind it.
+ * \return The number of bytes that all of it takes, the zero included.
+ */
+TVM_IOS_STANDIN_EXPORT size_t TvmIosStandInJournal(char* text, size_t size);
+
+/*! \brief A line of the test's own. */
+TVM_IOS_STANDIN_EXPORT void TvmIosStandInNote(const char* what);
+
+#endif  // TVM_IOS_TESTS_CUDA_CONTROL_H_

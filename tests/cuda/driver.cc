@@ -1,0 +1,378 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cuda/driver.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "cuda/machine.h"
+
+namespace standin {
+namespace {
+
+constexpr int kDefaultDevices = 2;
+constexpr int kDefaultVersion = 13000;
+constexpr size_t kMemoryBytes = size_t{16} << 30;
+
+/*! \brief All that the driver keeps, under one lock. */
+struct State {
+  std::mutex mutex;
+  Journal journal;
+  Machine machine{journal};
+  std::set<void*> memory;
+  std::set<std::string> kernels;  // a handle is the address of a name
+};
+
+State& TheState() {
+  // Never destroyed: the program's own static objects may still call.
+  static State& state = *std::make_unique<State>().release();
+  return state;
+}
+
+int FromEnvironment(const char* name, int otherwise) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? otherwise : std::atoi(value);
+}
+
+int NumDevices() { return FromEnvironment("TVM_IOS_STANDIN_DEVICES", kDefaultDevices); }
+
+/*! \brief The devices whose contexts the thread has pushed, the current one last. */
+std::vector<int>& Contexts() {
+  static thread_local std::vector<int> contexts;
+  return contexts;
+}
+
+int Current() { return Contexts().empty() ? -1 : Contexts().back(); }
+
+Id ToId(const void* handle) { return static_cast<Id>(reinterpret_cast<uintptr_t>(handle)); }
+Handle ToHandle(Id id) { return reinterpret_cast<Handle>(static_cast<uintptr_t>(id)); }
+Handle ContextOf(int device) { return ToHandle(static_cast<Id>(device) + 1); }
+
+/*! \brief One call of the driver: the lock, and the fault that the test wants. */
+template <typename Body>
+int Enter(const char* function, Body body) {
+  State& state = TheState();
+  const std::lock_guard<std::mutex> lock(state.mutex);
+  if (const Result fault = state.journal.Fault(function)) return fault;
+  return body(state);
+}
+
+/*! \brief A call that makes something. */
+template <typename Body>
+int EnterMaking(const char* function, Handle* made, Body body) {
+  return Enter(function, [&](State& state) {
+    Id id = 0;
+    const Result result = body(state.machine, &id);
+    *made = ToHandle(id);
+    return result;
+  });
+}
+
+/*! \brief A CUdevice_attribute of a device like an H100; of those that nobody asks for it has one.
+ */
+int Attribute(int attribute) {
+  static const std::map<int, int> values{
+      {1, 1024},       // threads per block
+      {8, 49152},      // bytes of shared memory per block
+      {10, 32},        // threads per warp
+      {16, 132},       // multiprocessors
+      {38, 50 << 20},  // bytes of the second cache
+      {75, 9},         // compute capability, major
+      {76, 0},         // and minor
+  };
+  const auto found = values.find(attribute);
+  return found == values.end() ? 1 : found->second;
+}
+
+}  // namespace
+}  // namespace standin
+
+using standin::Enter;
+using standin::EnterMaking;
+using standin::Id;
+using standin::Machine;
+using standin::State;
+using standin::ToId;
+
+void TvmIosStandInClear() {
+  State& state = standin::TheState();
+  const std::lock_guard<std::mutex> lock(state.mutex);
+  state.journal.Clear();
+}
+
+size_t TvmIosStandInJournal(char* text, size_t size) {
+  State& state = standin::TheState();
+  const std::lock_guard<std::mutex> lock(state.mutex);
+  const std::string& journal = state.journal.text();
+  if (size > 0) {
+    const size_t length = std::min(size - 1, journal.size());
+    std::memcpy(text, journal.data(), length);
+    text[length] = '\0';
+  }
+  return journal.size() + 1;
+}
+
+void TvmIosStandInNote(const char* what) {
+  State& state = standin::TheState();
+  const std::lock_guard<std::mutex> lock(state.mutex);
+  state.journal.Write(what);
+}
+
+// Start and errors
+
+int cuInit(unsigned /*flags*/) {
+  return Enter("cuInit", [](State&) {
+    return standin::NumDevices() > 0 ? standin::kSuccess : standin::kNoDevice;
+  });
+}
+
+int cuDriverGetVersion(int* version) {
+  *version = standin::FromEnvironment("TVM_IOS_STANDIN_VERSION", standin::kDefaultVersion);
+  return standin::kSuccess;
+}
+
+int cuGetErrorName(int result, const char** text) {
+  *text = result == standin::kOutOfMemory ? "CUDA_ERROR_OUT_OF_MEMORY" : "CUDA_ERROR_OF_STANDIN";
+  return standin::kSuccess;
+}
+
+int cuGetErrorString(int /*result*/, const char** text) {
+  *text = "the stand-in's journal tells";
+  return standin::kSuccess;
+}
+
+// Devices and contexts
+
+int cuDeviceGetCount(int* count) {
+  *count = standin::NumDevices();
+  return standin::kSuccess;
+}
+
+int cuDeviceGet(int* device, int ordinal) {
+  if (ordinal < 0 || ordinal >= standin::NumDevices()) return standin::kInvalidDevice;
+  *device = ordinal;
+  return standin::kSuccess;
+}
+
+int cuDeviceGetName(char* name, int size, int device) {
+  const std::string text = "Stand-in " + std::to_string(device);
+  if (size <= static_cast<int>(text.size())) return standin::kInvalidValue;
+  std::memcpy(name, text.c_str(), text.size() + 1);
+  return standin::kSuccess;
+}
+
+int cuDeviceGetAttribute(int* value, int attribute, int /*device*/) {
+  *value = standin::Attribute(attribute);
+  return standin::kSuccess;
+}
+
+int cuDeviceTotalMem_v2(size_t* bytes, int /*device*/) {
+  *bytes = standin::kMemoryBytes;
+  return standin::kSuccess;
+}
+
+int cuDevicePrimaryCtxRetain(Handle* context, int device) {
+  return Enter("cuDevicePrimaryCtxRetain", [&](State&) {
+    *context = standin::ContextOf(device);
+    return standin::kSuccess;
+  });
+}
+
+int cuCtxPushCurrent_v2(Handle context) {
+  standin::Contexts().push_back(static_cast<int>(ToId(context)) - 1);
+  return standin::kSuccess;
+}
+
+int cuCtxPopCurrent_v2(Handle* context) {
+  if (standin::Contexts().empty()) return standin::kInvalidContext;
+  *context = standin::ContextOf(standin::Current());
+  standin::Contexts().pop_back();
+  return standin::kSuccess;
+}
+
+int cuCtxSetCurrent(Handle context) {
+  if (!standin::Contexts().empty()) standin::Contexts().pop_back();
+  return cuCtxPushCurrent_v2(context);
+}
+
+int cuCtxGetDevice(int* device) {
+  *device = standin::Current();
+  return *device < 0 ? standin::kInvalidContext : standin::kSuccess;
+}
+
+// Streams and events
+
+int cuStreamCreate(Handle* stream, unsigned flags) {
+  return EnterMaking("cuStreamCreate", stream, [&](Machine& machine, Id* id) {
+    return machine.CreateStream(standin::Current(), flags, id);
+  });
+}
+
+int cuStreamDestroy_v2(Handle stream) {
+  return Enter("cuStreamDestroy", [&](State& state) {
+    return state.machine.DestroyStream(standin::Current(), ToId(stream));
+  });
+}
+
+int cuStreamSynchronize(Handle stream) {
+  return Enter("cuStreamSynchronize", [&](State& state) {
+    return state.machine.Synchronize(standin::Current(), ToId(stream));
+  });
+}
+
+int cuStreamWaitEvent(Handle stream, Handle event, unsigned /*flags*/) {
+  return Enter("cuStreamWaitEvent", [&](State& state) {
+    return state.machine.Wait(standin::Current(), ToId(stream), ToId(event));
+  });
+}
+
+int cuEventCreate(Handle* event, unsigned flags) {
+  return EnterMaking("cuEventCreate", event, [&](Machine& machine, Id* id) {
+    return machine.CreateEvent(standin::Current(), flags, id);
+  });
+}
+
+int cuEventDestroy_v2(Handle event) {
+  return Enter("cuEventDestroy",
+               [&](State& state) { return state.machine.DestroyEvent(ToId(event)); });
+}
+
+int cuEventRecord(Handle event, Handle stream) {
+  return Enter("cuEventRecord", [&](State& state) {
+    return state.machine.Record(standin::Current(), ToId(event), ToId(stream));
+  });
+}
+
+int cuEventSynchronize(Handle event) {
+  return Enter("cuEventSynchronize",
+               [&](State& state) { return state.machine.SynchronizeEvent(ToId(event)); });
+}
+
+int cuEventElapsedTime(float* milliseconds, Handle begin, Handle end) {
+  return Enter("cuEventElapsedTime", [&](State& state) {
+    return state.machine.Elapsed(ToId(begin), ToId(end), milliseconds);
+  });
+}
+
+// Graphs
+
+int cuStreamIsCapturing(Handle stream, int* status) {
+  return Enter("cuStreamIsCapturing", [&](State& state) {
+    return state.machine.Status(standin::Current(), ToId(stream), status);
+  });
+}
+
+int cuStreamBeginCapture_v2(Handle stream, int mode) {
+  return Enter("cuStreamBeginCapture", [&](State& state) {
+    return state.machine.BeginCapture(standin::Current(), ToId(stream), mode);
+  });
+}
+
+int cuStreamEndCapture(Handle stream, Handle* graph) {
+  return EnterMaking("cuStreamEndCapture", graph, [&](Machine& machine, Id* id) {
+    return machine.EndCapture(standin::Current(), ToId(stream), id);
+  });
+}
+
+int cuThreadExchangeStreamCaptureMode(int* mode) {
+  *mode = Machine::ExchangeMode(*mode);
+  return standin::kSuccess;
+}
+
+int cuGraphInstantiateWithFlags(Handle* exec, Handle graph, unsigned long long /*flags*/) {
+  return EnterMaking("cuGraphInstantiate", exec, [&](Machine& machine, Id* id) {
+    return machine.Instantiate(ToId(graph), id);
+  });
+}
+
+int cuGraphLaunch(Handle exec, Handle stream) {
+  return Enter("cuGraphLaunch", [&](State& state) {
+    return state.machine.Replay(standin::Current(), ToId(exec), ToId(stream));
+  });
+}
+
+int cuGraphExecDestroy(Handle exec) {
+  return Enter("cuGraphExecDestroy",
+               [&](State& state) { return state.machine.DestroyExec(ToId(exec)); });
+}
+
+int cuGraphDestroy(Handle graph) {
+  return Enter("cuGraphDestroy",
+               [&](State& state) { return state.machine.DestroyGraph(ToId(graph)); });
+}
+
+// Memory
+
+int cuMemAlloc_v2(void** memory, size_t bytes) {
+  return Enter("cuMemAlloc", [&](State& state) {
+    if (const auto unsafe = state.machine.CheckUnsafe("memory allocated")) return unsafe;
+    *memory = std::calloc(std::max<size_t>(bytes, 1), 1);
+    if (*memory == nullptr) return standin::kOutOfMemory;
+    state.memory.insert(*memory);
+    state.journal.Write("allocate " + std::to_string(bytes));
+    return standin::kSuccess;
+  });
+}
+
+int cuMemFree_v2(void* memory) {
+  return Enter("cuMemFree", [&](State& state) {
+    if (const auto unsafe = state.machine.CheckUnsafe("memory freed")) return unsafe;
+    if (state.memory.erase(memory) == 0) {
+      return state.journal.Misuse(standin::kInvalidValue, "memory freed that is none");
+    }
+    std::free(memory);
+    return standin::kSuccess;
+  });
+}
+
+int cuMemcpyAsync(void* to, const void* from, size_t bytes, Handle stream) {
+  return Enter("cuMemcpyAsync", [&](State& state) {
+    std::memcpy(to, from, bytes);
+    return state.machine.Launch(standin::Current(), ToId(stream), "copy");
+  });
+}
+
+int cuMemGetInfo_v2(size_t* available, size_t* total) {
+  *available = *total = standin::kMemoryBytes;
+  return standin::kSuccess;
+}
+
+// Kernels
+
+int cuModuleLoadData(Handle* module, const void* /*image*/) {
+  return Enter("cuModuleLoadData", [&](State& state) {
+    *module = standin::ToHandle(1);
+    return state.machine.CheckUnsafe("module loaded");
+  });
+}
+
+int cuModuleUnload(Handle /*module*/) { return standin::kSuccess; }
+
+int cuModuleGetFunction(Handle* function, Handle /*module*/, const char* name) {
+  return Enter("cuModuleGetFunction", [&](State& state) {
+    const std::string* kernel = &*state.kernels.insert(name).first;
+    *function = standin::ToHandle(ToId(kernel));
+    return standin::kSuccess;
+  });
+}
+
+int cuFuncSetAttribute(Handle /*function*/, int /*attribute*/, int /*value*/) {
+  return standin::kSuccess;
+}
+
+int cuLaunchKernelEx(const LaunchConfig* config, Handle function, void** /*params*/,
+                     void** /*extra*/) {
+  return Enter("cuLaunchKernel", [&](State& state) {
+    const auto& kernel = *reinterpret_cast<const std::string*>(function);
+    return state.machine.Launch(standin::Current(), ToId(config->stream), kernel);
+  });
+}
+
+int cuTensorMapEncodeTiled() { return standin::kNotSupported; }

@@ -5,7 +5,7 @@ from tvm_ios_env import requirements
 
 requirements.check()  # before TVM is loaded: a wrong version may crash
 
-from tvm_ios import target, transform, zoo
+from tvm_ios import relay, target, transform, zoo
 from tvm_ios.api import CompiledModel, compile, load
 from tvm_ios.errors import (
     CostError,
@@ -14,6 +14,7 @@ from tvm_ios.errors import (
     GraphError,
     ModelError,
     OptionError,
+    RelayError,
     ScheduleError,
     TargetError,
     TvmIosError,
@@ -48,6 +49,7 @@ __all__ = [
     "Isolated",
     "ModelError",
     "OptionError",
+    "RelayError",
     "Rpc",
     "Schedule",
     "ScheduleError",
@@ -67,6 +69,7 @@ __all__ = [
     "load",
     "partition",
     "partition_cost",
+    "relay",
     "sequential",
     "target",
     "transform",

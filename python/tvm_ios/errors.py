@@ -15,6 +15,7 @@ __all__ = [
     "GraphError",
     "ModelError",
     "OptionError",
+    "RelayError",
     "ScheduleError",
     "TargetError",
     "TvmIosError",
@@ -28,6 +29,20 @@ class TvmIosError(Exception):
 @register_error("tvm_ios.ModelError")
 class ModelError(TvmIosError, ValueError):
     """A network that cannot be read, or that has something this package cannot schedule."""
+
+
+@register_error("tvm_ios.RelayError")
+class RelayError(ModelError):
+    """Relay that cannot be read.
+
+    Attributes
+    ----------
+    line, column : int or None
+        Where in the text, counted from 1; None where no place is to blame.
+    """
+
+    line: int | None = None
+    column: int | None = None
 
 
 @register_error("tvm_ios.GraphError")

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,43 +11,61 @@ from typing import TYPE_CHECKING
 
 import tvm
 
-from . import pytorch, zoo
+from . import pytorch, relay, zoo
 from .errors import ModelError
 from .importing import captured, last_line
+from .relay.ast import TensorType
+from .relay.convert import convert
+from .relay.loading import given_params
 
 if TYPE_CHECKING:
     import onnx
 
 ZOO = "zoo:"
 _PT2 = ".pt2"
-_KNOWN = "an ONNX file (.onnx), an exported program of PyTorch (.pt2) or zoo:NAME"
+_RELAY = (".relay", ".json")
+_KNOWN = (
+    "an ONNX file (.onnx), an exported program of PyTorch (.pt2), a Relay model (.relay, .json) "
+    "or zoo:NAME"
+)
 
 Shapes = Mapping[str, Sequence[int]]
 
 
 def load_model(
-    spec: str, input_shapes: Shapes | None = None, batch: int | None = None
+    spec: str,
+    input_shapes: Shapes | None = None,
+    batch: int | None = None,
+    params: str | os.PathLike[str] | None = None,
 ) -> tvm.IRModule:
     """Load a network as a high-level Relax module whose weights are constants.
 
     Parameters
     ----------
     spec : str
-        The path of an ONNX file or of what ``torch.export.save`` wrote, or ``zoo:NAME``.
+        The path of an ONNX file, of what ``torch.export.save`` wrote, or of a Relay model
+        (``.relay`` is its text form, ``.json`` its JSON form); or ``zoo:NAME``.
     input_shapes : dict of str to sequence of int, optional
         Shapes of inputs by name, for the dimensions that the model leaves open.
     batch : int, optional
         First dimension of every input that leaves it open; that of a network of the zoo.
+    params : path, optional
+        The weights of a Relay model, as ``relay.save_param_dict`` wrote them. Without it they are
+        arguments.
 
     Raises
     ------
     ModelError
-        When the file is missing, damaged or of no known format, TVM's importer cannot read it, or
-        the shapes do not fit.
+        When the file is missing, damaged or of no known format, its operators cannot be converted,
+        or the shapes or the weights do not fit.
     """
     if batch is not None and batch < 1:
         raise ModelError(f"The batch must be at least 1, got {batch}.")
     shapes = {name: tuple(shape) for name, shape in (input_shapes or {}).items()}
+    if Path(spec).suffix in _RELAY and not spec.startswith(ZOO):
+        return _from_relay(_existing(spec, *_RELAY), shapes, batch, params)
+    if params is not None:
+        raise ModelError(f"{spec} has its weights in it; give --params with a Relay model only.")
     if spec.startswith(ZOO):
         return _from_zoo(spec.removeprefix(ZOO), shapes, batch)
     if spec.endswith(_PT2):
@@ -60,13 +79,40 @@ def _from_zoo(name: str, shapes: Shapes, batch: int | None) -> tvm.IRModule:
     return zoo.load(name, **zoo.sizes(name, shapes, batch))
 
 
+def _from_relay(
+    path: Path, shapes: Shapes, batch: int | None, params: str | os.PathLike[str] | None
+) -> tvm.IRModule:
+    module = relay.parse(path)
+    return convert(module, given_params(module, params), _open_shapes(path, module, shapes, batch))
+
+
+def _open_shapes(
+    path: Path, module: relay.Module, shapes: Shapes, batch: int | None
+) -> dict[str, list[int]]:
+    """The shapes of the parameters that have unknown dimensions, or are given one."""
+    tensors = {
+        var.name: var.type.shape
+        for var in (module.functions["main"].params if "main" in module.functions else ())
+        if isinstance(var.type, TensorType)
+    }
+    _check_names(str(path), shapes, [*tensors])
+    partial = {name: shape for name, shape in tensors.items() if None in shape or name in shapes}
+    if batch is not None and not any(shape[:1] == (None,) for shape in partial.values()):
+        raise ModelError(f"No input of {path} leaves its first dimension open for a batch size.")
+    result = {}
+    for name, shape in partial.items():
+        first = batch if shape[:1] == (None,) else None
+        result[name] = _fit(name, shape, ["?"] * len(shape), shapes.get(name), first)
+    return result
+
+
 def _from_pt2(spec: str, shapes: Shapes, batch: int | None) -> tvm.IRModule:
     if shapes or batch is not None:
         raise ModelError(f"{spec} has fixed shapes; export it with those that it is to have.")
     return pytorch.from_file(_existing(spec, _PT2))
 
 
-def _existing(spec: str, suffix: str) -> Path:
+def _existing(spec: str, *suffixes: str) -> Path:
     """The path of a file that may be of this format."""
     path = Path(spec)
     if path.is_dir():
@@ -78,7 +124,7 @@ def _existing(spec: str, suffix: str) -> Path:
             f"{spec} holds weights or a pickled module; write it with torch.export.save instead, "
             "to a file that ends with .pt2."
         )
-    if path.suffix != suffix:
+    if path.suffix not in suffixes:
         raise ModelError(f"{spec} is of no format that is known; give {_KNOWN}.")
     return path
 
@@ -137,17 +183,27 @@ def _complete_shape(
             )
         return list(given)
     declared = value.type.tensor_type.shape.dim
-    if given is not None and len(given) != len(declared):
+    fixed = [dim.dim_value if dim.HasField("dim_value") else None for dim in declared]
+    return _fit(value.name, fixed, [dim.dim_param or "?" for dim in declared], given, batch)
+
+
+def _fit(
+    name: str,
+    fixed: Sequence[int | None],
+    symbols: Sequence[str],
+    given: Sequence[int] | None,
+    batch: int | None,
+) -> list[int]:
+    """The sizes that the model fixes, completed by those that are given."""
+    if given is not None and len(given) != len(fixed):
         raise ModelError(
-            f"Input {value.name!r} has {len(declared)} dimensions, but the shape given for it, "
+            f"Input {name!r} has {len(fixed)} dimensions, but the shape given for it, "
             f"{list(given)}, has {len(given)}."
         )
-    fixed = [dim.dim_value if dim.HasField("dim_value") else None for dim in declared]
     wanted = list(given) if given is not None else [None] * len(fixed)
     if batch is not None and wanted and wanted[0] is None:
         wanted[0] = batch
-    names = [dim.dim_param or "?" for dim in declared]
-    return [_complete_dimension(value.name, i, fixed, wanted, names) for i in range(len(fixed))]
+    return [_complete_dimension(name, i, fixed, wanted, symbols) for i in range(len(fixed))]
 
 
 def _complete_dimension(

@@ -34,6 +34,7 @@ examples:
   tvm-ios compile model.onnx -o model.so --pass-config max_group_size=2 --schedule-out s.json
   tvm-ios compile model.onnx -o model.so --schedule-in s.json
   tvm-ios compile model.onnx -o model.so --no-search
+  tvm-ios compile model.relay --params model.params -o model.so
   tvm-ios compile model.onnx -o model.so --batch-sizes 1,16,32 --schedule-out s.json
 """
 

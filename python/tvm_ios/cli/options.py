@@ -49,7 +49,15 @@ def add_seed(parser: argparse.ArgumentParser) -> None:
 def add_network(parser: argparse.ArgumentParser) -> None:
     """The network and the machine that it is for."""
     parser.add_argument(
-        "model", metavar="MODEL", help="an ONNX file, a .pt2 file of torch.export, or zoo:NAME"
+        "model",
+        metavar="MODEL",
+        help="an ONNX file, a .pt2 file of torch.export, a Relay model (.relay: its text form, "
+        ".json: its JSON form), or zoo:NAME",
+    )
+    parser.add_argument(
+        "--params",
+        metavar="FILE",
+        help="the weights of a Relay model, as relay.save_param_dict wrote them",
     )
     parser.add_argument(
         "--target",
@@ -228,7 +236,7 @@ class Request:
         self._records: str | None = args.tuning_records
         if self._records is not None:
             check_database(self._records)
-        self._shapes, self._batch = args.input_shapes, args.batch
+        self._shapes, self._batch, self._params = args.input_shapes, args.batch, args.params
 
     def load(self, batch: int | None = None) -> tuple[tvm.IRModule, Scheduler]:
         """The network as it was imported, and the scheduler for it.
@@ -240,7 +248,7 @@ class Request:
         """
         if self.given is None and not self.site.remote:
             target.check_runnable(self.target)  # the search runs what it prices
-        mod = load_model(self.model, self._shapes, batch or self._batch)
+        mod = load_model(self.model, self._shapes, batch or self._batch, self._params)
         with open_database(self._records) if self._records else nullcontext():
             scheduler = Scheduler(mod, self.target, options=self.options, site=self.site)
         _logger.info("%s has %d operators", self.model, len(scheduler.graph.operators))

@@ -10,6 +10,7 @@ from tvm import relax
 
 from ..errors import ModelError
 from .fold import fold_affine, simplify_batch_norm
+from .layout import channels_first
 from .recognise import static_shape
 from .simplify import distribute_over_concat, sink_scales
 
@@ -19,9 +20,9 @@ _NESTED = 3  # a scale, a shift and a relu after one concatenation
 def prepare(mod: tvm.IRModule, function: str = "main") -> tvm.IRModule:
     """``mod`` in the form that :func:`~tvm_ios.graph.extract.extract` reads.
 
-    Batch normalisation becomes a scale and a shift, which are folded into the convolution before
-    them where its weights are known; elementwise operations move to where they cost nothing, see
-    :mod:`.simplify`; constants are folded; what can be is in dataflow blocks.
+    Images become NCHW; batch normalisation becomes a scale and a shift, which are folded into the
+    convolution before them where its weights are known; elementwise operations move to where they
+    cost nothing, see :mod:`.simplify`; constants are folded; what can be is in dataflow blocks.
 
     Parameters
     ----------
@@ -43,6 +44,7 @@ def prepare(mod: tvm.IRModule, function: str = "main") -> tvm.IRModule:
         relax.transform.Normalize(),
         relax.transform.ConvertToDataflow(min_size=1),
         relax.transform.CanonicalizeBindings(),
+        channels_first(function),
         _on(function, simplify_batch_norm),
         relax.transform.DeadCodeElimination(entries),
         relax.transform.FoldConstant(),

@@ -167,6 +167,7 @@ class _PlanesEmitter:
         rows: Expr = p.rows.kernel
         if p.rows.padded:
             rows = _count_rows(p.rows, row, p.pad_after[0] if p.include_pad else None)
+            rows = T.max(rows, T.int32(1))  # in the padding alone there are none
         counts = [self._count_columns(tile, j) for j in range(tile.width)]
         for count in set(counts):
             scale = T.float32(1.0) / T.cast(rows * count, "float32")
@@ -180,7 +181,8 @@ class _PlanesEmitter:
             return self.planes.columns.kernel
         end = window.size + (self.planes.pad_after[1] if self.planes.include_pad else 0)
         positions = [window.position(tile.start + column, tap) for tap in range(window.kernel)]
-        return sum(p < end and (p >= 0 or self.planes.include_pad) for p in positions)
+        inside = sum(p < end and (p >= 0 or self.planes.include_pad) for p in positions)
+        return max(inside, 1)
 
     def _store(
         self, buffers: Sequence[Any], value: Expr, image: Expr, block: Expr, pixel: Expr

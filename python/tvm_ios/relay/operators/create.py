@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tensors made of shapes and numbers, and running sums."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from tvm import relax
+
+from ..ast import Attribute
+from .emitter import Emitter, constant, dtype_of, given_dtype, shape_of
+from .table import operator
+
+Sizes = tuple[int, ...]
+
+
+@operator("full")
+def full(
+    emit: Emitter, fill_value: relax.Expr, *, shape: Sizes, dtype: str | None = None
+) -> relax.Expr:
+    return emit(relax.op.full(shape, fill_value, given_dtype(dtype) or dtype_of(fill_value)))
+
+
+@operator("full_like")
+def full_like(emit: Emitter, data: relax.Expr, fill_value: relax.Expr) -> relax.Expr:
+    return emit(relax.op.full(shape_of(data), fill_value, dtype_of(data)))
+
+
+@operator("zeros")
+def zeros(emit: Emitter, *, shape: Sizes, dtype: str) -> relax.Expr:
+    return emit(relax.op.zeros(shape, dtype))
+
+
+@operator("ones")
+def ones(emit: Emitter, *, shape: Sizes, dtype: str) -> relax.Expr:
+    return emit(relax.op.ones(shape, dtype))
+
+
+@operator("zeros_like")
+def zeros_like(emit: Emitter, data: relax.Expr) -> relax.Expr:
+    return zeros(emit, shape=shape_of(data), dtype=dtype_of(data))
+
+
+@operator("ones_like")
+def ones_like(emit: Emitter, data: relax.Expr) -> relax.Expr:
+    return ones(emit, shape=shape_of(data), dtype=dtype_of(data))
+
+
+@operator("arange")
+def arange(
+    emit: Emitter,
+    first: relax.Expr,
+    last: relax.Expr,
+    by: relax.Expr,
+    *,
+    dtype: str,
+    start: Attribute = None,
+    stop: Attribute = None,
+    step: Attribute = None,
+) -> relax.Expr:
+    """A constant: start, stop and step are both arguments and attributes."""
+    begin, end, stride = (
+        emit.number(value, what) for value, what in ((first, "start"), (last, "stop"), (by, "step"))
+    )
+    count = max(math.ceil((end - begin) / stride), 0)
+    return constant((begin + stride * np.arange(count)).astype(dtype))
+
+
+@operator("shape_of")
+def shape_of_tensor(emit: Emitter, data: relax.Expr, *, dtype: str | None = None) -> relax.Expr:
+    return constant(np.array(shape_of(data), given_dtype(dtype) or "int32"))
+
+
+@operator("ndarray_size")
+def ndarray_size(emit: Emitter, data: relax.Expr, *, dtype: str | None = None) -> relax.Expr:
+    return constant(np.array(math.prod(shape_of(data)), given_dtype(dtype) or "int32"))
+
+
+@operator("cumsum")
+def cumsum(
+    emit: Emitter,
+    data: relax.Expr,
+    *,
+    axis: int | None = None,
+    dtype: str | None = None,
+    exclusive: bool = False,
+) -> relax.Expr:
+    return emit(relax.op.cumsum(data, axis, given_dtype(dtype), bool(exclusive)))
+
+
+@operator("cumprod")
+def cumprod(
+    emit: Emitter,
+    data: relax.Expr,
+    *,
+    axis: int | None = None,
+    dtype: str | None = None,
+    exclusive: bool = False,
+) -> relax.Expr:
+    return emit(relax.op.cumprod(data, axis, given_dtype(dtype), bool(exclusive)))
+
+
+@operator("trilu")
+def trilu(emit: Emitter, data: relax.Expr, k: relax.Expr, *, upper: bool = True) -> relax.Expr:
+    """What is above, or below, a diagonal, and zeros."""
+    build = relax.op.triu if upper else relax.op.tril
+    return emit(build(data, int(emit.number(k, "k"))))
+
+
+@operator("einsum", of_tuple=True)
+def einsum(emit: Emitter, tensors: tuple[relax.Expr, ...], *, equation: str) -> relax.Expr:
+    return emit(relax.op.einsum(list(tensors), equation))

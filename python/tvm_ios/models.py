@@ -43,8 +43,8 @@ def load_model(
     Parameters
     ----------
     spec : str
-        The path of an ONNX file, of what ``torch.export.save`` wrote, or of a Relay model
-        (``.relay`` is its text form, ``.json`` its JSON form); or ``zoo:NAME``.
+        The path of an ONNX file, of what ``torch.export.save`` wrote, or of a Relay file
+        (``.relay`` is its text form, ``.json`` its JSON form), or ``zoo:NAME``.
     input_shapes : dict of str to sequence of int, optional
         Shapes of inputs by name, for the dimensions that the model leaves open.
     batch : int, optional
@@ -56,14 +56,15 @@ def load_model(
     Raises
     ------
     ModelError
-        When the file is missing, damaged or of no known format, its operators cannot be converted,
-        or the shapes or the weights do not fit.
+        When the file is missing, damaged or of no known format, TVM's importer or the converter
+        of Relay cannot read it, or the shapes or the weights do not fit.
     """
     if batch is not None and batch < 1:
         raise ModelError(f"The batch must be at least 1, got {batch}.")
     shapes = {name: tuple(shape) for name, shape in (input_shapes or {}).items()}
-    if Path(spec).suffix in _RELAY and not spec.startswith(ZOO):
-        return _from_relay(_existing(spec, *_RELAY), shapes, batch, params)
+    suffix = "" if spec.startswith(ZOO) else Path(spec).suffix
+    if suffix in _RELAY:
+        return _from_relay(_existing(spec, suffix), shapes, batch, params)
     if params is not None:
         raise ModelError(f"{spec} has its weights in it; give --params with a Relay model only.")
     if spec.startswith(ZOO):
@@ -77,6 +78,12 @@ def _from_zoo(name: str, shapes: Shapes, batch: int | None) -> tvm.IRModule:
     known = [value.name for value in zoo.inputs(name)]
     _check_names(f"{ZOO}{name}", shapes, known)
     return zoo.load(name, **zoo.sizes(name, shapes, batch))
+
+
+def _from_pt2(spec: str, shapes: Shapes, batch: int | None) -> tvm.IRModule:
+    if shapes or batch is not None:
+        raise ModelError(f"{spec} has fixed shapes; export it with those that it is to have.")
+    return pytorch.from_file(_existing(spec, _PT2))
 
 
 def _from_relay(
@@ -106,13 +113,7 @@ def _open_shapes(
     return result
 
 
-def _from_pt2(spec: str, shapes: Shapes, batch: int | None) -> tvm.IRModule:
-    if shapes or batch is not None:
-        raise ModelError(f"{spec} has fixed shapes; export it with those that it is to have.")
-    return pytorch.from_file(_existing(spec, _PT2))
-
-
-def _existing(spec: str, *suffixes: str) -> Path:
+def _existing(spec: str, suffix: str) -> Path:
     """The path of a file that may be of this format."""
     path = Path(spec)
     if path.is_dir():
@@ -124,7 +125,7 @@ def _existing(spec: str, *suffixes: str) -> Path:
             f"{spec} holds weights or a pickled module; write it with torch.export.save instead, "
             "to a file that ends with .pt2."
         )
-    if path.suffix not in suffixes:
+    if path.suffix != suffix:
         raise ModelError(f"{spec} is of no format that is known; give {_KNOWN}.")
     return path
 

@@ -55,11 +55,6 @@ def add_network(parser: argparse.ArgumentParser) -> None:
         ".json: its JSON form), or zoo:NAME",
     )
     parser.add_argument(
-        "--params",
-        metavar="FILE",
-        help="the weights of a Relay model, as relay.save_param_dict wrote them",
-    )
-    parser.add_argument(
         "--target",
         default="llvm",
         help="a CPU target of TVM, as a name or as JSON (default: llvm, which is this machine)",
@@ -72,6 +67,11 @@ def add_network(parser: argparse.ArgumentParser) -> None:
 
 def add_model_shapes(parser: argparse._ActionsContainer) -> None:
     """What the model leaves open."""
+    parser.add_argument(
+        "--params",
+        metavar="FILE",
+        help="the weights of a Relay model, as relay.save_param_dict wrote them",
+    )
     parser.add_argument(
         "--input-shapes",
         type=input_shapes,

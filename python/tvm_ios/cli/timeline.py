@@ -21,7 +21,10 @@ def add_timeline(parser: argparse.ArgumentParser) -> None:
     """The model that the schedule was made for, as ``compile`` takes it."""
     group = parser.add_argument_group("the run of a timeline (--format perfetto)")
     group.add_argument(
-        "--model", metavar="MODEL", help="an ONNX file, a .pt2 file of torch.export, or zoo:NAME"
+        "--model",
+        metavar="MODEL",
+        help="an ONNX file, a .pt2 file of torch.export, a Relay model (.relay or .json), "
+        "or zoo:NAME",
     )
     add_model_shapes(group)
     group.add_argument(
@@ -42,6 +45,7 @@ def timeline(args: argparse.Namespace, schedule: Schedule) -> str:
     target = tvm.target.Target(schedule.target)
     check_runnable(target)
     options = Options(winograd=not args.no_winograd)
-    mod = load_model(args.model, args.input_shapes, args.batch or schedule.batch)
+    batch = args.batch or schedule.batch
+    mod = load_model(args.model, args.input_shapes, batch, args.params)
     scheduler = Scheduler(mod, target, schedule.function, options=options)
     return draw.perfetto(schedule, scheduler.graph, scheduler.trace(schedule))

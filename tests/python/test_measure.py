@@ -86,6 +86,8 @@ def test_what_cannot_gain_is_priced_above_its_operators(
     assert pair > 2 * single
     assert pair == pytest.approx(2 * single, rel=1e-5)
     assert cost.division(both) == "tiles"
+    (concat,) = _index(scheduler, "concat")
+    assert cost([both, Candidate((concat,), "concurrent")])[0] == pair  # also beside new operators
 
 
 def test_the_fastest_way_is_returned(scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -137,7 +137,10 @@ class MeasuredCost:
         operators in them, the alternative, are therefore measured until luck is averaged out.
         """
         forms = [self._form(c) for c in candidates if not self._alone(c)]
-        return self._refine([*(s for form in forms for s in self._originals(form)), *forms])
+        fresh = self._refine([*(s for form in forms for s in self._originals(form)), *forms])
+        if fresh:
+            self._hopeless.clear()
+        return fresh
 
     def _refine(self, forms: Iterable[StageForm]) -> int:
         """Measure more often, in this order, what was not yet; returns how many that are."""
@@ -154,8 +157,6 @@ class MeasuredCost:
             ),
             refined=True,
         )
-        if fresh:
-            self._hopeless.clear()
         return len(fresh)
 
     def recalled(self, candidates: Iterable[Candidate]) -> list[Candidate]:

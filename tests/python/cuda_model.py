@@ -14,6 +14,9 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+# A torch that is built for CUDA would bring CUDA's own libraries in before the stand-ins.
+sys.modules["torch"] = None
+
 import numpy as np
 import tvm
 import tvm_ffi

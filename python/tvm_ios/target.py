@@ -59,6 +59,9 @@ class Transfers:
 
 TYPICAL = Transfers()
 
+CPU, CUDA = KINDS = ("llvm", "cuda")
+"""The kinds of targets that there is lowering for."""
+
 
 def available_cores() -> int:
     """Cores that this process may run on."""
@@ -94,6 +97,8 @@ def resolve(
         When TVM does not know the target, or it is no CPU.
     """
     parsed = parse(target)
+    if parsed.kind.name != CPU:
+        raise TargetError(f"A target of kind {parsed.kind.name!r} is no CPU; use 'llvm' here.")
     config = {str(k): v for k, v in parsed.export().items()}
     if "mcpu" not in parsed.attrs and _is_native(parsed) and cpu is not None:
         here = cpu == _THIS
@@ -116,24 +121,37 @@ def parse(target: str | tvm.target.Target) -> tvm.target.Target:
         except Exception as error:
             reason = str(error).strip().splitlines()[-1]
             raise TargetError(f"TVM does not know the target {target!r}: {reason}") from error
-    if parsed.kind.name != "llvm":
+    if parsed.kind.name not in KINDS:
         raise TargetError(
-            f"Target kind {parsed.kind.name!r} is not supported yet; use 'llvm' for this CPU."
+            f"Target kind {parsed.kind.name!r} is not supported; use 'llvm' for this CPU, or "
+            "'cuda' for a GPU of NVIDIA's."
         )
     return parsed
 
 
+def is_cuda(target: str | tvm.target.Target) -> bool:
+    """Whether a target is one of kind ``cuda``."""
+    if isinstance(target, str) and "cuda" not in target:
+        return target.startswith("nvidia/")  # tags of TVM, as nvidia/nvidia-h100
+    return target == CUDA or parse(target).kind.name == CUDA
+
+
 def num_workers(target: tvm.target.Target) -> int:
-    """Worker threads of a stage: the target's ``num-cores``, else all cores available."""
+    """Worker threads of a stage: the target's ``num-cores``, else all cores available.
+
+    One thread drives a GPU.
+    """
+    if target.kind.name != CPU:
+        return 1
     cores = int(target.attrs.get("num-cores", 0))
     return cores if cores > 0 else available_cores()
 
 
 def short_name(target: str) -> str:
-    """The kind and the CPU of a target that is given as JSON."""
+    """The kind of a target that is given as JSON, and its CPU or architecture."""
     try:
         config = json.loads(target)
-        return " ".join(str(config[key]) for key in ("kind", "mcpu") if key in config)
+        return " ".join(str(config[key]) for key in ("kind", "mcpu", "arch") if key in config)
     except (ValueError, TypeError, AttributeError):
         return target
 

@@ -1,0 +1,2 @@
+def fuse(kernels, wiring, target):
+    raise NotImplementedError

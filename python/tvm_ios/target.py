@@ -10,11 +10,11 @@ generator was not told of.
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass
-from pathlib import Path
 
 import tvm
+
+from tvm_ios_env.machine import data_caches, usable_cores
 
 from .errors import TargetError
 
@@ -65,7 +65,7 @@ CPU, CUDA = KINDS = ("llvm", "cuda")
 
 def available_cores() -> int:
     """Cores that this process may run on."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return len(usable_cores())
 
 
 _THIS = "this machine's"
@@ -161,7 +161,8 @@ def core_of(target: tvm.target.Target) -> Core:
 
     Cache sizes are this machine's; of another architecture's they are assumed.
     """
-    caches = _cache_bytes() if _is_native(target) else {}
+    known = data_caches() if _is_native(target) else ()
+    caches = {f"l{cache.level}_bytes": cache.size for cache in known if cache.level <= 2}
     if "aarch64" in str(target.attrs.get("mtriple", "")):
         return Core(lanes=4, registers=32, **caches)
     has = tvm.target.codegen.llvm_cpu_has_features
@@ -170,19 +171,6 @@ def core_of(target: tvm.target.Target) -> Core:
     if has("avx2", target):
         return Core(lanes=8, registers=16, **caches)
     return Core(lanes=4, registers=16, **caches)
-
-
-def _cache_bytes() -> dict[str, int]:
-    """The data caches of one core, as far as the system says (Linux: sysfs)."""
-    sizes = {}
-    for cache in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*"):
-        try:
-            level, kind, size = ((cache / n).read_text().strip() for n in ("level", "type", "size"))
-        except OSError:
-            continue
-        if kind != "Instruction" and level in "12" and size.endswith("K"):
-            sizes[f"l{level}_bytes"] = int(size[:-1]) << 10
-    return sizes
 
 
 def check_runnable(target: tvm.target.Target) -> None:

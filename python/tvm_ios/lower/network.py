@@ -156,7 +156,10 @@ def _use_cores(workers: int) -> relax.Expr:
     """Have TVM's thread pool, which takes half the cores by itself, use ``workers`` threads.
 
     The call comes before the first parallel launch of a thread, which creates that thread's pool.
-    The pool is not bound core by core: it may share the machine with others.
+    The pool is not bound core by core: it may share the machine with others. Which cores the
+    process may use is not known when this is compiled, and TVM has no way to name them at run
+    time: where these are not all, nothing is to be bound (``TVM_BIND_THREADS=0``), and tvm_ios
+    and tvm_ios_runtime see to that.
     """
     cores = relax.Tuple([tvm.ir.StringImm(str(i)) for i in range(workers)])
     mode, count = relax.prim_value(SHARE_ALL_CORES), relax.prim_value(workers)

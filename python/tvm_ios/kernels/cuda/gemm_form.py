@@ -144,7 +144,10 @@ def gemm_form(function: tirx.PrimFunc) -> GemmForm:
 
 
 def _narrowed(function: tirx.PrimFunc) -> tirx.PrimFunc:
-    return tirx.transform.ForceNarrowIndexToInt32()(tvm.IRModule({"main": function}))["main"]
+    try:
+        return tirx.transform.ForceNarrowIndexToInt32()(tvm.IRModule({"main": function}))["main"]
+    except tvm.error.InternalError as error:
+        raise NoRule from error  # tensors of int64, which are no product of ours
 
 
 def _two_blocks(sch: s_tir.Schedule) -> tuple[s_tir.SBlock, s_tir.SBlock]:

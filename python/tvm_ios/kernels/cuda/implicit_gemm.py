@@ -17,6 +17,6 @@ def tiles(form: GemmForm, target: tvm.target.Target, precision: str) -> tuple[Ti
     return simt_tiles(form, target)
 
 
-def gemm(form: GemmForm, tile: Tile, precision: str) -> tirx.PrimFunc:
+def gemm(form: GemmForm, tile: Tile) -> tirx.PrimFunc:
     """The product as a kernel of one launch."""
     return simt_gemm(form, tile)

@@ -26,6 +26,8 @@
 #include "graph/partition.h"
 #include "runtime/cores.h"
 #include "runtime/cpu_stage.h"
+#include "runtime/cuda/cudnn.h"
+#include "runtime/cuda/cudnn_convolution.h"
 #include "runtime/cuda/describe.h"
 #include "runtime/cuda/stage.h"
 #include "runtime/cuda/timing.h"
@@ -264,6 +266,20 @@ void TimeCudaStage(ffi::PackedArgs args, ffi::Any* result) {
   });
 }
 
+void RunCudnnConvolution(ffi::PackedArgs args, ffi::Any* /*result*/) {
+  Guard([&] { cuda::RunConvolution(args); });
+}
+
+ffi::Array<ffi::Shape> CudnnAlgorithms(int64_t device_id, const ffi::Shape& problem) {
+  return Guard([&] {
+    ffi::Array<ffi::Shape> algorithms;
+    for (const auto& [algorithm, workspace] : cuda::FindAlgorithms(device_id, problem)) {
+      algorithms.push_back(ffi::Shape({algorithm, workspace}));
+    }
+    return algorithms;
+  });
+}
+
 TVM_FFI_STATIC_INIT_BLOCK() {
   refl::ObjectDef<DagObj>().def_ro("num_ops", &DagObj::num_ops, "Number of operators.");
   refl::ObjectDef<ScheduleSpaceObj>();
@@ -328,6 +344,18 @@ TVM_FFI_STATIC_INIT_BLOCK() {
                   "Run a stage on streams: its program, then kernels, then tensors.")
       .def_packed("tvm_ios.runtime.cuda.TimeStage", TimeCudaStage,
                   "Seconds per run in a CUDA graph: number, repeat, then RunStage's arguments.")
+      .def_packed("tvm_ios.runtime.cuda.CudnnConvolution", RunCudnnConvolution,
+                  "A convolution by cuDNN: tensors, the algorithm, the numbers of the problem.")
+      .def("tvm_ios.runtime.cuda.CudnnAlgorithms", CudnnAlgorithms,
+           "The algorithms for a problem on a device: number and bytes of workspace of each.")
+      .def(
+          "tvm_ios.runtime.cuda.UseCudnn",
+          [](const ffi::String& path) { cuda::Cudnn::Use(std::string(path)); },
+          "Load cuDNN from this file when it is first needed.")
+      .def(
+          "tvm_ios.runtime.cuda.CudnnVersion",
+          [] { return Guard([] { return ffi::String(cuda::Cudnn::Get().version()); }); },
+          "The version of cuDNN, such as 9.28.0.")
       .def(
           "tvm_ios.runtime.cuda.Describe",
           [](int64_t device_id) {

@@ -37,5 +37,5 @@ def copy_kernel(source: TensorSpec, axes: Sequence[int], target: tvm.target.Targ
         inputs=(source,),
         outputs=(TensorSpec(shape, source.dtype),),
         function=first.function,
-        variant=first.variant,
+        variant=first.name,
     )

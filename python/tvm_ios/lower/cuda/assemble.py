@@ -12,7 +12,7 @@ from ...kernels.cuda.kernel import CudaKernel
 from ..assemble import Assembler, StageForm
 from ..implement import LoweredGraph
 from ..replace import Replacements
-from .fused import fused_launch
+from .fused import FusedKernels
 from .implement import CudaNetwork
 from .stage import CudaStage, Launch
 from .streams import FUSED, GroupLoad, StreamDivision, stream_divisions
@@ -38,6 +38,7 @@ class CudaAssembler(Assembler):
     def __post_init__(self) -> None:
         self.lowered = self.network.lowered
         self.workers = self.lowered.preferences.multiprocessors
+        self._fused_kernels = FusedKernels(self.lowered.preferences.target)
 
     def variant(self, op: int) -> str | None:
         implementation = self.lowered.implementations[op]
@@ -56,12 +57,13 @@ class CudaAssembler(Assembler):
 
     def divisions(self, form: StageForm, costs: Mapping[Hashable, float]) -> tuple[str, ...]:
         divisions = tuple(map(str, stream_divisions(_loads(form, costs))))
-        return (*divisions, FUSED) if _can_fuse(form) else divisions
+        return divisions if self._fused(form, costs) is None else (*divisions, FUSED)
 
     def stage(self, form: StageForm, division: str, costs: Mapping[Hashable, float]) -> CudaStage:
-        if division == FUSED and _can_fuse(form):
-            return CudaStage(form.implementations, tuple(self._fused(form, costs)))
         streams = StreamDivision.parse(division)
+        launches = self._fused(form, costs) if division == FUSED else None
+        if launches is not None:
+            return CudaStage(form.implementations, launches)
         if streams is None:
             names = self.lowered.graph.names(
                 [op for i in form.implementations for op in i.operators]
@@ -89,11 +91,22 @@ class CudaAssembler(Assembler):
             groups[group] = groups.get(group, 0.0) + time
         return sum(seconds) - max(groups.values()) + _LAUNCH * (len(singles) - 1)
 
-    def _fused(self, form: StageForm, costs: Mapping[Hashable, float]) -> Iterator[Launch]:
-        """A launch for each level of the groups, the longest kernels of it first."""
+    def _fused(self, form: StageForm, costs: Mapping[Hashable, float]) -> tuple[Launch, ...] | None:
+        """A launch for each level of the groups, the longest kernels of it first.
+
+        None where there is but one group, or kernels that cannot share a launch.
+        """
+        if len(set(form.groups)) == 1:
+            return None
+        launches = []
         for level in _levels(form):
-            parts = sorted(level, key=lambda i: -costs.get(form.implementations[i].kernel.key, 0.0))
-            yield fused_launch([form.implementations[i] for i in parts], self.lowered.preferences)
+            parts = [form.implementations[i] for i in level]
+            parts.sort(key=lambda part: -costs.get(part.kernel.key, 0.0))
+            launch = self._fused_kernels.launch(parts)
+            if launch is None:
+                return None
+            launches.append(launch)
+        return tuple(launches)
 
 
 def _on_streams(
@@ -130,9 +143,3 @@ def _loads(form: StageForm, costs: Mapping[Hashable, float]) -> list[GroupLoad]:
         seconds = known.seconds + costs.get(kernel.key, 0.0)
         loads[group] = GroupLoad(seconds, max(known.blocks, kernel.tiles))
     return list(loads.values())
-
-
-def _can_fuse(form: StageForm) -> bool:
-    """Whether several kernels could share a launch."""
-    kernels = [i.kernel for i in form.implementations]
-    return len(set(form.groups)) > 1 and all(kernel.fusible for kernel in kernels)

@@ -3,28 +3,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+
+import tvm
 
 from ...kernels.cuda.horizontal import fuse
+from ...kernels.cuda.kernel import CudaKernel
+from ...kernels.cuda.launch import NotFusible
 from ..implement import Implementation
-from .preferences import CudaPreferences
 from .stage import Launch, identity
 
 
-def fused_launch(parts: Sequence[Implementation], preferences: CudaPreferences) -> Launch:
-    """Independent operators as one launch, on the first stream.
+@dataclass
+class FusedKernels:
+    """Kernels made of several, each made once.
 
-    Parameters
+    Attributes
     ----------
-    parts : sequence of Implementation
-        In the order in which their blocks are numbered.
-    preferences : CudaPreferences
+    target : tvm.target.Target
     """
-    if len(parts) == 1:
-        return Launch(parts[0].kernel, 0, parts[0].inputs, parts[0].outputs)
-    inputs = {identity(value): value for part in parts for value in part.inputs}
-    outputs = {identity(value): value for part in parts for value in part.outputs}
-    place = {key: i for i, key in enumerate([*inputs, *outputs])}
-    wiring = [[place[identity(value)] for value in (*part.inputs, *part.outputs)] for part in parts]
-    kernel = fuse([part.kernel for part in parts], wiring, preferences.target)
-    return Launch(kernel, 0, tuple(inputs.values()), tuple(outputs.values()))
+
+    target: tvm.target.Target
+    _known: dict[Hashable, CudaKernel | None] = field(default_factory=dict)
+
+    def launch(self, parts: Sequence[Implementation]) -> Launch | None:
+        """Independent operators as one launch, on the first stream; None where they cannot be.
+
+        Parameters
+        ----------
+        parts : sequence of Implementation
+            In the order in which their blocks are numbered.
+        """
+        inputs = {identity(value): value for part in parts for value in part.inputs}
+        outputs = {identity(value): value for part in parts for value in part.outputs}
+        values = (tuple(inputs.values()), tuple(outputs.values()))
+        if len(parts) == 1:
+            return Launch(parts[0].kernel, 0, parts[0].inputs, parts[0].outputs)
+        place = {key: i for i, key in enumerate([*inputs, *outputs])}
+        wiring = tuple(
+            tuple(place[identity(value)] for value in (*part.inputs, *part.outputs))
+            for part in parts
+        )
+        kernel = self._kernel(tuple(part.kernel for part in parts), wiring)
+        return None if kernel is None else Launch(kernel, 0, *values)
+
+    def _kernel(
+        self, kernels: tuple[CudaKernel, ...], wiring: tuple[tuple[int, ...], ...]
+    ) -> CudaKernel | None:
+        key = (tuple(kernel.key for kernel in kernels), wiring)
+        if key not in self._known:
+            try:
+                self._known[key] = fuse(kernels, wiring, self.target)
+            except NotFusible:
+                self._known[key] = None
+        return self._known[key]

@@ -128,13 +128,13 @@ def _kernels(
     return tuple(
         CudaKernel(
             name=name,
-            key=(scheduled.variant, key),
+            key=(scheduled.name, key),
             inputs=tuple(specs[:num_inputs]),
             outputs=tuple(specs[num_inputs:]),
             function=scheduled.function,
-            variant=scheduled.variant,
-            fusible=scheduled.fusible,
-            shareable=scheduled.shareable,
+            variant=scheduled.name,
+            shareable=not scheduled.workspace,
         )
         for scheduled in schedule(function, preferences.target, preferences.precision)
+        if not scheduled.workspace
     )

@@ -21,7 +21,7 @@ from ...kernels.cuda.copy import copy_kernel
 from ...kernels.cuda.kernel import CudaKernel
 from ...kernels.kernel import TensorSpec
 from ..emitter import Emitter, Stages, emit_function
-from .build import build_kernels
+from .build import KernelNames, build_kernels
 from .layouts import CHANNELS_LAST
 from .stage import CudaStage, Value
 
@@ -62,7 +62,7 @@ def emit_ways(
         functions[variable] = emit_function(emitter, original, stages, name)
     functions.update((v, relax.ExternFunc(v.name_hint)) for v in library.variables.values())
     result = tvm.IRModule(functions, attrs=mod.attrs, global_infos=mod.global_infos)
-    if not library.kernels:
+    if not library.names.kernels:
         return result
     others = list((mod.attrs or {}).get("external_mods", []))
     return result.with_attr("external_mods", [*others, library.compile()])
@@ -85,21 +85,12 @@ class _Library:
     """The kernels of all ways, by the names of their functions."""
 
     target: tvm.target.Target
-    kernels: dict[str, CudaKernel] = field(default_factory=dict)
+    names: KernelNames = field(default_factory=lambda: KernelNames("tvm_ios"))
     variables: dict[str, tvm.ir.GlobalVar] = field(default_factory=dict)
-    _names: dict[object, str] = field(default_factory=dict)
-
-    def name(self, kernel: CudaKernel) -> str:
-        """The function's name; kernels of equal keys share theirs."""
-        if kernel.key not in self._names:
-            name = f"tvm_ios_{kernel.name}_{len(self._names)}"
-            self._names[kernel.key] = name
-            self.kernels[name] = kernel
-        return self._names[kernel.key]
 
     def variable(self, kernel: CudaKernel) -> tvm.ir.GlobalVar:
         """What the function is handed on by."""
-        name = self.name(kernel)
+        name = self.names.name_of(kernel)
         if name not in self.variables:
             variable = tvm.ir.GlobalVar(name)
             relax.expr._update_type(variable, relax.FuncType.opaque_func())
@@ -107,7 +98,7 @@ class _Library:
         return self.variables[name]
 
     def compile(self) -> tvm.runtime.Module:
-        return build_kernels(self.kernels, self.target).mod
+        return build_kernels(self.names.kernels, self.target).mod
 
 
 @dataclass(kw_only=True)
@@ -135,7 +126,7 @@ class _CudaEmitter(Emitter):
         inputs = [self._place(value) for value in program.inputs]
         if len(stage.launches) == 1:
             (kernel,) = program.kernels
-            results = self._call(self.library.name(kernel), inputs, program.written)
+            results = self._call(self.library.names.name_of(kernel), inputs, program.written)
         else:
             kernels = map(self.library.variable, program.kernels)
             numbers = relax.ShapeExpr(program.numbers)
@@ -163,7 +154,7 @@ class _CudaEmitter(Emitter):
             (CHANNELS_LAST, None): (0, 3, 1, 2),
         }.get((now, then), tuple(range(len(spec.shape))))
         kernel = copy_kernel(spec, axes, self.library.target)
-        (result,) = self._call(self.library.name(kernel), [tensor], kernel.outputs)
+        (result,) = self._call(self.library.names.name_of(kernel), [tensor], kernel.outputs)
         return result
 
     def _call(self, name: str, arguments: list, written: tuple[TensorSpec, ...]) -> list:

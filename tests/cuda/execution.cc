@@ -23,6 +23,7 @@ constexpr int kPoison = 0xff;
 
 sigjmp_buf before_fault;
 void* volatile fault_address;
+const char* volatile complaint;
 
 void OnFault(int /*signal*/, siginfo_t* info, void* /*context*/) {
   fault_address = info->si_addr;
@@ -106,13 +107,15 @@ std::string Executor::Run(const Launched& launched) {
 }
 
 std::string Executor::RunGuarded(const Launched& launched, void** parameters) {
+  complaint = nullptr;
   if (sigsetjmp(before_fault, 1) == 0) return RunBlocks(launched, parameters);
   block_.Abandon();
+  const std::string thread = "thread " + Text(launched.kernel->place->thread);
+  if (complaint != nullptr) return thread + ": " + complaint;
   const auto address = reinterpret_cast<uintptr_t>(fault_address);
   const auto guard = reinterpret_cast<uintptr_t>(memory_ + kSharedBytes);
   const bool shared = guard <= address && address < guard + kGuardBytes;
-  return "thread " + Text(launched.kernel->place->thread) +
-         (shared ? " reaches beyond the dynamic shared memory"
+  return thread + (shared ? " reaches beyond the dynamic shared memory"
                  : " reads or writes where there is no memory, or memory that is not aligned");
 }
 
@@ -145,3 +148,8 @@ std::string Executor::RunBlocks(const Launched& launched, void** parameters) {
 }
 
 }  // namespace standin
+
+void StandInFail(const char* what) {
+  standin::complaint = what;
+  siglongjmp(standin::before_fault, 1);
+}

@@ -8,10 +8,11 @@ import pickle
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -96,7 +97,8 @@ class Emulated:
         function: tvm.tirx.PrimFunc | tvm.IRModule,
         inputs: Sequence[np.ndarray],
         target: tvm.target.Target = TARGET,
-        order: str = "",
+        order: str = "issued",
+        options: Mapping[str, object] = MappingProxyType({}),
     ) -> list[np.ndarray]:
         """What a function that is scheduled for CUDA computes.
 
@@ -107,11 +109,12 @@ class Emulated:
         inputs : sequence of ndarray
             bfloat16 is that of ``ml_dtypes``.
         order : str, optional
-            Of blocks and threads: "reverse", or a number for a random one.
+            Of blocks and threads: "issued", "reverse", or a number for a random one.
+        options : mapping, optional
+            Of TVM's pass context.
         """
-        environment = {"TVM_IOS_STANDIN_ORDER": order} if order else {}
         return self._request(
-            "cuda_worker", "run_kernel", function, list(inputs), target, environment
+            "cuda_run", "run_kernel", function, list(inputs), target, order, dict(options)
         )
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:

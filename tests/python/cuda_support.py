@@ -9,7 +9,6 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
 from types import MappingProxyType
@@ -40,22 +39,21 @@ def build_standin(directory: Path) -> Path:
     """Compile ``libcuda.so.1`` and ``libcudart.so.13`` of ``tests/cuda`` into a directory."""
     driver, runtime = directory / "libcuda.so.1", directory / "libcudart.so.13"
     sources = sorted((_SOURCES / "cuda").glob("*.cc"))
-    objects = {s: directory / f"{s.stem}.o" for s in sources if s.stem != "runtime"}
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        list(pool.map(lambda source: _compile(objects[source], "-c", source), objects))
-    _compile(driver, *_shared(driver), *objects.values())
+    # In one piece, since most of the time goes to headers.
+    whole = directory / "driver.cc"
+    whole.write_text("".join(f'#include "{s}"\n' for s in sources if s.stem != "runtime"))
+    _compile(driver, whole)
     versions = f"-Wl,--version-script={_SOURCES / 'cuda' / 'runtime.map'}"
-    _compile(runtime, *_shared(runtime), _SOURCES / "cuda" / "runtime.cc", driver, versions)
+    _compile(runtime, _SOURCES / "cuda" / "runtime.cc", driver, versions)
     return directory
 
 
-def _compile(result: Path, *inputs: str | Path) -> None:
-    options = ["-std=c++17", "-O1", "-fPIC", f"-I{_SOURCES}"]
-    subprocess.run([compiler(), *options, *map(str, inputs), "-o", str(result)], check=True)
-
-
-def _shared(library: Path) -> list[str]:
-    return ["-shared", f"-Wl,-soname,{library.name}"]
+def _compile(library: Path, *inputs: str | Path) -> None:
+    options = ["-std=c++17", "-O1", "-shared", "-fPIC", f"-I{_SOURCES}"]
+    soname = f"-Wl,-soname,{library.name}"
+    subprocess.run(
+        [compiler(), *options, soname, *map(str, inputs), "-o", str(library)], check=True
+    )
 
 
 def with_standin(directory: Path) -> dict[str, str]:

@@ -118,7 +118,8 @@ struct MultiplyRegisters {
       for (int i = 0; i < kRegistersA * Format::kPerRegister; ++i) {
         const int r = i / Format::kPerRegister, j = i % Format::kPerRegister;
         const int row = group + 8 * (r % 2);
-        const int column = in_group * Format::kPerRegister + j + Format::kColumnsPerRegister * (r / 2);
+        const int column =
+            in_group * Format::kPerRegister + j + Format::kColumnsPerRegister * (r / 2);
         a[row * kK + column] = Format::Get(mine.a[r], j);
       }
       for (int i = 0; i < kRegistersB * Format::kPerRegister; ++i) {
@@ -160,7 +161,8 @@ void PtxMultiply(D* const (&d)[kD], const unsigned (&a)[kA], const unsigned (&b)
 inline unsigned __cvta_generic_to_shared(const volatile void* pointer) {
   const auto* address = static_cast<const volatile unsigned char*>(pointer);
   const auto offset = address - standin_place.dynamic;
-  if (0 <= offset && offset < (1 << 20)) return standin::kDynamicWindow + static_cast<unsigned>(offset);
+  if (0 <= offset && offset < (1 << 20))
+    return standin::kDynamicWindow + static_cast<unsigned>(offset);
   return standin::kStaticWindow + static_cast<unsigned>(address - standin::StaticOrigin());
 }
 

@@ -48,7 +48,8 @@ void fill_fragment(fragment<Use, m, n, k, T, Layout>& matrix, Value value) {
   for (auto& element : matrix.x) element = value;
 }
 
-/*! \brief Calls the function for each element of the lane: its number, and where it is in memory. */
+/*! \brief Calls the function for each element of the lane: its number, and where it is in memory.
+ */
 template <typename Fragment, typename T, typename Visit>
 void ForElements(T* memory, unsigned pitch, bool by_columns, Visit visit) {
   constexpr unsigned kBytes = sizeof(T);
@@ -121,7 +122,8 @@ struct Product {
 };
 
 template <int m, int n, int k, typename T, typename U, typename LayoutA, typename LayoutB>
-void mma_sync(fragment<accumulator, m, n, k, U>& d, const fragment<matrix_a, m, n, k, T, LayoutA>& a,
+void mma_sync(fragment<accumulator, m, n, k, U>& d,
+              const fragment<matrix_a, m, n, k, T, LayoutA>& a,
               const fragment<matrix_b, m, n, k, T, LayoutB>& b,
               const fragment<accumulator, m, n, k, U>& c, int line = __builtin_LINE()) {
   using Mine = Product<fragment<matrix_a, m, n, k, T, LayoutA>,

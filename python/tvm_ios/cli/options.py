@@ -15,6 +15,7 @@ import tvm
 from .. import target
 from ..errors import OptionError
 from ..lower.tuned import check_database, open_database
+from ..measure.progress import working
 from ..models import load_model
 from ..options import Options
 from ..schedule import Schedule
@@ -248,8 +249,10 @@ class Request:
         """
         if self.given is None and not self.site.remote:
             target.check_runnable(self.target)  # the search runs what it prices
-        mod = load_model(self.model, self._shapes, batch or self._batch, self._params)
-        with open_database(self._records) if self._records else nullcontext():
+        with working("reading the network"):
+            mod = load_model(self.model, self._shapes, batch or self._batch, self._params)
+        tuned = open_database(self._records) if self._records else nullcontext()
+        with tuned, working("preparing the network"):
             scheduler = Scheduler(mod, self.target, options=self.options, site=self.site)
         _logger.info("%s has %d operators", self.model, len(scheduler.graph.operators))
         _logger.info("target %s", self.target)

@@ -268,19 +268,12 @@ class Request:
         batch : int, optional
             Instead of ``--batch``.
         """
-<<<<<<< .merge_file_0AeVyp
         if self.given is None and self._searches and not self.site.remote:
             self.site.check(self.target)  # the search runs what it prices
-        mod = load_model(self.model, self._shapes, batch or self._batch, self._params)
-        with open_database(self._records) if self._records else nullcontext():
-=======
-        if self.given is None and not self.site.remote:
-            target.check_runnable(self.target)  # the search runs what it prices
         with working("reading the network"):
             mod = load_model(self.model, self._shapes, batch or self._batch, self._params)
         tuned = open_database(self._records) if self._records else nullcontext()
         with tuned, working("preparing the network"):
->>>>>>> .merge_file_jc9FmN
             scheduler = Scheduler(mod, self.target, options=self.options, site=self.site)
         _logger.info("%s has %d operators", self.model, len(scheduler.graph.operators))
         _logger.info("target %s", self.target)

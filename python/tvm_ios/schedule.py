@@ -222,7 +222,7 @@ class Schedule:
             )
 
     def __repr__(self) -> str:
-        known = {**self.estimates, **self.measured}
+        known = self.measured or self.estimates
         lines = [
             f"Schedule of {len(self.operators)} operators in {len(self.stages)} stages "
             f"for {self.workers} workers"

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from . import report, requirements
 
 _USER_ERROR = 4
+_INTERRUPTED = 128 + 2  # by SIGINT, as shells number it
 
 
 def main() -> int:
@@ -22,6 +23,9 @@ def main() -> int:
                 from tvm_ios.cli.main import main as run
         except ImportError as error:
             found = [str(error)]
+        except KeyboardInterrupt:
+            print("interrupted", file=sys.stderr)
+            return _INTERRUPTED
         else:
             return run()
     if sys.argv[1:2] == ["env"]:

@@ -18,7 +18,8 @@ from tvm.s_tir import dlight
 
 from ...lower.feeds import NoRule
 from .gemm_form import gemm_form
-from .implicit_gemm import gemm, tiles
+from .implicit_gemm import gemm
+from .tiles import tiles
 
 _DLIGHT = (
     dlight.gpu.Matmul(),
@@ -92,9 +93,10 @@ def _by_rule(
 ) -> Iterator[ScheduledFunction]:
     try:
         form = gemm_form(function)
+        candidates = tiles(form, target, precision)
     except NoRule:
         return
-    for tile in tiles(form, target, precision):
+    for tile in candidates:
         yield _described(f"gemm_{tile.name}", gemm(form, tile))
 
 

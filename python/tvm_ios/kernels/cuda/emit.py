@@ -14,7 +14,7 @@ from tvm.tirx.script import builder as T
 
 Expr = Any
 
-_LAUNCH = {"pragma_unroll_explicit": False}
+LAUNCH = {"pragma_unroll_explicit": False}
 """Leaves it to CUDA's compiler to unroll: what TVM has unrolled takes it minutes to read."""
 
 
@@ -45,7 +45,7 @@ def kernel(
         with (
             T.sblock("root"),
             T.thread_binding(blocks, thread="blockIdx.x") as block,
-            T.thread_binding(threads, thread="threadIdx.x", annotations=_LAUNCH) as thread,
+            T.thread_binding(threads, thread="threadIdx.x", annotations=LAUNCH) as thread,
             T.sblock("launch"),
         ):
             T.reads()

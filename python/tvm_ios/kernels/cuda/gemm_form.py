@@ -29,6 +29,7 @@ import tvm_ffi
 from tvm import s_tir, tirx
 
 from ...lower.feeds import NoRule
+from .isolate import isolate
 from .neighbours import MAX_BYTES, address, bits, step, substitute, vector_width
 
 Expr = Any
@@ -138,50 +139,8 @@ def gemm_form(function: tirx.PrimFunc) -> GemmForm:
     NoRule
         Where it is something else.
     """
-    sch = s_tir.Schedule(_narrowed(function))
-    product, result = _two_blocks(sch)
-    return _form(sch.mod["main"].params, product, result)
-
-
-def _narrowed(function: tirx.PrimFunc) -> tirx.PrimFunc:
-    try:
-        return tirx.transform.ForceNarrowIndexToInt32()(tvm.IRModule({"main": function}))["main"]
-    except tvm.error.InternalError as error:
-        raise NoRule from error  # tensors of int64, which are no product of ours
-
-
-def _two_blocks(sch: s_tir.Schedule) -> tuple[s_tir.SBlock, s_tir.SBlock]:
-    """Bring the function to two blocks: the product, and what makes the result of the sum."""
-    root = sch.get_sblock("root")
-    for block in sch.get_child_blocks(root):
-        try:
-            sch.compute_inline(block)
-        except s_tir.ScheduleError:
-            continue  # a sum, or what the function returns
-    sums = [b for b in sch.get_child_blocks(root) if _is_sum(sch.get(b))]
-    if len(sums) != 1:
-        raise NoRule
-    try:
-        result = sch.cache_write(sums[0], 0, "local")
-        while consumers := list(sch.get_consumers(result)):
-            sch.reverse_compute_inline(consumers[0])
-    except s_tir.ScheduleError as error:
-        raise NoRule from error
-    if len(sch.get_child_blocks(root)) != 2:
-        raise NoRule
-    for block in (sums[0], result):
-        realize = sch.get(sch.get_loops(block)[-1]).body if sch.get_loops(block) else None
-        if realize is None or not _is_true(realize.predicate):
-            raise NoRule
-    return sch.get(sums[0]), sch.get(result)
-
-
-def _is_sum(block: s_tir.SBlock) -> bool:
-    return any(axis.iter_type == tirx.IterVar.CommReduce for axis in block.iter_vars)
-
-
-def _is_true(predicate: Expr) -> bool:
-    return isinstance(predicate, tirx.IntImm) and int(predicate) == 1
+    sch, product, result = isolate(function)
+    return _form(sch.mod["main"].params, sch.get(product), sch.get(result))
 
 
 def _form(parameters: Sequence[Any], product: s_tir.SBlock, result: s_tir.SBlock) -> GemmForm:

@@ -3,20 +3,25 @@
 
 from __future__ import annotations
 
-import tvm
+from typing import Any
+
 from tvm import tirx
 
+from .emit import kernel
 from .gemm_form import GemmForm
-from .simt import simt_gemm
+from .simt import SimtBlock
+from .tensor_core import FACTORS, TensorCoreBlock
 from .tile import Tile
-from .tiles import simt_tiles
-
-
-def tiles(form: GemmForm, target: tvm.target.Target, precision: str) -> tuple[Tile, ...]:
-    """A handful of tiles for a product, the one that should be fastest first."""
-    return simt_tiles(form, target)
 
 
 def gemm(form: GemmForm, tile: Tile) -> tirx.PrimFunc:
     """The product as a kernel of one launch."""
-    return simt_gemm(form, tile)
+
+    def body(buffers: Any, block: Any, thread: Any) -> None:
+        arguments = (form, tile, dict(zip(form.parameters, buffers, strict=True)), thread)
+        if tile.factors == "fp32":
+            SimtBlock(*arguments).emit(block)
+        else:
+            TensorCoreBlock(FACTORS[tile.factors], *arguments).emit(block)
+
+    return kernel(form.parameters, tile.blocks, tile.threads, body)

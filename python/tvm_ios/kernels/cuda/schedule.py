@@ -18,7 +18,9 @@ from tvm.s_tir import dlight
 
 from ...lower.feeds import NoRule
 from .gemm_form import gemm_form
-from .implicit_gemm import gemm, tiles
+from .implicit_gemm import gemm
+from .tiles import tiles
+from .window import window_kernels
 
 _DLIGHT = (
     dlight.gpu.Matmul(),
@@ -92,10 +94,16 @@ def _by_rule(
 ) -> Iterator[ScheduledFunction]:
     try:
         form = gemm_form(function)
+        for tile in tiles(form, target, precision):
+            yield _described(f"gemm_{tile.name}", gemm(form, tile))
+        return
+    except NoRule:
+        pass
+    try:
+        for name, kernel in window_kernels(function):
+            yield _described(name, kernel)
     except NoRule:
         return
-    for tile in tiles(form, target, precision):
-        yield _described(f"gemm_{tile.name}", gemm(form, tile))
 
 
 def _by_dlight(

@@ -17,43 +17,82 @@ from tvm.tirx.script import builder as T
 
 from .emit import every, registers, when
 from .gemm_form import Axes, Operand
+from .neighbours import bits
 
 Expr = Any
-Place = Callable[[Expr, Expr], Expr]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a slice lies in shared memory.
+
+    Attributes
+    ----------
+    outer, depth : int
+        Its size along the rows or the columns, and along the depth.
+    along_depth : bool
+        Whether neighbours along the depth lie beside each other, else those along the other axis.
+    pad : int
+        Numbers that are left free behind each line, so that those of a warp who access different
+        lines access different banks.
+    dtype : str
+    """
+
+    outer: int
+    depth: int
+    along_depth: bool
+    pad: int
+    dtype: str
+
+    @property
+    def size(self) -> int:
+        """Numbers that it takes."""
+        lines, line = self.outer, self.depth
+        if not self.along_depth:
+            lines, line = line, lines
+        return lines * (line + self.pad)
+
+    @property
+    def bytes(self) -> int:
+        return self.size * bits(self.dtype) // 8
+
+    def place(self, outer: Expr, depth: Expr) -> Expr:
+        """Where a number lies."""
+        if self.along_depth:
+            return outer * (self.depth + self.pad) + depth
+        return depth * (self.outer + self.pad) + outer
 
 
 @dataclass
 class Stage:
-    """One operand's slices of ``outer`` rows or columns and ``depth`` numbers of the depth.
+    """One operand's slices.
 
     Attributes
     ----------
     operand : Operand
     outer, depth : Axes
         The operand's axes as a whole.
-    outer_size, depth_size : int
+    layout : Layout
         Of a slice.
     steps : int
-        Every slice begins at a multiple of ``depth_size``, the last of them within the last
-        ``steps`` numbers of the depth, rounded up.
+        Every slice begins at a multiple of its depth, the last of them within the last ``steps``
+        numbers of the depth, rounded up.
     threads : int
-    place : callable
-        Position in shared memory of the number at (outer, depth).
-    along_depth : bool
-        Whether ``place`` puts neighbours along the depth beside each other, else along the outer
-        axis.
+    begin : Expr
+        Where the thread's slice begins in shared memory.
+    rounded : callable or None
+        What a number of the operand is rounded to before it is multiplied.
     shared : buffer
     """
 
     operand: Operand
     outer: Axes
     depth: Axes
-    outer_size: int
-    depth_size: int
+    layout: Layout
     steps: int
     threads: int
-    place: Place
-    along_depth: bool
+    begin: Expr
+    rounded: Callable[[Expr], Expr] | None
     shared: Any
     _registers: Any = field(init=False)
 
@@ -63,12 +102,12 @@ class Stage:
     @property
     def _vector(self) -> int:
         """Numbers that are read at once."""
-        along = self.depth_size if self.operand.along_depth else self.outer_size
+        along = self.layout.depth if self.operand.along_depth else self.layout.outer
         return math.gcd(self.operand.vector, along)
 
     @property
     def _vectors(self) -> int:
-        return self.outer_size * self.depth_size // self._vector
+        return self.layout.outer * self.layout.depth // self._vector
 
     @property
     def _rounds(self) -> int:
@@ -78,9 +117,9 @@ class Stage:
     def _position(self, vector: Expr) -> tuple[Expr, Expr]:
         """Where in the slice a vector begins: (outer, depth). Neighbours are read by neighbours."""
         if self.operand.along_depth:
-            across = self.depth_size // self._vector
+            across = self.layout.depth // self._vector
             return vector // across, vector % across * self._vector
-        across = self.outer_size // self._vector
+        across = self.layout.outer // self._vector
         return vector % across * self._vector, vector // across
 
     def read(self, thread: Expr, outer: Expr, depth: Expr, element: Any) -> None:
@@ -109,7 +148,7 @@ class Stage:
         conditions = []
         if self._vectors % self.threads:
             conditions.append(vector < self._vectors)
-        if self.outer.extent % self.outer_size:
+        if self.outer.extent % self.layout.outer:
             conditions.append(outer < self.outer.extent)
         if self.depth.extent % self.steps:
             conditions.append(depth < self.depth.extent)
@@ -117,15 +156,22 @@ class Stage:
 
     def write(self, thread: Expr) -> None:
         """Write the registers to shared memory."""
+        if self.rounded:
+            with T.unroll(self._rounds * self._vector) as i:
+                T.buffer_store(self._registers, self.rounded(self._registers[i]), [i])
         with T.unroll(self._rounds) as r:
             vector = r * self.threads + thread
             with when(vector < self._vectors if self._vectors % self.threads else None):
                 self._write_vector(r, *self._position(vector))
 
     def _write_vector(self, r: Expr, o: Expr, d: Expr) -> None:
-        beside = self.along_depth == self.operand.along_depth
+        beside = self.layout.along_depth == self.operand.along_depth
         loop = T.vectorized if beside else T.unroll
         with loop(self._vector) as lane:
-            place = self.place(o, d + lane) if self.operand.along_depth else self.place(o + lane, d)
+            at = self.at(o, d + lane) if self.operand.along_depth else self.at(o + lane, d)
             value = self._registers[r * self._vector + lane]
-            T.buffer_store(self.shared, T.Cast(str(self.shared.dtype), value), [place])
+            T.buffer_store(self.shared, T.Cast(self.layout.dtype, value), [at])
+
+    def at(self, outer: Expr, depth: Expr) -> Expr:
+        """Where in shared memory a number of the thread's slice lies."""
+        return self.begin + self.layout.place(outer, depth)

@@ -15,6 +15,8 @@ class Tile:
 
     Attributes
     ----------
+    factors : str
+        ``fp32`` without tensor cores, else the type that tensor cores multiply.
     rows, columns : int
         Of the result, a block's part.
     depth : int
@@ -32,6 +34,7 @@ class Tile:
         In the launch.
     """
 
+    factors: str
     rows: int
     columns: int
     depth: int
@@ -47,7 +50,7 @@ class Tile:
         """For people."""
         teams = f"/{self.teams}" if self.teams > 1 else ""
         part = f"{self.part_rows}x{self.part_columns}"
-        return f"{self.rows}x{self.columns}x{self.depth}{teams}_{part}"
+        return f"{self.factors}_{self.rows}x{self.columns}x{self.depth}{teams}_{part}"
 
 
 def blocks_of(form: GemmForm, rows: int, columns: int) -> int:

@@ -192,13 +192,13 @@ def _number_axes(
     binds: list[tirx.Stmt] = []
     stride, total = 1, _extent(axes, tags)
     for tag in tags:
-        variable, extent = axes.get(tag, (None, 1))
-        if variable is not None:
-            value = tirx.truncdiv(number, stride) if stride > 1 else number
+        if tag in axes:
+            variable, extent = axes[tag]
+            value = tirx.truncdiv(number, stride)
             if stride * extent < total:
                 value = tirx.truncmod(value, extent)
-            binds.append(tirx.Bind(variable, tirx.const(0, "int32") if extent == 1 else value))
-        stride *= extent
+            binds.append(tirx.Bind(variable, value.astype(str(variable.ty))))
+            stride *= extent
     return binds
 
 
@@ -217,8 +217,8 @@ def _lay_out(buffers: Sequence[tirx.Buffer]) -> tuple[dict[tirx.Buffer, int], in
 
 
 def _num_bytes(buffer: tirx.Buffer) -> int:
-    elements = math.prod(map(int, buffer.ty.shape))
-    return -(-elements * tvm.DataType(str(buffer.ty.dtype)).bits // 8)
+    element = tvm.DataType(str(buffer.ty.dtype))
+    return math.prod(map(int, buffer.ty.shape)) * max(1, element.bits * element.lanes // 8)
 
 
 def _strip(

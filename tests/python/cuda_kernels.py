@@ -8,23 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import tvm
-from tvm import te, topi
+from tvm import s_tir, te, topi
 from tvm.s_tir import dlight
 
+from cuda_support import TARGET
 from tvm_ios.kernels.cuda.kernel import CudaKernel
 from tvm_ios.kernels.kernel import TensorSpec
-
-
-def cuda_target(arch: str = "sm_90") -> tvm.target.Target:
-    """A device that needs not be there."""
-    config = {
-        "kind": "cuda",
-        "arch": arch,
-        "max_shared_memory_per_block": 49152,
-        "max_threads_per_block": 1024,
-        "thread_warp_size": 32,
-    }
-    return tvm.target.Target(config, host="llvm")
 
 
 @dataclass(frozen=True)
@@ -46,17 +35,17 @@ def _case(
     inputs = [te.placeholder(shape, dtype, name=f"x{i}") for i, shape in enumerate(shapes)]
     result = compute(*inputs)
     function = te.create_prim_func([*inputs, result]).with_attr("global_symbol", name)
-    with cuda_target():
+    with TARGET:
         scheduled = dlight.ApplyDefaultSchedule(rule)(tvm.IRModule({name: function}))[name]
     specs = [TensorSpec(tuple(map(int, t.shape)), str(t.dtype)) for t in (*inputs, result)]
     key = (name, tuple(specs))
     return Case(CudaKernel(name, key, tuple(specs[:-1]), (specs[-1],), scheduled), expected)
 
 
-def matmul(rows: int, inner: int, columns: int, dtype: str = "float32") -> Case:
+def matmul(rows: int, inner: int, columns: int) -> Case:
     """A product through shared memory, with barriers."""
     shapes = ((rows, inner), (inner, columns))
-    return _case("matmul", shapes, topi.matmul, dlight.gpu.Matmul(), np.matmul, dtype)
+    return _case("matmul", shapes, topi.matmul, dlight.gpu.Matmul(), np.matmul)
 
 
 def row_sum(rows: int, columns: int) -> Case:
@@ -83,10 +72,37 @@ def softmax(rows: int, columns: int) -> Case:
 
 
 def softmax_in_steps(rows: int, columns: int) -> Case:
-    """The same as several launches with a workspace between them."""
-    case = softmax(rows, columns)
-    steps = _case("steps", [(rows, columns)], topi.nn.softmax, dlight.gpu.Fallback(), case.expected)
-    return steps
+    """The same in several launches, with a workspace between them."""
+    rule, expected = dlight.gpu.Fallback(), softmax(rows, columns).expected
+    return _case("steps", [(rows, columns)], topi.nn.softmax, rule, expected)
+
+
+def backwards(rows: int, columns: int, dtype: str = "float32") -> Case:
+    """Each row from its end, through shared memory, by a block of as many threads as columns."""
+
+    def compute(x: te.Tensor) -> te.Tensor:
+        return te.compute((rows, columns), lambda i, j: x[i, columns - 1 - j], name="y")
+
+    def expected(x: np.ndarray) -> np.ndarray:
+        return x[:, ::-1]
+
+    return _case("backwards", [(rows, columns)], compute, _ByRow(), expected, dtype)
+
+
+class _ByRow(dlight.ScheduleRule):
+    """A block of threads for each row, which is first copied to shared memory."""
+
+    def apply(self, func: tvm.tirx.PrimFunc, target: tvm.target.Target, _: bool) -> s_tir.Schedule:
+        """The scheduled function."""
+        schedule = s_tir.Schedule(func)
+        block = schedule.get_sblock("y")
+        copy = schedule.cache_read(block, 0, "shared")
+        row, column = schedule.get_loops(block)
+        schedule.bind(row, "blockIdx.x")
+        schedule.bind(column, "threadIdx.x")
+        schedule.compute_at(copy, row)
+        schedule.bind(schedule.get_loops(copy)[-1], "threadIdx.x")
+        return schedule
 
 
 def add(*shape: int, dtype: str = "float32") -> Case:
@@ -102,7 +118,7 @@ def tanh(*shape: int) -> Case:
 def max_pool(channels: int, size: int) -> Case:
     """The largest of 2x2 values."""
 
-    def compute(x: te.Tensor) -> te.Tensor:
+    def compute(x: te.Tensor) -> te.Tensor:  # channels first
         return topi.nn.pool2d(x, (2, 2), (2, 2), (1, 1), (0, 0, 0, 0), "max")
 
     def expected(x: np.ndarray) -> np.ndarray:

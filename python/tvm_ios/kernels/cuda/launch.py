@@ -149,7 +149,8 @@ class _Facts:
         if tag not in _BLOCK_TAGS + _THREAD_TAGS or not isinstance(extent, tirx.IntImm):
             raise NotFusible(f"is bound to {tag}, {extent} of them")
         variable, known = self.axes.setdefault(tag, (statement.node.var, int(extent)))
-        assert variable.same_as(statement.node.var) and known == int(extent), tag
+        assert variable.same_as(statement.node.var), f"several variables of {tag}"
+        assert known == int(extent), f"several extents of {tag}"
 
     def _allocation(self, statement: tirx.AllocBuffer) -> None:
         if statement.buffer.scope().startswith("shared"):

@@ -143,6 +143,8 @@ class _Facts:
         tvm_ffi.structural_walk(body, lookup)
 
     def _attribute(self, statement: tirx.AttrStmt) -> None:
+        if isinstance(statement.node, tvm.ir.Var):  # copies are of other variables
+            raise NotFusible(f"has a note {statement.attr_key} on {statement.node}")
         if statement.attr_key != "thread_extent":
             return
         tag, extent = statement.node.thread_tag, statement.value

@@ -26,8 +26,8 @@ from cuda_kernels import (
     softmax_in_steps,
     tanh,
 )
-from cuda_ptx import compile_ptx
 from cuda_support import TARGET, Emulated
+from nvrtc import compile_ptx
 from support import assert_close
 from tvm_ios.kernels.cuda.horizontal import fuse
 from tvm_ios.kernels.cuda.kernel import CudaKernel

@@ -3,11 +3,9 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from unittest import mock
 
 import numpy as np
 import pytest
@@ -26,6 +24,7 @@ from cuda_kernels import (
     softmax_in_steps,
     tanh,
 )
+from cuda_run import ordered
 from cuda_support import TARGET, Emulated
 from nvrtc import compile_ptx
 from support import assert_close
@@ -240,7 +239,7 @@ def run_together(
     module = build_kernels(kernels, TARGET)
     results = []
     for order in orders:
-        with mock.patch.dict(os.environ, TVM_IOS_STANDIN_ORDER=order):
+        with ordered(order):
             results.append({n: _run(module[n], k, inputs[n]) for n, k in kernels.items()})
     return results
 

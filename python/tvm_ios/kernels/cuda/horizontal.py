@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Horizontal fusion: independent kernels in one launch, whose blocks are divided among them.
 
-A small kernel keeps few of a device's multiprocessors busy. Several in one launch fill more of them,
-without streams, and cost one launch.
+A small kernel keeps few of a device's multiprocessors busy. Several in one launch fill more of
+them, without streams, and cost one launch.
 
-The launch has as many blocks as its parts together, and a block belongs to one part: it is all that
-a block asks before it does what it would have done in that part's own launch. All blocks of a launch
-are of one size. A part whose threads depend on each other keeps its threads, and the rest of the
-block ends at once. Other parts are cut into blocks of that size anew. Shared memory is one
-piece that every part uses for itself, as large as the largest needs, and the compiler gives every
-thread the registers of the part that needs most: a launch of a part that needs many and one that
-wants many blocks at a time may be worse than two.
+The launch has the blocks of all its parts. A block belongs to one part, and does what it would have
+done in that part's own launch. All blocks of a launch are of one size. Where the threads of a part
+depend on each other it keeps its threads, and the rest of the block ends at once; other parts are
+cut into blocks of that size anew. Shared memory is one piece, as large as the part needs that needs
+most, and of registers, too, every thread has as many as the part that needs most: a part that
+needs many, beside one that lives on having many blocks at a time, may be slower than the two alone.
 
 The result is a function in the state that :mod:`.lowering` leaves functions in halfway. It is to
 be compiled with others by :func:`tvm_ios.lower.cuda.build.build_kernels`; TVM's own pipeline would
@@ -45,8 +44,8 @@ def fuse(
     ----------
     kernels : sequence of CudaKernel
         In the order in which their blocks are numbered, which is about the order in which a device
-        starts them. Those with the longest blocks should come first: a long block that starts when
-        the others end keeps one multiprocessor busy while the rest wait, and a short one fills a gap.
+        starts them. Those with the longest blocks should come first: when a long block starts
+        last, one multiprocessor computes while the others wait; short blocks fill the gaps.
     wiring : sequence of sequence of int
         The tensors of each kernel, in the order of its parameters, as numbers of the result's
         tensors. These count from 0: first those that are read, then those that are written.

@@ -143,13 +143,16 @@ class _Facts:
         tvm_ffi.structural_walk(body, lookup)
 
     def _attribute(self, statement: tirx.AttrStmt) -> None:
+        if isinstance(statement.node, tvm.ir.Var):  # copies are of other variables
+            raise NotFusible(f"has a note {statement.attr_key} on {statement.node}")
         if statement.attr_key != "thread_extent":
             return
         tag, extent = statement.node.thread_tag, statement.value
         if tag not in _BLOCK_TAGS + _THREAD_TAGS or not isinstance(extent, tirx.IntImm):
             raise NotFusible(f"is bound to {tag}, {extent} of them")
         variable, known = self.axes.setdefault(tag, (statement.node.var, int(extent)))
-        assert variable.same_as(statement.node.var) and known == int(extent), tag
+        assert variable.same_as(statement.node.var), f"several variables of {tag}"
+        assert known == int(extent), f"several extents of {tag}"
 
     def _allocation(self, statement: tirx.AllocBuffer) -> None:
         if statement.buffer.scope().startswith("shared"):
@@ -192,13 +195,13 @@ def _number_axes(
     binds: list[tirx.Stmt] = []
     stride, total = 1, _extent(axes, tags)
     for tag in tags:
-        variable, extent = axes.get(tag, (None, 1))
-        if variable is not None:
-            value = tirx.truncdiv(number, stride) if stride > 1 else number
+        if tag in axes:
+            variable, extent = axes[tag]
+            value = tirx.truncdiv(number, stride)
             if stride * extent < total:
                 value = tirx.truncmod(value, extent)
-            binds.append(tirx.Bind(variable, tirx.const(0, "int32") if extent == 1 else value))
-        stride *= extent
+            binds.append(tirx.Bind(variable, value.astype(str(variable.ty))))
+            stride *= extent
     return binds
 
 
@@ -217,8 +220,8 @@ def _lay_out(buffers: Sequence[tirx.Buffer]) -> tuple[dict[tirx.Buffer, int], in
 
 
 def _num_bytes(buffer: tirx.Buffer) -> int:
-    elements = math.prod(map(int, buffer.ty.shape))
-    return -(-elements * tvm.DataType(str(buffer.ty.dtype)).bits // 8)
+    element = tvm.DataType(str(buffer.ty.dtype))
+    return math.prod(map(int, buffer.ty.shape)) * max(1, element.bits * element.lanes // 8)
 
 
 def _strip(

@@ -17,14 +17,14 @@ from tvm.ir.instrument import PassInstrument
 
 _LOWERED = "tvm_ios.lowered"
 _SECOND_HALF = frozenset(
-    f"tirx.{name}"
-    for name in (
-        "AnnotateEntryFunc",
-        "SplitHostDevice",
-        "MakePackedAPI",
-        "FP8StorageLegalize",
-        "BF16StorageLegalize",
-    )
+    {
+        "s_tir.InferFragment",  # its notes name variables, which are lost when code is copied
+        "tirx.AnnotateEntryFunc",
+        "tirx.SplitHostDevice",
+        "tirx.MakePackedAPI",
+        "tirx.FP8StorageLegalize",
+        "tirx.BF16StorageLegalize",
+    }
 )
 _CONTAINERS = frozenset({"sequential", "_pipeline"})
 
@@ -46,6 +46,8 @@ def lower_to_statements(
     if scheduled:
         mod = tirx.transform.BindTarget(target)(tvm.IRModule(scheduled))
         mod = _run(mod, target, _FirstHalf())
+        # TVM's is a pass of device code. It reads the shape of the block, which does not stay.
+        mod = tirx.transform.LowerWarpMemory()(mod)
         named |= {n: mark_lowered(mod[n]) for n in scheduled}
     return named
 

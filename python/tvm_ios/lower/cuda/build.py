@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kernels for a CUDA device compiled at once: one host module, and one module of device code.
 
-A network has dozens of kernels, and most of what the CUDA compiler takes for a small one is taken by
-the headers. Functions as TVM schedules them, and fused ones, which are halfway through TVM's
+A network has dozens of kernels, and what the CUDA compiler takes for a small one is mostly taken
+by the headers. Functions as TVM schedules them, and fused ones, which are halfway through TVM's
 lowering, are therefore brought to one state and go on together.
 """
 

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Small kernels, scheduled for CUDA by TVM's rules, and what NumPy makes of the same inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import tvm
+from tvm import s_tir, te, topi
+from tvm.s_tir import dlight
+
+from cuda_support import TARGET
+from tvm_ios.kernels.cuda.kernel import CudaKernel
+from tvm_ios.kernels.kernel import TensorSpec
+
+
+@dataclass(frozen=True)
+class Case:
+    """A kernel and the function of arrays that it computes."""
+
+    kernel: CudaKernel
+    expected: Callable[..., np.ndarray]
+
+
+def _case(
+    name: str,
+    shapes: Sequence[tuple[int, ...]],
+    compute: Callable[..., te.Tensor],
+    rule: dlight.ScheduleRule,
+    expected: Callable[..., np.ndarray],
+    dtype: str = "float32",
+) -> Case:
+    inputs = [te.placeholder(shape, dtype, name=f"x{i}") for i, shape in enumerate(shapes)]
+    result = compute(*inputs)
+    function = te.create_prim_func([*inputs, result]).with_attr("global_symbol", name)
+    with TARGET:
+        scheduled = dlight.ApplyDefaultSchedule(rule)(tvm.IRModule({name: function}))[name]
+    specs = [TensorSpec(tuple(map(int, t.shape)), str(t.dtype)) for t in (*inputs, result)]
+    key = (name, tuple(specs))
+    return Case(CudaKernel(name, key, tuple(specs[:-1]), (specs[-1],), scheduled), expected)
+
+
+def matmul(rows: int, inner: int, columns: int) -> Case:
+    """A product through shared memory, with barriers."""
+    shapes = ((rows, inner), (inner, columns))
+    return _case("matmul", shapes, topi.matmul, dlight.gpu.Matmul(), np.matmul)
+
+
+def row_sum(rows: int, columns: int) -> Case:
+    """A sum that the threads of a warp add up by exchanging values."""
+
+    def compute(x: te.Tensor) -> te.Tensor:
+        return topi.sum(x, axis=1)
+
+    def expected(x: np.ndarray) -> np.ndarray:
+        return x.sum(axis=1)
+
+    return _case("row_sum", [(rows, columns)], compute, dlight.gpu.Reduction(), expected)
+
+
+def softmax(rows: int, columns: int) -> Case:
+    """Reductions by warps and then, through shared memory, across them."""
+
+    def expected(x: np.ndarray) -> np.ndarray:
+        exp = np.exp(x - x.max(axis=1, keepdims=True))
+        return exp / exp.sum(axis=1, keepdims=True)
+
+    rule = dlight.gpu.GeneralReduction()
+    return _case("softmax", [(rows, columns)], topi.nn.softmax, rule, expected)
+
+
+def softmax_in_steps(rows: int, columns: int) -> Case:
+    """The same in several launches, with a workspace between them."""
+    rule, expected = dlight.gpu.Fallback(), softmax(rows, columns).expected
+    return _case("steps", [(rows, columns)], topi.nn.softmax, rule, expected)
+
+
+def backwards(rows: int, columns: int, dtype: str = "float32") -> Case:
+    """Each row from its end, through shared memory, by a block of as many threads as columns."""
+
+    def compute(x: te.Tensor) -> te.Tensor:
+        return te.compute((rows, columns), lambda i, j: x[i, columns - 1 - j], name="y")
+
+    def expected(x: np.ndarray) -> np.ndarray:
+        return x[:, ::-1]
+
+    return _case("backwards", [(rows, columns)], compute, _ByRow(), expected, dtype)
+
+
+class _ByRow(dlight.ScheduleRule):
+    """A block of threads for each row, which is first copied to shared memory."""
+
+    def apply(self, func: tvm.tirx.PrimFunc, target: tvm.target.Target, _: bool) -> s_tir.Schedule:
+        """The scheduled function."""
+        schedule = s_tir.Schedule(func)
+        block = schedule.get_sblock("y")
+        copy = schedule.cache_read(block, 0, "shared")
+        row, column = schedule.get_loops(block)
+        schedule.bind(row, "blockIdx.x")
+        schedule.bind(column, "threadIdx.x")
+        schedule.compute_at(copy, row)
+        schedule.bind(schedule.get_loops(copy)[-1], "threadIdx.x")
+        return schedule
+
+
+def add(*shape: int, dtype: str = "float32") -> Case:
+    """A sum of two tensors, whose threads know nothing of each other."""
+    return _case("add", [shape, shape], topi.add, dlight.gpu.Fallback(), np.add, dtype)
+
+
+def tanh(*shape: int) -> Case:
+    """A function of each element."""
+    return _case("tanh", [shape], topi.tanh, dlight.gpu.Fallback(), np.tanh)
+
+
+def max_pool(channels: int, size: int) -> Case:
+    """The largest of 2x2 values."""
+
+    def compute(x: te.Tensor) -> te.Tensor:  # channels first
+        return topi.nn.pool2d(x, (2, 2), (2, 2), (1, 1), (0, 0, 0, 0), "max")
+
+    def expected(x: np.ndarray) -> np.ndarray:
+        half = size // 2
+        x = x[:, :, : 2 * half, : 2 * half]
+        return x.reshape(1, channels, half, 2, half, 2).max(axis=(3, 5))
+
+    return _case("max_pool", [(1, channels, size, size)], compute, dlight.gpu.Fallback(), expected)

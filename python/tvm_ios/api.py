@@ -17,7 +17,7 @@ import tvm
 import tvm_ios_runtime
 
 from . import artifact, pytorch
-from .compare import find_faster
+from .compare import choose
 from .errors import ModelError, OptionError
 from .export import check_linker, export
 from .files import replacing
@@ -26,6 +26,7 @@ from .models import load_model
 from .options import Options
 from .schedule import Schedule
 from .scheduler import Scheduler
+from .target import check_runnable
 
 
 class CompiledModel:
@@ -99,6 +100,7 @@ def compile(
     threads: int | None = None,
     input_shapes: Mapping[str, Sequence[int]] | None = None,
     batch: int | None = None,
+    params: str | os.PathLike[str] | None = None,
     search: bool = True,
     schedule: Schedule | str | os.PathLike[str] | None = None,
     **options: Any,
@@ -108,16 +110,18 @@ def compile(
     Parameters
     ----------
     model : torch.nn.Module, torch.export.ExportedProgram, tvm.IRModule, path or str
-        A path is that of an ONNX file or of what ``torch.export.save`` wrote; a string may be
-        ``zoo:NAME``, too.
+        A path is that of an ONNX file, of what ``torch.export.save`` wrote, or of a Relay file; a
+        string may be ``zoo:NAME``, too.
     example_inputs : sequence of torch.Tensor, optional
         For a ``torch.nn.Module``, which has no shapes of its own.
     target : str or tvm.target.Target
-        A CPU target; a bare ``llvm`` is this machine.
+        A CPU target that this machine can run; a bare ``llvm`` is this machine.
     threads : int, optional
         By default all cores.
     input_shapes, batch
-        Of an ONNX file, what it leaves open; see :func:`tvm_ios.models.load_model`.
+        Of a file, what it leaves open; see :func:`tvm_ios.models.load_model`.
+    params : path, optional
+        The weights of a Relay file.
     search : bool
         Without it, unless a schedule is given, nothing is measured and each operator is a stage.
     schedule : Schedule or path, optional
@@ -132,10 +136,12 @@ def compile(
     check_linker()
     site = Here()
     resolved = site.resolve(target, threads)
-    mod = _import(model, example_inputs, input_shapes, batch)
+    check_runnable(resolved)
+    given = schedule if isinstance(schedule, Schedule | None) else Schedule.load(schedule)
+    mod = _import(model, example_inputs, input_shapes, batch, params)
     scheduler = Scheduler(mod, resolved, options=Options(**options), site=site)
     try:
-        chosen = _choose(scheduler, schedule, search)
+        chosen = choose(scheduler, given, search=search)
         executable = artifact.build(scheduler.emit(chosen), chosen, resolved)
     finally:
         scheduler.close()
@@ -163,28 +169,24 @@ def _import(
     example_inputs: Sequence[Any] | None,
     input_shapes: Mapping[str, Sequence[int]] | None,
     batch: int | None,
+    params: str | os.PathLike[str] | None,
 ) -> tvm.IRModule:
     if pytorch.is_module(model):
         if example_inputs is None:
             raise ModelError("A torch.nn.Module has no shapes; give example_inputs.")
-        return pytorch.from_module(model, example_inputs)
-    if example_inputs is not None:
+    elif example_inputs is not None:
         raise OptionError("example_inputs are for a torch.nn.Module; leave them out.")
+    if isinstance(model, (str, os.PathLike)):
+        return load_model(os.fspath(model), input_shapes, batch, params)
+    if input_shapes or batch is not None or params is not None:
+        raise OptionError("input_shapes, batch and params are for files; leave them out.")
+    if pytorch.is_module(model):
+        return pytorch.from_module(model, example_inputs)
     if pytorch.is_exported(model):
         return pytorch.from_exported(model)
     if isinstance(model, tvm.IRModule):
         return model
-    if isinstance(model, (str, os.PathLike)):
-        return load_model(os.fspath(model), input_shapes, batch)
     raise ModelError(
         f"A model is a torch.nn.Module, an exported program, a Relax module, or a path; got "
         f"{type(model).__name__}."
     )
-
-
-def _choose(
-    scheduler: Scheduler, given: Schedule | str | os.PathLike[str] | None, search: bool
-) -> Schedule:
-    if given is not None:
-        return given if isinstance(given, Schedule) else Schedule.load(given)
-    return find_faster(scheduler) if search else scheduler.unsearched()

@@ -24,6 +24,7 @@
 #include "ffi/objects.h"
 #include "graph/components.h"
 #include "graph/partition.h"
+#include "runtime/cores.h"
 #include "runtime/cpu_stage.h"
 #include "runtime/cuda/cudnn.h"
 #include "runtime/cuda/cudnn_convolution.h"
@@ -199,13 +200,22 @@ ffi::Tensor TimeStage(CpuStage::Kernels kernels, CpuStage::Tensors args, ffi::Te
   return MakeTensor(stage.Time(number, repeat), {repeat}, kFloat64);
 }
 
+/*!
+ * \brief Makes this thread's pool, if it is not there yet, and shares the allowed cores among it.
+ *
+ * TVM takes as many workers as there are names of cores; with more workers than cores some names
+ * come again.
+ */
 int64_t UseWorkers(int64_t workers) {
   static const ffi::Function configure =
       ffi::Function::GetGlobalRequired("runtime.config_threadpool");
   static const ffi::Function num_threads = ffi::Function::GetGlobalRequired("runtime.NumThreads");
   constexpr int kShareAllCores = -3;  // ThreadGroup::kSpecifyThreadShareAllCore
   ffi::Array<ffi::String> cores;
-  for (int64_t core = 0; core < workers; ++core) cores.push_back(std::to_string(core));
+  const std::vector<int>& allowed = AllowedCores();
+  for (int64_t i = 0; i < workers; ++i) {
+    cores.push_back(std::to_string(allowed[i % allowed.size()]));
+  }
   configure(kShareAllCores, workers, cores);
   return num_threads().cast<int64_t>();
 }

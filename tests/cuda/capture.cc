@@ -2,14 +2,42 @@
 #include "cuda/capture.h"
 
 #include <algorithm>
+#include <utility>
+
+#include "cuda/order.h"
 
 namespace standin {
 
-Frontier LaunchGraph::Add(const std::string& name, const Frontier& after) {
+Frontier LaunchGraph::Add(const std::string& name, const Frontier& after, Work work) {
   int depth = 1;
   for (size_t node : after) depth = std::max(depth, nodes_[node].depth + 1);
-  nodes_.push_back({name, after, depth});
+  nodes_.push_back({name, after, depth, std::move(work)});
   return {nodes_.size() - 1};
+}
+
+Result LaunchGraph::Run() const {
+  Order order;
+  std::vector<std::vector<size_t>> next(nodes_.size());
+  std::vector<size_t> awaited(nodes_.size());
+  std::vector<size_t> ready;  // ascending
+  for (size_t node = 0; node < nodes_.size(); ++node) {
+    awaited[node] = nodes_[node].after.size();
+    if (awaited[node] == 0) ready.push_back(node);
+    for (size_t before : nodes_[node].after) next[before].push_back(node);
+  }
+  while (!ready.empty()) {
+    const auto chosen = ready.begin() + static_cast<ptrdiff_t>(order.Choose(ready.size()));
+    const size_t node = *chosen;
+    ready.erase(chosen);
+    if (nodes_[node].work != nullptr) {
+      if (const Result result = nodes_[node].work()) return result;
+    }
+    for (size_t after : next[node]) {
+      if (--awaited[after] > 0) continue;
+      ready.insert(std::lower_bound(ready.begin(), ready.end(), after), after);
+    }
+  }
+  return kSuccess;
 }
 
 bool LaunchGraph::IsComplete(const Frontier& end) const {

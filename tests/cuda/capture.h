@@ -7,6 +7,7 @@
 #define TVM_IOS_TESTS_CUDA_CAPTURE_H_
 
 #include <cstddef>
+#include <functional>
 #include <set>
 #include <string>
 #include <thread>
@@ -16,6 +17,9 @@
 
 namespace standin {
 
+/*! \brief What a launch does. */
+using Work = std::function<Result()>;
+
 /*! \brief The nodes that whatever comes next on a stream has to wait for. */
 using Frontier = std::set<size_t>;
 
@@ -23,7 +27,10 @@ using Frontier = std::set<size_t>;
 class LaunchGraph {
  public:
   /*! \brief Adds a launch after the frontier; returns the frontier behind it. */
-  Frontier Add(const std::string& name, const Frontier& after);
+  Frontier Add(const std::string& name, const Frontier& after, Work work);
+  /*! \brief Does the work of all launches, in an order of which any may be chosen; the first error
+   * ends it. */
+  Result Run() const;
   /*! \brief Whether everything is done when the frontier is. */
   bool IsComplete(const Frontier& end) const;
   /*! \brief Launches on the longest path. */
@@ -36,6 +43,7 @@ class LaunchGraph {
     std::string name;
     Frontier after;
     int depth;
+    Work work;
   };
   std::vector<Node> nodes_;
 };

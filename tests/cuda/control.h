@@ -4,7 +4,7 @@
  * \brief How a test reads what the stand-in for CUDA's driver was asked.
  *
  * The environment tells what it is: TVM_IOS_STANDIN_DEVICES (2), TVM_IOS_STANDIN_VERSION (13000),
- * and TVM_IOS_STANDIN_FAIL, see journal.h.
+ * TVM_IOS_STANDIN_FAIL, see journal.h, and TVM_IOS_STANDIN_ORDER, see order.h.
  */
 #ifndef TVM_IOS_TESTS_CUDA_CONTROL_H_
 #define TVM_IOS_TESTS_CUDA_CONTROL_H_

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
+/*!
+ * \file driver.cc
+ * \brief Those functions of the driver that have to do with devices, streams and graphs.
+ */
 #include "cuda/driver.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <map>
-#include <memory>
 #include <mutex>
-#include <set>
 #include <string>
-#include <vector>
 
-#include "cuda/machine.h"
+#include "cuda/state.h"
 
 namespace standin {
 namespace {
@@ -21,21 +21,6 @@ constexpr int kDefaultDevices = 2;
 constexpr int kDefaultVersion = 13000;
 constexpr size_t kMemoryBytes = size_t{16} << 30;
 
-/*! \brief All that the driver keeps, under one lock. */
-struct State {
-  std::mutex mutex;
-  Journal journal;
-  Machine machine{journal};
-  std::set<void*> memory;
-  std::set<std::string> kernels;  // a handle is the address of a name
-};
-
-State& TheState() {
-  // Never destroyed: the program's own static objects may still call.
-  static State& state = *std::make_unique<State>().release();
-  return state;
-}
-
 int FromEnvironment(const char* name, int otherwise) {
   const char* value = std::getenv(name);
   return value == nullptr ? otherwise : std::atoi(value);
@@ -43,37 +28,7 @@ int FromEnvironment(const char* name, int otherwise) {
 
 int NumDevices() { return FromEnvironment("TVM_IOS_STANDIN_DEVICES", kDefaultDevices); }
 
-/*! \brief The devices whose contexts the thread has pushed, the current one last. */
-std::vector<int>& Contexts() {
-  static thread_local std::vector<int> contexts;
-  return contexts;
-}
-
-int Current() { return Contexts().empty() ? -1 : Contexts().back(); }
-
-Id ToId(const void* handle) { return static_cast<Id>(reinterpret_cast<uintptr_t>(handle)); }
-Handle ToHandle(Id id) { return reinterpret_cast<Handle>(static_cast<uintptr_t>(id)); }
 Handle ContextOf(int device) { return ToHandle(static_cast<Id>(device) + 1); }
-
-/*! \brief One call of the driver: the lock, and the fault that the test wants. */
-template <typename Body>
-int Enter(const char* function, Body body) {
-  State& state = TheState();
-  const std::lock_guard<std::mutex> lock(state.mutex);
-  if (const Result fault = state.journal.Fault(function)) return fault;
-  return body(state);
-}
-
-/*! \brief A call that makes something. */
-template <typename Body>
-int EnterMaking(const char* function, Handle* made, Body body) {
-  return Enter(function, [&](State& state) {
-    Id id = 0;
-    const Result result = body(state.machine, &id);
-    *made = ToHandle(id);
-    return result;
-  });
-}
 
 /*! \brief A CUdevice_attribute of a device like an H100; of those that nobody asks for it has one.
  */
@@ -139,7 +94,9 @@ int cuDriverGetVersion(int* version) {
 }
 
 int cuGetErrorName(int result, const char** text) {
-  *text = result == standin::kOutOfMemory ? "CUDA_ERROR_OUT_OF_MEMORY" : "CUDA_ERROR_OF_STANDIN";
+  *text = result == standin::kOutOfMemory    ? "CUDA_ERROR_OUT_OF_MEMORY"
+          : result == standin::kLaunchFailed ? standin::TheState().failure.c_str()
+                                             : "CUDA_ERROR_OF_STANDIN";
   return standin::kSuccess;
 }
 
@@ -308,71 +265,7 @@ int cuGraphDestroy(Handle graph) {
                [&](State& state) { return state.machine.DestroyGraph(ToId(graph)); });
 }
 
-// Memory
-
-int cuMemAlloc_v2(void** memory, size_t bytes) {
-  return Enter("cuMemAlloc", [&](State& state) {
-    if (const auto unsafe = state.machine.CheckUnsafe("memory allocated")) return unsafe;
-    *memory = std::calloc(std::max<size_t>(bytes, 1), 1);
-    if (*memory == nullptr) return standin::kOutOfMemory;
-    state.memory.insert(*memory);
-    state.journal.Write("allocate " + std::to_string(bytes));
-    return standin::kSuccess;
-  });
-}
-
-int cuMemFree_v2(void* memory) {
-  return Enter("cuMemFree", [&](State& state) {
-    if (const auto unsafe = state.machine.CheckUnsafe("memory freed")) return unsafe;
-    if (state.memory.erase(memory) == 0) {
-      return state.journal.Misuse(standin::kInvalidValue, "memory freed that is none");
-    }
-    std::free(memory);
-    return standin::kSuccess;
-  });
-}
-
-int cuMemcpyAsync(void* to, const void* from, size_t bytes, Handle stream) {
-  return Enter("cuMemcpyAsync", [&](State& state) {
-    std::memcpy(to, from, bytes);
-    return state.machine.Launch(standin::Current(), ToId(stream), "copy");
-  });
-}
-
 int cuMemGetInfo_v2(size_t* available, size_t* total) {
   *available = *total = standin::kMemoryBytes;
   return standin::kSuccess;
 }
-
-// Kernels
-
-int cuModuleLoadData(Handle* module, const void* /*image*/) {
-  return Enter("cuModuleLoadData", [&](State& state) {
-    *module = standin::ToHandle(1);
-    return state.machine.CheckUnsafe("module loaded");
-  });
-}
-
-int cuModuleUnload(Handle /*module*/) { return standin::kSuccess; }
-
-int cuModuleGetFunction(Handle* function, Handle /*module*/, const char* name) {
-  return Enter("cuModuleGetFunction", [&](State& state) {
-    const std::string* kernel = &*state.kernels.insert(name).first;
-    *function = standin::ToHandle(ToId(kernel));
-    return standin::kSuccess;
-  });
-}
-
-int cuFuncSetAttribute(Handle /*function*/, int /*attribute*/, int /*value*/) {
-  return standin::kSuccess;
-}
-
-int cuLaunchKernelEx(const LaunchConfig* config, Handle function, void** /*params*/,
-                     void** /*extra*/) {
-  return Enter("cuLaunchKernel", [&](State& state) {
-    const auto& kernel = *reinterpret_cast<const std::string*>(function);
-    return state.machine.Launch(standin::Current(), ToId(config->stream), kernel);
-  });
-}
-
-int cuTensorMapEncodeTiled() { return standin::kNotSupported; }

@@ -3,7 +3,8 @@
  * \file driver.h
  * \brief Those functions of cuda.h that the project, TVM's CUDA runtime and the tests call.
  *
- * A CUdeviceptr is a pointer into the host's memory. Kernels compute nothing.
+ * A CUdeviceptr is a pointer into the host's memory. A kernel that was compiled for the host runs
+ * on the CPU, any other one computes nothing.
  */
 #ifndef TVM_IOS_TESTS_CUDA_DRIVER_H_
 #define TVM_IOS_TESTS_CUDA_DRIVER_H_

@@ -54,18 +54,18 @@ Result Machine::Synchronize(int device, Id id) {
   return kSuccess;
 }
 
-Result Machine::Launch(int device, Id id, const std::string& name) {
+Result Machine::Launch(int device, Id id, const std::string& name, const Work& work) {
   Stream* stream = nullptr;
   if (const Result missing = FindStream(device, id, "launch", &stream)) return missing;
   if (stream->capture && !stream->capture->valid) return kCaptureInvalidated;
-  if (stream->capture) {
-    stream->frontier = stream->capture->graph.Add(name, stream->frontier);
-  } else {
-    ++stream->issued;
-    stream->clock += 1;
-  }
   journal_.Write("launch " + name + " " + StreamName(id));
-  return kSuccess;
+  if (stream->capture) {
+    stream->frontier = stream->capture->graph.Add(name, stream->frontier, work);
+    return kSuccess;
+  }
+  ++stream->issued;
+  stream->clock += 1;
+  return work == nullptr ? kSuccess : work();
 }
 
 Result Machine::Record(int device, Id event_id, Id id) {
@@ -241,7 +241,7 @@ Result Machine::Replay(int device, Id exec, Id id) {
   found->second.position = ++stream->issued;
   stream->clock += found->second.graph.Depth();
   journal_.Write("replay " + ExecName(exec) + " " + StreamName(id) + found->second.graph.Names());
-  return kSuccess;
+  return found->second.graph.Run();
 }
 
 Result Machine::DestroyGraph(Id graph) {

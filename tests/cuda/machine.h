@@ -33,7 +33,8 @@ class Machine {
   Result CreateStream(int device, unsigned flags, Id* stream);
   Result DestroyStream(int device, Id stream);
   Result Synchronize(int device, Id stream);
-  Result Launch(int device, Id stream, const std::string& name);
+  /*! \brief Does the work, or makes it a part of the graph that is captured. */
+  Result Launch(int device, Id stream, const std::string& name, const Work& work);
   Result Record(int device, Id event, Id stream);
   Result Wait(int device, Id stream, Id event);
 

@@ -12,6 +12,7 @@ import pytest
 
 if TYPE_CHECKING:
     from cli_support import Compiled
+    from cuda_support import Emulated
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -28,6 +29,24 @@ def caches(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyP
     directory = tmp_path_factory.mktemp("cache")
     monkeypatch.setenv("XDG_CACHE_HOME", str(directory))
     return directory
+
+
+@pytest.fixture(scope="session")
+def standin(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The libraries that stand in for CUDA's."""
+    from cuda_support import build_standin
+
+    return build_standin(tmp_path_factory.mktemp("standin"))
+
+
+@pytest.fixture(scope="session")
+def emulated(standin: Path) -> Iterator[Emulated]:
+    """A process in which kernels for CUDA run on the CPU."""
+    from cuda_support import Emulated
+
+    process = Emulated(standin)
+    yield process
+    process.close()
 
 
 @pytest.fixture(scope="session")

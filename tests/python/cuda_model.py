@@ -25,19 +25,10 @@ from tvm.relax.backend.cuda import pipeline
 from tvm.s_tir import dlight
 
 import tvm_ios
+from cuda_support import TARGET
 from support import constant, relax_module
 
 SHAPE = (1, 8, 16, 16)
-TARGET = tvm.target.Target(
-    {
-        "kind": "cuda",
-        "arch": "sm_90",
-        "max_shared_memory_per_block": 49152,
-        "max_threads_per_block": 1024,
-        "thread_warp_size": 32,
-    },
-    host="llvm",
-)
 Stage = list[tuple[str, int]]
 """The kernels of a stage in the order of their launches, each with its stream."""
 

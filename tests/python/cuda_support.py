@@ -1,38 +1,159 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The stand-in for CUDA's libraries, and what is read from its journal."""
+"""The stand-in for CUDA's libraries, kernels run on it, and what is read from its journal."""
 
 from __future__ import annotations
 
 import os
+import pickle
 import re
-import shutil
 import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
+from typing import Any
 
-_SOURCES = Path(__file__).resolve().parents[1]
+import numpy as np
+import tvm
+
+from cuda_compile import compiler
+
+TARGET = tvm.target.Target(
+    {
+        "kind": "cuda",
+        "arch": "sm_90",
+        "max_shared_memory_per_block": 49152,
+        "max_threads_per_block": 1024,
+        "thread_warp_size": 32,
+    },
+    host="llvm",
+)
+"""A device that need not be here."""
+
+_TESTS = Path(__file__).resolve().parent
+_SOURCES = _TESTS.parent
 
 
 def build_standin(directory: Path) -> Path:
     """Compile ``libcuda.so.1`` and ``libcudart.so.13`` of ``tests/cuda`` into a directory."""
     driver, runtime = directory / "libcuda.so.1", directory / "libcudart.so.13"
-    names = ("capture", "driver", "journal", "machine")
-    _compile(driver, *(_SOURCES / "cuda" / f"{name}.cc" for name in names))
+    sources = sorted((_SOURCES / "cuda").glob("*.cc"))
+    objects = {s: directory / f"{s.stem}.o" for s in sources if s.stem != "runtime"}
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(lambda source: _compile(objects[source], "-c", source), objects))
+    _compile(driver, *_shared(driver), *objects.values())
     versions = f"-Wl,--version-script={_SOURCES / 'cuda' / 'runtime.map'}"
-    _compile(runtime, _SOURCES / "cuda" / "runtime.cc", driver, versions)
+    _compile(runtime, *_shared(runtime), _SOURCES / "cuda" / "runtime.cc", driver, versions)
     return directory
 
 
-def _compile(library: Path, *inputs: str | Path) -> None:
-    compiler = os.environ.get("CXX") or shutil.which("c++") or "g++"
-    options = ["-std=c++17", "-shared", "-fPIC", f"-I{_SOURCES}", f"-Wl,-soname,{library.name}"]
-    subprocess.run([compiler, *options, *map(str, inputs), "-o", str(library)], check=True)
+def _compile(result: Path, *inputs: str | Path) -> None:
+    options = ["-std=c++17", "-O1", "-fPIC", f"-I{_SOURCES}"]
+    subprocess.run([compiler(), *options, *map(str, inputs), "-o", str(result)], check=True)
+
+
+def _shared(library: Path) -> list[str]:
+    return ["-shared", f"-Wl,-soname,{library.name}"]
 
 
 def with_standin(directory: Path) -> dict[str, str]:
     """The environment of a process to which the stand-in is CUDA."""
     others = os.environ.get("LD_LIBRARY_PATH")
     path = f"{directory}{os.pathsep}{others}" if others else str(directory)
-    return {**os.environ, "LD_LIBRARY_PATH": path}
+    return {
+        **os.environ,
+        "LD_LIBRARY_PATH": path,
+        "TVM_IOS_STANDIN": str(directory / "libcuda.so.1"),
+    }
+
+
+class EmulationError(Exception):
+    """What went wrong in the process of an :class:`Emulated`, with its traceback."""
+
+
+class Emulated:
+    """A process in which kernels for CUDA run on the CPU.
+
+    It is there for many calls, as it takes seconds to start; after a crash there is another one.
+
+    Parameters
+    ----------
+    standin : Path
+        What :func:`build_standin` gave.
+    seconds : float
+        How long a call may take.
+    """
+
+    def __init__(self, standin: Path, seconds: float = 120) -> None:
+        self._standin = standin
+        self._seconds = seconds
+        self._process: subprocess.Popen[bytes] | None = None
+        self._connection: Connection | None = None
+
+    def run_kernel(
+        self,
+        function: tvm.tirx.PrimFunc | tvm.IRModule,
+        inputs: Sequence[np.ndarray],
+        target: tvm.target.Target = TARGET,
+        order: str = "",
+    ) -> list[np.ndarray]:
+        """What a function that is scheduled for CUDA computes.
+
+        Parameters
+        ----------
+        function : PrimFunc or IRModule
+            Its parameters (of ``main``) are the inputs, then the outputs, which hold NaN before.
+        inputs : sequence of ndarray
+            bfloat16 is that of ``ml_dtypes``.
+        order : str, optional
+            Of blocks and threads: "reverse", or a number for a random one.
+        """
+        environment = {"TVM_IOS_STANDIN_ORDER": order} if order else {}
+        return self._request(
+            "cuda_worker", "run_kernel", function, list(inputs), target, environment
+        )
+
+    def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """What a function at the top of a test's module returns in the process."""
+        return self._request(function.__module__, function.__name__, *arguments)
+
+    def close(self) -> None:
+        """End the process."""
+        if self._process is None or self._connection is None:
+            return
+        self._connection.close()
+        self._process.kill()
+        self._process.wait()
+        self._process = self._connection = None
+
+    def _request(self, module: str, name: str, *arguments: Any) -> Any:
+        if self._process is None:
+            self._start()
+        connection = self._connection
+        assert connection is not None
+        connection.send_bytes(pickle.dumps((module, name, arguments)))
+        try:
+            if not connection.poll(self._seconds):
+                raise EmulationError(f"{name} took more than {self._seconds} s")
+            succeeded, result = pickle.loads(connection.recv_bytes())
+        except (EOFError, ConnectionError, EmulationError) as error:
+            self.close()
+            log = (self._standin / "log").read_text(errors="replace")[-4000:]
+            raise EmulationError(f"{name} ended its process ({error}): {log}") from error
+        if not succeeded:
+            raise EmulationError(result)
+        return result
+
+    def _start(self) -> None:
+        self._connection, other = Pipe()
+        with open(self._standin / "log", "wb") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, str(_TESTS / "cuda_worker.py"), str(other.fileno())],
+                env=with_standin(self._standin), pass_fds=[other.fileno()],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            )  # fmt: skip
+        other.close()
 
 
 def plain(journal: list[str]) -> list[str]:

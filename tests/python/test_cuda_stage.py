@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from cuda_support import build_standin, plain, with_standin
+from cuda_support import plain, with_standin
 
 # Kernels in the order of their launches, with their streams.
 FOUR = [["conv2d", 0], ["fused_conv2d1_tir_tanh", 1], ["max_pool2d", 0], ["conv2d2", 1]]
@@ -35,9 +35,8 @@ def rest(kernels: list[list[Any]], stream: str) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def result(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def result(standin: Path) -> dict[str, Any]:
     """What ``cuda_model.py`` prints."""
-    standin = build_standin(tmp_path_factory.mktemp("standin"))
     program = Path(__file__).with_name("cuda_model.py")
     done = subprocess.run(
         [sys.executable, str(program), json.dumps([FOUR, TWO])],

@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The launch of a kernel, taken apart into what it asks of a device and what a thread of it does.
+
+A thread finds out what to do from the numbers of its block and of itself. Here these are ordinary
+variables, and so is the shared memory: whoever puts several launches together gives them values.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import tvm
+import tvm_ffi
+from tvm import s_tir, tirx
+
+from .kernel import CudaKernel
+from .lowering import lower_to_statements
+
+_BLOCK_TAGS = tuple(f"blockIdx.{axis}" for axis in "xyz")
+_THREAD_TAGS = tuple(f"threadIdx.{axis}" for axis in "xyz")
+_PURE = 1  # TVM's CallEffectKind: up to it, a call neither affects other threads nor asks them
+_ALIGNMENT = 16  # bytes, the widest access of one thread
+_STATIC_SHARED_BYTES = 48 << 10  # what every CUDA device gives a block without being asked
+
+
+class NotFusible(Exception):
+    """A kernel that cannot be given a share of a larger launch; says why."""
+
+
+@dataclass(frozen=True)
+class Launch:
+    """The launch of a kernel.
+
+    Attributes
+    ----------
+    blocks, threads : int
+        Blocks, and threads of a block. They are numbered as the device does it, x first, so that
+        32 threads in a row are a warp whatever the shape of the block.
+    shared_bytes : int
+        Shared memory of a block.
+    collective : bool
+        Whether threads depend on others of their block. Where they do not, any thread may be in
+        any block.
+    """
+
+    blocks: int
+    threads: int
+    shared_bytes: int
+    collective: bool
+    _function: tirx.PrimFunc = field(repr=False)
+
+    def body(
+        self,
+        tensors: Sequence[tirx.Buffer],
+        shared: tirx.Buffer | None,
+        block: tvm.ir.Expr,
+        thread: tvm.ir.Expr,
+    ) -> tirx.Stmt:
+        """What one thread does; the statements of each call have variables of their own.
+
+        Parameters
+        ----------
+        tensors : sequence of Buffer
+            The kernel's.
+        shared : Buffer or None
+            Shared memory of at least :attr:`shared_bytes` bytes; None where that is 0.
+        block, thread : Expr
+            Numbers, int32, below :attr:`blocks` and :attr:`threads`.
+        """
+        copy = s_tir.renew_defs(self._function)
+        outer = [*tensors, shared] if shared is not None and self.shared_bytes else [*tensors]
+        *inner, block_number, thread_number = copy.params
+        pairs = zip(inner, outer, strict=True)
+        return tirx.SeqStmt(
+            [
+                *(tirx.DeclBuffer(mine, data=theirs.data) for mine, theirs in pairs),
+                tirx.Bind(block_number, block),
+                tirx.Bind(thread_number, thread),
+                copy.body,
+            ]
+        )
+
+
+def launch_of(kernel: CudaKernel, target: tvm.target.Target) -> Launch:
+    """The one launch that a kernel is.
+
+    Raises
+    ------
+    NotFusible
+        When it is none or several, or when its threads cannot be put beside others.
+    """
+    if not kernel.fusible:
+        raise NotFusible(f"kernel {kernel.name} is not made of loops")
+    function = lower_to_statements({"part": kernel.function}, target)["part"]
+    try:
+        _check_top(function.body)
+        facts = _Facts()
+        facts.read(function.body)
+    except NotFusible as error:
+        raise NotFusible(f"kernel {kernel.name} {error}") from None
+    block, thread = (tirx.Var(name, "int32") for name in ("block", "thread"))
+    offsets, shared_bytes = _lay_out(facts.shared)
+    memory = [shared_memory(shared_bytes)] if shared_bytes else []
+    body = tirx.SeqStmt(
+        [
+            *_number_axes(block, facts.axes, _BLOCK_TAGS),
+            *_number_axes(thread, facts.axes, _THREAD_TAGS),
+            _strip(function.body, memory[0] if memory else None, offsets),
+        ]
+    )
+    return Launch(
+        blocks=_extent(facts.axes, _BLOCK_TAGS),
+        threads=_extent(facts.axes, _THREAD_TAGS),
+        shared_bytes=shared_bytes,
+        collective=facts.collective or shared_bytes > 0,
+        _function=tirx.PrimFunc([*function.params, *memory, block, thread], body),
+    )
+
+
+def shared_memory(num_bytes: int) -> tirx.Buffer:
+    """Shared memory of a block, aligned for any access."""
+    scope = "shared" if num_bytes <= _STATIC_SHARED_BYTES else "shared.dyn"
+    return tirx.decl_buffer((num_bytes,), "uint8", "shared_memory", scope=scope, data_alignment=128)
+
+
+@dataclass
+class _Facts:
+    """What there is in the statements of a launch."""
+
+    axes: dict[str, tuple[tirx.Var, int]] = field(default_factory=dict)
+    shared: list[tirx.Buffer] = field(default_factory=list)
+    collective: bool = False
+
+    def read(self, body: tirx.Stmt) -> None:
+        """Enter all that is in ``body``."""
+        lookup = [
+            (tirx.AttrStmt, self._attribute),
+            (tirx.AllocBuffer, self._allocation),
+            (tvm.ir.Call, self._call),
+        ]
+        tvm_ffi.structural_walk(body, lookup)
+
+    def _attribute(self, statement: tirx.AttrStmt) -> None:
+        if statement.attr_key != "thread_extent":
+            return
+        tag, extent = statement.node.thread_tag, statement.value
+        if tag not in _BLOCK_TAGS + _THREAD_TAGS or not isinstance(extent, tirx.IntImm):
+            raise NotFusible(f"is bound to {tag}, {extent} of them")
+        variable, known = self.axes.setdefault(tag, (statement.node.var, int(extent)))
+        assert variable.same_as(statement.node.var) and known == int(extent), tag
+
+    def _allocation(self, statement: tirx.AllocBuffer) -> None:
+        if statement.buffer.scope().startswith("shared"):
+            self.shared.append(statement.buffer)
+
+    def _call(self, call: tvm.ir.Call) -> None:
+        if not isinstance(call.op, tvm.ir.Op):
+            raise NotFusible("calls other functions")
+        if call.op.name == "tirx.tvm_storage_sync" and str(call.args[0].value) == "warp":
+            # It has no instruction: it relies on memory that TVM marks as volatile, which is lost
+            # where the memory is a part of a larger one.
+            raise NotFusible("exchanges values within a warp through memory")
+        self.collective |= _effect(call.op) > _PURE
+
+
+def _effect(op: tvm.ir.Op) -> int:
+    effect = op.get_attr("TCallEffectKind")
+    return _PURE + 1 if effect is None else int(effect)
+
+
+def _check_top(body: tirx.Stmt) -> None:
+    """Raise NotFusible if a function is more, or less, than one launch."""
+    statements = list(body.seq) if isinstance(body, tirx.SeqStmt) else [body]
+    launches = 0
+    for statement in statements:
+        if isinstance(statement, tirx.AttrStmt) and statement.attr_key == "thread_extent":
+            launches += 1
+        elif isinstance(statement, tirx.AllocBuffer):
+            raise NotFusible("has a workspace of its own")
+        elif not isinstance(statement, (tirx.DeclBuffer, tirx.Bind)):
+            raise NotFusible("has statements outside of a launch")
+    if launches != 1:
+        raise NotFusible(f"takes {launches} launches")
+
+
+def _number_axes(
+    number: tirx.Var, axes: dict[str, tuple[tirx.Var, int]], tags: Sequence[str]
+) -> list[tirx.Stmt]:
+    """The variables of three axes, x the fastest, from a number."""
+    binds: list[tirx.Stmt] = []
+    stride, total = 1, _extent(axes, tags)
+    for tag in tags:
+        variable, extent = axes.get(tag, (None, 1))
+        if variable is not None:
+            value = tirx.truncdiv(number, stride) if stride > 1 else number
+            if stride * extent < total:
+                value = tirx.truncmod(value, extent)
+            binds.append(tirx.Bind(variable, tirx.const(0, "int32") if extent == 1 else value))
+        stride *= extent
+    return binds
+
+
+def _extent(axes: dict[str, tuple[tirx.Var, int]], tags: Sequence[str]) -> int:
+    return math.prod(axes[tag][1] for tag in tags if tag in axes)
+
+
+def _lay_out(buffers: Sequence[tirx.Buffer]) -> tuple[dict[tirx.Buffer, int], int]:
+    """Where each buffer begins, one after another, and the bytes of all of them."""
+    offsets, end = {}, 0
+    for buffer in buffers:
+        alignment = max(_ALIGNMENT, buffer.ty.data_alignment)
+        offsets[buffer] = -(-end // alignment) * alignment
+        end = offsets[buffer] + _num_bytes(buffer)
+    return offsets, end
+
+
+def _num_bytes(buffer: tirx.Buffer) -> int:
+    elements = math.prod(map(int, buffer.ty.shape))
+    return -(-elements * tvm.DataType(str(buffer.ty.dtype)).bits // 8)
+
+
+def _strip(
+    body: tirx.Stmt, memory: tirx.Buffer | None, offsets: dict[tirx.Buffer, int]
+) -> tirx.Stmt:
+    """``body`` without what sets up a launch, its shared buffers views of ``memory``."""
+
+    def enter(statement: tirx.AttrStmt) -> tirx.Stmt:
+        return statement.body if statement.attr_key == "thread_extent" else statement
+
+    def place(statement: tirx.AllocBuffer) -> tirx.Stmt:
+        buffer = statement.buffer
+        if buffer not in offsets:
+            return statement
+        return tirx.DeclBuffer(buffer, data=tirx.address_of(memory[offsets[buffer]]))
+
+    return tvm_ffi.structural_map(body, [(tirx.AttrStmt, enter), (tirx.AllocBuffer, place)])

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+/*!
+ * \file execution.h
+ * \brief Runs a launch of a kernel on the CPU.
+ */
+#ifndef TVM_IOS_TESTS_CUDA_EXECUTION_H_
+#define TVM_IOS_TESTS_CUDA_EXECUTION_H_
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "cuda/block.h"
+#include "cuda/kernel.h"
+
+namespace standin {
+
+/*! \brief A kernel's sizes and arguments, kept for when it runs. */
+struct Launched {
+  const Kernel* kernel;
+  Index grid, block;
+  size_t shared_bytes;
+  std::vector<std::vector<unsigned char>> arguments{};
+
+  /*! \param parameters As cuLaunchKernel gets them; what they point to is copied. */
+  void Copy(void** parameters);
+};
+
+/*!
+ * \brief Runs blocks one after another, their threads in an order that TVM_IOS_STANDIN_ORDER tells.
+ *
+ * Shared memory holds NaN when a block begins. What lies behind the dynamic one may not be touched.
+ */
+class Executor {
+ public:
+  Executor();
+  ~Executor();
+  Executor(const Executor&) = delete;
+  Executor& operator=(const Executor&) = delete;
+
+  /*! \return What went wrong, or nothing. */
+  std::string Run(const Launched& launched);
+
+ private:
+  std::string RunGuarded(const Launched& launched, void** parameters);
+  std::string RunBlocks(const Launched& launched, void** parameters);
+  unsigned char* dynamic(size_t bytes) const;
+
+  unsigned char* memory_;  // shared memory, a page behind it that must not be touched
+  unsigned char* signal_stack_;
+  Block block_;
+};
+
+}  // namespace standin
+#endif  // TVM_IOS_TESTS_CUDA_EXECUTION_H_

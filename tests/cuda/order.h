@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+/*!
+ * \file order.h
+ * \brief The order of what CUDA promises no order of.
+ */
+#ifndef TVM_IOS_TESTS_CUDA_ORDER_H_
+#define TVM_IOS_TESTS_CUDA_ORDER_H_
+
+#include <cstddef>
+#include <random>
+#include <vector>
+
+namespace standin {
+
+/*!
+ * \brief As TVM_IOS_STANDIN_ORDER says when this is made: "reverse", or the seed of a random order.
+ *
+ * Without it things come in the order in which they were issued or are numbered.
+ */
+class Order {
+ public:
+  Order();
+  /*! \brief The numbers below the count, each once. */
+  std::vector<unsigned> Of(unsigned count);
+  /*! \brief Which of so many, the one that was issued first being 0. */
+  size_t Choose(size_t count);
+
+ private:
+  enum class Kind { kIssued, kReverse, kRandom } kind_;
+  std::mt19937 random_;
+};
+
+}  // namespace standin
+#endif  // TVM_IOS_TESTS_CUDA_ORDER_H_

@@ -3,8 +3,8 @@
  * \file convolution.h
  * \brief What the stand-in for cuDNN computes, in plain loops over host memory.
  */
-#ifndef TVM_IOS_TESTS_CUDA_CONVOLUTION_H_
-#define TVM_IOS_TESTS_CUDA_CONVOLUTION_H_
+#ifndef TVM_IOS_TESTS_CUDNN_CONVOLUTION_H_
+#define TVM_IOS_TESTS_CUDNN_CONVOLUTION_H_
 
 #include <array>
 #include <cstddef>
@@ -48,4 +48,4 @@ void Convolve(const Tensor4d& x, const Tensor4d& w, const Tensor4d& y, const Win
               const Operands& operands, float alpha2, bool relu);
 
 }  // namespace standin
-#endif  // TVM_IOS_TESTS_CUDA_CONVOLUTION_H_
+#endif  // TVM_IOS_TESTS_CUDNN_CONVOLUTION_H_

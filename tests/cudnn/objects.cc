@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cuda/cudnn_objects.h"
+#include "cudnn/objects.h"
 
-#include <algorithm>
+#include <cstring>
 
+#include "cuda/launch.h"
 #include "cuda/results.h"
 
 namespace standin {
@@ -72,56 +73,35 @@ Use::Use(Object handle) : context_(All<Context>().Find(handle)) {
 
 namespace {
 
-/*! \brief A workspace with a pattern in it, which nobody else may write meanwhile. */
-class Workspace {
- public:
-  Workspace(void* data, size_t bytes) : data_(static_cast<unsigned char*>(data)), bytes_(bytes) {
-    static std::atomic<unsigned> calls{0};
-    pattern_ = static_cast<unsigned char>(++calls);
-    std::fill_n(data_, bytes_, pattern_);
-  }
-  bool IsIntact() const {
-    return std::all_of(data_, data_ + bytes_, [&](unsigned char c) { return c == pattern_; });
-  }
-
- private:
-  unsigned char* data_;
-  size_t bytes_;
-  unsigned char pattern_;
-};
-
-/*! \brief For the journal a convolution is one kernel, cudnn1_fma if it is algorithm 1 by FMA. */
-int Launch(int algorithm, int math, Handle stream) {
+/*! \brief In the journal a convolution is one kernel, cudnn1_fma if it is algorithm 1 by FMA. */
+std::string NameOf(int algorithm, int math) {
   static const std::map<int, std::string> names{
       {kDefault, "_default"}, {kTensorOp, "_tensor"}, {kConversion, "_conversion"}, {kFma, "_fma"}};
-  Handle kernel = nullptr;
-  const std::string name = "cudnn" + std::to_string(algorithm) + names.at(math);
-  cuModuleGetFunction(&kernel, nullptr, name.c_str());
-  LaunchConfig config{};
-  config.stream = stream;
-  return cuLaunchKernelEx(&config, kernel, nullptr, nullptr) == kSuccess ? kOk : kDriverFailed;
+  return "cudnn" + std::to_string(algorithm) + names.at(math);
 }
 
 }  // namespace
 
 int Run(Object handle, const Problem& problem, int algorithm, void* workspace, size_t bytes,
         const Operands& operands, float alpha2, bool relu) {
+  constexpr int kNaN = 0xff;  // in every byte; nobody may count on what is in a workspace
+  const size_t needed = problem.Workspace(algorithm);
   if (!problem.Has(algorithm)) return kUnsupported;
-  if (problem.Workspace(algorithm) > bytes) return Misuse("a workspace that is too small");
+  if (needed > bytes) return Misuse("a workspace that is too small");
   if (operands.x == nullptr || operands.w == nullptr || operands.y == nullptr) {
     return Misuse("a tensor without memory");
   }
   Use use(handle);
   if (use.status() != kOk) return use.status();
-  int capturing = 0;
-  if (cuStreamIsCapturing(use.context().stream, &capturing) != kSuccess) return kDriverFailed;
-  const int math = problem.convolution->math;
-  if (const int failed = Launch(algorithm, math, use.context().stream)) return failed;
-  if (capturing != 0) return kOk;
-  const Workspace used(workspace, problem.Workspace(algorithm));
-  Convolve(*problem.x, *problem.w, *problem.y, problem.convolution->windows, operands, alpha2,
-           relu);
-  return used.IsIntact() ? kOk : Misuse("a workspace that others use");
+  const auto compute = [=, x = *problem.x, w = *problem.w, y = *problem.y,
+                        windows = problem.convolution->windows] {
+    if (needed > 0) std::memset(workspace, kNaN, needed);
+    Convolve(x, w, y, windows, operands, alpha2, relu);
+    return kSuccess;
+  };
+  const std::string name = NameOf(algorithm, problem.convolution->math);
+  const int launched = StandInLaunch(use.context().stream, name, compute);
+  return launched == kSuccess ? kOk : kDriverFailed;
 }
 
 }  // namespace standin

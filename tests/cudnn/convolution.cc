@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cuda/convolution.h"
+#include "cudnn/convolution.h"
 
 #include <algorithm>
 #include <cmath>

@@ -5,8 +5,8 @@
  *
  * TVM_IOS_STANDIN_CUDNN_VERSION tells the version (92800).
  */
-#ifndef TVM_IOS_TESTS_CUDA_CUDNN_H_
-#define TVM_IOS_TESTS_CUDA_CUDNN_H_
+#ifndef TVM_IOS_TESTS_CUDNN_CUDNN_H_
+#define TVM_IOS_TESTS_CUDNN_CUDNN_H_
 
 #include <stddef.h>
 
@@ -71,4 +71,4 @@ STANDIN_CUDNN(cudnnConvolutionBiasActivationForward)
  Object z, const void* z_data, Object bias, const void* bias_data, Object activation, Object y,
  void* y_data);
 
-#endif  // TVM_IOS_TESTS_CUDA_CUDNN_H_
+#endif  // TVM_IOS_TESTS_CUDNN_CUDNN_H_

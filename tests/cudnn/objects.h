@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*!
- * \file cudnn_objects.h
+ * \file objects.h
  * \brief Handles, descriptors and convolutions as the stand-in for cuDNN knows them.
  *
  * It is stricter than cuDNN, which may crash where this refuses: a handle that two threads use at
- * once, a workspace that two convolutions use at once, a handle of another device.
+ * once, a handle of another device, a descriptor that was destroyed.
  */
-#ifndef TVM_IOS_TESTS_CUDA_CUDNN_OBJECTS_H_
-#define TVM_IOS_TESTS_CUDA_CUDNN_OBJECTS_H_
+#ifndef TVM_IOS_TESTS_CUDNN_OBJECTS_H_
+#define TVM_IOS_TESTS_CUDNN_OBJECTS_H_
 
 #include <atomic>
 #include <cstddef>
@@ -17,8 +17,8 @@
 #include <string>
 #include <utility>
 
-#include "cuda/convolution.h"
-#include "cuda/cudnn.h"
+#include "cudnn/convolution.h"
+#include "cudnn/cudnn.h"
 
 namespace standin {
 
@@ -150,9 +150,9 @@ class Use {
   bool mine_{false};
 };
 
-/*! \brief Issues a convolution; what is captured is not computed. */
+/*! \brief Launches a convolution. */
 int Run(Object handle, const Problem& problem, int algorithm, void* workspace, size_t bytes,
         const Operands& operands, float alpha2, bool relu);
 
 }  // namespace standin
-#endif  // TVM_IOS_TESTS_CUDA_CUDNN_OBJECTS_H_
+#endif  // TVM_IOS_TESTS_CUDNN_OBJECTS_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cuda/cudnn.h"
+#include "cudnn/cudnn.h"
 
 #include <algorithm>
 #include <array>
@@ -8,8 +8,8 @@
 #include <memory>
 #include <vector>
 
-#include "cuda/cudnn_objects.h"
 #include "cuda/results.h"
+#include "cudnn/objects.h"
 
 namespace {
 

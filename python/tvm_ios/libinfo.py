@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
 from importlib import metadata
@@ -11,7 +12,7 @@ from pathlib import Path
 import tvm_ffi  # loads libtvm_ffi.so, which libtvm_ios.so is bound to
 from tvm_ffi.libinfo import load_lib_module
 
-__all__ = ["__version__", "library_path", "load_library"]
+__all__ = ["__version__", "find_cudnn", "library_path", "load_library"]
 
 _NAME = "libtvm_ios.so"
 
@@ -52,6 +53,17 @@ def library_path() -> Path:
     override = os.environ.get("TVM_IOS_LIBRARY_PATH")
     directories = [Path(override)] if override else _directories()
     return next(d / _NAME for d in directories if (d / _NAME).is_file())
+
+
+def find_cudnn() -> Path | None:
+    """cuDNN as PyPI's packages install it; None where none of them is installed.
+
+    Nothing is imported for that, and nothing loaded.
+    """
+    spec = importlib.util.find_spec("nvidia")
+    directories = (spec and spec.submodule_search_locations) or []
+    libraries = (Path(d) / "cudnn" / "lib" / "libcudnn.so.9" for d in directories)
+    return next((library for library in libraries if library.is_file()), None)
 
 
 def _directories() -> list[Path]:

@@ -26,7 +26,6 @@ from .models import load_model
 from .options import Options
 from .schedule import Schedule
 from .scheduler import Scheduler
-from .target import check_runnable
 
 
 class CompiledModel:
@@ -42,10 +41,15 @@ class CompiledModel:
         Names, shapes and types.
     """
 
-    def __init__(self, path: Path, owned: tempfile.TemporaryDirectory[str] | None = None) -> None:
-        self._path, self._owned = path, owned
+    def __init__(
+        self,
+        path: Path,
+        owned: tempfile.TemporaryDirectory[str] | None = None,
+        device_id: int = 0,
+    ) -> None:
+        self._path, self._owned, self._device_id = path, owned, device_id
         self._machines = threading.local()  # a virtual machine is for one thread
-        model = self._machines.model = artifact.load(path)
+        model = self._machines.model = artifact.load(path, device_id)
         self.inputs, self.outputs = model.inputs, model.outputs
         self.schedule = Schedule.from_dict(model.metadata["schedule"], str(path))
 
@@ -88,7 +92,7 @@ class CompiledModel:
     def _model(self) -> tvm_ios_runtime.Model:
         """This thread's."""
         if not hasattr(self._machines, "model"):
-            self._machines.model = tvm_ios_runtime.load(self._path)
+            self._machines.model = tvm_ios_runtime.load(self._path, self._device_id)
         return self._machines.model
 
 
@@ -98,6 +102,7 @@ def compile(
     *,
     target: str | tvm.target.Target = "llvm",
     threads: int | None = None,
+    device_id: int = 0,
     input_shapes: Mapping[str, Sequence[int]] | None = None,
     batch: int | None = None,
     params: str | os.PathLike[str] | None = None,
@@ -115,9 +120,11 @@ def compile(
     example_inputs : sequence of torch.Tensor, optional
         For a ``torch.nn.Module``, which has no shapes of its own.
     target : str or tvm.target.Target
-        A CPU target that this machine can run; a bare ``llvm`` is this machine.
+        One that this machine can run; a bare ``llvm`` is its CPU, ``cuda`` its GPU.
     threads : int, optional
         By default all cores.
+    device_id : int
+        Which GPU, where the target is one.
     input_shapes, batch
         Of a file, what it leaves open; see :func:`tvm_ios.models.load_model`.
     params : path, optional
@@ -134,9 +141,9 @@ def compile(
     ModelError, ScheduleError, TargetError, OptionError, DatabaseError, DeviceError
     """
     check_linker()
-    site = Here()
+    site = Here(device_id)
     resolved = site.resolve(target, threads)
-    check_runnable(resolved)
+    site.check(resolved)
     given = schedule if isinstance(schedule, Schedule | None) else Schedule.load(schedule)
     mod = _import(model, example_inputs, input_shapes, batch, params)
     scheduler = Scheduler(mod, resolved, options=Options(**options), site=site)
@@ -148,11 +155,17 @@ def compile(
     folder = tempfile.TemporaryDirectory(prefix="tvm-ios-")
     path = Path(folder.name) / "model.so"
     export(executable, path)
-    return CompiledModel(path, folder)
+    return CompiledModel(path, folder, device_id)
 
 
-def load(path: str | os.PathLike[str]) -> CompiledModel:
+def load(path: str | os.PathLike[str], device_id: int = 0) -> CompiledModel:
     """Load what :meth:`CompiledModel.save` or ``tvm-ios compile`` wrote.
+
+    Parameters
+    ----------
+    path : path
+    device_id : int
+        Which GPU runs it, if it was compiled for one.
 
     Raises
     ------
@@ -161,7 +174,7 @@ def load(path: str | os.PathLike[str]) -> CompiledModel:
     TargetError
         When it is for another CPU.
     """
-    return CompiledModel(Path(path))
+    return CompiledModel(Path(path), device_id=device_id)
 
 
 def _import(

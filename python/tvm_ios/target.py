@@ -62,6 +62,8 @@ TYPICAL = Transfers()
 CPU, CUDA = KINDS = ("llvm", "cuda")
 """The kinds of targets that there is lowering for."""
 
+_TAGS = "nvidia/"  # TVM's names of boards
+
 
 def available_cores() -> int:
     """Cores that this process may run on."""
@@ -131,8 +133,8 @@ def parse(target: str | tvm.target.Target) -> tvm.target.Target:
 
 def is_cuda(target: str | tvm.target.Target) -> bool:
     """Whether a target is one of kind ``cuda``."""
-    if isinstance(target, str) and "cuda" not in target:
-        return target.startswith("nvidia/")  # tags of TVM, as nvidia/nvidia-h100
+    if isinstance(target, str) and not (CUDA in target or target.startswith(_TAGS)):
+        return False
     return target == CUDA or parse(target).kind.name == CUDA
 
 

@@ -21,10 +21,10 @@ from tvm_ios.graph.extract import extract
 from tvm_ios.graph.prepare import prepare
 from tvm_ios.kernels.cuda.cudnn import CudnnProblem
 from tvm_ios.kernels.emit import Window
-from tvm_ios.libinfo import find_cudnn
 from tvm_ios.lower.cuda.cudnn import cudnn_problem
 from tvm_ios.lower.cuda.layouts import channels_last_values
 from tvm_ios.lower.feeds import NoRule
+from tvm_ios_runtime.library import find_cudnn
 
 
 def window(size: int, kernel: int, stride: int = 1, dilation: int = 1, pad: int = 0) -> Window:

@@ -18,7 +18,7 @@ from ..files import replacing
 from ..measure.model import random_inputs
 from ..schedule import Schedule
 from ..scheduler import Scheduler
-from ..target import check_runnable, resolve
+from ..target import is_cuda, resolve
 from . import interrupt, output
 from .options import Request, add_common, add_network, add_search, add_seed
 
@@ -49,11 +49,12 @@ def run(args: argparse.Namespace) -> None:
     """Search, time, check and report."""
     request = Request(args)
     if not request.site.remote:
-        check_runnable(request.target)
+        request.site.check(request.target)
     with replacing(*filter(None, [args.schedule_out])) as drafts:
         mod, scheduler = request.load()
         outcome = _timed(scheduler, request.given)
-        here = resolve("llvm") if request.site.remote else request.target
+        elsewhere = request.site.remote or is_cuda(request.target)
+        here = resolve("llvm") if elsewhere else request.target
         schedule, errors = outcome.schedule, _errors(mod, scheduler, outcome, here)
         for draft in drafts:
             schedule.save(draft)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Convolutions by cuDNN: host code that calls the library on the current stream.
 
-cuDNN is loaded when it is first asked for something, see :func:`tvm_ios.libinfo.find_cudnn`.
+cuDNN is loaded when it is first asked for something, see :func:`tvm_ios_runtime.library.find_cudnn`.
 """
 
 from __future__ import annotations

@@ -6,13 +6,12 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from contextlib import suppress
-from importlib.util import find_spec
 from pathlib import Path
 
 import tvm_ffi
 from tvm_ffi.libinfo import load_lib_ctypes
 
-from .library import load_library
+from .library import load_library, nvidia_directories
 
 _CUDART = "libcudart.so.13"
 
@@ -23,9 +22,8 @@ def find_cuda_runtime() -> None:
     PyPI's ``nvidia-cuda-runtime`` lies where no loader looks for it; one that a loader finds is
     preferred.
     """
-    package = find_spec("nvidia")
-    places = (package.submodule_search_locations if package else None) or ()
-    for name in (_CUDART, *(str(Path(place) / "cu13" / "lib" / _CUDART) for place in places)):
+    places = (place / "cu13" / "lib" / _CUDART for place in nvidia_directories())
+    for name in (_CUDART, *map(str, places)):
         with suppress(OSError):  # that there is none is told when it is needed
             ctypes.CDLL(name, ctypes.RTLD_GLOBAL)
             return

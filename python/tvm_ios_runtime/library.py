@@ -17,7 +17,8 @@ def load_library() -> tvm_ffi.Module:
     """Load ``libtvm_ios.so``.
 
     It is looked for in the directory ``TVM_IOS_LIBRARY_PATH``, if that is set; else among the
-    installed distribution's files, in the package, and in ``build/lib`` of the source tree.
+    installed distribution's files, in the package, and in ``build/lib`` of the source tree. It is
+    told where cuDNN is, which it loads when that is first needed.
 
     Raises
     ------
@@ -27,8 +28,9 @@ def load_library() -> tvm_ffi.Module:
     override = os.environ.get("TVM_IOS_LIBRARY_PATH")
     try:
         if override:
-            return tvm_ffi.load_module(Path(override) / _NAME)
-        return load_lib_module("tvm-ios", "tvm_ios", extra_lib_paths=_directories())
+            library = tvm_ffi.load_module(Path(override) / _NAME)
+        else:
+            library = load_lib_module("tvm-ios", "tvm_ios", extra_lib_paths=_directories())
     except RuntimeError as error:
         where = (
             f"in {override}, which TVM_IOS_LIBRARY_PATH names" if override else "where it belongs"
@@ -37,6 +39,10 @@ def load_library() -> tvm_ffi.Module:
             f"{_NAME} is not {where}, or cannot be loaded; install tvm-ios again, in a checkout "
             "with: pip install ."
         ) from error
+    cudnn = find_cudnn()
+    if cudnn is not None:
+        tvm_ffi.get_global_func("tvm_ios.runtime.cuda.UseCudnn")(str(cudnn))
+    return library
 
 
 def library_path() -> Path:
@@ -44,6 +50,19 @@ def library_path() -> Path:
     override = os.environ.get("TVM_IOS_LIBRARY_PATH")
     directories = [Path(override)] if override else _directories()
     return next(d / _NAME for d in directories if (d / _NAME).is_file())
+
+
+def find_cudnn() -> Path | None:
+    """cuDNN as PyPI's packages install it, where no loader looks; None where none is installed."""
+    libraries = (place / "cudnn" / "lib" / "libcudnn.so.9" for place in nvidia_directories())
+    return next((library for library in libraries if library.is_file()), None)
+
+
+def nvidia_directories() -> list[Path]:
+    """Where PyPI's packages of NVIDIA's libraries are; nothing of them is imported."""
+    package = find_spec("nvidia")
+    places = package.submodule_search_locations if package else None
+    return [Path(place) for place in places or ()]
 
 
 def _directories() -> list[Path]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import tvm
 import tvm_ffi
@@ -83,6 +84,7 @@ class Launch:
         )
 
 
+@lru_cache(maxsize=1024)  # a kernel is a part of many stages, and lowering takes most of the time
 def launch_of(kernel: CudaKernel, target: tvm.target.Target) -> Launch:
     """The one launch that a kernel is.
 

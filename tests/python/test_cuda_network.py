@@ -27,7 +27,7 @@ WRONG: Stage = [("fused_conv2d1_tir_tanh", 0), ("conv2d2", 1)]
 def results(
     stage: Stage, cuda_graph: bool, images: list[np.ndarray], orders: list[str]
 ) -> list[list[np.ndarray]]:
-    """What the network makes of each image, in each order; every image has an address of its own."""
+    """What it makes of each image, in each order; every image has an address of its own."""
     machine = compile_network(stage, cuda_graph)
     made = []
     for order in orders:

@@ -28,7 +28,8 @@ std::string Refusal(const Launched& launched, const Function& function) {
   if (grid.y > kMaxGridSide || grid.z > kMaxGridSide) return "too many blocks";
   const size_t declared = launched.kernel->shared_end - launched.kernel->shared_begin;
   if (declared > kDefaultSharedBytes) return "too much static shared memory";
-  if (declared + launched.shared_bytes > std::max<size_t>(kDefaultSharedBytes, function.dynamic_bytes)) {
+  if (declared + launched.shared_bytes >
+      std::max<size_t>(kDefaultSharedBytes, function.dynamic_bytes)) {
     return "more shared memory than it was given";
   }
   return "";

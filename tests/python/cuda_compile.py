@@ -11,6 +11,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+from functools import lru_cache
 from pathlib import Path
 
 from cuda_ptx import replace_assembly
@@ -27,6 +28,7 @@ def compiler() -> str:
     return os.environ.get("CXX") or shutil.which("c++") or "g++"
 
 
+@lru_cache(maxsize=256)
 def compile_kernels(source: str, standin: Path) -> bytes:
     """A shared object with the kernels of ``source``, to be loaded as a module's image.
 

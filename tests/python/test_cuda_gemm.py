@@ -161,8 +161,10 @@ PRODUCTS: dict[str, tuple[Any, ...]] = {
 }
 
 
-@pytest.mark.parametrize("name", PRODUCTS)
-@pytest.mark.parametrize("precision", ["fp32", "tf32"])
+@pytest.mark.parametrize(
+    ("name", "precision"),
+    [*((name, "fp32") for name in PRODUCTS), ("batch", "tf32"), ("heads", "tf32")],
+)
 def test_first_tile_of_a_product(emulated: Emulated, name: str, precision: str) -> None:
     body, *shapes = PRODUCTS[name]
     function = function_of(body, *shapes)

@@ -168,7 +168,7 @@ def _warp_cycles(form: GemmForm, tile: Tile) -> float:
     tall, wide = tile.part_rows // ROWS, tile.part_columns // COLUMNS
     width = 4 // factors.pair
     registers = 4 * tall * wide + 4 * tall + 2 * wide + _moving(tile) // factors.pair + 40
-    reads = tile.threads / _WARP * (4 * tall + 2 * wide * factors.pair)
+    reads = tile.threads / _WARP * (4 * tall + 2 * wide)
     rate = 512.0 * factors.pair
     return _cycles(form, tile, registers, rate, reads * tile.depth / factors.depth, width)
 

@@ -97,6 +97,20 @@ def test_every_rule_is_compiled(source: str, architecture: str) -> None:
     assert ".local" not in ptx  # arrays that are no registers
 
 
+def test_fragments_have_room(source: str) -> None:
+    """TVM shrinks buffers to what it sees used, and does not see into functions of CUDA C."""
+    kernels = source.split('extern "C" __global__')[1:]
+    seen = 0
+    for kernel in kernels:
+        for name in set(re.findall(r"tvm_ios_(?:ldmatrix|mma)\w*\(\(&\((\w+)\[", kernel)):
+            found = re.search(rf"alignas\(64\) (\w+) {name}\[(\d+)\];", kernel)
+            assert found is not None, name
+            size = 4 if found[1] == "float" else 2
+            assert int(found[2]) * size >= 16, found[0]
+            seen += 1
+    assert seen >= 2 * len(PRECISIONS) - 2
+
+
 def test_sums_stay_in_registers(source: str) -> None:
     code = compile_source(source, "cubin", "sm_90")
     registers, frames = _attributes(code, REGISTERS), _attributes(code, FRAME)

@@ -115,6 +115,11 @@ def _round_to_tf32(value: Expr) -> Expr:
     return cuda_func_call(name, value, source_code=_ROUND, return_type="float32")
 
 
+def _part(numbers: Any, first: Expr, count: int) -> Expr:
+    """A pointer to some registers. That says how many, so that TVM keeps as many."""
+    return numbers.access_ptr("rw", offset=first, extent=count)
+
+
 class TensorCoreBlock(GemmBlock):
     """A block whose warps multiply together."""
 
@@ -154,9 +159,9 @@ class TensorCoreBlock(GemmBlock):
     def _multiply(self, left: Any, right: Any, i: Expr, j: Expr) -> None:
         name, pair = self.factors.name, self.factors.pair
         pointers = (
-            T.address_of(self.sums[(i * self.wide + j) * 4]),
-            T.address_of(left[i * 4 * pair]),
-            T.address_of(right[j * 2 * pair]),
+            _part(self.sums, (i * self.wide + j) * 4, 4),
+            _part(left, i * 4 * pair, 4 * pair),
+            _part(right, j * 2 * pair, 2 * pair),
         )
         source = _MULTIPLY % {"name": name, "depth": self.factors.depth}
         T.evaluate(cuda_func_call(f"tvm_ios_mma_{name}", *pointers, source_code=source))
@@ -171,7 +176,7 @@ class TensorCoreBlock(GemmBlock):
         row = self.row + i * ROWS + self.lane % 16
         depth = d + self.lane // 16 * (self.factors.depth // 2)
         first = self.left.shared[self.left.at(row, depth)]
-        self._load_matrix(part[i * 4 * self.factors.pair], first, "")
+        self._load_matrix(part, i, first, "")
 
     def _load_pairs(self, part: Any, j: Expr, d: Expr) -> None:
         """Of two neighbouring parts the pairs along the depth, which lie in different lines.
@@ -181,12 +186,12 @@ class TensorCoreBlock(GemmBlock):
         """
         column = self.column + (j * 2 + self.lane // 16) * COLUMNS
         first = self.right.shared[self.right.at(column, d + self.lane % 16)]
-        self._load_matrix(part[j * 4 * self.factors.pair], first, ".trans")
+        self._load_matrix(part, j, first, ".trans")
 
-    def _load_matrix(self, registers: Expr, row: Expr, trans: str) -> None:
-        name = trans.replace(".", "_")
+    def _load_matrix(self, part: Any, fragment: Expr, row: Expr, trans: str) -> None:
+        name, size = trans.replace(".", "_"), 4 * self.factors.pair
         source = _LOAD % {"name": name, "trans": trans}
-        pointers = T.address_of(registers), T.address_of(row)
+        pointers = _part(part, fragment * size, size), T.address_of(row)
         T.evaluate(cuda_func_call(f"tvm_ios_ldmatrix{name}", *pointers, source_code=source))
 
     def _load_right(self, part: Any, j: Expr, d: Expr) -> None:

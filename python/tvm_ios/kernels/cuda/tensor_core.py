@@ -6,9 +6,9 @@ rows by 8 columns over a depth of 8 (TF32) or 16 (halves). Which numbers of the 
 the 32 threads holds is in the PTX manual, section "Matrix Fragments": with ``g = lane / 4`` and
 ``t = lane % 4``, of the result rows ``g`` and ``g + 8`` of columns ``2t`` and ``2t + 1``.
 
-The lines of shared memory are padded so that the 32 threads read 32 banks: lines of the left
-operand along the depth begin 4 banks apart (4 g + t), those of the right one along the columns 8
-banks apart (8 t + g), and of halves, that two lines lie in, the same.
+Fragments of the left operand, and of halves, come by ``ldmatrix``, whose 8 rows of 16 bytes should
+lie in different banks; numbers of 32 bits of the right operand are read one by one, lane ``(g, t)``
+column ``g`` of line ``t``. Lines of shared memory are padded for that, by 16 bytes or 8 numbers.
 """
 
 from __future__ import annotations
@@ -51,6 +51,19 @@ __device__ __forceinline__ void tvm_ios_mma_%(name)s(float* sums, const void* le
 """
 
 
+_LOAD = """
+__device__ __forceinline__ void tvm_ios_ldmatrix%(name)s(void* registers, const void* row) {
+  unsigned* r = static_cast<unsigned*>(registers);
+  unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(row));
+  __asm__ __volatile__(
+      "ldmatrix.sync.aligned.m8n8.x4%(trans)s.shared.b16"
+      "{%%0, %%1, %%2, %%3}, [%%4];\\n"
+      : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+      : "r"(address));
+}
+"""
+
+
 @dataclass(frozen=True)
 class Factors:
     """A type of factors.
@@ -81,7 +94,7 @@ FACTORS = {
 
 
 def left_layout(tile_rows: int, depth: int, factors: Factors) -> Layout:
-    """Lines along the depth, of which a thread reads one or a pair of neighbours."""
+    """Lines along the depth."""
     return Layout(tile_rows, depth, True, 4 * factors.pair, factors.dtype)
 
 
@@ -102,6 +115,11 @@ def _round_to_tf32(value: Expr) -> Expr:
     return cuda_func_call(name, value, source_code=_ROUND, return_type="float32")
 
 
+def _part(numbers: Any, first: Expr, count: int) -> Expr:
+    """A pointer to some registers. That says how many, so that TVM keeps as many."""
+    return numbers.access_ptr("rw", offset=first, extent=count)
+
+
 class TensorCoreBlock(GemmBlock):
     """A block whose warps multiply together."""
 
@@ -111,10 +129,10 @@ class TensorCoreBlock(GemmBlock):
         super().__init__(*arguments)
         tile = self.tile
         self.tall, self.wide = tile.part_rows // ROWS, tile.part_columns // COLUMNS
-        warp, lane = self.member // 32, self.member % 32
+        warp, self.lane = self.member // 32, self.member % 32
         across = tile.columns // tile.part_columns
         self.row, self.column = warp // across * tile.part_rows, warp % across * tile.part_columns
-        self.group, self.place = lane // 4, lane % 4
+        self.group, self.place = self.lane // 4, self.lane % 4
 
     def left_layout(self) -> Layout:
         return left_layout(self.tile.rows, self.tile.depth, self.factors)
@@ -129,42 +147,59 @@ class TensorCoreBlock(GemmBlock):
         with T.unroll(self.tile.depth // factors.depth) as d:
             with T.unroll(self.tall) as i:
                 self._load_left(left, i, d * factors.depth)
-            with T.unroll(self.wide) as j:
-                self._load_right(right, j, d * factors.depth)
+            if factors.pair == 2:
+                with T.unroll(self.wide // 2) as j:
+                    self._load_pairs(right, j, d * factors.depth)
+            else:
+                with T.unroll(self.wide) as j:
+                    self._load_right(right, j, d * factors.depth)
             with T.unroll(self.tall) as i, T.unroll(self.wide) as j:
                 self._multiply(left, right, i, j)
 
     def _multiply(self, left: Any, right: Any, i: Expr, j: Expr) -> None:
         name, pair = self.factors.name, self.factors.pair
         pointers = (
-            T.address_of(self.sums[(i * self.wide + j) * 4]),
-            T.address_of(left[i * 4 * pair]),
-            T.address_of(right[j * 2 * pair]),
+            _part(self.sums, (i * self.wide + j) * 4, 4),
+            _part(left, i * 4 * pair, 4 * pair),
+            _part(right, j * 2 * pair, 2 * pair),
         )
         source = _MULTIPLY % {"name": name, "depth": self.factors.depth}
         T.evaluate(cuda_func_call(f"tvm_ios_mma_{name}", *pointers, source_code=source))
 
     def _load_left(self, part: Any, i: Expr, d: Expr) -> None:
-        """Registers in the order of: row ``g``, row ``g + 8``, and both again deeper by a half."""
-        pair = self.factors.pair
-        for deeper in range(2):
-            for lower in range(2):
-                row = self.row + i * ROWS + self.group + 8 * lower
-                depth = d + self.place * pair + self.factors.depth // 2 * deeper
-                with T.vectorized(pair) as v:
-                    at = (i * 4 + deeper * 2 + lower) * pair + v
-                    value = self.left.shared[self.left.at(row, depth + v)]
-                    T.buffer_store(part, value, [at])
+        """Four registers: row ``g``, row ``g + 8``, and both again deeper by a half.
+
+        They come by one instruction, to which each of 16 lanes names a row, and the others the
+        other half of it. That the instruction was made for halves does not matter: what it moves
+        are rows of 16 bytes, of which each lane gets 4.
+        """
+        row = self.row + i * ROWS + self.lane % 16
+        depth = d + self.lane // 16 * (self.factors.depth // 2)
+        first = self.left.shared[self.left.at(row, depth)]
+        self._load_matrix(part, i, first, "")
+
+    def _load_pairs(self, part: Any, j: Expr, d: Expr) -> None:
+        """Of two neighbouring parts the pairs along the depth, which lie in different lines.
+
+        The instruction transposes: 16 lanes name the lines of the first part, the others those of
+        the second.
+        """
+        column = self.column + (j * 2 + self.lane // 16) * COLUMNS
+        first = self.right.shared[self.right.at(column, d + self.lane % 16)]
+        self._load_matrix(part, j, first, ".trans")
+
+    def _load_matrix(self, part: Any, fragment: Expr, row: Expr, trans: str) -> None:
+        name, size = trans.replace(".", "_"), 4 * self.factors.pair
+        source = _LOAD % {"name": name, "trans": trans}
+        pointers = _part(part, fragment * size, size), T.address_of(row)
+        T.evaluate(cuda_func_call(f"tvm_ios_ldmatrix{name}", *pointers, source_code=source))
 
     def _load_right(self, part: Any, j: Expr, d: Expr) -> None:
         """Column ``g``, and again deeper by a half."""
-        pair = self.factors.pair
-        for deeper in range(2):
-            column = self.column + j * COLUMNS + self.group
-            depth = d + self.place * pair + self.factors.depth // 2 * deeper
-            with T.unroll(pair) as v:
-                value = self.right.shared[self.right.at(column, depth + v)]
-                T.buffer_store(part, value, [(j * 2 + deeper) * pair + v])
+        column = self.column + j * COLUMNS + self.group
+        with T.unroll(2) as deeper:
+            depth = d + self.place + self.factors.depth // 2 * deeper
+            T.buffer_store(part, self.right.shared[self.right.at(column, depth)], [j * 2 + deeper])
 
     def finish(self, writer: Writer, row: Expr, column: Expr) -> None:
         with T.unroll(self.tall) as i, T.unroll(self.wide) as j, T.unroll(2) as lower:

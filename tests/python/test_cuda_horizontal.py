@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tvm
 import tvm_ffi
-from tvm import tirx
+from tvm import relax, tirx
 
 from cuda_kernels import (
     Case,
@@ -251,6 +251,34 @@ def _run(
     written = [tvm.runtime.empty(s.shape, s.dtype, tvm.cuda(0)) for s in kernel.outputs]
     function(*read, *written)
     return [tensor.numpy() for tensor in written]
+
+
+def test_a_network_calls_them_by_name(emulated: Emulated) -> None:
+    """Linked to Relax's code as modules of other code generators are."""
+    cases = [add(3, 5), tanh(11)]
+    kernel = fused(*cases)
+    inputs = random_inputs(kernel)
+    assert_parts_equal(cases, inputs, emulated.call(call_from_relax, kernel, inputs))
+
+
+def call_from_relax(kernel: CudaKernel, inputs: list[np.ndarray]) -> list[np.ndarray]:
+    """What a Relax function returns that calls a kernel; in the process of an ``Emulated``."""
+    names = KernelNames("net")
+    types = [relax.TensorType(spec.shape, spec.dtype) for spec in kernel.tensors]
+    read, written = types[: len(inputs)], types[len(inputs) :]
+    parameters = [relax.Var(f"x{i}", ty) for i, ty in enumerate(read)]
+    builder = relax.BlockBuilder()
+    with builder.function("main", parameters):
+        name = names.name_of(kernel)
+        results = builder.emit(relax.call_dps_packed(name, relax.Tuple(parameters), written))
+        builder.emit_func_output(results)
+    library = build_kernels(names.kernels, TARGET).mod
+    mod = builder.get().with_attr("external_mods", [library])
+    pipeline = relax.get_default_pipeline(TARGET)
+    executable = tvm.compile(mod, TARGET, relax_pipeline=pipeline)
+    machine = relax.VirtualMachine(executable, tvm.cuda(0))
+    arrays = [tvm.runtime.tensor(array, tvm.cuda(0)) for array in inputs]
+    return [result.numpy() for result in machine["main"](*arrays)]
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])

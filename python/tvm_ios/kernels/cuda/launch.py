@@ -21,6 +21,7 @@ from .lowering import lower_to_statements
 _BLOCK_TAGS = tuple(f"blockIdx.{axis}" for axis in "xyz")
 _THREAD_TAGS = tuple(f"threadIdx.{axis}" for axis in "xyz")
 _PURE = 1  # TVM's CallEffectKind: up to it, a call neither affects other threads nor asks them
+_MAX_THREADS = 2**31 - 1
 _ALIGNMENT = 16  # bytes, the widest access of one thread
 _STATIC_SHARED_BYTES = 48 << 10  # what every CUDA device gives a block without being asked
 
@@ -100,6 +101,9 @@ def launch_of(kernel: CudaKernel, target: tvm.target.Target) -> Launch:
         facts.read(function.body)
     except NotFusible as error:
         raise NotFusible(f"kernel {kernel.name} {error}") from None
+    blocks, threads = (_extent(facts.axes, tags) for tags in (_BLOCK_TAGS, _THREAD_TAGS))
+    if blocks * threads > _MAX_THREADS:
+        raise NotFusible(f"kernel {kernel.name} has more threads than 32 bits can number")
     block, thread = (tirx.Var(name, "int32") for name in ("block", "thread"))
     offsets, shared_bytes = _lay_out(facts.shared)
     memory = [shared_memory(shared_bytes)] if shared_bytes else []
@@ -111,8 +115,8 @@ def launch_of(kernel: CudaKernel, target: tvm.target.Target) -> Launch:
         ]
     )
     return Launch(
-        blocks=_extent(facts.axes, _BLOCK_TAGS),
-        threads=_extent(facts.axes, _THREAD_TAGS),
+        blocks=blocks,
+        threads=threads,
         shared_bytes=shared_bytes,
         collective=facts.collective or shared_bytes > 0,
         _function=tirx.PrimFunc([*function.params, *memory, block, thread], body),

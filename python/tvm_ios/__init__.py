@@ -2,8 +2,10 @@
 """Inter-operator scheduling for TVM."""
 
 from tvm_ios_env import requirements
+from tvm_ios_runtime.cuda import find_cuda_runtime
 
 requirements.check()  # before TVM is loaded: a wrong version may crash
+find_cuda_runtime()  # which TVM looks for once, when it is loaded
 
 from tvm_ios import relay, target, transform, zoo
 from tvm_ios.api import CompiledModel, compile, load

@@ -17,10 +17,11 @@ import tvm
 import tvm_ios_runtime
 
 from . import artifact, pytorch
-from .compare import find_faster
+from .compare import choose
 from .errors import ModelError, OptionError
 from .export import check_linker, export
 from .files import replacing
+from .measure.progress import working
 from .measure.sites import Here
 from .models import load_model
 from .options import Options
@@ -41,10 +42,15 @@ class CompiledModel:
         Names, shapes and types.
     """
 
-    def __init__(self, path: Path, owned: tempfile.TemporaryDirectory[str] | None = None) -> None:
-        self._path, self._owned = path, owned
+    def __init__(
+        self,
+        path: Path,
+        owned: tempfile.TemporaryDirectory[str] | None = None,
+        device_id: int = 0,
+    ) -> None:
+        self._path, self._owned, self._device_id = path, owned, device_id
         self._machines = threading.local()  # a virtual machine is for one thread
-        model = self._machines.model = artifact.load(path)
+        model = self._machines.model = artifact.load(path, device_id)
         self.inputs, self.outputs = model.inputs, model.outputs
         self.schedule = Schedule.from_dict(model.metadata["schedule"], str(path))
 
@@ -87,7 +93,7 @@ class CompiledModel:
     def _model(self) -> tvm_ios_runtime.Model:
         """This thread's."""
         if not hasattr(self._machines, "model"):
-            self._machines.model = tvm_ios_runtime.load(self._path)
+            self._machines.model = tvm_ios_runtime.load(self._path, self._device_id)
         return self._machines.model
 
 
@@ -97,8 +103,10 @@ def compile(
     *,
     target: str | tvm.target.Target = "llvm",
     threads: int | None = None,
+    device_id: int = 0,
     input_shapes: Mapping[str, Sequence[int]] | None = None,
     batch: int | None = None,
+    params: str | os.PathLike[str] | None = None,
     search: bool = True,
     schedule: Schedule | str | os.PathLike[str] | None = None,
     **options: Any,
@@ -108,16 +116,20 @@ def compile(
     Parameters
     ----------
     model : torch.nn.Module, torch.export.ExportedProgram, tvm.IRModule, path or str
-        A path is that of an ONNX file or of what ``torch.export.save`` wrote; a string may be
-        ``zoo:NAME``, too.
+        A path is that of an ONNX file, of what ``torch.export.save`` wrote, or of a Relay file; a
+        string may be ``zoo:NAME``, too.
     example_inputs : sequence of torch.Tensor, optional
         For a ``torch.nn.Module``, which has no shapes of its own.
     target : str or tvm.target.Target
-        A CPU target; a bare ``llvm`` is this machine.
+        One that this machine can run; a bare ``llvm`` is its CPU, ``cuda`` its GPU.
     threads : int, optional
         By default all cores.
+    device_id : int
+        Which GPU, where the target is one.
     input_shapes, batch
-        Of an ONNX file, what it leaves open; see :func:`tvm_ios.models.load_model`.
+        Of a file, what it leaves open; see :func:`tvm_ios.models.load_model`.
+    params : path, optional
+        The weights of a Relay file.
     search : bool
         Without it, unless a schedule is given, nothing is measured and each operator is a stage.
     schedule : Schedule or path, optional
@@ -130,23 +142,35 @@ def compile(
     ModelError, ScheduleError, TargetError, OptionError, DatabaseError, DeviceError
     """
     check_linker()
-    site = Here()
+    site = Here(device_id)
     resolved = site.resolve(target, threads)
-    mod = _import(model, example_inputs, input_shapes, batch)
-    scheduler = Scheduler(mod, resolved, options=Options(**options), site=site)
+    site.check(resolved)
+    given = schedule if isinstance(schedule, Schedule | None) else Schedule.load(schedule)
+    with working("reading the network"):
+        mod = _import(model, example_inputs, input_shapes, batch, params)
+    with working("preparing the network"):
+        scheduler = Scheduler(mod, resolved, options=Options(**options), site=site)
     try:
-        chosen = _choose(scheduler, schedule, search)
-        executable = artifact.build(scheduler.emit(chosen), chosen, resolved)
+        chosen = choose(scheduler, given, search=search)
+        with working("compiling the kernels"):
+            scheduled = scheduler.emit(chosen)
+        executable = artifact.build(scheduled, chosen, resolved)
     finally:
         scheduler.close()
     folder = tempfile.TemporaryDirectory(prefix="tvm-ios-")
     path = Path(folder.name) / "model.so"
     export(executable, path)
-    return CompiledModel(path, folder)
+    return CompiledModel(path, folder, device_id)
 
 
-def load(path: str | os.PathLike[str]) -> CompiledModel:
+def load(path: str | os.PathLike[str], device_id: int = 0) -> CompiledModel:
     """Load what :meth:`CompiledModel.save` or ``tvm-ios compile`` wrote.
+
+    Parameters
+    ----------
+    path : path
+    device_id : int
+        Which GPU runs it, if it was compiled for one.
 
     Raises
     ------
@@ -155,7 +179,7 @@ def load(path: str | os.PathLike[str]) -> CompiledModel:
     TargetError
         When it is for another CPU.
     """
-    return CompiledModel(Path(path))
+    return CompiledModel(Path(path), device_id=device_id)
 
 
 def _import(
@@ -163,28 +187,24 @@ def _import(
     example_inputs: Sequence[Any] | None,
     input_shapes: Mapping[str, Sequence[int]] | None,
     batch: int | None,
+    params: str | os.PathLike[str] | None,
 ) -> tvm.IRModule:
     if pytorch.is_module(model):
         if example_inputs is None:
             raise ModelError("A torch.nn.Module has no shapes; give example_inputs.")
-        return pytorch.from_module(model, example_inputs)
-    if example_inputs is not None:
+    elif example_inputs is not None:
         raise OptionError("example_inputs are for a torch.nn.Module; leave them out.")
+    if isinstance(model, (str, os.PathLike)):
+        return load_model(os.fspath(model), input_shapes, batch, params)
+    if input_shapes or batch is not None or params is not None:
+        raise OptionError("input_shapes, batch and params are for files; leave them out.")
+    if pytorch.is_module(model):
+        return pytorch.from_module(model, example_inputs)
     if pytorch.is_exported(model):
         return pytorch.from_exported(model)
     if isinstance(model, tvm.IRModule):
         return model
-    if isinstance(model, (str, os.PathLike)):
-        return load_model(os.fspath(model), input_shapes, batch)
     raise ModelError(
         f"A model is a torch.nn.Module, an exported program, a Relax module, or a path; got "
         f"{type(model).__name__}."
     )
-
-
-def _choose(
-    scheduler: Scheduler, given: Schedule | str | os.PathLike[str] | None, search: bool
-) -> Schedule:
-    if given is not None:
-        return given if isinstance(given, Schedule) else Schedule.load(given)
-    return find_faster(scheduler) if search else scheduler.unsearched()

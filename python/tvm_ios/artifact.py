@@ -15,8 +15,9 @@ from tvm_ios_runtime.model import FORMAT, METADATA, VERSION, LibraryError, Model
 from .errors import ModelError
 from .libinfo import __version__
 from .measure.model import finish_pipeline
+from .measure.progress import working
 from .schedule import Schedule
-from .target import check_runnable
+from .target import check_runnable, is_cuda
 
 
 def build(mod: tvm.IRModule, schedule: Schedule, target: tvm.target.Target) -> relax.VMExecutable:
@@ -34,24 +35,33 @@ def build(mod: tvm.IRModule, schedule: Schedule, target: tvm.target.Target) -> r
         tvm.ir.GlobalVar(METADATA),
         relax.Function([], text, relax.AnyType()).with_attr("global_symbol", METADATA),
     )
-    return tvm.compile(described, target, relax_pipeline=finish_pipeline(target))
+    with working("compiling the library"):
+        return tvm.compile(described, target, relax_pipeline=finish_pipeline(target))
 
 
-def load(path: str | os.PathLike[str]) -> Model:
+def load(path: str | os.PathLike[str], device_id: int = 0) -> Model:
     """Load a library that was compiled from what :func:`build` made.
+
+    Parameters
+    ----------
+    path : path
+    device_id : int
+        Which GPU runs it, if it was compiled for one.
 
     Raises
     ------
     ModelError
-        When it is no such library.
+        When it is no such library, or for a GPU that this machine does not have.
     TargetError
         When it is for another CPU.
     """
     try:
-        model = tvm_ios_runtime.load(path)
-    except LibraryError as error:
+        model = tvm_ios_runtime.load(path, device_id)
+    except (LibraryError, ImportError) as error:
         raise ModelError(str(error)) from error
-    check_runnable(tvm.target.Target(model.metadata["target"]))
+    target = tvm.target.Target(model.metadata["target"])
+    if not is_cuda(target):
+        check_runnable(target)
     return model
 
 

@@ -12,7 +12,6 @@ import numpy as np
 from .errors import CostError
 from .graph.operators import OperatorGraph
 from .lower.assemble import Assembler
-from .lower.divide import Division
 from .search import Candidate
 
 StageCost = Callable[[OperatorGraph, Sequence[Candidate]], np.ndarray]
@@ -54,7 +53,7 @@ class CostModel(Protocol):
     def settle(self, candidates: Sequence[Candidate]) -> int:
         """Find out what the stages of a schedule take; returns how many prices are new."""
 
-    def division(self, candidate: Candidate) -> Division:
+    def division(self, candidate: Candidate) -> str:
         """How the work of a candidate is divided best."""
 
 
@@ -84,6 +83,7 @@ class GivenCost:
 
     def __init__(self, function: StageCost, assembler: Assembler) -> None:
         self._function, self._lowered = function, assembler.lowered
+        self._division = assembler.usual
         self.operator_seconds = estimated_seconds(assembler)
 
     def __call__(self, candidates: Sequence[Candidate]) -> np.ndarray:
@@ -98,8 +98,8 @@ class GivenCost:
                 latencies[i] = np.inf
         return latencies
 
-    def division(self, candidate: Candidate) -> Division:
-        return "tiles"
+    def division(self, candidate: Candidate) -> str:
+        return self._division
 
     def prices(self, candidates: Sequence[Candidate]) -> FinalPrices:
         return FinalPrices(self(candidates))

@@ -66,7 +66,7 @@ def load_model(
     if suffix in _RELAY:
         return _from_relay(_existing(spec, suffix), shapes, batch, params)
     if params is not None:
-        raise ModelError(f"{spec} has its weights in it; give --params with a Relay model only.")
+        raise ModelError(f"{spec} has its weights in it; only a Relay model takes --params.")
     if spec.startswith(ZOO):
         return _from_zoo(spec.removeprefix(ZOO), shapes, batch)
     if spec.endswith(_PT2):

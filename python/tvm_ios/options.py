@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from .errors import OptionError
 from .search import STRATEGIES
 
+PRECISIONS = ("fp32", "tf32")
+
 
 @dataclass(frozen=True)
 class Options:
@@ -35,6 +37,9 @@ class Options:
     winograd : bool
         Whether convolutions may be computed by Winograd's minimal filtering, which rounds
         differently, where that is faster.
+    precision : str
+        How a CUDA device computes convolutions and products: ``fp32`` exactly, or ``tf32``, on
+        tensor cores, with factors of 10 bits.
     database : path or None
         The file that measurements are kept in and taken from, made where there is none; what is in
         it is not measured again. Several processes may use it at once. None: nothing is kept.
@@ -51,6 +56,7 @@ class Options:
     measure_all: bool = False
     caution: float = 0.5
     winograd: bool = True
+    precision: str = "fp32"
     database: str | os.PathLike[str] | None = None
     strategies: Sequence[str] = STRATEGIES
 
@@ -59,6 +65,9 @@ class Options:
         if not named or len(set(named)) < len(named) or not set(named) <= set(STRATEGIES):
             given = self.strategies if not named else ",".join(map(str, named))
             raise OptionError(f"strategies must name concurrent, merge or both, got {given!r}.")
+        if self.precision not in PRECISIONS:
+            known = ", ".join(PRECISIONS)
+            raise OptionError(f"precision must be one of {known}, got {self.precision!r}.")
         for name in ("max_group_size", "max_num_groups", "max_block_size"):
             value = getattr(self, name)
             if value is None and name != "max_block_size":

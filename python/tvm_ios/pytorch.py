@@ -41,8 +41,7 @@ def from_module(module: torch.nn.Module, example_inputs: Sequence[torch.Tensor])
     """
     import torch
 
-    if module.training:
-        raise ModelError("The module is in training mode; call its eval() first.")
+    _check_inference(module)
     try:
         with torch.no_grad(), captured():
             exported = torch.export.export(module, tuple(example_inputs))
@@ -52,6 +51,15 @@ def from_module(module: torch.nn.Module, example_inputs: Sequence[torch.Tensor])
             "data-dependent control flow."
         ) from error
     return from_exported(exported)
+
+
+def _check_inference(module: torch.nn.Module) -> None:
+    """Raise ModelError where a part of the module would do what is done in training."""
+    if module.training:
+        raise ModelError("The module is in training mode; call its eval() first.")
+    for name, part in module.named_modules():
+        if part.training:
+            raise ModelError(f"{name} is in training mode; call the module's eval() first.")
 
 
 def from_exported(program: torch.export.ExportedProgram) -> tvm.IRModule:

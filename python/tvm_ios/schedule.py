@@ -20,8 +20,9 @@ import tvm
 from .errors import ScheduleError
 from .files import replacing
 from .graph.operators import OperatorGraph
+from .lower.cuda.streams import is_division
 from .lower.divide import Division
-from .target import num_workers
+from .target import CUDA, num_workers
 
 FORMAT = "tvm_ios.schedule"
 VERSION = 1
@@ -45,6 +46,8 @@ class ScheduledOperator:
         The types of its results, as ``float32[1, 64, 55, 55]``.
     flops : int or None
         Floating-point operations, a multiply-add counted as two.
+    kernel : str or None
+        Which of its possible kernels it has, where it has a choice; decides what it is lowered to.
     """
 
     name: str
@@ -53,6 +56,7 @@ class ScheduledOperator:
     reads: tuple[str, ...] | None = None
     outputs: tuple[str, ...] = ()
     flops: int | None = None
+    kernel: str | None = None
 
 
 @dataclass(frozen=True)
@@ -68,14 +72,16 @@ class ScheduledStage:
     division : str
         How the work is divided: ``tiles`` (every worker takes part of each operator),
         ``groups`` (a group runs whole on one worker) or ``bands`` (every worker takes some rows of
-        the results through the whole group).
+        the results through the whole group). On a CUDA device ``streams`` (a stream for each
+        group, or with a number behind a hyphen so many; the longest group is issued first, with
+        ``-widest`` at the end the one with most blocks) or ``fused`` (one launch).
     seconds : float or None
         The stage's latency when it was chosen.
     """
 
     groups: tuple[tuple[str, ...], ...]
     strategy: str = "concurrent"
-    division: Division = "tiles"
+    division: str = "tiles"
     seconds: float | None = None
 
     @property
@@ -142,7 +148,7 @@ class Schedule:
         forms = [
             (
                 [(stage.groups, stage.strategy, stage.division) for stage in schedule.stages],
-                [(op.name, op.kind, op.seconds) for op in schedule.operators],
+                [(op.name, op.kind, op.seconds, op.kernel) for op in schedule.operators],
             )
             for schedule in (self, other)
         ]
@@ -216,7 +222,7 @@ class Schedule:
             )
 
     def __repr__(self) -> str:
-        known = {**self.estimates, **self.measured}
+        known = self.measured or self.estimates
         lines = [
             f"Schedule of {len(self.operators)} operators in {len(self.stages)} stages "
             f"for {self.workers} workers"
@@ -277,6 +283,7 @@ def _parse_operator(operator: dict[str, Any]) -> ScheduledOperator:
         None if reads is None else _texts(reads, "reads"),
         _texts(operator.get("outputs", []), "outputs"),
         None if flops is None else int(flops),
+        None if operator.get("kernel") is None else str(operator["kernel"]),
     )
 
 
@@ -290,7 +297,7 @@ def _parse_stage(stage: dict[str, Any]) -> ScheduledStage:
     strategy, division = stage.get("strategy", "concurrent"), stage.get("division", "tiles")
     if strategy not in ("concurrent", "merge"):
         raise ValueError(f"{strategy!r} is no strategy")
-    if division not in get_args(Division):
+    if division not in get_args(Division) and not is_division(division):
         raise ValueError(f"{division!r} is no division")
     groups = stage["groups"]
     if not isinstance(groups, list) or not all(isinstance(g, list) and g for g in groups):
@@ -319,8 +326,11 @@ def _machine(target: str, workers: int) -> str:
         config = None
     if not isinstance(config, dict):
         config = {"kind": target}
-    parts = [str(config[key]) for key in ("kind", "mcpu", "mattr") if config.get(key)]
-    return f"{' '.join(parts)} with {workers} thread{'s' if workers > 1 else ''}"
+    parts = [str(config[key]) for key in ("kind", "mcpu", "mattr", "arch") if config.get(key)]
+    name = " ".join(parts)
+    if config["kind"] == CUDA:
+        return name
+    return f"{name} with {workers} thread{'s' if workers > 1 else ''}"
 
 
 def _reason(error: Exception) -> str:

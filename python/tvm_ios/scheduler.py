@@ -11,28 +11,23 @@ from functools import cached_property
 
 import tvm
 
+from .backend import backend_of
 from .cost_model import CostModel, GivenCost, StageCost
 from .database import MeasurementDatabase
 from .errors import OptionError, ScheduleError
 from .graph.extract import extract
 from .graph.operators import Operator, OperatorGraph
 from .graph.prepare import prepare
-from .lower.assemble import Assembler
-from .lower.implement import implement
-from .lower.inplace import place_concatenations
-from .lower.network import choose_way, emit_ways
-from .lower.region import LoweredStage
+from .lower.emitter import Stages
+from .lower.network import choose_way
 from .lower.replace import Replacements
-from .lower.rules import Preferences
 from .lower.scheduled import ScheduleLowering
-from .lower.tuned import active_database
 from .measure.cost import MeasuredCost
-from .measure.device import Span, weights_from
+from .measure.device import Span
 from .measure.devices import Devices
-from .measure.model import CompiledWays, Ways, random_inputs
+from .measure.model import Ways, random_inputs
 from .measure.progress import progress
 from .measure.records import Records
-from .measure.remote_model import RemoteWays
 from .measure.sites import Here, Site
 from .network_search import NetworkSearch, candidate_of
 from .options import Options
@@ -43,7 +38,6 @@ from .search import (
     greedy,
     sequential,
 )
-from .target import TYPICAL, core_of, num_workers
 
 
 class Scheduler:
@@ -81,26 +75,18 @@ class Scheduler:
     ) -> None:
         if cost_model != "measure" and not callable(cost_model):
             raise OptionError(f"cost_model must be 'measure' or a function, got {cost_model!r}.")
-        self._site = site or Here()
-        self.target = self._site.target(target)
+        site = site or Here()
+        self.target = site.target(target)
         self.options = options or Options()
-        self.workers = num_workers(self.target)
+        database = self.options.database
+        self._database = None if database is None else MeasurementDatabase(database)
+        self._backend = backend_of(self.target, site, self.options, self._database)
+        self.workers = self._backend.workers
         self.prepared = prepare(mod, function)
         self.graph: OperatorGraph = extract(self.prepared, function)
         body = self.prepared[function].body.body
-        results = self._results = tvm.relax.analysis.free_vars(body)
-        database = self.options.database
-        self._database = None if database is None else MeasurementDatabase(database)
-        preferences = Preferences(
-            core_of(self.target),
-            self.options.winograd,
-            self.workers,
-            active_database(),
-            self._site.transfers(self.target, self._database) if self.options.winograd else TYPICAL,
-        )
-        lowered = place_concatenations(implement(self.graph, results, preferences))
-        self._assembler = Assembler(lowered, self.workers)
-        self._lowering = ScheduleLowering(self._assembler)
+        self._results = tvm.relax.analysis.free_vars(body)
+        self._assembler = self._backend.assemble(self.graph, self._results)
         self._given_cost = cost_model
         self._cost: CostModel | None = None
         # What was compiled to be timed need not be compiled again to be used.
@@ -110,7 +96,7 @@ class Scheduler:
     @cached_property
     def _devices(self) -> Devices:
         """Who measures; they are given back when this object is no longer used."""
-        devices = self._site.devices(self._assembler.lowered, self.target, self.options.seed)
+        devices = self._backend.devices(self._assembler, self.options.seed)
         weakref.finalize(self, devices.close)
         return devices
 
@@ -121,39 +107,45 @@ class Scheduler:
             if callable(self._given_cost):
                 self._cost = GivenCost(self._given_cost, self._assembler)
             else:
-                # xgboost takes a second to import, and GivenCost does not need it.
-                from .learn import Examples, LatencyModel, LearnedCost
-
-                device = self._site.identity(self.target)
-                records = Records(self._database, device, weights_from(self._assembler.lowered))
-                measured = MeasuredCost(self._devices, self._assembler, records)
-                if self.options.measure_all:
-                    self._cost = measured
-                else:
-                    model = LatencyModel(self.options.seed, self.options.caution)
-                    self._cost = LearnedCost(
-                        measured, self._assembler, Examples(records), model, self.options.seed
-                    )
+                self._cost = self._measured_cost()
         return self._cost
+
+    def _measured_cost(self) -> CostModel:
+        # xgboost takes a second to import, and GivenCost does not need it.
+        from .learn import Examples, LatencyModel, LearnedCost
+
+        backend, options = self._backend, self.options
+        conditions = backend.conditions(self._assembler)
+        records = Records(self._database, backend.identity(), conditions)
+        self._assembler = backend.tune(self._assembler, self._devices, records)
+        measured = MeasuredCost(self._devices, self._assembler, records)
+        if options.measure_all:
+            return measured
+        model = LatencyModel(options.seed, options.caution)
+        return LearnedCost(measured, self._assembler, Examples(records), model, options.seed)
 
     def search(self) -> Schedule:
         """The cheapest schedule by the cost model: IOS's dynamic programme on each block."""
         begin = time.perf_counter()
+        cost = self.cost  # which also chooses kernels
         search = NetworkSearch(
             self._assembler.lowered, self._replacements(), self._results, self.options
         )
-        stages = search.run(self.cost)
+        stages = search.run(cost)
         return replace(
             self._schedule(stages, "scheduled"),
             search_seconds=time.perf_counter() - begin,
             branches_cut=search.branches_cut,
-            given_up=search.given_up(stages, self.cost),
+            given_up=search.given_up(stages, cost),
         )
 
     def unsearched(self) -> Schedule:
         """One operator a stage; nothing is measured."""
         operators = [self._describe(op, None) for op in self.graph.operators]
-        return self._new_schedule(operators, [ScheduledStage(((op.name,),)) for op in operators])
+        return self._new_schedule(
+            operators,
+            [ScheduledStage(((op.name,),), division=self._assembler.usual) for op in operators],
+        )
 
     def sequential(self) -> Schedule:
         """The baseline: one operator a stage."""
@@ -189,7 +181,9 @@ class Scheduler:
                 "The schedule was made for other operators; batch sizes of one network have the "
                 "same."
             )
-        stages = [self._lowering.adapt(s, self.cost.operator_seconds) for s in schedule.stages]
+        costs = self.cost.operator_seconds
+        lowering = ScheduleLowering(self._assembler)
+        stages = [lowering.adapt(stage, costs) for stage in schedule.stages]
         adapted = self._new_schedule(operators, stages)
         adapted.check(self.graph)
         return adapted
@@ -213,8 +207,7 @@ class Scheduler:
     def trace(self, schedule: Schedule, repeat: int = 20) -> list[Span]:
         """When each worker computes what, in the fastest of several runs.
 
-        All stages run in one launch, from the compiled kernels and with the division of work that
-        they are lowered to. Operators that TVM lowers have no kernel to run, and are left out.
+        They run from the compiled kernels, and with the division of work that they are lowered to.
 
         Raises
         ------
@@ -222,19 +215,8 @@ class Scheduler:
             When it is no schedule of this function, or none of its stages can be run.
         """
         schedule.check(self.graph, self.target)
-        lowered = enumerate(self._lowering.lower(schedule))
-        kept = {n: stage for n, stage in lowered if isinstance(stage, LoweredStage)}
-        kernels = [i.kernel for stage in kept.values() for i in stage.implementations]
-        if not any(kernel.phases for kernel in kernels):
-            raise ScheduleError("No stage of the schedule has a kernel to run; TVM lowers it all.")
-        self._devices.compile(kernels)
-        numbers, spans = list(kept), []
-        self._devices.each(
-            [list(kept.values())],
-            lambda device, stages: device.trace(stages, repeat),
-            lambda _, found: spans.extend(found or []),
-        )
-        return [replace(span, stage=numbers[span.stage]) for span in spans]
+        stages = dict(enumerate(self._lower(schedule)))
+        return self._backend.trace(stages, self._devices, repeat)
 
     def compile(self, schedules: Mapping[str, Schedule]) -> Ways:
         """The whole model under each schedule, ready to be timed or run where is measured."""
@@ -242,32 +224,19 @@ class Scheduler:
         with progress("compiling models", 2) as advance:
             self._ways, self._compiled = self._emit(schedules), dict(schedules)
             advance(1)
-            if self._site.remote:
-                compiled = RemoteWays(
-                    self._ways,
-                    list(schedules),
-                    inputs,
-                    self.target,
-                    self._devices,
-                    self._site.compiler,
-                )
-            else:
-                compiled = CompiledWays(
-                    self._ways, list(schedules), inputs, self.target, self.workers
-                )
+            compiled = self._backend.compile(self._ways, list(schedules), inputs, self._devices)
             advance(1)
         return compiled
 
     def _emit(self, schedules: Mapping[str, Schedule]) -> tvm.IRModule:
         """The function under each schedule, by the name it is given."""
-        return emit_ways(
-            self.prepared,
-            self.graph.function,
-            {name: self._lowering.lower(schedule) for name, schedule in schedules.items()},
-            self._assembler.lowered.slots,
-            self.workers,
-            self.target,
-        )
+        ways = {name: self._lower(schedule) for name, schedule in schedules.items()}
+        return self._backend.emit(self.prepared, self.graph.function, ways, self._assembler)
+
+    def _lower(self, schedule: Schedule) -> Stages:
+        """The stages of a schedule, with the kernels that it names."""
+        kernels = {op.name: op.kernel for op in schedule.operators}
+        return ScheduleLowering(self._assembler.chosen(kernels)).lower(schedule)
 
     def close(self) -> None:
         """Leave the devices to others; nothing is measured any more."""
@@ -330,4 +299,5 @@ class Scheduler:
             reads=tuple(self.graph.names(self.graph.predecessors[op.index])),
             outputs=op.output_types,
             flops=op.flops,
+            kernel=self._assembler.variant(op.index),
         )

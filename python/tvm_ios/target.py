@@ -10,11 +10,11 @@ generator was not told of.
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass
-from pathlib import Path
 
 import tvm
+
+from tvm_ios_env.machine import data_caches, usable_cores
 
 from .errors import TargetError
 
@@ -59,10 +59,15 @@ class Transfers:
 
 TYPICAL = Transfers()
 
+CPU, CUDA = KINDS = ("llvm", "cuda")
+"""The kinds of targets that there is lowering for."""
+
+_TAGS = "nvidia/"  # TVM's names of boards
+
 
 def available_cores() -> int:
     """Cores that this process may run on."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return len(usable_cores())
 
 
 _THIS = "this machine's"
@@ -94,6 +99,8 @@ def resolve(
         When TVM does not know the target, or it is no CPU.
     """
     parsed = parse(target)
+    if parsed.kind.name != CPU:
+        raise TargetError(f"A target of kind {parsed.kind.name!r} is no CPU; use 'llvm' here.")
     config = {str(k): v for k, v in parsed.export().items()}
     if "mcpu" not in parsed.attrs and _is_native(parsed) and cpu is not None:
         here = cpu == _THIS
@@ -116,24 +123,37 @@ def parse(target: str | tvm.target.Target) -> tvm.target.Target:
         except Exception as error:
             reason = str(error).strip().splitlines()[-1]
             raise TargetError(f"TVM does not know the target {target!r}: {reason}") from error
-    if parsed.kind.name != "llvm":
+    if parsed.kind.name not in KINDS:
         raise TargetError(
-            f"Target kind {parsed.kind.name!r} is not supported yet; use 'llvm' for this CPU."
+            f"Target kind {parsed.kind.name!r} is not supported; use 'llvm' for this CPU, or "
+            "'cuda' for a GPU of NVIDIA's."
         )
     return parsed
 
 
+def is_cuda(target: str | tvm.target.Target) -> bool:
+    """Whether a target is one of kind ``cuda``."""
+    if isinstance(target, str) and not (CUDA in target or target.startswith(_TAGS)):
+        return False
+    return target == CUDA or parse(target).kind.name == CUDA
+
+
 def num_workers(target: tvm.target.Target) -> int:
-    """Worker threads of a stage: the target's ``num-cores``, else all cores available."""
+    """Worker threads of a stage: the target's ``num-cores``, else all cores available.
+
+    One thread drives a GPU.
+    """
+    if target.kind.name != CPU:
+        return 1
     cores = int(target.attrs.get("num-cores", 0))
     return cores if cores > 0 else available_cores()
 
 
 def short_name(target: str) -> str:
-    """The kind and the CPU of a target that is given as JSON."""
+    """The kind of a target that is given as JSON, and its CPU or architecture."""
     try:
         config = json.loads(target)
-        return " ".join(str(config[key]) for key in ("kind", "mcpu") if key in config)
+        return " ".join(str(config[key]) for key in ("kind", "mcpu", "arch") if key in config)
     except (ValueError, TypeError, AttributeError):
         return target
 
@@ -143,7 +163,8 @@ def core_of(target: tvm.target.Target) -> Core:
 
     Cache sizes are this machine's; of another architecture's they are assumed.
     """
-    caches = _cache_bytes() if _is_native(target) else {}
+    known = data_caches() if _is_native(target) else ()
+    caches = {f"l{cache.level}_bytes": cache.size for cache in known if cache.level <= 2}
     if "aarch64" in str(target.attrs.get("mtriple", "")):
         return Core(lanes=4, registers=32, **caches)
     has = tvm.target.codegen.llvm_cpu_has_features
@@ -152,19 +173,6 @@ def core_of(target: tvm.target.Target) -> Core:
     if has("avx2", target):
         return Core(lanes=8, registers=16, **caches)
     return Core(lanes=4, registers=16, **caches)
-
-
-def _cache_bytes() -> dict[str, int]:
-    """The data caches of one core, as far as the system says (Linux: sysfs)."""
-    sizes = {}
-    for cache in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*"):
-        try:
-            level, kind, size = ((cache / n).read_text().strip() for n in ("level", "type", "size"))
-        except OSError:
-            continue
-        if kind != "Instruction" and level in "12" and size.endswith("K"):
-            sizes[f"l{level}_bytes"] = int(size[:-1]) << 10
-    return sizes
 
 
 def check_runnable(target: tvm.target.Target) -> None:

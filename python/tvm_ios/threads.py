@@ -12,7 +12,9 @@ import threading
 from collections.abc import Callable
 from typing import TypeVar
 
-import tvm
+import tvm_ffi
+
+from . import _ffi_api  # noqa: F401  (loads the library)
 
 SHARE_ALL_CORES = -3  # tvm::runtime::threading::ThreadGroup::kSpecifyThreadShareAllCore
 
@@ -21,9 +23,7 @@ T = TypeVar("T")
 
 def use_workers(workers: int) -> bool:
     """Configure this thread's pool; False when it exists already and is too small."""
-    cores = [str(core) for core in range(workers)]
-    tvm.get_global_func("runtime.config_threadpool")(SHARE_ALL_CORES, workers, cores)
-    return tvm.get_global_func("runtime.NumThreads")() >= workers
+    return tvm_ffi.get_global_func("tvm_ios.runtime.UseWorkers")(workers) >= workers
 
 
 def with_workers(workers: int, work: Callable[[], T]) -> T:

@@ -48,7 +48,9 @@ def tvm_ios(
 class CompiledGraph:
     """A graph compiled with its weights as constants.
 
-    It is compiled again when it is called with other weights, or after they were changed.
+    It is compiled again when it is called with other weights, or after they were written to in a
+    way that PyTorch counts. What is written through ``weight.data``, or to weights that were made
+    in ``torch.inference_mode``, is not counted: it shows after ``torch.compiler.reset()``.
 
     Parameters
     ----------
@@ -85,7 +87,12 @@ class CompiledGraph:
 
     def _state(self, values: Sequence[torch.Tensor]) -> list[tuple[int, int]]:
         """Which weights these are, and how often they were written to."""
-        return [(values[i].data_ptr(), values[i]._version) for i in self._weights]
+        return [(values[i].data_ptr(), _writes(values[i])) for i in self._weights]
+
+
+def _writes(value: torch.Tensor) -> int:
+    """How often a tensor was written to, as far as PyTorch counts."""
+    return 0 if value.is_inference() else value._version
 
 
 def _is_weight(value: torch.Tensor) -> bool:

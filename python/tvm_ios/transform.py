@@ -9,10 +9,11 @@ from typing import Any
 import tvm
 from tvm import relax
 
-from .compare import find_faster
+from .compare import choose
 from .cost_model import StageCost
 from .errors import TargetError
 from .measure.model import finish_pipeline
+from .measure.progress import working
 from .measure.sites import Site
 from .options import Options
 from .schedule import Schedule
@@ -83,23 +84,21 @@ class InterOperatorSchedule:
     def transform_module(
         self, mod: tvm.IRModule, _context: tvm.transform.PassContext
     ) -> tvm.IRModule:
-        scheduler = Scheduler(
-            mod, self._target, self._function, self._cost_model, self._options, self._site
-        )
+        with working("preparing the network"):
+            scheduler = Scheduler(
+                mod, self._target, self._function, self._cost_model, self._options, self._site
+            )
         try:
-            self.schedule = self._schedule(scheduler)
-            return scheduler.emit(self.schedule)
+            self.schedule = choose(
+                scheduler,
+                self._given,
+                search=self._search,
+                timed=not callable(self._cost_model),
+            )
+            with working("compiling the kernels"):
+                return scheduler.emit(self.schedule)
         finally:
             scheduler.close()
-
-    def _schedule(self, scheduler: Scheduler) -> Schedule:
-        if self._given is not None:
-            return self._given
-        if not self._search:
-            return scheduler.unsearched()
-        if callable(self._cost_model):
-            return scheduler.search()
-        return find_faster(scheduler)
 
 
 def pipeline(

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import platform
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +16,24 @@ _CPUINFO = Path("/proc/cpuinfo")
 # By the flags of /proc/cpuinfo: what kernels are made for, and the bits of its vectors.
 _VECTORS = (("avx512f", "AVX-512", 512), ("avx2", "AVX2", 256), ("avx", "AVX", 256))
 _ALWAYS = {"x86_64": ("SSE2", 128), "aarch64": ("NEON", 128)}
+_UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+
+
+@dataclass(frozen=True)
+class Cache:
+    """A data cache as the first core sees it.
+
+    Attributes
+    ----------
+    level, size : int
+        1 is the nearest; bytes.
+    shared_by : int
+        Hardware threads that share it.
+    """
+
+    level: int
+    size: int
+    shared_by: int
 
 
 @dataclass(frozen=True)
@@ -57,7 +76,7 @@ class Cpu:
 def this_cpu() -> Cpu:
     """The CPU of this machine."""
     info = _first_processor()
-    usable = _usable_cores()
+    usable = usable_cores()
     vectors, bits = _vectors(set(info.get("flags", "").split()))
     return Cpu(
         name=info.get("model name", "unknown"),
@@ -69,8 +88,33 @@ def this_cpu() -> Cpu:
         load=os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
         vectors=vectors,
         vector_bits=bits,
-        caches=_caches(),
+        caches={f"L{c.level}{'d' if c.level == 1 else ''}": c.size for c in data_caches()},
     )
+
+
+def usable_cores() -> tuple[int, ...]:
+    """The cores that this process may run on, as it was when this module was imported.
+
+    Later it may look otherwise: TVM binds each thread that runs a network to some of the cores.
+    """
+    return _USABLE
+
+
+def threads_per_core() -> int:
+    """Hardware threads that share one core's vector units; 1 where the system is silent."""
+    siblings = _read(_SYSTEM / "cpu0/topology/thread_siblings_list")
+    return _count(siblings) if siblings else 1
+
+
+def data_caches() -> tuple[Cache, ...]:
+    """The data caches of a core, from the nearest; none where the system is silent."""
+    caches = []
+    for entry in (_SYSTEM / "cpu0/cache").glob("index*"):
+        names = ("level", "type", "size", "shared_cpu_list")
+        level, kind, size, shared = (_read(entry / name) for name in names)
+        if level and kind and size and shared and kind != "Instruction" and size[-1] in _UNITS:
+            caches.append(Cache(int(level), int(size[:-1]) * _UNITS[size[-1]], _count(shared)))
+    return tuple(sorted(caches, key=lambda cache: cache.level))
 
 
 def _first_processor() -> dict[str, str]:
@@ -84,13 +128,16 @@ def _first_processor() -> dict[str, str]:
     return fields
 
 
-def _usable_cores() -> list[int]:
+def _affinity() -> tuple[int, ...]:
     if hasattr(os, "sched_getaffinity"):
-        return sorted(os.sched_getaffinity(0))
-    return list(range(os.cpu_count() or 1))
+        return tuple(sorted(os.sched_getaffinity(0)))
+    return tuple(range(os.cpu_count() or 1))
 
 
-def _physical(usable: list[int]) -> int | None:
+_USABLE = _affinity()
+
+
+def _physical(usable: Sequence[int]) -> int | None:
     siblings = [_read(_SYSTEM / f"cpu{c}" / "topology/thread_siblings_list") for c in usable]
     return None if None in siblings else len(set(siblings))
 
@@ -108,13 +155,10 @@ def _vectors(flags: set[str]) -> tuple[str, int]:
     return _ALWAYS.get(platform.machine(), ("unknown", 0))
 
 
-def _caches() -> dict[str, int]:
-    sizes = {}
-    for cache in sorted((_SYSTEM / "cpu0/cache").glob("index*")):
-        level, kind, size = (_read(cache / name) for name in ("level", "type", "size"))
-        if level and kind and size and kind != "Instruction" and size.endswith("K"):
-            sizes[f"L{level}{'d' if kind == 'Data' else ''}"] = int(size[:-1]) << 10
-    return sizes
+def _count(cores: str) -> int:
+    """How many are in a list such as ``0-3,8``."""
+    spans = [[int(end) for end in span.split("-")] for span in cores.split(",")]
+    return sum(span[-1] - span[0] + 1 for span in spans)
 
 
 def _read(path: Path) -> str | None:

@@ -53,7 +53,8 @@ def _affinity(cpu: Cpu) -> str | None:
     return (
         f"This process may run on {cpu.usable} of {cpu.cores} cores (taskset, numactl or a "
         f"container): schedules are made for {_count(cpu.usable, 'thread')} unless "
-        "--threads says otherwise."
+        "--threads says otherwise. A program that runs libraries with TVM alone needs "
+        "TVM_BIND_THREADS=0 to stay on them."
     )
 
 

@@ -17,11 +17,13 @@ import numpy.typing
 import tvm_ffi
 from tvm_ffi.libinfo import load_lib_ctypes
 
+from .cuda import DeviceMemory, architecture, load_cuda
+
 METADATA = "tvm_ios_metadata"
 """The function of a library that returns what the library says of itself, as JSON."""
 FORMAT, VERSION = "tvm_ios.module", 1
 
-_CPU, _POOLED_ALLOCATOR = 1, 2
+_CPU, _CUDA, _POOLED_ALLOCATOR = 1, 2, 2
 _ALIGNMENT = 64  # bytes: what TVM's code takes for granted of every tensor
 
 
@@ -62,8 +64,14 @@ class Model:
         All that the library says of itself.
     """
 
-    def __init__(self, machine: tvm_ffi.Module, metadata: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        machine: tvm_ffi.Module,
+        metadata: Mapping[str, Any],
+        memory: DeviceMemory | None = None,
+    ) -> None:
         self.metadata = dict(metadata)
+        self._memory = memory
         self.inputs, self.outputs = (
             tuple(TensorInfo(i["name"], tuple(i["shape"]), i["dtype"]) for i in metadata[key])
             for key in ("inputs", "outputs")
@@ -92,7 +100,11 @@ class Model:
             wanted = ", ".join(map(str, self.inputs))
             raise ValueError(f"The model takes {wanted}; got {len(arrays)} arrays.")
         tensors = [self._tensor(i, np.asarray(array)) for i, array in enumerate(arrays)]
-        return [_array(t) for t in leaves(self._function(*tensors))]
+        if self._memory is None:
+            return [_array(tensor) for tensor in leaves(self._function(*tensors))]
+        tensors = [self._memory.write(i, tensor) for i, tensor in enumerate(tensors)]
+        results = list(leaves(self._function(*tensors)))
+        return [_array(self._memory.read(tensor)) for tensor in results]
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """As a call, with inputs and outputs by name.
@@ -124,28 +136,75 @@ class Model:
         return tvm_ffi.from_dlpack(array)
 
 
-def load(path: str | os.PathLike[str]) -> Model:
+def load(path: str | os.PathLike[str], device_id: int = 0) -> Model:
     """Load a library that ``tvm-ios compile`` wrote.
+
+    Parameters
+    ----------
+    path : path
+    device_id : int
+        Which GPU runs it, if it was compiled for one.
 
     Raises
     ------
     LibraryError
-        When it is no such library.
+        When it is no such library, or one for a GPU that this machine does not have.
+    ImportError
+        When TVM's runtime, or for a GPU CUDA's, is not installed.
     """
     if not Path(path).is_file():
         raise LibraryError(f"There is no compiled model {path}; make one with tvm-ios compile.")
-    _load_runtime()
+    directories = _load_runtime()
     try:
-        machine = tvm_ffi.load_module(os.path.abspath(path))["vm_load_executable"]()
-        machine["vm_initialization"](_CPU, 0, _POOLED_ALLOCATOR)
+        library = _open(os.path.abspath(path), directories)
+        machine = _machine(library, [(_CPU, 0)])
         metadata = json.loads(machine[METADATA]())
         if (metadata["format"], metadata["version"]) != (FORMAT, VERSION):
             raise ValueError("another version")
-        return Model(machine, metadata)
+        target = json.loads(metadata["target"])
+    except ImportError:
+        raise
     except Exception as error:  # the loader raises whatever it trips over
         raise LibraryError(
             f"{path} is no model that this release of tvm-ios compiled; compile it again."
         ) from error
+    if target["kind"] != "cuda":
+        return Model(machine, metadata)
+    _check_device(target["arch"], device_id)
+    machine = _machine(library, [(_CUDA, device_id), (_CPU, 0)])
+    return Model(machine, metadata, DeviceMemory(device_id))
+
+
+def _open(path: str, directories: Sequence[Path]) -> tvm_ffi.Module:
+    """The library; what it needs for CUDA is loaded if it does."""
+    try:
+        return tvm_ffi.load_module(path)
+    except RuntimeError as error:
+        if "load_from_bytes.cuda" not in str(error):
+            raise
+    load_cuda(directories)
+    return tvm_ffi.load_module(path)
+
+
+def _machine(library: tvm_ffi.Module, devices: Sequence[tuple[int, int]]) -> tvm_ffi.Module:
+    """A virtual machine on devices, given by kind and number."""
+    machine = library["vm_load_executable"]()
+    machine["vm_initialization"](*(n for d in devices for n in (*d, _POOLED_ALLOCATOR)))
+    return machine
+
+
+def _check_device(arch: str, device_id: int) -> None:
+    """Raise LibraryError unless there is the device, and it is of this architecture."""
+    try:
+        found = architecture(device_id)
+    except Exception as error:
+        reason = str(error).strip().splitlines()[-1]
+        raise LibraryError(f"The model is for a GPU, and {reason}") from error
+    if found != arch:
+        raise LibraryError(
+            f"The model is for a GPU of {arch}, and device {device_id} is {found}; compile it for "
+            "that, or choose another device."
+        )
 
 
 def empty(shape: Sequence[int], dtype: np.typing.DTypeLike) -> np.ndarray:
@@ -162,8 +221,11 @@ def _array(tensor: tvm_ffi.Tensor) -> np.ndarray:
     return array if array.flags.writeable else array.copy()
 
 
-def _load_runtime() -> None:
-    """Load TVM's runtime library, where it is installed, without importing its Python package."""
+def _load_runtime() -> list[Path]:
+    """Load TVM's runtime library, where it is installed, without importing its Python package.
+
+    Returns the directories that it may be in.
+    """
     package = find_spec("tvm")
     places = package.submodule_search_locations if package else None
     if not places:
@@ -173,6 +235,7 @@ def _load_runtime() -> None:
     if override:
         directories.insert(0, Path(override))
     load_lib_ctypes("apache-tvm", "tvm_runtime", "RTLD_GLOBAL", extra_lib_paths=directories)
+    return directories
 
 
 def leaves(result: Any) -> Iterable[tvm_ffi.Tensor]:

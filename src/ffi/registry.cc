@@ -24,7 +24,10 @@
 #include "ffi/objects.h"
 #include "graph/components.h"
 #include "graph/partition.h"
+#include "runtime/cores.h"
 #include "runtime/cpu_stage.h"
+#include "runtime/cuda/cudnn.h"
+#include "runtime/cuda/cudnn_convolution.h"
 #include "runtime/cuda/describe.h"
 #include "runtime/cuda/stage.h"
 #include "runtime/cuda/timing.h"
@@ -197,13 +200,22 @@ ffi::Tensor TimeStage(CpuStage::Kernels kernels, CpuStage::Tensors args, ffi::Te
   return MakeTensor(stage.Time(number, repeat), {repeat}, kFloat64);
 }
 
+/*!
+ * \brief Makes this thread's pool, if it is not there yet, and shares the allowed cores among it.
+ *
+ * TVM takes as many workers as there are names of cores; with more workers than cores some names
+ * come again.
+ */
 int64_t UseWorkers(int64_t workers) {
   static const ffi::Function configure =
       ffi::Function::GetGlobalRequired("runtime.config_threadpool");
   static const ffi::Function num_threads = ffi::Function::GetGlobalRequired("runtime.NumThreads");
   constexpr int kShareAllCores = -3;  // ThreadGroup::kSpecifyThreadShareAllCore
   ffi::Array<ffi::String> cores;
-  for (int64_t core = 0; core < workers; ++core) cores.push_back(std::to_string(core));
+  const std::vector<int>& allowed = AllowedCores();
+  for (int64_t i = 0; i < workers; ++i) {
+    cores.push_back(std::to_string(allowed[i % allowed.size()]));
+  }
   configure(kShareAllCores, workers, cores);
   return num_threads().cast<int64_t>();
 }
@@ -251,6 +263,20 @@ void TimeCudaStage(ffi::PackedArgs args, ffi::Any* result) {
   *result = Guard([&] {
     const cuda::Stage stage(args.Slice(kNumCounts));
     return MakeTensor(cuda::Time(stage, number, repeat), {repeat}, kFloat64);
+  });
+}
+
+void RunCudnnConvolution(ffi::PackedArgs args, ffi::Any* /*result*/) {
+  Guard([&] { cuda::RunConvolution(args); });
+}
+
+ffi::Array<ffi::Shape> CudnnAlgorithms(int64_t device_id, const ffi::Shape& problem) {
+  return Guard([&] {
+    ffi::Array<ffi::Shape> algorithms;
+    for (const auto& [algorithm, workspace] : cuda::FindAlgorithms(device_id, problem)) {
+      algorithms.push_back(ffi::Shape({algorithm, workspace}));
+    }
+    return algorithms;
   });
 }
 
@@ -318,6 +344,18 @@ TVM_FFI_STATIC_INIT_BLOCK() {
                   "Run a stage on streams: its program, then kernels, then tensors.")
       .def_packed("tvm_ios.runtime.cuda.TimeStage", TimeCudaStage,
                   "Seconds per run in a CUDA graph: number, repeat, then RunStage's arguments.")
+      .def_packed("tvm_ios.runtime.cuda.CudnnConvolution", RunCudnnConvolution,
+                  "A convolution by cuDNN: tensors, the algorithm, the numbers of the problem.")
+      .def("tvm_ios.runtime.cuda.CudnnAlgorithms", CudnnAlgorithms,
+           "The algorithms for a problem on a device: number and bytes of workspace of each.")
+      .def(
+          "tvm_ios.runtime.cuda.UseCudnn",
+          [](const ffi::String& path) { cuda::Cudnn::Use(std::string(path)); },
+          "Load cuDNN from this file when it is first needed.")
+      .def(
+          "tvm_ios.runtime.cuda.CudnnVersion",
+          [] { return Guard([] { return ffi::String(cuda::Cudnn::Get().version()); }); },
+          "The version of cuDNN, such as 9.28.0.")
       .def(
           "tvm_ios.runtime.cuda.Describe",
           [](int64_t device_id) {

@@ -1,24 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/describe.h"
 
-#include <sched.h>
 #include <sys/utsname.h>
 
 #include <fstream>
 #include <sstream>
-#include <thread>
+
+#include "runtime/cores.h"
 
 namespace tvm_ios {
 namespace {
 
 constexpr int kProtocol = 1;
-
-unsigned NumCores() {
-  cpu_set_t cores;
-  CPU_ZERO(&cores);
-  if (sched_getaffinity(0, sizeof(cores), &cores) == 0) return CPU_COUNT(&cores);
-  return std::thread::hardware_concurrency();
-}
 
 }  // namespace
 
@@ -26,8 +19,8 @@ std::string Describe() {
   utsname names{};
   uname(&names);
   std::ostringstream text;
-  text << "machine: " << names.machine << "\ncores: " << NumCores() << "\nprotocol: " << kProtocol
-       << "\n";
+  text << "machine: " << names.machine << "\ncores: " << AllowedCores().size()
+       << "\nprotocol: " << kProtocol << "\n";
   std::ifstream cpus("/proc/cpuinfo");
   for (std::string line; std::getline(cpus, line) && !line.empty();) text << line << "\n";
   return text.str();

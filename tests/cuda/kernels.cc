@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "cuda/launch.h"
 #include "cuda/state.h"
 
 namespace standin {
@@ -141,6 +142,13 @@ int cuLaunchKernelEx(const LaunchConfig* config, Handle handle, void** parameter
       work = standin::WorkOf(state, function, launched);
     }
     return state.machine.Launch(standin::Current(), ToId(config->stream), function.name, work);
+  });
+}
+
+int StandInLaunch(Handle stream, const std::string& name,
+                  const std::function<standin::Result()>& work) {
+  return Enter("cuLaunchKernel", [&](State& state) {
+    return state.machine.Launch(standin::Current(), ToId(stream), name, work);
   });
 }
 

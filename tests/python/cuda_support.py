@@ -48,6 +48,15 @@ def build_standin(directory: Path) -> Path:
     return directory
 
 
+def build_cudnn_standin(directory: Path) -> Path:
+    """Compile ``libcudnn.so.9`` of ``tests/cudnn`` beside what :func:`build_standin` made."""
+    library = directory / "libcudnn.so.9"
+    if not library.exists():
+        sources = sorted((_SOURCES / "cudnn").glob("*.cc"))
+        _compile(library, *sources, directory / "libcuda.so.1")
+    return library
+
+
 def _compile(library: Path, *inputs: str | Path) -> None:
     options = ["-std=c++17", "-O1", "-shared", "-fPIC", f"-I{_SOURCES}"]
     soname = f"-Wl,-soname,{library.name}"

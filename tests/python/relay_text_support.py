@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from tvm_ios.relay import Module, ast, parse
+from tvm_ios.relay.tensors import encode
 
 SAMPLES = Path(__file__).parent.parent / "data" / "relay"
 """What TVM v0.19.0 wrote; the README there says how."""
@@ -15,6 +16,31 @@ NAMES = sorted(path.stem for path in SAMPLES.glob("*.relay"))
 NAMES_IN_JSON = sorted(path.stem for path in SAMPLES.glob("*.json") if ".meta" not in path.name)
 
 HEADER = '#[version = "0.0.5"]\n'
+WEIGHTS = np.arange(6, dtype="float32").reshape(2, 3)
+METADATA = f"""#[metadata]
+{{"root": 1, "nodes": [
+  {{"type_key": ""}},
+  {{"type_key": "Map", "data": [2, 4, 5, 7, 10, 12, 14, 16], "keys": ["relay.Constant",
+    "runtime.BoxInt", "relay.attrs.SoftmaxAttrs", "VirtualDevice", "tir.Any", "Array", "Target",
+    "runtime.BoxBool"]}},
+  {{"type_key": "Array", "data": [3]}},
+  {{"type_key": "relay.Constant", "attrs": {{"data": "0", "span": "0"}}}},
+  {{"type_key": "Array", "data": [6]}},
+  {{"type_key": "Array", "data": [8]}},
+  {{"type_key": "runtime.BoxInt", "repr_str": "-7"}},
+  {{"type_key": "Array", "data": [9]}},
+  {{"type_key": "relay.attrs.SoftmaxAttrs", "attrs": {{"axis": "1"}}}},
+  {{"type_key": "VirtualDevice", "attrs": {{}}}},
+  {{"type_key": "Array", "data": [11]}},
+  {{"type_key": "tir.Any"}},
+  {{"type_key": "Array", "data": [13]}},
+  {{"type_key": "Array", "data": [6, 17]}},
+  {{"type_key": "Array", "data": [15]}},
+  {{"type_key": "Target"}},
+  {{"type_key": "Array", "data": [17]}},
+  {{"type_key": "runtime.BoxBool", "repr_str": "true"}}
+], "b64ndarrays": ["{encode(WEIGHTS)}"]}}
+"""
 X = "%x: Tensor[(2, 3), float32]"
 
 

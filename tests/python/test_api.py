@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import json
+import platform
 import threading
 from pathlib import Path
 
@@ -11,8 +13,10 @@ import pytest
 
 import tvm_ios
 from database_support import branches
+from relay_samples import check_outputs, parameters, save_weights
+from relay_text_support import SAMPLES
 from tvm_ios.cli.main import main
-from tvm_ios.errors import ModelError, OptionError
+from tvm_ios.errors import ModelError, OptionError, TargetError
 
 torch = pytest.importorskip("torch")
 
@@ -125,6 +129,26 @@ def test_an_exported_program_and_its_file(tmp_path: Path, capsys) -> None:
     assert "fixed shapes" in capsys.readouterr().err
 
 
+def test_a_relay_model_with_its_weights(tmp_path: Path) -> None:
+    save_weights("branches", tmp_path / "weights.params")
+    made = tvm_ios.compile(
+        SAMPLES / "branches.relay", params=tmp_path / "weights.params", search=False
+    )
+    check_outputs("branches", list(made(*parameters("branches")[0])))
+
+
+def test_a_cpu_that_is_not_this_one_is_refused_before_anything_is_read() -> None:
+    with pytest.raises(TargetError, match="cannot run code for"):
+        tvm_ios.compile("missing.onnx", target=foreign_cpu())
+
+
+def foreign_cpu() -> str:
+    """A CPU target of another architecture."""
+    here = platform.machine()
+    triple = "x86_64-linux-gnu" if here == "aarch64" else "aarch64-linux-gnu"
+    return json.dumps({"kind": "llvm", "mtriple": triple})
+
+
 def test_a_relax_module_with_a_given_schedule() -> None:
     first = tvm_ios.compile(branches(), search=False)
     again = tvm_ios.compile(branches(), schedule=first.schedule)
@@ -145,6 +169,22 @@ def test_a_backend_of_torch_compile() -> None:
     torch.testing.assert_close(compiled(x), module(x), rtol=1e-4, atol=1e-5)
     module.head.weight = torch.nn.Parameter(torch.randn(10, 24))
     torch.testing.assert_close(compiled(x), module(x), rtol=1e-4, atol=1e-5)
+    module.head.weight.data.mul_(2.0)  # PyTorch does not count it
+    torch.compiler.reset()
+    torch.testing.assert_close(compiled(x), module(x), rtol=1e-4, atol=1e-5)
+
+
+@torch.no_grad()
+def test_a_backend_of_torch_compile_in_inference_mode() -> None:
+    from tvm_ios.torch_backend import tvm_ios as backend
+
+    with torch.inference_mode():
+        module = network(OneResult)  # its weights have no count of what was written to them
+        options = {"search": False}
+        compiled = torch.compile(module, backend=backend, dynamic=False, options=options)
+        torch.testing.assert_close(compiled(image()), module(image()), rtol=1e-4, atol=1e-5)
+        module.head.weight = torch.nn.Parameter(torch.randn(10, 24))
+        torch.testing.assert_close(compiled(image()), module(image()), rtol=1e-4, atol=1e-5)
 
 
 class Branching(torch.nn.Module):
@@ -162,6 +202,12 @@ class Changing(torch.nn.Module):
         return x + self.count
 
 
+def training_in_part() -> torch.nn.Module:
+    module = network()
+    module.norm.train()
+    return module
+
+
 def dynamic_program() -> torch.export.ExportedProgram:
     dynamic = ({0: torch.export.Dim("batch", min=1, max=8)},)
     return torch.export.export(network(OneResult), (image(),), dynamic_shapes=dynamic)
@@ -172,6 +218,7 @@ def dynamic_program() -> torch.export.ExportedProgram:
     [
         (lambda: network(), None, "give example_inputs"),
         (lambda: network().train(), (image(),), r"call its eval\(\)"),
+        (training_in_part, (image(),), r"norm is in training mode; call the module's eval\(\)"),
         (lambda: Branching().eval(), (image(),), "cannot export the module"),
         (lambda: Changing().eval(), (image(),), "changes count in place"),
         (dynamic_program, None, "dynamic; export the model with fixed shapes"),
@@ -199,3 +246,5 @@ def test_inputs_that_do_not_fit(compiled: tvm_ios.CompiledModel) -> None:
         compiled(image().double())
     with pytest.raises(OptionError, match="example_inputs are for"):
         tvm_ios.compile(branches(), (image(),))
+    with pytest.raises(OptionError, match="input_shapes, batch and params are for files"):
+        tvm_ios.compile(branches(), batch=2)

@@ -130,6 +130,16 @@ def test_a_library_that_was_not_built(tmp_path: Path) -> None:
     assert "warning: libtvm_ios.so is not in" in run("env").stdout
 
 
+def test_an_interrupt_while_it_is_loaded(monkeypatch, capsys) -> None:
+    class Loading:
+        def __getattr__(self, name: str) -> None:
+            raise KeyboardInterrupt
+
+    monkeypatch.setitem(sys.modules, "tvm_ios.cli.main", Loading())
+    assert command() == 130
+    assert capsys.readouterr().err == "interrupted\n"
+
+
 def test_nothing_to_warn_of() -> None:
     assert traps(CPU, ALL_CORES, "/usr/bin/g++") == []
 

@@ -67,7 +67,7 @@ def reference(case: Case, image: np.ndarray, weights: np.ndarray) -> np.ndarray:
         if case.gather == "max":
             result[:, :, i, j] = values.max((2, 3))
         elif case.gather == "average":
-            result[:, :, i, j] = values.sum((2, 3)) / counted[window].sum()
+            result[:, :, i, j] = values.sum((2, 3)) / max(counted[window].sum(), 1)
         else:
             result[:, :, i, j] = (values * weights).sum((2, 3))
     return result
@@ -114,6 +114,9 @@ CASES = {
     ),
     "average, not counted, ceil mode": Case(
         "average", size=(14, 14), stride=(2, 2), padding=(1, 1, 0, 0), ceil=True
+    ),
+    "average, windows in the padding alone": Case(
+        "average", size=(5, 6), kernel=(2, 2), padding=(3, 2, 2, 3)
     ),
     "depthwise": Case("depthwise", batch=2, padding=(1, 1, 1, 1)),
     "depthwise 5x5, strided": Case(

@@ -93,6 +93,16 @@ def test_a_chain_through_an_operation_without_a_kernel(make) -> None:
     check_scheduled(relax_module(body, IMAGE))
 
 
+def test_a_pooling_whose_windows_differ_in_size() -> None:
+    """TVM narrows its indices in part; it stays TVM's own, between two operators that do not."""
+
+    def body(emit, x):
+        pooled = emit(op.nn.adaptive_avg_pool2d(emit(conv(x, 20)), (3, 3)))
+        return relax.Tuple([pooled, emit(conv(pooled, 8))])
+
+    check_scheduled(relax_module(body, (1, 4, 7, 7)))
+
+
 def test_several_results_of_one_operation() -> None:
     def body(emit, x):
         parts = emit(op.split(emit(conv(x, 24)), [5, 16], axis=1))

@@ -16,9 +16,10 @@ from tvm_ios_runtime.model import leaves
 from ..compare import Comparison, compare
 from ..files import replacing
 from ..measure.model import random_inputs
+from ..measure.progress import working
 from ..schedule import Schedule
 from ..scheduler import Scheduler
-from ..target import check_runnable, resolve
+from ..target import is_cuda, resolve
 from . import interrupt, output
 from .options import Request, add_common, add_network, add_search, add_seed
 
@@ -49,11 +50,12 @@ def run(args: argparse.Namespace) -> None:
     """Search, time, check and report."""
     request = Request(args)
     if not request.site.remote:
-        check_runnable(request.target)
+        request.site.check(request.target)
     with replacing(*filter(None, [args.schedule_out])) as drafts:
         mod, scheduler = request.load()
         outcome = _timed(scheduler, request.given)
-        here = resolve("llvm") if request.site.remote else request.target
+        elsewhere = request.site.remote or is_cuda(request.target)
+        here = resolve("llvm") if elsewhere else request.target
         schedule, errors = outcome.schedule, _errors(mod, scheduler, outcome, here)
         for draft in drafts:
             schedule.save(draft)
@@ -85,9 +87,10 @@ def _errors(
     function = scheduler.graph.function
     arguments = random_inputs(mod[function], scheduler.options.seed)
     target = _compiled_quickly(here)
-    reference = tvm.compile(mod, target, relax_pipeline=relax.get_default_pipeline(target))
-    vm = relax.VirtualMachine(reference, tvm.cpu())
-    expected = _arrays(vm[function](*arguments))
+    with working("computing the outputs by TVM alone"):
+        reference = tvm.compile(mod, target, relax_pipeline=relax.get_default_pipeline(target))
+        vm = relax.VirtualMachine(reference, tvm.cpu())
+        expected = _arrays(vm[function](*arguments))
     computed = _arrays(outcome.ways(outcome.name, arguments))
     largest = max(float(np.abs(e).max(initial=0.0)) for e in expected)
     error = max(

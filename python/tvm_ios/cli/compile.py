@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from .. import artifact
-from ..compare import find_faster
+from ..compare import choose
 from ..errors import OptionError
 from ..export import check_linker, export
 from ..files import replacing
+from ..measure.progress import working
 from ..schedule import Schedule
-from ..scheduler import Scheduler
 from ..specialise import specialise
 from . import interrupt, output
 from .options import Request, add_common, add_network, add_search, add_seed, batch_sizes
@@ -115,18 +115,16 @@ def _compile(
     if args.batch_sizes:
         schedules = specialise(schedulers)
     else:
-        schedules = {None: _schedule(request, schedulers[None], not args.no_search)}
+        chosen = choose(schedulers[None], request.given, search=not args.no_search)
+        schedules = {None: chosen}
     for batch, library in zip(batches, libraries, strict=True):
         schedule = schedules[batch]
         _logger.info("%r", schedule)
-        module = schedulers[batch].emit(schedule)
+        with working("compiling the kernels"):
+            module = schedulers[batch].emit(schedule)
         executable = artifact.build(module, schedule, request.target)
         export(executable, library, request.site.compiler)
     return list(schedules.values())
-
-
-def _schedule(request: Request, scheduler: Scheduler, search: bool) -> Schedule:
-    return request.given or (find_faster(scheduler) if search else scheduler.unsearched())
 
 
 def _report(

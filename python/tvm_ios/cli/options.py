@@ -12,11 +12,11 @@ from typing import Any
 
 import tvm
 
-from .. import target
 from ..errors import OptionError
 from ..lower.tuned import check_database, open_database
+from ..measure.progress import working
 from ..models import load_model
-from ..options import Options
+from ..options import PRECISIONS, Options
 from ..schedule import Schedule
 from ..scheduler import Scheduler
 from ..search import STRATEGIES
@@ -57,12 +57,25 @@ def add_network(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--target",
         default="llvm",
-        help="a CPU target of TVM, as a name or as JSON (default: llvm, which is this machine)",
+        help="a target of TVM, as a name or as JSON: llvm (default), which is this machine's CPU, "
+        "cuda, which is its GPU, or one of these kinds",
     )
+    add_device(parser)
     parser.add_argument(
         "--threads", type=whole(1), metavar="N", help="worker threads (default: all cores)"
     )
     add_model_shapes(parser)
+
+
+def add_device(parser: argparse.ArgumentParser) -> None:
+    """Which of several GPUs is meant."""
+    parser.add_argument(
+        "--device-id",
+        type=whole(0),
+        default=0,
+        metavar="N",
+        help="which GPU, where the target is one (default: 0)",
+    )
 
 
 def add_model_shapes(parser: argparse._ActionsContainer) -> None:
@@ -117,6 +130,13 @@ def add_search(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="compute no convolution by Winograd's algorithm, which is faster and rounds "
         "differently",
+    )
+    parser.add_argument(
+        "--precision",
+        choices=PRECISIONS,
+        default=PRECISIONS[0],
+        help="how a GPU computes convolutions and products: fp32 exactly (default), or tf32 on "
+        "tensor cores, with factors of 10 bits",
     )
     parser.add_argument(
         "--strategies",
@@ -227,12 +247,14 @@ class Request:
             seed=args.seed,
             measure_all=args.measure_all,
             winograd=not args.no_winograd,
+            precision=args.precision,
             database=chosen(args),
             strategies=args.strategies,
         )
         self.site = chosen_site(args)
         self.target = self.site.resolve(args.target, args.threads)
         self.given = Schedule.load(args.schedule_in) if args.schedule_in else None
+        self._searches = not getattr(args, "no_search", False)
         self._records: str | None = args.tuning_records
         if self._records is not None:
             check_database(self._records)
@@ -246,10 +268,12 @@ class Request:
         batch : int, optional
             Instead of ``--batch``.
         """
-        if self.given is None and not self.site.remote:
-            target.check_runnable(self.target)  # the search runs what it prices
-        mod = load_model(self.model, self._shapes, batch or self._batch, self._params)
-        with open_database(self._records) if self._records else nullcontext():
+        if self.given is None and self._searches and not self.site.remote:
+            self.site.check(self.target)  # the search runs what it prices
+        with working("reading the network"):
+            mod = load_model(self.model, self._shapes, batch or self._batch, self._params)
+        tuned = open_database(self._records) if self._records else nullcontext()
+        with tuned, working("preparing the network"):
             scheduler = Scheduler(mod, self.target, options=self.options, site=self.site)
         _logger.info("%s has %d operators", self.model, len(scheduler.graph.operators))
         _logger.info("target %s", self.target)

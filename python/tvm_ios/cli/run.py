@@ -18,8 +18,9 @@ from tvm_ios_runtime import Model, TensorInfo
 from .. import artifact
 from ..errors import ModelError, OptionError
 from ..files import replacing
+from ..target import is_cuda
 from . import output
-from .options import add_common, add_seed, whole
+from .options import add_common, add_device, add_seed, whole
 
 _EPILOG = """\
 examples:
@@ -53,7 +54,12 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     parser.add_argument(
         "--number", type=whole(1), default=1, metavar="N", help="runs in a timing (default: 1)"
     )
-    parser.add_argument("--device", choices=("cpu",), default="cpu", help="where to run")
+    parser.add_argument(
+        "--device",
+        choices=("cpu", "cuda"),
+        help="where to run; only where the library was compiled for (default)",
+    )
+    add_device(parser)
     add_seed(parser)
     add_common(parser)
     parser.set_defaults(run=run)
@@ -63,7 +69,8 @@ def run(args: argparse.Namespace) -> None:
     """Run the model, write its outputs and time it, as asked for."""
     if args.outputs and Path(args.outputs).suffix != ".npz":
         raise OptionError(f"The outputs must be named NAME.npz, got {args.outputs}.")
-    model = artifact.load(args.library)
+    model = artifact.load(args.library, args.device_id)
+    _check_device(args.device, model)
     if args.inputs:
         arrays = _read_inputs(args.inputs, model.inputs)
     else:
@@ -76,6 +83,13 @@ def run(args: argparse.Namespace) -> None:
             np.savez(draft, **named)
     times = _time(model, inputs, args) if args.print_time else None
     _report(args, named, times)
+
+
+def _check_device(device: str | None, model: Model) -> None:
+    """Raise OptionError if the library is for another kind of device than the user says."""
+    kind = "cuda" if is_cuda(model.metadata["target"]) else "cpu"
+    if device not in (None, kind):
+        raise OptionError(f"The library was compiled for --device {kind}; compile it for {device}.")
 
 
 def _read_inputs(path: str, expected: Sequence[TensorInfo]) -> list[np.ndarray]:

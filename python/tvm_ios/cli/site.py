@@ -64,7 +64,7 @@ def chosen_site(args: argparse.Namespace) -> Site:
         return Isolated(timeout)
     if args.timeout is not None:
         raise OptionError("--timeout needs another process to end; give --isolate, too.")
-    return Here()
+    return Here(args.device_id)
 
 
 def _seconds(text: str) -> float:

@@ -32,6 +32,11 @@ def generic_kernel(name: str, func: tirx.PrimFunc, num_inputs: int) -> Kernel:
     func : tvm.tirx.PrimFunc
         A schedulable function with static shapes; its parameters are inputs, then outputs.
     num_inputs : int
+
+    Raises
+    ------
+    tvm.error.InternalError
+        When TVM cannot narrow its indices.
     """
     narrow = _narrowed(func)
     key = ("generic", tvm_ffi.StructuralKey(narrow))
@@ -57,7 +62,13 @@ def _module(func: tirx.PrimFunc) -> tvm.IRModule:
 
 
 def _narrowed(func: tirx.PrimFunc) -> tirx.PrimFunc:
-    return tirx.transform.ForceNarrowIndexToInt32()(_module(func))["main"]
+    """The function with 32-bit indices.
+
+    Of blocks inside of blocks, as of a pooling whose windows differ in size, TVM narrows some
+    axes but not others. Renewing the definitions fails there: sooner than its use would.
+    """
+    narrow = tirx.transform.ForceNarrowIndexToInt32()(_module(func))["main"]
+    return s_tir.renew_defs(narrow)
 
 
 def _kernel_of_nests(name: str, key: Hashable, func: tirx.PrimFunc, num_inputs: int) -> Kernel:

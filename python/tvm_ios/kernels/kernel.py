@@ -88,6 +88,21 @@ class Kernel:
         """All tensors in the order in which ``Phase.emit`` takes them."""
         return self.inputs + self.outputs + self.scratch
 
+    @property
+    def tiles(self) -> int:
+        """The most that can be computed at the same time."""
+        return max((phase.tiles for phase in self.phases), default=0)
+
+    @property
+    def steps(self) -> int:
+        """How often all workers wait for each other."""
+        return len(self.phases)
+
+    @property
+    def free(self) -> bool:
+        """Whether there is nothing to do, as all results are in place already."""
+        return not self.phases
+
 
 def convert_input(kernel: Kernel, index: int, conversion: Kernel) -> Kernel:
     """``kernel`` whose input ``index`` is first converted into scratch memory.

@@ -21,7 +21,6 @@ import numpy as np
 
 from ..cost_model import Through
 from ..lower.assemble import Assembler
-from ..lower.divide import Division
 from ..measure.cost import MeasuredCost
 from ..search import Candidate
 from .examples import Examples
@@ -90,7 +89,7 @@ class LearnedCost:
     def __call__(self, candidates: Sequence[Candidate]) -> np.ndarray:
         return self._measured(candidates)
 
-    def division(self, candidate: Candidate) -> Division:
+    def division(self, candidate: Candidate) -> str:
         return self._measured.division(candidate)
 
     def prices(self, candidates: Sequence[Candidate]) -> LearnedPrices:
@@ -162,11 +161,11 @@ class LearnedCost:
 
     def _describe_operators(self) -> StageFeatures:
         """The features of stages, by what the operators take alone."""
-        lowered = self._assembler.lowered
+        assembler, lowered = self._assembler, self._assembler.lowered
         alone = [Candidate((i,), "concurrent") for i in range(len(lowered.implementations))]
         table = OperatorTable.of(lowered, self._measured(alone), self.operator_seconds)
         self.settled.update(dict.fromkeys(alone))
-        return StageFeatures(table, self._assembler.workers, lowered.preferences.core.l2_bytes)
+        return StageFeatures(table, assembler.workers, assembler.cache_bytes)
 
     def _fit_rest(self) -> int:
         """Fit the model to what it has not seen; returns how much that is."""

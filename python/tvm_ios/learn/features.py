@@ -114,9 +114,8 @@ def _sizes(implementation: Implementation) -> tuple[float, ...]:
     weights = sum(spec.num_bytes for value, spec in pairs if isinstance(value, np.ndarray))
     read = sum(spec.num_bytes for value, spec in pairs if not isinstance(value, np.ndarray))
     written = sum(spec.num_bytes for spec in kernel.outputs)
-    tiles = max((phase.tiles for phase in kernel.phases), default=0)
-    moved = read + written if kernel.phases else 0
-    return moved, weights, written, tiles, len(kernel.phases), kernel.plane is not None
+    moved = 0 if kernel.free else read + written
+    return moved, weights, written, kernel.tiles, kernel.steps, kernel.plane is not None
 
 
 @dataclass(frozen=True)

@@ -1,19 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From sets of operators to the kernel calls of a stage."""
+"""From sets of operators to stages of kernels, whatever kind of device they are for."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any, ClassVar
 
 from ..search import components
-from .bands import in_bands, passing_bytes
-from .divide import Division, divisions, plan
 from .implement import Implementation, LoweredGraph
-from .plan import PlannedCall
-from .region import LoweredStage
-from .replace import Replacements, find_replacements
+from .replace import Replacements
 
 
 @dataclass(frozen=True)
@@ -37,7 +35,7 @@ class StageForm:
     @property
     def free(self) -> bool:
         """Whether there is nothing to do, as all results are in place already."""
-        return not any(i.kernel.phases for i in self.implementations)
+        return all(i.kernel.free for i in self.implementations)
 
     @cached_property
     def key(self) -> Hashable:
@@ -52,23 +50,73 @@ class StageForm:
 
 
 @dataclass
-class Assembler:
+class Assembler(ABC):
     """Builds stages of one lowered graph; what replaces operators is built once.
 
     Attributes
     ----------
     lowered : LoweredGraph
     workers : int
+        What computes tiles at the same time: a CPU's threads, a GPU's multiprocessors.
     """
 
     lowered: LoweredGraph
     workers: int
     _replacing: dict[tuple[int, ...], Implementation] = field(default_factory=dict)
 
-    @cached_property
+    usual: ClassVar[str]
+    """The division that every stage has."""
+
+    @property
+    @abstractmethod
+    def cache_bytes(self) -> int:
+        """The second cache, as far as it is one worker's."""
+
+    @property
+    @abstractmethod
     def replacements(self) -> Replacements:
         """What of the graph may be replaced."""
-        return find_replacements(self.lowered)
+
+    @abstractmethod
+    def divisions(self, form: StageForm, costs: Mapping[Hashable, float]) -> tuple[str, ...]:
+        """The ways to share out the work of the stage that are worth measuring."""
+
+    @abstractmethod
+    def stage(self, form: StageForm, division: str, costs: Mapping[Hashable, float]) -> Any:
+        """The stage with its work shared out by ``costs``, seconds by kernel key.
+
+        Raises
+        ------
+        ScheduleError
+            When these operators' work cannot be shared out so.
+        """
+
+    @abstractmethod
+    def kernels(self, form: StageForm, costs: Mapping[Hashable, float]) -> Iterable[Any]:
+        """What must be compiled for the stage to be timed in all its divisions."""
+
+    @abstractmethod
+    def most_saved(
+        self, form: StageForm, apart: Mapping[Hashable, float], costs: Mapping[Hashable, float]
+    ) -> float:
+        """Seconds that running its operators together can save at most, generously.
+
+        Parameters
+        ----------
+        form : StageForm
+        apart : mapping
+            Seconds of each operator as a stage of its own, by the stage's key.
+        costs : mapping
+            Seconds of each kernel on one worker, by its key.
+        """
+
+    def variant(self, _op: int) -> str | None:
+        """Which of its possible kernels an operator has; None where it has no choice."""
+        return None
+
+    def chosen(self, _kernels: Mapping[str, str | None]) -> Assembler:
+        """The same with the kernels that a schedule names, by operator."""
+        return self
 
     def form(self, groups: Sequence[Sequence[int]], strategy: str) -> StageForm:
         """The stage of ``groups``; ``strategy`` is ``concurrent`` or ``merge``.
@@ -106,32 +154,12 @@ class Assembler:
         ops = [op for implementation in form.implementations for op in implementation.operators]
         return tuple(self.lowered.implementations[op] for op in ops)
 
-    def apart(self, form: StageForm, costs: Mapping[Hashable, float]) -> LoweredStage:
+    def singles(self, form: StageForm) -> list[StageForm]:
+        """Each operator of a stage, as it is, as a stage of its own."""
+        return [StageForm((i,), (0,), ((),)) for i in self.originals(form)]
+
+    def apart(self, form: StageForm, costs: Mapping[Hashable, float]) -> Any:
         """The alternative to a stage: its operators one after another, each on all workers."""
         originals = self.originals(form)
         before = tuple(tuple(range(i)) for i in range(len(originals)))
-        chain = StageForm(originals, (0,) * len(originals), before)
-        return self.stage(chain, "tiles", costs)
-
-    def divisions(self, form: StageForm, costs: Mapping[Hashable, float]) -> tuple[Division, ...]:
-        """The divisions of the stage that are worth measuring."""
-        return divisions(self._calls(form, costs), self.workers)
-
-    def stage(
-        self, form: StageForm, division: Division, costs: Mapping[Hashable, float]
-    ) -> LoweredStage:
-        """The stage with its work divided by ``costs``, seconds on one worker by kernel key."""
-        calls, cache = self._calls(form, costs), self.lowered.preferences.core.l2_bytes
-        return LoweredStage(form.implementations, plan(calls, self.workers, division, cache))
-
-    def cacheable_bytes(self, form: StageForm) -> int:
-        """What passes inside the stage and could stay in a core's cache; 0 if no division does."""
-        calls = self._calls(form, {})
-        return passing_bytes(calls) if in_bands(calls) else 0
-
-    def _calls(self, form: StageForm, costs: Mapping[Hashable, float]) -> list[PlannedCall]:
-        parts = zip(form.implementations, form.groups, form.after, strict=True)
-        return [
-            PlannedCall(i.kernel, costs.get(i.kernel.key, 1.0), group, after)
-            for i, group, after in parts
-        ]
+        return self.stage(StageForm(originals, (0,) * len(originals), before), self.usual, costs)

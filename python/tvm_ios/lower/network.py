@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import tvm
-import tvm_ffi
 from tvm import relax, tirx
 
 from ..graph.operators import Operator
@@ -21,12 +20,10 @@ from ..kernels.kernel import TensorSpec
 from ..threads import SHARE_ALL_CORES
 from .constants import Constants
 from .driver import driver_function
+from .emitter import Emitter, Stages, emit_function
 from .functions import KernelFunctions, build_functions
 from .implement import Slot
 from .region import LoweredStage, Region, form_region
-
-Stages = Sequence[LoweredStage | Operator]
-"""The stages of a function in order; an operator stays as TVM wrote it."""
 
 
 def emit_ways(
@@ -58,9 +55,15 @@ def emit_ways(
     library = _Library(target, Constants.of(lowered))
     functions = {v: f for v, f in mod.functions.items() if v.name_hint != function}
     for name, stages in ways.items():
-        emitter = _Emitter(relax.BlockBuilder(), library, slots, f"tvm_ios_{name}")
+        emitter = _CpuEmitter(
+            relax.BlockBuilder(),
+            library=library,
+            slots=slots,
+            prefix=f"tvm_ios_{name}",
+            workers=workers,
+        )
         variable = mod.get_global_var(name) if name == function else tvm.ir.GlobalVar(name)
-        functions[variable] = _emit_function(emitter, original, stages, workers, name)
+        functions[variable] = emit_function(emitter, original, stages, name)
     result = tvm.IRModule(functions, attrs=mod.attrs, global_infos=mod.global_infos)
     if not library.drivers:
         return result
@@ -109,87 +112,21 @@ class _Library:
         return build_functions({**self.kernels.functions, **self.drivers}, self.target).mod
 
 
-def _emit_function(
-    emitter: _Emitter, original: relax.Function, stages: Stages, workers: int, name: str
-) -> relax.Function:
-    parameters = [relax.Var(p.name, p.ty) for p in original.params]
-    emitter.values.update(zip(original.params, parameters, strict=True))
-    builder = emitter.builder
-    pure = workers == 1 and bool(original.is_pure)
-    with builder.function("__scheduled__", parameters, pure=pure, private=True):
-        if workers > 1:
-            builder.emit(_use_cores(workers))
-        _emit_blocks(emitter, original, stages)
-    attributes = dict(original.attrs or {})
-    if "global_symbol" in attributes:
-        attributes["global_symbol"] = name
-    scheduled = builder.finalize()["__scheduled__"].with_attrs(attributes)
-    return relax.Function(scheduled.params, scheduled.body, scheduled.ret_ty, pure, scheduled.attrs)
-
-
-def _emit_blocks(emitter: _Emitter, original: relax.Function, stages: Stages) -> None:
-    """Regions and pure operators in dataflow blocks, operators with effects between them."""
-    builder, result = emitter.builder, original.body.body
-    for barrier, parts in _split(stages):
-        if barrier:
-            for operator in parts:
-                emitter.keep(operator, exported=True)
-            continue
-        with builder.dataflow():
-            for part in parts:
-                if isinstance(part, Operator):
-                    emitter.keep(part, exported=False)
-                else:
-                    emitter.call(part, _visible(part, stages, result))
-            emitter.export()
-    builder.emit_func_output(emitter.translate(result))
-
-
-_Part = Operator | tuple[LoweredStage, ...]
-
-
-def _split(stages: Stages) -> list[tuple[bool, list[_Part]]]:
-    """Runs of operators with effects, and of all else: operators, and as many stages as go."""
-    runs: list[tuple[bool, list[_Part]]] = []
-    for stage in stages:
-        barrier = isinstance(stage, Operator) and stage.barrier
-        if not runs or runs[-1][0] != barrier:
-            runs.append((barrier, []))
-        parts = runs[-1][1]
-        if isinstance(stage, Operator):
-            parts.append(stage)
-        elif parts and not isinstance(parts[-1], Operator):
-            parts[-1] += (stage,)
-        else:
-            parts.append((stage,))
-    return runs
-
-
-def _visible(part: tuple[LoweredStage, ...], stages: Stages, result: relax.Expr) -> set[relax.Var]:
-    """The values that are read outside of ``part``."""
-    read = set(relax.analysis.free_vars(result))
-    for stage in stages:
-        if isinstance(stage, Operator):
-            read.update(stage.inputs)
-        elif not any(stage is member for member in part):
-            read.update(
-                value
-                for implementation in stage.implementations
-                for value in implementation.inputs
-                if isinstance(value, relax.Var)
-            )
-    return read
-
-
-@dataclass
-class _Emitter:
-    builder: relax.BlockBuilder
+@dataclass(kw_only=True)
+class _CpuEmitter(Emitter):
     library: _Library
     slots: Mapping[relax.Var, Slot]
     prefix: str
-    values: dict[relax.Var, relax.Expr] = field(default_factory=dict)
-    _pending: list[relax.Var] = field(default_factory=list)
+    workers: int
     _regions: int = 0
+
+    @property
+    def pure(self) -> bool:
+        return self.workers == 1
+
+    def begin(self) -> None:
+        if self.workers > 1:
+            self.builder.emit(_use_cores(self.workers))
 
     def call(self, stages: tuple[LoweredStage, ...], visible: set[relax.Var]) -> None:
         """One call of a region's driver, whose results are the region's and its workspace."""
@@ -209,35 +146,6 @@ class _Emitter:
             item = self.builder.emit(relax.TupleGetItem(result, i)) if several else result
             self._define(variable, item)
 
-    def keep(self, operator: Operator, *, exported: bool) -> None:
-        """The operator's bindings as they were."""
-        for binding in operator.bindings:
-            value = self.translate(binding.value)
-            if isinstance(binding, relax.MatchCast):
-                new = self.builder.match_cast(value, binding.ty)
-            else:
-                new = self.builder.emit(value)
-            if exported:
-                self.values[binding.var] = new
-            else:
-                self._define(binding.var, new)
-
-    def export(self) -> None:
-        """Make what the dataflow block computed visible after it."""
-        for variable in self._pending:
-            self.values[variable] = self.builder.emit_output(self.values[variable])
-        self._pending.clear()
-
-    def translate(self, expr: relax.Expr) -> relax.Expr:
-        """``expr`` in terms of the new variables."""
-        lookup = [(relax.Var, lambda variable: self.values.get(variable, variable))]
-        return tvm_ffi.structural_map(expr, lookup)
-
-    def _define(self, variable: relax.Var, value: relax.Expr) -> None:
-        self.values[variable] = value
-        if not isinstance(variable, relax.DataflowVar):
-            self._pending.append(variable)
-
 
 def _spec_of(expr: relax.Expr) -> TensorSpec:
     """The tensor that an input of a region is at run time."""
@@ -248,7 +156,10 @@ def _use_cores(workers: int) -> relax.Expr:
     """Have TVM's thread pool, which takes half the cores by itself, use ``workers`` threads.
 
     The call comes before the first parallel launch of a thread, which creates that thread's pool.
-    The pool is not bound core by core: it may share the machine with others.
+    The pool is not bound core by core: it may share the machine with others. Which cores the
+    process may use is not known when this is compiled, and TVM has no way to name them at run
+    time: where these are not all, nothing is to be bound (``TVM_BIND_THREADS=0``), and tvm_ios
+    and tvm_ios_runtime see to that.
     """
     cores = relax.Tuple([tvm.ir.StringImm(str(i)) for i in range(workers)])
     mode, count = relax.prim_value(SHARE_ALL_CORES), relax.prim_value(workers)

@@ -11,7 +11,7 @@ from ..errors import ScheduleError
 from ..graph.operators import Operator, OperatorGraph
 from ..schedule import Schedule, ScheduledStage
 from .assemble import Assembler, StageForm
-from .network import Stages
+from .emitter import Stages
 from .region import LoweredStage
 
 
@@ -53,7 +53,7 @@ class ScheduleLowering:
         if isinstance(form, Operator):
             return replace(stage, seconds=None)
         possible = self.assembler.divisions(form, costs)
-        division = stage.division if stage.division in possible else "tiles"
+        division = stage.division if stage.division in possible else self.assembler.usual
         return replace(stage, division=division, seconds=None)
 
     def _lower_stage(
@@ -62,11 +62,6 @@ class ScheduleLowering:
         form = self._form(stage)
         if isinstance(form, Operator):
             return form
-        if stage.division == "bands" and "bands" not in self.assembler.divisions(form, costs):
-            names = ", ".join(stage.operators)
-            raise ScheduleError(
-                f"No bands can be cut of these operators: {names}; divide by tiles."
-            )
         return self.assembler.stage(form, stage.division, costs)
 
     def _form(self, stage: ScheduledStage) -> StageForm | Operator:

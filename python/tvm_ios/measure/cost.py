@@ -13,7 +13,6 @@ import numpy as np
 from ..cost_model import Through
 from ..errors import DeviceError
 from ..lower.assemble import Assembler, StageForm
-from ..lower.divide import Division
 from ..lower.implement import Implementation
 from ..search import Candidate
 from .device import Device
@@ -27,8 +26,6 @@ _logger = logging.getLogger(__name__)
 _WRONG = "where it was measured it crashed, took too long, or gave no time that can be"
 
 _WORTH = 0.01  # share of its operators' time that a stage must be able to gain to be measured
-_BARRIER = 3e-6  # seconds, generous: what one barrier less can save
-_FAR = 1 / 20e9  # seconds, generous: what reading a byte from another core's cache costs more
 
 
 @dataclass(frozen=True)
@@ -119,12 +116,12 @@ class MeasuredCost:
         self._price(self._form(c) for c in candidates if not self._alone(c))
         return np.array([self._latency(c) for c in candidates], "float64")
 
-    def division(self, candidate: Candidate) -> Division:
+    def division(self, candidate: Candidate) -> str:
         """The faster division of a candidate that was priced."""
         if self._alone(candidate):
-            return "tiles"
+            return self._assembler.usual
         samples = self._records.samples(self._form(candidate).key)
-        return "tiles" if samples is None else fastest(samples)[1]
+        return self._assembler.usual if samples is None else fastest(samples)[1]
 
     def prices(self, candidates: Sequence[Candidate]) -> FullPrices:
         """Every stage that can gain something is measured when its price is asked for."""
@@ -137,7 +134,9 @@ class MeasuredCost:
         operators in them, the alternative, are therefore measured until luck is averaged out.
         """
         forms = [self._form(c) for c in candidates if not self._alone(c)]
-        fresh = self._refine([*(s for form in forms for s in self._originals(form)), *forms])
+        fresh = self._refine(
+            [*(s for form in forms for s in self._assembler.singles(form)), *forms]
+        )
         if fresh:
             self._hopeless.clear()
         return fresh
@@ -197,7 +196,7 @@ class MeasuredCost:
         priced = self._seconds.keys() | self._hopeless.keys()
         new = {form.key: form for form in forms if form.key not in priced}
         self._time_operators(i for form in new.values() for i in form.implementations)
-        singles = {s.key: s for form in new.values() for s in self._originals(form)}
+        singles = {s.key: s for form in new.values() for s in self._assembler.singles(form)}
         self._measure_singles("measuring operators", singles)
         self._refine(singles.values())  # what all else is compared with
         self._check_possible(singles.values())
@@ -249,16 +248,12 @@ class MeasuredCost:
 
     def _apart(self, form: StageForm) -> float:
         """What a stage's operators take one after another."""
-        return sum(self._seconds[single.key] for single in self._originals(form))
+        return sum(self._seconds[single.key] for single in self._assembler.singles(form))
 
     def _alternative(self, form: StageForm) -> float:
         """What a stage is to undercut; nothing does for an operator as it is."""
         itself = len(form.implementations) == 1 and not self._replaced(form)
         return math.inf if itself else self._apart(form)
-
-    def _originals(self, form: StageForm) -> list[StageForm]:
-        """Each operator of a stage, as it is, as a stage of its own."""
-        return [StageForm((i,), (0,), ((),)) for i in self._assembler.originals(form)]
 
     def _replaced(self, form: StageForm) -> bool:
         """Whether something replaces operators of the stage."""
@@ -277,7 +272,11 @@ class MeasuredCost:
         stages = list(forms)
         if not stages:
             return
-        self._devices.compile(i.kernel for form in stages for i in form.implementations)
+        self._devices.compile(
+            kernel
+            for form in stages
+            for kernel in self._assembler.kernels(form, self.operator_seconds)
+        )
         with progress(description, len(stages)) as advance:
 
             def done(form: StageForm, samples: Samples | None) -> None:
@@ -303,45 +302,34 @@ class MeasuredCost:
     def _priceable(self, form: StageForm) -> bool:
         if form.key in self._seconds or self._replaced(form):
             return form.key in self._seconds
-        known = all(single.key in self._seconds for single in self._originals(form))
+        known = all(single.key in self._seconds for single in self._assembler.singles(form))
         return known and not self._can_gain(form)
 
     def _can_gain(self, form: StageForm) -> bool:
         """Whether running the stage's operators together may pay.
 
-        Together they can save barriers, the time in which workers wait for the last tile of one
-        operator, and what an operator alone loses against an even share of its work. Where these
-        add up to less than 1% of the operators' time, no composition of them is worth a look.
+        Where they could save less than 1% of the operators' time, no composition of them is worth
+        a look.
         """
-        if math.isinf(self._apart(form)):
+        total = self._apart(form)
+        if math.isinf(total):
             return False
-        workers, total, gain = self._assembler.workers, 0.0, -_BARRIER
-        gain += self._assembler.cacheable_bytes(form) * _FAR / workers
-        for single in self._originals(form):
-            if single.free:
-                continue
-            (implementation,) = single.implementations
-            seconds = self._seconds[single.key]
-            tiles = max(phase.tiles for phase in implementation.kernel.phases)
-            rounds = math.ceil(tiles / workers)
-            waiting = seconds * (1 - tiles / (workers * rounds))
-            uneven = seconds - self.operator_seconds[implementation.kernel.key] / workers
-            total += seconds
-            gain += _BARRIER + max(waiting, uneven, 0.0)
-        return gain >= _WORTH * total
+        return self._assembler.most_saved(form, self._seconds, self.operator_seconds) >= (
+            _WORTH * total
+        )
 
     def _time_operators(self, implementations: Iterable[Implementation]) -> None:
         """Time kernels alone on one worker, which is what work is divided by."""
         new = {i.kernel.key: i for i in implementations}
         new = {key: i for key, i in new.items() if key not in self.operator_seconds}
-        subjects = {key: operator_subject(i.kernel) for key, i in new.items() if i.kernel.phases}
+        subjects = {key: operator_subject(i.kernel) for key, i in new.items() if not i.kernel.free}
         self._records.recall(subjects.values())
         missing = [new[key] for key, s in subjects.items() if not self._records.samples(s.key)]
         if missing:
             self._devices.compile(i.kernel for i in missing)
             self._devices.each(missing, self._timer.alone, self._note_alone)
         for key, implementation in new.items():
-            if implementation.kernel.phases and key not in self.operator_seconds:
+            if not implementation.kernel.free and key not in self.operator_seconds:
                 # The least: what the work takes when nothing disturbs it.
                 samples = self._records.samples(subjects[key].key)
                 self.operator_seconds[key] = min(samples["alone"])

@@ -10,6 +10,7 @@ import numpy as np
 import tvm
 from tvm import relax
 
+from ..target import is_cuda
 from ..threads import with_workers
 from .progress import progress
 
@@ -66,9 +67,26 @@ class CompiledWays:
         return lambda: timer(*self._arguments).results[0]
 
 
-def finish_pipeline(target: tvm.target.Target) -> tvm.transform.Pass:
-    """TVM's own pipeline for what is left after a function was scheduled."""
-    return relax.get_default_pipeline(target)
+def finish_pipeline(target: tvm.target.Target, *, graph: bool = True) -> tvm.transform.Pass:
+    """TVM's own pipeline for what is left after a function was scheduled.
+
+    Parameters
+    ----------
+    target : tvm.target.Target
+    graph : bool
+        Whether a CUDA device runs what was scheduled as one graph.
+    """
+    default = relax.get_default_pipeline(target)
+    if not is_cuda(target):
+        return default
+
+    @tvm.transform.module_pass(opt_level=0, name="tvm_ios.finish_cuda")
+    def finish(mod: tvm.IRModule, context: tvm.transform.PassContext) -> tvm.IRModule:
+        config = {**context.config, "relax.backend.use_cuda_graph": graph}
+        with tvm.transform.PassContext(opt_level=context.opt_level, config=config):
+            return default(mod)
+
+    return finish
 
 
 def random_inputs(func: relax.Function, seed: int) -> list[tvm.runtime.Tensor | tuple]:

@@ -8,10 +8,11 @@ from typing import Protocol
 
 import tvm
 
+from ..cuda_target import check_device, resolve_cuda
 from ..database import DeviceIdentity, MeasurementDatabase
 from ..errors import DeviceError, OptionError
 from ..lower.implement import LoweredGraph
-from ..target import TYPICAL, Transfers, num_workers, parse, resolve
+from ..target import TYPICAL, Transfers, check_runnable, is_cuda, num_workers, parse, resolve
 from .device import Device, present
 from .devices import Devices, ThisProcess
 from .libraries import KernelLibraries
@@ -52,16 +53,36 @@ class Site(Protocol):
 
 
 class Here:
-    """This process: nothing has to be started, and a kernel that crashes ends the search."""
+    """This process: nothing has to be started, and a kernel that crashes ends the search.
+
+    Parameters
+    ----------
+    device_id : int
+        Which of the machine's GPUs a target of CUDA means.
+    """
 
     remote = False
     compiler: str | None = None
+
+    def __init__(self, device_id: int = 0) -> None:
+        self.device_id = device_id
 
     def target(self, target: str | tvm.target.Target) -> tvm.target.Target:
         return parse(target)
 
     def resolve(self, target: str | tvm.target.Target, threads: int | None) -> tvm.target.Target:
-        return resolve(target, threads=threads)
+        if not is_cuda(target):
+            return resolve(target, threads=threads)
+        if threads is not None:
+            raise OptionError("The number of threads is for a CPU; leave it out for a CUDA device.")
+        return resolve_cuda(target, self.device_id)
+
+    def check(self, target: tvm.target.Target) -> None:
+        """Raise TargetError unless code for the target runs here."""
+        if is_cuda(target):
+            check_device(target, self.device_id)
+        else:
+            check_runnable(target)
 
     def identity(self, target: tvm.target.Target) -> DeviceIdentity:
         return DeviceIdentity.here(target)
@@ -88,7 +109,12 @@ class Isolated(Here):
 
     def __init__(self, timeout: float = TIME_LIMIT) -> None:
         _check_timeout(timeout)
+        super().__init__()
         self._source = Loopback(timeout)  # starts, while the network is prepared
+
+    def resolve(self, target: str | tvm.target.Target, threads: int | None) -> tvm.target.Target:
+        _refuse_cuda(target)
+        return super().resolve(target, threads)
 
     def devices(self, lowered: LoweredGraph, target: tvm.target.Target, seed: int) -> Devices:
         libraries = KernelLibraries(target, network(lowered), linked=True)
@@ -138,6 +164,7 @@ class Rpc:
         return resolve(target, cpu=None, cores=self._cores)
 
     def resolve(self, target: str | tvm.target.Target, threads: int | None) -> tvm.target.Target:
+        _refuse_cuda(target)
         return resolve(target, threads=threads, cpu=self._llvm_name, cores=self._cores)
 
     def identity(self, target: tvm.target.Target) -> DeviceIdentity:
@@ -190,6 +217,13 @@ def _first(source: Source) -> RemoteSession:
                     "'python -m tvm.exec.query_rpc_tracker' for who has them."
                 ) from error
             time.sleep(_PAUSE)
+
+
+def _refuse_cuda(target: str | tvm.target.Target) -> None:
+    if is_cuda(target):
+        raise OptionError(
+            "A CUDA device is measured in this process only; leave --isolate or --rpc-tracker out."
+        )
 
 
 def _check_timeout(timeout: float) -> None:

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..lower.assemble import Assembler, StageForm
-from ..lower.divide import Division
 from ..lower.implement import Implementation
 from .device import Device
 from .samples import Clock, sensible, take, take_steady
@@ -90,7 +89,7 @@ class StageTimer:
                 more[division] = self._repeat(clock, typical, _REFINED_BUDGET, (7, 50))
         return {division: times for division, times in more.items() if times}
 
-    def _clock(self, device: Device, form: StageForm, division: Division, known: float) -> Clock:
+    def _clock(self, device: Device, form: StageForm, division: str, known: float) -> Clock:
         """Seconds of the stage, at the speed that the machine had when ``known`` was measured."""
         stage = self.assembler.stage(form, division, self.operator_seconds)
         if math.isinf(known):
@@ -116,7 +115,7 @@ class StageTimer:
         return take_steady(clock, min(max(int(budget / expected), low), high), expected)
 
 
-def fastest(samples: Mapping[str, Sequence[float]]) -> tuple[float, Division]:
+def fastest(samples: Mapping[str, Sequence[float]]) -> tuple[float, str]:
     """Median latency in seconds of the fastest division, and which it is."""
     medians = [(float(np.median(times)), division) for division, times in samples.items()]
     return min(medians, key=lambda entry: entry[0])

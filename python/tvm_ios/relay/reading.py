@@ -36,7 +36,12 @@ def parse(text_or_path: str | os.PathLike[str]) -> Module:
     """
     source = _source(text_or_path)
     form = parse_json if source.text.lstrip().startswith("{") else parse_text
-    module = form(source)
+    try:
+        module = form(source)
+    except RelayError as error:
+        if error.line is not None:
+            raise
+        raise RelayError(f"{source.name}: {error}") from error
     check_module(module)
     return module
 

@@ -204,5 +204,5 @@ def export_onnx(
 
 def _find(name: str) -> Network:
     if name not in _NETWORKS:
-        raise ModelError(f"the zoo has no network {name!r}: choose one of {', '.join(names())}")
+        raise ModelError(f"The zoo has no network {name!r}: choose one of {', '.join(names())}")
     return _NETWORKS[name]

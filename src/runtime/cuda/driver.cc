@@ -3,6 +3,8 @@
 
 #include <dlfcn.h>
 
+#include <memory>
+
 #include "support/error.h"
 
 namespace tvm_ios {
@@ -34,12 +36,14 @@ std::string VersionText(int version) {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
 
-void ThrowDeviceError(const char* call, Result result, const ResultNames& names) {
-  if (result == kOutOfMemory) {
-    throw DeviceError(std::string("the CUDA device is out of memory in ") + call +
-                      ": end other programs that use it, or choose a smaller batch");
-  }
-  throw DeviceError(std::string(call) + " failed with " + Describe(result, names) +
+void ThrowOutOfMemory(const char* call) {
+  throw DeviceError(std::string("the CUDA device is out of memory in ") + call +
+                    ": end other programs that use it, or choose a smaller batch");
+}
+
+void ResultNames::Throw(const char* call, Result result) const {
+  if (result == kOutOfMemory) ThrowOutOfMemory(call);
+  throw DeviceError(std::string(call) + " failed with " + Describe(result, *this) +
                     ": look at the device with nvidia-smi, and start this program anew");
 }
 
@@ -48,8 +52,6 @@ const Driver& Driver::Get() {
   static const Driver& driver = *std::make_unique<const Driver>(kLibrary).release();
   return driver;
 }
-
-void Driver::LibraryCloser::operator()(void* library) const { dlclose(library); }
 
 Driver::Driver(const std::string& library)
     : library_(dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL)) {

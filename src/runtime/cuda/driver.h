@@ -11,8 +11,9 @@
 #define TVM_IOS_RUNTIME_CUDA_DRIVER_H_
 
 #include <cstddef>
-#include <memory>
 #include <string>
+
+#include "runtime/cuda/library.h"
 
 namespace tvm_ios {
 namespace cuda {
@@ -47,30 +48,14 @@ enum DeviceAttribute : int {
 struct ResultNames {
   Result (*name)(Result result, const char** text);
   Result (*description)(Result result, const char** text);
+
+  /*! \throw DeviceError, what a user is told of an error of the driver. */
+  [[noreturn]] void Throw(const char* call, Result result) const;
 };
 
 /*! \brief One function of the driver. */
 template <typename... Args>
-class DriverCall {
- public:
-  using Function = Result (*)(Args...);
-
-  DriverCall() = default;
-  DriverCall(const char* name, Function function, ResultNames names)
-      : name_(name), function_(function), names_(names) {}
-
-  /*! \throw DeviceError where the driver reports an error; it says what to do. */
-  void operator()(Args... args) const { Check(Try(args...)); }
-  /*! \brief Calls the driver and returns what it reports. */
-  Result Try(Args... args) const noexcept { return function_(args...); }
-  /*! \throw DeviceError for a result of Try that is an error. */
-  void Check(Result result) const;
-
- private:
-  const char* name_{nullptr};
-  Function function_{nullptr};
-  ResultNames names_{};
-};
+using DriverCall = LibraryCall<ResultNames, Args...>;
 
 /*! \brief The loaded and initialised driver, its members named as in cuda.h. */
 class Driver {
@@ -120,10 +105,6 @@ class Driver {
   DriverCall<Graph> cuGraphDestroy;
 
  private:
-  struct LibraryCloser {
-    void operator()(void* library) const;
-  };
-
   void Initialize();
   void BindDevices();
   void BindStreams();
@@ -132,7 +113,7 @@ class Driver {
   template <typename... Args>
   void Bind(const char* name, DriverCall<Args...>* call) const;
 
-  std::unique_ptr<void, LibraryCloser> library_;
+  LibraryHandle library_;
   ResultNames names_{};
   int version_{0};
   int num_devices_{0};
@@ -140,14 +121,6 @@ class Driver {
 
 /*! \brief A version of CUDA, such as 13.0, from the driver's number for it. */
 std::string VersionText(int version);
-
-/*! \brief What a user is told of an error of the driver, as a DeviceError. */
-[[noreturn]] void ThrowDeviceError(const char* call, Result result, const ResultNames& names);
-
-template <typename... Args>
-void DriverCall<Args...>::Check(Result result) const {
-  if (result != kSuccess) ThrowDeviceError(name_, result, names_);
-}
 
 }  // namespace cuda
 }  // namespace tvm_ios

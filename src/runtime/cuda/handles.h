@@ -14,14 +14,8 @@
 namespace tvm_ios {
 namespace cuda {
 
-/*! \brief Calls one of the driver's functions; an error at this point helps nobody. */
 template <typename Handle, DriverCall<Handle> Driver::* kDestroy>
-struct Destroyer {
-  void operator()(Handle handle) const noexcept { (Driver::Get().*kDestroy).Try(handle); }
-};
-
-template <typename Handle, DriverCall<Handle> Driver::* kDestroy>
-using Owned = std::unique_ptr<std::remove_pointer_t<Handle>, Destroyer<Handle, kDestroy>>;
+using Owned = std::unique_ptr<std::remove_pointer_t<Handle>, Destroyer<Driver, Handle, kDestroy>>;
 
 using StreamHandle = Owned<Stream, &Driver::cuStreamDestroy>;
 using EventHandle = Owned<Event, &Driver::cuEventDestroy>;

@@ -49,6 +49,12 @@ ContextScope::~ContextScope() {
   Driver::Get().cuCtxPopCurrent.Try(&popped);
 }
 
+bool IsCapturing(Stream stream) {
+  int capturing = kNotCapturing;
+  Driver::Get().cuStreamIsCapturing(stream, &capturing);
+  return capturing != kNotCapturing;
+}
+
 StreamScope::StreamScope(int device_id)
     : device_id_(device_id),
       original_(static_cast<Stream>(TVMFFIEnvGetStream(kDLCUDA, device_id))),

@@ -26,6 +26,21 @@ class ContextScope {
 /*! \brief The driver's name of a device. \throw DeviceError where there is no such device. */
 Device FindDevice(int64_t device_id);
 
+/*! \brief While it lives, captures of other threads do not forbid this one to make things. */
+class RelaxedScope {
+ public:
+  RelaxedScope() { Driver::Get().cuThreadExchangeStreamCaptureMode(&mode_); }
+  ~RelaxedScope() { Driver::Get().cuThreadExchangeStreamCaptureMode.Try(&mode_); }
+  RelaxedScope(const RelaxedScope&) = delete;
+  RelaxedScope& operator=(const RelaxedScope&) = delete;
+
+ private:
+  int mode_{kCaptureRelaxed};  // then the one before, which the exchange gives back
+};
+
+/*! \brief Whether what is issued on the stream becomes a part of a graph. */
+bool IsCapturing(Stream stream);
+
 /*! \brief While it lives, TVM's kernels are launched on the stream that it was last given. */
 class StreamScope {
  public:

@@ -10,6 +10,8 @@
 #include <mutex>
 #include <utility>
 
+#include "runtime/cuda/scopes.h"
+
 namespace tvm_ios {
 namespace cuda {
 namespace {
@@ -69,22 +71,8 @@ class ThreadStreams {
   std::map<int, IdleStreams> by_device_;
 };
 
-/*! \brief While it lives, captures of other threads do not forbid this one to make streams. */
-class RelaxedScope {
- public:
-  RelaxedScope() { Driver::Get().cuThreadExchangeStreamCaptureMode(&mode_); }
-  ~RelaxedScope() { Driver::Get().cuThreadExchangeStreamCaptureMode.Try(&mode_); }
-  RelaxedScope(const RelaxedScope&) = delete;
-  RelaxedScope& operator=(const RelaxedScope&) = delete;
-
- private:
-  int mode_{kCaptureRelaxed};  // then the one before, which the exchange gives back
-};
-
 void MakeMissing(Stream main, size_t num_streams, size_t num_events, IdleStreams& idle) {
-  int capturing = kNotCapturing;
-  Driver::Get().cuStreamIsCapturing(main, &capturing);
-  TVM_FFI_ICHECK(capturing == kNotCapturing)
+  TVM_FFI_ICHECK(!IsCapturing(main))
       << "a stage is captured that has not run on this thread before: there are no streams for it";
   const RelaxedScope relaxed;
   while (idle.streams.size() < num_streams) idle.streams.push_back(MakeStream());

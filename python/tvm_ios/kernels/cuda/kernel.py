@@ -5,10 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from tvm import tirx
 
 from ..kernel import TensorSpec
+from .launches import launches
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,10 @@ class CudaKernel:
     function : tvm.tirx.PrimFunc
         Scheduled: every loop nest is bound to blocks and threads, or the function is host code that
         calls a library.
+    scratch : tuple of TensorSpec
+        Memory that only this kernel uses, the function's last parameters.
+    variant : str
+        Which of the operator's possible kernels it is.
     fusible : bool
         Whether its nests can be given to a share of a larger launch's blocks; a library's cannot.
     shareable : bool
@@ -37,10 +43,31 @@ class CudaKernel:
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     function: tirx.PrimFunc = field(compare=False)
+    scratch: tuple[TensorSpec, ...] = ()
+    variant: str = ""
     fusible: bool = True
     shareable: bool = True
+
+    plane = None
+    """No part of its result is computed on its own."""
+    free = False
+    """There is always something to do."""
 
     @property
     def tensors(self) -> tuple[TensorSpec, ...]:
         """All tensors in the order of the function's parameters."""
-        return self.inputs + self.outputs
+        return self.inputs + self.outputs + self.scratch
+
+    @property
+    def tiles(self) -> int:
+        """Thread blocks of its largest launch; a library's are not known."""
+        return max((launch.blocks for launch in self._launches), default=1)
+
+    @property
+    def steps(self) -> int:
+        """Launches, one after another."""
+        return max(len(self._launches), 1)
+
+    @cached_property
+    def _launches(self):
+        return launches(self.function)

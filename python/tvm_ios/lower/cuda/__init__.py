@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Networks as calls of kernels on a CUDA device."""
+"""Lowering for CUDA devices: stages become launches on parallel streams, or one launch."""

@@ -37,11 +37,22 @@ def conv_geometry(conv: relax.Call) -> ConvGeometry:
     NoRule
         When it is in another layout or type.
     """
+    if not (is_float32(conv) and all(map(is_float32, conv.args))):
+        raise NoRule
+    return convolution_windows(conv)
+
+
+def convolution_windows(conv: relax.Call) -> ConvGeometry:
+    """The geometry of a ``nn.conv2d`` in NCHW of whatever type.
+
+    Raises
+    ------
+    NoRule
+        When it is in another layout.
+    """
     attrs = conv.attrs
     layouts = (attrs.data_layout, attrs.kernel_layout, attrs.out_layout)
     if layouts not in (("NCHW", "OIHW", "NCHW"), ("NCHW", "OIHW", "")):
-        raise NoRule
-    if not (is_float32(conv) and all(map(is_float32, conv.args))):
         raise NoRule
     source, kernel = shape_of(conv.args[0]), shape_of(conv.args[1])
     result = shape_of(conv)

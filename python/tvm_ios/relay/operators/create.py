@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 from tvm import relax
 
 from ..ast import Attribute
 from .emitter import Emitter, constant, dtype_of, given_dtype, shape_of
-from .table import operator
+from .table import Converter, operator
 
 Sizes = tuple[int, ...]
 
@@ -77,28 +78,22 @@ def ndarray_size(emit: Emitter, data: relax.Expr, *, dtype: str | None = None) -
     return constant(np.array(math.prod(shape_of(data)), given_dtype(dtype) or "int32"))
 
 
-@operator("cumsum")
-def cumsum(
-    emit: Emitter,
-    data: relax.Expr,
-    *,
-    axis: int | None = None,
-    dtype: str | None = None,
-    exclusive: bool = False,
-) -> relax.Expr:
-    return emit(relax.op.cumsum(data, axis, given_dtype(dtype), bool(exclusive)))
+def _cumulative(build: Callable[..., relax.Expr]) -> Converter:
+    def convert(
+        emit: Emitter,
+        data: relax.Expr,
+        *,
+        axis: int | None = None,
+        dtype: str | None = None,
+        exclusive: bool = False,
+    ) -> relax.Expr:
+        return emit(build(data, axis, given_dtype(dtype), bool(exclusive)))
+
+    return convert
 
 
-@operator("cumprod")
-def cumprod(
-    emit: Emitter,
-    data: relax.Expr,
-    *,
-    axis: int | None = None,
-    dtype: str | None = None,
-    exclusive: bool = False,
-) -> relax.Expr:
-    return emit(relax.op.cumprod(data, axis, given_dtype(dtype), bool(exclusive)))
+operator("cumsum")(_cumulative(relax.op.cumsum))
+operator("cumprod")(_cumulative(relax.op.cumprod))
 
 
 @operator("trilu")

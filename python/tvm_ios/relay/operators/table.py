@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 from tvm import relax
 
 from ...errors import RelayError
+from ...importing import last_line
 from ..ast import Attribute
 from .emitter import Emitter
 
@@ -125,9 +126,7 @@ def _check_attributes(entry: Entry, emit: Emitter, given: Mapping[str, Attribute
 
 def _reason(error: Exception) -> str:
     """The last line of a message, without what TVM shows of its own objects."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    last = _OBJECTS.sub("", lines[-1]) if lines else type(error).__name__
-    return last.rstrip(".")
+    return _OBJECTS.sub("", last_line(error)).rstrip(".")
 
 
 def integers(emit: Emitter, value: Attribute, count: int, what: str) -> tuple[int, ...]:

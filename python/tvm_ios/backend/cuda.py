@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The back end of CUDA devices."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
+
+import tvm
+from tvm import relax
+
+from ..cuda_target import check_architecture, check_device, describe, device_for
+from ..database import DeviceIdentity
+from ..errors import ScheduleError
+from ..graph.operators import OperatorGraph
+from ..lower.cuda.assemble import CudaAssembler
+from ..lower.cuda.implement import implement
+from ..lower.cuda.network import emit_ways
+from ..lower.cuda.preferences import CudaPreferences
+from ..lower.emitter import Stages
+from ..measure.cuda.device import CudaBench
+from ..measure.cuda.libraries import CudaLibraries
+from ..measure.cuda.model import CudaWays
+from ..measure.cuda.tune import tuned
+from ..measure.device import Span
+from ..measure.devices import Devices, ThisProcess
+from ..measure.model import Ways
+from ..measure.records import Records
+from ..measure.sites import Site
+from ..options import Options
+
+
+class CudaBackend:
+    """Stages are kernels on parallel streams, or one fused launch.
+
+    Parameters
+    ----------
+    target : tvm.target.Target
+    site : Site
+        Whose ``device_id`` is the device that measures.
+    options : Options
+    """
+
+    workers = 1
+
+    def __init__(self, target: tvm.target.Target, site: Site, options: Options) -> None:
+        check_architecture(target)
+        self._target, self._device_id = target, site.device_id
+        self._options = options
+
+    def assemble(self, graph: OperatorGraph, results: Sequence[relax.Var]) -> CudaAssembler:
+        device = device_for(self._target, self._device_id)
+        preferences = CudaPreferences(
+            self._target, self._options.precision, device.multiprocessors, device.l2_bytes
+        )
+        return CudaAssembler(network=implement(graph, preferences))
+
+    def identity(self) -> DeviceIdentity:
+        device = describe(self._device_id)
+        return DeviceIdentity.of(f"{device.name}, CUDA {device.driver}", self._target)
+
+    def devices(self, assembler: CudaAssembler, seed: int) -> Devices:
+        """The device in this machine.
+
+        Raises
+        ------
+        DeviceError, TargetError
+            When there is none, or it does not run code for the target.
+        """
+        check_device(self._target, self._device_id)
+        libraries = CudaLibraries(self._target)
+        bench = CudaBench(assembler.lowered, libraries, self._device_id, seed)
+        return ThisProcess(bench, libraries, self.workers)
+
+    def conditions(self, assembler: CudaAssembler) -> Hashable:
+        return "graph"
+
+    def tune(self, assembler: CudaAssembler, devices: Devices, records: Records) -> CudaAssembler:
+        return tuned(assembler, devices, records)
+
+    def emit(
+        self, mod: tvm.IRModule, function: str, ways: Mapping[str, Stages], assembler: CudaAssembler
+    ) -> tvm.IRModule:
+        return emit_ways(mod, function, ways, assembler.lowered.layouts, self._target)
+
+    def compile(
+        self, ways: tvm.IRModule, names: Sequence[str], inputs: Sequence[Any], devices: Devices
+    ) -> Ways:
+        return CudaWays(ways, names, inputs, self._target, self._device_id)
+
+    def trace(self, stages: Mapping[int, Any], devices: Devices, repeat: int) -> list[Span]:
+        raise ScheduleError(
+            "A timeline of a CUDA device is NVIDIA's to draw; run the model under 'nsys profile'."
+        )

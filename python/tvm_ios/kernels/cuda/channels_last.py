@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TIR functions of feature maps, rewritten to have the channels last.
+
+TVM's operators work on ``[N, C, H, W]``. A GPU wants the channels of a pixel side by side: threads
+that compute neighbouring channels read neighbouring addresses, and a tensor core's operands are
+rows of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import s_tir, tirx
+
+_AXES = 4
+
+
+def channels_last_shape(shape: Sequence[int]) -> tuple[int, ...]:
+    """The shape ``[N, H, W, C]`` of a feature map ``[N, C, H, W]``."""
+    n, c, h, w = shape
+    return (n, h, w, c)
+
+
+def channels_last_weights(weights: np.ndarray) -> np.ndarray:
+    """Convolution weights ``[O, I, H, W]`` as ``[H, W, I, O]``."""
+    return np.ascontiguousarray(weights.transpose(2, 3, 1, 0))
+
+
+def channels_last_array(array: np.ndarray) -> np.ndarray:
+    """A feature map ``[N, C, H, W]`` as ``[N, H, W, C]``."""
+    return np.ascontiguousarray(array.transpose(0, 2, 3, 1))
+
+
+def channels_last(
+    function: tirx.PrimFunc, maps: Collection[int], weights: Collection[int] = ()
+) -> tirx.PrimFunc:
+    """``function`` on tensors of other layouts, with loops in the order of memory.
+
+    Parameters
+    ----------
+    function : tvm.tirx.PrimFunc
+        Schedulable, of static shapes.
+    maps : collection of int
+        Parameters of four axes ``[N, C, H, W]`` that become ``[N, H, W, C]``. Tensors of four axes
+        that only the function sees become so, too.
+    weights : collection of int
+        Parameters ``[O, I, H, W]`` that become ``[H, W, I, O]``.
+    """
+    schedule = s_tir.Schedule(tvm.IRModule({"main": function}))
+    parameters = list(function.params)
+    turned: set[Any] = set()
+    for block in _blocks(schedule):
+        statement = schedule.get(block)
+        for kind, regions in (("read", statement.reads), ("write", statement.writes)):
+            for index, region in enumerate(regions):
+                number = _index_of(region.source, parameters)
+                name = region.source.name if number is None else number
+                if name in turned:
+                    continue
+                order = _order(region.source, number, maps, weights)
+                if order is not None:
+                    turned.add(name)
+                    schedule.transform_layout(block, (kind, index), order)
+    for block in _blocks(schedule):
+        _reorder(schedule, block)
+    return schedule.mod["main"]
+
+
+def _blocks(schedule: s_tir.Schedule) -> list[Any]:
+    return schedule.get_child_blocks(schedule.get_sblock("root"))
+
+
+def _index_of(buffer: Any, parameters: Sequence[Any]) -> int | None:
+    return next((i for i, p in enumerate(parameters) if p.name == buffer.name), None)
+
+
+def _order(
+    buffer: Any, number: int | None, maps: Collection[int], weights: Collection[int]
+) -> Any | None:
+    """How the axes of a tensor are to be ordered; None where they stay."""
+    if number in weights:
+        return lambda o, i, h, w: (h, w, i, o)
+    inner = number is None and len(buffer.shape) == _AXES
+    return (lambda n, c, h, w: (n, h, w, c)) if inner or number in maps else None
+
+
+def _reorder(schedule: s_tir.Schedule, block: Any) -> None:
+    """Iterate in the order of the result's axes, and reduce in that of the last tensor read."""
+    statement = schedule.get(block)
+    (write,) = statement.writes
+    spatial = [v.var for v in statement.iter_vars if v.iter_type == tirx.IterVar.DataPar]
+    reduced = [v.var for v in statement.iter_vars if v.iter_type != tirx.IterVar.DataPar]
+    order = [_index(spatial, r.min) for r in write.region]
+    if None in order or sorted(order) != list(range(len(spatial))):
+        return
+    if reduced:
+        read = [_index(reduced, r.min) for r in statement.reads[-1].region]
+        first = [i for i in read if i is not None]
+        rest = [i for i in range(len(reduced)) if i not in first]
+        order += [len(spatial) + i for i in (*first, *rest)]
+    if order == sorted(order):
+        return
+    places = {v.var: i for i, v in enumerate(statement.iter_vars)}
+    places = [places[(spatial + reduced)[i]] for i in order]
+    loops = schedule.get_loops(block)
+    schedule.reorder(*(loops[i] for i in places))
+    schedule.reorder_block_iter_var(block, places)
+
+
+def _index(variables: Sequence[Any], index: Any) -> int | None:
+    return next((i for i, v in enumerate(variables) if index.same_as(v)), None)

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the emitters of CUDA kernels share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import reduce
+from typing import Any
+
+from tvm import tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.tirx.script import builder as T
+
+Expr = Any
+
+LAUNCH = {"pragma_unroll_explicit": False}
+"""Leaves it to CUDA's compiler to unroll: what TVM has unrolled takes it minutes to read."""
+
+
+def kernel(
+    parameters: Sequence[Any],
+    blocks: int,
+    threads: int,
+    body: Callable[[Sequence[Any], Expr, Expr], None],
+) -> tirx.PrimFunc:
+    """A function of one launch.
+
+    Parameters
+    ----------
+    parameters : sequence of tvm.tirx.Var
+        Tensors, whose names, shapes and types the function's have.
+    blocks, threads : int
+    body : callable
+        ``body(buffers, block, thread)`` emits what one thread does.
+    """
+    with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
+        T.func_name("main")
+        T.func_attr({"tirx.noalias": True, "tirx.is_scheduled": True})
+        shapes = [[int(extent) for extent in p.shape] for p in parameters]
+        buffers = [
+            T.arg(p.name, T.buffer(shape, str(p.dtype), layout=None))
+            for p, shape in zip(parameters, shapes, strict=True)
+        ]
+        with (
+            T.sblock("root"),
+            T.thread_binding(blocks, thread="blockIdx.x") as block,
+            T.thread_binding(threads, thread="threadIdx.x", annotations=LAUNCH) as thread,
+            T.sblock("launch"),
+        ):
+            T.reads()
+            T.writes()
+            body(buffers, block, thread)
+    return builder.get()
+
+
+def every(conditions: Sequence[Expr]) -> Expr | None:
+    """Whether all of them hold; None where there are none."""
+    return reduce(tirx.all, conditions) if conditions else None
+
+
+@contextmanager
+def when(condition: Expr | None) -> Iterator[None]:
+    """A statement that is run if ``condition`` holds; None always does."""
+    if condition is None:
+        yield
+        return
+    with T.If(condition), T.Then():
+        yield
+
+
+def registers(count: int, dtype: str = "float32") -> Any:
+    """Numbers of a thread's own."""
+    return T.alloc_buffer((count,), dtype, scope="local", layout=None)
+
+
+def shared(count: int, dtype: str) -> Any:
+    """Numbers that the threads of a block share."""
+    return T.alloc_buffer((count,), dtype, scope="shared", layout=None)
+
+
+def barrier() -> None:
+    """Every thread of the block waits for all of them."""
+    T.evaluate(tirx.call_intrin("int32", "tirx.tvm_storage_sync", "shared"))

@@ -1,0 +1,288 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Seeing a matrix product in a function: convolutions, dense layers, batches of products.
+
+A function has the form when one of its blocks adds up products ``left * right`` and everything else
+is computed element by element. Its axes are then four, whatever the function calls them:
+
+=========  ================================  ========================  ===========
+axis       runs along                        of a convolution          of a matmul
+=========  ================================  ========================  ===========
+batch      left, right and the result        none                      batch
+rows       left and the result               n, h, w of the result     i
+columns    right and the result              channels of the result    j
+depth      left and right                    kernel's h, w, channels   k
+=========  ================================  ========================  ===========
+
+What is computed element by element before it (padding, a ReLU) becomes part of ``left`` or
+``right``, what comes after it (bias, ReLU, a residual, a reshape) a function of the sum.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import s_tir, tirx
+
+from ...lower.feeds import NoRule
+from .isolate import isolate
+from .neighbours import MAX_BYTES, address, bits, step, substitute, vector_width
+
+Expr = Any
+
+
+@dataclass(frozen=True)
+class Axes:
+    """Some of a block's axes as one, the last of which runs fastest."""
+
+    variables: tuple[tirx.Var, ...] = ()
+    extents: tuple[int, ...] = ()
+
+    @property
+    def extent(self) -> int:
+        """Elements along it."""
+        return math.prod(self.extents)
+
+    def split(self, index: Expr, lane: Expr = 0) -> dict[tirx.Var, Expr]:
+        """The value of every variable where the axis as a whole is at ``index + lane``.
+
+        The ``lane`` must not carry into the last but one variable. That variables in front of the
+        last are seen not to depend on it is what lets conditions be left out of vectors.
+        """
+        values: dict[tirx.Var, Expr] = {}
+        inner = 1
+        for variable, extent in reversed(list(zip(self.variables, self.extents, strict=True))):
+            quotient = index // inner if inner > 1 else index
+            outermost = inner * extent == self.extent
+            values[variable] = quotient if outermost else quotient % extent
+            inner *= extent
+        if self.variables:
+            values[self.variables[-1]] += lane
+        return values
+
+
+@dataclass(frozen=True)
+class Operand:
+    """One side of the product.
+
+    Attributes
+    ----------
+    value : Expr
+        An element, in terms of the form's axes.
+    dtype : str
+    along_depth : bool
+        Whether neighbours along the depth are neighbours in memory; else neighbours along the rows
+        or the columns are.
+    vector : int
+        Elements along that axis that can be read at once.
+    """
+
+    value: Expr
+    dtype: str
+    along_depth: bool
+    vector: int
+
+
+@dataclass(frozen=True)
+class GemmForm:
+    """A function as a matrix product.
+
+    Attributes
+    ----------
+    parameters : tuple
+        The function's tensors.
+    batch, rows, columns, depth : Axes
+    left, right : Operand
+    dtype : str
+        Of the sum, as what follows reads it.
+    total : Expr
+        What stands for the sum in ``value``.
+    output : tvm.tirx.Var
+        The tensor that is written.
+    indices : tuple
+        Which of its elements, in terms of the batch, the rows and the columns.
+    value : Expr
+        What is written there, in terms of these and of ``total``.
+    vector : int
+        Neighbours along the columns that can be written at once.
+    """
+
+    parameters: tuple[Any, ...]
+    batch: Axes
+    rows: Axes
+    columns: Axes
+    depth: Axes
+    left: Operand
+    right: Operand
+    dtype: str
+    total: Expr
+    output: Any
+    indices: tuple[Expr, ...]
+    value: Expr
+    vector: int
+
+
+def gemm_form(function: tirx.PrimFunc) -> GemmForm:
+    """See the matrix product in ``function``.
+
+    Parameters
+    ----------
+    function : tvm.tirx.PrimFunc
+        Schedulable, of static shapes.
+
+    Raises
+    ------
+    NoRule
+        Where it is something else.
+    """
+    sch, product, result = isolate(function)
+    return _form(sch.mod["main"].params, sch.get(product), sch.get(result))
+
+
+def _form(parameters: Sequence[Any], product: s_tir.SBlock, result: s_tir.SBlock) -> GemmForm:
+    store, written = product.body, result.body
+    stores = (store, written)
+    if not all(isinstance(s, tirx.BufferStore) for s in stores) or not _starts_at_zero(product):
+        raise NoRule
+    kinds = {axis.var: axis.iter_type for axis in product.iter_vars}
+    at = list(store.indices)
+    if {v for v, kind in kinds.items() if kind == tirx.IterVar.DataPar} != set(at):
+        raise NoRule  # also where an index is no axis by itself
+    extents = {axis.var: int(axis.dom.extent) for axis in product.iter_vars}
+    single = {var: tirx.IntImm("int32", 0) for var, extent in extents.items() if extent == 1}
+    factors = [substitute(factor, single) for factor in _factors(store)]
+    left, right, order = _divide_axes([v for v in at if v not in single], factors, extents)
+    batch, rows, columns, depth = (
+        Axes(tuple(part), tuple(extents[v] for v in part)) for part in order
+    )
+    if batch.extent > 1 and 1 in (rows.extent, columns.extent):
+        raise NoRule  # as a depthwise convolution: numbers of one side are used once
+    total = tirx.Var("total", str(store.buffer.dtype))
+    names = dict(zip((axis.var for axis in result.iter_vars), at, strict=True))
+    indices = [substitute(substitute(index, names), single) for index in written.indices]
+    value = substitute(substitute(_of_total(written.value, store.buffer, total), names), single)
+    return GemmForm(
+        parameters=tuple(parameters),
+        batch=batch,
+        rows=rows,
+        columns=columns,
+        depth=depth,
+        left=_operand(left, rows, depth, extents),
+        right=_operand(right, columns, depth, extents),
+        dtype=str(store.buffer.dtype),
+        total=total,
+        output=written.buffer,
+        indices=tuple(indices),
+        value=value,
+        vector=_vector(written.buffer, indices, columns, extents),
+    )
+
+
+def _starts_at_zero(product: s_tir.SBlock) -> bool:
+    initial = product.init
+    return isinstance(initial, tirx.BufferStore) and _is_zero(initial.value)
+
+
+def _is_zero(value: Expr) -> bool:
+    return isinstance(value, (tirx.IntImm, tirx.FloatImm)) and value.value == 0
+
+
+def _factors(store: tirx.BufferStore) -> tuple[Expr, Expr]:
+    """``left`` and ``right`` of ``sum = sum + left * right``, without conversions."""
+    if not isinstance(store.value, tirx.Add):
+        raise NoRule
+    parts = [store.value.a, store.value.b]
+    terms = [p for p in parts if not _is_load_of(p, store.buffer)]
+    if len(terms) != 1 or not isinstance(terms[0], tirx.Mul):
+        raise NoRule
+    return _unconverted(terms[0].a), _unconverted(terms[0].b)
+
+
+def _is_load_of(expr: Expr, buffer: Any) -> bool:
+    return isinstance(expr, tvm.ir.TensorLoad) and expr.source.same_as(buffer)
+
+
+def _unconverted(expr: Expr) -> Expr:
+    return _unconverted(expr.value) if isinstance(expr, tirx.Cast) else expr
+
+
+def _divide_axes(
+    at: Sequence[tirx.Var], factors: Sequence[Expr], extents: Mapping[tirx.Var, int]
+) -> tuple[Expr, Expr, tuple[list[Any], list[Any], list[Any], list[Any]]]:
+    """Left and right, and the axes of the batch, the rows, the columns and the depth.
+
+    The columns are what runs fastest in the result; the depth runs as it does in ``right``, which
+    of a convolution are the weights.
+    """
+    used = [_variables(factor) for factor in factors]
+    both = used[0] & used[1]
+    if not set(at) <= used[0] | used[1]:
+        raise NoRule
+    own = [v for v in at if v not in both]
+    swap = bool(own) and own[-1] in used[0]
+    (left, of_left), (right, of_right) = sorted(
+        zip(factors, used, strict=True), key=lambda side: (side[1] is used[0]) == swap
+    )
+    depth = both - set(at)
+    if (of_left | of_right) - set(at) != depth:
+        raise NoRule  # one side is summed up by itself
+    order = _by_step(right, depth, extents)
+    batch, rows = [v for v in at if v in both], [v for v in own if v in of_left]
+    return left, right, (batch, rows, [v for v in own if v in of_right], order)
+
+
+def _by_step(factor: Expr, depth: set[tirx.Var], extents: Mapping[tirx.Var, int]) -> list[tirx.Var]:
+    """The axes of the depth, those that go far in memory first."""
+    load = max(_loads(factor), key=lambda load: len(_variables(load)), default=None)
+    if load is None:
+        raise NoRule
+    flat = address(load.source, load.indices)
+    return sorted(depth, key=lambda v: (-(step(flat, v, extents) or 0), v.name))
+
+
+def _of_total(value: Expr, buffer: Any, total: Expr) -> Expr:
+    """``value`` with ``total`` for each element that it reads of the sum."""
+
+    def replace(load: Any) -> Any:
+        return total if load.source.same_as(buffer) else load
+
+    return tvm_ffi.structural_map(value, [(tvm.ir.TensorLoad, replace)])
+
+
+def _operand(value: Expr, outer: Axes, depth: Axes, extents: Mapping[tirx.Var, int]) -> Operand:
+    loads = _loads(value)
+    if not loads:
+        raise NoRule
+    main = max(loads, key=lambda load: math.prod(int(d) for d in load.source.shape))
+    along_depth = _beside(main, depth, extents) or not _beside(main, outer, extents)
+    along = depth if along_depth else outer
+    vector = min(_vector(load.source, load.indices, along, extents) for load in loads)
+    return Operand(value, str(value.ty.dtype), along_depth, vector)
+
+
+def _beside(load: Any, along: Axes, extents: Mapping[tirx.Var, int]) -> bool:
+    flat = address(load.source, load.indices)
+    return bool(along.variables) and step(flat, along.variables[-1], extents) == 1
+
+
+def _vector(
+    buffer: Any, indices: Sequence[Expr], along: Axes, extents: Mapping[tirx.Var, int]
+) -> int:
+    if not along.variables:
+        return 1
+    most = 8 * MAX_BYTES // bits(str(buffer.dtype))
+    return vector_width(address(buffer, indices), along.variables[-1], extents, most)
+
+
+def _loads(expr: Expr) -> list[Any]:
+    found: list[Any] = []
+    tvm_ffi.structural_walk(expr, [(tvm.ir.TensorLoad, found.append)])
+    return found
+
+
+def _variables(expr: Expr) -> set[Any]:
+    return {v for v in tirx.analysis.undefined_vars(expr) if isinstance(v.ty, tvm.ir.PrimType)}

@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Convolutions, dense layers and matrix products by rule."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm import tirx
+
+from .emit import kernel
+from .gemm_form import GemmForm
+from .simt import SimtBlock
+from .tensor_core import FACTORS, TensorCoreBlock
+from .tile import Tile
+
+
+def gemm(form: GemmForm, tile: Tile) -> tirx.PrimFunc:
+    """The product as a kernel of one launch."""
+
+    def body(buffers: Any, block: Any, thread: Any) -> None:
+        arguments = (form, tile, dict(zip(form.parameters, buffers, strict=True)), thread)
+        if tile.factors == "fp32":
+            SimtBlock(*arguments).emit(block)
+        else:
+            TensorCoreBlock(FACTORS[tile.factors], *arguments).emit(block)
+
+    return kernel(form.parameters, tile.blocks, tile.threads, body)

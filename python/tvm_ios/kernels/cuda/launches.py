@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a scheduled TIR function launches."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import tvm_ffi
+from tvm import tirx
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One launch of a device kernel.
+
+    Attributes
+    ----------
+    blocks, threads : int
+        Thread blocks, and threads in each.
+    """
+
+    blocks: int
+    threads: int
+
+
+def launches(function: tirx.PrimFunc) -> tuple[Launch, ...]:
+    """The launches of a function in order: its outermost loop nests that are bound to threads."""
+    body = function.body
+    if hasattr(body, "block"):
+        body = body.block.body
+    nests = list(body.seq) if isinstance(body, tirx.SeqStmt) else [body]
+    bound = [extents for extents in map(_bound_extents, nests) if extents]
+    return tuple(Launch(_count(e, "blockIdx"), _count(e, "threadIdx")) for e in bound)
+
+
+def _count(extents: dict[str, int], index: str) -> int:
+    return math.prod(extent for tag, extent in extents.items() if tag.startswith(index))
+
+
+def _bound_extents(nest: tirx.Stmt) -> dict[str, int]:
+    """The extents of block and thread indices, by their tags."""
+    extents: dict[str, int] = {}
+
+    def loop(statement: tirx.For) -> None:
+        if statement.kind == tirx.ForKind.THREAD_BINDING:
+            extents[str(statement.thread_binding.thread_tag)] = int(statement.extent)
+
+    def attribute(statement: tirx.AttrStmt) -> None:
+        if statement.attr_key == "thread_extent":
+            extents[str(statement.node.thread_tag)] = int(statement.value)
+
+    tvm_ffi.structural_walk(nest, [(tirx.For, loop), (tirx.AttrStmt, attribute)])
+    return extents

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which elements lie beside each other in memory, so that one instruction can access several."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import sym, tirx
+
+Expr = Any
+
+MAX_BYTES = 16
+"""What one instruction of a thread reads or writes at most."""
+
+
+def substitute(expr: Expr, values: Mapping[Any, Expr]) -> Expr:
+    """``expr`` with variables, which buffers are too, replaced."""
+    return tvm_ffi.structural_map(expr, [(tvm.ir.Var, lambda var: values.get(var, var))])
+
+
+def bits(dtype: str) -> int:
+    """Size of a number."""
+    return tvm_ffi.dtype(dtype).bits
+
+
+def address(buffer: Any, indices: Sequence[Expr]) -> Expr:
+    """Position of an element in a row-major buffer."""
+    flat: Expr = tirx.IntImm("int32", 0)
+    for index, size in zip(indices, buffer.shape, strict=True):
+        flat = flat * int(size) + index
+    return flat
+
+
+def step(flat: Expr, variable: tirx.Var, extents: Mapping[tirx.Var, int]) -> int | None:
+    """How far ``flat`` goes with every step of ``variable``; None where that differs.
+
+    Parameters
+    ----------
+    flat : Expr
+    variable : tirx.Var
+    extents : mapping
+        How far each variable of ``flat`` runs, from 0.
+    """
+    analyzer = _analyzer(extents)
+    difference = analyzer.simplify(substitute(flat, {variable: variable + 1}) - flat)
+    return int(difference) if isinstance(difference, tirx.IntImm) else None
+
+
+def vector_width(flat: Expr, variable: tirx.Var, extents: Mapping[tirx.Var, int], most: int) -> int:
+    """How many elements along ``variable`` are accessed at once: at most ``most``, a power of two.
+
+    They are neighbours, in groups that begin at multiples of their number, or all the same one.
+    """
+    width = most
+    while width > 1 and not _in_groups(flat, variable, extents, width):
+        width //= 2
+    return width
+
+
+def _in_groups(flat: Expr, variable: tirx.Var, extents: Mapping[tirx.Var, int], width: int) -> bool:
+    if extents[variable] % width:
+        return False
+    group, lane = tirx.Var("group", "int32"), tirx.Var("lane", "int32")
+    analyzer = _analyzer({**extents, group: extents[variable] // width, lane: width})
+    first = substitute(flat, {variable: group * width})
+    distance = substitute(flat, {variable: group * width + lane}) - first
+    if analyzer.can_prove_equal(distance, 0):
+        return True
+    return analyzer.can_prove_equal(distance, lane) and analyzer.can_prove_equal(first % width, 0)
+
+
+def _analyzer(extents: Mapping[tirx.Var, int]) -> sym.Analyzer:
+    analyzer = sym.Analyzer()
+    for variable, extent in extents.items():
+        analyzer.bind(variable, tvm.ir.Range.from_min_extent(0, extent))
+    return analyzer

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Matrix products on a multiprocessor's ordinary units: exact float32.
+
+A block of threads computes ``rows`` x ``columns`` of the result, each thread ``part_rows`` x
+``part_columns`` of them in registers. Per number of the depth a thread reads ``part_rows +
+part_columns`` numbers of shared memory for ``part_rows * part_columns`` multiply-adds, in vectors
+of four: 8 x 8 parts need 4 reads for 64 multiply-adds. A multiprocessor issues 4 x 32 multiply-adds
+and 32 x 4 bytes of shared memory a cycle, so that parts of 8 x 8 (64 bytes for 64) are what its
+units can just be fed with, and parts of 4 x 4 take twice as long to read as to compute, less what
+threads of one warp that read the same address share.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tvm.tirx.script import builder as T
+
+from .emit import registers
+from .gemm_block import GemmBlock, shared_bytes
+from .staging import Layout, Stage
+from .writing import Writer
+
+Expr = Any
+
+
+def simt_shared(rows: int, columns: int, depth: int, teams: int) -> int:
+    """Bytes of shared memory of a tile."""
+    return shared_bytes((rows, columns, teams), _layout(rows, depth), _layout(columns, depth))
+
+
+def _layout(outer: int, depth: int) -> Layout:
+    """A thread reads neighbours along the rows or the columns, in vectors of four."""
+    return Layout(outer, depth, along_depth=False, pad=4, dtype="float32")
+
+
+@dataclass(frozen=True)
+class _Side:
+    """A thread's part of the rows or of the columns: groups of ``width`` neighbours."""
+
+    size: int
+    part: int
+
+    @property
+    def width(self) -> int:
+        return min(self.part, 4)
+
+    @property
+    def groups(self) -> int:
+        return self.part // self.width
+
+    def at(self, lane: Expr, group: Expr) -> Expr:
+        """Where a group begins. The threads' groups alternate, as a warp reads neighbours then."""
+        return group * (self.size // self.groups) + lane * self.width
+
+
+class SimtBlock(GemmBlock):
+    """A block whose threads multiply numbers of their own."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        tile = self.tile
+        self.rows = _Side(tile.rows, tile.part_rows)
+        self.columns = _Side(tile.columns, tile.part_columns)
+        across = tile.columns // tile.part_columns
+        self.row_lane, self.column_lane = self.member // across, self.member % across
+
+    def left_layout(self) -> Layout:
+        return _layout(self.tile.rows, self.tile.depth)
+
+    def right_layout(self) -> Layout:
+        return _layout(self.tile.columns, self.tile.depth)
+
+    def multiply(self) -> None:
+        left, right = registers(self.rows.part), registers(self.columns.part)
+        with T.unroll(self.tile.depth) as d:
+            self._load(left, self.left, d, self.rows, self.row_lane)
+            self._load(right, self.right, d, self.columns, self.column_lane)
+            with T.unroll(self.rows.part) as i, T.unroll(self.columns.part) as j:
+                at = i * self.columns.part + j
+                T.buffer_store(self.sums, self.sums[at] + left[i] * right[j], [at])
+
+    def _load(self, part: Any, stage: Stage, d: Expr, side: _Side, lane: Expr) -> None:
+        with T.unroll(side.groups) as g, T.vectorized(side.width) as v:
+            value = stage.shared[stage.at(side.at(lane, g) + v, d)]
+            T.buffer_store(part, value, [g * side.width + v])
+
+    def finish(self, writer: Writer, row: Expr, column: Expr) -> None:
+        rows, columns = self.rows, self.columns
+        with (
+            T.unroll(rows.groups) as gi,
+            T.unroll(rows.width) as vi,
+            T.unroll(columns.groups) as gj,
+        ):
+            i = gi * rows.width + vi
+            writer.write(
+                self.sums,
+                i * columns.part + gj * columns.width,
+                columns.width,
+                (row + rows.at(self.row_lane, gi) + vi, self.tile.rows),
+                (column + columns.at(self.column_lane, gj), self.tile.columns),
+            )

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a matrix product is divided among blocks and threads."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from .gemm_form import GemmForm
+
+
+@dataclass(frozen=True)
+class Tile:
+    """The part of a matrix product that one block of threads computes.
+
+    Attributes
+    ----------
+    factors : str
+        ``fp32`` without tensor cores, else the type that tensor cores multiply.
+    rows, columns : int
+        Of the result, a block's part.
+    depth : int
+        How much of the depth is brought into shared memory at once.
+    part_rows, part_columns : int
+        Of a block's part, a thread's share; with tensor cores a warp's.
+    teams : int
+        Among which the depth is divided: each has threads of its own for the whole of the block's
+        part, and what they have summed up is added in the end.
+    threads : int
+        In a block, of all teams.
+    shared : int
+        Bytes of shared memory that a block takes.
+    blocks : int
+        In the launch.
+    """
+
+    factors: str
+    rows: int
+    columns: int
+    depth: int
+    part_rows: int
+    part_columns: int
+    teams: int
+    threads: int
+    shared: int
+    blocks: int
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        teams = f"/{self.teams}" if self.teams > 1 else ""
+        part = f"{self.part_rows}x{self.part_columns}"
+        return f"{self.factors}_{self.rows}x{self.columns}x{self.depth}{teams}_{part}"
+
+
+def blocks_of(form: GemmForm, rows: int, columns: int) -> int:
+    """Blocks in the launch where each computes ``rows`` x ``columns``."""
+    tall, wide = math.ceil(form.rows.extent / rows), math.ceil(form.columns.extent / columns)
+    return form.batch.extent * tall * wide

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writing sums to global memory, with all that is computed from them on the way."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from tvm.tirx.script import builder as T
+
+from .emit import every, when
+from .gemm_form import GemmForm
+from .neighbours import substitute
+
+Expr = Any
+
+
+@dataclass(frozen=True)
+class Writer:
+    """Writes the result.
+
+    Attributes
+    ----------
+    form : GemmForm
+    buffers : dict
+        The kernel's tensors, by the form's.
+    batch : dict
+        The values of the batch's variables.
+    """
+
+    form: GemmForm
+    buffers: dict[Any, Any]
+    batch: dict[Any, Expr]
+
+    def write(
+        self, sums: Any, first: Expr, count: int, row: tuple[Expr, int], column: tuple[Expr, int]
+    ) -> None:
+        """Write ``count`` sums that lie beside each other in a row.
+
+        Parameters
+        ----------
+        sums : buffer
+            Registers.
+        first : Expr
+            Index of the first.
+        count : int
+        row, column : (Expr, int)
+            Of the first in the result, and the size of the blocks' parts.
+        """
+        form = self.form
+        vector = math.gcd(count, form.vector)
+        with T.unroll(count // vector) as part:
+            at = column[0] + part * vector
+            with when(self._inside(row, (at, column[1]))), T.vectorized(vector) as lane:
+                values = self.batch | form.rows.split(row[0]) | form.columns.split(at, lane)
+                values[form.total] = T.Cast(form.dtype, sums[first + part * vector + lane])
+                value = substitute(form.value, values | self.buffers)
+                indices = [substitute(index, values) for index in form.indices]
+                T.buffer_store(self.buffers[form.output], value, indices)
+
+    def _inside(self, row: tuple[Expr, int], column: tuple[Expr, int]) -> Expr | None:
+        axes = ((row, self.form.rows), (column, self.form.columns))
+        return every([at < axis.extent for (at, size), axis in axes if axis.extent % size])

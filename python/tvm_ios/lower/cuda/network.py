@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A scheduled network for a CUDA device as a Relax function: one call a stage.
+
+The kernels are one compiled module beside the function. What enters the network is copied, and what
+leaves it, too, by kernels that also bring feature maps into the order of memory: TVM captures all
+calls between them as one CUDA graph, as only those work on tensors that stay where they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import tvm
+from tvm import relax
+
+from ...graph.operators import Operator
+from ...graph.recognise import static_shape
+from ...kernels.cuda.copy import copy_kernel
+from ...kernels.cuda.kernel import CudaKernel
+from ...kernels.kernel import TensorSpec
+from ..emitter import Emitter, Stages, emit_function
+from .build import KernelNames, build_kernels
+from .layouts import CHANNELS_LAST
+from .stage import CudaStage, Value
+
+RUN_STAGE = "tvm_ios.runtime.cuda.RunStage"
+
+
+def emit_ways(
+    mod: tvm.IRModule,
+    function: str,
+    ways: Mapping[str, Stages],
+    layouts: Mapping[relax.Var, str],
+    target: tvm.target.Target,
+) -> tvm.IRModule:
+    """``mod`` with ``function`` replaced by one function for each way to run it.
+
+    Parameters
+    ----------
+    mod : tvm.IRModule
+        The prepared module.
+    function : str
+    ways : mapping of str to Stages
+        By the name of the function that it becomes, which may be ``function``.
+    layouts : mapping of relax.Var to str
+        Values that do not lie in memory as Relax has them.
+    target : tvm.target.Target
+    """
+    original = mod[function]
+    library = _Library(target)
+    functions = {v: f for v, f in mod.functions.items() if v.name_hint != function}
+    for name, stages in ways.items():
+        emitter = _CudaEmitter(
+            relax.BlockBuilder(),
+            library=library,
+            layouts=layouts,
+            leaving=_leaving(original, stages),
+        )
+        variable = mod.get_global_var(name) if name == function else tvm.ir.GlobalVar(name)
+        functions[variable] = emit_function(emitter, original, stages, name)
+    functions.update((v, relax.ExternFunc(v.name_hint)) for v in library.variables.values())
+    result = tvm.IRModule(functions, attrs=mod.attrs, global_infos=mod.global_infos)
+    if not library.names.kernels:
+        return result
+    others = list((mod.attrs or {}).get("external_mods", []))
+    return result.with_attr("external_mods", [*others, library.compile()])
+
+
+def _leaving(original: relax.Function, stages: Stages) -> set[relax.Var]:
+    """The values that somebody else than a stage reads, or may read in another dataflow block."""
+    read = set(relax.analysis.free_vars(original.body.body))
+    for stage in stages:
+        if isinstance(stage, Operator):
+            read.update(stage.inputs)
+        else:
+            inputs = (value for launch in stage.launches for value in launch.inputs)
+            read.update(v for v in inputs if type(v) is relax.Var)
+    return read
+
+
+@dataclass
+class _Library:
+    """The kernels of all ways, by the names of their functions."""
+
+    target: tvm.target.Target
+    names: KernelNames = field(default_factory=lambda: KernelNames("tvm_ios"))
+    variables: dict[str, tvm.ir.GlobalVar] = field(default_factory=dict)
+
+    def variable(self, kernel: CudaKernel) -> tvm.ir.GlobalVar:
+        """What the function is handed on by."""
+        name = self.names.name_of(kernel)
+        if name not in self.variables:
+            variable = tvm.ir.GlobalVar(name)
+            relax.expr._update_type(variable, relax.FuncType.opaque_func())
+            self.variables[name] = variable
+        return self.variables[name]
+
+    def compile(self) -> tvm.runtime.Module:
+        return build_kernels(self.names.kernels, self.target).mod
+
+
+@dataclass(kw_only=True)
+class _CudaEmitter(Emitter):
+    library: _Library
+    layouts: Mapping[relax.Var, str]
+    leaving: set[relax.Var]
+    _placed: dict[relax.Var, relax.Expr] = field(default_factory=dict)
+    _constants: dict[int, tuple[np.ndarray, relax.Expr]] = field(default_factory=dict)
+
+    def begin(self) -> None:
+        """There is nothing to set up."""
+
+    def call(self, stages: tuple[CudaStage, ...], visible: set[relax.Var]) -> None:
+        for stage in stages:
+            self._call_stage(stage)
+
+    def export(self) -> None:
+        """Nothing placed is seen in another dataflow block: it is placed again there."""
+        super().export()
+        self._placed.clear()
+
+    def _call_stage(self, stage: CudaStage) -> None:
+        program = stage.program
+        inputs = [self._place(value) for value in program.inputs]
+        if len(stage.launches) == 1:
+            (kernel,) = program.kernels
+            results = self._call(self.library.names.name_of(kernel), inputs, program.written)
+        else:
+            kernels = map(self.library.variable, program.kernels)
+            numbers = relax.ShapeExpr(program.numbers)
+            results = self._call(RUN_STAGE, [numbers, *kernels, *inputs], program.written)
+        for variable, result in zip(program.outputs, results[: len(program.outputs)], strict=True):
+            self._placed[variable] = result
+            if variable in self.leaving:
+                self._define(variable, self._copy(result, self.layouts.get(variable), None))
+
+    def _place(self, value: Value) -> relax.Expr:
+        """A tensor that a kernel reads, as it wants it."""
+        if isinstance(value, np.ndarray):
+            if id(value) not in self._constants:  # the array is kept, so that its id stays its own
+                self._constants[id(value)] = (value, relax.const(value))
+            return self._constants[id(value)][1]
+        if value not in self._placed:
+            plain = self.values[value]
+            self._placed[value] = self._copy(plain, None, self.layouts.get(value))
+        return self._placed[value]
+
+    def _copy(self, tensor: relax.Expr, now: str | None, then: str | None) -> relax.Expr:
+        spec = TensorSpec(static_shape(tensor, "a tensor"), str(tensor.ty.dtype))
+        axes = {
+            (None, CHANNELS_LAST): (0, 2, 3, 1),
+            (CHANNELS_LAST, None): (0, 3, 1, 2),
+        }.get((now, then), tuple(range(len(spec.shape))))
+        kernel = copy_kernel(spec, axes, self.library.target)
+        (result,) = self._call(self.library.names.name_of(kernel), [tensor], kernel.outputs)
+        return result
+
+    def _call(self, name: str, arguments: list, written: tuple[TensorSpec, ...]) -> list:
+        """The tensors that a function writes."""
+        types = [relax.TensorType(spec.shape, spec.dtype) for spec in written]
+        several = len(types) > 1
+        call = relax.call_dps_packed(
+            name, relax.Tuple(arguments), out_ty=types if several else types[0]
+        )
+        result = self.builder.emit(call)
+        if not several:
+            return [result]
+        return [self.builder.emit(relax.TupleGetItem(result, i)) for i in range(len(types))]

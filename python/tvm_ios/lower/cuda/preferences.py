@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the choice of kernels for a CUDA device depends on besides the operators."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import tvm
+
+
+@dataclass(frozen=True)
+class CudaPreferences:
+    """What the choice of kernels depends on besides the operators.
+
+    Attributes
+    ----------
+    target : tvm.target.Target
+    precision : str
+        How convolutions and products are computed: ``fp32`` exactly, ``tf32`` on tensor cores.
+    multiprocessors : int
+    l2_bytes : int
+        The device's second cache.
+    """
+
+    target: tvm.target.Target
+    precision: str
+    multiprocessors: int
+    l2_bytes: int

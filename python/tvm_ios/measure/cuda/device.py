@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels and tensors of one network on a CUDA device, ready for any stage to be timed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import tvm
+import tvm_ffi
+
+from ...kernels.kernel import TensorSpec
+from ...lower.cuda.stage import CudaStage, Launch, StageProgram, Value, identity
+from ...lower.implement import Implementation, LoweredGraph
+from .libraries import CudaLibraries
+
+_RUNS = 10  # of a stage in one graph, so that its launch does not count
+
+
+class CudaBench:
+    """One tensor per value of the network and per constant.
+
+    Parameters
+    ----------
+    lowered : LoweredGraph
+    libraries : CudaLibraries
+    device_id : int
+    seed : int
+        Of the random numbers that all tensors hold.
+    """
+
+    def __init__(
+        self, lowered: LoweredGraph, libraries: CudaLibraries, device_id: int, seed: int
+    ) -> None:
+        self._lowered, self._libraries = lowered, libraries
+        self._device = tvm.cuda(device_id)
+        self._random = np.random.default_rng(seed)
+        self._tensors: dict[object, tuple[Value, tvm.runtime.Tensor]] = {}
+        self._scratch: dict[tuple[int, TensorSpec], tvm.runtime.Tensor] = {}
+
+    def run(self, implementation: Implementation) -> None:
+        """Compute one operator, which also loads its code."""
+        self.time_alone(implementation, 1)
+
+    def time_alone(self, implementation: Implementation, repeat: int) -> list[float]:
+        """Seconds that one operator takes, in a graph of some runs, ``repeat`` times."""
+        kernel = implementation.kernel
+        launch = Launch(kernel, 0, implementation.inputs, implementation.outputs)
+        return self.time(CudaStage((implementation,), (launch,)), repeat)
+
+    def time(self, stage: CudaStage, repeat: int) -> list[float]:
+        """Seconds that a stage takes, in a graph of some runs, ``repeat`` times."""
+        program = stage.program
+        kernels = [self._libraries.function(kernel) for kernel in program.kernels]
+        time = tvm_ffi.get_global_func("tvm_ios.runtime.cuda.TimeStage")
+        tensors = self._arguments(stage, program)
+        seconds = time(_RUNS, repeat, tvm_ffi.Shape(program.numbers), *kernels, *tensors)
+        return seconds.numpy().tolist()
+
+    def _arguments(self, stage: CudaStage, program: StageProgram) -> list[Any]:
+        """The stage's tensors in the order in which its program numbers them."""
+        specs = {
+            identity(value): spec
+            for launch in stage.launches
+            for value, spec in zip(
+                (*launch.inputs, *launch.outputs),
+                (*launch.kernel.inputs, *launch.kernel.outputs),
+                strict=True,
+            )
+        }
+        values = (*program.inputs, *program.outputs)
+        scratch = program.written[len(program.outputs) :]
+        return [
+            *(self._tensor(value, specs[identity(value)]) for value in values),
+            *(self._memory(i, spec) for i, spec in enumerate(scratch)),
+        ]
+
+    def _tensor(self, value: Value, spec: TensorSpec) -> tvm.runtime.Tensor:
+        key = identity(value)
+        if key not in self._tensors:  # the value is kept, so that its identity stays its own
+            array = value if isinstance(value, np.ndarray) else self._random_values(spec)
+            self._tensors[key] = (value, tvm.runtime.tensor(array, self._device))
+        return self._tensors[key][1]
+
+    def _random_values(self, spec: TensorSpec) -> np.ndarray:
+        if spec.dtype.startswith("float"):
+            return self._random.standard_normal(spec.shape, "float32").astype(spec.dtype)
+        return np.ones(spec.shape, spec.dtype)
+
+    def _memory(self, number: int, spec: TensorSpec) -> tvm.runtime.Tensor:
+        """Scratch memory, which stages share: they are timed one after another."""
+        key = (number, spec)
+        if key not in self._scratch:
+            self._scratch[key] = tvm.runtime.empty(spec.shape, spec.dtype, self._device)
+        return self._scratch[key]

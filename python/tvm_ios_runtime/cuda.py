@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a library for a CUDA device needs besides TVM's runtime, loaded only where it is needed."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import tvm_ffi
+from tvm_ffi.libinfo import load_lib_ctypes
+
+from .library import load_library, nvidia_directories
+
+_CUDART = "libcudart.so.13"
+
+
+def find_cuda_runtime() -> None:
+    """Load CUDA's runtime, if it is installed, for TVM's library to find it.
+
+    PyPI's ``nvidia-cuda-runtime`` lies where no loader looks for it; one that a loader finds is
+    preferred.
+    """
+    places = (place / "cu13" / "lib" / _CUDART for place in nvidia_directories())
+    for name in (_CUDART, *map(str, places)):
+        with suppress(OSError):  # that there is none is told when it is needed
+            ctypes.CDLL(name, ctypes.RTLD_GLOBAL)
+            return
+
+
+def load_cuda(directories: Sequence[Path]) -> None:
+    """Load TVM's CUDA runtime, and the library that runs stages.
+
+    Parameters
+    ----------
+    directories : sequence of Path
+        Where TVM's libraries may be.
+
+    Raises
+    ------
+    ImportError
+        When one of them cannot be loaded.
+    """
+    find_cuda_runtime()
+    try:
+        load_lib_ctypes(
+            "apache-tvm", "tvm_runtime_cuda", "RTLD_LOCAL", extra_lib_paths=list(directories)
+        )
+    except (OSError, RuntimeError) as error:
+        raise ImportError(
+            f"TVM's runtime for CUDA cannot be loaded, which needs {_CUDART}; "
+            "pip install nvidia-cuda-runtime."
+        ) from error
+    load_library()
+
+
+def architecture(device_id: int) -> str:
+    """The architecture of a device, as ``sm_90``.
+
+    Raises
+    ------
+    RuntimeError
+        When there is no driver, no such device, or a driver that is too old.
+    """
+    lines = tvm_ffi.get_global_func("tvm_ios.runtime.cuda.Describe")(device_id).splitlines()
+    fields = dict(line.split(": ", 1) for line in lines)
+    return "sm_" + fields["capability"].replace(".", "")
+
+
+class DeviceMemory:
+    """A model's tensors on a device, for arrays that are on the host.
+
+    Parameters
+    ----------
+    device_id : int
+    """
+
+    def __init__(self, device_id: int) -> None:
+        self._device = tvm_ffi.device("cuda", device_id)
+        self._host = tvm_ffi.device("cpu", 0)
+        self._allocate = tvm_ffi.get_global_func("runtime.TVMTensorAllocWithScope")
+        self._copy = tvm_ffi.get_global_func("runtime.TVMTensorCopyFromTo")
+        self._inputs: dict[int, tvm_ffi.Tensor] = {}
+
+    def write(self, index: int, tensor: tvm_ffi.Tensor) -> tvm_ffi.Tensor:
+        """Input ``index`` on the device, in memory that is used again by the next call."""
+        known = self._inputs.get(index)
+        if known is None or known.shape != tensor.shape:
+            known = self._inputs[index] = self._like(tensor, self._device)
+        self._copy(tensor, known)
+        return known
+
+    def read(self, tensor: tvm_ffi.Tensor) -> tvm_ffi.Tensor:
+        """A result on the host, once it is computed."""
+        result = self._like(tensor, self._host)
+        self._copy(tensor, result)
+        _synchronize(self._device)
+        return result
+
+    def _like(self, tensor: tvm_ffi.Tensor, device: tvm_ffi.Device) -> tvm_ffi.Tensor:
+        return self._allocate(tvm_ffi.Shape(tensor.shape), tensor.dtype, device, None)
+
+
+def _synchronize(device: tvm_ffi.Device) -> None:
+    """Wait for what was given to the device's current stream."""
+    tvm_ffi.get_global_func("runtime.Device_StreamSync")(device, 0)

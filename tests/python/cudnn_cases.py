@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Convolutions by the stand-in for cuDNN, in the process to which stand-ins are CUDA.
+
+:class:`cuda_support.Emulated` calls these functions.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tvm
+import tvm_ffi
+from tvm import relax
+
+import tvm_ios
+from cuda_support import TARGET
+from tvm_ios.kernels.cuda.cudnn import (
+    CudnnAlgorithm,
+    CudnnProblem,
+    cudnn_algorithms,
+    cudnn_kernel,
+    cudnn_version,
+)
+from tvm_ios.kernels.cuda.kernel import CudaKernel
+from tvm_ios.lower.cuda.build import build_kernels
+from tvm_ios.lower.cuda.network import RUN_STAGE
+
+Arrays = Sequence[np.ndarray]
+
+
+def use_standin() -> str:
+    """Let cuDNN be the stand-in, also where the real one is installed; its version."""
+    library = Path(os.environ["TVM_IOS_STANDIN"]).with_name("libcudnn.so.9")
+    tvm_ffi.get_global_func("tvm_ios.runtime.cuda.UseCudnn")(str(library))
+    return cudnn_version()
+
+
+def convolve(problems: Mapping[str, CudnnProblem], inputs: Mapping[str, Arrays]) -> dict[str, Any]:
+    """The result of each algorithm of each problem, by the problem's name and its variant."""
+    kernels = {
+        f"{name}_{algorithm.number}": (name, cudnn_kernel(problem, algorithm))
+        for name, problem in problems.items()
+        for algorithm in cudnn_algorithms(problem)
+    }
+    module = build_kernels({key: kernel for key, (_, kernel) in kernels.items()}, TARGET).mod
+    return {key: _run(module[key], kernel, inputs[name]) for key, (name, kernel) in kernels.items()}
+
+
+def _run(function: tvm_ffi.Function, kernel: CudaKernel, inputs: Arrays) -> np.ndarray:
+    device = [tvm.runtime.tensor(array, tvm.cuda(0)) for array in inputs]
+    written = [_poisoned(spec.shape, spec.dtype) for spec in kernel.outputs + kernel.scratch]
+    function(*device, *written)
+    return written[0].numpy()
+
+
+def _poisoned(shape: Sequence[int], dtype: str) -> tvm.runtime.Tensor:
+    return tvm.runtime.tensor(np.full(shape, 0xFF if dtype == "uint8" else np.nan, dtype), _CUDA)
+
+
+_CUDA = tvm.cuda(0)
+
+
+def refusal(problem: CudnnProblem, algorithm: int, inputs: Arrays) -> str:
+    """What a user is told of an algorithm that the problem does not have."""
+    kernel = cudnn_kernel(problem, CudnnAlgorithm(algorithm, 0))
+    try:
+        _run(build_kernels({"kernel": kernel}, TARGET).mod["kernel"], kernel, inputs)
+    except tvm_ios.DeviceError as error:
+        return str(error)
+    raise AssertionError("nothing was refused")
+
+
+def run_side_by_side(
+    problem: CudnnProblem, weights: Sequence[np.ndarray], images: Arrays, order: str
+) -> tuple[list[np.ndarray], list[list[str]]]:
+    """Two convolutions of an image on two streams in a CUDA graph, added up; relu comes before.
+
+    Returns
+    -------
+    results : list of ndarray
+        For each image.
+    journals : list of list of str
+        What the driver was asked.
+    """
+    kernel = cudnn_kernel(problem, cudnn_algorithms(problem)[0])
+    mod = _two_convolutions(kernel, weights)
+    with TARGET, tvm.transform.PassContext(config={"relax.backend.use_cuda_graph": True}):
+        pipeline = relax.get_default_pipeline(TARGET)
+        machine = relax.VirtualMachine(tvm.compile(mod, TARGET, relax_pipeline=pipeline), _CUDA)
+    with pytest.MonkeyPatch.context() as patch:
+        if order:
+            patch.setenv("TVM_IOS_STANDIN_ORDER", order)
+        results, journals = [], []
+        for image in images:
+            with _journal() as lines:
+                result = machine["main"](tvm.runtime.tensor(image, _CUDA))
+            results.append(result.numpy())
+            journals.append(lines)
+    return results, journals
+
+
+def _two_convolutions(kernel: CudaKernel, weights: Arrays) -> tvm.IRModule:
+    builder = relax.BlockBuilder()
+    variable = tvm.ir.GlobalVar("cudnn")
+    relax.expr._update_type(variable, relax.FuncType.opaque_func())
+    x = relax.Var("x", relax.TensorType(kernel.inputs[0].shape, "float32"))
+    written = (*kernel.outputs, *kernel.scratch) * 2
+    # x, two weights; then a result and a workspace of each call.
+    program = relax.ShapeExpr([2, 0, 0, 4, 0, 1, 3, 4, 0, 1, 4, 0, 2, 5, 6])
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            tensors = [builder.emit(relax.op.nn.relu(x)), *map(relax.const, weights)]
+            call = relax.call_dps_packed(
+                RUN_STAGE,
+                relax.Tuple([program, variable, *tensors]),
+                out_ty=[relax.TensorType(spec.shape, spec.dtype) for spec in written],
+            )
+            stage = builder.emit(call)
+            results = [builder.emit(relax.TupleGetItem(stage, i)) for i in (0, 2)]
+            both = builder.emit(relax.op.add(*results))
+            output = builder.emit_output(relax.op.abs(both))
+        builder.emit_func_output(output)
+    mod = builder.get()
+    mod[variable] = relax.ExternFunc("cudnn")
+    return mod.with_attr("external_mods", [build_kernels({"cudnn": kernel}, TARGET).mod])
+
+
+@contextmanager
+def _journal() -> Iterator[list[str]]:
+    """What the driver is asked in a ``with``; there once that has ended."""
+    driver = ctypes.CDLL("libcuda.so.1")
+    driver.TvmIosStandInJournal.restype = ctypes.c_size_t
+    lines: list[str] = []
+    driver.TvmIosStandInClear()
+    yield lines
+    size = driver.TvmIosStandInJournal(None, ctypes.c_size_t(0))
+    text = ctypes.create_string_buffer(size)
+    driver.TvmIosStandInJournal(text, ctypes.c_size_t(size))
+    lines += text.value.decode().splitlines()

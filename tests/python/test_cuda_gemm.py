@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Convolutions and matrix products for CUDA, run on the CPU by the stand-in for its driver."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tvm import relax
+
+from cuda_functions import (
+    conv_relu,
+    function_of,
+    normal,
+    on_the_cpu,
+    rounded_to_tf32,
+)
+from cuda_support import TARGET, Emulated
+from support import assert_close
+from tvm_ios.kernels.cuda.gemm_form import gemm_form
+from tvm_ios.kernels.cuda.implicit_gemm import gemm
+from tvm_ios.kernels.cuda.simt import simt_shared
+from tvm_ios.kernels.cuda.tensor_core import FACTORS, tensor_core_shared
+from tvm_ios.kernels.cuda.tile import Tile, blocks_of
+from tvm_ios.kernels.cuda.tiles import tiles
+
+HALVES = {"fp16": np.float16, "bf16": ml_dtypes.bfloat16}
+
+CONVOLUTIONS = {
+    "3x3": ((1, 9, 10, 16), (3, 3, 16, 32), {"padding": 1}),
+    "1x1": ((2, 5, 7, 12), (1, 1, 12, 20), {}),
+    "1x7": ((1, 5, 11, 8), (1, 7, 8, 24), {"padding": (0, 3)}),
+    "first": ((1, 15, 13, 3), (5, 5, 3, 17), {"padding": 2, "strides": 2}),
+    "dilated": ((1, 11, 9, 6), (3, 3, 6, 10), {"padding": (2, 1), "dilation": (2, 1)}),
+}
+
+
+def simt(rows: int, columns: int, depth: int, part: tuple[int, int], teams: int = 1) -> Any:
+    """A tile for ordinary units, from a form."""
+    threads = teams * (rows // part[0]) * (columns // part[1])
+    shared = simt_shared(rows, columns, depth, teams)
+    return lambda form: Tile(
+        "fp32", rows, columns, depth, *part, teams, threads, shared,
+        blocks_of(form, rows, columns),
+    )  # fmt: skip
+
+
+def warps(
+    factors: str, rows: int, columns: int, depth: int, part: tuple[int, int], teams: int = 1
+) -> Any:
+    """A tile for tensor cores, from a form."""
+    threads = 32 * teams * (rows // part[0]) * (columns // part[1])
+    shared = tensor_core_shared(rows, columns, depth, teams, FACTORS[factors])
+    return lambda form: Tile(
+        factors, rows, columns, depth, *part, teams, threads, shared,
+        blocks_of(form, rows, columns),
+    )  # fmt: skip
+
+
+def conv(case: str, dtype: str = "float32") -> Any:
+    """A convolution by its name above."""
+    image, weights, attributes = CONVOLUTIONS[case]
+    shapes = (image, weights, (1, 1, 1, weights[3]))
+    return function_of(conv_relu(**attributes), *shapes, dtype=dtype)
+
+
+@pytest.mark.parametrize(
+    ("case", "tile"),
+    [
+        ("3x3", simt(32, 32, 8, (4, 4))),
+        ("3x3", simt(64, 64, 8, (8, 8))),
+        ("1x1", simt(16, 16, 16, (1, 4), teams=2)),
+        ("1x7", simt(32, 32, 8, (8, 4), teams=4)),
+        ("first", simt(16, 32, 16, (2, 4))),
+        ("dilated", simt(64, 16, 8, (4, 8), teams=3)),
+    ],
+)
+def test_convolution(emulated: Emulated, case: str, tile: Any) -> None:
+    function = conv(case)
+    form = gemm_form(function)
+    inputs = normal(function)
+    (actual,) = emulated.run_kernel(gemm(form, tile(form)), inputs, order="1")
+    assert_close(actual, on_the_cpu(function, inputs), 1e-5)
+
+
+@pytest.mark.parametrize(
+    ("case", "tile"),
+    [
+        ("3x3", warps("tf32", 32, 32, 16, (16, 16))),
+        ("3x3", warps("fp16", 32, 32, 32, (32, 16), teams=2)),
+        ("3x3", warps("bf16", 16, 32, 16, (16, 16), teams=2)),
+        ("first", warps("tf32", 64, 32, 16, (32, 16), teams=2)),
+        ("first", warps("fp16", 32, 32, 16, (16, 32))),
+        ("1x7", warps("fp16", 16, 16, 64, (16, 16), teams=4)),
+    ],
+)
+def test_tensor_cores(emulated: Emulated, case: str, tile: Any) -> None:
+    """Of factors that are rounded already, tensor cores compute what others do."""
+    exact = conv(case)
+    form = gemm_form(exact)
+    factors = tile(form).factors
+    function = conv(case, FACTORS[factors].dtype)
+    form = gemm_form(function)
+    inputs = normal(exact)
+    if factors == "tf32":
+        expected = on_the_cpu(exact, [*map(rounded_to_tf32, inputs[:2]), inputs[2]])
+    else:
+        inputs = [array.astype(HALVES[factors]) for array in inputs]
+        expected = on_the_cpu(exact, [array.astype("float32") for array in inputs])
+    (actual,) = emulated.run_kernel(gemm(form, tile(form)), inputs)
+    assert actual.dtype == inputs[0].dtype
+    limit = {"tf32": 1e-5, "fp16": 1e-3, "bf16": 8e-3}[factors]
+    assert_close(actual.astype("float32"), expected, limit)
+
+
+def test_round_to_tf32_keeps_what_is_no_number(emulated: Emulated) -> None:
+    function = function_of(lambda e, x, y: e(relax.op.matmul(x, y)), (16, 16), (16, 16))
+    form = gemm_form(function)
+    left, right = np.eye(16, dtype="float32"), np.ones((16, 16), "float32")
+    right[3, 4] = np.frombuffer(np.uint32(0x7FFFFFFF).tobytes(), "float32")[0]
+    right[5, 6] = np.inf
+    tile = warps("tf32", 16, 16, 16, (16, 16), teams=2)(form)
+    (actual,) = emulated.run_kernel(gemm(form, tile), [left, right])
+    assert np.isnan(actual[:, 4]).all()
+    assert actual[5, 6] == np.inf
+    assert (actual[:, 0] == 1).all()
+
+
+PRODUCTS: dict[str, tuple[Any, ...]] = {
+    "dense": (
+        lambda e, x, w: e(relax.op.matmul(x, e(relax.op.permute_dims(w)))),
+        (1, 70),
+        (36, 70),
+    ),
+    "batch": (lambda e, x, y: e(relax.op.matmul(x, y)), (3, 17, 21), (3, 21, 10)),
+    "transposed": (
+        lambda e, x, y: e(relax.op.matmul(e(relax.op.permute_dims(x)), y)),
+        (24, 40),
+        (24, 12),
+    ),
+    "heads": (
+        lambda e, x, w: e(
+            relax.op.permute_dims(
+                e(relax.op.reshape(e(relax.op.matmul(e(relax.op.nn.relu(x)), w)), (1, 18, 4, 8))),
+                [0, 2, 1, 3],
+            )
+        ),
+        (1, 18, 16),
+        (16, 32),
+    ),
+    "gated": (
+        lambda e, x, y, z: (
+            lambda p: e(relax.op.add(e(relax.op.multiply(p, e(relax.op.sigmoid(p)))), z))
+        )(e(relax.op.matmul(x, y))),
+        (13, 30),
+        (30, 9),
+        (13, 9),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+@pytest.mark.parametrize("precision", ["fp32", "tf32"])
+def test_first_tile_of_a_product(emulated: Emulated, name: str, precision: str) -> None:
+    body, *shapes = PRODUCTS[name]
+    function = function_of(body, *shapes)
+    form = gemm_form(function)
+    inputs = normal(function)
+    if precision == "tf32":
+        inputs = [rounded_to_tf32(array) for array in inputs]
+    (actual,) = emulated.run_kernel(gemm(form, tiles(form, TARGET, precision)[0]), inputs)
+    assert_close(actual, on_the_cpu(function, inputs), 1e-5)
+
+
+@settings(
+    max_examples=4,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(
+    size=st.tuples(st.integers(1, 12), st.integers(1, 12)),
+    channels=st.tuples(st.integers(1, 20), st.integers(2, 40)),
+    kernel=st.tuples(st.integers(1, 3), st.integers(1, 3)),
+    strides=st.integers(1, 3),
+    choice=st.integers(0, 5),
+    precision=st.sampled_from(["fp32", "tf32"]),
+)
+def test_any_convolution(
+    emulated: Emulated, size: Any, channels: Any, kernel: Any, strides: Any, choice: Any,
+    precision: str,
+) -> None:  # fmt: skip
+    shapes = ((1, *size, channels[0]), (*kernel, *channels), (1, 1, 1, channels[1]))
+    padding = [k // 2 for k in kernel]
+    function = function_of(conv_relu(padding=padding, strides=strides), *shapes)
+    form = gemm_form(function)
+    inputs = [rounded_to_tf32(array) for array in normal(function)]
+    known = tiles(form, TARGET, precision)
+    (actual,) = emulated.run_kernel(gemm(form, known[choice % len(known)]), inputs)
+    assert_close(actual, on_the_cpu(function, inputs), 1e-5)

@@ -26,7 +26,7 @@ from cuda_kernels import (
 )
 from cuda_run import ordered
 from cuda_support import TARGET, Emulated
-from nvrtc import compile_ptx
+from nvrtc import compile_source
 from support import assert_close
 from tvm_ios.kernels.cuda.horizontal import fuse
 from tvm_ios.kernels.cuda.kernel import CudaKernel
@@ -281,13 +281,11 @@ def call_from_relax(kernel: CudaKernel, inputs: list[np.ndarray]) -> list[np.nda
     return [result.numpy() for result in machine["main"](*arrays)]
 
 
-@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
-def test_one_compilation_of_all_kernels(
-    kernels: dict[str, CudaKernel], arch: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
+def test_one_compilation_of_all_kernels(kernels: dict[str, CudaKernel], architecture: str) -> None:
     """Each is one entry, with the bounds of its launch and one piece of shared memory."""
     (device,) = build_kernels(kernels, TARGET).mod.imports
-    ptx = compile_ptx(device.inspect_source(), arch, monkeypatch)
+    ptx = compile_source(device.inspect_source(), "ptx", architecture).decode()
     entries = dict(re.findall(r"\.entry (\w+)_kernel\(.*?\.maxntid (\d+)", ptx, re.DOTALL))
     assert entries == {n: str(extents(k)["threads"]) for n, k in kernels.items()}
     pieces = re.findall(r"\.shared .* _ZZ\d+(\w+)_kernel\S*\[(\d+)\]", ptx)

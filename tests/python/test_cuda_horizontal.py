@@ -17,6 +17,7 @@ from cuda_kernels import (
     Case,
     add,
     backwards,
+    convolution,
     matmul,
     max_pool,
     row_sum,
@@ -211,6 +212,7 @@ COMBINATIONS = {
     "shuffles_beside_many_threads": [row_sum(5, 37), row_sum(3, 4500), add(3, 5, 7)],
     "a_part_of_a_warp": [backwards(3, 45), row_sum(7, 45), add(11, 13)],
     "half_precision": [backwards(3, 64, "float16"), add(33, dtype="float16"), tanh(7)],
+    "our_rules": [convolution("fp32"), convolution("tf32"), max_pool(4, 7)],
     "alone": [softmax(5, 33)],
 }
 

@@ -8,8 +8,6 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from tvm import relax
 
 from cuda_functions import (
@@ -173,32 +171,4 @@ def test_first_tile_of_a_product(emulated: Emulated, name: str, precision: str) 
     if precision == "tf32":
         inputs = [rounded_to_tf32(array) for array in inputs]
     (actual,) = emulated.run_kernel(gemm(form, tiles(form, TARGET, precision)[0]), inputs)
-    assert_close(actual, on_the_cpu(function, inputs), 1e-5)
-
-
-@settings(
-    max_examples=4,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
-@given(
-    size=st.tuples(st.integers(1, 12), st.integers(1, 12)),
-    channels=st.tuples(st.integers(1, 20), st.integers(2, 40)),
-    kernel=st.tuples(st.integers(1, 3), st.integers(1, 3)),
-    strides=st.integers(1, 3),
-    choice=st.integers(0, 5),
-    precision=st.sampled_from(["fp32", "tf32"]),
-)
-def test_any_convolution(
-    emulated: Emulated, size: Any, channels: Any, kernel: Any, strides: Any, choice: Any,
-    precision: str,
-) -> None:  # fmt: skip
-    shapes = ((1, *size, channels[0]), (*kernel, *channels), (1, 1, 1, channels[1]))
-    padding = [k // 2 for k in kernel]
-    function = function_of(conv_relu(padding=padding, strides=strides), *shapes)
-    form = gemm_form(function)
-    inputs = [rounded_to_tf32(array) for array in normal(function)]
-    known = tiles(form, TARGET, precision)
-    (actual,) = emulated.run_kernel(gemm(form, known[choice % len(known)]), inputs)
     assert_close(actual, on_the_cpu(function, inputs), 1e-5)

@@ -20,7 +20,7 @@ What is computed element by element before it (padding, a ReLU) becomes part of 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -152,18 +152,21 @@ def _form(parameters: Sequence[Any], product: s_tir.SBlock, result: s_tir.SBlock
     at = list(store.indices)
     if {v for v, kind in kinds.items() if kind == tirx.IterVar.DataPar} != set(at):
         raise NoRule  # also where an index is no axis by itself
+    names = dict(zip((axis.var for axis in result.iter_vars), at, strict=True))
+    if not all(list(load.indices) == list(names) for load in _loads_of(written, store.buffer)):
+        raise NoRule
+    indices = [substitute(index, names) for index in written.indices]
     extents = {axis.var: int(axis.dom.extent) for axis in product.iter_vars}
     single = {var: tirx.IntImm("int32", 0) for var, extent in extents.items() if extent == 1}
     factors = [substitute(factor, single) for factor in _factors(store)]
-    left, right, order = _divide_axes([v for v in at if v not in single], factors, extents)
+    spatial = _far_first(address(written.buffer, indices), at, extents)
+    left, right, order = _divide_axes([v for v in spatial if v not in single], factors, extents)
     batch, rows, columns, depth = (
         Axes(tuple(part), tuple(extents[v] for v in part)) for part in order
     )
     if batch.extent > 1 and 1 in (rows.extent, columns.extent):
         raise NoRule  # as a depthwise convolution: numbers of one side are used once
     total = tirx.Var("total", str(store.buffer.dtype))
-    names = dict(zip((axis.var for axis in result.iter_vars), at, strict=True))
-    indices = [substitute(substitute(index, names), single) for index in written.indices]
     value = substitute(substitute(_of_total(written.value, store.buffer, total), names), single)
     return GemmForm(
         parameters=tuple(parameters),
@@ -176,7 +179,7 @@ def _form(parameters: Sequence[Any], product: s_tir.SBlock, result: s_tir.SBlock
         dtype=str(store.buffer.dtype),
         total=total,
         output=written.buffer,
-        indices=tuple(indices),
+        indices=tuple(substitute(index, single) for index in indices),
         value=value,
         vector=_vector(written.buffer, indices, columns, extents),
     )
@@ -215,8 +218,8 @@ def _divide_axes(
 ) -> tuple[Expr, Expr, tuple[list[Any], list[Any], list[Any], list[Any]]]:
     """Left and right, and the axes of the batch, the rows, the columns and the depth.
 
-    The columns are what runs fastest in the result; the depth runs as it does in ``right``, which
-    of a convolution are the weights.
+    ``at`` is in the order in which the result runs, and the columns are what runs fastest in it.
+    The depth runs as it does in ``right``, which of a convolution are the weights.
     """
     used = [_variables(factor) for factor in factors]
     both = used[0] & used[1]
@@ -230,18 +233,24 @@ def _divide_axes(
     depth = both - set(at)
     if (of_left | of_right) - set(at) != depth:
         raise NoRule  # one side is summed up by itself
-    order = _by_step(right, depth, extents)
+    loads = _loads(right)
+    if not loads:
+        raise NoRule
+    load = max(loads, key=lambda load: len(_variables(load)))
+    order = _far_first(address(load.source, load.indices), depth, extents)
     batch, rows = [v for v in at if v in both], [v for v in own if v in of_left]
     return left, right, (batch, rows, [v for v in own if v in of_right], order)
 
 
-def _by_step(factor: Expr, depth: set[tirx.Var], extents: Mapping[tirx.Var, int]) -> list[tirx.Var]:
-    """The axes of the depth, those that go far in memory first."""
-    load = max(_loads(factor), key=lambda load: len(_variables(load)), default=None)
-    if load is None:
-        raise NoRule
-    flat = address(load.source, load.indices)
-    return sorted(depth, key=lambda v: (-(step(flat, v, extents) or 0), v.name))
+def _far_first(
+    flat: Expr, variables: Iterable[tirx.Var], extents: Mapping[tirx.Var, int]
+) -> list[tirx.Var]:
+    """Variables in the order of how far an address goes with them."""
+    return sorted(variables, key=lambda v: (-step(flat, v, extents), v.name))
+
+
+def _loads_of(store: tirx.BufferStore, buffer: Any) -> list[Any]:
+    return [load for load in _loads(store.value) if load.source.same_as(buffer)]
 
 
 def _of_total(value: Expr, buffer: Any, total: Expr) -> Expr:

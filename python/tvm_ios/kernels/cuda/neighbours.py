@@ -34,8 +34,10 @@ def address(buffer: Any, indices: Sequence[Expr]) -> Expr:
     return flat
 
 
-def step(flat: Expr, variable: tirx.Var, extents: Mapping[tirx.Var, int]) -> int | None:
-    """How far ``flat`` goes with every step of ``variable``; None where that differs.
+def step(flat: Expr, variable: tirx.Var, extents: Mapping[tirx.Var, int]) -> int:
+    """How far ``flat`` goes with the first step of ``variable`` from where all variables are 0.
+
+    0 where that depends on the contents of a tensor.
 
     Parameters
     ----------
@@ -44,9 +46,11 @@ def step(flat: Expr, variable: tirx.Var, extents: Mapping[tirx.Var, int]) -> int
     extents : mapping
         How far each variable of ``flat`` runs, from 0.
     """
-    analyzer = _analyzer(extents)
-    difference = analyzer.simplify(substitute(flat, {variable: variable + 1}) - flat)
-    return int(difference) if isinstance(difference, tirx.IntImm) else None
+    zero, one = (tirx.IntImm("int32", value) for value in (0, 1))
+    origin = dict.fromkeys(extents, zero)
+    distance = substitute(flat, origin | {variable: one}) - substitute(flat, origin)
+    known = sym.Analyzer().simplify(distance)
+    return int(known) if isinstance(known, tirx.IntImm) else 0
 
 
 def vector_width(flat: Expr, variable: tirx.Var, extents: Mapping[tirx.Var, int], most: int) -> int:

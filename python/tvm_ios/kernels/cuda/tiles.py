@@ -37,6 +37,8 @@ _PROCESSORS = 132
 _REGISTERS = 65536
 _THREADS = 2048
 _SHARED = 160 * 1024
+_STATIC = 48 * 1024  # shared memory that a kernel can have without asking for it at its launch
+_ALIGNING = 256  # of that, for the beginnings of its parts
 _LATENCY = 700.0
 _START = 1500.0  # cycles before a block's first multiplication and after its last
 _CACHE_BYTES = 48.0
@@ -52,7 +54,7 @@ _WARP_ROWS = (16, 32, 64, 128)
 _WARP_PARTS = ((16, 16), (16, 32), (32, 16), (32, 32), (32, 64), (64, 32))
 _WARP_DEPTHS = (16, 32, 64)
 _TEAMS = (1, 2, 4, 8, 16)
-_THREADS_OF_BLOCK = range(64, 257)
+_THREADS_OF_BLOCK = range(32, 257)
 
 
 def tiles(form: GemmForm, target: tvm.target.Target, precision: str) -> tuple[Tile, ...]:
@@ -70,19 +72,22 @@ def tiles(form: GemmForm, target: tvm.target.Target, precision: str) -> tuple[Ti
     Raises
     ------
     NoRule
-        Where the product is not one of floating-point numbers of at most 32 bits.
+        Where the product is not one of floating-point numbers of at most 32 bits, or too small for
+        the threads of a warp.
     """
     dtypes = {form.left.dtype, form.right.dtype}
     if not dtypes | {form.dtype} <= {"float32", "float16", "bfloat16"}:
         raise NoRule
     simt = _best(_simt(form, target), lambda tile: _simt_cycles(form, tile))
     factors = FACTORS.get(precision)
-    if factors is None or dtypes != {factors.dtype}:
-        return simt[:_COUNT]
-    warps = _best(_warps(form, target, precision), lambda tile: _warp_cycles(form, tile))
-    if form.rows.extent < ROWS or form.columns.extent < COLUMNS:
-        return (*simt[: _COUNT // 2], *warps[: _COUNT // 2])
-    return warps[:_COUNT] or simt[:_COUNT]
+    if factors is not None and dtypes == {factors.dtype}:
+        warps = _best(_warps(form, target, precision), lambda tile: _warp_cycles(form, tile))
+        if form.rows.extent >= ROWS and form.columns.extent >= COLUMNS:
+            return warps[:_COUNT]
+        simt = (*simt[: _COUNT // 2], *warps[: _COUNT // 2])
+    if not simt:
+        raise NoRule
+    return simt[:_COUNT]
 
 
 def _best(tiles: Iterable[Tile], cost: Callable[[Tile], float]) -> tuple[Tile, ...]:
@@ -142,7 +147,7 @@ def _tile(
 ) -> Iterator[Tile]:
     """The tile, unless no block could have it."""
     rows, columns, depth, part, teams = shape
-    most = int(target.attrs["max_shared_memory_per_block"])
+    most = min(int(target.attrs.get("max_shared_memory_per_block", _STATIC)), _STATIC) - _ALIGNING
     if members * teams not in _THREADS_OF_BLOCK or shared > most:
         return
     if max(rows, columns) * depth > 64 * members:

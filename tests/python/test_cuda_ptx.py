@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every rule for CUDA through CUDA's own compiler, which needs no GPU."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import struct
+from pathlib import Path
+
+import pytest
+import tvm
+from tvm.support import nvcc
+
+from cuda_functions import conv_relu, function_of
+from cuda_support import TARGET
+from test_cuda_schedule import WINDOWS
+from tvm_ios.kernels.cuda.schedule import ScheduledFunction, schedule
+
+REGISTERS, FRAME = 0x2F, 0x11  # of NVIDIA's attributes; a frame is what lies in memory
+PRECISIONS = {"fp32": "float32", "tf32": "float32", "fp16": "float16", "bf16": "bfloat16"}
+
+
+@pytest.fixture(scope="module")
+def source() -> str:
+    """The rules' first choices for some operators, and the last ones of those that need most."""
+    functions: dict[str, ScheduledFunction] = {}
+    shapes = ((1, 28, 28, 64), (3, 3, 64, 96), (1, 1, 1, 96))
+    for precision, dtype in PRECISIONS.items():
+        operator = function_of(conv_relu(padding=1), *shapes, dtype=dtype)
+        found = [c for c in schedule(operator, TARGET, precision) if c.name.startswith("gemm")]
+        functions[precision] = found[0]
+        if dtype == "float32":
+            functions[f"{precision}_last"] = found[-1]
+    for name in ("max", "depthwise"):
+        body, *sizes = WINDOWS[name]
+        functions[name] = schedule(function_of(body, *sizes), TARGET)[0]
+    mod = {name: s.function.with_attr("global_symbol", name) for name, s in functions.items()}
+    return tvm.compile(tvm.IRModule(mod), TARGET).mod.imports[0].inspect_source()
+
+
+def compile_source(source: str, kind: str, architecture: str) -> bytes:
+    """Machine code or PTX of CUDA C."""
+    toolkit = _toolkit()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CUDA_PATH", str(toolkit))
+        options = [f"-I{toolkit / 'include' / 'cccl'}"]
+        return bytes(nvcc.compile_cuda(source, kind, architecture, options, compiler="nvrtc"))
+
+
+def _toolkit() -> Path:
+    """Where the packages of PyPI have CUDA's headers."""
+    for name in ("cuda.bindings.nvrtc", "nvidia.cu13"):
+        try:
+            found = importlib.util.find_spec(name)
+        except ModuleNotFoundError:
+            found = None
+        if found is None:
+            pytest.skip("needs cuda-bindings and nvidia-cuda-nvrtc, -runtime, -cccl of CUDA 13")
+    toolkit = Path(next(iter(found.submodule_search_locations)))
+    for header in ("cuda_runtime.h", "cccl/cuda/std/cstdint"):
+        if not (toolkit / "include" / header).exists():
+            pytest.skip(f"no {header} in {toolkit}")
+    return toolkit
+
+
+def _attributes(code: bytes, wanted: int) -> list[int]:
+    """An attribute of each kernel, from the section of machine code that has the attributes.
+
+    That is a list of (format, attribute, value); format 4 has the length of a longer value, which
+    here is the kernel's symbol and a number.
+    """
+    offset, size, count, names = struct.unpack_from("<Q10xHHH", code, 40)
+    headers = [struct.unpack_from("<IIQQQQ", code, offset + size * i) for i in range(count)]
+    values = []
+    for name, _, _, _, at, length in headers:
+        start = headers[names][4] + name
+        if code[start : code.index(b"\0", start)] != b".nv.info":
+            continue
+        end = at + length
+        while at < end:
+            form, attribute, value = struct.unpack_from("<BBH", code, at)
+            if attribute == wanted:
+                values.append(struct.unpack_from("<I", code, at + 8)[0])
+            at += 4 + (value if form == 4 else 0)
+    return values
+
+
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
+def test_every_rule_is_compiled(source: str, architecture: str) -> None:
+    ptx = compile_source(source, "ptx", architecture).decode()
+    kernels = re.findall(r"\.entry (\w+)\(", ptx)
+    expected = {*PRECISIONS, "fp32_last", "tf32_last", "max", "depthwise"}
+    assert set(kernels) == {f"{name}_kernel" for name in expected}
+    for instruction in ("m16n8k8.row.col.f32.tf32", "m16n8k16.row.col.f32.f16", "f32.bf16"):
+        assert instruction in ptx
+    assert ".local" not in ptx  # arrays that are no registers
+
+
+def test_sums_stay_in_registers(source: str) -> None:
+    code = compile_source(source, "cubin", "sm_90")
+    registers, frames = _attributes(code, REGISTERS), _attributes(code, FRAME)
+    assert len(registers) == len(frames) == len(PRECISIONS) + 4
+    assert all(0 < count <= 168 for count in registers), registers
+    assert not any(frames), frames

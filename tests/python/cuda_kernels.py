@@ -79,6 +79,19 @@ def row_sum(rows: int, columns: int) -> Case:
     return _case("row_sum", [(rows, columns)], compute, dlight.gpu.Reduction(), expected)
 
 
+def sum_by_48(rows: int) -> Case:
+    """A sum of 48 values by as many threads, which are no whole number of warps."""
+
+    def compute(x: te.Tensor) -> te.Tensor:
+        k = te.reduce_axis((0, 48))
+        return te.compute((rows,), lambda i: te.sum(x[i, k], axis=k), name="y")
+
+    def expected(x: np.ndarray) -> np.ndarray:
+        return x.sum(axis=1)
+
+    return _case("sum_by_48", [(rows, 48)], compute, _ByRow(), expected)
+
+
 def softmax(rows: int, columns: int) -> Case:
     """Reductions by warps and then, through shared memory, across them."""
 

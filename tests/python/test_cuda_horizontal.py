@@ -23,6 +23,7 @@ from cuda_kernels import (
     row_sum,
     softmax,
     softmax_in_steps,
+    sum_by_48,
     tanh,
 )
 from cuda_run import ordered
@@ -169,6 +170,7 @@ def _first_condition(kernel: CudaKernel) -> tvm.ir.Expr:
     ("cases", "reason"),
     [
         ([tanh(9), softmax_in_steps(7, 45)], "kernel steps has a workspace of its own"),
+        ([tanh(9), sum_by_48(3)], "kernel sum_by_48 exchanges values within a warp"),
         ([backwards(3, 33), row_sum(2, 4500)], "kernel backwards needs a part of a warp"),
     ],
 )

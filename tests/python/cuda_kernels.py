@@ -8,11 +8,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import tvm
-from tvm import s_tir, te, topi
+from tvm import s_tir, te, tirx, topi
 from tvm.s_tir import dlight
 
+from cuda_functions import conv_relu, function_of, on_the_cpu, rounded_to_tf32
 from cuda_support import TARGET
 from tvm_ios.kernels.cuda.kernel import CudaKernel
+from tvm_ios.kernels.cuda.schedule import schedule
 from tvm_ios.kernels.kernel import TensorSpec
 
 
@@ -37,9 +39,26 @@ def _case(
     function = te.create_prim_func([*inputs, result]).with_attr("global_symbol", name)
     with TARGET:
         scheduled = dlight.ApplyDefaultSchedule(rule)(tvm.IRModule({name: function}))[name]
-    specs = [TensorSpec(tuple(map(int, t.shape)), str(t.dtype)) for t in (*inputs, result)]
-    key = (name, tuple(specs))
-    return Case(CudaKernel(name, key, tuple(specs[:-1]), (specs[-1],), scheduled), expected)
+    return Case(_kernel(name, scheduled), expected)
+
+
+def _kernel(name: str, function: tirx.PrimFunc) -> CudaKernel:
+    tensors = [(tuple(map(int, p.ty.shape)), str(p.ty.dtype)) for p in function.params]
+    *inputs, output = (TensorSpec(*tensor) for tensor in tensors)
+    return CudaKernel(name, (name, *tensors), tuple(inputs), (output,), function)
+
+
+def convolution(precision: str) -> Case:
+    """A convolution, a bias and a ReLU by the rule that comes first."""
+    function = function_of(conv_relu(padding=1), (1, 9, 10, 16), (3, 3, 16, 20), (1, 1, 1, 20))
+
+    def expected(x: np.ndarray, weights: np.ndarray, bias: np.ndarray) -> np.ndarray:
+        if precision == "tf32":
+            x, weights = rounded_to_tf32(x), rounded_to_tf32(weights)
+        return on_the_cpu(function, [x, weights, bias])
+
+    best = schedule(function, TARGET, precision)[0]
+    return Case(_kernel(f"convolution_{precision}", best.function), expected)
 
 
 def matmul(rows: int, inner: int, columns: int) -> Case:
@@ -58,6 +77,19 @@ def row_sum(rows: int, columns: int) -> Case:
         return x.sum(axis=1)
 
     return _case("row_sum", [(rows, columns)], compute, dlight.gpu.Reduction(), expected)
+
+
+def sum_by_48(rows: int) -> Case:
+    """A sum of 48 values by as many threads, which are no whole number of warps."""
+
+    def compute(x: te.Tensor) -> te.Tensor:
+        k = te.reduce_axis((0, 48))
+        return te.compute((rows,), lambda i: te.sum(x[i, k], axis=k), name="y")
+
+    def expected(x: np.ndarray) -> np.ndarray:
+        return x.sum(axis=1)
+
+    return _case("sum_by_48", [(rows, 48)], compute, _ByRow(), expected)
 
 
 def softmax(rows: int, columns: int) -> Case:

@@ -11,22 +11,24 @@ import numpy as np
 import pytest
 import tvm
 import tvm_ffi
-from tvm import tirx
+from tvm import relax, tirx
 
 from cuda_kernels import (
     Case,
     add,
     backwards,
+    convolution,
     matmul,
     max_pool,
     row_sum,
     softmax,
     softmax_in_steps,
+    sum_by_48,
     tanh,
 )
 from cuda_run import ordered
 from cuda_support import TARGET, Emulated
-from nvrtc import compile_ptx
+from nvrtc import compile_source
 from support import assert_close
 from tvm_ios.kernels.cuda.horizontal import fuse
 from tvm_ios.kernels.cuda.kernel import CudaKernel
@@ -168,6 +170,7 @@ def _first_condition(kernel: CudaKernel) -> tvm.ir.Expr:
     ("cases", "reason"),
     [
         ([tanh(9), softmax_in_steps(7, 45)], "kernel steps has a workspace of its own"),
+        ([tanh(9), sum_by_48(3)], "kernel sum_by_48 exchanges values within a warp"),
         ([backwards(3, 33), row_sum(2, 4500)], "kernel backwards needs a part of a warp"),
     ],
 )
@@ -211,6 +214,7 @@ COMBINATIONS = {
     "shuffles_beside_many_threads": [row_sum(5, 37), row_sum(3, 4500), add(3, 5, 7)],
     "a_part_of_a_warp": [backwards(3, 45), row_sum(7, 45), add(11, 13)],
     "half_precision": [backwards(3, 64, "float16"), add(33, dtype="float16"), tanh(7)],
+    "our_rules": [convolution("fp32"), convolution("tf32"), max_pool(4, 7)],
     "alone": [softmax(5, 33)],
 }
 
@@ -253,13 +257,39 @@ def _run(
     return [tensor.numpy() for tensor in written]
 
 
-@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
-def test_one_compilation_of_all_kernels(
-    kernels: dict[str, CudaKernel], arch: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_network_calls_them_by_name(emulated: Emulated) -> None:
+    """Linked to Relax's code as modules of other code generators are."""
+    cases = [add(3, 5), tanh(11)]
+    kernel = fused(*cases)
+    inputs = random_inputs(kernel)
+    assert_parts_equal(cases, inputs, emulated.call(call_from_relax, kernel, inputs))
+
+
+def call_from_relax(kernel: CudaKernel, inputs: list[np.ndarray]) -> list[np.ndarray]:
+    """What a Relax function returns that calls a kernel; in the process of an ``Emulated``."""
+    names = KernelNames("net")
+    types = [relax.TensorType(spec.shape, spec.dtype) for spec in kernel.tensors]
+    read, written = types[: len(inputs)], types[len(inputs) :]
+    parameters = [relax.Var(f"x{i}", ty) for i, ty in enumerate(read)]
+    builder = relax.BlockBuilder()
+    with builder.function("main", parameters):
+        name = names.name_of(kernel)
+        results = builder.emit(relax.call_dps_packed(name, relax.Tuple(parameters), written))
+        builder.emit_func_output(results)
+    library = build_kernels(names.kernels, TARGET).mod
+    mod = builder.get().with_attr("external_mods", [library])
+    pipeline = relax.get_default_pipeline(TARGET)
+    executable = tvm.compile(mod, TARGET, relax_pipeline=pipeline)
+    machine = relax.VirtualMachine(executable, tvm.cuda(0))
+    arrays = [tvm.runtime.tensor(array, tvm.cuda(0)) for array in inputs]
+    return [result.numpy() for result in machine["main"](*arrays)]
+
+
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
+def test_one_compilation_of_all_kernels(kernels: dict[str, CudaKernel], architecture: str) -> None:
     """Each is one entry, with the bounds of its launch and one piece of shared memory."""
     (device,) = build_kernels(kernels, TARGET).mod.imports
-    ptx = compile_ptx(device.inspect_source(), arch, monkeypatch)
+    ptx = compile_source(device.inspect_source(), "ptx", architecture).decode()
     entries = dict(re.findall(r"\.entry (\w+)_kernel\(.*?\.maxntid (\d+)", ptx, re.DOTALL))
     assert entries == {n: str(extents(k)["threads"]) for n, k in kernels.items()}
     pieces = re.findall(r"\.shared .* _ZZ\d+(\w+)_kernel\S*\[(\d+)\]", ptx)

@@ -3,17 +3,15 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import struct
-from pathlib import Path
 
 import pytest
 import tvm
-from tvm.support import nvcc
 
 from cuda_functions import conv_relu, function_of
 from cuda_support import TARGET
+from nvrtc import compile_source
 from test_cuda_schedule import WINDOWS
 from tvm_ios.kernels.cuda.schedule import ScheduledFunction, schedule
 
@@ -37,31 +35,6 @@ def source() -> str:
         functions[name] = schedule(function_of(body, *sizes), TARGET)[0]
     mod = {name: s.function.with_attr("global_symbol", name) for name, s in functions.items()}
     return tvm.compile(tvm.IRModule(mod), TARGET).mod.imports[0].inspect_source()
-
-
-def compile_source(source: str, kind: str, architecture: str) -> bytes:
-    """Machine code or PTX of CUDA C."""
-    toolkit = _toolkit()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("CUDA_PATH", str(toolkit))
-        options = [f"-I{toolkit / 'include' / 'cccl'}"]
-        return bytes(nvcc.compile_cuda(source, kind, architecture, options, compiler="nvrtc"))
-
-
-def _toolkit() -> Path:
-    """Where the packages of PyPI have CUDA's headers."""
-    for name in ("cuda.bindings.nvrtc", "nvidia.cu13"):
-        try:
-            found = importlib.util.find_spec(name)
-        except ModuleNotFoundError:
-            found = None
-        if found is None:
-            pytest.skip("needs cuda-bindings and nvidia-cuda-nvrtc, -runtime, -cccl of CUDA 13")
-    toolkit = Path(next(iter(found.submodule_search_locations)))
-    for header in ("cuda_runtime.h", "cccl/cuda/std/cstdint"):
-        if not (toolkit / "include" / header).exists():
-            pytest.skip(f"no {header} in {toolkit}")
-    return toolkit
 
 
 def _attributes(code: bytes, wanted: int) -> list[int]:

@@ -8,7 +8,7 @@ variables, and so is the shared memory: whoever puts several launches together g
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -22,6 +22,7 @@ from .lowering import lower_to_statements
 _BLOCK_TAGS = tuple(f"blockIdx.{axis}" for axis in "xyz")
 _THREAD_TAGS = tuple(f"threadIdx.{axis}" for axis in "xyz")
 _PURE = 1  # TVM's CallEffectKind: up to it, a call neither affects other threads nor asks them
+_MAX_THREADS = 2**31 - 1
 _ALIGNMENT = 16  # bytes, the widest access of one thread
 _STATIC_SHARED_BYTES = 48 << 10  # what every CUDA device gives a block without being asked
 
@@ -96,12 +97,14 @@ def launch_of(kernel: CudaKernel, target: tvm.target.Target) -> Launch:
     if not kernel.fusible:
         raise NotFusible(f"kernel {kernel.name} is not made of loops")
     function = lower_to_statements({"part": kernel.function}, target)["part"]
-    try:
-        _check_top(function.body)
-        facts = _Facts()
+    facts = _Facts(list(_outside(function.body)))
+    if not facts.obstacles:
         facts.read(function.body)
-    except NotFusible as error:
-        raise NotFusible(f"kernel {kernel.name} {error}") from None
+    if facts.obstacles:
+        raise NotFusible(f"kernel {kernel.name} {facts.obstacles[0]}")
+    blocks, threads = (_extent(facts.axes, tags) for tags in (_BLOCK_TAGS, _THREAD_TAGS))
+    if blocks * threads > _MAX_THREADS:
+        raise NotFusible(f"kernel {kernel.name} has more threads than 32 bits can number")
     block, thread = (tirx.Var(name, "int32") for name in ("block", "thread"))
     offsets, shared_bytes = _lay_out(facts.shared)
     memory = [shared_memory(shared_bytes)] if shared_bytes else []
@@ -113,8 +116,8 @@ def launch_of(kernel: CudaKernel, target: tvm.target.Target) -> Launch:
         ]
     )
     return Launch(
-        blocks=_extent(facts.axes, _BLOCK_TAGS),
-        threads=_extent(facts.axes, _THREAD_TAGS),
+        blocks=blocks,
+        threads=threads,
         shared_bytes=shared_bytes,
         collective=facts.collective or shared_bytes > 0,
         _function=tirx.PrimFunc([*function.params, *memory, block, thread], body),
@@ -129,8 +132,12 @@ def shared_memory(num_bytes: int) -> tirx.Buffer:
 
 @dataclass
 class _Facts:
-    """What there is in the statements of a launch."""
+    """What there is in the statements of a launch, and what keeps it from being put among others.
 
+    That is listed, not raised: an exception that passes through TVM loses its type.
+    """
+
+    obstacles: list[str]
     axes: dict[str, tuple[tirx.Var, int]] = field(default_factory=dict)
     shared: list[tirx.Buffer] = field(default_factory=list)
     collective: bool = False
@@ -146,12 +153,13 @@ class _Facts:
 
     def _attribute(self, statement: tirx.AttrStmt) -> None:
         if isinstance(statement.node, tvm.ir.Var):  # copies are of other variables
-            raise NotFusible(f"has a note {statement.attr_key} on {statement.node}")
+            self.obstacles.append(f"has a note {statement.attr_key} on {statement.node}")
         if statement.attr_key != "thread_extent":
             return
         tag, extent = statement.node.thread_tag, statement.value
         if tag not in _BLOCK_TAGS + _THREAD_TAGS or not isinstance(extent, tirx.IntImm):
-            raise NotFusible(f"is bound to {tag}, {extent} of them")
+            self.obstacles.append(f"is bound to {tag}, {extent} of them")
+            return
         variable, known = self.axes.setdefault(tag, (statement.node.var, int(extent)))
         assert variable.same_as(statement.node.var), f"several variables of {tag}"
         assert known == int(extent), f"several extents of {tag}"
@@ -162,11 +170,12 @@ class _Facts:
 
     def _call(self, call: tvm.ir.Call) -> None:
         if not isinstance(call.op, tvm.ir.Op):
-            raise NotFusible("calls other functions")
+            self.obstacles.append("calls other functions")
+            return
         if call.op.name == "tirx.tvm_storage_sync" and str(call.args[0].value) == "warp":
             # It has no instruction: it relies on memory that TVM marks as volatile, which is lost
             # where the memory is a part of a larger one.
-            raise NotFusible("exchanges values within a warp through memory")
+            self.obstacles.append("exchanges values within a warp through memory")
         self.collective |= _effect(call.op) > _PURE
 
 
@@ -175,19 +184,18 @@ def _effect(op: tvm.ir.Op) -> int:
     return _PURE + 1 if effect is None else int(effect)
 
 
-def _check_top(body: tirx.Stmt) -> None:
-    """Raise NotFusible if a function is more, or less, than one launch."""
-    statements = list(body.seq) if isinstance(body, tirx.SeqStmt) else [body]
+def _outside(body: tirx.Stmt) -> Iterator[str]:
+    """What makes a function more, or less, than one launch."""
     launches = 0
-    for statement in statements:
+    for statement in body.seq if isinstance(body, tirx.SeqStmt) else [body]:
         if isinstance(statement, tirx.AttrStmt) and statement.attr_key == "thread_extent":
             launches += 1
         elif isinstance(statement, tirx.AllocBuffer):
-            raise NotFusible("has a workspace of its own")
+            yield "has a workspace of its own"
         elif not isinstance(statement, (tirx.DeclBuffer, tirx.Bind)):
-            raise NotFusible("has statements outside of a launch")
+            yield "has statements outside of a launch"
     if launches != 1:
-        raise NotFusible(f"takes {launches} launches")
+        yield f"takes {launches} launches"
 
 
 def _number_axes(

@@ -21,6 +21,7 @@ from .compare import choose
 from .errors import ModelError, OptionError
 from .export import check_linker, export
 from .files import replacing
+from .measure.progress import working
 from .measure.sites import Here
 from .models import load_model
 from .options import Options
@@ -145,11 +146,15 @@ def compile(
     resolved = site.resolve(target, threads)
     site.check(resolved)
     given = schedule if isinstance(schedule, Schedule | None) else Schedule.load(schedule)
-    mod = _import(model, example_inputs, input_shapes, batch, params)
-    scheduler = Scheduler(mod, resolved, options=Options(**options), site=site)
+    with working("reading the network"):
+        mod = _import(model, example_inputs, input_shapes, batch, params)
+    with working("preparing the network"):
+        scheduler = Scheduler(mod, resolved, options=Options(**options), site=site)
     try:
         chosen = choose(scheduler, given, search=search)
-        executable = artifact.build(scheduler.emit(chosen), chosen, resolved)
+        with working("compiling the kernels"):
+            scheduled = scheduler.emit(chosen)
+        executable = artifact.build(scheduled, chosen, resolved)
     finally:
         scheduler.close()
     folder = tempfile.TemporaryDirectory(prefix="tvm-ios-")

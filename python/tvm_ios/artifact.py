@@ -15,6 +15,7 @@ from tvm_ios_runtime.model import FORMAT, METADATA, VERSION, LibraryError, Model
 from .errors import ModelError
 from .libinfo import __version__
 from .measure.model import finish_pipeline
+from .measure.progress import working
 from .schedule import Schedule
 from .target import check_runnable, is_cuda
 
@@ -34,7 +35,8 @@ def build(mod: tvm.IRModule, schedule: Schedule, target: tvm.target.Target) -> r
         tvm.ir.GlobalVar(METADATA),
         relax.Function([], text, relax.AnyType()).with_attr("global_symbol", METADATA),
     )
-    return tvm.compile(described, target, relax_pipeline=finish_pipeline(target))
+    with working("compiling the library"):
+        return tvm.compile(described, target, relax_pipeline=finish_pipeline(target))
 
 
 def load(path: str | os.PathLike[str], device_id: int = 0) -> Model:

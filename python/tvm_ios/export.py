@@ -17,6 +17,7 @@ import tvm
 from tvm.support import cc
 
 from .errors import OptionError
+from .measure.progress import working
 
 _NOISE = re.compile(rb"executable\.cc:\d+: Warning: Scope Saving:")
 
@@ -40,7 +41,7 @@ def export(executable: tvm.runtime.Executable, path: Path, compiler: str | None 
     """
     check_linker(compiler)
     link = cc.cross_compiler(compiler) if compiler else None
-    with _without_noise():
+    with working("linking the library", moving=False), _without_noise():
         try:
             executable.export_library(str(path), fcompile=link)
         except RuntimeError as error:

@@ -13,6 +13,7 @@ from .compare import choose
 from .cost_model import StageCost
 from .errors import TargetError
 from .measure.model import finish_pipeline
+from .measure.progress import working
 from .measure.sites import Site
 from .options import Options
 from .schedule import Schedule
@@ -83,9 +84,10 @@ class InterOperatorSchedule:
     def transform_module(
         self, mod: tvm.IRModule, _context: tvm.transform.PassContext
     ) -> tvm.IRModule:
-        scheduler = Scheduler(
-            mod, self._target, self._function, self._cost_model, self._options, self._site
-        )
+        with working("preparing the network"):
+            scheduler = Scheduler(
+                mod, self._target, self._function, self._cost_model, self._options, self._site
+            )
         try:
             self.schedule = choose(
                 scheduler,
@@ -93,7 +95,8 @@ class InterOperatorSchedule:
                 search=self._search,
                 timed=not callable(self._cost_model),
             )
-            return scheduler.emit(self.schedule)
+            with working("compiling the kernels"):
+                return scheduler.emit(self.schedule)
         finally:
             scheduler.close()
 

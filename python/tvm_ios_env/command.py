@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from . import report, requirements
 
@@ -16,7 +18,8 @@ def main() -> int:
     found = requirements.problems()
     if not found:
         try:
-            from tvm_ios.cli.main import main as run
+            with _telling("loading TVM"):
+                from tvm_ios.cli.main import main as run
         except ImportError as error:
             found = [str(error)]
         else:
@@ -27,3 +30,16 @@ def main() -> int:
         return 0
     print(f"error: {found[0]}", file=sys.stderr)
     return _USER_ERROR
+
+
+@contextmanager
+def _telling(what: str) -> Iterator[None]:
+    """Show on a terminal what is done meanwhile."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    print(what, end="", file=sys.stderr, flush=True)
+    try:
+        yield
+    finally:
+        print("\r" + " " * len(what), end="\r", file=sys.stderr, flush=True)

@@ -4,12 +4,9 @@
 #include <cstring>
 #include <utility>
 
+#include "cuda/guarded.h"
+
 namespace standin {
-namespace {
-
-constexpr int kPoison = 0xff;
-
-}  // namespace
 
 void Copies::Add(void* to, const void* from, unsigned bytes, unsigned read) {
   std::memset(to, kPoison, bytes);  // whoever reads it now, reads NaN

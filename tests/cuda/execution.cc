@@ -3,12 +3,8 @@
 
 #include <setjmp.h>
 #include <signal.h>
-#include <sys/mman.h>
 
-#include <algorithm>
-#include <cstdint>
 #include <cstring>
-#include <new>
 
 #include "cuda/order.h"
 
@@ -16,13 +12,12 @@ namespace standin {
 namespace {
 
 constexpr size_t kSharedBytes = size_t{1} << 18;
-constexpr size_t kGuardBytes = size_t{1} << 16;
 constexpr size_t kSignalStackBytes = size_t{1} << 16;
 constexpr size_t kSharedAlignment = 16;
-constexpr int kPoison = 0xff;
 
 sigjmp_buf before_fault;
 void* volatile fault_address;
+const char* volatile complaint;
 
 void OnFault(int /*signal*/, siginfo_t* info, void* /*context*/) {
   fault_address = info->si_addr;
@@ -56,12 +51,6 @@ class FaultScope {
   struct sigaction segmentation_{}, bus_{};
 };
 
-unsigned char* Map(size_t bytes) {
-  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) throw std::bad_alloc();
-  return static_cast<unsigned char*>(memory);
-}
-
 std::string Text(const Index& index) {
   return "(" + std::to_string(index.x) + ", " + std::to_string(index.y) + ", " +
          std::to_string(index.z) + ")";
@@ -78,42 +67,29 @@ void Launched::Copy(void** parameters) {
   }
 }
 
-Executor::Executor()
-    : memory_(Map(kSharedBytes + kGuardBytes)), signal_stack_(Map(kSignalStackBytes)) {
-  mprotect(memory_ + kSharedBytes, kGuardBytes, PROT_NONE);
-}
-
-Executor::~Executor() {
-  munmap(memory_, kSharedBytes + kGuardBytes);
-  munmap(signal_stack_, kSignalStackBytes);
-}
-
-/*! \brief So much shared memory, such that it ends where it must not be touched. */
-unsigned char* Executor::dynamic(size_t bytes) const {
-  const size_t aligned = (bytes + kSharedAlignment - 1) / kSharedAlignment * kSharedAlignment;
-  return memory_ + kSharedBytes - aligned;
-}
+Executor::Executor() : shared_(kSharedBytes), signal_stack_(kSignalStackBytes) {}
 
 std::string Executor::Run(const Launched& launched) {
   std::vector<void*> parameters;
   for (const auto& argument : launched.arguments) {
     parameters.push_back(const_cast<unsigned char*>(argument.data()));
   }
-  const FaultScope scope(signal_stack_);
+  const FaultScope scope(signal_stack_.data());
   std::string wrong = RunGuarded(launched, parameters.data());
   if (wrong.empty()) return wrong;
   return "block " + Text(launched.kernel->place->block) + ": " + wrong;
 }
 
 std::string Executor::RunGuarded(const Launched& launched, void** parameters) {
+  complaint = nullptr;
   if (sigsetjmp(before_fault, 1) == 0) return RunBlocks(launched, parameters);
   block_.Abandon();
-  const auto address = reinterpret_cast<uintptr_t>(fault_address);
-  const auto guard = reinterpret_cast<uintptr_t>(memory_ + kSharedBytes);
-  const bool shared = guard <= address && address < guard + kGuardBytes;
-  return "thread " + Text(launched.kernel->place->thread) +
-         (shared ? " reaches beyond the dynamic shared memory"
-                 : " reads or writes where there is no memory, or memory that is not aligned");
+  const std::string thread = "thread " + Text(launched.kernel->place->thread);
+  if (complaint != nullptr) return thread + ": " + complaint;
+  return thread +
+         (shared_.IsBehind(fault_address)
+              ? " reaches beyond the dynamic shared memory"
+              : " reads or writes where there is no memory, or memory that is not aligned");
 }
 
 std::string Executor::RunBlocks(const Launched& launched, void** parameters) {
@@ -121,7 +97,7 @@ std::string Executor::RunBlocks(const Launched& launched, void** parameters) {
   Place& place = *kernel.place;
   place.grid_dim = launched.grid;
   place.block_dim = launched.block;
-  place.dynamic = dynamic(launched.shared_bytes);
+  place.dynamic = shared_.Last(launched.shared_bytes, kSharedAlignment);
   const size_t shared_bytes = kernel.shared_end - kernel.shared_begin;
   Order order;
   const std::vector<unsigned> threads = order.Of(Count(launched.block));
@@ -145,3 +121,8 @@ std::string Executor::RunBlocks(const Launched& launched, void** parameters) {
 }
 
 }  // namespace standin
+
+void StandInFail(const char* what) {
+  standin::complaint = what;
+  siglongjmp(standin::before_fault, 1);
+}

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cuda/block.h"
+#include "cuda/guarded.h"
 #include "cuda/kernel.h"
 
 namespace standin {
@@ -34,9 +35,6 @@ struct Launched {
 class Executor {
  public:
   Executor();
-  ~Executor();
-  Executor(const Executor&) = delete;
-  Executor& operator=(const Executor&) = delete;
 
   /*! \return What went wrong, or nothing. */
   std::string Run(const Launched& launched);
@@ -44,10 +42,9 @@ class Executor {
  private:
   std::string RunGuarded(const Launched& launched, void** parameters);
   std::string RunBlocks(const Launched& launched, void** parameters);
-  unsigned char* dynamic(size_t bytes) const;
 
-  unsigned char* memory_;  // shared memory, a page behind it that must not be touched
-  unsigned char* signal_stack_;
+  Guarded shared_;
+  std::vector<unsigned char> signal_stack_;
   Block block_;
 };
 

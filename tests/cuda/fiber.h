@@ -10,13 +10,14 @@
 
 #include <functional>
 
+#include "cuda/guarded.h"
+
 namespace standin {
 
 class Fiber {
  public:
   /*! \param body What a run of the fiber does. */
   explicit Fiber(std::function<void()> body);
-  ~Fiber();
   Fiber(const Fiber&) = delete;
   Fiber& operator=(const Fiber&) = delete;
 
@@ -32,7 +33,7 @@ class Fiber {
   void Begin();
 
   std::function<void()> body_;
-  unsigned char* stack_;
+  Guarded stack_;
   bool entered_{false};
   jmp_buf here_{}, outside_{};
 };

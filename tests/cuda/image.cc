@@ -35,7 +35,7 @@ void* Open(const void* bytes) {
   }
   void* library = dlopen(("/proc/self/fd/" + std::to_string(file)).c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) std::fprintf(stderr, "stand-in: %s\n", dlerror());
-  close(file);
+  // The file stays open: dlopen takes what has the path of a loaded library for that library.
   return library;
 }
 

@@ -49,6 +49,9 @@ TVM_IOS_STANDIN_EXPORT void StandInBarrier(int line);
 TVM_IOS_STANDIN_EXPORT void StandInCollective(unsigned mask, int line, void* record,
                                               standin::Resolve resolve);
 
+/*! \brief Ends the launch with a complaint. */
+TVM_IOS_STANDIN_EXPORT void StandInFail(const char* what);
+
 /*! \brief cp.async: so many bytes are read, what is left of `bytes` becomes zero. */
 TVM_IOS_STANDIN_EXPORT void StandInCopyLater(void* to, const void* from, unsigned bytes,
                                              unsigned read);

@@ -15,8 +15,8 @@ namespace {
 
 constexpr unsigned kMaxThreads = 1024;
 constexpr unsigned kMaxGridSide = 65535;  // but for x
-constexpr size_t kSharedBytes = 49152;
-constexpr size_t kSharedBytesOptIn = 232448;
+constexpr size_t kDefaultSharedBytes = 49152;
+constexpr size_t kMostSharedBytes = 232448;
 constexpr int kMaxDynamicSharedBytes = 8;  // a CUfunction_attribute
 
 /*! \brief Why a device does not launch it, or nothing. */
@@ -27,8 +27,8 @@ std::string Refusal(const Launched& launched, const Function& function) {
   if (block.x * block.y * block.z == 0 || grid.x * grid.y * grid.z == 0) return "no threads";
   if (grid.y > kMaxGridSide || grid.z > kMaxGridSide) return "too many blocks";
   const size_t declared = launched.kernel->shared_end - launched.kernel->shared_begin;
-  if (declared > kSharedBytes) return "too much static shared memory";
-  if (declared + launched.shared_bytes > std::max<size_t>(kSharedBytes, function.dynamic_bytes)) {
+  if (declared > kDefaultSharedBytes) return "too much static shared memory";
+  if (declared + launched.shared_bytes > std::max<size_t>(kDefaultSharedBytes, function.dynamic_bytes)) {
     return "more shared memory than it was given";
   }
   return "";
@@ -117,7 +117,7 @@ int cuModuleGetFunction(Handle* function, Handle module, const char* name) {
 int cuFuncSetAttribute(Handle function, int attribute, int value) {
   return Enter("cuFuncSetAttribute", [&](State&) {
     if (attribute != standin::kMaxDynamicSharedBytes) return standin::kSuccess;
-    if (static_cast<size_t>(value) > standin::kSharedBytesOptIn) return standin::kInvalidValue;
+    if (static_cast<size_t>(value) > standin::kMostSharedBytes) return standin::kInvalidValue;
     reinterpret_cast<Function*>(function)->dynamic_bytes = static_cast<unsigned>(value);
     return standin::kSuccess;
   });
@@ -136,7 +136,7 @@ int cuLaunchKernelEx(const LaunchConfig* config, Handle handle, void** parameter
       const std::string refusal = standin::Refusal(launched, function);
       if (!refusal.empty()) {
         state.failure = function.name + ": " + refusal;
-        return state.journal.Misuse(standin::kInvalidValue, state.failure);
+        return state.journal.Misuse(standin::kLaunchFailed, state.failure);
       }
       launched.Copy(parameters);
       work = standin::WorkOf(state, function, launched);

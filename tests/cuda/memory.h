@@ -8,25 +8,22 @@
 
 #include <cstddef>
 #include <map>
+#include <memory>
+
+#include "cuda/guarded.h"
 
 namespace standin {
 
-/*! \brief Each piece lies between pages that must not be touched, and holds NaN to begin with. */
+/*! \brief Pieces that hold NaN to begin with. */
 class Memory {
  public:
   /*! \return No memory where there is not enough. */
   void* Allocate(size_t bytes);
   /*! \return Whether it was memory. */
-  bool Free(void* memory);
-  /*! \brief Whether it lies in a piece. */
-  bool Contains(const void* address) const;
+  bool Free(void* memory) { return pieces_.erase(memory) == 1; }
 
  private:
-  struct Piece {
-    void* mapped;
-    size_t mapped_bytes;
-  };
-  std::map<const void*, Piece> pieces_;
+  std::map<void*, std::unique_ptr<Guarded>> pieces_;
 };
 
 }  // namespace standin

@@ -10,9 +10,10 @@ namespace standin {
 
 Order::Order() : kind_(Kind::kIssued) {
   const char* wanted = std::getenv("TVM_IOS_STANDIN_ORDER");
-  if (wanted == nullptr) return;
-  kind_ = std::string(wanted) == "reverse" ? Kind::kReverse : Kind::kRandom;
-  if (kind_ == Kind::kRandom) random_.seed(static_cast<unsigned>(std::stoul(wanted)));
+  const std::string order = wanted == nullptr ? "" : wanted;
+  if (order.empty() || order == "issued") return;
+  kind_ = order == "reverse" ? Kind::kReverse : Kind::kRandom;
+  if (kind_ == Kind::kRandom) random_.seed(static_cast<unsigned>(std::stoul(order)));
 }
 
 std::vector<unsigned> Order::Of(unsigned count) {

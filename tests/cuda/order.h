@@ -15,7 +15,7 @@ namespace standin {
 /*!
  * \brief As TVM_IOS_STANDIN_ORDER says when this is made: "reverse", or the seed of a random order.
  *
- * Without it things come in the order in which they were issued or are numbered.
+ * Without it, or with "issued", things come in the order in which they were issued or are numbered.
  */
 class Order {
  public:

@@ -13,13 +13,13 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from cuda_ptx import replace_assembly
+
 _HEADERS = Path(__file__).resolve().parents[1]
 _DEVICE = _HEADERS / "cuda" / "device"
 _KERNEL = re.compile(r'extern "C" __global__ void (?:__launch_bounds__\(.*?\) )?(\w+)\([^)]*\) \{')
 _DYNAMIC = re.compile(r"extern __shared__ (?:__align__\(\d+\) )?(\w+) (\w+)\[\];")
-_MEETS = re.compile(
-    r"__sync|__shfl|__activemask|__ballot|nvcuda::|tvm_builtin_ptx|StandIn(?!Bits|Update)"
-)
+_MEETS = re.compile(r"__sync|__shfl|__activemask|__ballot|nvcuda::|ptx|StandIn|standin::Ptx")
 
 
 def compiler() -> str:
@@ -56,6 +56,7 @@ def compile_kernels(source: str, standin: Path) -> bytes:
 
 def for_host(source: str) -> str:
     """``source`` in C++, line by line the same."""
+    source = replace_assembly(source)
     starts = list(_KERNEL.finditer(source))
     pieces = [source[: starts[0].start()]]
     for i, match in enumerate(starts):

@@ -8,10 +8,10 @@ import pickle
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
 from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -39,12 +39,12 @@ def build_standin(directory: Path) -> Path:
     """Compile ``libcuda.so.1`` and ``libcudart.so.13`` of ``tests/cuda`` into a directory."""
     driver, runtime = directory / "libcuda.so.1", directory / "libcudart.so.13"
     sources = sorted((_SOURCES / "cuda").glob("*.cc"))
-    objects = {s: directory / f"{s.stem}.o" for s in sources if s.stem != "runtime"}
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        list(pool.map(lambda source: _compile(objects[source], "-c", source), objects))
-    _compile(driver, *_shared(driver), *objects.values())
+    # In one piece, since most of the time goes to headers.
+    whole = directory / "driver.cc"
+    whole.write_text("".join(f'#include "{s}"\n' for s in sources if s.stem != "runtime"))
+    _compile(driver, whole)
     versions = f"-Wl,--version-script={_SOURCES / 'cuda' / 'runtime.map'}"
-    _compile(runtime, *_shared(runtime), _SOURCES / "cuda" / "runtime.cc", driver, versions)
+    _compile(runtime, _SOURCES / "cuda" / "runtime.cc", driver, versions)
     return directory
 
 
@@ -53,17 +53,16 @@ def build_cudnn_standin(directory: Path) -> Path:
     library = directory / "libcudnn.so.9"
     if not library.exists():
         sources = sorted((_SOURCES / "cudnn").glob("*.cc"))
-        _compile(library, *_shared(library), *sources, directory / "libcuda.so.1")
+        _compile(library, *sources, directory / "libcuda.so.1")
     return library
 
 
-def _compile(result: Path, *inputs: str | Path) -> None:
-    options = ["-std=c++17", "-O1", "-fPIC", f"-I{_SOURCES}"]
-    subprocess.run([compiler(), *options, *map(str, inputs), "-o", str(result)], check=True)
-
-
-def _shared(library: Path) -> list[str]:
-    return ["-shared", f"-Wl,-soname,{library.name}"]
+def _compile(library: Path, *inputs: str | Path) -> None:
+    options = ["-std=c++17", "-O1", "-shared", "-fPIC", f"-I{_SOURCES}"]
+    soname = f"-Wl,-soname,{library.name}"
+    subprocess.run(
+        [compiler(), *options, soname, *map(str, inputs), "-o", str(library)], check=True
+    )
 
 
 def with_standin(directory: Path) -> dict[str, str]:
@@ -105,7 +104,8 @@ class Emulated:
         function: tvm.tirx.PrimFunc | tvm.IRModule,
         inputs: Sequence[np.ndarray],
         target: tvm.target.Target = TARGET,
-        order: str = "",
+        order: str = "issued",
+        options: Mapping[str, object] = MappingProxyType({}),
     ) -> list[np.ndarray]:
         """What a function that is scheduled for CUDA computes.
 
@@ -116,11 +116,12 @@ class Emulated:
         inputs : sequence of ndarray
             bfloat16 is that of ``ml_dtypes``.
         order : str, optional
-            Of blocks and threads: "reverse", or a number for a random one.
+            Of blocks and threads: "issued", "reverse", or a number for a random one.
+        options : mapping, optional
+            Of TVM's pass context.
         """
-        environment = {"TVM_IOS_STANDIN_ORDER": order} if order else {}
         return self._request(
-            "cuda_worker", "run_kernel", function, list(inputs), target, environment
+            "cuda_run", "run_kernel", function, list(inputs), target, order, dict(options)
         )
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:

@@ -16,6 +16,7 @@ from tvm_ios_runtime.model import leaves
 from ..compare import Comparison, compare
 from ..files import replacing
 from ..measure.model import random_inputs
+from ..measure.progress import working
 from ..schedule import Schedule
 from ..scheduler import Scheduler
 from ..target import is_cuda, resolve
@@ -86,9 +87,10 @@ def _errors(
     function = scheduler.graph.function
     arguments = random_inputs(mod[function], scheduler.options.seed)
     target = _compiled_quickly(here)
-    reference = tvm.compile(mod, target, relax_pipeline=relax.get_default_pipeline(target))
-    vm = relax.VirtualMachine(reference, tvm.cpu())
-    expected = _arrays(vm[function](*arguments))
+    with working("computing the outputs by TVM alone"):
+        reference = tvm.compile(mod, target, relax_pipeline=relax.get_default_pipeline(target))
+        vm = relax.VirtualMachine(reference, tvm.cpu())
+        expected = _arrays(vm[function](*arguments))
     computed = _arrays(outcome.ways(outcome.name, arguments))
     largest = max(float(np.abs(e).max(initial=0.0)) for e in expected)
     error = max(

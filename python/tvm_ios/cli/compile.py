@@ -14,6 +14,7 @@ from ..compare import choose
 from ..errors import OptionError
 from ..export import check_linker, export
 from ..files import replacing
+from ..measure.progress import working
 from ..schedule import Schedule
 from ..specialise import specialise
 from . import interrupt, output
@@ -119,7 +120,8 @@ def _compile(
     for batch, library in zip(batches, libraries, strict=True):
         schedule = schedules[batch]
         _logger.info("%r", schedule)
-        module = schedulers[batch].emit(schedule)
+        with working("compiling the kernels"):
+            module = schedulers[batch].emit(schedule)
         executable = artifact.build(module, schedule, request.target)
         export(executable, library, request.site.compiler)
     return list(schedules.values())

@@ -14,6 +14,7 @@ import tvm
 
 from ..errors import OptionError
 from ..lower.tuned import check_database, open_database
+from ..measure.progress import working
 from ..models import load_model
 from ..options import PRECISIONS, Options
 from ..schedule import Schedule
@@ -138,6 +139,12 @@ def add_search(parser: argparse.ArgumentParser) -> None:
         "tensor cores, with factors of 10 bits",
     )
     parser.add_argument(
+        "--cudnn",
+        action="store_true",
+        help="let a GPU compute convolutions by cuDNN where that is faster; the compiled model "
+        "needs it, too (pip install nvidia-cudnn-cu13)",
+    )
+    parser.add_argument(
         "--strategies",
         type=lambda text: tuple(name.strip() for name in text.split(",")),
         default=STRATEGIES,
@@ -247,6 +254,7 @@ class Request:
             measure_all=args.measure_all,
             winograd=not args.no_winograd,
             precision=args.precision,
+            cudnn=args.cudnn,
             database=chosen(args),
             strategies=args.strategies,
         )
@@ -269,8 +277,10 @@ class Request:
         """
         if self.given is None and self._searches and not self.site.remote:
             self.site.check(self.target)  # the search runs what it prices
-        mod = load_model(self.model, self._shapes, batch or self._batch, self._params)
-        with open_database(self._records) if self._records else nullcontext():
+        with working("reading the network"):
+            mod = load_model(self.model, self._shapes, batch or self._batch, self._params)
+        tuned = open_database(self._records) if self._records else nullcontext()
+        with tuned, working("preparing the network"):
             scheduler = Scheduler(mod, self.target, options=self.options, site=self.site)
         _logger.info("%s has %d operators", self.model, len(scheduler.graph.operators))
         _logger.info("target %s", self.target)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A progress bar for what takes longer than a second, on a terminal only."""
+"""What is under way, and how far, where it takes longer than a second; on a terminal only."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
+    ProgressColumn,
+    SpinnerColumn,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
@@ -36,3 +38,28 @@ def progress(description: str, total: int) -> Iterator[Advance]:
     with Progress(*columns, console=console, disable=hidden, transient=True) as bar:
         task = bar.add_task(description, total=total)
         yield lambda count: bar.advance(task, count)
+
+
+@contextmanager
+def working(description: str, *, moving: bool = True) -> Iterator[None]:
+    """What is done meanwhile, and since when, where nobody knows how long it takes.
+
+    Parameters
+    ----------
+    description : str
+    moving : bool
+        Without it the line is written once, for what takes standard error away meanwhile.
+    """
+    console = Console(file=sys.stderr)
+    columns: list[ProgressColumn] = [TextColumn("{task.description}")]
+    if moving:
+        columns += [SpinnerColumn("line"), TimeElapsedColumn()]
+    with Progress(
+        *columns,
+        console=console,
+        auto_refresh=moving,
+        disable=not console.is_terminal,
+        transient=True,
+    ) as line:
+        line.add_task(description, total=None)
+        yield

@@ -36,7 +36,7 @@
 #define STANDIN_DYNAMIC(type, name) \
   type* const name = reinterpret_cast<type*>(standin_place.dynamic)
 
-static standin::Place standin_place;
+alignas(64) static standin::Place standin_place;
 #define threadIdx (standin_place.thread)
 #define blockIdx (standin_place.block)
 #define blockDim (standin_place.block_dim)
@@ -81,5 +81,7 @@ constexpr const size_t* BytesOf(void (*)(Args...)) {
 #include "cuda/device/arithmetic.h"
 #include "cuda/device/vectors.h"
 #include "cuda/device/warp.h"
+// These need what is above.
+#include "cuda/device/ptx.h"
 
 #endif  // TVM_IOS_TESTS_CUDA_DEVICE_DEVICE_H_

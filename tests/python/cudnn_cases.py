@@ -69,7 +69,7 @@ _CUDA = tvm.cuda(0)
 
 def refusal(problem: CudnnProblem, algorithm: int, inputs: Arrays) -> str:
     """What a user is told of an algorithm that the problem does not have."""
-    kernel = cudnn_kernel(problem, CudnnAlgorithm(algorithm, 0))
+    kernel = cudnn_kernel(problem, CudnnAlgorithm(algorithm, 0, cudnn_version()))
     try:
         _run(build_kernels({"kernel": kernel}, TARGET).mod["kernel"], kernel, inputs)
     except tvm_ios.DeviceError as error:

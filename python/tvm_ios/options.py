@@ -40,6 +40,9 @@ class Options:
     precision : str
         How a CUDA device computes convolutions and products: ``fp32`` exactly, or ``tf32``, on
         tensor cores, with factors of 10 bits.
+    cudnn : bool
+        Whether a CUDA device's convolutions may be computed by cuDNN where that is faster. The
+        compiled network then needs cuDNN, too.
     database : path or None
         The file that measurements are kept in and taken from, made where there is none; what is in
         it is not measured again. Several processes may use it at once. None: nothing is kept.
@@ -57,6 +60,7 @@ class Options:
     caution: float = 0.5
     winograd: bool = True
     precision: str = "fp32"
+    cudnn: bool = False
     database: str | os.PathLike[str] | None = None
     strategies: Sequence[str] = STRATEGIES
 

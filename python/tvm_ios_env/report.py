@@ -25,6 +25,7 @@ _PACKAGES = {
     "onnx": ("onnx",),
     "onnxruntime": ("onnxruntime", "onnxruntime-gpu"),
     "torch": ("torch",),
+    "cudnn": ("nvidia-cudnn-cu13", "nvidia-cudnn-cu12"),
 }
 _VARIABLES = (
     "TVM_NUM_THREADS",

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from tvm import relax
 
 import tvm_ios
 from cuda_support import TARGET
+from support import compile_plain, constant, conv, few_stages, relax_module, run_vm
 from tvm_ios.kernels.cuda.cudnn import (
     CudnnAlgorithm,
     CudnnProblem,
@@ -31,6 +33,8 @@ from tvm_ios.kernels.cuda.cudnn import (
 from tvm_ios.kernels.cuda.kernel import CudaKernel
 from tvm_ios.lower.cuda.build import build_kernels
 from tvm_ios.lower.cuda.network import RUN_STAGE
+from tvm_ios.measure.model import finish_pipeline
+from tvm_ios.transform import InterOperatorSchedule
 
 Arrays = Sequence[np.ndarray]
 
@@ -69,7 +73,7 @@ _CUDA = tvm.cuda(0)
 
 def refusal(problem: CudnnProblem, algorithm: int, inputs: Arrays) -> str:
     """What a user is told of an algorithm that the problem does not have."""
-    kernel = cudnn_kernel(problem, CudnnAlgorithm(algorithm, 0))
+    kernel = cudnn_kernel(problem, CudnnAlgorithm(algorithm, 0, cudnn_version()))
     try:
         _run(build_kernels({"kernel": kernel}, TARGET).mod["kernel"], kernel, inputs)
     except tvm_ios.DeviceError as error:
@@ -94,10 +98,55 @@ def run_side_by_side(
     with TARGET, tvm.transform.PassContext(config={"relax.backend.use_cuda_graph": True}):
         pipeline = relax.get_default_pipeline(TARGET)
         machine = relax.VirtualMachine(tvm.compile(mod, TARGET, relax_pipeline=pipeline), _CUDA)
+    return _run_in_turn(machine, images, order)
+
+
+def run_network(images: Arrays, order: str) -> tuple[list[np.ndarray], list[np.ndarray], Any]:
+    """A network in stages whose convolutions are all cuDNN's, in a CUDA graph.
+
+    Returns
+    -------
+    results, expected : list of ndarray
+        For each image; expected is what TVM computes on the CPU.
+    journals : list of list of str
+        What the driver was asked.
+    """
+    mod = relax_module(_network, images[0].shape)
+    stages = {"cost_model": few_stages, "max_group_size": 1}
+    search = InterOperatorSchedule(TARGET, cudnn=True, **stages)
+    search(mod)
+    operators = [
+        replace(op, kernel="cudnn1") if op.kind == "conv2d" else op
+        for op in search.schedule.operators
+    ]
+    schedule = replace(search.schedule, operators=tuple(operators))
+    scheduled = InterOperatorSchedule(TARGET, cudnn=True, schedule=schedule)(mod)
+    with TARGET, tvm.transform.PassContext(config={"relax.backend.use_cuda_graph": True}):
+        executable = tvm.compile(scheduled, TARGET, relax_pipeline=finish_pipeline(TARGET))
+    results, journals = _run_in_turn(relax.VirtualMachine(executable, _CUDA), images, order)
+    plain = compile_plain(mod)
+    return results, [run_vm(plain, [image])[0] for image in images], journals
+
+
+def _network(emit: Callable[..., relax.Expr], x: relax.Expr) -> relax.Expr:
+    """Two branches, one of them with a residual, all with something after the convolutions."""
+    bias = constant(1, 8, 1, 1, seed=9)
+    stem = emit(relax.op.nn.relu(emit(relax.op.add(emit(conv(x, 8)), bias))))
+    left = emit(conv(stem, 8, 3, seed=1))
+    right = emit(relax.op.nn.relu(emit(conv(stem, 8, 1, seed=2))))
+    right = emit(relax.op.add(emit(conv(right, 8, 3, seed=3)), bias))
+    right = emit(relax.op.nn.relu(emit(relax.op.add(right, left))))
+    return emit(relax.op.concat([left, right], axis=1))
+
+
+def _run_in_turn(
+    machine: relax.VirtualMachine, images: Arrays, order: str
+) -> tuple[list[np.ndarray], list[list[str]]]:
+    """A model's results and the driver's journals."""
+    results, journals = [], []
     with pytest.MonkeyPatch.context() as patch:
         if order:
             patch.setenv("TVM_IOS_STANDIN_ORDER", order)
-        results, journals = [], []
         for image in images:
             with _journal() as lines:
                 result = machine["main"](tvm.runtime.tensor(image, _CUDA))

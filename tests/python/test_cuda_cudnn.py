@@ -41,6 +41,7 @@ def problem(rows: Window, columns: Window, **options: Any) -> CudnnProblem:
     return CudnnProblem(**{**defaults, **options}, rows=rows, columns=columns)
 
 
+IMAGE = (1, 6, 9, 9)
 SQUARE = problem(window(5, 3, pad=1), window(7, 3, pad=1))
 FULL = replace(SQUARE, epilogue="bias_relu", residual=True)
 ODD = problem(window(9, 1, stride=2), window(11, 7, stride=3, dilation=1, pad=3))
@@ -160,14 +161,24 @@ def test_side_by_side_in_a_graph(cudnn: Emulated, order: str) -> None:
         assert sum(line.count("cudnn1_fma") for line in journal) == 2
 
 
+def test_a_network_of_cudnn_s_kernels(cudnn: Emulated) -> None:
+    images = [
+        np.random.default_rng(seed).standard_normal(IMAGE).astype("float32") for seed in range(3)
+    ]
+    results, expected, journals = cudnn.call(cudnn_cases.run_network, images, "reverse")
+    for one, other in zip(results, expected, strict=True):
+        assert_close(one, other, 1e-5)
+    assert not [line for journal in journals for line in journal if "misuse" in line]
+    for journal in journals[1:]:
+        (replayed,) = [line for line in journal if "replay" in line]
+        assert replayed.count("cudnn1_fma") == 4
+
+
 def of_network(*inputs: Any, body: Any, precision: str = "fp32", last: bool = True):
     """The problem of the first operator of a network."""
     graph = extract(prepare(relax_module(body, *inputs)))
     layouts = channels_last_values(graph) if last else {}
     return cudnn_problem(graph.operators[0], layouts, precision)
-
-
-IMAGE = (1, 6, 9, 9)
 
 
 def convolution(x: relax.Expr, **options: Any) -> relax.Expr:

@@ -51,7 +51,11 @@ class CudaBackend:
     def assemble(self, graph: OperatorGraph, results: Sequence[relax.Var]) -> CudaAssembler:
         device = device_for(self._target, self._device_id)
         preferences = CudaPreferences(
-            self._target, self._options.precision, device.multiprocessors, device.l2_bytes
+            self._target,
+            self._options.precision,
+            device.multiprocessors,
+            device.l2_bytes,
+            cudnn=self._device_id if self._options.cudnn else None,
         )
         return CudaAssembler(network=implement(graph, preferences))
 

@@ -139,6 +139,12 @@ def add_search(parser: argparse.ArgumentParser) -> None:
         "tensor cores, with factors of 10 bits",
     )
     parser.add_argument(
+        "--cudnn",
+        action="store_true",
+        help="let a GPU compute convolutions by cuDNN where that is faster; the compiled model "
+        "needs it, too (pip install nvidia-cudnn-cu13)",
+    )
+    parser.add_argument(
         "--strategies",
         type=lambda text: tuple(name.strip() for name in text.split(",")),
         default=STRATEGIES,
@@ -248,6 +254,7 @@ class Request:
             measure_all=args.measure_all,
             winograd=not args.no_winograd,
             precision=args.precision,
+            cudnn=args.cudnn,
             database=chosen(args),
             strategies=args.strategies,
         )

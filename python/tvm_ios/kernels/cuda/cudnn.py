@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Convolutions by cuDNN: host code that calls the library on the current stream.
 
-cuDNN is loaded when it is first asked for something, see :func:`tvm_ios_runtime.library.find_cudnn`.
+cuDNN is loaded when it is first asked for something, from where PyPI's package has it, or else from
+where the system's loader finds it.
 """
 
 from __future__ import annotations
@@ -107,10 +108,13 @@ class CudnnAlgorithm:
         cuDNN's own.
     workspace : int
         Bytes of device memory that it needs besides the tensors.
+    version : str
+        Whose algorithm it is: another cuDNN may take another time for it.
     """
 
     number: int
     workspace: int
+    version: str
 
 
 @cache
@@ -127,7 +131,7 @@ def cudnn_algorithms(problem: CudnnProblem, device_id: int = 0) -> tuple[CudnnAl
     """
     find = tvm_ffi.get_global_func("tvm_ios.runtime.cuda.CudnnAlgorithms")
     found = find(device_id, tvm_ffi.Shape(problem.numbers))
-    return tuple(CudnnAlgorithm(*map(int, pair)) for pair in found)
+    return tuple(CudnnAlgorithm(int(n), int(size), cudnn_version()) for n, size in found)
 
 
 def cudnn_version() -> str:

@@ -20,6 +20,7 @@ from ...kernels.kernel import TensorSpec
 from ..feeds import Feeder, NoRule
 from ..implement import Implementation, LoweredGraph
 from ..legalize import tir_of
+from .cudnn import cudnn_implementations
 from .layouts import channels_last_values
 from .preferences import CudaPreferences
 
@@ -82,7 +83,20 @@ def _candidates(
     except (NoRule, s_tir.ScheduleError, tvm.error.InternalError) as error:
         _logger.info("operator %s (%s) stays as TVM wrote it: %s", op.name, op.kind, error)
         return []
-    return [Implementation((op.index,), kernel, inputs, op.outputs) for kernel in known[key]]
+    own = [Implementation((op.index,), kernel, inputs, op.outputs) for kernel in known[key]]
+    return [*own, *_by_cudnn(op, layouts, preferences)]
+
+
+def _by_cudnn(
+    op: Operator, layouts: Mapping[relax.Var, str], preferences: CudaPreferences
+) -> list[Implementation]:
+    """The implementations that the library has, where it may be used."""
+    if preferences.cudnn is None:
+        return []
+    try:
+        return cudnn_implementations(op, layouts, preferences.precision, preferences.cudnn)
+    except NoRule:
+        return []
 
 
 def _function(

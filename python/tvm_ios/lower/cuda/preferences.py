@@ -20,9 +20,12 @@ class CudaPreferences:
     multiprocessors : int
     l2_bytes : int
         The device's second cache.
+    cudnn : int or None
+        The device whose cuDNN may compute convolutions; None for none.
     """
 
     target: tvm.target.Target
     precision: str
     multiprocessors: int
     l2_bytes: int
+    cudnn: int | None = None

@@ -57,15 +57,17 @@ void Block::Prepare(unsigned count) {
   threads_.reserve(1024);  // they are pointed to
   count_ = count;
   while (threads_.size() < count) {
-    const auto number = static_cast<unsigned>(threads_.size());
     auto fiber = std::make_unique<Fiber>([this] {
       kernel_->run(parameters_);
       current_->copies.Finish();
       current_->state = State::kEnded;
     });
-    threads_.push_back({std::move(fiber), number, State::kEnded, 0, 0, nullptr, nullptr, {}});
+    threads_.push_back({std::move(fiber), {}, State::kEnded, 0, 0, nullptr, nullptr, {}});
   }
-  for (unsigned i = 0; i < count; ++i) threads_[i].state = State::kReady;
+  for (unsigned i = 0; i < count; ++i) {
+    threads_[i].state = State::kReady;
+    threads_[i].index = IndexOf(i, kernel_->place->block_dim);
+  }
 }
 
 void Block::Abandon() {
@@ -77,7 +79,7 @@ void Block::Abandon() {
 
 void Block::Resume(Thread& thread) {
   current_ = &thread;
-  kernel_->place->thread = IndexOf(thread.number, kernel_->place->block_dim);
+  kernel_->place->thread = thread.index;
   thread.fiber->Resume();
 }
 

@@ -46,7 +46,7 @@ class Block {
   enum class State { kReady, kAtBarrier, kInCollective, kEnded };
   struct Thread {
     std::unique_ptr<Fiber> fiber;
-    unsigned number;
+    Index index;
     State state;
     int line;
     unsigned mask;

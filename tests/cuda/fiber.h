@@ -6,8 +6,6 @@
 #ifndef TVM_IOS_TESTS_CUDA_FIBER_H_
 #define TVM_IOS_TESTS_CUDA_FIBER_H_
 
-#include <setjmp.h>
-
 #include <functional>
 
 #include "cuda/guarded.h"
@@ -26,16 +24,15 @@ class Fiber {
   /*! \brief Goes back to whoever has resumed it; called from the body. */
   void Pause();
   /*! \brief Forgets where it was: it begins anew, without unwinding its stack. */
-  void Abandon() { entered_ = false; }
+  void Abandon();
 
  private:
-  static void Enter(unsigned high, unsigned low);
-  void Begin();
+  [[noreturn]] static void Enter();
 
   std::function<void()> body_;
   Guarded stack_;
-  bool entered_{false};
-  jmp_buf here_{}, outside_{};
+  void* here_{nullptr};  // stack pointers
+  void* outside_{nullptr};
 };
 
 }  // namespace standin

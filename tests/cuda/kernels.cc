@@ -27,7 +27,8 @@ std::string Refusal(const Launched& launched, const Function& function) {
   if (grid.y > kMaxGridSide || grid.z > kMaxGridSide) return "too many blocks";
   const size_t declared = launched.kernel->shared_end - launched.kernel->shared_begin;
   if (declared > kDefaultSharedBytes) return "too much static shared memory";
-  if (declared + launched.shared_bytes > std::max<size_t>(kDefaultSharedBytes, function.dynamic_bytes)) {
+  if (declared + launched.shared_bytes >
+      std::max<size_t>(kDefaultSharedBytes, function.dynamic_bytes)) {
     return "more shared memory than it was given";
   }
   return "";
@@ -67,6 +68,7 @@ int cuMemAlloc_v2(void** memory, size_t bytes) {
 int cuMemFree_v2(void* memory) {
   return Enter("cuMemFree", [&](State& state) {
     if (const auto unsafe = state.machine.CheckUnsafe("memory freed")) return unsafe;
+    if (const auto failed = state.machine.Flush()) return failed;
     if (!state.memory.Free(memory)) {
       return state.journal.Misuse(standin::kInvalidValue, "memory freed that is none");
     }
@@ -80,7 +82,11 @@ int cuMemcpyAsync(void* to, const void* from, size_t bytes, Handle stream) {
       std::memmove(to, from, bytes);
       return standin::kSuccess;
     };
-    return state.machine.Launch(standin::Current(), ToId(stream), "copy", copy);
+    const auto issued = state.machine.Launch(standin::Current(), ToId(stream), "copy", copy);
+    if (issued != standin::kSuccess) return issued;
+    // Of memory of the host's own, nobody waits before it is used again.
+    const bool on_device = state.memory.Contains(to) && state.memory.Contains(from);
+    return on_device ? standin::kSuccess : state.machine.Flush();
   });
 }
 
@@ -100,6 +106,7 @@ int cuModuleLoadData(Handle* module, const void* image) {
 
 int cuModuleUnload(Handle module) {
   return Enter("cuModuleUnload", [&](State& state) {
+    if (const auto failed = state.machine.Flush()) return failed;
     return state.images.erase(ToId(module)) == 1 ? standin::kSuccess : standin::kInvalidHandle;
   });
 }

@@ -85,12 +85,13 @@ def run_source(
     assert driver.cuModuleLoadData(ctypes.byref(module), image) == 0
     assert driver.cuModuleGetFunction(ctypes.byref(function), module, b"k") == 0
     driver.cuFuncSetAttribute(function, MAX_DYNAMIC_SHARED_BYTES, shared_bytes)
-    arrays = [array.copy() for array in arrays]
-    pointers = [ctypes.c_void_p(array.ctypes.data) for array in arrays]
+    pointers = [_upload(driver, array) for array in arrays]
     parameters = (ctypes.c_void_p * len(arrays))(*(ctypes.addressof(p) for p in pointers))
     launch = _Launch((grid, 1, 1), (block, 1, 1), shared_bytes)
     with ordered(order):
         result = driver.cuLaunchKernelEx(ctypes.byref(launch), function, parameters, None)
+        result = result or driver.cuStreamSynchronize(None)
+    arrays = [_download(driver, *both) for both in zip(pointers, arrays, strict=True)]
     driver.cuCtxPopCurrent_v2(ctypes.byref(context))
     driver.cuModuleUnload(module)
     if result != 0:
@@ -98,3 +99,17 @@ def run_source(
         driver.cuGetErrorName(result, ctypes.byref(text))
         raise RuntimeError((text.value or b"").decode())
     return arrays
+
+
+def _upload(driver: ctypes.CDLL, array: np.ndarray) -> ctypes.c_void_p:
+    memory = ctypes.c_void_p()
+    assert driver.cuMemAlloc_v2(ctypes.byref(memory), ctypes.c_size_t(array.nbytes)) == 0
+    ctypes.memmove(memory, array.ctypes.data, array.nbytes)
+    return memory
+
+
+def _download(driver: ctypes.CDLL, memory: ctypes.c_void_p, like: np.ndarray) -> np.ndarray:
+    array = np.empty_like(like)
+    ctypes.memmove(array.ctypes.data, memory, array.nbytes)
+    driver.cuMemFree_v2(memory)
+    return array

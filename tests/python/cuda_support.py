@@ -49,7 +49,7 @@ def build_standin(directory: Path) -> Path:
 
 
 def _compile(library: Path, *inputs: str | Path) -> None:
-    options = ["-std=c++17", "-O1", "-shared", "-fPIC", f"-I{_SOURCES}"]
+    options = ["-std=c++17", "-O2", "-fvisibility=hidden", "-shared", "-fPIC", f"-I{_SOURCES}"]
     soname = f"-Wl,-soname,{library.name}"
     subprocess.run(
         [compiler(), *options, soname, *map(str, inputs), "-o", str(library)], check=True

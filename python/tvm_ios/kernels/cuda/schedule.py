@@ -126,7 +126,7 @@ def _by_rule(
     try:
         for name, kernel in window_kernels(function):
             yield _described(name, kernel)
-    except NoRule:
+    except (NoRule, s_tir.ScheduleError):  # of loops that cannot be moved
         return
 
 

@@ -20,6 +20,7 @@ from tvm_ios.errors import (
     ScheduleError,
     TargetError,
     TvmIosError,
+    UnsupportedError,
 )
 from tvm_ios.libinfo import __version__, library_path
 from tvm_ios.measure.sites import Isolated, Rpc
@@ -61,6 +62,7 @@ __all__ = [
     "Stage",
     "TargetError",
     "TvmIosError",
+    "UnsupportedError",
     "__version__",
     "compile",
     "components",

@@ -19,6 +19,7 @@ __all__ = [
     "ScheduleError",
     "TargetError",
     "TvmIosError",
+    "UnsupportedError",
 ]
 
 
@@ -78,3 +79,8 @@ class DatabaseError(TvmIosError, ValueError):
 @register_error("tvm_ios.DeviceError")
 class DeviceError(TvmIosError, RuntimeError):
     """A device that cannot be reached, cannot measure, or measures what cannot be."""
+
+
+@register_error("tvm_ios.UnsupportedError")
+class UnsupportedError(DeviceError):
+    """A kernel that a library does not have on this device, where another one will do."""

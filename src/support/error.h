@@ -52,6 +52,16 @@ class OptionError : public Error {
 class DeviceError : public Error {
  public:
   explicit DeviceError(const std::string& message) : Error("tvm_ios.DeviceError", message) {}
+
+ protected:
+  using Error::Error;
+};
+
+/*! \brief A kernel that a device's library does not have; others compute the same. */
+class UnsupportedError : public DeviceError {
+ public:
+  explicit UnsupportedError(const std::string& message)
+      : DeviceError("tvm_ios.UnsupportedError", message) {}
 };
 
 }  // namespace tvm_ios

@@ -20,9 +20,11 @@ import tvm
 import tvm_ffi
 from tvm import relax
 
-import tvm_ios
 from cuda_support import TARGET
 from support import compile_plain, constant, conv, few_stages, relax_module, run_vm
+from tvm_ios.errors import UnsupportedError
+from tvm_ios.graph.extract import extract
+from tvm_ios.graph.prepare import prepare
 from tvm_ios.kernels.cuda.cudnn import (
     CudnnAlgorithm,
     CudnnProblem,
@@ -31,9 +33,18 @@ from tvm_ios.kernels.cuda.cudnn import (
     cudnn_version,
 )
 from tvm_ios.kernels.cuda.kernel import CudaKernel
+from tvm_ios.lower.cuda.assemble import CudaAssembler
 from tvm_ios.lower.cuda.build import build_kernels
+from tvm_ios.lower.cuda.cudnn import cudnn_problem
+from tvm_ios.lower.cuda.implement import implement
 from tvm_ios.lower.cuda.network import RUN_STAGE
+from tvm_ios.lower.cuda.preferences import CudaPreferences
+from tvm_ios.measure.cuda.device import CudaBench
+from tvm_ios.measure.cuda.libraries import CudaLibraries
+from tvm_ios.measure.cuda.tune import tuned
+from tvm_ios.measure.devices import ThisProcess
 from tvm_ios.measure.model import finish_pipeline
+from tvm_ios.measure.records import Records
 from tvm_ios.transform import InterOperatorSchedule
 
 Arrays = Sequence[np.ndarray]
@@ -76,9 +87,26 @@ def refusal(problem: CudnnProblem, algorithm: int, inputs: Arrays) -> str:
     kernel = cudnn_kernel(problem, CudnnAlgorithm(algorithm, 0, cudnn_version()))
     try:
         _run(build_kernels({"kernel": kernel}, TARGET).mod["kernel"], kernel, inputs)
-    except tvm_ios.DeviceError as error:
+    except UnsupportedError as error:
         return str(error)
     raise AssertionError("nothing was refused")
+
+
+def choose_a_kernel(shape: Sequence[int]) -> list[str]:
+    """The kernels that a convolution may have, one that cuDNN refuses and the one that it gets."""
+    mod = prepare(relax_module(lambda emit, x: emit(conv(x, 8)), shape))
+    network = implement(extract(mod), CudaPreferences(TARGET, "fp32", 132, 50 << 20, cudnn=0))
+    (found,) = network.candidates
+    problem, inputs = cudnn_problem(
+        network.lowered.graph.operators[0], network.lowered.layouts, "fp32"
+    )
+    refused = cudnn_kernel(problem, CudnnAlgorithm(6, 0, cudnn_version()))
+    first = replace(found[-1], kernel=refused, inputs=inputs)
+    assembler = CudaAssembler(network=replace(network, candidates=((first, *found[-2:]),)))
+    libraries = CudaLibraries(TARGET)
+    bench = CudaBench(assembler.lowered, libraries, 0, 0)
+    chosen = tuned(assembler, ThisProcess(bench, libraries, 1), Records(None, None, "graph"))
+    return [first.kernel.variant, *(i.kernel.variant for i in found[-2:]), chosen.variant(0)]
 
 
 def run_side_by_side(

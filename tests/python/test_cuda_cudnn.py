@@ -140,6 +140,12 @@ def test_an_algorithm_that_there_is_not(cudnn: Emulated) -> None:
     assert said.endswith(": choose another algorithm, or do without cuDNN")
 
 
+def test_a_kernel_that_cudnn_refuses_is_not_chosen(cudnn: Emulated) -> None:
+    *variants, chosen = cudnn.call(cudnn_cases.choose_a_kernel, IMAGE)
+    assert variants == ["cudnn6", "cudnn1", "cudnn0"]
+    assert chosen in ("cudnn1", "cudnn0")
+
+
 @pytest.mark.parametrize("order", ["", "reverse"])
 def test_side_by_side_in_a_graph(cudnn: Emulated, order: str) -> None:
     _, first = arrays(SQUARE)

@@ -51,8 +51,9 @@ void CudnnWords::Throw(const char* call, int status) const {
   TVM_FFI_ICHECK(status < kBadParameter || status >= kNotSupported)
       << call << " was given something wrong: " << what;
   if (status >= kNotSupported && status < kInternal) {
-    throw DeviceError("cuDNN cannot compute this convolution on this device, " + std::string(call) +
-                      " returned " + what + ": choose another algorithm, or do without cuDNN");
+    throw UnsupportedError("cuDNN cannot compute this convolution on this device, " +
+                           std::string(call) + " returned " + what +
+                           ": choose another algorithm, or do without cuDNN");
   }
   throw DeviceError(std::string(call) + " failed with " + what +
                     ": look at the device with nvidia-smi, and start this program anew");

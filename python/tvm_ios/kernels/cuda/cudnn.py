@@ -27,6 +27,8 @@ Precision = Literal["fp32", "tf32", "fp16", "bf16"]
 Epilogue = Literal["nothing", "bias", "bias_relu"]
 
 _DTYPES = {"fp32": "float32", "tf32": "float32", "fp16": "float16", "bf16": "bfloat16"}
+# Bytes. What needs more is rarely fast, and every call in a stage has a workspace of its own.
+_MAX_WORKSPACE = 256 << 20
 _RUN = "tvm_ios.runtime.cuda.CudnnConvolution"
 
 
@@ -122,7 +124,7 @@ def cudnn_algorithms(problem: CudnnProblem, device_id: int = 0) -> tuple[CudnnAl
     """The algorithms that a device has for a problem, what cuDNN expects to be fastest first.
 
     Nothing is run. Those are left out whose results differ from run to run or are less exact than
-    the problem's precision.
+    the problem's precision, or that need an uncommonly large workspace.
 
     Raises
     ------
@@ -131,7 +133,8 @@ def cudnn_algorithms(problem: CudnnProblem, device_id: int = 0) -> tuple[CudnnAl
     """
     find = tvm_ffi.get_global_func("tvm_ios.runtime.cuda.CudnnAlgorithms")
     found = find(device_id, tvm_ffi.Shape(problem.numbers))
-    return tuple(CudnnAlgorithm(int(n), int(size), cudnn_version()) for n, size in found)
+    algorithms = (CudnnAlgorithm(int(n), int(size), cudnn_version()) for n, size in found)
+    return tuple(a for a in algorithms if a.workspace <= _MAX_WORKSPACE)
 
 
 def cudnn_version() -> str:

@@ -7,12 +7,14 @@ import logging
 
 import numpy as np
 
+from ...errors import UnsupportedError
 from ...lower.cuda.assemble import CudaAssembler
 from ...lower.implement import Implementation
 from ..devices import Devices
 from ..progress import progress
 from ..records import Records, Subject, operator_subject
 from ..samples import take
+from .device import CudaBench
 
 _logger = logging.getLogger(__name__)
 
@@ -52,11 +54,16 @@ def _measure(missing: list[Implementation], devices: Devices, records: Records) 
                 _logger.warning("%s gave no times; it is not used.", subject.words)
             advance(1)
 
-        devices.each(
-            missing,
-            lambda device, i: take(lambda count: device.time_alone(i, count), _SAMPLES),
-            done,
-        )
+        devices.each(missing, _samples, done)
+
+
+def _samples(device: CudaBench, implementation: Implementation) -> list[float] | None:
+    """Seconds of some runs; None where a library has listed more than it has."""
+    try:
+        return take(lambda count: device.time_alone(implementation, count), _SAMPLES)
+    except UnsupportedError as error:
+        _logger.info("%s", error)
+        return None
 
 
 def _seconds(records: Records, subject: Subject) -> float:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from .errors import OptionError
 from .search import STRATEGIES
 
-PRECISIONS = ("fp32", "tf32")
+PRECISIONS = ("fp32", "tf32", "fp16", "bf16")
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,9 @@ class Options:
         Whether convolutions may be computed by Winograd's minimal filtering, which rounds
         differently, where that is faster.
     precision : str
-        How a CUDA device computes convolutions and products: ``fp32`` exactly, or ``tf32``, on
-        tensor cores, with factors of 10 bits.
+        What a CUDA device multiplies in convolutions and products: ``fp32`` is exact; ``tf32``,
+        ``fp16`` and ``bf16`` round the factors to 11, 11 and 8 bits, for its tensor cores. In
+        ``fp16`` factors above 65504 overflow. Sums are in float32 always.
     cudnn : bool
         Whether a CUDA device's convolutions may be computed by cuDNN where that is faster. The
         compiled network then needs cuDNN, too.

@@ -135,8 +135,8 @@ def add_search(parser: argparse.ArgumentParser) -> None:
         "--precision",
         choices=PRECISIONS,
         default=PRECISIONS[0],
-        help="how a GPU computes convolutions and products: fp32 exactly (default), or tf32 on "
-        "tensor cores, with factors of 10 bits",
+        help="what a GPU multiplies in convolutions and products: fp32 (default) is exact, the "
+        "others round the factors for tensor cores; sums are in float32 always",
     )
     parser.add_argument(
         "--cudnn",

@@ -70,9 +70,8 @@ def schedule(
     target : tvm.target.Target
         A CUDA device, with ``max_shared_memory_per_block``.
     precision : {"fp32", "tf32", "fp16", "bf16"}
-        What products are computed in: ``fp32`` is exact, ``tf32`` rounds the factors of float32 to
-        11 bits for tensor cores, the others use tensor cores where tensors are of that type. Sums
-        are in float32 always.
+        What products are computed in: ``fp32`` is exact, the others round factors of float32 to
+        that type for tensor cores, to 11, 11 and 8 bits. Sums are in float32 always.
 
     Raises
     ------

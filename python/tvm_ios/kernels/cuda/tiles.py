@@ -80,7 +80,7 @@ def tiles(form: GemmForm, target: tvm.target.Target, precision: str) -> tuple[Ti
         raise NoRule
     simt = _best(_simt(form, target), lambda tile: _simt_cycles(form, tile))
     factors = FACTORS.get(precision)
-    if factors is not None and dtypes == {factors.dtype}:
+    if factors is not None and dtypes <= {"float32", factors.dtype}:
         warps = _best(_warps(form, target, precision), lambda tile: _warp_cycles(form, tile))
         if form.rows.extent >= ROWS and form.columns.extent >= COLUMNS:
             return warps[:_COUNT]

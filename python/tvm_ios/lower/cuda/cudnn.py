@@ -154,7 +154,8 @@ def _channels_last(
 def _precision(op: Operator, precision: Precision) -> Precision:
     dtypes = {str(e.ty.dtype) for e in (op.anchor, *op.anchor.args, *op.outputs, *op.arguments)}
     if dtypes == {"float32"}:
-        return precision
+        # It multiplies tensors of float32 in that or in TF32, which is nearest to the halves.
+        return "fp32" if precision == "fp32" else "tf32"
     if len(dtypes) != 1 or not dtypes <= _HALVES.keys():
         raise NoRule
     return _HALVES[dtypes.pop()]

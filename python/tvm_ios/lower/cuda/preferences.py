@@ -16,7 +16,7 @@ class CudaPreferences:
     ----------
     target : tvm.target.Target
     precision : str
-        How convolutions and products are computed: ``fp32`` exactly, ``tf32`` on tensor cores.
+        What convolutions and products multiply, see :class:`tvm_ios.options.Options`.
     multiprocessors : int
     l2_bytes : int
         The device's second cache.

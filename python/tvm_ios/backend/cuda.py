@@ -11,6 +11,7 @@ from tvm import relax
 
 from ..cuda_target import check_architecture, check_device, describe, device_for
 from ..database import DeviceIdentity
+from ..database.identity import gpu_model
 from ..errors import ScheduleError
 from ..graph.operators import OperatorGraph
 from ..lower.cuda.assemble import CudaAssembler
@@ -61,7 +62,7 @@ class CudaBackend:
 
     def identity(self) -> DeviceIdentity:
         device = describe(self._device_id)
-        return DeviceIdentity.of(f"{device.name}, CUDA {device.driver}", self._target)
+        return DeviceIdentity.of(gpu_model(device.name, device.driver), self._target)
 
     def devices(self, assembler: CudaAssembler, seed: int) -> Devices:
         """The device in this machine.

@@ -16,7 +16,7 @@ import tvm_ffi
 from tvm import s_tir, tirx
 from tvm.s_tir import dlight
 
-from ...lower.feeds import NoRule
+from ..no_rule import NoRule
 from .gemm_form import divide_columns, gemm_form
 from .implicit_gemm import gemm
 from .tiles import tiles

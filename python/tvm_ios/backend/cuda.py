@@ -19,6 +19,7 @@ from ..lower.cuda.implement import implement
 from ..lower.cuda.network import emit_ways
 from ..lower.cuda.preferences import CudaPreferences
 from ..lower.emitter import Stages
+from ..lower.tuned import active_database
 from ..measure.cuda.device import CudaBench
 from ..measure.cuda.libraries import CudaLibraries
 from ..measure.cuda.model import CudaWays
@@ -57,6 +58,7 @@ class CudaBackend:
             device.multiprocessors,
             device.l2_bytes,
             cudnn=self._device_id if self._options.cudnn else None,
+            database=active_database(),
         )
         return CudaAssembler(network=implement(graph, preferences))
 

@@ -25,7 +25,7 @@ class Grid:
 
 
 def grids(function: tirx.PrimFunc) -> tuple[Grid, ...]:
-    """The grids of a function's launches in order: its outermost loop nests that are bound to threads."""
+    """The grids of a function's launches: of its outermost loop nests, in order."""
     body = function.body
     if hasattr(body, "block"):
         body = body.block.body

@@ -100,8 +100,9 @@ int cuGetErrorName(int result, const char** text) {
   return standin::kSuccess;
 }
 
-int cuGetErrorString(int /*result*/, const char** text) {
-  *text = "the stand-in's journal tells";
+int cuGetErrorString(int result, const char** text) {
+  *text = result == standin::kLaunchFailed ? standin::TheState().failure.c_str()
+                                           : "the stand-in's journal tells";
   return standin::kSuccess;
 }
 

@@ -77,6 +77,7 @@ int cuMemAlloc_v2(void** memory, size_t bytes) {
 int cuMemFree_v2(void* memory) {
   return Enter("cuMemFree", [&](State& state) {
     if (const auto unsafe = state.machine.CheckUnsafe("memory freed")) return unsafe;
+    if (const auto failed = state.machine.Flush()) return failed;
     if (!state.memory.Free(memory)) {
       return state.journal.Misuse(standin::kInvalidValue, "memory freed that is none");
     }
@@ -90,7 +91,11 @@ int cuMemcpyAsync(void* to, const void* from, size_t bytes, Handle stream) {
       std::memmove(to, from, bytes);
       return standin::kSuccess;
     };
-    return state.machine.Launch(standin::Current(), ToId(stream), "copy", copy);
+    const auto issued = state.machine.Launch(standin::Current(), ToId(stream), "copy", copy);
+    if (issued != standin::kSuccess) return issued;
+    // Of memory of the host's own, nobody waits before it is used again.
+    const bool on_device = state.memory.Contains(to) && state.memory.Contains(from);
+    return on_device ? standin::kSuccess : state.machine.Flush();
   });
 }
 
@@ -110,6 +115,7 @@ int cuModuleLoadData(Handle* module, const void* image) {
 
 int cuModuleUnload(Handle module) {
   return Enter("cuModuleUnload", [&](State& state) {
+    if (const auto failed = state.machine.Flush()) return failed;
     return state.images.erase(ToId(module)) == 1 ? standin::kSuccess : standin::kInvalidHandle;
   });
 }

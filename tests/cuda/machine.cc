@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "cuda/order.h"
+
 namespace standin {
 namespace {
 
@@ -51,7 +53,7 @@ Result Machine::Synchronize(int device, Id id) {
   }
   stream->awaited = stream->issued;
   journal_.Write("synchronize " + StreamName(id));
-  return kSuccess;
+  return Flush();
 }
 
 Result Machine::Launch(int device, Id id, const std::string& name, const Work& work) {
@@ -65,7 +67,35 @@ Result Machine::Launch(int device, Id id, const std::string& name, const Work& w
   }
   ++stream->issued;
   stream->clock += 1;
-  return work == nullptr ? kSuccess : work();
+  return Issue(*stream, name, work);
+}
+
+Result Machine::Issue(Stream& stream, const std::string& name, const Work& work) {
+  if (work == nullptr) return kSuccess;
+  if (Order().IsOfIssue()) {
+    const Result done = Flush();
+    return done != kSuccess ? done : work();
+  }
+  Frontier after = stream.pending;
+  const auto join = [&](const Stream& other) {
+    const bool waits = other.blocking && stream.blocking && other.device == stream.device;
+    if (waits) after.insert(other.pending.begin(), other.pending.end());
+  };
+  const auto main = defaults_.find(stream.device);
+  if (main != defaults_.end()) join(main->second);
+  if (main != defaults_.end() && &main->second == &stream) {
+    for (const auto& entry : streams_) join(entry.second);
+  }
+  stream.pending = pending_.Add(name, after, work);
+  return kSuccess;
+}
+
+Result Machine::Flush() {
+  const LaunchGraph work = std::exchange(pending_, LaunchGraph());
+  for (auto& entry : defaults_) entry.second.pending.clear();
+  for (auto& entry : streams_) entry.second.pending.clear();
+  for (auto& entry : events_) entry.second.pending.clear();
+  return work.Run();
 }
 
 Result Machine::Record(int device, Id event_id, Id id) {
@@ -83,6 +113,7 @@ Result Machine::Record(int device, Id event_id, Id id) {
   event->capture = stream->capture;
   event->captured = stream->capture != nullptr;
   event->frontier = stream->frontier;
+  event->pending = stream->pending;
   event->position = stream->issued;
   event->time = stream->clock;
   journal_.Write("record " + EventName(event_id) + " " + StreamName(id));
@@ -104,6 +135,7 @@ Result Machine::Wait(int device, Id id, Id event_id) {
                    EventName(event_id) + " was recorded outside of the capture");
   } else {
     stream->clock = std::max(stream->clock, event->time);
+    stream->pending.insert(event->pending.begin(), event->pending.end());
     Await(event->stream, event->position);
   }
   journal_.Write("wait " + StreamName(id) + " " + EventName(event_id));
@@ -152,7 +184,7 @@ Result Machine::SynchronizeEvent(Id id) {
   if (event->captured) return journal_.Misuse(kCapturedEvent, EventName(id) + " is captured");
   Await(event->stream, event->position);
   journal_.Write("synchronize " + EventName(id));
-  return kSuccess;
+  return Flush();
 }
 
 Result Machine::Elapsed(Id begin_id, Id end_id, float* milliseconds) {
@@ -241,7 +273,7 @@ Result Machine::Replay(int device, Id exec, Id id) {
   found->second.position = ++stream->issued;
   stream->clock += found->second.graph.Depth();
   journal_.Write("replay " + ExecName(exec) + " " + StreamName(id) + found->second.graph.Names());
-  return found->second.graph.Run();
+  return Issue(*stream, ExecName(exec), [graph = found->second.graph] { return graph.Run(); });
 }
 
 Result Machine::DestroyGraph(Id graph) {

@@ -33,8 +33,13 @@ class Machine {
   Result CreateStream(int device, unsigned flags, Id* stream);
   Result DestroyStream(int device, Id stream);
   Result Synchronize(int device, Id stream);
-  /*! \brief Does the work, or makes it a part of the graph that is captured. */
+  /*!
+   * \brief Makes the work a part of the graph that is captured, or else has it done: at once, or,
+   * in an order other than that of issue, when somebody waits for it.
+   */
   Result Launch(int device, Id stream, const std::string& name, const Work& work);
+  /*! \brief Does all that was issued and not done yet. */
+  Result Flush();
   Result Record(int device, Id event, Id stream);
   Result Wait(int device, Id stream, Id event);
 
@@ -62,8 +67,9 @@ class Machine {
     bool blocking;  // synchronises with the default stream
     std::shared_ptr<Capture> capture{};
     Frontier frontier{};
-    int issued{0};   // so much was issued outside of captures
-    int awaited{0};  // so much of it has been waited for
+    Frontier pending{};  // what comes next waits for this, where nothing is captured
+    int issued{0};       // so much was issued outside of captures
+    int awaited{0};      // so much of it has been waited for
     double clock{0};
   };
   struct Event {
@@ -74,6 +80,7 @@ class Machine {
     std::weak_ptr<Capture> capture{};
     bool captured{false};
     Frontier frontier{};
+    Frontier pending{};
     int position{0};
     double time{0};
   };
@@ -86,6 +93,7 @@ class Machine {
   Result FindStream(int device, Id id, const char* user, Stream** stream);
   Result FindEvent(Id id, Event** event);
   Result JoinCapture(Stream& stream, Id id, Event& event, Id event_id);
+  Result Issue(Stream& stream, const std::string& name, const Work& work);
   void Await(Id stream, int position);
   Result Invalid(Capture& capture, Result result, const std::string& what);
 
@@ -97,6 +105,7 @@ class Machine {
   std::map<Id, LaunchGraph> graphs_;
   std::map<Id, Exec> execs_;
   std::vector<std::shared_ptr<Capture>> captures_;
+  LaunchGraph pending_;
 };
 
 }  // namespace standin

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <new>
 #include <utility>
 
@@ -23,6 +24,11 @@ void* Memory::Allocate(size_t bytes) {
   } catch (const std::bad_alloc&) {
     return nullptr;
   }
+}
+
+bool Memory::Contains(const void* address) const {
+  const auto after = pieces_.upper_bound(address);
+  return after != pieces_.begin() && address < std::prev(after)->second->end();
 }
 
 }  // namespace standin

@@ -21,9 +21,11 @@ class Memory {
   void* Allocate(size_t bytes);
   /*! \return Whether it was memory. */
   bool Free(void* memory) { return pieces_.erase(memory) == 1; }
+  /*! \brief Whether an address lies in a piece. */
+  bool Contains(const void* address) const;
 
  private:
-  std::map<void*, std::unique_ptr<Guarded>> pieces_;
+  std::map<const void*, std::unique_ptr<Guarded>> pieces_;
 };
 
 }  // namespace standin

@@ -20,6 +20,8 @@ namespace standin {
 class Order {
  public:
   Order();
+  /*! \brief Whether it is that in which things were issued. */
+  bool IsOfIssue() const { return kind_ == Kind::kIssued; }
   /*! \brief The numbers below the count, each once. */
   std::vector<unsigned> Of(unsigned count);
   /*! \brief Which of so many, the one that was issued first being 0. */

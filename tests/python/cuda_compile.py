@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import tempfile
 from functools import lru_cache
+from itertools import zip_longest
 from pathlib import Path
 
 from cuda_ptx import replace_assembly
@@ -20,6 +21,8 @@ _HEADERS = Path(__file__).resolve().parents[1]
 _DEVICE = _HEADERS / "cuda" / "device"
 _KERNEL = re.compile(r'extern "C" __global__ void (?:__launch_bounds__\(.*?\) )?(\w+)\([^)]*\) \{')
 _DYNAMIC = re.compile(r"extern __shared__ (?:__align__\(\d+\) )?(\w+) (\w+)\[\];")
+_END_OF_PRELUDE = "#define ushort unsigned short\n#endif\n"
+# What makes threads wait for each other, in a kernel or in a function that it calls.
 _MEETS = re.compile(r"__sync|__shfl|__activemask|__ballot|nvcuda::|ptx|StandIn|standin::Ptx")
 
 
@@ -61,15 +64,14 @@ def for_host(source: str) -> str:
     source = replace_assembly(source)
     starts = list(_KERNEL.finditer(source))
     pieces = [source[: starts[0].start()]]
-    for i, match in enumerate(starts):
-        end = starts[i + 1].start() if i + 1 < len(starts) else len(source)
-        name, text = match.group(1), source[match.start() : end]
-        meets = "true" if _MEETS.search(text) else "false"
+    helpers = _MEETS.search(pieces[0].rpartition(_END_OF_PRELUDE)[2]) is not None
+    for start, after in zip_longest(starts, starts[1:]):
+        text = source[start.start() : after.start() if after else len(source)]
+        name = start.group(1)
+        meets = "true" if helpers or _MEETS.search(text) else "false"
         text = _DYNAMIC.sub(r"STANDIN_DYNAMIC(\1, \2);", text)
-        text = text.replace("__shared__", f"STANDIN_SHARED({name})")
-        pieces.append(
-            f"{text}\nSTANDIN_KERNEL({name}, {meets})\n" if i + 1 == len(starts) else text
-        )
-        if i + 1 < len(starts):
-            pieces.append(f"STANDIN_KERNEL({name}, {meets}) ")
+        pieces += [
+            text.replace("__shared__", f"STANDIN_SHARED({name})"),
+            f" STANDIN_KERNEL({name}, {meets}) ",
+        ]
     return "".join(pieces)

@@ -138,12 +138,18 @@ def _multiply(statement: _Statement, match: re.Match[str]) -> str:
     )
 
 
+def _round(statement: _Statement, _match: re.Match[str]) -> str:
+    result, number = statement.value("%0"), statement.value("%1")
+    return f"{result} = StandInBits<unsigned>(standin::RoundToTf32({number}))"
+
+
 _COPY = r"cp\.async\.c[ag]\.shared(?:::cta)?\.global(?:\.L2::\d+B)?"
 _GROUP = r"(\{[^}]*\})"
 _INSTRUCTIONS: dict[str, Callable[[_Statement, re.Match[str]], str]] = {
     rf"{_COPY} (\[%\d+\]), (\[%\d+\]), (%?\d+)(?:, (%\d+))?": _copy,
     rf"\{{ \.reg \.pred p; setp\.eq\.u32 p, %3, 1; @p {_COPY} \[%0\], \[%1\], %2; "
     r"@!p st\.shared(?:\.v[24])?\.u32 \[%0\], \{[%4, ]*\}; \}": _copy_if,
+    r"cvt\.rna\.tf32\.f32 %0, %1": _round,
     r"cp\.async\.commit_group": lambda _s, _m: "StandInCommitCopies()",
     r"cp\.async\.wait_group (\d+)": lambda _s, m: f"StandInAwaitCopies({m[1]})",
     r"cp\.async\.wait_all": lambda _s, _m: "StandInCommitCopies(), StandInAwaitCopies(0)",

@@ -90,6 +90,7 @@ def run_source(
     launch = _Launch((grid, 1, 1), (block, 1, 1), shared_bytes)
     with ordered(order):
         result = driver.cuLaunchKernelEx(ctypes.byref(launch), function, parameters, None)
+        result = result or driver.cuStreamSynchronize(None)
     arrays = [_download(driver, *both) for both in zip(pointers, arrays, strict=True)]
     driver.cuCtxPopCurrent_v2(ctypes.byref(context))
     driver.cuModuleUnload(module)

@@ -182,6 +182,23 @@ def test_registers_of_tf32(emulated: Emulated) -> None:
     assert_close(actual, as_multiplied(a, True) @ as_multiplied(b, True), 1e-6)
 
 
+ROUNDED = """
+__device__ __forceinline__ float nearest(float x) {
+  unsigned y;
+  asm volatile("cvt.rna.tf32.f32 %0, %1;" : "=r"(y) : "f"(x));
+  return __shfl_sync(0xffffffff, __uint_as_float(y), threadIdx.x, 32);
+}
+"""
+
+
+def test_a_function_that_a_kernel_calls(emulated: Emulated) -> None:
+    x = np.random.default_rng(0).standard_normal(32).astype("float32")
+    source = kernel("p0[threadIdx.x] = nearest(p0[threadIdx.x]);", "float", prelude=ROUNDED)
+    (actual,) = emulated.call(run_source, source, [x])
+    np.testing.assert_array_equal(actual, as_multiplied(actual, True))
+    np.testing.assert_allclose(actual, x, rtol=2.0**-11)
+
+
 LATE = """
 __shared__ alignas(64) float s[32];
 asm volatile("cp.async.ca.shared.global [%0], [%1], %2;"

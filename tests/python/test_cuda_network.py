@@ -62,17 +62,16 @@ def test_network(
     stage: str,
     cuda_graph: bool,
 ) -> None:
-    # Where nothing is captured, work is done as it is issued.
-    orders = ORDERS if cuda_graph else ["issued"]
-    for made in emulated.call(results, STAGES[stage], cuda_graph, images, orders):
+    for made in emulated.call(results, STAGES[stage], cuda_graph, images, ORDERS):
         for actual, wanted in zip(made, expected, strict=True):
             assert_close(actual, wanted, 1e-5)
 
 
+@pytest.mark.parametrize("cuda_graph", [False, True], ids=["streams", "graph"])
 def test_a_stage_that_lacks_a_dependency(
-    emulated: Emulated, images: list[np.ndarray], expected: list[np.ndarray]
+    emulated: Emulated, images: list[np.ndarray], expected: list[np.ndarray], cuda_graph: bool
 ) -> None:
     """Issued in a fortunate order it works; that is what the other orders are for."""
-    fortunate, reverse = emulated.call(results, WRONG, True, images, ["issued", "reverse"])
+    fortunate, reverse = emulated.call(results, WRONG, cuda_graph, images, ["issued", "reverse"])
     assert_close(fortunate[-1], expected[-1], 1e-5)
     assert np.abs(reverse[-1] - expected[-1]).max() > 1e-3

@@ -12,7 +12,9 @@ from ..measure.device import Span
 from ..schedule import Schedule, ScheduledOperator
 from . import words
 
-_PROCESS, _STAGES = 1, 0  # numbers of the process, and of the track of stages; workers follow
+# Numbers of the process, and of the track of stages; workers follow. Perfetto takes track 0, and
+# the one that has the number of its process, for the process' main thread, and draws them as one.
+_PROCESS, _STAGES = 1, 2
 
 _MEASURED = (
     "when each worker entered and left each kernel, in one launch of all stages, the fastest of "
@@ -57,7 +59,11 @@ def _titles(schedule: Schedule) -> Iterator[dict[str, Any]]:
     yield _title("process_name", _STAGES, words.heading(schedule)[0])
     yield _title("thread_name", _STAGES, "stages")
     for worker in range(schedule.workers):
-        yield _title("thread_name", worker + 1, f"worker {worker}")
+        yield _title("thread_name", _track_of(worker), f"worker {worker}")
+
+
+def _track_of(worker: int) -> int:
+    return _STAGES + 1 + worker
 
 
 def _title(what: str, track: int, text: str) -> dict[str, Any]:
@@ -80,7 +86,7 @@ def _call(span: Span, operators: Sequence[ScheduledOperator]) -> dict[str, Any]:
     return _event(
         " + ".join(operator.name for operator in operators),
         operators[0].kind,
-        span.worker + 1,
+        _track_of(span.worker),
         span.begin,
         span.end,
         {"stage": span.stage, "phase": span.phase, **about},

@@ -21,7 +21,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Any
 
 import tvm
@@ -88,6 +89,15 @@ class Operand:
 
 
 @dataclass(frozen=True)
+class Result:
+    """A tensor that holds the columns ``begin`` to ``end``, which are its last axis."""
+
+    buffer: Any
+    begin: int
+    end: int
+
+
+@dataclass(frozen=True)
 class GemmForm:
     """A function as a matrix product.
 
@@ -101,10 +111,11 @@ class GemmForm:
         Of the sum, as what follows reads it.
     total : Expr
         What stands for the sum in ``value``.
-    output : tvm.tirx.Var
-        The tensor that is written.
+    results : tuple of Result
+        The tensors that are written.
     indices : tuple
-        Which of its elements, in terms of the batch, the rows and the columns.
+        Which element of a tensor that held all columns, in terms of the batch, the rows and the
+        columns.
     value : Expr
         What is written there, in terms of these and of ``total``.
     vector : int
@@ -120,7 +131,7 @@ class GemmForm:
     right: Operand
     dtype: str
     total: Expr
-    output: Any
+    results: tuple[Result, ...]
     indices: tuple[Expr, ...]
     value: Expr
     vector: int
@@ -141,6 +152,36 @@ def gemm_form(function: tirx.PrimFunc) -> GemmForm:
     """
     sch, product, result = isolate(function)
     return _form(sch.mod["main"].params, sch.get(product), sch.get(result))
+
+
+def divide_columns(form: GemmForm, widths: Sequence[int]) -> GemmForm:
+    """The product with its columns written to several tensors, side by side.
+
+    Parameters
+    ----------
+    form : GemmForm
+        Of one result, whose last parameter it is, and whose last axis are the columns.
+    widths : sequence of int
+        The columns of each tensor.
+    """
+    (whole,) = form.results
+    (column,) = form.columns.variables
+    assert form.parameters[-1].same_as(whole.buffer), "the result is the last parameter"
+    assert form.indices[-1].same_as(column), "the columns are the last axis"
+    ends = list(accumulate(widths))
+    assert ends[-1] == form.columns.extent, "every column goes somewhere"
+    outer = [int(size) for size in whole.buffer.shape[:-1]]
+    dtype = str(whole.buffer.dtype)
+    results = tuple(
+        Result(tirx.decl_buffer((*outer, width), dtype, f"result{i}"), end - width, end)
+        for i, (width, end) in enumerate(zip(widths, ends, strict=True))
+    )
+    return replace(
+        form,
+        parameters=(*form.parameters[:-1], *(result.buffer for result in results)),
+        results=results,
+        vector=math.gcd(form.vector, *widths),
+    )
 
 
 def _form(parameters: Sequence[Any], product: s_tir.SBlock, result: s_tir.SBlock) -> GemmForm:
@@ -178,7 +219,7 @@ def _form(parameters: Sequence[Any], product: s_tir.SBlock, result: s_tir.SBlock
         right=_operand(right, columns, depth, extents),
         dtype=str(store.buffer.dtype),
         total=total,
-        output=written.buffer,
+        results=(Result(written.buffer, 0, columns.extent),),
         indices=tuple(substitute(index, single) for index in indices),
         value=value,
         vector=_vector(written.buffer, indices, columns, extents),

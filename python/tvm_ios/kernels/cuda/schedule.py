@@ -17,7 +17,7 @@ from tvm import s_tir, tirx
 from tvm.s_tir import dlight
 
 from ...lower.feeds import NoRule
-from .gemm_form import gemm_form
+from .gemm_form import divide_columns, gemm_form
 from .implicit_gemm import gemm
 from .tiles import tiles
 from .window import window_kernels
@@ -89,6 +89,30 @@ def schedule(
     return tuple(known.values())
 
 
+def schedule_divided(
+    function: tirx.PrimFunc, widths: Sequence[int], target: tvm.target.Target, precision: str
+) -> ScheduledFunction:
+    """The best guess for a function whose result is divided by its last axis.
+
+    Parameters
+    ----------
+    function : tvm.tirx.PrimFunc
+        A matrix product, as a convolution, whose last parameter is its result.
+    widths : sequence of int
+        What each of the tensors has of the last axis; they are parameters in place of the result.
+    target, precision
+        As for :func:`schedule`.
+
+    Raises
+    ------
+    NoRule
+        Where it is no matrix product.
+    """
+    form = divide_columns(gemm_form(function), widths)
+    tile = tiles(form, target, precision)[0]
+    return _described(f"gemm_{tile.name}", gemm(form, tile))
+
+
 def _by_rule(
     function: tirx.PrimFunc, target: tvm.target.Target, precision: str
 ) -> Iterator[ScheduledFunction]:
@@ -102,7 +126,7 @@ def _by_rule(
     try:
         for name, kernel in window_kernels(function):
             yield _described(name, kernel)
-    except NoRule:
+    except (NoRule, s_tir.ScheduleError):  # of loops that cannot be moved
         return
 
 

@@ -23,7 +23,7 @@ from .emit import LAUNCH
 from .isolate import isolate
 from .neighbours import MAX_BYTES, address, bits, vector_width
 
-_THREADS = 128
+_THREADS = (128, 64, 96, 192, 256, 112, 224)  # of a block; the first, or the second of small ones
 _ENOUGH = 132 * 512  # threads by which the multiprocessors are busy
 _COLUMNS = (1, 2, 4)
 _MAX_WINDOW = 128  # numbers that a thread adds one after another
@@ -57,7 +57,11 @@ def window_kernels(function: tirx.PrimFunc) -> list[tuple[str, tirx.PrimFunc]]:
         return shape[1] * (1 + shape[0] / 4) * max(1.0, threads / _ENOUGH)
 
     shapes = sorted(((v, c) for v in vectors for c in columns), key=cost)
-    return [(f"window_{c}x{v}", _kernel(function, v, c)) for v, c in shapes[:_COUNT]]
+    kernels = (
+        (f"window_{c}x{v}", _kernel(function, v, c, math.prod(extents) // (v * c)))
+        for v, c in shapes[:_COUNT]
+    )
+    return [(name, kernel) for name, kernel in kernels if kernel is not None]
 
 
 def _vector(reduction: s_tir.SBlock, result: s_tir.SBlock) -> int:
@@ -81,8 +85,22 @@ def _vector_of(block: s_tir.SBlock, store: tirx.Stmt) -> int:
     return min(vector_width(f, spatial[-1], axes, m) for f, m in zip(flat, most, strict=True))
 
 
-def _kernel(function: tirx.PrimFunc, vector: int, columns: int) -> tirx.PrimFunc:
-    """Each thread computes ``columns`` x ``vector`` numbers."""
+def _kernel(function: tirx.PrimFunc, vector: int, columns: int, total: int) -> tirx.PrimFunc | None:
+    """``total`` threads compute ``columns`` x ``vector`` numbers each.
+
+    TVM does not understand every index that blocks and threads together make up: where they divide
+    one axis but not the next it takes the reduction for something else. Another number of threads
+    then does.
+    """
+    for threads in _THREADS if total > _ENOUGH else _THREADS[1:]:
+        try:
+            return _scheduled(function, vector, columns, threads)
+        except s_tir.ScheduleError:
+            continue
+    return None
+
+
+def _scheduled(function: tirx.PrimFunc, vector: int, columns: int, threads: int) -> tirx.PrimFunc:
     sch, reduction, result = isolate(function)
     *outer, channel = sch.get_loops(result)
     channel, lane = sch.split(channel, [None, vector])
@@ -90,7 +108,6 @@ def _kernel(function: tirx.PrimFunc, vector: int, columns: int) -> tirx.PrimFunc
         outer[-1], column = sch.split(outer[-1], [None, columns])
         sch.reorder(channel, column)
     every = sch.fuse(*outer, channel)
-    threads = _THREADS if int(sch.get(every).extent) > _ENOUGH else _THREADS // 2
     block, thread = sch.split(every, [None, threads])
     sch.bind(block, "blockIdx.x")
     sch.bind(thread, "threadIdx.x")

@@ -10,7 +10,7 @@ from typing import Any
 from tvm.tirx.script import builder as T
 
 from .emit import every, when
-from .gemm_form import GemmForm
+from .gemm_form import GemmForm, Result
 from .neighbours import substitute
 
 Expr = Any
@@ -52,13 +52,28 @@ class Writer:
         vector = math.gcd(count, form.vector)
         with T.unroll(count // vector) as part:
             at = column[0] + part * vector
-            with when(self._inside(row, (at, column[1]))), T.vectorized(vector) as lane:
-                values = self.batch | form.rows.split(row[0]) | form.columns.split(at, lane)
-                values[form.total] = T.Cast(form.dtype, sums[first + part * vector + lane])
-                value = substitute(form.value, values | self.buffers)
-                indices = [substitute(index, values) for index in form.indices]
-                T.buffer_store(self.buffers[form.output], value, indices)
+            for result in form.results:
+                inside = self._inside(row, (at, column[1]), result)
+                with when(inside), T.vectorized(vector) as lane:
+                    total = T.Cast(form.dtype, sums[first + part * vector + lane])
+                    self._store(result, total, row[0], at, lane)
 
-    def _inside(self, row: tuple[Expr, int], column: tuple[Expr, int]) -> Expr | None:
+    def _store(self, result: Result, total: Expr, row: Expr, column: Expr, lane: Expr) -> None:
+        form = self.form
+        values = self.batch | form.rows.split(row) | form.columns.split(column, lane)
+        values[form.total] = total
+        value = substitute(form.value, values | self.buffers)
+        *outer, last = [substitute(index, values) for index in form.indices]
+        indices = [*outer, last - result.begin if result.begin else last]
+        T.buffer_store(self.buffers[result.buffer], value, indices)
+
+    def _inside(
+        self, row: tuple[Expr, int], column: tuple[Expr, int], result: Result
+    ) -> Expr | None:
         axes = ((row, self.form.rows), (column, self.form.columns))
-        return every([at < axis.extent for (at, size), axis in axes if axis.extent % size])
+        conditions = [at < axis.extent for (at, size), axis in axes if axis.extent % size]
+        if result.begin:
+            conditions.append(column[0] >= result.begin)
+        if result.end < self.form.columns.extent:
+            conditions.append(column[0] < result.end)
+        return every(conditions)

@@ -4,29 +4,25 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-import numpy as np
 import tvm
 import tvm_ffi
 from tvm import relax, s_tir, tirx
 
 from ...graph.operators import Operator, OperatorGraph
-from ...kernels.cuda.channels_last import channels_last
 from ...kernels.cuda.kernel import CudaKernel
 from ...kernels.cuda.schedule import schedule
 from ...kernels.kernel import TensorSpec
-from ..feeds import Feeder, NoRule
+from ..feeds import NoRule
 from ..implement import Implementation, LoweredGraph
-from ..legalize import tir_of
 from .cudnn import cudnn_implementations
+from .function import operator_function
 from .layouts import channels_last_values
 from .preferences import CudaPreferences
 
 _logger = logging.getLogger(__name__)
-
-_WEIGHTED = ("conv2d", "depthwise_conv2d")
 
 
 @dataclass(frozen=True)
@@ -76,7 +72,7 @@ def _candidates(
     if op.alone:
         return []
     try:
-        function, inputs = _function(op, layouts)
+        function, inputs = operator_function(op, layouts)
         key = tvm_ffi.StructuralKey(function)
         if key not in known:
             known[key] = _kernels(op.kind, key, function, len(inputs), preferences)
@@ -97,41 +93,6 @@ def _by_cudnn(
         return cudnn_implementations(op, layouts, preferences.precision, preferences.cudnn)
     except NoRule:
         return []
-
-
-def _function(
-    op: Operator, layouts: Mapping[relax.Var, str]
-) -> tuple[tirx.PrimFunc, tuple[relax.Var | np.ndarray, ...]]:
-    """The operator as one function of tensors as they lie in memory, and what it reads."""
-    function, feeds = tir_of(op, Feeder({}))
-    values = [feed.value for feed in feeds]
-    tensors = (*values, *op.outputs)
-    if not any(value in layouts for value in tensors if isinstance(value, relax.Var)):
-        return function, tuple(values)
-    weights = _weights(op, values)
-    maps = [
-        i
-        for i, value in enumerate(tensors)
-        if (value in layouts if isinstance(value, relax.Var) else value.ndim == 4 and i != weights)
-    ]
-    function = channels_last(function, maps, () if weights is None else (weights,))
-    for i in maps:
-        if isinstance(tensors[i], np.ndarray):
-            values[i] = np.ascontiguousarray(values[i].transpose(0, 2, 3, 1))
-    if weights is not None:
-        values[weights] = np.ascontiguousarray(values[weights].transpose(2, 3, 1, 0))
-    return function, tuple(values)
-
-
-def _weights(op: Operator, values: Sequence[relax.Var | np.ndarray]) -> int | None:
-    """Which of the values are a convolution's weights, if these are known."""
-    if op.kind not in _WEIGHTED:
-        return None
-    shape = tuple(int(size) for size in op.anchor.args[1].ty.shape.values)
-    for i, value in enumerate(values):
-        if isinstance(value, np.ndarray) and value.shape == shape:
-            return i
-    return None
 
 
 def _kernels(

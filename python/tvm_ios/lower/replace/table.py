@@ -71,8 +71,8 @@ class Replacements:
         return [number if op in tied else -1 for op, number in enumerate(first)]
 
 
-def find_replacements(lowered: LoweredGraph) -> Replacements:
-    """Match every rule of the table against a network."""
+def find_replacements(lowered: LoweredGraph, table: Sequence[Rule] = RULES) -> Replacements:
+    """Match every rule of a table against a network; no two match the same operators."""
     numbers: dict[tuple[int, Hashable], int] = {}
     classes: list[int] = []
     sets: dict[tuple[int, ...], Rule] = {}
@@ -80,14 +80,14 @@ def find_replacements(lowered: LoweredGraph) -> Replacements:
         classes.append(-1)
         if implementation is None:
             continue
-        for position, rule in enumerate(RULES):
+        for position, rule in enumerate(table):
             if isinstance(rule.source, Reading):
                 sets.update((ops, rule) for ops in rule.source.sets(lowered, op))
                 continue
             key = rule.source.key(lowered, op)
             if key is not None:
                 classes[-1] = numbers.setdefault((position, key), len(numbers))
-    rules = {number: RULES[position] for (position, _), number in numbers.items()}
+    rules = {number: table[position] for (position, _), number in numbers.items()}
     return _in_small_classes(classes, rules, sets)
 
 

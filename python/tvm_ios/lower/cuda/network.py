@@ -140,7 +140,8 @@ class _CudaEmitter(Emitter):
         """A tensor that a kernel reads, as it wants it."""
         if isinstance(value, np.ndarray):
             if id(value) not in self._constants:  # the array is kept, so that its id stays its own
-                self._constants[id(value)] = (value, relax.const(value))
+                # Without its type TVM makes 32 bits of 64.
+                self._constants[id(value)] = (value, relax.const(value, str(value.dtype)))
             return self._constants[id(value)][1]
         if value not in self._placed:
             plain = self.values[value]

@@ -3,8 +3,8 @@
 
 The kernels are one compiled module beside the function. What enters the network is copied, and what
 leaves it, too, by kernels that also bring feature maps into the order of memory: TVM captures all
-calls between them as one CUDA graph, as only those work on tensors that stay where they are. So that
-it is one, what enters is copied before all stages, and what leaves behind them.
+calls between them as one CUDA graph, as only those work on tensors that stay where they are. What
+enters is copied before all stages, and what leaves behind them, as a graph ends at a copy.
 """
 
 from __future__ import annotations

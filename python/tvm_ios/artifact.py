@@ -14,6 +14,7 @@ from tvm_ios_runtime.model import FORMAT, METADATA, VERSION, LibraryError, Model
 
 from .errors import ModelError
 from .libinfo import __version__
+from .lower.cuda.toolchain import compile_sources, cuda_compiler
 from .measure.model import finish_pipeline
 from .measure.progress import working
 from .schedule import Schedule
@@ -35,8 +36,14 @@ def build(mod: tvm.IRModule, schedule: Schedule, target: tvm.target.Target) -> r
         tvm.ir.GlobalVar(METADATA),
         relax.Function([], text, relax.AnyType()).with_attr("global_symbol", METADATA),
     )
+    pipeline = finish_pipeline(target)
     with working("compiling the library"):
-        return tvm.compile(described, target, relax_pipeline=finish_pipeline(target))
+        if not is_cuda(target):
+            return tvm.compile(described, target, relax_pipeline=pipeline)
+        with target, cuda_compiler():
+            executable = tvm.compile(described, target, relax_pipeline=pipeline)
+            compile_sources(executable.mod)
+        return executable
 
 
 def load(path: str | os.PathLike[str], device_id: int = 0) -> Model:

@@ -29,6 +29,7 @@
 #include "runtime/cuda/cudnn.h"
 #include "runtime/cuda/cudnn_convolution.h"
 #include "runtime/cuda/describe.h"
+#include "runtime/cuda/device_code.h"
 #include "runtime/cuda/stage.h"
 #include "runtime/cuda/timing.h"
 #include "runtime/describe.h"
@@ -361,7 +362,11 @@ TVM_FFI_STATIC_INIT_BLOCK() {
           [](int64_t device_id) {
             return Guard([&] { return ffi::String(cuda::Describe(device_id)); });
           },
-          "What a CUDA device is.");
+          "What a CUDA device is.")
+      .def("tvm_ios.cuda.IsSource", cuda::IsSource,
+           "Whether a module is device code that TVM left as source.")
+      .def("tvm_ios.cuda.WithMachineCode", cuda::WithMachineCode,
+           "Such a module with the source compiled.");
 
   // What a search calls, in its own process or across RPC, where only numbers, bytes, modules and
   // references pass.

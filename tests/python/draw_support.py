@@ -81,3 +81,21 @@ def hostile() -> Schedule:
         for name, before in zip(HOSTILE, reads, strict=False)
     )
     return schedule_of(operators, tuple(ScheduledStage(((name,),)) for name in HOSTILE))
+
+
+def on_a_gpu() -> Schedule:
+    """Stages of a CUDA device, in each way to divide them."""
+    names = tuple("abcdefgh")
+    operators = tuple(
+        ScheduledOperator(name, "conv2d", 3e-6, (), ("float32[1, 8]",), 100, "gemm_fp32_16x32x32")
+        for name in names[:-1]
+    )
+    stages = (
+        ScheduledStage((("a",),), division="streams", seconds=3e-6),
+        ScheduledStage((("b",), ("c",), ("d",)), division="streams-2-widest", seconds=5e-6),
+        ScheduledStage((("e",), ("f", "g")), division="fused", seconds=4e-6),
+        ScheduledStage((("h",),), division="streams"),
+    )
+    target = '{"kind": "cuda", "arch": "sm_90"}'
+    last = ScheduledOperator("h", "topk")
+    return Schedule("0123456789abcdef", "main", target, 1, (*operators, last), stages)

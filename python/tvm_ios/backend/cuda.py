@@ -18,6 +18,7 @@ from ..lower.cuda.assemble import CudaAssembler
 from ..lower.cuda.implement import implement
 from ..lower.cuda.network import emit_ways
 from ..lower.cuda.preferences import CudaPreferences
+from ..lower.cuda.toolchain import check_compiler
 from ..lower.emitter import Stages
 from ..lower.tuned import active_database
 from ..measure.cuda.device import CudaBench
@@ -47,6 +48,7 @@ class CudaBackend:
 
     def __init__(self, target: tvm.target.Target, site: Site, options: Options) -> None:
         check_architecture(target)
+        check_compiler(target)
         self._target, self._device_id = target, site.device_id
         self._options = options
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from .. import artifact
 from ..compare import choose
+from ..draw import words
 from ..errors import OptionError
 from ..export import check_linker, export
 from ..files import replacing
@@ -138,7 +139,7 @@ def _report(
     for library, schedule in zip(libraries, schedules, strict=True):
         console.print(
             f"{library}: {len(schedule.operators)} operators in {len(schedule.stages)} stages "
-            f"for {schedule.workers} threads"
+            f"for {words.machine(schedule)}"
         )
         known = schedule.measured or schedule.estimates
         if known:

@@ -15,7 +15,7 @@ from ..draw import words
 from ..errors import OptionError
 from ..files import replacing
 from ..schedule import Schedule
-from ..target import short_name
+from ..target import is_cuda
 from . import output
 from .options import add_common
 from .timeline import add_timeline, check_timeline, timeline
@@ -133,7 +133,7 @@ def _comparison(paths: Sequence[str], schedules: Sequence[Schedule]) -> Iterator
         table.add_row(
             path,
             "-" if schedule.batch is None else str(schedule.batch),
-            str(schedule.workers),
+            "-" if is_cuda(schedule.target) else str(schedule.workers),
             str(len(schedule.stages)),
             str(sum(len(stage.groups) for stage in schedule.stages)),
             str(sum(stage.strategy == "merge" for stage in schedule.stages)),
@@ -150,7 +150,7 @@ def _comparison(paths: Sequence[str], schedules: Sequence[Schedule]) -> Iterator
 def _head(schedule: Schedule) -> list[str]:
     lines = [
         f"model {schedule.model[:8]}, function {schedule.function}, "
-        f"target {short_name(schedule.target)}, {schedule.workers} threads",
+        f"target {words.target(schedule)}",
         f"{len(schedule.operators)} operators in {len(schedule.stages)} stages; "
         f"{schedule.measurements} stages measured in {schedule.search_seconds:.1f} s",
     ]
@@ -175,13 +175,22 @@ def _head(schedule: Schedule) -> list[str]:
 
 
 def _table(schedule: Schedule) -> Table:
-    table = output.table("stage", "how", "groups", "us", "share", left=("how", "groups"))
+    kernels = {op.name: op.kernel for op in schedule.operators if op.kernel is not None}
+    shown = ("groups", "kernels") if kernels else ("groups",)
+    table = output.table("stage", "how", *shown, "us", "share", left=("how", *shown))
     total = sum(stage.seconds or 0.0 for stage in schedule.stages)
     for i, stage in enumerate(schedule.stages):
         latency = share = "-"
         if stage.seconds is not None:
             latency = f"{1e6 * stage.seconds:.1f}"
             share = f"{stage.seconds / total:.1%}" if total else "-"
-        groups = "\n".join(" → ".join(group) for group in stage.groups)
-        table.add_row(str(i), words.how(stage), groups, latency, share)
+        cells = [_lines(stage.groups)]
+        if kernels:
+            cells.append(_lines([[kernels.get(name, "-") for name in g] for g in stage.groups]))
+        table.add_row(str(i), words.how(stage), *cells, latency, share)
     return table
+
+
+def _lines(groups: Sequence[Sequence[str]]) -> str:
+    """What stands for each operator, a line for each group."""
+    return "\n".join(" → ".join(group) for group in groups)

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import re
 
+from ..lower.cuda.streams import FUSED, StreamDivision
 from ..schedule import Schedule, ScheduledOperator, ScheduledStage
-from ..target import short_name
+from ..target import is_cuda, short_name
 
 # What neither XML nor a file in UTF-8 may hold, not even escaped.
 _UNSPEAKABLE = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -36,7 +37,32 @@ def how(stage: ScheduledStage) -> str:
     """How a stage runs."""
     if len(stage.operators) == 1 and stage.strategy != "merge":
         return "single"
-    return f"{stage.strategy}, {stage.division}"
+    return f"{stage.strategy}, {_division(stage)}"
+
+
+def _division(stage: ScheduledStage) -> str:
+    """A division of a CUDA device in words; others are words."""
+    if stage.division == FUSED:
+        return "one launch"
+    streams = StreamDivision.parse(stage.division)
+    if streams is None:
+        return stage.division
+    count = min(streams.count or len(stage.groups), len(stage.groups))
+    order = ", widest first" if streams.widest else ""
+    return f"{count} stream{'s' if count > 1 else ''}{order}"
+
+
+def machine(schedule: Schedule) -> str:
+    """What of the machine the stages are made for: ``2 threads``, or ``cuda sm_90``."""
+    if is_cuda(schedule.target):
+        return short_name(schedule.target)
+    return f"{schedule.workers} thread{'s' if schedule.workers > 1 else ''}"
+
+
+def target(schedule: Schedule) -> str:
+    """The target, and of a CPU how many threads: ``llvm znver4, 2 threads``."""
+    name, workers = short_name(schedule.target), machine(schedule)
+    return name if workers == name else f"{name}, {workers}"
 
 
 def share(seconds: float | None, total: float) -> str:
@@ -50,7 +76,10 @@ def details(operator: ScheduledOperator) -> list[str]:
     if operator.flops:
         lines.append(operations(operator.flops))
     if operator.seconds is not None:
-        lines.append(f"{microseconds(operator.seconds)} alone on one worker")
+        where = " on one worker" if operator.kernel is None else ""
+        lines.append(f"{microseconds(operator.seconds)} alone{where}")
+    if operator.kernel is not None:
+        lines.append(f"kernel {operator.kernel}")
     return lines
 
 
@@ -66,6 +95,4 @@ def heading(schedule: Schedule) -> list[str]:
         if name in known
     ]
     times = f"{source}: {' → '.join(parts)}" if parts else "nothing was measured"
-    threads = f"{schedule.workers} thread{'s' if schedule.workers > 1 else ''}"
-    machine = f"{short_name(schedule.target)}, {threads}{made_for}"
-    return [f"{size}; {machine}", times]
+    return [f"{size}; {target(schedule)}{made_for}", times]

@@ -11,6 +11,7 @@ import tvm
 from ..cuda_target import check_device, resolve_cuda
 from ..database import DeviceIdentity, MeasurementDatabase
 from ..errors import DeviceError, OptionError
+from ..lower.cuda.toolchain import check_compiler
 from ..lower.implement import LoweredGraph
 from ..target import TYPICAL, Transfers, check_runnable, is_cuda, num_workers, parse, resolve
 from .device import Device, present
@@ -75,7 +76,9 @@ class Here:
             return resolve(target, threads=threads)
         if threads is not None:
             raise OptionError("The number of threads is for a CPU; leave it out for a CUDA device.")
-        return resolve_cuda(target, self.device_id)
+        resolved = resolve_cuda(target, self.device_id)
+        check_compiler(resolved)
+        return resolved
 
     def check(self, target: tvm.target.Target) -> None:
         """Raise TargetError unless code for the target runs here."""

@@ -17,6 +17,7 @@ from tvm.s_tir.pipeline import finalize_device_passes, finalize_host_passes
 
 from ...kernels.cuda.kernel import CudaKernel
 from ...kernels.cuda.lowering import divide_host_and_device, lower_to_statements
+from .toolchain import compile_sources, cuda_compiler
 
 _PIPELINE = "tvm_ios_cuda_kernels"
 
@@ -57,11 +58,18 @@ def build_kernels(
         By the names of the functions.
     target : tvm.target.Target
         The CUDA device and its host.
+
+    Raises
+    ------
+    OptionError
+        When there is no compiler for device code.
     """
     functions = {name: kernel.function for name, kernel in kernels.items()}
     lowered = lower_to_statements(functions, target)
-    with target:  # the second half asks for it
-        return tvm.compile(tvm.IRModule(lowered), target, tir_pipeline=_PIPELINE)
+    with target, cuda_compiler():  # the second half asks for the target
+        executable = tvm.compile(tvm.IRModule(lowered), target, tir_pipeline=_PIPELINE)
+        compile_sources(executable.mod)
+    return executable
 
 
 def _second_half() -> tuple[tvm.transform.Pass, ...]:

@@ -9,6 +9,7 @@ from typing import Any
 import tvm
 from tvm import relax
 
+from ...lower.cuda.toolchain import cuda_compiler
 from ..model import finish_pipeline, median_rounds
 
 UNGRAPHED = "launched"
@@ -56,7 +57,8 @@ class CudaWays:
         self, mod: tvm.IRModule, target: tvm.target.Target, *, graph: bool
     ) -> relax.VirtualMachine:
         pipeline = finish_pipeline(target, graph=graph)
-        executable = tvm.compile(mod, target, relax_pipeline=pipeline)
+        with target, cuda_compiler():
+            executable = tvm.compile(mod, target, relax_pipeline=pipeline)
         return relax.VirtualMachine(executable, [self._device, tvm.cpu()])
 
     def _timer(self, name: str, number: int) -> Callable[[], float]:

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CUDA's compiler: NVRTC as PyPI has it, or a toolkit; neither needs a GPU.
+
+TVM looks for headers beside a toolkit's ``nvcc`` only, and always has fast mathematics, whose tanh
+is exact to three digits. It also leaves device code as source where the driver is not installed.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+
+import tvm
+import tvm_ffi
+from tvm.support import nvcc
+
+from tvm_ios_runtime.library import nvidia_directories
+
+from ... import _ffi_api  # noqa: F401  (loads the library whose functions are looked up below)
+from ...errors import OptionError, TargetError
+
+_MODE, _TOOLKIT = "TVM_CUDA_COMPILE_MODE", "CUDA_PATH"  # what TVM reads; a user may have set them
+_EXTRA, _EXACT = "TVM_CUDA_NVRTC_EXTRA_OPTS", "TVM_CUDA_NVCC_NO_FAST_MATH"
+_FAST = b"--use_fast_math"
+_lock = threading.RLock()  # what a compilation changes is the process's
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """A compiler that TVM can call.
+
+    Attributes
+    ----------
+    name : str
+        ``nvrtc`` or ``nvcc``.
+    environment : mapping of str to str
+        By which TVM finds it.
+    architectures : frozenset of int
+        Those that it compiles for, as 90 for ``sm_90``; empty where it does not tell.
+    """
+
+    name: str
+    environment: Mapping[str, str]
+    architectures: frozenset[int] = field(default_factory=frozenset)
+
+
+def check_compiler(target: tvm.target.Target) -> None:
+    """Raise an error unless kernels can be compiled for ``target``.
+
+    Raises
+    ------
+    OptionError
+        When there is no compiler.
+    TargetError
+        When it knows nothing of the architecture.
+    """
+    known = find_toolchain().architectures
+    arch = str(target.attrs["arch"])
+    if known and int(arch.removeprefix("sm_").rstrip("af")) not in known:
+        raise TargetError(
+            f"CUDA's compiler that is installed knows sm_{min(known)} to sm_{max(known)}, and not "
+            f"{arch}; install another version of nvidia-cuda-nvrtc."
+        )
+
+
+def find_toolchain() -> Toolchain:
+    """The compiler that is installed: what the user has set, else NVRTC, else a toolkit's nvcc.
+
+    Raises
+    ------
+    OptionError
+        When there is none.
+    """
+    wanted = os.environ.get(_MODE, "").lower()
+    architectures = frozenset() if wanted == "nvcc" else _nvrtc_architectures()
+    if architectures:
+        headers = _headers()
+        if headers is not None:
+            return Toolchain("nvrtc", headers, architectures)
+    if wanted != "nvrtc" and shutil.which("nvcc"):
+        return Toolchain("nvcc", {_MODE: "nvcc", _EXACT: "1"})
+    raise OptionError(
+        "CUDA's compiler is not installed, which needs no GPU; pip install 'tvm-ios[cuda]'."
+    )
+
+
+@contextmanager
+def cuda_compiler() -> Iterator[None]:
+    """Within it TVM compiles device code by :func:`find_toolchain`, without fast mathematics."""
+    with _lock:
+        toolchain = find_toolchain()
+        before = {name: os.environ.get(name) for name in toolchain.environment}
+        os.environ.update(toolchain.environment)
+        try:
+            if toolchain.name == "nvrtc":
+                with _exact_nvrtc():
+                    yield
+            else:
+                yield
+        finally:
+            for name, value in before.items():
+                os.environ.pop(name)
+                if value is not None:
+                    os.environ[name] = value
+
+
+def compile_sources(module: tvm_ffi.Module) -> tvm_ffi.Module:
+    """Compile the device code below ``module`` that TVM has left as source, for it to be saved.
+
+    To be called within :func:`cuda_compiler`, with the target as the current one.
+    """
+    is_source = tvm_ffi.get_global_func("tvm_ios.cuda.IsSource")
+    if is_source(module):
+        code = tvm_ffi.get_global_func("tvm_callback_cuda_compile")(module.inspect_source())
+        return tvm_ffi.get_global_func("tvm_ios.cuda.WithMachineCode")(module, bytes(code))
+    imports = list(module.imports)
+    compiled = [compile_sources(imported) for imported in imports]
+    if any(a is not b for a, b in zip(imports, compiled, strict=True)):
+        module.clear_imports()
+        for imported in compiled:
+            module.import_module(imported)
+    return module
+
+
+@contextmanager
+def _exact_nvrtc() -> Iterator[None]:
+    """TVM gives its options no other way than past this function, and nothing undoes that one."""
+    nvrtc = import_module("cuda.bindings.nvrtc")
+    compile_program = nvrtc.nvrtcCompileProgram
+
+    def compile_exactly(program: object, _count: int, options: list[bytes]) -> object:
+        kept = [option for option in options if option != _FAST]
+        return compile_program(program, len(kept), kept)
+
+    nvrtc.nvrtcCompileProgram = compile_exactly
+    try:
+        yield
+    finally:
+        nvrtc.nvrtcCompileProgram = compile_program
+
+
+def _nvrtc_architectures() -> frozenset[int]:
+    """What NVRTC compiles for; nothing where it is not installed."""
+    try:
+        nvrtc = import_module("cuda.bindings.nvrtc")
+        status, architectures = nvrtc.nvrtcGetSupportedArchs()
+    except Exception:  # of several types, by what is missing
+        return frozenset()
+    return frozenset(architectures) if int(status) == 0 else frozenset()
+
+
+def _headers() -> dict[str, str] | None:
+    """How TVM finds CUDA's headers; None where there are none."""
+    if _TOOLKIT in os.environ:
+        return {}  # the user's; TVM says what is wrong with it
+    for place in nvidia_directories():
+        toolkit = place / "cu13"
+        if _complete(toolkit / "include"):
+            others = os.environ.get(_EXTRA, "")
+            option = shlex.quote(f"-I{toolkit / 'include' / 'cccl'}")
+            return {_TOOLKIT: str(toolkit), _EXTRA: f"{others} {option}".strip()}
+    try:
+        toolkit = Path(nvcc.find_cuda_path())
+    except RuntimeError:
+        return None
+    return {} if any(map(_complete, toolkit.glob("targets/*/include"))) else None
+
+
+def _complete(include: Path) -> bool:
+    needed = ("cuda_runtime.h", "cccl/cuda/std/cstdint")
+    return all((include / header).exists() for header in needed)

@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import tvm
 from tvm import relax
 
 from ...lower.cuda.toolchain import cuda_compiler
+from ...peers.gpu import Peer
 from ..model import finish_pipeline, median_rounds
 
 UNGRAPHED = "launched"
@@ -46,9 +48,14 @@ class CudaWays:
         self._vm = self._machine(mod, target, graph=True)
         self._plain = self._machine(mod, target, graph=False) if _SEQUENTIAL in names else None
 
-    def seconds(self) -> dict[str, float]:
+    def seconds(self, peers: Mapping[str, Peer] = MappingProxyType({})) -> dict[str, float]:
+        """Median seconds of each way and of each of ``peers``, in interleaved rounds."""
         names = self._names if self._plain is None else [*self._names, UNGRAPHED]
-        return median_rounds(names, self._timer)
+
+        def timer(name: str, number: int) -> Callable[[], float]:
+            return peers[name].timer(number) if name in peers else self._timer(name, number)
+
+        return median_rounds([*names, *peers], timer)
 
     def __call__(self, name: str, arguments: Sequence[tvm.runtime.Tensor | tuple]) -> Any:
         return self._vm[name](*(_moved(value, self._device) for value in arguments))

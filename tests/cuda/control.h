@@ -4,7 +4,9 @@
  * \brief How a test reads what the stand-in for CUDA's driver was asked.
  *
  * The environment tells what it is: TVM_IOS_STANDIN_DEVICES (2), TVM_IOS_STANDIN_VERSION (13000),
- * TVM_IOS_STANDIN_FAIL, see journal.h, and TVM_IOS_STANDIN_ORDER, see order.h.
+ * TVM_IOS_STANDIN_FAIL, see journal.h, TVM_IOS_STANDIN_ORDER, see order.h, and
+ * TVM_IOS_STANDIN_COMPUTE: while it is 0, kernels are launched and take their time, and compute
+ * nothing, so that a search is quick.
  */
 #ifndef TVM_IOS_TESTS_CUDA_CONTROL_H_
 #define TVM_IOS_TESTS_CUDA_CONTROL_H_

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.abc
 import os
 import pickle
 import sys
@@ -14,8 +15,19 @@ import traceback
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-# A torch that is built for CUDA would bring CUDA's own libraries in before the stand-ins.
-sys.modules["torch"] = None
+
+class _NoTorch(importlib.abc.MetaPathFinder):
+    """Hides torch: one that is built for CUDA would bring CUDA's own libraries in.
+
+    ``sys.modules["torch"] = None`` would do for an import, but scipy looks there, too.
+    """
+
+    def find_spec(self, name: str, *_arguments: object) -> None:
+        if name == "torch":
+            raise ModuleNotFoundError("torch is hidden from this process", name=name)
+
+
+sys.meta_path.insert(0, _NoTorch())
 
 import tvm_ffi
 from tvm.support import nvcc  # noqa: F401 - it registers what is overridden below

@@ -179,7 +179,7 @@ def run_vm(
 ) -> list[np.ndarray]:
     """All results of a compiled function, tuples flattened."""
     vm = relax.VirtualMachine(executable, tvm.cpu())
-    return _flatten(vm[function](*map(_to_device, arguments)))
+    return flatten(vm[function](*map(_to_device, arguments)))
 
 
 def _to_device(value: Any) -> Any:
@@ -188,10 +188,11 @@ def _to_device(value: Any) -> Any:
     return tvm.runtime.tensor(value)
 
 
-def _flatten(value: Any) -> list[np.ndarray]:
+def flatten(value: Any) -> list[np.ndarray]:
+    """The tensors of nested tuples as arrays."""
     if isinstance(value, tvm.runtime.Tensor):
         return [value.numpy()]
-    return [array for item in value for array in _flatten(item)]
+    return [array for item in value for array in flatten(item)]
 
 
 def compile_plain(mod: tvm.IRModule, target: tvm.target.Target = NATIVE) -> Any:

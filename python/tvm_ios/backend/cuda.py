@@ -11,6 +11,7 @@ from tvm import relax
 
 from ..cuda_target import check_architecture, check_device, describe, device_for
 from ..database import DeviceIdentity
+from ..database.identity import gpu_model
 from ..errors import ScheduleError
 from ..graph.operators import OperatorGraph
 from ..lower.cuda.assemble import CudaAssembler
@@ -19,6 +20,7 @@ from ..lower.cuda.network import emit_ways
 from ..lower.cuda.preferences import CudaPreferences
 from ..lower.cuda.toolchain import check_compiler
 from ..lower.emitter import Stages
+from ..lower.tuned import active_database
 from ..measure.cuda.device import CudaBench
 from ..measure.cuda.libraries import CudaLibraries
 from ..measure.cuda.model import CudaWays
@@ -58,12 +60,13 @@ class CudaBackend:
             device.multiprocessors,
             device.l2_bytes,
             cudnn=self._device_id if self._options.cudnn else None,
+            database=active_database(),
         )
         return CudaAssembler(network=implement(graph, preferences))
 
     def identity(self) -> DeviceIdentity:
         device = describe(self._device_id)
-        return DeviceIdentity.of(f"{device.name}, CUDA {device.driver}", self._target)
+        return DeviceIdentity.of(gpu_model(device.name, device.driver), self._target)
 
     def devices(self, assembler: CudaAssembler, seed: int) -> Devices:
         """The device in this machine.

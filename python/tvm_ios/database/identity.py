@@ -12,6 +12,8 @@ from pathlib import Path
 
 import tvm
 
+from tvm_ios_env.gpu import gpus
+
 from ..libinfo import __version__
 from ..target import num_workers
 
@@ -29,7 +31,7 @@ class DeviceIdentity:
     Attributes
     ----------
     cpu : str
-        The model of the processor.
+        The model of the processor, or of the GPU.
     target : str
         Of TVM, as it prints it.
     threads : int
@@ -56,7 +58,7 @@ class DeviceIdentity:
 
     @property
     def is_this_machine(self) -> bool:
-        return self.cpu == cpu_model()
+        return self.cpu == cpu_model() or self.cpu in _gpus_here()
 
     @property
     def is_this_version(self) -> bool:
@@ -72,6 +74,17 @@ def cpu_model() -> str:
         lines = []
     machine = platform.machine()
     return cpu_name(machine, lines) or f"{machine} {platform.processor()}".strip()
+
+
+def gpu_model(name: str, driver: str) -> str:
+    """What tells a GPU from others, by its name and the version of CUDA that its driver has."""
+    return f"{name}, CUDA {driver}"
+
+
+@functools.cache
+def _gpus_here() -> frozenset[str]:
+    found = gpus()
+    return frozenset(gpu_model(name, found.driver or "") for name in found.devices)
 
 
 def cpu_name(machine: str, lines: Iterable[str]) -> str:

@@ -20,10 +20,7 @@ from ..kernels.convert import block_kernel, pack_weights_kernel, unblock_kernel
 from ..kernels.elementwise import Broadcast
 from ..kernels.kernel import Kernel, TensorSpec, convert_input
 from ..kernels.layout import PLAIN, Layout, pack_weights
-
-
-class NoRule(Exception):
-    """A rule does not cover this operator; the generic lowering does."""
+from ..kernels.no_rule import NoRule
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import tvm
+import tvm_ffi
 from tvm import relax
 
 from ..target import is_cuda
@@ -16,6 +17,7 @@ from .progress import progress
 
 _ROUNDS = 11
 _WINDOW = 20e-3  # seconds of one round of one model
+_CAPTURABLE = ("tvm_ios.runtime.", "tvm_ios_", "vm.builtin.")
 
 
 class Ways(Protocol):
@@ -74,7 +76,8 @@ def finish_pipeline(target: tvm.target.Target, *, graph: bool = True) -> tvm.tra
     ----------
     target : tvm.target.Target
     graph : bool
-        Whether a CUDA device runs what was scheduled as one graph.
+        Whether a CUDA device runs what was scheduled as one graph. What calls functions that the
+        user has given does not: a graph would not call them again.
     """
     default = relax.get_default_pipeline(target)
     if not is_cuda(target):
@@ -82,11 +85,22 @@ def finish_pipeline(target: tvm.target.Target, *, graph: bool = True) -> tvm.tra
 
     @tvm.transform.module_pass(opt_level=0, name="tvm_ios.finish_cuda")
     def finish(mod: tvm.IRModule, context: tvm.transform.PassContext) -> tvm.IRModule:
-        config = {**context.config, "relax.backend.use_cuda_graph": graph}
+        captured = graph and not _calls_of_the_user(mod)
+        config = {**context.config, "relax.backend.use_cuda_graph": captured}
         with tvm.transform.PassContext(opt_level=context.opt_level, config=config):
             return default(mod)
 
     return finish
+
+
+def _calls_of_the_user(mod: tvm.IRModule) -> bool:
+    """Whether functions are called by name that are neither ours nor TVM's."""
+    names: set[str] = set()
+    visit = [(relax.ExternFunc, lambda function: names.add(str(function.global_symbol)))]
+    for function in mod.functions.values():
+        if isinstance(function, relax.Function):
+            tvm_ffi.structural_walk(function, visit)
+    return not all(name.startswith(_CAPTURABLE) for name in names)
 
 
 def random_inputs(func: relax.Function, seed: int) -> list[tvm.runtime.Tensor | tuple]:

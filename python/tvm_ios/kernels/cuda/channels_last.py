@@ -88,9 +88,9 @@ def _order(
 
 
 def _reorder(schedule: s_tir.Schedule, block: Any) -> None:
-    """Iterate in the order of the result's axes, and reduce in that of the last tensor read."""
+    """Iterate in the order of a result's axes, and reduce in that of the last tensor read."""
     statement = schedule.get(block)
-    (write,) = statement.writes
+    write = statement.writes[0]
     spatial = [v.var for v in statement.iter_vars if v.iter_type == tirx.IterVar.DataPar]
     reduced = [v.var for v in statement.iter_vars if v.iter_type != tirx.IterVar.DataPar]
     order = [_index(spatial, r.min) for r in write.region]

@@ -29,7 +29,7 @@ import tvm
 import tvm_ffi
 from tvm import s_tir, tirx
 
-from ...lower.feeds import NoRule
+from ..no_rule import NoRule
 from .isolate import isolate
 from .neighbours import MAX_BYTES, address, bits, step, substitute, vector_width
 

@@ -8,7 +8,7 @@ from typing import Any
 import tvm
 from tvm import s_tir, tirx
 
-from ...lower.feeds import NoRule
+from ..no_rule import NoRule
 
 
 def isolate(function: tirx.PrimFunc) -> tuple[s_tir.Schedule, Any, Any]:

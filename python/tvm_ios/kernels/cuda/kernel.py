@@ -10,7 +10,7 @@ from functools import cached_property
 from tvm import tirx
 
 from ..kernel import TensorSpec
-from .launches import launches
+from .grids import Grid, grids
 
 
 @dataclass(frozen=True)
@@ -61,13 +61,13 @@ class CudaKernel:
     @property
     def tiles(self) -> int:
         """Thread blocks of its largest launch; a library's are not known."""
-        return max((launch.blocks for launch in self._launches), default=1)
+        return max((grid.blocks for grid in self._grids), default=1)
 
     @property
     def steps(self) -> int:
         """Launches, one after another."""
-        return max(len(self._launches), 1)
+        return max(len(self._grids), 1)
 
     @cached_property
-    def _launches(self):
-        return launches(self.function)
+    def _grids(self) -> tuple[Grid, ...]:
+        return grids(self.function)

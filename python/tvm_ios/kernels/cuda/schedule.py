@@ -16,7 +16,7 @@ import tvm_ffi
 from tvm import s_tir, tirx
 from tvm.s_tir import dlight
 
-from ...lower.feeds import NoRule
+from ..no_rule import NoRule
 from .gemm_form import divide_columns, gemm_form
 from .implicit_gemm import gemm
 from .tiles import tiles
@@ -109,7 +109,7 @@ def schedule_divided(
     """
     form = divide_columns(gemm_form(function), widths)
     tile = tiles(form, target, precision)[0]
-    return _described(f"gemm_{tile.name}", gemm(form, tile))
+    return described(f"gemm_{tile.name}", gemm(form, tile))
 
 
 def _by_rule(
@@ -118,13 +118,13 @@ def _by_rule(
     try:
         form = gemm_form(function)
         for tile in tiles(form, target, precision):
-            yield _described(f"gemm_{tile.name}", gemm(form, tile))
+            yield described(f"gemm_{tile.name}", gemm(form, tile))
         return
     except NoRule:
         pass
     try:
         for name, kernel in window_kernels(function):
-            yield _described(name, kernel)
+            yield described(name, kernel)
     except (NoRule, s_tir.ScheduleError):  # of loops that cannot be moved
         return
 
@@ -154,10 +154,11 @@ def _apply(
         return None
     sch = result if isinstance(result, s_tir.Schedule) else result[0]
     scheduled = sch.mod["main"].with_attr("tirx.is_scheduled", True)
-    return _described(f"dlight_{type(rule).__name__}", scheduled) if _is_bound(scheduled) else None
+    return described(f"dlight_{type(rule).__name__}", scheduled) if _is_bound(scheduled) else None
 
 
-def _described(name: str, function: tirx.PrimFunc) -> ScheduledFunction:
+def described(name: str, function: tirx.PrimFunc) -> ScheduledFunction:
+    """A function that was scheduled, with what is to be known of it."""
     root = function.body.block
     workspace = any(str(b.scope()) in ("", "global") for b in root.alloc_buffers)
     return ScheduledFunction(name, function, len(_nests(function)), workspace)

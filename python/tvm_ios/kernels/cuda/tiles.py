@@ -27,7 +27,7 @@ from itertools import product
 
 import tvm
 
-from ...lower.feeds import NoRule
+from ..no_rule import NoRule
 from .gemm_form import GemmForm
 from .simt import simt_shared
 from .tensor_core import COLUMNS, FACTORS, ROWS, tensor_core_shared

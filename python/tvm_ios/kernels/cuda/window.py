@@ -18,7 +18,7 @@ import tvm
 import tvm_ffi
 from tvm import s_tir, tirx
 
-from ...lower.feeds import NoRule
+from ..no_rule import NoRule
 from .emit import LAUNCH
 from .isolate import isolate
 from .neighbours import MAX_BYTES, address, bits, vector_width

@@ -14,11 +14,10 @@ from ..implement import LoweredGraph
 from ..replace import Replacements, find_replacements
 from .fused import FusedKernels
 from .implement import CudaNetwork
-from .merge import MERGE_CONVOLUTIONS
+from .merge import REPLACEMENTS
 from .stage import CudaStage, Launch
 from .streams import FUSED, GroupLoad, StreamDivision, stream_divisions
 
-_REPLACEMENTS = (MERGE_CONVOLUTIONS,)
 _LAUNCH = 4e-6  # seconds, generous: what one launch less in a graph can save
 
 
@@ -55,7 +54,7 @@ class CudaAssembler(Assembler):
 
     @cached_property
     def replacements(self) -> Replacements:
-        return find_replacements(self.lowered, _REPLACEMENTS)
+        return find_replacements(self.lowered, REPLACEMENTS)
 
     def divisions(self, form: StageForm, costs: Mapping[Hashable, float]) -> tuple[str, ...]:
         divisions = tuple(map(str, stream_divisions(_loads(form, costs))))

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import tvm
@@ -13,7 +13,7 @@ from tvm import relax, s_tir, tirx
 
 from ...graph.operators import Operator, OperatorGraph
 from ...kernels.cuda.kernel import CudaKernel
-from ...kernels.cuda.schedule import schedule
+from ...kernels.cuda.schedule import ScheduledFunction, described, schedule
 from ...kernels.kernel import TensorSpec
 from ..feeds import NoRule
 from ..implement import Implementation, LoweredGraph
@@ -21,6 +21,7 @@ from .cudnn import cudnn_implementations
 from .function import operator_function
 from .layouts import channels_last_values
 from .preferences import CudaPreferences
+from .tuned import tuned_function
 
 _logger = logging.getLogger(__name__)
 
@@ -110,6 +111,16 @@ def _kernels(
             variant=scheduled.name,
             shareable=not scheduled.workspace,
         )
-        for scheduled in schedule(function, preferences.target, preferences.precision)
+        for scheduled in _schedules(function, preferences)
         if not scheduled.workspace
     )
+
+
+def _schedules(
+    function: tirx.PrimFunc, preferences: CudaPreferences
+) -> Iterator[ScheduledFunction]:
+    """What the user has tuned, then what rules make of it."""
+    tuned = tuned_function(function, preferences.database, preferences.target)
+    if tuned is not None:
+        yield described("tuned", tuned)
+    yield from schedule(function, preferences.target, preferences.precision)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions that read the same tensor computed as one, on a CUDA device.
+"""Convolutions, and products, that read the same tensor computed as one, on a CUDA device.
 
 As on the CPU the smaller windows are held by the largest one (IOS, section 3), and the kernel
 writes each result to where it belongs: nothing is split.
@@ -21,9 +21,13 @@ from ...kernels.cuda.schedule import schedule_divided
 from ...kernels.kernel import TensorSpec
 from ..implement import Implementation, LoweredGraph
 from ..replace.convolutions import windows_of
+from ..replace.dense import MERGE_DENSE as CPU_MERGE_DENSE
 from ..replace.rule import Alike, Rule
 from ..replace.windows import Windows, enlarge
 from .function import operator_function
+
+_CHANNELS, _COLUMNS = -3, -1
+"""The axis along which results lie side by side: of a feature map, and of a matrix."""
 
 
 def _key(lowered: LoweredGraph, op: Operator) -> Hashable | None:
@@ -37,57 +41,80 @@ def _key(lowered: LoweredGraph, op: Operator) -> Hashable | None:
     return (op.anchor.args[0], windows.alignment, op.program, len(op.bindings))
 
 
-def _merge(lowered: LoweredGraph, operators: tuple[int, ...]) -> Implementation:
+def _merge_convolutions(lowered: LoweredGraph, operators: tuple[int, ...]) -> Implementation:
     ops = [lowered.graph.operators[i] for i in operators]
-    merged, preferences = merged_operator(ops), lowered.preferences
-    layouts = {**lowered.layouts, merged.outputs[0]: lowered.layouts[ops[0].outputs[0]]}
+    windows = [windows_of(op) for op in ops]
+    held = enlarge(windows)
+    weights = [
+        held.hold(constant_array(op.anchor.args[1]), of)
+        for op, of in zip(ops, windows, strict=True)
+    ]
+    anchor = _convolution(ops[0].anchor, np.concatenate(weights), held)
+    return _merged(lowered, ops, anchor, _CHANNELS)
+
+
+def _merge_products(lowered: LoweredGraph, operators: tuple[int, ...]) -> Implementation:
+    ops = [lowered.graph.operators[i] for i in operators]
+    weights = [constant_array(op.anchor.args[1]) for op in ops]
+    both = relax.const(np.concatenate(weights, axis=_COLUMNS))
+    return _merged(lowered, ops, relax.op.matmul(ops[0].anchor.args[0], both), _COLUMNS)
+
+
+def _merged(
+    lowered: LoweredGraph, ops: Sequence[Operator], anchor: relax.Expr, axis: int
+) -> Implementation:
+    """One kernel for operators that differ in what lies side by side along ``axis``."""
+    merged, preferences = merged_operator(ops, anchor, axis), lowered.preferences
+    layout = lowered.layouts.get(ops[0].outputs[0])
+    layouts = dict(lowered.layouts) | ({merged.outputs[0]: layout} if layout else {})
     function, inputs = operator_function(merged, layouts)
-    widths = [int(op.outputs[0].ty.shape.values[1]) for op in ops]
+    widths = [int(op.outputs[0].ty.shape.values[axis]) for op in ops]
     scheduled = schedule_divided(function, widths, preferences.target, preferences.precision)
     specs = [TensorSpec(tuple(map(int, p.shape)), str(p.dtype)) for p in scheduled.function.params]
     kernel = CudaKernel(
-        name="conv2d_merged",
+        name=f"{ops[0].kind}_merged",
         key=("merged", scheduled.name, tuple(widths), tvm_ffi.StructuralKey(function)),
         inputs=tuple(specs[: len(inputs)]),
         outputs=tuple(specs[len(inputs) :]),
         function=scheduled.function,
         variant=scheduled.name,
     )
-    return Implementation(operators, kernel, inputs, tuple(op.outputs[0] for op in ops))
+    outputs = tuple(op.outputs[0] for op in ops)
+    return Implementation(tuple(op.index for op in ops), kernel, inputs, outputs)
 
 
-def merged_operator(ops: Sequence[Operator]) -> Operator:
-    """One operator that computes the results of several, side by side along the channels.
+def merged_operator(ops: Sequence[Operator], anchor: relax.Expr, axis: int) -> Operator:
+    """One operator that computes the results of several, side by side along ``axis``.
 
-    They differ in nothing but their channels, their weights and what is added and so on by channel,
-    and in windows of one alignment.
+    Parameters
+    ----------
+    ops : sequence of Operator
+        They differ in nothing but their anchors and in what is added and so on along the axis.
+    anchor : relax.Expr
+        Computes what all their anchors do.
+    axis : int
+        Counted from the last.
     """
-    windows = [windows_of(op) for op in ops]
-    held = enlarge(windows)
-    weights = [
-        w.hold(constant_array(op.anchor.args[1]), of)
-        for op, of, w in zip(ops, windows, [held] * len(ops), strict=True)
-    ]
     builder = relax.BlockBuilder()
-    data = ops[0].anchor.args[0]
     values: dict[relax.Var, relax.Expr] = {}
     bindings: list[relax.Binding] = []
-    anchor = None
+    data = anchor.args[0]
     with builder.function("merged", [data] if isinstance(data, relax.Var) else []):
         with builder.dataflow():
             for rows in zip(*(op.bindings for op in ops), strict=True):
                 calls = [binding.value for binding in rows]
-                if any(call.same_as(ops[0].anchor) for call in calls):
-                    new = anchor = _convolution(calls[0], np.concatenate(weights), held)
-                else:
-                    new = _beside(calls, values)
-                variable = builder.emit(new)
+                first = calls[0].same_as(ops[0].anchor)
+                variable = builder.emit(anchor if first else _beside(calls, values, axis))
                 bindings.append(relax.VarBinding(variable, builder.lookup_binding(variable)))
                 values.update((binding.var, variable) for binding in rows)
             builder.emit_output(variable)
         builder.emit_func_output(variable)
-    assert anchor is not None, "a convolution has its anchor among its bindings"
-    return replace(ops[0], anchor=anchor, bindings=tuple(bindings), outputs=(bindings[-1].var,))
+    return replace(
+        ops[0],
+        anchor=bindings[0].value,
+        bindings=tuple(bindings),
+        outputs=(bindings[-1].var,),
+    )
 
 
 def _convolution(call: relax.Call, weights: np.ndarray, windows: Windows) -> relax.Expr:
@@ -106,19 +133,24 @@ def _convolution(call: relax.Call, weights: np.ndarray, windows: Windows) -> rel
     )
 
 
-def _beside(calls: Sequence[relax.Call], values: dict[relax.Var, relax.Expr]) -> relax.Call:
-    """A step after the convolutions, of all their channels."""
+def _beside(
+    calls: Sequence[relax.Call], values: dict[relax.Var, relax.Expr], axis: int
+) -> relax.Call:
+    """A step after the anchors, of all their results."""
     arguments = []
     for parts in zip(*(call.args for call in calls), strict=True):
         arrays = [constant_array(part) for part in parts]
         if arrays[0] is None:
             arguments.append(values.get(parts[0], parts[0]))
-        elif arrays[0].size == 1 and all(np.array_equal(arrays[0], other) for other in arrays):
+        elif all(array.ndim == 0 for array in arrays):
             arguments.append(parts[0])
         else:
-            channels = arrays[0].ndim - 3
-            arguments.append(relax.const(np.concatenate(arrays, axis=channels)))
+            arguments.append(relax.const(np.concatenate(arrays, axis=axis)))
     return relax.Call(calls[0].op, arguments, calls[0].attrs, calls[0].ty_args)
 
 
-MERGE_CONVOLUTIONS = Rule("merge-convolutions", Alike(_key), _merge)
+REPLACEMENTS = (
+    Rule("merge-convolutions", Alike(_key), _merge_convolutions),
+    Rule("merge-dense", Alike(CPU_MERGE_DENSE.source.key), _merge_products),
+)
+"""All rules. No two of them match the same operators."""

@@ -3,7 +3,8 @@
 
 The kernels are one compiled module beside the function. What enters the network is copied, and what
 leaves it, too, by kernels that also bring feature maps into the order of memory: TVM captures all
-calls between them as one CUDA graph, as only those work on tensors that stay where they are.
+calls between them as one CUDA graph, as only those work on tensors that stay where they are. What
+enters is copied before all stages, and what leaves behind them, as a graph ends at a copy.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from ...kernels.kernel import TensorSpec
 from ..emitter import Emitter, Stages, emit_function
 from .build import KernelNames, build_kernels
 from .layouts import CHANNELS_LAST
-from .stage import CudaStage, Value
+from .stage import CudaStage, Value, identity
 
 RUN_STAGE = "tvm_ios.runtime.cuda.RunStage"
 
@@ -56,6 +57,7 @@ def emit_ways(
             relax.BlockBuilder(),
             library=library,
             layouts=layouts,
+            entering=_entering(original, stages),
             leaving=_leaving(original, stages),
         )
         variable = mod.get_global_var(name) if name == function else tvm.ir.GlobalVar(name)
@@ -66,6 +68,18 @@ def emit_ways(
         return result
     others = list((mod.attrs or {}).get("external_mods", []))
     return result.with_attr("external_mods", [*others, library.compile()])
+
+
+def _entering(original: relax.Function, stages: Stages) -> list[relax.Var]:
+    """The parameters that a stage reads."""
+    read = {
+        identity(value)
+        for stage in stages
+        if not isinstance(stage, Operator)
+        for launch in stage.launches
+        for value in launch.inputs
+    }
+    return [parameter for parameter in original.params if parameter in read]
 
 
 def _leaving(original: relax.Function, stages: Stages) -> set[relax.Var]:
@@ -105,19 +119,30 @@ class _Library:
 class _CudaEmitter(Emitter):
     library: _Library
     layouts: Mapping[relax.Var, str]
+    entering: list[relax.Var]
     leaving: set[relax.Var]
     _placed: dict[relax.Var, relax.Expr] = field(default_factory=dict)
+    _computed: dict[relax.Var, relax.Expr] = field(default_factory=dict)
     _constants: dict[int, tuple[np.ndarray, relax.Expr]] = field(default_factory=dict)
 
     def begin(self) -> None:
         """There is nothing to set up."""
 
     def call(self, stages: tuple[CudaStage, ...], visible: set[relax.Var]) -> None:
+        while self.entering:
+            self._place(self.entering.pop(0))
         for stage in stages:
             self._call_stage(stage)
 
+    def keep(self, operator: Operator, *, exported: bool) -> None:
+        for value in operator.inputs:
+            self._leave(value)
+        super().keep(operator, exported=exported)
+
     def export(self) -> None:
         """Nothing placed is seen in another dataflow block: it is placed again there."""
+        for value in list(self._computed):
+            self._leave(value)
         super().export()
         self._placed.clear()
 
@@ -134,13 +159,20 @@ class _CudaEmitter(Emitter):
         for variable, result in zip(program.outputs, results[: len(program.outputs)], strict=True):
             self._placed[variable] = result
             if variable in self.leaving:
-                self._define(variable, self._copy(result, self.layouts.get(variable), None))
+                self._computed[variable] = result
+
+    def _leave(self, value: relax.Var) -> None:
+        """Have what a stage computed as Relax has it."""
+        if value in self._computed:
+            result = self._computed.pop(value)
+            self._define(value, self._copy(result, self.layouts.get(value), None))
 
     def _place(self, value: Value) -> relax.Expr:
         """A tensor that a kernel reads, as it wants it."""
         if isinstance(value, np.ndarray):
             if id(value) not in self._constants:  # the array is kept, so that its id stays its own
-                self._constants[id(value)] = (value, relax.const(value))
+                # Without its type TVM makes 32 bits of 64.
+                self._constants[id(value)] = (value, relax.const(value, str(value.dtype)))
             return self._constants[id(value)][1]
         if value not in self._placed:
             plain = self.values[value]

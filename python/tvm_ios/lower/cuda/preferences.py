@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import tvm
 
@@ -22,6 +23,8 @@ class CudaPreferences:
         The device's second cache.
     cudnn : int or None
         The device whose cuDNN may compute convolutions; None for none.
+    database : tvm.s_tir.meta_schedule.database.Database or None
+        Kernels that were tuned, which are measured, too.
     """
 
     target: tvm.target.Target
@@ -29,3 +32,4 @@ class CudaPreferences:
     multiprocessors: int
     l2_bytes: int
     cudnn: int | None = None
+    database: Any | None = None

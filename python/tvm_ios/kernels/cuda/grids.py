@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a scheduled TIR function launches."""
+"""The grids that a scheduled TIR function launches."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from tvm import tirx
 
 
 @dataclass(frozen=True)
-class Launch:
-    """One launch of a device kernel.
+class Grid:
+    """The grid of one launch.
 
     Attributes
     ----------
@@ -24,14 +24,14 @@ class Launch:
     threads: int
 
 
-def launches(function: tirx.PrimFunc) -> tuple[Launch, ...]:
-    """The launches of a function in order: its outermost loop nests that are bound to threads."""
+def grids(function: tirx.PrimFunc) -> tuple[Grid, ...]:
+    """The grids of a function's launches: of its outermost loop nests, in order."""
     body = function.body
     if hasattr(body, "block"):
         body = body.block.body
     nests = list(body.seq) if isinstance(body, tirx.SeqStmt) else [body]
     bound = [extents for extents in map(_bound_extents, nests) if extents]
-    return tuple(Launch(_count(e, "blockIdx"), _count(e, "threadIdx")) for e in bound)
+    return tuple(Grid(_count(e, "blockIdx"), _count(e, "threadIdx")) for e in bound)
 
 
 def _count(extents: dict[str, int], index: str) -> int:

@@ -17,6 +17,8 @@ from .torch_module import torch_module
 
 _WARM_UP = 3  # runs, after which cuDNN has chosen, and nothing is allocated any more
 
+_NARROW = {"fp16": torch.float16, "bf16": torch.bfloat16}
+
 Run = Callable[[], Any]
 
 
@@ -75,7 +77,7 @@ def torch_runs(
     device : torch.device
         On one that is no GPU nothing is captured in a graph; that is for trying this out.
     precision : str
-        As :class:`tvm_ios.options.Options` has it; ``tf32`` is let PyTorch, too.
+        As :class:`tvm_ios.options.Options` has it; PyTorch computes in the same.
     """
     found = Peers()
     tf32 = precision == "tf32"
@@ -84,7 +86,9 @@ def torch_runs(
     try:
         with captured():
             module = torch_module(model, batch).to(device).to(memory_format=torch.channels_last)
-        tensors = [_placed(array, device) for array in inputs]
+        dtype = _NARROW.get(precision, torch.float32)
+        module = module.to(dtype)  # what is floating-point of it
+        tensors = [_placed(array, device, dtype) for array in inputs]
     except Exception as error:  # what converting and copying raise is not one type
         found.left_out = dict.fromkeys(_WAYS, first_line(error))
         return found
@@ -99,8 +103,9 @@ def torch_runs(
     return found
 
 
-def _placed(array: np.ndarray, device: torch.device) -> torch.Tensor:
+def _placed(array: np.ndarray, device: torch.device, dtype: torch.dtype) -> torch.Tensor:
     tensor = torch.from_numpy(array).to(device)
+    tensor = tensor.to(dtype) if tensor.is_floating_point() else tensor
     return tensor.to(memory_format=torch.channels_last) if tensor.dim() == 4 else tensor
 
 

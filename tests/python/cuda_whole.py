@@ -74,7 +74,9 @@ def divided(scheduler: Scheduler, found: Schedule, division: str) -> Schedule:
         form = lowering._form(stage)
         if not isinstance(form, StageForm):
             return stage
-        possible = (*scheduler._assembler.divisions(form, {}), "streams-2", "streams-widest")
+        possible = (
+            *scheduler._assembler.divisions(form, {}), "streams-1", "streams-2", "streams-widest"
+        )  # fmt: skip
         return replace(stage, division=division) if division in possible else stage
 
     return replace(found, stages=tuple(map(one, found.stages)))

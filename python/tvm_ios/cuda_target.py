@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import tvm
 
+import tvm_ios_runtime.cuda
+
 from . import _ffi_api  # noqa: F401  (loads the library whose function is looked up below)
 from .errors import DeviceError, TargetError
 from .target import CUDA, parse, resolve
@@ -50,11 +52,10 @@ def describe(device_id: int) -> CudaDevice:
     DeviceError
         When there is no driver, no such device, or a driver that is too old.
     """
-    lines = tvm.get_global_func("tvm_ios.runtime.cuda.Describe")(device_id).splitlines()
-    fields = dict(line.split(": ", 1) for line in lines)
+    fields = tvm_ios_runtime.cuda.describe(device_id)
     return CudaDevice(
         name=fields["name"],
-        arch="sm_" + fields["capability"].replace(".", ""),
+        arch=fields["arch"],
         multiprocessors=int(fields["multiprocessors"]),
         l2_bytes=int(fields["l2_bytes"]),
         driver=fields["driver"],

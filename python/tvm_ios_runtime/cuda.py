@@ -55,8 +55,8 @@ def load_cuda(directories: Sequence[Path]) -> None:
     load_library()
 
 
-def architecture(device_id: int) -> str:
-    """The architecture of a device, as ``sm_90``.
+def describe(device_id: int) -> dict[str, str]:
+    """What a device is, see ``src/runtime/cuda/describe.h``; and its ``arch``, as ``sm_90``.
 
     Raises
     ------
@@ -65,7 +65,7 @@ def architecture(device_id: int) -> str:
     """
     lines = tvm_ffi.get_global_func("tvm_ios.runtime.cuda.Describe")(device_id).splitlines()
     fields = dict(line.split(": ", 1) for line in lines)
-    return "sm_" + fields["capability"].replace(".", "")
+    return {**fields, "arch": "sm_" + fields["capability"].replace(".", "")}
 
 
 class DeviceMemory:

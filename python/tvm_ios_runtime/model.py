@@ -17,7 +17,7 @@ import numpy.typing
 import tvm_ffi
 from tvm_ffi.libinfo import load_lib_ctypes
 
-from .cuda import DeviceMemory, architecture, load_cuda
+from .cuda import DeviceMemory, describe, load_cuda
 
 METADATA = "tvm_ios_metadata"
 """The function of a library that returns what the library says of itself, as JSON."""
@@ -196,7 +196,7 @@ def _machine(library: tvm_ffi.Module, devices: Sequence[tuple[int, int]]) -> tvm
 def _check_device(arch: str, device_id: int) -> None:
     """Raise LibraryError unless there is the device, and it is of this architecture."""
     try:
-        found = architecture(device_id)
+        found = describe(device_id)["arch"]
     except Exception as error:
         reason = str(error).strip().splitlines()[-1]
         raise LibraryError(f"The model is for a GPU, and {reason}") from error

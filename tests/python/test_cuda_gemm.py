@@ -115,6 +115,18 @@ def test_tensor_cores(emulated: Emulated, case: str, tile: Any) -> None:
     assert_close(actual.astype("float32"), expected, limit)
 
 
+@pytest.mark.parametrize("factors", list(HALVES))
+def test_halves_of_single_precision(emulated: Emulated, factors: str) -> None:
+    """Tensors stay float32; what is multiplied is rounded on its way to the tensor cores."""
+    function = conv("3x3")
+    form = gemm_form(function)
+    tile = warps(factors, 32, 32, 32, (32, 16), teams=2)
+    inputs = normal(function)
+    rounded = [array.astype(HALVES[factors]).astype("float32") for array in inputs[:2]]
+    (actual,) = emulated.run_kernel(gemm(form, tile(form)), inputs)
+    assert_close(actual, on_the_cpu(function, [*rounded, inputs[2]]), 1e-5)
+
+
 def test_round_to_tf32_keeps_what_is_no_number(emulated: Emulated) -> None:
     function = function_of(lambda e, x, y: e(relax.op.matmul(x, y)), (16, 16), (16, 16))
     form = gemm_form(function)

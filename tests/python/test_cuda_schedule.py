@@ -138,7 +138,8 @@ def test_precision_decides_what_multiplies() -> None:
     half = function_of(conv_relu(padding=1), *shapes, dtype="float16")
     assert names(schedule(single, TARGET, "fp32"))[0].startswith("gemm_fp32")
     assert names(schedule(single, TARGET, "tf32"))[0].startswith("gemm_tf32")
-    assert names(schedule(single, TARGET, "fp16"))[0].startswith("gemm_fp32")
+    assert names(schedule(single, TARGET, "fp16"))[0].startswith("gemm_fp16")
+    assert names(schedule(single, TARGET, "bf16"))[0].startswith("gemm_bf16")
     assert names(schedule(half, TARGET, "fp16"))[0].startswith("gemm_fp16")
     assert names(schedule(half, TARGET, "fp32"))[0].startswith("gemm_fp32")
 

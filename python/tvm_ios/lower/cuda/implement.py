@@ -45,10 +45,12 @@ class CudaNetwork:
         """The same with the kernels of these variants, by operator; others keep theirs."""
         chosen = list(self.lowered.implementations)
         for op in self.lowered.graph.operators:
-            wanted = variants.get(op.name)
-            for candidate in self.candidates[op.index]:
-                if candidate.kernel.variant == wanted:
-                    chosen[op.index] = candidate
+            wanted, candidates = variants.get(op.name), self.candidates[op.index]
+            found = next((c for c in candidates if c.kernel.variant == wanted), None)
+            if found is not None:
+                chosen[op.index] = found
+            elif wanted is not None and candidates:
+                _logger.warning("operator %s cannot be computed by %s here", op.name, wanted)
         return replace(self, lowered=replace(self.lowered, implementations=tuple(chosen)))
 
 

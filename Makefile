@@ -6,6 +6,7 @@
 #   make demo    schedule two networks, run them, show what was gained
 #   make test    C++ and Python tests
 #   make tutorials   the notebooks of tutorials/, from beginning to end
+#   make gpu     the tests that need a GPU
 #   make lint    formatting and static checks            make format   mend what can be mended
 #   make asan    C++ tests under AddressSanitizer and UBSan   make tsan   under ThreadSanitizer
 #   make wheel   build dist/*.whl and check that it works outside the checkout
@@ -20,7 +21,7 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null \
 	&& command -v $$python && break; done)
 
-.PHONY: demo test test-cpp test-python tutorials lint format asan tsan wheel clean
+.PHONY: demo test test-cpp test-python gpu tutorials lint format asan tsan wheel clean
 .DELETE_ON_ERROR:
 
 # More groups at a time than there are cores gain nothing, and cost most of the search's time.
@@ -41,6 +42,10 @@ test-cpp: $(VENV)/developed
 
 test-python: $(VENV)/developed
 	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4
+
+# One after another: they have the GPU to themselves.
+gpu: $(VENV)/developed
+	$(BIN)/python -m pytest tests/gpu
 
 # One after another: what they measure is shown.
 tutorials: $(VENV)/developed

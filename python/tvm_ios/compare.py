@@ -64,8 +64,8 @@ def compare(
     estimates = {**baseline.estimates, **greedy.estimates, **found.estimates}
     schedule = replace(
         schedules[name],
-        estimates=_as_returned(estimates, name),
-        measured=_as_returned(measured, name),
+        estimates=as_returned(estimates, name),
+        measured=as_returned(measured, name),
         measurements=found.measurements,
         search_seconds=found.search_seconds,
         branches_cut=found.branches_cut,
@@ -101,7 +101,7 @@ def choose(
     return compare(scheduler).schedule if timed else scheduler.search()
 
 
-def _as_returned(seconds: Mapping[str, float], name: str) -> dict[str, float]:
+def as_returned(seconds: Mapping[str, float], name: str) -> dict[str, float]:
     """Latencies by name, ``scheduled`` being that of the schedule ``name`` where it is known."""
     result = dict(seconds)
     if name != "scheduled":

@@ -6,9 +6,10 @@
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,6 +20,7 @@ from cuda_model import Driver
 from cuda_run import ordered
 from cuda_support import TARGET
 from support import few_stages, flatten
+from tvm_ios.cli.main import main
 from tvm_ios.graph.operators import Operator
 from tvm_ios.lower.assemble import StageForm
 from tvm_ios.lower.cuda.stage import CudaStage
@@ -72,7 +74,9 @@ def divided(scheduler: Scheduler, found: Schedule, division: str) -> Schedule:
         form = lowering._form(stage)
         if not isinstance(form, StageForm):
             return stage
-        possible = (*scheduler._assembler.divisions(form, {}), "streams-2", "streams-widest")
+        possible = (
+            *scheduler._assembler.divisions(form, {}), "streams-1", "streams-2", "streams-widest"
+        )  # fmt: skip
         return replace(stage, division=division) if division in possible else stage
 
     return replace(found, stages=tuple(map(one, found.stages)))
@@ -127,3 +131,11 @@ def journals(
             _KNOWN[name].ways(way, tensors)
         runs.append(journal)
     return _KNOWN[name].streams[way], runs
+
+
+def run_bench(arguments: Sequence[str], target: str) -> str:
+    """What ``tvm-ios bench`` prints."""
+    printed = io.StringIO()
+    with redirect_stdout(printed):
+        assert main(["bench", *arguments, "--target", target, "--no-database"]) == 0
+    return printed.getvalue()

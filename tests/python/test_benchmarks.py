@@ -180,7 +180,7 @@ def test_all_networks_are_those_of_the_papers() -> None:
 @pytest.mark.parametrize("name", ["inception_v3_small", "nasnet_a_small", "bert_tiny"])
 def test_networks_as_modules_of_pytorch(name: str, tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
-    from peer.onnx_torch import to_module
+    from tvm_ios.peers.onnx_torch import to_module
 
     model = models.load(name, 2, tmp_path)
     session = ort.InferenceSession(model.path, providers=["CPUExecutionProvider"])

@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``tvm-ios bench``: what scheduling gains on a network, and how exact the result is."""
+"""``tvm-ios bench``: what scheduling gains on a network, and how exact the result is.
+
+On a GPU PyTorch takes part, too, on the same inputs and in the same rounds.
+"""
 
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -13,10 +17,13 @@ from tvm import relax
 
 from tvm_ios_runtime.model import leaves
 
-from ..compare import Comparison, compare
+from ..compare import Comparison, as_returned, compare
+from ..draw import words
 from ..files import replacing
+from ..measure.cuda.model import CudaWays
 from ..measure.model import random_inputs
 from ..measure.progress import working
+from ..peers.gpu import Peers, gpu_peers
 from ..schedule import Schedule
 from ..scheduler import Scheduler
 from ..target import is_cuda, resolve
@@ -28,7 +35,37 @@ examples:
   tvm-ios bench zoo:squeezenet
   tvm-ios bench zoo:inception_v3 --batch 4 --threads 2 --json
   tvm-ios bench model.onnx --schedule-in s.json
+  tvm-ios bench zoo:inception_v3 --target cuda
+
+On a GPU the sequential schedule is timed in a CUDA graph, as the others are, and without one. Where
+PyTorch is installed with CUDA, it runs the network, too: by torch.compile with max-autotune, and by
+its own kernels and cuDNN's, channels last, in a CUDA graph.
 """
+
+_ROWS = {
+    "launched": "sequential, without a graph",
+    "sequential": "sequential",
+    "greedy": "greedy",
+    "scheduled": "scheduled",
+}
+_PEERS = {"torch_compile": "torch.compile", "torch_cudnn": "PyTorch, cuDNN"}
+
+
+@dataclass(frozen=True)
+class Contest:
+    """What was timed in one run.
+
+    Attributes
+    ----------
+    ours : Comparison
+    peers : Peers
+    seconds : dict of str to float
+        Of the peers.
+    """
+
+    ours: Comparison
+    peers: Peers = field(default_factory=Peers)
+    seconds: dict[str, float] = field(default_factory=dict)
 
 
 def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
@@ -53,14 +90,14 @@ def run(args: argparse.Namespace) -> None:
         request.site.check(request.target)
     with replacing(*filter(None, [args.schedule_out])) as drafts:
         mod, scheduler = request.load()
-        outcome = _timed(scheduler, request.given)
+        contest = _contest(args, scheduler, _timed(scheduler, request.given))
         elsewhere = request.site.remote or is_cuda(request.target)
         here = resolve("llvm") if elsewhere else request.target
-        schedule, errors = outcome.schedule, _errors(mod, scheduler, outcome, here)
+        schedule, errors = contest.ours.schedule, _errors(mod, scheduler, contest, here)
         for draft in drafts:
             schedule.save(draft)
         interrupt.check()
-    result = _result(args.model, schedule, errors)
+    result = _result(args.model, contest, errors)
     if args.json:
         output.print_json(result)
     else:
@@ -76,10 +113,24 @@ def _timed(scheduler: Scheduler, given: Schedule | None) -> Comparison:
     return Comparison(replace(given, measured=ways.seconds()), "scheduled", ways)
 
 
+def _contest(args: argparse.Namespace, scheduler: Scheduler, ours: Comparison) -> Contest:
+    """On a GPU with PyTorch, everybody timed again in the same rounds."""
+    if not isinstance(ours.ways, CudaWays):
+        return Contest(ours)
+    inputs = random_inputs(scheduler.prepared[scheduler.graph.function], scheduler.options.seed)
+    arrays = [tensor.numpy() for tensor in leaves(inputs)]
+    with working("preparing PyTorch"):
+        peers = gpu_peers(args.model, args.batch, arrays, args.device_id, args.precision)
+    seconds = ours.ways.seconds(peers.ready)
+    theirs = {name: seconds.pop(name) for name in peers.ready}
+    schedule = replace(ours.schedule, measured=as_returned(seconds, ours.name))
+    return Contest(replace(ours, schedule=schedule), peers, theirs)
+
+
 def _errors(
-    mod: tvm.IRModule, scheduler: Scheduler, outcome: Comparison, here: tvm.target.Target
-) -> tuple[float, float]:
-    """The largest absolute error, and relative to the largest output, on random inputs.
+    mod: tvm.IRModule, scheduler: Scheduler, contest: Contest, here: tvm.target.Target
+) -> dict[str, tuple[float, float]]:
+    """By contender, the largest absolute error, and relative to the largest output.
 
     The reference is TVM's default lowering of the imported module, which has nothing in common
     with the kernels of this package; it runs in this process, for the target ``here``.
@@ -91,7 +142,13 @@ def _errors(
         reference = tvm.compile(mod, target, relax_pipeline=relax.get_default_pipeline(target))
         vm = relax.VirtualMachine(reference, tvm.cpu())
         expected = _arrays(vm[function](*arguments))
-    computed = _arrays(outcome.ways(outcome.name, arguments))
+    ours = contest.ours
+    computed = {"scheduled": _arrays(ours.ways(ours.name, arguments))}
+    computed |= {name: peer.outputs() for name, peer in contest.peers.ready.items()}
+    return {name: _error(arrays, expected) for name, arrays in computed.items()}
+
+
+def _error(computed: list[np.ndarray], expected: list[np.ndarray]) -> tuple[float, float]:
     largest = max(float(np.abs(e).max(initial=0.0)) for e in expected)
     error = max(
         float(np.abs(c - e).max(initial=0.0)) for c, e in zip(computed, expected, strict=True)
@@ -109,9 +166,12 @@ def _arrays(outputs: Any) -> list[np.ndarray]:
     return [tensor.numpy().astype("float64") for tensor in leaves(outputs)]
 
 
-def _result(model: str, schedule: Schedule, errors: tuple[float, float]) -> dict[str, Any]:
+def _result(
+    model: str, contest: Contest, errors: Mapping[str, tuple[float, float]]
+) -> dict[str, Any]:
+    schedule = contest.ours.schedule
     measured = schedule.measured
-    return {
+    result = {
         "model": model,
         "target": schedule.target,
         "threads": schedule.workers,
@@ -121,22 +181,41 @@ def _result(model: str, schedule: Schedule, errors: tuple[float, float]) -> dict
         "speedup": output.speedup(measured, "scheduled"),
         "search_s": round(schedule.search_seconds, 3),
         "measurements": schedule.measurements,
-        "max_abs_error": errors[0],
-        "max_rel_error": errors[1],
+        "max_abs_error": errors["scheduled"][0],
+        "max_rel_error": errors["scheduled"][1],
     }
+    if contest.peers.ready or contest.peers.left_out:
+        ready = {
+            name: {"ms": round(1e3 * seconds, 6), "max_rel_error": errors[name][1]}
+            for name, seconds in contest.seconds.items()
+        }
+        left_out = {name: {"left_out": why} for name, why in contest.peers.left_out.items()}
+        result["peers"] = {**ready, **left_out}
+    return result
 
 
 def _print(result: dict[str, Any], schedule: Schedule) -> None:
     console = output.console()
     console.print(
         f"{result['model']}: {result['operators']} operators in {result['stages']} stages, "
-        f"{result['threads']} threads"
+        f"{words.machine(schedule)}"
     )
     table = output.table("schedule", "ms", "speed-up", left=("schedule",))
-    for name in ("sequential", "greedy", "scheduled"):
-        gain = output.speedup(schedule.measured, name)
-        table.add_row(name, f"{result[f'{name}_ms']:.3f}", "" if gain is None else f"{gain:.2f}x")
+    sequential = result["sequential_ms"]
+    peers = result.get("peers", {})
+    times = [(title, result.get(f"{name}_ms")) for name, title in _ROWS.items()]
+    times += [(_PEERS[name], peer.get("ms")) for name, peer in peers.items()]
+    for title, ms in times:
+        if ms is not None:
+            table.add_row(title, f"{ms:.3f}", f"{sequential / ms:.2f}x" if ms else "")
     console.print(table)
+    for name, peer in peers.items():
+        if "left_out" in peer:
+            console.print(f"{_PEERS[name]} is left out: {peer['left_out']}.")
+        else:
+            console.print(
+                f"{_PEERS[name]}: off by {peer['max_rel_error']:.2e} of the largest output"
+            )
     if "found_ms" in result:
         console.print(f"The schedule found took {result['found_ms']:.3f} ms: a baseline is kept.")
     console.print(f"search: {result['search_s']:.1f} s, {result['measurements']} stages measured")

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import tvm
@@ -11,6 +12,7 @@ from tvm import relax
 
 from ...device_errors import device_errors
 from ...lower.cuda.toolchain import cuda_compiler
+from ...peers.gpu import Peer
 from ..model import finish_pipeline, median_rounds
 
 UNGRAPHED = "launched"
@@ -48,10 +50,15 @@ class CudaWays:
         self._vm = self._machine(mod, target, graph=True)
         self._plain = self._machine(mod, target, graph=False) if _SEQUENTIAL in names else None
 
-    def seconds(self) -> dict[str, float]:
+    def seconds(self, peers: Mapping[str, Peer] = MappingProxyType({})) -> dict[str, float]:
+        """Median seconds of each way and of each of ``peers``, in interleaved rounds."""
         names = self._names if self._plain is None else [*self._names, UNGRAPHED]
+
+        def timer(name: str, number: int) -> Callable[[], float]:
+            return peers[name].timer(number) if name in peers else self._timer(name, number)
+
         with device_errors(self._device.index):
-            return median_rounds(names, self._timer)
+            return median_rounds([*names, *peers], timer)
 
     def __call__(self, name: str, arguments: Sequence[tvm.runtime.Tensor | tuple]) -> Any:
         with device_errors(self._device.index):

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Others that run a network on a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+NAMES = ("torch_compile", "torch_cudnn")
+"""PyTorch's compiler, and PyTorch's own kernels and cuDNN's."""
+
+
+class Peer(Protocol):
+    """A network, ready to run."""
+
+    def outputs(self) -> list[np.ndarray]:
+        """What it computes, as float64."""
+
+    def timer(self, number: int) -> Callable[[], float]:
+        """A function that runs it so often, and returns the seconds of one run."""
+
+
+@dataclass
+class Peers:
+    """Who takes part in a comparison.
+
+    Attributes
+    ----------
+    ready : dict of str to Peer
+        By the names that tables and JSON have.
+    left_out : dict of str to str
+        Why others are not there.
+    """
+
+    ready: dict[str, Peer] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
+
+
+def gpu_peers(
+    model: str,
+    batch: int | None,
+    inputs: Sequence[np.ndarray],
+    device_id: int,
+    precision: str,
+) -> Peers:
+    """Get everybody ready who is installed; compiling takes minutes.
+
+    Parameters
+    ----------
+    model, batch
+        The network, see :func:`tvm_ios.models.load_model`.
+    inputs : sequence of ndarray
+    device_id : int
+    precision : str
+        As :class:`tvm_ios.options.Options` has it.
+    """
+    try:
+        import torch
+    except ImportError:
+        return Peers(left_out=dict.fromkeys(NAMES, "PyTorch is not installed"))
+    if not torch.cuda.is_available():
+        reason = f"PyTorch {torch.__version__} finds no GPU"
+        return Peers(left_out=dict.fromkeys(NAMES, reason))
+    from .torch_runs import torch_runs
+
+    return torch_runs(model, batch, inputs, torch.device("cuda", device_id), precision)

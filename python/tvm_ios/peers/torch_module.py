@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A network that the command line names, as a module of PyTorch's operators."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import torch
+
+from .. import zoo
+from ..errors import ModelError
+from ..models import ZOO
+
+
+def torch_module(model: str, batch: int | None) -> torch.nn.Module:
+    """The network with its weights, from its inputs to its outputs.
+
+    Parameters
+    ----------
+    model : str
+        As for :func:`tvm_ios.models.load_model`.
+    batch : int, optional
+        Of a network of the zoo; in a file's operators it does not matter.
+
+    Raises
+    ------
+    ModelError
+        When there is no way from it to PyTorch.
+    """
+    if model.startswith(ZOO):
+        with tempfile.TemporaryDirectory() as directory:
+            path = Path(directory) / "model.onnx"
+            zoo.export_onnx(model.removeprefix(ZOO), path, batch=batch or 1)
+            return _from_onnx(path)
+    path = Path(model)
+    if path.suffix == ".pt2":
+        return torch.export.load(path).module()
+    if path.suffix == ".onnx":
+        return _from_onnx(path)
+    raise ModelError("A Relay model cannot be converted to PyTorch; give it as ONNX.")
+
+
+def _from_onnx(path: Path) -> torch.nn.Module:
+    import onnx
+
+    from .onnx_torch import to_module
+
+    try:
+        return to_module(onnx.load(path))
+    except NotImplementedError as error:
+        raise ModelError(f"No module of PyTorch's operators is made for {error}.") from error

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Networks on the GPU of this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+import tvm
+from tvm import relax
+
+from cuda_whole import divided
+from support import constant, few_stages, flatten, relax_module
+from tvm_ios.cuda_target import resolve_cuda
+from tvm_ios.measure.model import Ways
+from tvm_ios.measure.sites import Here
+from tvm_ios.options import Options
+from tvm_ios.scheduler import Scheduler
+
+DIVISIONS = ("streams", "streams-2", "fused")
+SHAPE = (1, 64, 14, 14)
+
+
+@lru_cache(maxsize=4)
+def target(device_id: int = 0) -> tvm.target.Target:
+    """The device as a target."""
+    return resolve_cuda("cuda", device_id)
+
+
+def compile_ways(
+    mod: tvm.IRModule,
+    divisions: Sequence[str] = DIVISIONS,
+    device_id: int = 0,
+    **options: object,
+) -> Ways:
+    """A network of as few stages as can be, once with each division, each one CUDA graph."""
+    scheduler = Scheduler(
+        mod, target(device_id), cost_model=few_stages, options=Options(**options),
+        site=Here(device_id),
+    )  # fmt: skip
+    found = scheduler.search()
+    return scheduler.compile({d: divided(scheduler, found, d) for d in divisions})
+
+
+def run(ways: Ways, name: str, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """What a way computes of arrays, which are new tensors of the device."""
+    return flatten(ways(name, [tvm.runtime.tensor(array) for array in arrays]))
+
+
+def branches(count: int = 4, seed: int = 0) -> tvm.IRModule:
+    """Convolutions of one image that is too small for any of them to fill a GPU."""
+
+    def body(emit, x):
+        parts = [
+            emit(relax.op.nn.conv2d(x, constant(64, 64, 3, 3, seed=seed + i), padding=1))
+            for i in range(count)
+        ]
+        return emit(relax.op.concat([emit(relax.op.nn.relu(part)) for part in parts], axis=1))
+
+    return relax_module(body, SHAPE)
+
+
+def image(seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(SHAPE).astype("float32")

@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A process of its own for ``test_sanitizer.py``: a small network, run three times."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+if __name__ == "__main__":
+    sys.modules["torch"] = None  # which would be watched, too
+    sys.path.append(str(Path(__file__).parents[1] / "python"))
+
+from gpu_support import branches, compile_ways, image, run
+
+if __name__ == "__main__":
+    (division,) = sys.argv[1:]
+    ways = compile_ways(branches(), [division])
+    for _ in range(3):  # warms up, captures, replays
+        run(ways, division, [image()])

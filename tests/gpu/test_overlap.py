@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels of a stage do run at the same time."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from cuda_whole import divided
+from gpu_support import branches, compile_ways, image, run, target
+from support import few_stages
+from tvm_ios.lower.cuda.stage import CudaStage
+from tvm_ios.measure.cuda.device import CudaBench
+from tvm_ios.measure.cuda.libraries import CudaLibraries
+from tvm_ios.scheduler import Scheduler
+
+
+def test_profile() -> None:
+    """CUPTI sees kernels begin before those beside them have ended."""
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("PyTorch is installed without CUDA")
+    ways = compile_ways(branches(), ["streams"])
+    for _ in range(3):
+        run(ways, "streams", [image()])
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+        for _ in range(20):
+            run(ways, "streams", [image()])
+        torch.cuda.synchronize()
+    spans = sorted(
+        (event.time_range.start, event.time_range.end)
+        for event in profile.events()
+        if event.device_type == torch.autograd.DeviceType.CUDA and "tvm_ios" in event.name
+    )
+    assert len(spans) >= 80
+    assert any(later[0] < earlier[1] for earlier, later in pairwise(spans))
+
+
+def test_a_stage_takes_less_than_its_parts() -> None:
+    """By CUDA's events: four kernels on four streams, and the same one after another."""
+    scheduler = Scheduler(branches(), target(), cost_model=few_stages)
+    bench = CudaBench(scheduler._assembler.lowered, CudaLibraries(target()), 0, 0)
+    found, seconds = scheduler.search(), {}
+    for division in ("streams", "streams-1"):
+        schedule = divided(scheduler, found, division)
+        stages = [s for s in scheduler._lower(schedule) if isinstance(s, CudaStage)]
+        widest = max(stages, key=lambda stage: len(stage.launches))
+        assert len(widest.launches) == 4
+        bench.time(widest, 5)
+        seconds[division] = float(np.median(bench.time(widest, 50)))
+    assert seconds["streams"] < seconds["streams-1"]

@@ -15,7 +15,7 @@ from tvm_ffi.libinfo import load_lib_ctypes
 from .captures import SHARING
 from .library import load_library, nvidia_directories
 
-_CUDART = "libcudart.so.13"
+_DRIVER, _CUDART = "libcuda.so.1", "libcudart.so.13"
 _FAILURE = re.compile(r"\s*CUDA(Launch| Runtime)? ?Error")
 _MEMORY = re.compile(r"out.of.memory|MemoryAllocation", re.IGNORECASE)
 
@@ -82,10 +82,7 @@ def load_cuda(directories: Sequence[Path]) -> None:
             "apache-tvm", "tvm_runtime_cuda", "RTLD_LOCAL", extra_lib_paths=list(directories)
         )
     except (OSError, RuntimeError) as error:
-        raise ImportError(
-            f"TVM's runtime for CUDA cannot be loaded, which needs {_CUDART}; "
-            "pip install nvidia-cuda-runtime."
-        ) from error
+        raise ImportError(f"TVM's runtime for CUDA cannot be loaded: {_lacking()}.") from error
     load_library()
 
 
@@ -100,6 +97,15 @@ def describe(device_id: int) -> dict[str, str]:
     lines = tvm_ffi.get_global_func("tvm_ios.runtime.cuda.Describe")(device_id).splitlines()
     fields = dict(line.split(": ", 1) for line in lines)
     return {**fields, "arch": "sm_" + fields["capability"].replace(".", "")}
+
+
+def _lacking() -> str:
+    """What TVM's runtime for CUDA misses, and what to do."""
+    try:
+        ctypes.CDLL(_DRIVER)
+    except OSError:
+        return f"there is no NVIDIA driver ({_DRIVER}); run where there is a GPU"
+    return f"it needs {_CUDART}; pip install nvidia-cuda-runtime"
 
 
 class DeviceMemory:

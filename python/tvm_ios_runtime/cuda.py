@@ -12,6 +12,7 @@ from pathlib import Path
 import tvm_ffi
 from tvm_ffi.libinfo import load_lib_ctypes
 
+from .captures import SHARING
 from .library import load_library, nvidia_directories
 
 _DRIVER, _CUDART = "libcuda.so.1", "libcudart.so.13"
@@ -116,12 +117,25 @@ class DeviceMemory:
     """
 
     def __init__(self, device_id: int) -> None:
-        self.device_id = device_id
+        self._device_id, self._captured = device_id, False
         self._device = tvm_ffi.device("cuda", device_id)
         self._host = tvm_ffi.device("cpu", 0)
         self._allocate = tvm_ffi.get_global_func("runtime.TVMTensorAllocWithScope")
         self._copy = tvm_ffi.get_global_func("runtime.TVMTensorCopyFromTo")
         self._inputs: dict[int, tvm_ffi.Tensor] = {}
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """A run of the model, within a ``with``: the first, which captures its graph, is alone.
+
+        Raises
+        ------
+        DeviceFailure
+        """
+        use = SHARING.shared() if self._captured else SHARING.alone()
+        with use, explained(self._device_id):
+            yield
+        self._captured = True
 
     def write(self, index: int, tensor: tvm_ffi.Tensor) -> tvm_ffi.Tensor:
         """Input ``index`` on the device, in memory that is used again by the next call."""

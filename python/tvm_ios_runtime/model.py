@@ -17,6 +17,7 @@ import numpy.typing
 import tvm_ffi
 from tvm_ffi.libinfo import load_lib_ctypes
 
+from .captures import SHARING
 from .cuda import DeviceMemory, describe, explained, load_cuda
 
 METADATA = "tvm_ios_metadata"
@@ -102,7 +103,7 @@ class Model:
         tensors = [self._tensor(i, np.asarray(array)) for i, array in enumerate(arrays)]
         if self._memory is None:
             return [_array(tensor) for tensor in leaves(self._function(*tensors))]
-        with explained(self._memory.device_id):
+        with self._memory.running():
             tensors = [self._memory.write(i, tensor) for i, tensor in enumerate(tensors)]
             results = list(leaves(self._function(*tensors)))
             return [_array(self._memory.read(tensor)) for tensor in results]
@@ -172,7 +173,7 @@ def load(path: str | os.PathLike[str], device_id: int = 0) -> Model:
     if target["kind"] != "cuda":
         return Model(machine, metadata)
     _check_device(target["arch"], device_id)
-    with explained(device_id):
+    with SHARING.shared(), explained(device_id):
         machine = _machine(library, [(_CUDA, device_id), (_CPU, 0)])
     return Model(machine, metadata, DeviceMemory(device_id))
 

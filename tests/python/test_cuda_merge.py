@@ -22,7 +22,7 @@ from test_merge import branches
 from tvm_ios.scheduler import Scheduler
 from tvm_ios_runtime.model import leaves
 
-ROWS = (5, 12)
+ROWS = (23, 20)
 
 
 def products(*widths: int) -> tvm.IRModule:

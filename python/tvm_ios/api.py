@@ -18,6 +18,7 @@ import tvm_ios_runtime
 
 from . import artifact, pytorch
 from .compare import choose
+from .device_errors import device_errors
 from .errors import ModelError, OptionError
 from .export import check_linker, export
 from .files import replacing
@@ -71,8 +72,11 @@ class CompiledModel:
         ------
         ValueError
             When an input is not of its type and shape.
+        DeviceError
+            When the GPU that it was compiled for fails, or has too little memory.
         """
-        results = tuple(self._model()(*map(pytorch.as_array, inputs)))
+        with device_errors(self._device_id):
+            results = tuple(self._model()(*map(pytorch.as_array, inputs)))
         if any(pytorch.is_tensor(value) for value in inputs):
             results = tuple(map(sys.modules["torch"].from_numpy, results))
         return results if len(results) > 1 else results[0]

@@ -48,7 +48,7 @@ class Scheduler:
     mod : tvm.IRModule
         A high-level Relax module.
     target : str or tvm.target.Target
-        A CPU target; taken as given, see :func:`tvm_ios.target.resolve`.
+        Of kind ``llvm`` or ``cuda``; taken as given, see :func:`tvm_ios.target.resolve`.
     function : str
     cost_model : "measure" or callable
         Stages are measured on this machine, or priced by a :data:`~tvm_ios.cost_model.StageCost`.

@@ -33,8 +33,9 @@ class InterOperatorSchedule:
     Parameters
     ----------
     target : str or tvm.target.Target
-        The CPU target that the module will be compiled for. It is taken as given: a bare ``llvm``
-        means the oldest CPU of the architecture, see :func:`tvm_ios.target.resolve`. Its
+        The target, of kind ``llvm`` or ``cuda``, that the module will be compiled for. It is taken
+        as given: a bare ``llvm`` means the oldest CPU of the architecture, see
+        :func:`tvm_ios.target.resolve`. A CPU's
         ``num-cores`` (by default all cores available) is the number of workers.
     function : str
         The function to schedule.
@@ -104,7 +105,7 @@ class InterOperatorSchedule:
 def pipeline(
     target: str | tvm.target.Target | None = None, **options: object
 ) -> tvm.transform.Pass:
-    """TVM's CPU pipeline with the pass in front, for ``tvm.compile(..., relax_pipeline=...)``.
+    """TVM's pipeline with the pass in front, for ``tvm.compile(..., relax_pipeline=...)``.
 
     Parameters
     ----------

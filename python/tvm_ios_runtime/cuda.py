@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
-from contextlib import suppress
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import tvm_ffi
@@ -13,7 +14,39 @@ from tvm_ffi.libinfo import load_lib_ctypes
 
 from .library import load_library, nvidia_directories
 
-_CUDART = "libcudart.so.13"
+_DRIVER, _CUDART = "libcuda.so.1", "libcudart.so.13"
+_FAILURE = re.compile(r"\s*CUDA(Launch| Runtime)? ?Error")
+_MEMORY = re.compile(r"out.of.memory|MemoryAllocation", re.IGNORECASE)
+
+
+class DeviceFailure(RuntimeError):
+    """A CUDA device that does not do what it should, with what to do about it."""
+
+
+@contextmanager
+def explained(device_id: int) -> Iterator[None]:
+    """What TVM says of a failing device, in one sentence, within a ``with``.
+
+    Raises
+    ------
+    DeviceFailure
+    """
+    try:
+        yield
+    except Exception as error:  # TVM has several types for it
+        text = str(error)
+        if not _FAILURE.match(text):
+            raise
+        if _MEMORY.search(text):
+            raise DeviceFailure(
+                f"CUDA device {device_id} has too little free memory; end what else uses it, as "
+                "nvidia-smi lists it, or take a smaller batch."
+            ) from error
+        reason = " ".join(text.split())
+        raise DeviceFailure(
+            f"CUDA device {device_id} has failed ({reason}); start again, as it stays so in this "
+            "process."
+        ) from error
 
 
 def find_cuda_runtime() -> None:
@@ -48,10 +81,7 @@ def load_cuda(directories: Sequence[Path]) -> None:
             "apache-tvm", "tvm_runtime_cuda", "RTLD_LOCAL", extra_lib_paths=list(directories)
         )
     except (OSError, RuntimeError) as error:
-        raise ImportError(
-            f"TVM's runtime for CUDA cannot be loaded, which needs {_CUDART}; "
-            "pip install nvidia-cuda-runtime."
-        ) from error
+        raise ImportError(f"TVM's runtime for CUDA cannot be loaded: {_lacking()}.") from error
     load_library()
 
 
@@ -68,6 +98,15 @@ def describe(device_id: int) -> dict[str, str]:
     return {**fields, "arch": "sm_" + fields["capability"].replace(".", "")}
 
 
+def _lacking() -> str:
+    """What TVM's runtime for CUDA misses, and what to do."""
+    try:
+        ctypes.CDLL(_DRIVER)
+    except OSError:
+        return f"there is no NVIDIA driver ({_DRIVER}); run where there is a GPU"
+    return f"it needs {_CUDART}; pip install nvidia-cuda-runtime"
+
+
 class DeviceMemory:
     """A model's tensors on a device, for arrays that are on the host.
 
@@ -77,6 +116,7 @@ class DeviceMemory:
     """
 
     def __init__(self, device_id: int) -> None:
+        self.device_id = device_id
         self._device = tvm_ffi.device("cuda", device_id)
         self._host = tvm_ffi.device("cpu", 0)
         self._allocate = tvm_ffi.get_global_func("runtime.TVMTensorAllocWithScope")

@@ -17,7 +17,7 @@ import numpy.typing
 import tvm_ffi
 from tvm_ffi.libinfo import load_lib_ctypes
 
-from .cuda import DeviceMemory, describe, load_cuda
+from .cuda import DeviceMemory, describe, explained, load_cuda
 
 METADATA = "tvm_ios_metadata"
 """The function of a library that returns what the library says of itself, as JSON."""
@@ -94,7 +94,7 @@ class Model:
         ValueError
             When an array is not of its input's type and shape.
         RuntimeError
-            When this machine's CPU lacks what the library was compiled for.
+            When this machine's CPU lacks what the library was compiled for, or its GPU fails.
         """
         if len(arrays) != len(self.inputs):
             wanted = ", ".join(map(str, self.inputs))
@@ -102,9 +102,10 @@ class Model:
         tensors = [self._tensor(i, np.asarray(array)) for i, array in enumerate(arrays)]
         if self._memory is None:
             return [_array(tensor) for tensor in leaves(self._function(*tensors))]
-        tensors = [self._memory.write(i, tensor) for i, tensor in enumerate(tensors)]
-        results = list(leaves(self._function(*tensors)))
-        return [_array(self._memory.read(tensor)) for tensor in results]
+        with explained(self._memory.device_id):
+            tensors = [self._memory.write(i, tensor) for i, tensor in enumerate(tensors)]
+            results = list(leaves(self._function(*tensors)))
+            return [_array(self._memory.read(tensor)) for tensor in results]
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """As a call, with inputs and outputs by name.
@@ -171,7 +172,8 @@ def load(path: str | os.PathLike[str], device_id: int = 0) -> Model:
     if target["kind"] != "cuda":
         return Model(machine, metadata)
     _check_device(target["arch"], device_id)
-    machine = _machine(library, [(_CUDA, device_id), (_CPU, 0)])
+    with explained(device_id):
+        machine = _machine(library, [(_CUDA, device_id), (_CPU, 0)])
     return Model(machine, metadata, DeviceMemory(device_id))
 
 

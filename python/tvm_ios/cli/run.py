@@ -16,6 +16,7 @@ import tvm_ios_runtime
 from tvm_ios_runtime import Model, TensorInfo
 
 from .. import artifact
+from ..device_errors import device_errors
 from ..errors import ModelError, OptionError
 from ..files import replacing
 from ..target import is_cuda
@@ -77,11 +78,12 @@ def run(args: argparse.Namespace) -> None:
         random = np.random.default_rng(args.seed)
         arrays = [_fill(info, args.fill_mode, random) for info in model.inputs]
     inputs = list(map(_in_place, arrays))
-    named = {info.name: r for info, r in zip(model.outputs, model(*inputs), strict=True)}
+    with device_errors(args.device_id):
+        named = {info.name: r for info, r in zip(model.outputs, model(*inputs), strict=True)}
+        times = _time(model, inputs, args) if args.print_time else None
     if args.outputs:
         with replacing(args.outputs) as (draft,):
             np.savez(draft, **named)
-    times = _time(model, inputs, args) if args.print_time else None
     _report(args, named, times)
 
 

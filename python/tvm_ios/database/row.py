@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from ..errors import DatabaseError
+from ..lower.cuda.streams import is_division
 from .identity import DeviceIdentity
 
 VERSION = 2
@@ -21,7 +22,8 @@ Samples = dict[str, list[float]]
 Features = tuple[float, ...]
 """A stage in numbers, see :mod:`tvm_ios.learn.features`."""
 
-# Divisions of a stage, an operator on one worker, and what a machine's transfers are measured by.
+# Divisions of a stage on a CPU, an operator on its own, and what a machine's transfers are measured
+# by.
 _WAYS = {"tiles", "groups", "bands", "alone", "multiply_add", "far", "memory"}
 _KEY = re.compile(r"[0-9a-f]{64}")
 
@@ -142,7 +144,7 @@ def _row(data: Mapping[str, Any]) -> Row:
 def _samples(value: object) -> Samples:
     if not isinstance(value, dict) or not value:
         raise ValueError("'samples' is no object of lists")
-    unknown = sorted(value.keys() - _WAYS)
+    unknown = sorted(way for way in value.keys() - _WAYS if not is_division(way))
     if unknown:
         raise ValueError(f"'samples' holds {unknown[0]!r}, which is no way to divide work")
     for times in value.values():

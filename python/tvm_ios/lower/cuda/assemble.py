@@ -46,7 +46,8 @@ class CudaAssembler(Assembler):
         return None if implementation is None else implementation.kernel.variant
 
     def chosen(self, kernels: Mapping[str, str | None]) -> CudaAssembler:
-        return CudaAssembler(network=self.network.choose(kernels))
+        network = self.network.choose(kernels)
+        return self if network is self.network else CudaAssembler(network=network)
 
     @property
     def cache_bytes(self) -> int:

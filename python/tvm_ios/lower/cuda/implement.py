@@ -51,6 +51,8 @@ class CudaNetwork:
                 chosen[op.index] = found
             elif wanted is not None and candidates:
                 _logger.warning("operator %s cannot be computed by %s here", op.name, wanted)
+        if all(a is b for a, b in zip(chosen, self.lowered.implementations, strict=True)):
+            return self
         return replace(self, lowered=replace(self.lowered, implementations=tuple(chosen)))
 
 

@@ -28,17 +28,22 @@ from .function import operator_function
 
 _CHANNELS, _COLUMNS = -3, -1
 """The axis along which results lie side by side: of a feature map, and of a matrix."""
+_FEWEST = 2 * 2048  # floating-point operations: there is no tile for fewer
 
 
 def _key(lowered: LoweredGraph, op: Operator) -> Hashable | None:
     windows = windows_of(op)
-    if windows is None or op.outputs[0] not in lowered.layouts:
+    if windows is None or op.outputs[0] not in lowered.layouts or op.flops < _FEWEST:
         return None
     constants = all(constant_array(argument) is not None for argument in op.arguments)
     channelwise = all(kind == "channel" for kind in op.program.arguments)
     if not (constants and channelwise and len(op.outputs) == 1):
         return None
     return (op.anchor.args[0], windows.alignment, op.program, len(op.bindings))
+
+
+def _product_key(lowered: LoweredGraph, op: Operator) -> Hashable | None:
+    return None if op.flops < _FEWEST else CPU_MERGE_DENSE.source.key(lowered, op)
 
 
 def _merge_convolutions(lowered: LoweredGraph, operators: tuple[int, ...]) -> Implementation:
@@ -151,6 +156,6 @@ def _beside(
 
 REPLACEMENTS = (
     Rule("merge-convolutions", Alike(_key), _merge_convolutions),
-    Rule("merge-dense", Alike(CPU_MERGE_DENSE.source.key), _merge_products),
+    Rule("merge-dense", Alike(_product_key), _merge_products),
 )
 """All rules. No two of them match the same operators."""

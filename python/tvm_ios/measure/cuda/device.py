@@ -9,6 +9,7 @@ import numpy as np
 import tvm
 import tvm_ffi
 
+from ...device_errors import device_errors
 from ...kernels.kernel import TensorSpec
 from ...lower.cuda.stage import CudaStage, Launch, StageProgram, Value, identity
 from ...lower.implement import Implementation, LoweredGraph
@@ -53,8 +54,9 @@ class CudaBench:
         program = stage.program
         kernels = [self._libraries.function(kernel) for kernel in program.kernels]
         time = tvm_ffi.get_global_func("tvm_ios.runtime.cuda.TimeStage")
-        tensors = self._arguments(stage, program)
-        seconds = time(_RUNS, repeat, tvm_ffi.Shape(program.numbers), *kernels, *tensors)
+        with device_errors(self._device.index):
+            tensors = self._arguments(stage, program)
+            seconds = time(_RUNS, repeat, tvm_ffi.Shape(program.numbers), *kernels, *tensors)
         return seconds.numpy().tolist()
 
     def _arguments(self, stage: CudaStage, program: StageProgram) -> list[Any]:

@@ -10,6 +10,7 @@ from typing import Any
 import tvm
 from tvm import relax
 
+from ...device_errors import device_errors
 from ...lower.cuda.toolchain import cuda_compiler
 from ...peers.gpu import Peer
 from ..model import finish_pipeline, median_rounds
@@ -44,7 +45,8 @@ class CudaWays:
     ) -> None:
         self._device = tvm.cuda(device_id)
         self._names = list(names)
-        self._arguments = [_moved(value, self._device) for value in inputs]
+        with device_errors(device_id):
+            self._arguments = [_moved(value, self._device) for value in inputs]
         self._vm = self._machine(mod, target, graph=True)
         self._plain = self._machine(mod, target, graph=False) if _SEQUENTIAL in names else None
 
@@ -55,10 +57,12 @@ class CudaWays:
         def timer(name: str, number: int) -> Callable[[], float]:
             return peers[name].timer(number) if name in peers else self._timer(name, number)
 
-        return median_rounds([*names, *peers], timer)
+        with device_errors(self._device.index):
+            return median_rounds([*names, *peers], timer)
 
     def __call__(self, name: str, arguments: Sequence[tvm.runtime.Tensor | tuple]) -> Any:
-        return self._vm[name](*(_moved(value, self._device) for value in arguments))
+        with device_errors(self._device.index):
+            return self._vm[name](*(_moved(value, self._device) for value in arguments))
 
     def _machine(
         self, mod: tvm.IRModule, target: tvm.target.Target, *, graph: bool

@@ -10,7 +10,7 @@ import tvm
 import tvm_ios_runtime.cuda
 
 from . import _ffi_api  # noqa: F401  (loads the library whose function is looked up below)
-from .errors import DeviceError, TargetError
+from .errors import DeviceError, OptionError, TargetError
 from .target import CUDA, parse, resolve
 
 _LIMITS = {"max_threads_per_block": 1024, "thread_warp_size": 32}
@@ -18,6 +18,7 @@ _SHARED_BYTES = 48 << 10  # of a block, that every device has without being aske
 _MULTIPROCESSORS = {80: 108, 86: 84, 87: 16, 89: 128, 90: 132, 100: 148, 120: 170}
 _L2_BYTES = {80: 40 << 20, 90: 50 << 20, 100: 126 << 20}
 _FIRST = 70  # whose threads are scheduled one by one, as shared launches need it
+_TENSOR_CORES = 80  # whose tensor cores have the instructions that kernels here use
 
 
 @dataclass(frozen=True)
@@ -120,6 +121,16 @@ def check_architecture(target: tvm.target.Target) -> None:
         raise TargetError(
             f"{arch} is older than sm_{_FIRST}, the oldest that is supported; name the device's, "
             'as {"kind": "cuda", "arch": "sm_90"}.'
+        )
+
+
+def check_precision(target: tvm.target.Target, precision: str) -> None:
+    """Raise OptionError where the architecture cannot multiply in a precision."""
+    arch = str(target.attrs["arch"])
+    if precision != "fp32" and _number(arch) < _TENSOR_CORES:
+        raise OptionError(
+            f"Precision {precision} needs sm_{_TENSOR_CORES} or newer, and the target is {arch}; "
+            "leave it at fp32."
         )
 
 

@@ -81,6 +81,7 @@ BAD = [
     (f"{COMPILE} --isolate", "cuda", "leave --isolate or --rpc-tracker out"),
     (f"{COMPILE} --no-search", SM_80.replace("80", "50"), "older than sm_70"),
     (f"{COMPILE} --no-search", SM_80.replace("sm_80", "new"), "invalid CUDA arch"),
+    (f"{COMPILE} --no-search --precision tf32", SM_80.replace("80", "75"), "leave it at fp32"),
     (f"{COMPILE} --schedule-in sm_80.json", "cuda", "for cuda sm_80, not for cuda sm_90"),
     (f"{COMPILE} --schedule-in cpu.json", "cuda", "not for cuda sm_90"),
     (f"{COMPILE} --schedule-in sm_90.json", "llvm", "made for cuda sm_90, not for llvm"),

@@ -9,7 +9,7 @@ from typing import Any
 import tvm
 from tvm import relax
 
-from ..cuda_target import check_architecture, check_device, describe, device_for
+from ..cuda_target import check_architecture, check_device, check_precision, describe, device_for
 from ..database import DeviceIdentity
 from ..database.identity import gpu_model
 from ..errors import ScheduleError
@@ -48,6 +48,7 @@ class CudaBackend:
 
     def __init__(self, target: tvm.target.Target, site: Site, options: Options) -> None:
         check_architecture(target)
+        check_precision(target, options.precision)
         check_compiler(target)
         self._target, self._device_id = target, site.device_id
         self._options = options

@@ -19,7 +19,6 @@ namespace {
 
 constexpr int kDefaultDevices = 2;
 constexpr int kDefaultVersion = 13000;
-constexpr size_t kMemoryBytes = size_t{16} << 30;
 
 int FromEnvironment(const char* name, int otherwise) {
   const char* value = std::getenv(name);

@@ -14,18 +14,26 @@
 
 namespace standin {
 
+constexpr size_t kMemoryBytes = size_t{16} << 30;
+
 /*! \brief Pieces that hold NaN to begin with. */
 class Memory {
  public:
   /*! \return No memory where there is not enough. */
   void* Allocate(size_t bytes);
   /*! \return Whether it was memory. */
-  bool Free(void* memory) { return pieces_.erase(memory) == 1; }
+  bool Free(void* memory);
   /*! \brief Whether an address lies in a piece. */
   bool Contains(const void* address) const;
 
  private:
-  std::map<const void*, std::unique_ptr<Guarded>> pieces_;
+  struct Piece {
+    std::unique_ptr<Guarded> memory;
+    size_t bytes;
+  };
+
+  std::map<const void*, Piece> pieces_;
+  size_t used_ = 0;
 };
 
 }  // namespace standin

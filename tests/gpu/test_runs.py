@@ -85,6 +85,7 @@ def test_out_of_memory_is_one_sentence(tmp_path: Path) -> None:
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == USER_ERROR
-    assert done.stderr.startswith("error: ")
-    assert "memory" in done.stderr
-    assert done.stderr.count("\n") == 1
+    assert "Traceback" not in done.stderr
+    last = done.stderr.splitlines()[-1]  # TVM has warned before
+    assert last.startswith("error: ")
+    assert "memory" in last

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import re
 
 import numpy as np
@@ -223,3 +224,24 @@ def test_copies_that_are_not_waited_for(emulated: Emulated) -> None:
 def test_assembly_that_is_not_known() -> None:
     with pytest.raises(UnknownAssembly, match=r"no function for: mov\.u32 %0, %%smid"):
         replace_assembly('int x; asm volatile("mov.u32 %0, %%smid;" : "=r"(x) :);')
+
+
+def allocate(sizes: list[int]) -> list[int]:
+    """What the driver answers to each request for memory; all is freed in the end."""
+    driver, results, held = ctypes.CDLL("libcuda.so.1"), [], []
+    context = ctypes.c_void_p()
+    driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)
+    driver.cuCtxPushCurrent_v2(context)
+    for size in sizes:
+        memory = ctypes.c_void_p()
+        results.append(driver.cuMemAlloc_v2(ctypes.byref(memory), ctypes.c_size_t(size)))
+        held += [memory] if results[-1] == 0 else []
+    for memory in held:
+        driver.cuMemFree_v2(memory)
+    driver.cuCtxPopCurrent_v2(ctypes.byref(context))
+    return results
+
+
+def test_memory_has_an_end(emulated: Emulated) -> None:
+    whole = 16 << 30
+    assert emulated.call(allocate, [whole + 1, 1000, whole - 999, 1000]) == [2, 0, 2, 0]

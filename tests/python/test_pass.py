@@ -111,6 +111,12 @@ def test_no_limits() -> None:
         InterOperatorSchedule(NATIVE, max_block_size=None)
 
 
+@pytest.mark.parametrize("option", [{"precision": "tf32"}, {"cudnn": True}], ids=str)
+def test_options_of_another_device(option: dict) -> None:
+    with pytest.raises(OptionError, match="are for CUDA devices"):
+        InterOperatorSchedule(NATIVE, search=False, **option)(network())
+
+
 def test_an_unknown_cost_model() -> None:
     with pytest.raises(OptionError, match="cost_model must be"):
         InterOperatorSchedule(NATIVE, cost_model="guess")(network())

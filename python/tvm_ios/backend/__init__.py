@@ -6,6 +6,7 @@ from __future__ import annotations
 import tvm
 
 from ..database import MeasurementDatabase
+from ..errors import OptionError
 from ..measure.sites import Site
 from ..options import Options
 from ..target import is_cuda
@@ -17,11 +18,19 @@ __all__ = ["Backend", "backend_of"]
 def backend_of(
     target: tvm.target.Target, site: Site, options: Options, database: MeasurementDatabase | None
 ) -> Backend:
-    """The back end of a target that was resolved."""
+    """The back end of a target that was resolved.
+
+    Raises
+    ------
+    OptionError
+        For options that the target has no use for.
+    """
     if is_cuda(target):
         from .cuda import CudaBackend
 
         return CudaBackend(target, site, options)
+    if options.precision != "fp32" or options.cudnn:
+        raise OptionError("precision and cudnn are for CUDA devices; leave them out for a CPU.")
     from .cpu import CpuBackend
 
     return CpuBackend(target, site, options, database)

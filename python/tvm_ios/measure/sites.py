@@ -115,6 +115,10 @@ class Isolated(Here):
         super().__init__()
         self._source = Loopback(timeout)  # starts, while the network is prepared
 
+    def target(self, target: str | tvm.target.Target) -> tvm.target.Target:
+        _refuse_cuda(target)
+        return super().target(target)
+
     def resolve(self, target: str | tvm.target.Target, threads: int | None) -> tvm.target.Target:
         _refuse_cuda(target)
         return super().resolve(target, threads)

@@ -10,7 +10,7 @@ from tvm import te
 
 from ..kernel import TensorSpec
 from .kernel import CudaKernel
-from .schedule import schedule
+from .schedule import schedule, scheduled_kernel
 
 
 def copy_kernel(source: TensorSpec, axes: Sequence[int], target: tvm.target.Target) -> CudaKernel:
@@ -31,11 +31,4 @@ def copy_kernel(source: TensorSpec, axes: Sequence[int], target: tvm.target.Targ
     axes = list(axes)
     function = te.create_prim_func([placeholder, te.compute(shape, element)])
     first = schedule(function, target, "fp32")[0]
-    return CudaKernel(
-        name="copy",
-        key=("copy", source, tuple(axes)),
-        inputs=(source,),
-        outputs=(TensorSpec(shape, source.dtype),),
-        function=first.function,
-        variant=first.name,
-    )
+    return scheduled_kernel("copy", ("copy", source, tuple(axes)), first, 1)

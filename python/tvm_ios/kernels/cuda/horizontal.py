@@ -75,7 +75,6 @@ def fuse(
         inputs=inputs,
         outputs=outputs,
         function=mark_lowered(function),
-        shareable=all(kernel.shareable for kernel in kernels),
     )
 
 

@@ -34,8 +34,6 @@ class CudaKernel:
         Which of the operator's possible kernels it is.
     fusible : bool
         Whether its nests can be given to a share of a larger launch's blocks; a library's cannot.
-    shareable : bool
-        Whether it may run beside others; what uses a workspace of the host thread's may not.
     """
 
     name: str
@@ -46,7 +44,6 @@ class CudaKernel:
     scratch: tuple[TensorSpec, ...] = ()
     variant: str = ""
     fusible: bool = True
-    shareable: bool = True
 
     plane = None
     """No part of its result is computed on its own."""

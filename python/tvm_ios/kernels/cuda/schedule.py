@@ -8,7 +8,7 @@ what nothing else does.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
 import tvm
@@ -16,9 +16,11 @@ import tvm_ffi
 from tvm import s_tir, tirx
 from tvm.s_tir import dlight
 
+from ..kernel import TensorSpec
 from ..no_rule import NoRule
 from .gemm_form import divide_columns, gemm_form
 from .implicit_gemm import gemm
+from .kernel import CudaKernel
 from .tiles import tiles
 from .window import window_kernels
 
@@ -86,6 +88,22 @@ def schedule(
     if not known:
         raise NoRule
     return tuple(known.values())
+
+
+def scheduled_kernel(
+    name: str, key: Hashable, scheduled: ScheduledFunction, num_inputs: int
+) -> CudaKernel:
+    """The kernel of a function whose first parameters are its inputs."""
+    parameters = scheduled.function.params
+    specs = tuple(TensorSpec(tuple(map(int, p.shape)), str(p.dtype)) for p in parameters)
+    return CudaKernel(
+        name=name,
+        key=key,
+        inputs=specs[:num_inputs],
+        outputs=specs[num_inputs:],
+        function=scheduled.function,
+        variant=scheduled.name,
+    )
 
 
 def schedule_divided(

@@ -13,8 +13,12 @@ from tvm import relax, s_tir, tirx
 
 from ...graph.operators import Operator, OperatorGraph
 from ...kernels.cuda.kernel import CudaKernel
-from ...kernels.cuda.schedule import ScheduledFunction, described, schedule
-from ...kernels.kernel import TensorSpec
+from ...kernels.cuda.schedule import (
+    ScheduledFunction,
+    described,
+    schedule,
+    scheduled_kernel,
+)
 from ..feeds import NoRule
 from ..implement import Implementation, LoweredGraph
 from .cudnn import cudnn_implementations
@@ -104,19 +108,10 @@ def _kernels(
     name: str, key: object, function: tirx.PrimFunc, num_inputs: int, preferences: CudaPreferences
 ) -> tuple[CudaKernel, ...]:
     """The kernels of a function."""
-    specs = [TensorSpec(tuple(map(int, p.shape)), str(p.dtype)) for p in function.params]
     return tuple(
-        CudaKernel(
-            name=name,
-            key=(scheduled.name, key),
-            inputs=tuple(specs[:num_inputs]),
-            outputs=tuple(specs[num_inputs:]),
-            function=scheduled.function,
-            variant=scheduled.name,
-            shareable=not scheduled.workspace,
-        )
+        scheduled_kernel(name, (scheduled.name, key), scheduled, num_inputs)
         for scheduled in _schedules(function, preferences)
-        if not scheduled.workspace
+        if not scheduled.workspace  # it is the host thread's, and stages share that
     )
 
 

@@ -7,7 +7,7 @@ writes each result to where it belongs: nothing is split.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -16,9 +16,7 @@ from tvm import relax
 
 from ...graph.fold import constant_array
 from ...graph.operators import Operator
-from ...kernels.cuda.kernel import CudaKernel
-from ...kernels.cuda.schedule import schedule_divided
-from ...kernels.kernel import TensorSpec
+from ...kernels.cuda.schedule import schedule_divided, scheduled_kernel
 from ..implement import Implementation, LoweredGraph
 from ..replace.convolutions import windows_of
 from ..replace.dense import MERGE_DENSE as CPU_MERGE_DENSE
@@ -37,13 +35,31 @@ def _key(lowered: LoweredGraph, op: Operator) -> Hashable | None:
         return None
     constants = all(constant_array(argument) is not None for argument in op.arguments)
     channelwise = all(kind == "channel" for kind in op.program.arguments)
-    if not (constants and channelwise and len(op.outputs) == 1):
+    if not (constants and channelwise and _begins_with_anchor(op)):
         return None
-    return (op.anchor.args[0], windows.alignment, op.program, len(op.bindings))
+    return (op.anchor.args[0], windows.alignment, op.program, *_steps(op))
 
 
 def _product_key(lowered: LoweredGraph, op: Operator) -> Hashable | None:
-    return None if op.flops < _FEWEST else CPU_MERGE_DENSE.source.key(lowered, op)
+    if op.flops < _FEWEST or not _begins_with_anchor(op):
+        return None
+    key = CPU_MERGE_DENSE.source.key(lowered, op)
+    return None if key is None else (key, *_steps(op))
+
+
+def _begins_with_anchor(op: Operator) -> bool:
+    """Whether all else comes after the anchor, and the result last."""
+    first, last = op.bindings[0], op.bindings[-1]
+    return (
+        first.value.same_as(op.anchor) and len(op.outputs) == 1 and op.outputs[0].same_as(last.var)
+    )
+
+
+def _steps(op: Operator) -> Iterator[Hashable]:
+    """The operator's bindings: a program is the same whichever side of a sum its value is on."""
+    for binding in op.bindings:
+        known = tuple(constant_array(argument) is not None for argument in binding.value.args)
+        yield (binding.value.op.name, known)
 
 
 def _merge_convolutions(lowered: LoweredGraph, operators: tuple[int, ...]) -> Implementation:
@@ -75,15 +91,8 @@ def _merged(
     function, inputs = operator_function(merged, layouts)
     widths = [int(op.outputs[0].ty.shape.values[axis]) for op in ops]
     scheduled = schedule_divided(function, widths, preferences.target, preferences.precision)
-    specs = [TensorSpec(tuple(map(int, p.shape)), str(p.dtype)) for p in scheduled.function.params]
-    kernel = CudaKernel(
-        name=f"{ops[0].kind}_merged",
-        key=("merged", scheduled.name, tuple(widths), tvm_ffi.StructuralKey(function)),
-        inputs=tuple(specs[: len(inputs)]),
-        outputs=tuple(specs[len(inputs) :]),
-        function=scheduled.function,
-        variant=scheduled.name,
-    )
+    key = ("merged", scheduled.name, tuple(widths), tvm_ffi.StructuralKey(function))
+    kernel = scheduled_kernel(f"{ops[0].kind}_merged", key, scheduled, len(inputs))
     outputs = tuple(op.outputs[0] for op in ops)
     return Implementation(tuple(op.index for op in ops), kernel, inputs, outputs)
 

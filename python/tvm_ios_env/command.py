@@ -8,10 +8,9 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from . import report, requirements
+from . import interrupted, report, requirements
 
 _USER_ERROR = 4
-_INTERRUPTED = 128 + 2  # by SIGINT, as shells number it
 
 
 def main() -> int:
@@ -24,8 +23,7 @@ def main() -> int:
         except ImportError as error:
             found = [str(error)]
         except KeyboardInterrupt:
-            print("interrupted", file=sys.stderr)
-            return _INTERRUPTED
+            return interrupted.report()
         else:
             return run()
     if sys.argv[1:2] == ["env"]:

@@ -191,6 +191,17 @@ def test_interrupted_compile_leaves_nothing(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == []
 
 
+def test_interrupt_in_code_made_from_a_string(tmp_path: Path) -> None:
+    """Python would end by the signal instead of with a status, though the interrupt was caught."""
+    (tmp_path / "interrupted_command.py").write_text(
+        "import sys; from tvm_ios.cli import main as entry; "
+        "entry._run = lambda arguments: exec('raise KeyboardInterrupt'); sys.exit(entry.main([]))"
+    )
+    command = [sys.executable, "-m", "interrupted_command"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (130, "interrupted\n")
+
+
 def test_output_that_nobody_reads(compiled: Compiled) -> None:
     command = f'"{sys.executable}" -m tvm_ios show "{compiled / "s.json"}" --json | true'
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)

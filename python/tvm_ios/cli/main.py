@@ -11,12 +11,13 @@ import traceback
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+from tvm_ios_env import interrupted
+
 from .. import __version__
 from ..errors import OptionError, TvmIosError
 from . import bench, compile, db, env, interrupt, run, show
 
 USER_ERROR = 4
-INTERRUPTED = 128 + 2  # by SIGINT, as shells number it
 BROKEN_PIPE = 128 + 13  # by SIGPIPE
 
 _COMMANDS = (compile, run, show, bench, db, env)
@@ -61,8 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (TvmIosError, OSError) as error:
         status = _report(error, verbose)
     except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        status = INTERRUPTED
+        status = interrupted.report()
     return status
 
 

@@ -208,6 +208,7 @@ class Scheduler:
         """When each worker computes what, in the fastest of several runs.
 
         They run from the compiled kernels, and with the division of work that they are lowered to.
+        Workers of a CUDA device are streams.
 
         Raises
         ------

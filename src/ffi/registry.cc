@@ -32,6 +32,7 @@
 #include "runtime/cuda/device_code.h"
 #include "runtime/cuda/stage.h"
 #include "runtime/cuda/timing.h"
+#include "runtime/cuda/trace.h"
 #include "runtime/describe.h"
 #include "runtime/fuse.h"
 #include "runtime/host_tensor.h"
@@ -267,6 +268,20 @@ void TimeCudaStage(ffi::PackedArgs args, ffi::Any* result) {
   });
 }
 
+/*! \brief Of each stage the arguments of RunCudaStage. */
+ffi::Tensor TraceCudaStages(int64_t repeat, const ffi::Array<ffi::Array<ffi::Any>>& args) {
+  return Guard([&] {
+    std::vector<cuda::Stage> stages;
+    for (const ffi::Array<ffi::Any>& own : args) {
+      const std::vector<ffi::AnyView> views(own.begin(), own.end());
+      stages.emplace_back(ffi::PackedArgs(views.data(), static_cast<int32_t>(views.size())));
+    }
+    const std::vector<double> seconds = cuda::Trace(stages, repeat);
+    return MakeTensor(seconds, {repeat, static_cast<int64_t>(seconds.size()) / repeat / 2, 2},
+                      kFloat64);
+  });
+}
+
 void RunCudnnConvolution(ffi::PackedArgs args, ffi::Any* /*result*/) {
   Guard([&] { cuda::RunConvolution(args); });
 }
@@ -345,6 +360,8 @@ TVM_FFI_STATIC_INIT_BLOCK() {
                   "Run a stage on streams: its program, then kernels, then tensors.")
       .def_packed("tvm_ios.runtime.cuda.TimeStage", TimeCudaStage,
                   "Seconds per run in a CUDA graph: number, repeat, then RunStage's arguments.")
+      .def("tvm_ios.runtime.cuda.TraceStages", TraceCudaStages,
+           "When the calls of stages begin and end in a CUDA graph, float64 [repeat, calls, 2].")
       .def_packed("tvm_ios.runtime.cuda.CudnnConvolution", RunCudnnConvolution,
                   "A convolution by cuDNN: tensors, the algorithm, the numbers of the problem.")
       .def("tvm_ios.runtime.cuda.CudnnAlgorithms", CudnnAlgorithms,

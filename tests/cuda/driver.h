@@ -51,6 +51,7 @@ STANDIN_CUDA(cuStreamWaitEvent)(Handle stream, Handle event, unsigned flags);
 STANDIN_CUDA(cuEventCreate)(Handle* event, unsigned flags);
 STANDIN_CUDA(cuEventDestroy_v2)(Handle event);
 STANDIN_CUDA(cuEventRecord)(Handle event, Handle stream);
+STANDIN_CUDA(cuEventRecordWithFlags)(Handle event, Handle stream, unsigned flags);
 STANDIN_CUDA(cuEventSynchronize)(Handle event);
 STANDIN_CUDA(cuEventElapsedTime)(float* milliseconds, Handle begin, Handle end);
 

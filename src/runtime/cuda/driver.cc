@@ -107,6 +107,7 @@ void Driver::BindStreams() {
   Bind("cuEventCreate", &cuEventCreate);
   Bind("cuEventDestroy_v2", &cuEventDestroy);
   Bind("cuEventRecord", &cuEventRecord);
+  Bind("cuEventRecordWithFlags", &cuEventRecordWithFlags);
   Bind("cuEventSynchronize", &cuEventSynchronize);
   Bind("cuEventElapsedTime", &cuEventElapsedTime);
 }

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from ...device_errors import device_errors
 from ...kernels.kernel import TensorSpec
 from ...lower.cuda.stage import CudaStage, Launch, StageProgram, Value, identity
 from ...lower.implement import Implementation, LoweredGraph
+from ..device import Span
 from .libraries import CudaLibraries
 
 _RUNS = 10  # of a stage in one graph, so that its launch does not count
@@ -51,15 +53,42 @@ class CudaBench:
 
     def time(self, stage: CudaStage, repeat: int) -> list[float]:
         """Seconds that a stage takes, in a graph of some runs, ``repeat`` times."""
-        program = stage.program
-        kernels = [self._libraries.function(kernel) for kernel in program.kernels]
         time = tvm_ffi.get_global_func("tvm_ios.runtime.cuda.TimeStage")
         with device_errors(self._device.index):
-            tensors = self._arguments(stage, program)
-            seconds = time(_RUNS, repeat, tvm_ffi.Shape(program.numbers), *kernels, *tensors)
+            seconds = time(_RUNS, repeat, *self._arguments(stage))
         return seconds.numpy().tolist()
 
-    def _arguments(self, stage: CudaStage, program: StageProgram) -> list[Any]:
+    def trace(self, stages: Sequence[CudaStage], repeat: int) -> list[Span]:
+        """When each stream computes what of a network, in the fastest of several runs.
+
+        All stages run as one graph, as they do in a compiled network, in which each kernel stands
+        between two events.
+        """
+        trace = tvm_ffi.get_global_func("tvm_ios.runtime.cuda.TraceStages")
+        with device_errors(self._device.index):
+            runs = trace(repeat, [self._arguments(stage) for stage in stages]).numpy()
+        fastest = min(runs, key=lambda run: run.max())
+        launches = [(n, launch) for n, stage in enumerate(stages) for launch in stage.launches]
+        return [
+            Span(
+                worker=launch.stream,
+                stage=number,
+                operators=stages[number].computed_by(launch),
+                kernel=launch.kernel.variant or launch.kernel.name,
+                phase=0,
+                begin=begin,
+                end=end,
+            )
+            for (number, launch), (begin, end) in zip(launches, fastest.tolist(), strict=True)
+        ]
+
+    def _arguments(self, stage: CudaStage) -> list[Any]:
+        """A stage as it is called: its program, its kernels, its tensors."""
+        program = stage.program
+        kernels = [self._libraries.function(kernel) for kernel in program.kernels]
+        return [tvm_ffi.Shape(program.numbers), *kernels, *self._operands(stage, program)]
+
+    def _operands(self, stage: CudaStage, program: StageProgram) -> list[Any]:
         """The stage's tensors in the order in which its program numbers them."""
         specs = {
             identity(value): spec

@@ -32,8 +32,9 @@ random inputs: measured is when each worker enters and leaves each kernel, in on
 stages, the fastest of several runs; a stage lasts from the first of its kernels to the last. It is
 not the library of 'compile' that runs, but its kernels and its division of work, with a tensor of
 its own for each value; operators that TVM lowers are left out, and named in the file. On a GPU a
-track is a stream, all stages are one CUDA graph, and each kernel stands between two events. These
-are in the graph, too: between kernels the timeline holds time that the library does not spend.
+track is a stream, all stages are one CUDA graph, and in it an event stands before and behind each
+kernel: between kernels lies time that the library does not spend, and what is drawn of a kernel
+begins when it could start.
 
 examples:
   tvm-ios show s.json

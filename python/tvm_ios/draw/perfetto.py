@@ -22,15 +22,15 @@ _DERIVED = "a stage lasts from the beginning of its first kernel to the end of i
 _ON_A_CPU = {
     "measured": "when each worker entered and left each kernel, in one launch of all stages, the "
     "fastest of several runs",
-    "unlike the compiled library": "the kernels are called one by one and not by the driver of a compiled library, "
-    "every value has a tensor of its own, inputs are random",
+    "unlike the compiled library": "the kernels are called one by one and not by the driver of a "
+    "compiled library, every value has a tensor of its own, inputs are random",
 }
 _ON_A_GPU = {
     "measured": "when each stream came to the events before and behind each kernel, in one CUDA "
     "graph of all stages, the fastest of several runs; CUDA tells it to half a microsecond",
-    "unlike the compiled library": "the events are nodes of the graph, and between kernels "
-    "take time that the library does not spend; every value has a tensor of its own, inputs are "
-    "random, and nothing is copied in or out",
+    "unlike the compiled library": "the events are nodes of the graph: between kernels lies time "
+    "that the library does not spend, and what is drawn of a kernel begins when it could start; "
+    "every value has a tensor of its own, inputs are random, and nothing is copied in or out",
 }
 
 

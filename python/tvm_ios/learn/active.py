@@ -31,7 +31,7 @@ _logger = logging.getLogger(__name__)
 
 _WORTH = 0.01  # share of its operators' time that a stage must promise to gain to be measured
 _FIRST = 0.015  # share of the stages that is measured at first, where nothing was learned yet
-_FEWEST = 24  # but at least so many
+_FEWEST, _MOST_FIRST = 24, 400  # but at least, and at most, so many
 _FEW = 128  # stages that are all measured
 _NEAR = 1.05  # what is no more than so much slower by its bounds may turn out to be the fastest
 _MOST = 2000  # stages that are looked up for a block
@@ -152,7 +152,8 @@ class LearnedCost:
         count = sum(map(len, sizes.values()))
         if count <= _FEW:
             return [candidate for stages in sizes.values() for candidate in stages]
-        each = max(_FEWEST, round(_FIRST * count)) // max(len(sizes), 1) + 1
+        wanted = min(max(_FEWEST, round(_FIRST * count)), _MOST_FIRST)
+        each = wanted // max(len(sizes), 1) + 1
         return [
             stages[i]
             for stages in sizes.values()

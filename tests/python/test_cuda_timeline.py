@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -151,6 +152,16 @@ def traced_in_vain() -> str:
 
 def test_nothing_to_run(emulated: Emulated) -> None:
     assert "TVM lowers it all" in emulated.call(traced_in_vain)
+
+
+def test_kernels_that_cannot_be_had(caplog: pytest.LogCaptureFixture) -> None:
+    """Not a run of other kernels is drawn, but none."""
+    scheduler, schedule = scheduled("sequential")
+    first, *others = schedule.operators
+    foreign = replace(schedule, operators=(replace(first, kernel="cudnn1"), *others))
+    with pytest.raises(ScheduleError, match="computed by cudnn1, which is not among its kernels"):
+        scheduler.trace(foreign)
+    assert caplog.text == ""
 
 
 def saved(directory: Path, network: str) -> Schedule:

@@ -115,6 +115,10 @@ class Assembler(ABC):
         """Which of its possible kernels an operator has; None where it has no choice."""
         return None
 
+    def variants(self, _op: int) -> frozenset[str]:
+        """All kernels that an operator has a choice of."""
+        return frozenset()
+
     def chosen(self, _kernels: Mapping[str, str | None]) -> Assembler:
         """The same with the kernels that a schedule names, by operator."""
         return self

@@ -67,6 +67,7 @@ STANDIN_CUDA(cuGraphDestroy)(Handle graph);
 STANDIN_CUDA(cuMemAlloc_v2)(void** memory, size_t bytes);
 STANDIN_CUDA(cuMemFree_v2)(void* memory);
 STANDIN_CUDA(cuMemcpyAsync)(void* to, const void* from, size_t bytes, Handle stream);
+STANDIN_CUDA(cuMemsetD8Async)(void* to, unsigned char value, size_t bytes, Handle stream);
 STANDIN_CUDA(cuMemGetInfo_v2)(size_t* available, size_t* total);
 
 STANDIN_CUDA(cuModuleLoadData)(Handle* module, const void* image);

@@ -25,6 +25,7 @@ from ..measure.cuda.device import CudaBench
 from ..measure.cuda.libraries import CudaLibraries
 from ..measure.cuda.model import CudaWays
 from ..measure.cuda.tune import tuned
+from ..measure.cuda.weights import weights_from
 from ..measure.device import Span
 from ..measure.devices import Devices, ThisProcess, trace
 from ..measure.model import Ways
@@ -85,7 +86,7 @@ class CudaBackend:
         return ThisProcess(bench, libraries, self.workers)
 
     def conditions(self, assembler: CudaAssembler) -> Hashable:
-        return "graph"
+        return "graph", weights_from(assembler.lowered)
 
     def tune(self, assembler: CudaAssembler, devices: Devices, records: Records) -> CudaAssembler:
         return tuned(assembler, devices, records)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -233,13 +233,13 @@ def present(lowered: LoweredGraph) -> list[Implementation]:
     return [i for i in lowered.implementations if i is not None]
 
 
-def constants(lowered: LoweredGraph) -> list[TensorSpec]:
-    """The weights of all kernels."""
+def constants(lowered: LoweredGraph, dtypes: Collection[str] = ("float32",)) -> list[TensorSpec]:
+    """The weights of all kernels, which are constants of these types."""
     return [
         spec
         for i in present(lowered)
         for value, spec in zip(i.inputs, i.kernel.inputs, strict=True)
-        if isinstance(value, np.ndarray)
+        if isinstance(value, np.ndarray) and spec.dtype in dtypes
     ]
 
 

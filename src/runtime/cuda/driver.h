@@ -95,6 +95,7 @@ class Driver {
   DriverCall<Stream, int> cuStreamBeginCapture;
   DriverCall<Stream, Graph*> cuStreamEndCapture;
   DriverCall<int*> cuThreadExchangeStreamCaptureMode;
+  DriverCall<void*, unsigned char, size_t, Stream> cuMemsetD8Async;
   DriverCall<Event*, unsigned> cuEventCreate;
   DriverCall<Event> cuEventDestroy;
   DriverCall<Event, Stream> cuEventRecord;

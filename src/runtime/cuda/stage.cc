@@ -141,5 +141,14 @@ void Stage::RunOnSeveral(GraphEvents* events) const {
   fork.Join();
 }
 
+void CheckStages(const std::vector<Stage>& stages, int64_t repeat) {
+  TVM_FFI_CHECK(!stages.empty() && repeat >= 1, ValueError)
+      << "there must be a stage, and repeat must be at least 1";
+  for (const Stage& stage : stages) {
+    TVM_FFI_CHECK(stage.device_id() == stages[0].device_id(), ValueError)
+        << "the stages are on several devices";
+  }
+}
+
 }  // namespace cuda
 }  // namespace tvm_ios

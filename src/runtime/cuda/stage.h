@@ -9,6 +9,7 @@
 #include <tvm/ffi/function.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "runtime/cuda/program.h"
@@ -66,6 +67,12 @@ class Stage {
   size_t num_streams_{1};
   std::vector<Call> calls_;
 };
+
+/*!
+ * \brief Checks that there is something to launch repeat times on one device.
+ * \throw ffi::Error, a ValueError, if there is not.
+ */
+void CheckStages(const std::vector<Stage>& stages, int64_t repeat);
 
 }  // namespace cuda
 }  // namespace tvm_ios

@@ -21,15 +21,6 @@ size_t CountCalls(const std::vector<Stage>& stages) {
   return calls;
 }
 
-void CheckStages(const std::vector<Stage>& stages, int64_t repeat) {
-  TVM_FFI_CHECK(!stages.empty() && repeat >= 1, ValueError)
-      << "there must be a stage, and repeat must be at least 1";
-  for (const Stage& stage : stages) {
-    TVM_FFI_CHECK(stage.device_id() == stages[0].device_id(), ValueError)
-        << "the stages are on several devices";
-  }
-}
-
 }  // namespace
 
 std::vector<double> Trace(const std::vector<Stage>& stages, int64_t repeat) {

@@ -19,6 +19,7 @@ _MULTIPROCESSORS = {80: 108, 86: 84, 87: 16, 89: 128, 90: 132, 100: 148, 120: 17
 _L2_BYTES = {80: 40 << 20, 90: 50 << 20, 100: 126 << 20}
 _FIRST = 70  # whose threads are scheduled one by one, as shared launches need it
 _TENSOR_CORES = 80  # whose tensor cores have the instructions that kernels here use
+_ASYNCHRONOUS = 80  # which copy to shared memory while their threads do something else
 
 
 @dataclass(frozen=True)
@@ -132,6 +133,11 @@ def check_precision(target: tvm.target.Target, precision: str) -> None:
             f"Precision {precision} needs sm_{_TENSOR_CORES} or newer, and the target is {arch}; "
             "leave it at fp32."
         )
+
+
+def copies_asynchronously(target: tvm.target.Target) -> bool:
+    """Whether the architecture copies from global to shared memory without waiting (cp.async)."""
+    return _number(str(target.attrs["arch"])) >= _ASYNCHRONOUS
 
 
 def check_device(target: tvm.target.Target, device_id: int) -> None:

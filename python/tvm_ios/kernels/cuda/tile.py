@@ -26,6 +26,9 @@ class Tile:
     teams : int
         Among which the depth is divided: each has threads of its own for the whole of the block's
         part, and what they have summed up is added in the end.
+    slots : int
+        Slices of each operand that shared memory has room for. With one, copying and multiplying
+        take turns; with more they are a pipeline, whose copies no thread waits for.
     threads : int
         In a block, of all teams.
     shared : int
@@ -41,6 +44,7 @@ class Tile:
     part_rows: int
     part_columns: int
     teams: int
+    slots: int
     threads: int
     shared: int
     blocks: int
@@ -49,8 +53,9 @@ class Tile:
     def name(self) -> str:
         """For people."""
         teams = f"/{self.teams}" if self.teams > 1 else ""
+        slots = f"*{self.slots}" if self.slots > 1 else ""
         part = f"{self.part_rows}x{self.part_columns}"
-        return f"{self.factors}_{self.rows}x{self.columns}x{self.depth}{teams}_{part}"
+        return f"{self.factors}_{self.rows}x{self.columns}x{self.depth}{slots}{teams}_{part}"
 
 
 def blocks_of(form: GemmForm, rows: int, columns: int) -> int:

@@ -149,7 +149,8 @@ class AsynchronousStage(Stage):
             vector = r * self.threads + self.thread
             with when(self.exists(vector)):
                 o, d = self.position(vector)
-                pointer = T.address_of(self.shared[to.at(o, d)])
+                # It says how many, so that TVM keeps as many: it shrinks buffers to what it sees.
+                pointer = self.shared.access_ptr("w", offset=to.at(o, d), extent=self.vector)
                 self._copy(pointer, self.source.row + o, self.source.first(number) + d)
 
     def _copy(self, to: Expr, outer: Expr, depth: Expr) -> None:

@@ -177,6 +177,7 @@ class GemmBlock(ABC):
         if not others:
             return
         sums = shared(others * self.count * self.members, "float32")
+        barrier()  # TVM gives the sums memory of slices, which others may still be reading
         with when(self.team > 0), T.unroll(self.count) as i:
             at = ((self.team - 1) * self.count + i) * self.members + self.member
             T.buffer_store(sums, self.sums[i], [at])

@@ -215,6 +215,7 @@ COMBINATIONS = {
     "a_part_of_a_warp": [backwards(3, 45), row_sum(7, 45), add(11, 13)],
     "half_precision": [backwards(3, 64, "float16"), add(33, dtype="float16"), tanh(7)],
     "our_rules": [convolution("fp32"), convolution("tf32"), max_pool(4, 7)],
+    "pipelines": [convolution("fp32", True), convolution("tf32", True), softmax(7, 45)],
     "alone": [softmax(5, 33)],
 }
 

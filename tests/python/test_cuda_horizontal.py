@@ -20,6 +20,7 @@ from cuda_kernels import (
     convolution,
     matmul,
     max_pool,
+    pipeline,
     row_sum,
     softmax,
     softmax_in_steps,
@@ -216,6 +217,7 @@ COMBINATIONS = {
     "half_precision": [backwards(3, 64, "float16"), add(33, dtype="float16"), tanh(7)],
     "our_rules": [convolution("fp32"), convolution("tf32"), max_pool(4, 7)],
     "pipelines": [convolution("fp32", True), convolution("tf32", True), softmax(7, 45)],
+    "much_shared_memory": [matmul(33, 50, 47), pipeline(33, 130, 35), softmax(7, 45), add(9)],
     "alone": [softmax(5, 33)],
 }
 

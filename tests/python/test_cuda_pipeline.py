@@ -45,7 +45,7 @@ def copies(form: GemmForm, factors: str = "fp32") -> tuple[int | None, int | Non
         ("3x3", simt(32, 32, 8, part=(4, 4), slots=3), "reverse"),
         ("3x3", simt(16, 32, 16, part=(2, 4), teams=2, slots=2), "1"),
         ("1x1", simt(16, 16, 8, part=(2, 4), slots=4), "2"),  # a depth of two slices
-        ("1x7", simt(32, 32, 16, part=(4, 8), teams=4, slots=2), "reverse"),  # of one
+        ("1x7", simt(32, 32, 16, part=(4, 8), teams=4, slots=4), "reverse"),  # of one
         ("first", simt(16, 32, 16, part=(2, 4), slots=3), "3"),
         ("dilated", simt(64, 16, 8, part=(4, 8), teams=3, slots=2), "4"),
     ],
@@ -76,7 +76,7 @@ def test_sums_are_those_of_other_tiles(emulated: Emulated) -> None:
     [
         ("3x3", warps("tf32", 32, 32, 16, part=(16, 16), teams=2, slots=3), "reverse"),
         ("3x3", warps("fp16", 16, 32, 32, part=(16, 16), teams=2, slots=3), "1"),
-        ("3x3", warps("bf16", 32, 32, 16, part=(32, 16), slots=4), "reverse"),
+        ("3x3", warps("bf16", 32, 32, 64, part=(32, 16), teams=2, slots=4), "reverse"),
         ("first", warps("fp16", 32, 32, 16, part=(16, 32), slots=2), "2"),  # odd: in registers
     ],
 )
@@ -135,9 +135,21 @@ def test_pipelines_are_tried_beside_other_tiles() -> None:
     shapes = ((1, 14, 14, 64), (3, 3, 64, 64), (1, 1, 1, 64))
     form = gemm_form(function_of(conv_relu(padding=1), *shapes))
     for precision in ("fp32", "tf32", "fp16"):
-        slots = [tile.slots for tile in tiles(form, TARGET, precision)]
+        known = tiles(form, TARGET, precision)
+        slots = [tile.slots for tile in known]
         assert slots.count(1) == 6
         assert len(slots) == 10
+        assert not any(tile.dynamic for tile in known if tile.slots == 1)
         if precision == "fp16":
             assert max(slots) == 2  # they pass through registers, which hold one slice
         assert {tile.slots for tile in tiles(form, OLD, precision)} == {1}
+
+
+@pytest.mark.parametrize(("arch", "kib"), [("sm_80", 163), ("sm_89", 99), ("sm_90a", 227)])
+def test_tiles_have_the_shared_memory_that_a_device_has(arch: str, kib: int) -> None:
+    shapes = ((1, 7, 7, 512), (3, 3, 512, 512), (1, 1, 1, 512))
+    form = gemm_form(function_of(conv_relu(padding=1), *shapes))
+    target = tvm.target.Target({**TARGET.export(), "arch": arch}, host="llvm")
+    known = tiles(form, target, "tf32")
+    assert any(tile.dynamic for tile in known)
+    assert all(tile.shared < kib << 10 for tile in known)

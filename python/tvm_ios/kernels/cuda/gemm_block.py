@@ -112,7 +112,7 @@ class GemmBlock(ABC):
             "begin": self.team * layout.size,
             "pitch": pitch,
             "rounded": self.rounded,
-            "shared": shared(tile.slots * pitch, layout.dtype),
+            "shared": shared(tile.slots * pitch, layout.dtype, tile.dynamic),
         }
         copied = copyable(operand, outer, depth) if tile.slots > 1 else None
         width = copied.width(layout) if copied is not None else None
@@ -176,7 +176,7 @@ class GemmBlock(ABC):
         others = self.tile.teams - 1
         if not others:
             return
-        sums = shared(others * self.count * self.members, "float32")
+        sums = shared(others * self.count * self.members, "float32", self.tile.dynamic)
         barrier()  # TVM gives the sums memory of slices, which others may still be reading
         with when(self.team > 0), T.unroll(self.count) as i:
             at = ((self.team - 1) * self.count + i) * self.members + self.member

@@ -7,6 +7,10 @@ import math
 from dataclasses import dataclass
 
 from .gemm_form import GemmForm
+from .launch import STATIC_SHARED_BYTES
+
+ALIGNING = 256
+"""Bytes of shared memory that its parts may take besides, for where they begin."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +36,7 @@ class Tile:
     threads : int
         In a block, of all teams.
     shared : int
-        Bytes of shared memory that a block takes.
+        Bytes of shared memory that a block takes at most.
     blocks : int
         In the launch.
     """
@@ -48,6 +52,11 @@ class Tile:
     threads: int
     shared: int
     blocks: int
+
+    @property
+    def dynamic(self) -> bool:
+        """Whether shared memory has to be asked for at the launch."""
+        return self.shared + ALIGNING > STATIC_SHARED_BYTES
 
     @property
     def name(self) -> str:

@@ -5,7 +5,8 @@ A model says how many cycles a multiprocessor is busy, from four limits:
 
 - *arithmetic*: multiply-adds over what the units do in a cycle (128 in float32, 512 in TF32 and
   1024 in halves on tensor cores; eight warps, two to each of the four schedulers, are what it takes
-  to have them all busy);
+  to have them all busy), and a dozen instructions for each vector that a thread brings, 128 in
+  a cycle;
 - *shared memory*: 128 bytes a cycle into registers, ``part_rows + part_columns`` numbers for
   ``part_rows * part_columns`` multiply-adds of every thread or warp;
 - *second-level cache*: about 48 bytes a cycle and multiprocessor, ``rows + columns`` numbers for
@@ -21,8 +22,8 @@ channels are 4 x 8 tiles of 16 x 64 on 132 multiprocessors, and a depth of 4608 
 that, and a pipeline of four slots in a third.
 
 Slots take shared memory, so that fewer blocks may be on a multiprocessor. Copies into them take no
-registers, but one that transposes is of a single number, and each is a dozen instructions. What a
-step takes besides is one barrier, not two. Tiles of both kinds are kept.
+registers, but one that transposes is of a single number. What a step takes besides is one barrier,
+not two. Tiles of both kinds are kept.
 
 Figures are those of sm_80 and sm_90; they order the tiles, and measuring chooses among them.
 """
@@ -30,35 +31,35 @@ Figures are those of sm_80 and sm_90; they order the tiles, and measuring choose
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import product
 
 import tvm
 
-from ...cuda_target import copies_asynchronously
+from ...cuda_target import copies_asynchronously, requested_shared_bytes
 from ..no_rule import NoRule
 from .asynchronous import copyable
 from .gemm_block import shared_bytes
 from .gemm_form import GemmForm, Operand
+from .launch import STATIC_SHARED_BYTES
 from .simt import simt_layouts
 from .staging import Layout
 from .tensor_core import COLUMNS, FACTORS, ROWS, tensor_core_layouts
-from .tile import Tile, blocks_of
+from .tile import ALIGNING, Tile, blocks_of
 
 _PROCESSORS = 132
 _REGISTERS = 65536
 _THREADS = 2048
 _SHARED = 160 * 1024
-_STATIC = 48 * 1024  # shared memory that a kernel can have without asking for it at its launch
-_ALIGNING = 256  # of that, for the beginnings of its parts
+_RESERVED = 1024  # of that, for each block
 _LATENCY = 700.0
 _START = 1500.0  # cycles before a block's first multiplication and after its last
 _CACHE_BYTES = 48.0
 _MAX_REGISTERS = 128  # of a thread; more leave too few threads to hide latency
 _STEP = 60.0  # cycles of two barriers, and of writing a slice between them
 _PIPELINED_STEP = 40.0  # of one barrier, and of bringing a slice
-_COPY_INSTRUCTIONS = 12.0  # for the two addresses of a copy and whether there is anything there
+_READ_INSTRUCTIONS = 12.0  # for where a vector is, where it goes, and whether there is one
 _WARP = 32
 _LANES = 128  # threads whose instructions a multiprocessor issues in a cycle
 _COUNT = 6
@@ -181,16 +182,23 @@ def _tiles_of(
     rows, columns, depth, part, teams = shape
     if members * teams not in _THREADS_OF_BLOCK or max(rows, columns) * depth > 64 * members:
         return  # the latter are more than 64 numbers of an operand on their way in one thread
-    most = min(int(target.attrs.get("max_shared_memory_per_block", _STATIC)), _STATIC) - _ALIGNING
     layouts = layouts_of(factors, rows, columns, depth)
     blocks = blocks_of(form, rows, columns)
     steps = -(-form.depth.extent // (depth * teams))
     for slots in _SLOTS if copies_asynchronously(target) else _SLOTS[:1]:
         shared = shared_bytes((rows, columns), teams, slots, *layouts)
-        if slots <= steps and shared <= most:
+        if slots <= steps and shared + ALIGNING <= _most_shared(target, slots):
             yield Tile(
                 factors, rows, columns, depth, *part, teams, slots, members * teams, shared, blocks
             )
+
+
+def _most_shared(target: tvm.target.Target, slots: int) -> int:
+    """Bytes that a block may have; pipelines, which live on it, ask for more than others get."""
+    static = int(target.attrs.get("max_shared_memory_per_block", STATIC_SHARED_BYTES))
+    if slots == 1:
+        return min(static, STATIC_SHARED_BYTES)
+    return min(requested_shared_bytes(target), _SHARED - _RESERVED)
 
 
 class _Cost:
@@ -208,29 +216,19 @@ class _Cost:
 
     def cycles(self, tile: Tile) -> float:
         """How long a multiprocessor is busy with its share of the blocks; inf where none fits."""
-        widths = self._widths(tile)
-        if tile.slots > 2 and None in widths:
-            return math.inf  # registers hold one slice that is on its way, and not two
-        moving = 0 if tile.slots > 1 and None not in widths else _moving(tile)
-        work = _simt_work(tile, moving) if tile.factors == "fp32" else _warp_work(tile, moving)
-        return self._busy(tile, work, self._bringing(tile, widths))
-
-    def _widths(self, tile: Tile) -> tuple[int | None, int | None]:
-        """Numbers of a copy of the left and of the right operand."""
-        left, right = layouts_of(tile.factors, tile.rows, tile.columns, tile.depth)
-        return (
-            self._left.width(left) if self._left is not None else None,
-            self._right.width(right) if self._right is not None else None,
+        layouts = layouts_of(tile.factors, tile.rows, tile.columns, tile.depth)
+        left, right = (
+            known.width(layout) if known is not None and tile.slots > 1 else None
+            for known, layout in zip((self._left, self._right), layouts, strict=True)
         )
-
-    def _bringing(self, tile: Tile, widths: Sequence[int | None]) -> float:
-        """Cycles of a pipeline that go to bringing a slice of all teams."""
-        if tile.slots == 1:
-            return 0.0
-        operands: list[Operand] = [self._form.left, self._form.right]
-        vectors = [w or o.vector for w, o in zip(widths, operands, strict=True)]
-        sizes = (tile.rows / vectors[0] + tile.columns / vectors[1]) * tile.depth * tile.teams
-        return sizes * _COPY_INSTRUCTIONS / _LANES
+        in_registers = left is None or right is None
+        if tile.slots > 2 and in_registers:
+            return math.inf  # registers hold one slice that is on its way, and not two
+        moving = _moving(tile) if in_registers else 0
+        work = _simt_work(tile, moving) if tile.factors == "fp32" else _warp_work(tile, moving)
+        bringing = _bringing(self._form.left, layouts[0], left)
+        bringing += _bringing(self._form.right, layouts[1], right)
+        return self._busy(tile, work, bringing * tile.teams / _LANES)
 
     def _busy(self, tile: Tile, work: _Work, bringing: float) -> float:
         if work.registers > _MAX_REGISTERS:
@@ -238,7 +236,7 @@ class _Cost:
         each = math.ceil(tile.blocks / _PROCESSORS)
         room = min(
             _THREADS // tile.threads,
-            _SHARED // (tile.shared + 1024),
+            _SHARED // (tile.shared + _RESERVED),
             _REGISTERS // (work.registers * tile.threads),
         )
         resident = min(each, room)
@@ -291,6 +289,15 @@ def _warp_work(tile: Tile, moving: int) -> _Work:
     return _Work(
         registers, 512.0 * factors.pair, reads * tile.depth / factors.depth, 4 // factors.pair
     )
+
+
+def _bringing(operand: Operand, layout: Layout, width: int | None) -> float:
+    """Instructions that bring a slice, by copies of a width or through registers."""
+    numbers = layout.outer * layout.depth
+    if width is not None:
+        return numbers / width * _READ_INSTRUCTIONS
+    stores = 1 if layout.along_depth == operand.along_depth else operand.vector
+    return numbers / operand.vector * (_READ_INSTRUCTIONS + stores)
 
 
 def _moving(tile: Tile) -> int:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tvm
+from tvm import relax
 
 from cuda_functions import (
     conv_relu,
@@ -107,10 +108,20 @@ def test_what_is_converted_passes_through_registers(emulated: Emulated) -> None:
     assert_close(actual, on_the_cpu(function, [*rounded, inputs[2]]), 1e-5)
 
 
-@pytest.mark.parametrize(("name", "widths"), [("heads", (None, 4)), ("transposed", (4, 4))])
-def test_product(emulated: Emulated, name: str, widths: tuple[int | None, int | None]) -> None:
-    """An operand that is computed beside one that is copied, and one that is transposed."""
-    body, *shapes = PRODUCTS[name]
+def repeated(emit: Any, x: relax.Var, y: relax.Var) -> relax.Expr:
+    """A product of a matrix whose columns each are there four times."""
+    return emit(relax.op.matmul(x, emit(relax.op.repeat(y, 4, 1))))
+
+
+@pytest.mark.parametrize(
+    ("body", "shapes", "widths"),
+    [
+        (PRODUCTS["heads"][0], PRODUCTS["heads"][1:], (None, 4)),  # a computed operand
+        (PRODUCTS["transposed"][0], PRODUCTS["transposed"][1:], (4, 4)),
+        (repeated, ((17, 24), (24, 5)), (1, 1)),
+    ],
+)
+def test_product(emulated: Emulated, body: Any, shapes: Any, widths: Any) -> None:
     function = function_of(body, *shapes)
     form = gemm_form(function)
     assert copies(form) == widths

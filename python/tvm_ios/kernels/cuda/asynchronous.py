@@ -26,7 +26,7 @@ from tvm.tirx.script import builder as T
 from .emit import every, registers, when
 from .expressions import is_choice, is_zero, loads_in, variables_in
 from .gemm_form import Axes, Operand
-from .neighbours import bits
+from .neighbours import address, bits, step
 from .staging import Layout, Stage
 
 Expr = Any
@@ -113,9 +113,16 @@ def copyable(operand: Operand, outer: Axes, depth: Axes) -> Copyable | None:
         return None
     if any(loads_in(e) for e in (*value.indices, *conditions)):
         return None  # which must not be read where the conditions do not hold
-    axis = depth if operand.along_depth else outer
-    varies = any(axis.variables[-1] in variables_in(c) for c in conditions if axis.variables)
-    return Copyable(operand, value, tuple(conditions), 1 if varies else operand.vector)
+    along = (depth if operand.along_depth else outer).variables
+    together = along and _are_neighbours(value, along[-1])
+    together = together and not any(along[-1] in variables_in(c) for c in conditions)
+    return Copyable(operand, value, tuple(conditions), operand.vector if together else 1)
+
+
+def _are_neighbours(load: Expr, along: Expr) -> bool:
+    """Whether a vector has elements beside each other, and not one element several times."""
+    flat = address(load.source, load.indices)
+    return step(flat, along, dict.fromkeys(variables_in(flat), 1)) == 1
 
 
 @dataclass

@@ -164,7 +164,7 @@ class AsynchronousStage(Stage):
         source, size = self.source, self.vector * bits(self.layout.dtype) // 8
         at = source.outer.split(outer) | source.depth.split(depth)
         conditions = [source.element(c, at) for c in self.copied.conditions]
-        inside = every([*self.outside(outer, depth), *conditions])
+        inside = every([*self.bounds(outer, depth), *conditions])
         element = T.address_of(source.element(self.copied.load, at))
         code = _COPY % {"bytes": size, "cache": "cg" if size == 16 else "ca"}
         arguments = (to, element, True if inside is None else inside)

@@ -194,7 +194,7 @@ class Stage(ABC):
         """Whether a slice has so many vectors; None where it does for each thread."""
         return vector < self.vectors if self.vectors % self.threads else None
 
-    def outside(self, outer: Expr, depth: Expr) -> list[Expr]:
+    def bounds(self, outer: Expr, depth: Expr) -> list[Expr]:
         """What has to hold for a number to be in the operand, where slices may leave it."""
         source, conditions = self.source, []
         if source.outer.extent % self.layout.outer:
@@ -245,7 +245,7 @@ class RegisterStage(Stage):
             o, d = self.position(vector)
             outer, depth = source.row + o, source.first(number) + d
             exists = self.exists(vector)
-            inside = every([*([] if exists is None else [exists]), *self.outside(outer, depth)])
+            inside = every([*([] if exists is None else [exists]), *self.bounds(outer, depth)])
             with T.vectorized(self.vector) as lane:
                 o_lane, d_lane = (0, lane) if source.operand.along_depth else (lane, 0)
                 at = source.outer.split(outer, o_lane) | source.depth.split(depth, d_lane)

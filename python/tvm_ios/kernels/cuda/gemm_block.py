@@ -3,21 +3,23 @@
 
 Slice by slice of the depth it brings both operands into shared memory, and multiplies while the
 next slice is on its way (``staging``). With several teams, each has slices of its own: the depth is
-shared out among them, and their sums are added in the end.
+shared out among them, and their sums are added in the end. Of several products the slices of the
+second follow those of the first: they are added up in the same registers.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import accumulate, pairwise
 from typing import Any
 
 from tvm.tirx.script import builder as T
 
-from .emit import barrier, registers, shared, when
+from .emit import barrier, every, registers, shared, when
 from .gemm_form import Axes, GemmForm, Operand
 from .neighbours import substitute
-from .staging import Layout, Stage
+from .staging import Layout, Source, Stage
 from .tile import Tile
 from .writing import Writer
 
@@ -53,8 +55,13 @@ class GemmBlock(ABC):
         self.form, self.tile, self.buffers = form, tile, buffers
         self.members = tile.threads // tile.teams
         self.team, self.member = thread // self.members, thread % self.members
-        self.left = self._stage(form.left, form.rows, self.left_layout())
-        self.right = self._stage(form.right, form.columns, self.right_layout())
+        sides = [(product.left, product.depth) for product in form.products]
+        self.left = self._stage(sides, form.rows, self.left_layout())
+        sides = [(product.right, product.depth) for product in form.products]
+        self.right = self._stage(sides, form.columns, self.right_layout())
+        deep = tile.depth * tile.teams
+        steps = (-(-product.depth.extent // deep) for product in form.products)
+        self._steps = list(accumulate(steps))  # where those of each product end
         self.count = tile.rows * tile.columns // self.members
         self.sums = registers(self.count)
 
@@ -74,14 +81,13 @@ class GemmBlock(ABC):
     def finish(self, writer: Writer, row: Expr, column: Expr) -> None:
         """Write the sums of a block's part that begins at (row, column)."""
 
-    def _stage(self, operand: Operand, outer: Axes, layout: Layout) -> Stage:
+    def _stage(self, sides: Sequence[tuple[Operand, Axes]], outer: Axes, layout: Layout) -> Stage:
+        steps = self.tile.depth * self.tile.teams
         return Stage(
-            operand=operand,
-            outer=outer,
-            depth=self.form.depth,
-            layout=layout,
-            steps=self.tile.depth * self.tile.teams,
-            threads=self.members,
+            sources=tuple(
+                Source(operand, outer, depth, layout, steps, self.members)
+                for operand, depth in sides
+            ),
             begin=self.team * layout.size,
             rounded=self.rounded,
             shared=shared(self.tile.teams * layout.size, layout.dtype),
@@ -98,31 +104,40 @@ class GemmBlock(ABC):
         def element(value: Expr, at: dict[Any, Expr]) -> Expr:
             return substitute(value, batch | at | self.buffers)
 
-        def read(step: Expr) -> None:
+        def read(product: int, step: Expr) -> None:
             depth = (step * tile.teams + self.team) * tile.depth
-            self.left.read(self.member, row, depth, element)
-            self.right.read(self.member, column, depth, element)
+            self.left.read(product, self.member, row, depth, element)
+            self.right.read(product, self.member, column, depth, element)
 
         with T.unroll(self.count) as i:
             T.buffer_store(self.sums, T.float32(0), [i])
-        read(0)
-        self._write()
-        steps = -(-form.depth.extent // (tile.depth * tile.teams))
+        read(0, 0)
+        self._write(0, 0)
+        steps = self._steps[-1]
         with T.serial(steps) as s:
             with when(s + 1 < steps):
-                read(s + 1)
+                self._of_each(read, s + 1)
             barrier()
             self.multiply()
             barrier()
             with when(s + 1 < steps):
-                self._write()
+                self._of_each(self._write, s + 1)
         self._add_teams()
         with when(self.team == 0 if tile.teams > 1 else None):
             self.finish(Writer(form, self.buffers, batch), row, column)
 
-    def _write(self) -> None:
-        self.left.write(self.member)
-        self.right.write(self.member)
+    def _of_each(self, do: Callable[[int, Expr], None], step: Expr) -> None:
+        """``do(product, step)`` for the product whose turn it is, its steps counted from 0."""
+        for product, (begin, end) in enumerate(pairwise([0, *self._steps])):
+            conditions = [step >= begin] if begin else []
+            if end < self._steps[-1]:
+                conditions.append(step < end)
+            with when(every(conditions)):
+                do(product, step - begin if begin else step)
+
+    def _write(self, product: int, _step: Expr) -> None:
+        self.left.write(product, self.member)
+        self.right.write(product, self.member)
 
     def _add_teams(self) -> None:
         """Add to the first team's sums those of the others."""

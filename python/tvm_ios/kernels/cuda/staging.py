@@ -4,6 +4,9 @@
 A thread first reads its numbers of the next slice into registers, the block computes with the slice
 that is in shared memory, and only then are the registers written there: global memory's latency
 passes during the computation. What lies outside of the operand is zero.
+
+Of a sum of products the slices of one operand come after those of the other, through the same
+registers and to the same place.
 """
 
 from __future__ import annotations
@@ -63,9 +66,9 @@ class Layout:
         return depth * (self.outer + self.pad) + outer
 
 
-@dataclass
-class Stage:
-    """One operand's slices.
+@dataclass(frozen=True)
+class Source:
+    """An operand that slices are read of.
 
     Attributes
     ----------
@@ -78,11 +81,6 @@ class Stage:
         Every slice begins at a multiple of its depth, the last of them within the last ``steps``
         numbers of the depth, rounded up.
     threads : int
-    begin : Expr
-        Where the thread's slice begins in shared memory.
-    rounded : callable or None
-        What a number of the operand is rounded to before it is multiplied.
-    shared : buffer
     """
 
     operand: Operand
@@ -91,87 +89,118 @@ class Stage:
     layout: Layout
     steps: int
     threads: int
-    begin: Expr
-    rounded: Callable[[Expr], Expr] | None
-    shared: Any
-    _registers: Any = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._registers = registers(self._rounds * self._vector, self.operand.dtype)
 
     @property
-    def _vector(self) -> int:
+    def vector(self) -> int:
         """Numbers that are read at once."""
         along = self.layout.depth if self.operand.along_depth else self.layout.outer
         return math.gcd(self.operand.vector, along)
 
     @property
-    def _vectors(self) -> int:
-        return self.layout.outer * self.layout.depth // self._vector
-
-    @property
-    def _rounds(self) -> int:
+    def rounds(self) -> int:
         """How many vectors a thread reads."""
         return math.ceil(self._vectors / self.threads)
 
-    def _position(self, vector: Expr) -> tuple[Expr, Expr]:
+    @property
+    def _vectors(self) -> int:
+        return self.layout.outer * self.layout.depth // self.vector
+
+    def position(self, vector: Expr) -> tuple[Expr, Expr]:
         """Where in the slice a vector begins: (outer, depth). Neighbours are read by neighbours."""
         if self.operand.along_depth:
-            across = self.layout.depth // self._vector
-            return vector // across, vector % across * self._vector
-        across = self.layout.outer // self._vector
-        return vector % across * self._vector, vector // across
+            across = self.layout.depth // self.vector
+            return vector // across, vector % across * self.vector
+        across = self.layout.outer // self.vector
+        return vector % across * self.vector, vector // across
 
-    def read(self, thread: Expr, outer: Expr, depth: Expr, element: Any) -> None:
-        """Read the slice that begins at (outer, depth) into registers.
+    def in_slice(self, vector: Expr) -> Expr | None:
+        """Whether a slice has so many vectors; None where that is always so."""
+        return vector < self._vectors if self._vectors % self.threads else None
 
-        Parameters
-        ----------
-        thread, outer, depth : Expr
-        element : callable
-            From the values of the axes' variables to the operand's element.
-        """
-        zero = T.Cast(self.operand.dtype, T.float32(0))
-        with T.unroll(self._rounds) as r:
-            vector = r * self.threads + thread
-            o, d = self._position(vector)
-            inside = self._inside(vector, outer + o, depth + d)
-            with T.vectorized(self._vector) as lane:
-                o_lane, d_lane = (0, lane) if self.operand.along_depth else (lane, 0)
-                at = self.outer.split(outer + o, o_lane) | self.depth.split(depth + d, d_lane)
-                value = element(self.operand.value, at)
-                guarded = T.if_then_else(inside, value, zero) if inside is not None else value
-                T.buffer_store(self._registers, guarded, [r * self._vector + lane])
-
-    def _inside(self, vector: Expr, outer: Expr, depth: Expr) -> Expr | None:
+    def inside(self, vector: Expr, outer: Expr, depth: Expr) -> Expr | None:
         """Whether the thread reads there at all; None where that is always so."""
-        conditions = []
-        if self._vectors % self.threads:
-            conditions.append(vector < self._vectors)
+        within = self.in_slice(vector)
+        conditions = [] if within is None else [within]
         if self.outer.extent % self.layout.outer:
             conditions.append(outer < self.outer.extent)
         if self.depth.extent % self.steps:
             conditions.append(depth < self.depth.extent)
         return every(conditions)
 
-    def write(self, thread: Expr) -> None:
-        """Write the registers to shared memory."""
-        if self.rounded:
-            with T.unroll(self._rounds * self._vector) as i:
-                T.buffer_store(self._registers, self.rounded(self._registers[i]), [i])
-        with T.unroll(self._rounds) as r:
-            vector = r * self.threads + thread
-            with when(vector < self._vectors if self._vectors % self.threads else None):
-                self._write_vector(r, *self._position(vector))
 
-    def _write_vector(self, r: Expr, o: Expr, d: Expr) -> None:
-        beside = self.layout.along_depth == self.operand.along_depth
-        loop = T.vectorized if beside else T.unroll
-        with loop(self._vector) as lane:
-            at = self.at(o, d + lane) if self.operand.along_depth else self.at(o + lane, d)
-            value = self._registers[r * self._vector + lane]
-            T.buffer_store(self.shared, T.Cast(self.layout.dtype, value), [at])
+@dataclass
+class Stage:
+    """One side's slices.
+
+    Attributes
+    ----------
+    sources : tuple of Source
+        Of one type and layout.
+    begin : Expr
+        Where the thread's slice begins in shared memory.
+    rounded : callable or None
+        What a number of the operand is rounded to before it is multiplied.
+    shared : buffer
+    """
+
+    sources: tuple[Source, ...]
+    begin: Expr
+    rounded: Callable[[Expr], Expr] | None
+    shared: Any
+    _registers: Any = field(init=False)
+
+    def __post_init__(self) -> None:
+        most = max(source.rounds * source.vector for source in self.sources)
+        self._registers = registers(most, self.sources[0].operand.dtype)
+
+    @property
+    def _layout(self) -> Layout:
+        return self.sources[0].layout
+
+    def read(self, number: int, thread: Expr, outer: Expr, depth: Expr, element: Any) -> None:
+        """Read the slice that begins at (outer, depth) into registers.
+
+        Parameters
+        ----------
+        number : int
+            Of the source.
+        thread, outer, depth : Expr
+        element : callable
+            From the values of the axes' variables to the operand's element.
+        """
+        source = self.sources[number]
+        operand = source.operand
+        zero = T.Cast(operand.dtype, T.float32(0))
+        with T.unroll(source.rounds) as r:
+            vector = r * source.threads + thread
+            o, d = source.position(vector)
+            inside = source.inside(vector, outer + o, depth + d)
+            with T.vectorized(source.vector) as lane:
+                o_lane, d_lane = (0, lane) if operand.along_depth else (lane, 0)
+                at = source.outer.split(outer + o, o_lane) | source.depth.split(depth + d, d_lane)
+                value = element(operand.value, at)
+                guarded = T.if_then_else(inside, value, zero) if inside is not None else value
+                T.buffer_store(self._registers, guarded, [r * source.vector + lane])
+
+    def write(self, number: int, thread: Expr) -> None:
+        """Write what was read of a source to shared memory."""
+        source = self.sources[number]
+        if self.rounded:
+            with T.unroll(source.rounds * source.vector) as i:
+                T.buffer_store(self._registers, self.rounded(self._registers[i]), [i])
+        with T.unroll(source.rounds) as r:
+            vector = r * source.threads + thread
+            with when(source.in_slice(vector)):
+                self._write_vector(source, r, *source.position(vector))
+
+    def _write_vector(self, source: Source, r: Expr, o: Expr, d: Expr) -> None:
+        along_depth = source.operand.along_depth
+        loop = T.vectorized if self._layout.along_depth == along_depth else T.unroll
+        with loop(source.vector) as lane:
+            at = self.at(o, d + lane) if along_depth else self.at(o + lane, d)
+            value = self._registers[r * source.vector + lane]
+            T.buffer_store(self.shared, T.Cast(self._layout.dtype, value), [at])
 
     def at(self, outer: Expr, depth: Expr) -> Expr:
         """Where in shared memory a number of the thread's slice lies."""
-        return self.begin + self.layout.place(outer, depth)
+        return self.begin + self._layout.place(outer, depth)

@@ -75,7 +75,7 @@ def tiles(form: GemmForm, target: tvm.target.Target, precision: str) -> tuple[Ti
         Where the product is not one of floating-point numbers of at most 32 bits, or too small for
         the threads of a warp.
     """
-    dtypes = {form.left.dtype, form.right.dtype}
+    dtypes = {side.dtype for p in form.products for side in (p.left, p.right)}
     if not dtypes | {form.dtype} <= {"float32", "float16", "bfloat16"}:
         raise NoRule
     simt = _best(_simt(form, target), lambda tile: _simt_cycles(form, tile))
@@ -130,10 +130,11 @@ def _shapes(
     form: GemmForm, rows: Iterable[int], parts: Iterable[tuple[int, int]], depths: Iterable[int]
 ) -> Iterator[_Shape]:
     tall, wide = _fitting(form.rows.extent, rows), _fitting(form.columns.extent, _COLUMNS)
-    deep = _fitting(form.depth.extent, depths)
+    deepest = max(p.depth.extent for p in form.products)
+    deep = _fitting(deepest, depths)
     for shape in product(tall, wide, deep, parts, _TEAMS):
         whole = shape[0] % shape[3][0] == 0 and shape[1] % shape[3][1] == 0
-        if whole and (shape[4] == 1 or form.depth.extent >= 2 * shape[4] * shape[2]):
+        if whole and (shape[4] == 1 or deepest >= 2 * shape[4] * shape[2]):
             yield shape
 
 
@@ -210,6 +211,6 @@ def _cycles(
     arithmetic = resident * tile.rows * tile.columns * depth / rate / busy
     traffic = resident * (tile.rows + tile.columns) * depth * width / _CACHE_BYTES
     step = max(arithmetic, resident * shared_cycles, traffic, _LATENCY) + 60
-    steps = math.ceil(form.depth.extent / depth)
+    steps = sum(math.ceil(p.depth.extent / depth) for p in form.products)
     adding = resident * (tile.teams - 1) * tile.rows * tile.columns / 32
     return math.ceil(each / resident) * (steps * step + _START + adding)

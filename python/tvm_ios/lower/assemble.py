@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
 
+from ..keys import remembering
 from ..search import components
 from .implement import Implementation, LoweredGraph
 from .replace import Replacements
@@ -46,7 +47,7 @@ class StageForm:
             values = [v for v in implementation.inputs if hasattr(v, "ty")]
             wiring.append(tuple(reads.setdefault(hash(v), len(reads)) for v in values))
         kernels = tuple(i.kernel.key for i in self.implementations)
-        return (kernels, tuple(wiring), self.groups, self.after)
+        return remembering((kernels, tuple(wiring), self.groups, self.after))
 
 
 @dataclass

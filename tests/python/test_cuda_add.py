@@ -44,10 +44,8 @@ op = relax.op
 ORDERS = ("issued", "reverse", "1")
 CHAIN = (
     "one input, 3x3 and 1x1",
-    "one input, taps that fall between",
     "two inputs",
     "the input, an even kernel",
-    "a block of RepVGG",
     "a sum of sums",
     "a shortcut with a stride",
 )

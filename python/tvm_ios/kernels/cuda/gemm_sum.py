@@ -28,26 +28,26 @@ def add_products(forms: Sequence[GemmForm], places: Sequence[Sequence[int]]) -> 
     places : sequence of sequence of int
         Which of the whole's inputs, counted from 0, each of a form's inputs is.
     """
-    first, *others = forms
+    first = forms[0]
     inputs: dict[int, Any] = {}
     tensors: list[dict[Any, Any]] = []
     for form, numbers in zip(forms, places, strict=True):
-        *own, _ = form.parameters
-        tensors.append(
-            {p: inputs.setdefault(place, p) for p, place in zip(own, numbers, strict=True)}
-        )
-    products = list(first.products)
-    for form, renamed in zip(others, tensors[1:], strict=True):
-        products += _in_terms_of(first, form, renamed)
-    parameters = (*(inputs[place] for place in sorted(inputs)), first.parameters[-1])
-    return replace(first, parameters=parameters, products=tuple(products))
+        own = zip(form.parameters[:-1], numbers, strict=True)
+        tensors.append({p: inputs.setdefault(place, p) for p, place in own})
+    parts = zip(forms, tensors, strict=True)
+    return replace(
+        first,
+        parameters=(*(inputs[place] for place in sorted(inputs)), first.parameters[-1]),
+        products=tuple(p for part in parts for p in _in_terms_of(first, *part)),
+        value=substitute(first.value, tensors[0]),
+    )
 
 
 def _in_terms_of(first: GemmForm, form: GemmForm, tensors: Mapping[Any, Any]) -> list[Product]:
     """A form's products with the axes of ``first``, and with other tensors."""
     names: dict[Any, Expr] = dict(tensors)
-    for own, other in ((form.batch, first.batch), (form.rows, first.rows),
-                       (form.columns, first.columns)):  # fmt: skip
+    pairs = ((form.batch, first.batch), (form.rows, first.rows), (form.columns, first.columns))
+    for own, other in pairs:
         assert own.extents == other.extents, "results of one shape have the same axes"
         names.update(zip(own.variables, other.variables, strict=True))
     return [

@@ -21,6 +21,7 @@ from cuda_functions import (
 from cuda_support import TARGET, Emulated
 from support import assert_close
 from tvm_ios.kernels.cuda.gemm_form import gemm_form
+from tvm_ios.kernels.cuda.gemm_sum import add_products
 from tvm_ios.kernels.cuda.implicit_gemm import gemm
 from tvm_ios.kernels.cuda.tensor_core import FACTORS
 from tvm_ios.kernels.cuda.tiles import tiles
@@ -173,3 +174,46 @@ def test_first_tile_of_a_product(emulated: Emulated, name: str, precision: str) 
         inputs = [rounded_to_tf32(array) for array in inputs]
     (actual,) = emulated.run_kernel(gemm(form, tiles(form, TARGET, precision)[0]), inputs)
     assert_close(actual, on_the_cpu(function, inputs), 1e-5)
+
+
+def plain_conv(**attributes: Any) -> Any:
+    """A convolution and nothing else, channels last."""
+    layouts = {"data_layout": "NHWC", "kernel_layout": "HWIO"}
+    return lambda emit, x, w: emit(relax.op.nn.conv2d(x, w, **layouts, **attributes))
+
+
+def added(emit: Any, x: Any, w: Any, bias: Any, y: Any, v: Any, u: Any) -> Any:
+    """Three convolutions, two of one image, in sum."""
+    values = [
+        plain_conv(padding=1)(emit, x, w),
+        plain_conv()(emit, y, v),
+        plain_conv(padding=2)(emit, x, u),
+    ]
+    value = emit(relax.op.add(emit(relax.op.add(values[0], values[1])), values[2]))
+    return emit(relax.op.nn.relu(emit(relax.op.add(value, bias))))
+
+
+@pytest.mark.parametrize(
+    ("tile", "order"),
+    [
+        (simt(16, 32, 8, part=(2, 4)), "reverse"),
+        (simt(32, 32, 8, part=(8, 4), teams=4), "1"),
+        (warps("tf32", 32, 32, 16, part=(16, 16), teams=2), "1"),
+        (warps("fp16", 16, 16, 64, part=(16, 16), teams=2), "reverse"),
+    ],
+)
+def test_sum_of_convolutions(emulated: Emulated, tile: Any, order: str) -> None:
+    """The depths are of 144, 7 and 400 numbers: no slice is full of the second."""
+    image, other = (1, 9, 7, 16), (1, 9, 7, 7)
+    weights = ((3, 3, 16, 18), (1, 1, 7, 18), (5, 5, 16, 18))
+    parts = [
+        function_of(conv_relu(padding=1), image, weights[0], (1, 1, 1, 18)),
+        function_of(plain_conv(), other, weights[1]),
+        function_of(plain_conv(padding=2), image, weights[2]),
+    ]
+    form = add_products(list(map(gemm_form, parts)), [(0, 1, 2), (3, 4), (0, 5)])
+    whole = function_of(added, image, weights[0], (1, 1, 1, 18), other, *weights[1:])
+    # Numbers that are not rounded, whatever they are multiplied in.
+    inputs = [np.clip(np.rint(array), -3, 3) for array in normal(whole)]
+    (actual,) = emulated.run_kernel(gemm(form, tile(form)), inputs, order=order)
+    np.testing.assert_array_equal(actual, on_the_cpu(whole, inputs))

@@ -30,8 +30,9 @@ OLD = tvm.target.Target({**TARGET.export(), "arch": "sm_75"}, host="llvm")
 
 def copies(form: GemmForm, factors: str = "fp32") -> tuple[int | None, int | None]:
     """How many numbers a copy of the left and of the right operand brings."""
-    operands = ((form.left, form.rows), (form.right, form.columns))
-    found = [copyable(operand, outer, form.depth) for operand, outer in operands]
+    (product,) = form.products
+    operands = ((product.left, form.rows), (product.right, form.columns))
+    found = [copyable(operand, outer, product.depth) for operand, outer in operands]
     layouts = layouts_of(factors, 32, 32, 32)
     left, right = (
         known.width(layout) if known is not None else None

@@ -8,12 +8,13 @@ import struct
 
 import pytest
 import tvm
+from tvm import relax
 
 from cuda_functions import conv_relu, function_of
 from cuda_support import TARGET
 from nvrtc import compile_source
 from test_cuda_schedule import WINDOWS
-from tvm_ios.kernels.cuda.schedule import ScheduledFunction, schedule
+from tvm_ios.kernels.cuda.schedule import ScheduledFunction, schedule, schedule_sum
 
 REGISTERS, FRAME = 0x2F, 0x11  # of NVIDIA's attributes; a frame is what lies in memory
 PRECISIONS = {"fp32": "float32", "tf32": "float32", "fp16": "float16", "bf16": "bfloat16"}
@@ -34,11 +35,22 @@ def source() -> str:
         functions[f"{precision}_pipeline"] = next(c for c in found if "*" in c.name)
         if dtype == "float32":
             functions[f"{precision}_last"] = found[-1]
+        functions[f"{precision}_sum"] = _sum(operator, dtype, precision)
     for name in ("max", "depthwise"):
         body, *sizes = WINDOWS[name]
         functions[name] = schedule(function_of(body, *sizes), TARGET)[0]
     mod = {name: s.function.with_attr("global_symbol", name) for name, s in functions.items()}
     return tvm.compile(tvm.IRModule(mod), TARGET).mod.imports[0].inspect_source()
+
+
+def _sum(operator: tvm.tirx.PrimFunc, dtype: str, precision: str) -> ScheduledFunction:
+    """The operator, with the convolution of another image added in front of its bias."""
+    shapes = ((1, 28, 28, 20), (1, 1, 20, 96))
+    layouts = {"data_layout": "NHWC", "kernel_layout": "HWIO"}
+    other = function_of(
+        lambda emit, x, w: emit(relax.op.nn.conv2d(x, w, **layouts)), *shapes, dtype=dtype
+    )
+    return schedule_sum([operator, other], [(0, 1, 2), (3, 4)], TARGET, precision)
 
 
 def _attributes(code: bytes, wanted: int) -> list[int]:
@@ -68,7 +80,8 @@ def test_every_rule_is_compiled(source: str, architecture: str) -> None:
     ptx = compile_source(source, "ptx", architecture).decode()
     kernels = re.findall(r"\.entry (\w+)\(", ptx)
     pipelines = {f"{precision}_pipeline" for precision in PRECISIONS}
-    expected = {*PRECISIONS, *pipelines, "fp32_last", "tf32_last", "max", "depthwise"}
+    sums = {f"{precision}_sum" for precision in PRECISIONS}
+    expected = {*PRECISIONS, *pipelines, *sums, "fp32_last", "tf32_last", "max", "depthwise"}
     assert set(kernels) == {f"{name}_kernel" for name in expected}
     for instruction in ("m16n8k8.row.col.f32.tf32", "m16n8k16.row.col.f32.f16", "f32.bf16"):
         assert instruction in ptx
@@ -101,12 +114,12 @@ def test_fragments_have_room(source: str) -> None:
             size = 4 if found[1] == "float" else 2
             assert int(found[2]) * size >= 16, found[0]
             seen += 1
-    assert seen >= 4 * (len(PRECISIONS) - 1)
+    assert seen >= 6 * (len(PRECISIONS) - 1)
 
 
 def test_sums_stay_in_registers(source: str) -> None:
     code = compile_source(source, "cubin", "sm_90")
     registers, frames = _attributes(code, REGISTERS), _attributes(code, FRAME)
-    assert len(registers) == len(frames) == 2 * len(PRECISIONS) + 4
+    assert len(registers) == len(frames) == 3 * len(PRECISIONS) + 4
     assert all(0 < count <= 168 for count in registers), registers
     assert not any(frames), frames

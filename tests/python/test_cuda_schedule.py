@@ -118,8 +118,9 @@ def test_channels_are_columns_wherever_they_came_from() -> None:
     form = gemm_form(sch.mod["main"])
     assert form.rows.extents == (9, 7)
     assert form.columns.extents == (32,)
-    assert form.depth.extents == (3, 3, 16)
-    assert (form.left.vector, form.right.vector, form.vector) == (4, 4, 4)
+    (product,) = form.products
+    assert product.depth.extents == (3, 3, 16)
+    assert (product.left.vector, product.right.vector, form.vector) == (4, 4, 4)
 
 
 def test_blocks_that_divide_one_axis_only() -> None:
@@ -167,7 +168,8 @@ def test_tiles_are_what_a_block_can_have(size: Any, channels: Any, kernel: int, 
     try:
         found = tiles(form, TARGET, precision)
     except NoRule:
-        assert form.rows.extent * form.columns.extent * form.depth.extent < 2048
+        (product,) = form.products
+        assert form.rows.extent * form.columns.extent * product.depth.extent < 2048
         return
     assert 1 <= len(found) <= 10
     for tile in found:

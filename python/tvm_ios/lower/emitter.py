@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import tvm
 import tvm_ffi
 from tvm import relax
 
@@ -74,7 +75,53 @@ class Emitter(ABC):
             self._pending.append(variable)
 
 
-def emit_function(
+class Library(ABC):
+    """Compiled code beside the functions, which their emitters fill."""
+
+    @abstractmethod
+    def compile(self) -> tvm.runtime.Module | None:
+        """The code as TVM keeps that of other code generators; None where there is none."""
+
+    def handed_on(self) -> Iterable[tvm.ir.GlobalVar]:
+        """What the functions hand functions of it on by."""
+        return ()
+
+
+def emit_functions(
+    mod: tvm.IRModule,
+    function: str,
+    ways: Mapping[str, Stages],
+    emitter_of: Callable[[str], Emitter],
+    library: Library,
+) -> tvm.IRModule:
+    """``mod`` with ``function`` replaced by one function for each way to run it.
+
+    Parameters
+    ----------
+    mod : tvm.IRModule
+        The prepared module.
+    function : str
+    ways : mapping of str to Stages
+        By the name of the function that it becomes, which may be ``function``.
+    emitter_of : callable
+        What emits a way, by its name.
+    library : Library
+        Filled by the emitters.
+    """
+    functions = {v: f for v, f in mod.functions.items() if v.name_hint != function}
+    for name, stages in ways.items():
+        variable = mod.get_global_var(name) if name == function else tvm.ir.GlobalVar(name)
+        functions[variable] = _emit_function(emitter_of(name), mod[function], stages, name)
+    functions.update((v, relax.ExternFunc(v.name_hint)) for v in library.handed_on())
+    result = tvm.IRModule(functions, attrs=mod.attrs, global_infos=mod.global_infos)
+    code = library.compile()
+    if code is None:
+        return result
+    others = list((mod.attrs or {}).get("external_mods", []))
+    return result.with_attr("external_mods", [*others, code])
+
+
+def _emit_function(
     emitter: Emitter, original: relax.Function, stages: Stages, name: str
 ) -> relax.Function:
     """The function ``original`` as ``stages``, under another name if it was to be exported."""

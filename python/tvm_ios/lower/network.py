@@ -20,7 +20,7 @@ from ..kernels.kernel import TensorSpec
 from ..threads import SHARE_ALL_CORES
 from .constants import Constants
 from .driver import driver_function
-from .emitter import Emitter, Stages, emit_function
+from .emitter import Emitter, Library, Stages, emit_functions
 from .functions import KernelFunctions, build_functions
 from .implement import Slot
 from .region import LoweredStage, Region, form_region
@@ -50,25 +50,19 @@ def emit_ways(
     target : tvm.target.Target
         What the kernels are compiled for.
     """
-    original = mod[function]
     lowered = [s for stages in ways.values() for s in stages if not isinstance(s, Operator)]
     library = _Library(target, Constants.of(lowered))
-    functions = {v: f for v, f in mod.functions.items() if v.name_hint != function}
-    for name, stages in ways.items():
-        emitter = _CpuEmitter(
+
+    def emitter_of(name: str) -> Emitter:
+        return _CpuEmitter(
             relax.BlockBuilder(),
             library=library,
             slots=slots,
             prefix=f"tvm_ios_{name}",
             workers=workers,
         )
-        variable = mod.get_global_var(name) if name == function else tvm.ir.GlobalVar(name)
-        functions[variable] = emit_function(emitter, original, stages, name)
-    result = tvm.IRModule(functions, attrs=mod.attrs, global_infos=mod.global_infos)
-    if not library.drivers:
-        return result
-    others = list((mod.attrs or {}).get("external_mods", []))
-    return result.with_attr("external_mods", [*others, library.compile()])
+
+    return emit_functions(mod, function, ways, emitter_of, library)
 
 
 def choose_way(
@@ -95,7 +89,7 @@ def choose_way(
 
 
 @dataclass
-class _Library:
+class _Library(Library):
     """Drivers and kernels of all regions, and their constants."""
 
     target: tvm.target.Target
@@ -108,7 +102,9 @@ class _Library:
             name, region, parameters, self.kernels, self.constants, self.target
         )
 
-    def compile(self) -> tvm.runtime.Module:
+    def compile(self) -> tvm.runtime.Module | None:
+        if not self.drivers:
+            return None
         return build_functions({**self.kernels.functions, **self.drivers}, self.target).mod
 
 

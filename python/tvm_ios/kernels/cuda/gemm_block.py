@@ -4,23 +4,25 @@
 Slice by slice of the depth it brings both operands into shared memory, and multiplies while the
 next slice is on its way (``staging``), or, as a pipeline, the next few (``asynchronous``). With
 several teams, each has slices of its own: the depth is shared out among them, and their sums are
-added in the end.
+added in the end. Of several products the slices of the second follow those of the first: they are
+added up in the same registers.
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from itertools import accumulate, pairwise
 from typing import Any
 
 from tvm.tirx.script import builder as T
 
 from .asynchronous import AsynchronousStage, await_copies, commit_copies, copyable
-from .emit import barrier, registers, shared, when
+from .emit import barrier, every, registers, shared, when
 from .gemm_form import Axes, GemmForm, Operand
 from .neighbours import substitute
-from .staging import Layout, RegisterStage, Slice, Source, Stage
+from .staging import Layout, RegisterStage, Slice, Source, Stage, share_registers
 from .tile import Tile
 from .writing import Writer
 
@@ -77,70 +79,94 @@ class GemmBlock(ABC):
         row, column = block // wide % tall * tile.rows, block % wide * tile.columns
         batch = form.batch.split(block // (wide * tall))
         left_layout, right_layout = self.layouts()
-        left = self._stage(form.left, form.rows, left_layout, row, batch)
-        right = self._stage(form.right, form.columns, right_layout, column, batch)
+        operands = [(product.left, product.depth) for product in form.products]
+        left = self._side(operands, form.rows, left_layout, row, batch)
+        operands = [(product.right, product.depth) for product in form.products]
+        right = self._side(operands, form.columns, right_layout, column, batch)
         with T.unroll(self.count) as i:
             T.buffer_store(self.sums, T.float32(0), [i])
+        products = list(zip(left, right, strict=True))
         if tile.slots == 1:
-            self._alternate(left, right)
+            self._alternate(products)
         else:
-            self._pipeline(left, right)
+            assert len(products) == 1, "the slices of a sum are brought one at a time"
+            self._pipeline(*products[0])
         self._add_teams()
         with when(self.team == 0 if tile.teams > 1 else None):
             self.finish(Writer(form, self.buffers, batch), row, column)
 
-    def _stage(
-        self, operand: Operand, outer: Axes, layout: Layout, row: Expr, batch: dict[Any, Expr]
-    ) -> Stage:
-        tile, depth = self.tile, self.form.depth
-        step, pitch = tile.depth * tile.teams, tile.teams * layout.size
-        source = Source(
-            operand=operand,
-            outer=outer,
-            depth=depth,
-            row=row,
-            first=lambda number: (number * tile.teams + self.team) * tile.depth,
-            count=self._steps,
-            even=depth.extent % step == 0,
-            element=lambda value, at: substitute(value, batch | at | self.buffers),
-        )
+    def _side(
+        self,
+        operands: Iterable[tuple[Operand, Axes]],
+        outer: Axes,
+        layout: Layout,
+        row: Expr,
+        batch: dict[Any, Expr],
+    ) -> list[Stage]:
+        """One side of every product: through the same registers, to the same place."""
+        tile = self.tile
+        slots = shared(tile.slots * tile.teams * layout.size, layout.dtype, tile.dynamic)
+        stages = []
+        for operand, depth in operands:
+            source = Source(
+                operand=operand,
+                outer=outer,
+                depth=depth,
+                row=row,
+                first=lambda number: (number * tile.teams + self.team) * tile.depth,
+                count=self._steps(depth),
+                even=depth.extent % (tile.depth * tile.teams) == 0,
+                element=lambda value, at: substitute(value, batch | at | self.buffers),
+            )
+            stages.append(self._stage(source, layout, slots))
+        share_registers([stage for stage in stages if isinstance(stage, RegisterStage)])
+        return stages
+
+    def _stage(self, source: Source, layout: Layout, slots: Any) -> Stage:
         arguments = {
             "source": source,
             "layout": layout,
             "thread": self.member,
             "threads": self.members,
             "begin": self.team * layout.size,
-            "pitch": pitch,
+            "pitch": self.tile.teams * layout.size,
             "rounded": self.rounded,
-            "shared": shared(tile.slots * pitch, layout.dtype, tile.dynamic),
+            "shared": slots,
         }
-        copied = copyable(operand, outer, depth) if tile.slots > 1 else None
+        pipeline = self.tile.slots > 1
+        copied = copyable(source.operand, source.outer, source.depth) if pipeline else None
         width = copied.width(layout) if copied is not None else None
         if copied is None or width is None:
             return RegisterStage(**arguments)
         return AsynchronousStage(**arguments, copied=copied, width=width)
 
-    @property
-    def _steps(self) -> int:
-        """Slices of each team's."""
-        return -(-self.form.depth.extent // (self.tile.depth * self.tile.teams))
+    def _steps(self, depth: Axes) -> int:
+        """Slices of each team's along a depth."""
+        return -(-depth.extent // (self.tile.depth * self.tile.teams))
 
-    def _alternate(self, left: RegisterStage, right: RegisterStage) -> None:
+    def _alternate(self, products: Sequence[tuple[RegisterStage, RegisterStage]]) -> None:
         """Multiply while the next slices come to registers, and then write these."""
-        for side in (left, right):
-            side.read(0)
-        for side in (left, right):
-            side.write(0)
-        with T.serial(self._steps) as s:
-            with when(s + 1 < self._steps):
-                for side in (left, right):
-                    side.read(s + 1)
+        ends = list(accumulate(left.source.count for left, _ in products))
+
+        def read(number: int, step: Expr) -> None:
+            for side in products[number]:
+                side.read(step)
+
+        def write(number: int, _step: Expr) -> None:
+            for side in products[number]:
+                side.write(0)
+
+        read(0, 0)
+        write(0, 0)
+        left, right = products[0]
+        with T.serial(ends[-1]) as s:
+            with when(s + 1 < ends[-1]):
+                _of_each(ends, read, s + 1)
             barrier()
             self.multiply(left.slice(0), right.slice(0))
             barrier()
-            with when(s + 1 < self._steps):
-                for side in (left, right):
-                    side.write(0)
+            with when(s + 1 < ends[-1]):
+                _of_each(ends, write, s + 1)
 
     def _pipeline(self, left: Stage, right: Stage) -> None:
         """Multiply slices in one slot after another, while others come to the other slots.
@@ -149,7 +175,7 @@ class GemmBlock(ABC):
         threads' parts of it, and that all have done with the slice before, to whose slot the next
         one may come.
         """
-        slots, steps = self.tile.slots, self._steps
+        slots, steps = self.tile.slots, left.source.count
         ahead = slots - 1
         copies = any(isinstance(side, AsynchronousStage) for side in (left, right))
         with T.attr(0, "hand_threaded", 0):  # TVM would take the slots for one, and add barriers
@@ -185,6 +211,25 @@ class GemmBlock(ABC):
         with when(self.team == 0), T.serial(others) as t, T.unroll(self.count) as i:
             other = sums[(t * self.count + i) * self.members + self.member]
             T.buffer_store(self.sums, self.sums[i] + other, [i])
+
+
+def _of_each(ends: Sequence[int], do: Callable[[int, Expr], None], step: Expr) -> None:
+    """``do(product, step)`` for the product whose turn it is, its steps counted from 0.
+
+    Parameters
+    ----------
+    ends : sequence of int
+        Where the steps of each product end.
+    do : callable
+    step : Expr
+        Counted from the first product's first.
+    """
+    for number, (begin, end) in enumerate(pairwise([0, *ends])):
+        conditions = [step >= begin] if begin else []
+        if end < ends[-1]:
+            conditions.append(step < end)
+        with when(every(conditions)):
+            do(number, step - begin if begin else step)
 
 
 def shared_bytes(part: tuple[int, int], teams: int, slots: int, *layouts: Layout) -> int:

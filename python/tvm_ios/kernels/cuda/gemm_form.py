@@ -90,6 +90,15 @@ class Operand:
 
 
 @dataclass(frozen=True)
+class Product:
+    """What is added up along one depth."""
+
+    left: Operand
+    right: Operand
+    depth: Axes
+
+
+@dataclass(frozen=True)
 class Result:
     """A tensor that holds the columns ``begin`` to ``end``, which are its last axis."""
 
@@ -100,14 +109,15 @@ class Result:
 
 @dataclass(frozen=True)
 class GemmForm:
-    """A function as a matrix product.
+    """A function as a matrix product, or as a sum of several.
 
     Attributes
     ----------
     parameters : tuple
         The function's tensors.
-    batch, rows, columns, depth : Axes
-    left, right : Operand
+    batch, rows, columns : Axes
+    products : tuple of Product
+        What is added up: one product, unless several functions were (``gemm_sum``).
     dtype : str
         Of the sum, as what follows reads it.
     total : Expr
@@ -127,9 +137,7 @@ class GemmForm:
     batch: Axes
     rows: Axes
     columns: Axes
-    depth: Axes
-    left: Operand
-    right: Operand
+    products: tuple[Product, ...]
     dtype: str
     total: Expr
     results: tuple[Result, ...]
@@ -215,9 +223,13 @@ def _form(parameters: Sequence[Any], product: s_tir.SBlock, result: s_tir.SBlock
         batch=batch,
         rows=rows,
         columns=columns,
-        depth=depth,
-        left=_operand(left, rows, depth, extents),
-        right=_operand(right, columns, depth, extents),
+        products=(
+            Product(
+                left=_operand(left, rows, depth, extents),
+                right=_operand(right, columns, depth, extents),
+                depth=depth,
+            ),
+        ),
         dtype=str(store.buffer.dtype),
         total=total,
         results=(Result(written.buffer, 0, columns.extent),),

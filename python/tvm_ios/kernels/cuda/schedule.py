@@ -18,7 +18,8 @@ from tvm.s_tir import dlight
 
 from ..kernel import TensorSpec
 from ..no_rule import NoRule
-from .gemm_form import divide_columns, gemm_form
+from .gemm_form import GemmForm, divide_columns, gemm_form
+from .gemm_sum import add_products
 from .implicit_gemm import gemm
 from .kernel import CudaKernel
 from .tiles import tiles
@@ -125,7 +126,36 @@ def schedule_divided(
     NoRule
         Where it is no matrix product.
     """
-    form = divide_columns(gemm_form(function), widths)
+    return _best(divide_columns(gemm_form(function), widths), target, precision)
+
+
+def schedule_sum(
+    functions: Sequence[tirx.PrimFunc],
+    places: Sequence[Sequence[int]],
+    target: tvm.target.Target,
+    precision: str,
+) -> ScheduledFunction:
+    """The best guess for several functions as one, which adds up what they sum.
+
+    Parameters
+    ----------
+    functions : sequence of tvm.tirx.PrimFunc
+        Matrix products, as convolutions, with results of one shape, their last parameters. What the
+        first does with its sum is done with that of all; the others do nothing with theirs.
+    places : sequence of sequence of int
+        Which input of the whole, counted from 0, each input of a function is.
+    target, precision
+        As for :func:`schedule`.
+
+    Raises
+    ------
+    NoRule
+        Where one is no matrix product.
+    """
+    return _best(add_products(list(map(gemm_form, functions)), places), target, precision)
+
+
+def _best(form: GemmForm, target: tvm.target.Target, precision: str) -> ScheduledFunction:
     tile = tiles(form, target, precision)[0]
     return described(f"gemm_{tile.name}", gemm(form, tile))
 

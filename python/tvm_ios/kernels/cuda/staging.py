@@ -7,13 +7,16 @@ passes during the computation. What lies outside of the operand is zero.
 
 Shared memory may have several slots, each for a slice. That in which a slice is multiplied and that
 to which the next is brought are then two, and the block need not wait between these.
+
+Of a sum of products the slices of one operand come after those of the other, through the same
+registers and to the same place.
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -210,9 +213,6 @@ class RegisterStage(Stage):
 
     _registers: Any = field(init=False)
 
-    def __post_init__(self) -> None:
-        self._registers = registers(self.rounds * self.vector, self.source.operand.dtype)
-
     @property
     def vector(self) -> int:
         """Numbers that are read at once."""
@@ -270,3 +270,13 @@ class RegisterStage(Stage):
             at = to.at(o, d + lane) if along_depth else to.at(o + lane, d)
             value = self._registers[r * self.vector + lane]
             T.buffer_store(self.shared, T.Cast(self.layout.dtype, value), [at])
+
+
+def share_registers(stages: Sequence[RegisterStage]) -> None:
+    """Give stages registers, the same to all: their slices pass one after another."""
+    dtypes = {stage.source.operand.dtype for stage in stages}
+    assert len(dtypes) <= 1, "what is multiplied by the same instructions is of one type"
+    for dtype in dtypes:
+        shared = registers(max(stage.rounds * stage.vector for stage in stages), dtype)
+        for stage in stages:
+            stage._registers = shared

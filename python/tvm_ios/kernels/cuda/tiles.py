@@ -95,7 +95,7 @@ def tiles(form: GemmForm, target: tvm.target.Target, precision: str) -> tuple[Ti
         Where the product is not one of floating-point numbers of at most 32 bits, or too small for
         the threads of a warp.
     """
-    dtypes = {form.left.dtype, form.right.dtype}
+    dtypes = {side.dtype for p in form.products for side in (p.left, p.right)}
     if not dtypes | {form.dtype} <= {"float32", "float16", "bfloat16"}:
         raise NoRule
     simt = _best(form, _simt(form, target))
@@ -168,10 +168,11 @@ def _shapes(
     form: GemmForm, rows: Iterable[int], parts: Iterable[tuple[int, int]], depths: Iterable[int]
 ) -> Iterator[_Shape]:
     tall, wide = _fitting(form.rows.extent, rows), _fitting(form.columns.extent, _COLUMNS)
-    deep = _fitting(form.depth.extent, depths)
+    deepest = max(p.depth.extent for p in form.products)
+    deep = _fitting(deepest, depths)
     for shape in product(tall, wide, deep, parts, _TEAMS):
         whole = shape[0] % shape[3][0] == 0 and shape[1] % shape[3][1] == 0
-        if whole and (shape[4] == 1 or form.depth.extent >= 2 * shape[4] * shape[2]):
+        if whole and (shape[4] == 1 or deepest >= 2 * shape[4] * shape[2]):
             yield shape
 
 
@@ -184,8 +185,9 @@ def _tiles_of(
         return  # the latter are more than 64 numbers of an operand on their way in one thread
     layouts = layouts_of(factors, rows, columns, depth)
     blocks = blocks_of(form, rows, columns)
-    steps = -(-form.depth.extent // (depth * teams))
-    for slots in _SLOTS if copies_asynchronously(target) else _SLOTS[:1]:
+    steps = _steps(form, depth * teams)
+    pipelines = copies_asynchronously(target) and len(form.products) == 1
+    for slots in _SLOTS if pipelines else _SLOTS[:1]:
         shared = shared_bytes((rows, columns), teams, slots, *layouts)
         if slots <= steps and shared + ALIGNING <= _most_shared(target, slots):
             yield Tile(
@@ -201,6 +203,11 @@ def _most_shared(target: tvm.target.Target, slots: int) -> int:
     return min(requested_shared_bytes(target), _SHARED - _RESERVED)
 
 
+def _steps(form: GemmForm, depth: int) -> int:
+    """Slices of a depth that all products have."""
+    return sum(math.ceil(p.depth.extent / depth) for p in form.products)
+
+
 class _Cost:
     """What tiles of a product cost.
 
@@ -211,8 +218,9 @@ class _Cost:
 
     def __init__(self, form: GemmForm) -> None:
         self._form = form
-        self._left = copyable(form.left, form.rows, form.depth)
-        self._right = copyable(form.right, form.columns, form.depth)
+        self._first = first = form.products[0]  # a sum's other products are like it
+        self._left = copyable(first.left, form.rows, first.depth)
+        self._right = copyable(first.right, form.columns, first.depth)
 
     def cycles(self, tile: Tile) -> float:
         """How long a multiprocessor is busy with its share of the blocks; inf where none fits."""
@@ -226,8 +234,8 @@ class _Cost:
             return math.inf  # registers hold one slice that is on its way, and not two
         moving = _moving(tile) if in_registers else 0
         work = _simt_work(tile, moving) if tile.factors == "fp32" else _warp_work(tile, moving)
-        bringing = _bringing(self._form.left, layouts[0], left)
-        bringing += _bringing(self._form.right, layouts[1], right)
+        bringing = _bringing(self._first.left, layouts[0], left)
+        bringing += _bringing(self._first.right, layouts[1], right)
         return self._busy(tile, work, bringing * tile.teams / _LANES)
 
     def _busy(self, tile: Tile, work: _Work, bringing: float) -> float:
@@ -247,7 +255,7 @@ class _Cost:
         latency = _LATENCY / max(1, tile.slots - 1)
         step = max(arithmetic, resident * work.shared_cycles, traffic, latency)
         step += _STEP if tile.slots == 1 else _PIPELINED_STEP
-        steps = math.ceil(self._form.depth.extent / depth)
+        steps = _steps(self._form, depth)
         adding = resident * (tile.teams - 1) * tile.rows * tile.columns / 32
         return math.ceil(each / resident) * (steps * step + _START + adding)
 

@@ -14,7 +14,7 @@ from ..implement import LoweredGraph
 from ..replace import Replacements, find_replacements
 from .fused import FusedKernels
 from .implement import CudaNetwork
-from .merge import REPLACEMENTS
+from .replacements import REPLACEMENTS
 from .stage import CudaStage, Launch
 from .streams import FUSED, GroupLoad, StreamDivision, stream_divisions
 

@@ -8,7 +8,6 @@ writes each result to where it belongs: nothing is split.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import replace
 
 import numpy as np
 import tvm_ffi
@@ -21,38 +20,30 @@ from ..implement import Implementation, LoweredGraph
 from ..replace.convolutions import windows_of
 from ..replace.dense import MERGE_DENSE as CPU_MERGE_DENSE
 from ..replace.rule import Alike, Rule
-from ..replace.windows import Windows, enlarge
+from ..replace.windows import enlarge
+from .combine import Emit, combines, convolution, rebuilt
 from .function import operator_function
 
 _CHANNELS, _COLUMNS = -3, -1
 """The axis along which results lie side by side: of a feature map, and of a matrix."""
-_FEWEST = 2 * 2048  # floating-point operations: there is no tile for fewer
 
 
 def _key(lowered: LoweredGraph, op: Operator) -> Hashable | None:
     windows = windows_of(op)
-    if windows is None or op.outputs[0] not in lowered.layouts or op.flops < _FEWEST:
+    if windows is None or op.outputs[0] not in lowered.layouts or not combines(op):
         return None
     constants = all(constant_array(argument) is not None for argument in op.arguments)
     channelwise = all(kind == "channel" for kind in op.program.arguments)
-    if not (constants and channelwise and _begins_with_anchor(op)):
+    if not (constants and channelwise):
         return None
     return (op.anchor.args[0], windows.alignment, op.program, *_steps(op))
 
 
 def _product_key(lowered: LoweredGraph, op: Operator) -> Hashable | None:
-    if op.flops < _FEWEST or not _begins_with_anchor(op):
+    if not combines(op):
         return None
     key = CPU_MERGE_DENSE.source.key(lowered, op)
     return None if key is None else (key, *_steps(op))
-
-
-def _begins_with_anchor(op: Operator) -> bool:
-    """Whether all else comes after the anchor, and the result last."""
-    first, last = op.bindings[0], op.bindings[-1]
-    return (
-        first.value.same_as(op.anchor) and len(op.outputs) == 1 and op.outputs[0].same_as(last.var)
-    )
 
 
 def _steps(op: Operator) -> Iterator[Hashable]:
@@ -70,7 +61,7 @@ def _merge_convolutions(lowered: LoweredGraph, operators: tuple[int, ...]) -> Im
         held.hold(constant_array(op.anchor.args[1]), of)
         for op, of in zip(ops, windows, strict=True)
     ]
-    anchor = _convolution(ops[0].anchor, np.concatenate(weights), held)
+    anchor = convolution(ops[0].anchor.args[0], np.concatenate(weights), held)
     return _merged(lowered, ops, anchor, _CHANNELS)
 
 
@@ -109,42 +100,16 @@ def merged_operator(ops: Sequence[Operator], anchor: relax.Expr, axis: int) -> O
     axis : int
         Counted from the last.
     """
-    builder = relax.BlockBuilder()
-    values: dict[relax.Var, relax.Expr] = {}
-    bindings: list[relax.Binding] = []
-    data = anchor.args[0]
-    with builder.function("merged", [data] if isinstance(data, relax.Var) else []):
-        with builder.dataflow():
-            for rows in zip(*(op.bindings for op in ops), strict=True):
-                calls = [binding.value for binding in rows]
-                first = calls[0].same_as(ops[0].anchor)
-                variable = builder.emit(anchor if first else _beside(calls, values, axis))
-                bindings.append(relax.VarBinding(variable, builder.lookup_binding(variable)))
-                values.update((binding.var, variable) for binding in rows)
-            builder.emit_output(variable)
-        builder.emit_func_output(variable)
-    return replace(
-        ops[0],
-        anchor=bindings[0].value,
-        bindings=tuple(bindings),
-        outputs=(bindings[-1].var,),
-    )
 
+    def body(emit: Emit) -> None:
+        values: dict[relax.Var, relax.Expr] = {}
+        for rows in zip(*(op.bindings for op in ops), strict=True):
+            calls = [binding.value for binding in rows]
+            first = calls[0].same_as(ops[0].anchor)
+            variable = emit(anchor if first else _beside(calls, values, axis))
+            values.update((binding.var, variable) for binding in rows)
 
-def _convolution(call: relax.Call, weights: np.ndarray, windows: Windows) -> relax.Expr:
-    attrs = call.attrs
-    after = [
-        (w.out - 1) * w.stride + (w.kernel - 1) * w.dilation + 1 - w.size - w.before
-        for w in (windows.rows, windows.columns)
-    ]
-    before = [windows.rows.before, windows.columns.before]
-    return relax.op.nn.conv2d(
-        call.args[0],
-        relax.const(weights),
-        strides=[int(stride) for stride in attrs.strides],
-        padding=[*before, *(max(size, 0) for size in after)],
-        dilation=[int(step) for step in attrs.dilation],
-    )
+    return rebuilt(ops[0], body)
 
 
 def _beside(
@@ -163,8 +128,5 @@ def _beside(
     return relax.Call(calls[0].op, arguments, calls[0].attrs, calls[0].ty_args)
 
 
-REPLACEMENTS = (
-    Rule("merge-convolutions", Alike(_key), _merge_convolutions),
-    Rule("merge-dense", Alike(_product_key), _merge_products),
-)
-"""All rules. No two of them match the same operators."""
+MERGE_CONVOLUTIONS = Rule("merge-convolutions", Alike(_key), _merge_convolutions)
+MERGE_DENSE = Rule("merge-dense", Alike(_product_key), _merge_products)

@@ -9,7 +9,7 @@ enters is copied before all stages, and what leaves behind them, as a graph ends
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -21,7 +21,7 @@ from ...graph.recognise import static_shape
 from ...kernels.cuda.copy import copy_kernel
 from ...kernels.cuda.kernel import CudaKernel
 from ...kernels.kernel import TensorSpec
-from ..emitter import Emitter, Stages, emit_function
+from ..emitter import Emitter, Library, Stages, emit_functions
 from .build import KernelNames, build_kernels
 from .layouts import CHANNELS_LAST
 from .stage import CudaStage, Value, identity
@@ -51,23 +51,17 @@ def emit_ways(
     """
     original = mod[function]
     library = _Library(target)
-    functions = {v: f for v, f in mod.functions.items() if v.name_hint != function}
-    for name, stages in ways.items():
-        emitter = _CudaEmitter(
+
+    def emitter_of(name: str) -> Emitter:
+        return _CudaEmitter(
             relax.BlockBuilder(),
             library=library,
             layouts=layouts,
-            entering=_entering(original, stages),
-            leaving=_leaving(original, stages),
+            entering=_entering(original, ways[name]),
+            leaving=_leaving(original, ways[name]),
         )
-        variable = mod.get_global_var(name) if name == function else tvm.ir.GlobalVar(name)
-        functions[variable] = emit_function(emitter, original, stages, name)
-    functions.update((v, relax.ExternFunc(v.name_hint)) for v in library.variables.values())
-    result = tvm.IRModule(functions, attrs=mod.attrs, global_infos=mod.global_infos)
-    if not library.names.kernels:
-        return result
-    others = list((mod.attrs or {}).get("external_mods", []))
-    return result.with_attr("external_mods", [*others, library.compile()])
+
+    return emit_functions(mod, function, ways, emitter_of, library)
 
 
 def _entering(original: relax.Function, stages: Stages) -> list[relax.Var]:
@@ -95,7 +89,7 @@ def _leaving(original: relax.Function, stages: Stages) -> set[relax.Var]:
 
 
 @dataclass
-class _Library:
+class _Library(Library):
     """The kernels of all ways, by the names of their functions."""
 
     target: tvm.target.Target
@@ -111,7 +105,12 @@ class _Library:
             self.variables[name] = variable
         return self.variables[name]
 
-    def compile(self) -> tvm.runtime.Module:
+    def handed_on(self) -> Iterable[tvm.ir.GlobalVar]:
+        return self.variables.values()
+
+    def compile(self) -> tvm.runtime.Module | None:
+        if not self.names.kernels:
+            return None
         return build_kernels(self.names.kernels, self.target).mod
 
 

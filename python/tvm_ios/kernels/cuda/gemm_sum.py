@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A sum of matrix products as one product, whose depth runs through those of all.
+
+Convolutions of different inputs that are added up are one such: the reduction goes on with the
+second's pixels where it has ended with the first's, and nothing is copied to lie side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from .gemm_form import GemmForm, Product
+from .neighbours import substitute
+
+Expr = Any
+
+
+def add_products(forms: Sequence[GemmForm], places: Sequence[Sequence[int]]) -> GemmForm:
+    """One form that adds up what several sum, and then does what the first does with its sum.
+
+    Parameters
+    ----------
+    forms : sequence of GemmForm
+        Of results of one shape, each its last parameter. Nothing follows the sums of any but the
+        first.
+    places : sequence of sequence of int
+        Which of the whole's inputs, counted from 0, each of a form's inputs is.
+    """
+    first = forms[0]
+    inputs: dict[int, Any] = {}
+    tensors: list[dict[Any, Any]] = []
+    for form, numbers in zip(forms, places, strict=True):
+        own = zip(form.parameters[:-1], numbers, strict=True)
+        tensors.append({p: inputs.setdefault(place, p) for p, place in own})
+    parts = zip(forms, tensors, strict=True)
+    return replace(
+        first,
+        parameters=(*(inputs[place] for place in sorted(inputs)), first.parameters[-1]),
+        products=tuple(p for part in parts for p in _in_terms_of(first, *part)),
+        value=substitute(first.value, tensors[0]),
+    )
+
+
+def _in_terms_of(first: GemmForm, form: GemmForm, tensors: Mapping[Any, Any]) -> list[Product]:
+    """A form's products with the axes of ``first``, and with other tensors."""
+    names: dict[Any, Expr] = dict(tensors)
+    pairs = ((form.batch, first.batch), (form.rows, first.rows), (form.columns, first.columns))
+    for own, other in pairs:
+        assert own.extents == other.extents, "results of one shape have the same axes"
+        names.update(zip(own.variables, other.variables, strict=True))
+    return [
+        replace(
+            product,
+            left=replace(product.left, value=substitute(product.left.value, names)),
+            right=replace(product.right, value=substitute(product.right.value, names)),
+        )
+        for product in form.products
+    ]

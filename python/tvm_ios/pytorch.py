@@ -6,7 +6,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import tvm
 
@@ -119,14 +119,3 @@ def from_file(path: Path) -> tvm.IRModule:
             f"{path} is damaged, or torch.export.save did not write it: {first_line(error)}."
         ) from error
     return from_exported(program)
-
-
-def is_tensor(value: object) -> bool:
-    """Whether it is a ``torch.Tensor``."""
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(value, torch.Tensor)
-
-
-def as_array(value: Any) -> Any:
-    """A tensor of torch as a NumPy array of the same memory; anything else as it is."""
-    return value.detach().numpy() if is_tensor(value) else value

@@ -79,6 +79,7 @@ def from_exported(program: torch.export.ExportedProgram) -> tvm.IRModule:
         with captured():
             program = program.run_decompositions()
             _check_pure(program)
+            _move_to_host(program)
             return from_exported_program(program, run_ep_decomposition=False)
     except ModelError:
         raise
@@ -98,6 +99,16 @@ def _check_pure(program: torch.export.ExportedProgram) -> None:
     if changed:
         names = ", ".join(map(str, changed.values()))
         raise ModelError(f"The model changes {names} in place; export one that does not.")
+
+
+def _move_to_host(program: torch.export.ExportedProgram) -> None:
+    """Take what lies on a GPU from there: TVM's importer, and what follows it, use the CPU."""
+    from torch.export.passes import move_to_device_pass
+
+    tensors = [*program.state_dict.values(), *program.constants.values()]
+    inputs = (node.meta.get("val") for node in program.graph.nodes if node.op == "placeholder")
+    if any(getattr(tensor, "is_cuda", False) for tensor in (*tensors, *inputs)):
+        move_to_device_pass(program, "cpu")
 
 
 def from_file(path: Path) -> tvm.IRModule:

@@ -150,10 +150,11 @@ def compile(
     resolved = site.resolve(target, threads)
     site.check(resolved)
     given = schedule if isinstance(schedule, Schedule | None) else Schedule.load(schedule)
+    chosen_options = Options(**options).applying(given)
     with working("reading the network"):
         mod = _import(model, example_inputs, input_shapes, batch, params)
     with working("preparing the network"):
-        scheduler = Scheduler(mod, resolved, options=Options(**options), site=site)
+        scheduler = Scheduler(mod, resolved, options=chosen_options, site=site)
     try:
         chosen = choose(scheduler, given, search=search)
         with working("compiling the kernels"):

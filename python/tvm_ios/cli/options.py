@@ -97,6 +97,16 @@ def add_model_shapes(parser: argparse._ActionsContainer) -> None:
     )
 
 
+def add_winograd(parser: argparse._ActionsContainer) -> None:
+    """Whether convolutions may be computed by another algorithm than they are defined by."""
+    parser.add_argument(
+        "--winograd",
+        action=argparse.BooleanOptionalAction,
+        help="compute convolutions by Winograd's algorithm where it is faster, which rounds "
+        "differently (default: as the schedule was made that is applied; yes, where none is)",
+    )
+
+
 def add_search(parser: argparse.ArgumentParser) -> None:
     """How the schedule is come by."""
     parser.add_argument(
@@ -125,12 +135,7 @@ def add_search(parser: argparse.ArgumentParser) -> None:
         help="measure every stage that the search may choose, not only those that could change "
         "the schedule by what is learned from the others",
     )
-    parser.add_argument(
-        "--no-winograd",
-        action="store_true",
-        help="compute no convolution by Winograd's algorithm, which is faster and rounds "
-        "differently",
-    )
+    add_winograd(parser)
     parser.add_argument(
         "--precision",
         choices=PRECISIONS,
@@ -252,7 +257,7 @@ class Request:
             args.pass_config,
             seed=args.seed,
             measure_all=args.measure_all,
-            winograd=not args.no_winograd,
+            winograd=args.winograd,
             precision=args.precision,
             cudnn=args.cudnn,
             database=chosen(args),
@@ -261,6 +266,7 @@ class Request:
         self.site = chosen_site(args)
         self.target = self.site.resolve(args.target, args.threads)
         self.given = Schedule.load(args.schedule_in) if args.schedule_in else None
+        self.options = self.options.applying(self.given)
         self._searches = not getattr(args, "no_search", False)
         self._records: str | None = args.tuning_records
         if self._records is not None:

@@ -14,7 +14,7 @@ from ..options import Options
 from ..schedule import Schedule
 from ..scheduler import Scheduler
 from ..target import check_runnable
-from .options import add_model_shapes
+from .options import add_model_shapes, add_winograd
 
 
 def add_timeline(parser: argparse.ArgumentParser) -> None:
@@ -27,9 +27,7 @@ def add_timeline(parser: argparse.ArgumentParser) -> None:
         "or zoo:NAME",
     )
     add_model_shapes(group)
-    group.add_argument(
-        "--no-winograd", action="store_true", help="as the schedule was made, if it was so"
-    )
+    add_winograd(group)
 
 
 def check_timeline(args: argparse.Namespace) -> None:
@@ -44,7 +42,7 @@ def timeline(args: argparse.Namespace, schedule: Schedule) -> str:
     """Run the model on this machine, and tell when each worker did what."""
     target = tvm.target.Target(schedule.target)
     check_runnable(target)
-    options = Options(winograd=not args.no_winograd)
+    options = Options(winograd=args.winograd).applying(schedule)
     batch = args.batch or schedule.batch
     mod = load_model(args.model, args.input_shapes, batch, args.params)
     scheduler = Scheduler(mod, target, schedule.function, options=options)

@@ -3,7 +3,7 @@
 
 TVM looks for headers beside a toolkit's ``nvcc`` only, and always has fast mathematics, whose tanh
 is exact to three digits. It also leaves device code as source where the driver is not installed,
-and has NVRTC read headers of CUDA's library that few kernels use, which takes as long as ten of them.
+and has NVRTC read headers of CUDA's library that few kernels use, which takes more than a second.
 """
 
 from __future__ import annotations

@@ -184,9 +184,8 @@ def test_no_driver(monkeypatch) -> None:
 
 def compiler(toolkit: str | None = None, **found: str | None) -> cuda.CudaCompiler:
     versions = {"bindings": "13.1.0", "nvrtc": "13.5.37", "runtime": "13.5.37", "cccl": "13.3.5"}
-    return cuda.CudaCompiler(
-        dict(zip(cuda.PARTS, (versions | found).values(), strict=True)), toolkit
-    )
+    packages = dict(zip(cuda.PARTS, (versions | found).values(), strict=True))
+    return cuda.CudaCompiler(packages, toolkit)
 
 
 NOTHING = dict.fromkeys(("bindings", "nvrtc", "runtime", "cccl"))

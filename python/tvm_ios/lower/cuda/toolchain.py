@@ -31,6 +31,7 @@ from ...errors import OptionError, TargetError
 _MODE, _TOOLKIT = "TVM_CUDA_COMPILE_MODE", "CUDA_PATH"  # what TVM reads; a user may have set them
 _EXTRA, _EXACT = "TVM_CUDA_NVRTC_EXTRA_OPTS", "TVM_CUDA_NVCC_NO_FAST_MATH"
 _FAST = b"--use_fast_math"
+_REFUSAL = re.compile(r"unrecognized option|Cannot find CUDA headers|could not open source file")
 
 # What TVM puts in front of every source: two headers, for an INFINITY and for traits of types.
 _LIMITS = re.compile(
@@ -147,7 +148,8 @@ def _set_up() -> Iterator[None]:
 _shared = _Together(_set_up)
 
 
-def cuda_compiler() -> AbstractContextManager[None]:
+@contextmanager
+def cuda_compiler() -> Iterator[None]:
     """Within it TVM compiles device code by :func:`find_toolchain`, without fast mathematics.
 
     Several threads may be within it at a time.
@@ -155,9 +157,19 @@ def cuda_compiler() -> AbstractContextManager[None]:
     Raises
     ------
     OptionError
-        When there is no compiler.
+        When there is no compiler, or it lacks headers, or is given an option that it does not know.
     """
-    return _shared.entered()
+    with _shared.entered():
+        try:
+            yield
+        except RuntimeError as error:
+            reasons = [line for line in str(error).splitlines() if _REFUSAL.search(line)]
+            if not reasons:
+                raise
+            raise OptionError(
+                f"CUDA's compiler cannot be used ({reasons[0].strip()}); look at {_TOOLKIT} and "
+                f"{_EXTRA}."
+            ) from error
 
 
 def compile_sources(module: tvm_ffi.Module) -> tvm_ffi.Module:

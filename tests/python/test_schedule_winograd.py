@@ -17,7 +17,7 @@ import tvm_ios
 from cli_support import assert_one_sentence
 from support import NATIVE, conv, random_arguments, relax_module
 from tvm_ios.cli.main import main
-from tvm_ios.cli.options import add_winograd
+from tvm_ios.cli.options import add_kernels
 from tvm_ios.errors import ScheduleError
 from tvm_ios.options import Options
 from tvm_ios.schedule import Schedule
@@ -98,7 +98,7 @@ def test_on_the_command_line(without, tmp_path: Path, capsys) -> None:
     assert main([*line, "--no-winograd", "--schedule-out", str(tmp_path / "r.json")]) == 0
     assert json.loads((tmp_path / "r.json").read_text())["winograd"] is False
     parser = ArgumentParser()
-    add_winograd(parser)
+    add_kernels(parser)
     flags = {None: [], True: ["--winograd"], False: ["--no-winograd"]}
     assert all(parser.parse_args(some).winograd is given for given, some in flags.items())
 

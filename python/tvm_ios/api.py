@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 import tempfile
 import threading
 from collections.abc import Mapping, Sequence
@@ -16,7 +15,7 @@ import tvm
 
 import tvm_ios_runtime
 
-from . import artifact, pytorch
+from . import artifact, pytorch, torch_tensors
 from .compare import choose
 from .device_errors import device_errors
 from .errors import ModelError, OptionError
@@ -60,25 +59,26 @@ class CompiledModel:
 
         Parameters
         ----------
-        *inputs : numpy.ndarray or torch.Tensor
-            In order; they are read where they are if they are contiguous and aligned to 64 bytes.
+        *inputs : numpy.ndarray, torch.Tensor, or another library's tensor on the GPU
+            In order; they are read where they are if they are contiguous and aligned to 64 bytes,
+            and not on the host for a GPU.
 
         Returns
         -------
-        numpy.ndarray or torch.Tensor, or a tuple of them
-            Tensors where an input was one; a tuple where there are several outputs.
+        numpy.ndarray, torch.Tensor or tvm_ffi.Tensor, or a tuple of them
+            PyTorch's tensors where an input was one; a tuple where there are several outputs. Where
+            an input lies on the GPU, results do, too: then the run is on the current stream, that
+            of PyTorch where an input is a tensor of its, else TVM's, and nobody waits for it.
 
         Raises
         ------
         ValueError
-            When an input is not of its type and shape.
+            When an input is not of its type and shape, or on another GPU.
         DeviceError
             When the GPU that it was compiled for fails, or has too little memory.
         """
         with device_errors(self._device_id):
-            results = tuple(self._model()(*map(pytorch.as_array, inputs)))
-        if any(pytorch.is_tensor(value) for value in inputs):
-            results = tuple(map(sys.modules["torch"].from_numpy, results))
+            results = tuple(torch_tensors.run(self._model(), self._device_id, inputs))
         return results if len(results) > 1 else results[0]
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -150,10 +150,11 @@ def compile(
     resolved = site.resolve(target, threads)
     site.check(resolved)
     given = schedule if isinstance(schedule, Schedule | None) else Schedule.load(schedule)
+    chosen_options = Options(**options).applying(given)
     with working("reading the network"):
         mod = _import(model, example_inputs, input_shapes, batch, params)
     with working("preparing the network"):
-        scheduler = Scheduler(mod, resolved, options=Options(**options), site=site)
+        scheduler = Scheduler(mod, resolved, options=chosen_options, site=site)
     try:
         chosen = choose(scheduler, given, search=search)
         with working("compiling the kernels"):

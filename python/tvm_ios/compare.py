@@ -95,7 +95,7 @@ def choose(
         faster; for costs that were not measured that would be another measure.
     """
     if given is not None:
-        return given
+        return scheduler.applied(given)
     if not search:
         return scheduler.unsearched()
     return compare(scheduler).schedule if timed else scheduler.search()

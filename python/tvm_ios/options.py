@@ -6,10 +6,14 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from .errors import OptionError
 from .search import STRATEGIES
+
+if TYPE_CHECKING:
+    from .schedule import Schedule
 
 PRECISIONS = ("fp32", "tf32", "fp16", "bf16")
 
@@ -34,9 +38,10 @@ class Options:
     caution : float
         How much faster than expected a stage may turn out to be, in standard deviations of what
         is predicted: the larger, the more stages are measured, and the less is missed.
-    winograd : bool
+    winograd : bool or None
         Whether convolutions may be computed by Winograd's minimal filtering, which rounds
-        differently, where that is faster.
+        differently, where that is faster. None: as the schedule says that is applied; yes, where
+        none is.
     precision : str
         What a CUDA device multiplies in convolutions and products: ``fp32`` is exact; ``tf32``,
         ``fp16`` and ``bf16`` round the factors to 11, 11 and 8 bits, for its tensor cores. In
@@ -59,7 +64,7 @@ class Options:
     seed: int = 0
     measure_all: bool = False
     caution: float = 0.5
-    winograd: bool = True
+    winograd: bool | None = None
     precision: str = "fp32"
     cudnn: bool = False
     database: str | os.PathLike[str] | None = None
@@ -81,3 +86,9 @@ class Options:
                 raise OptionError(f"{name} must be a whole number of at least 1, got {value!r}.")
         if not isinstance(self.caution, (int, float)) or not 0 <= self.caution < math.inf:
             raise OptionError(f"caution must be a number of at least 0, got {self.caution!r}.")
+
+    def applying(self, schedule: Schedule | None) -> Options:
+        """These, with what they leave to the schedule that is to be applied, if there is one."""
+        if self.winograd is not None or schedule is None:
+            return self
+        return replace(self, winograd=schedule.winograd)

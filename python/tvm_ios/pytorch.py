@@ -6,7 +6,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import tvm
 
@@ -79,6 +79,7 @@ def from_exported(program: torch.export.ExportedProgram) -> tvm.IRModule:
         with captured():
             program = program.run_decompositions()
             _check_pure(program)
+            _move_to_host(program)
             return from_exported_program(program, run_ep_decomposition=False)
     except ModelError:
         raise
@@ -100,6 +101,16 @@ def _check_pure(program: torch.export.ExportedProgram) -> None:
         raise ModelError(f"The model changes {names} in place; export one that does not.")
 
 
+def _move_to_host(program: torch.export.ExportedProgram) -> None:
+    """Take what lies on a GPU from there: TVM's importer, and what follows it, use the CPU."""
+    from torch.export.passes import move_to_device_pass
+
+    tensors = [*program.state_dict.values(), *program.constants.values()]
+    inputs = (node.meta.get("val") for node in program.graph.nodes if node.op == "placeholder")
+    if any(getattr(tensor, "is_cuda", False) for tensor in (*tensors, *inputs)):
+        move_to_device_pass(program, "cpu")
+
+
 def from_file(path: Path) -> tvm.IRModule:
     """What ``torch.export.save`` wrote.
 
@@ -119,14 +130,3 @@ def from_file(path: Path) -> tvm.IRModule:
             f"{path} is damaged, or torch.export.save did not write it: {first_line(error)}."
         ) from error
     return from_exported(program)
-
-
-def is_tensor(value: object) -> bool:
-    """Whether it is a ``torch.Tensor``."""
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(value, torch.Tensor)
-
-
-def as_array(value: Any) -> Any:
-    """A tensor of torch as a NumPy array of the same memory; anything else as it is."""
-    return value.detach().numpy() if is_tensor(value) else value

@@ -126,6 +126,9 @@ class Schedule:
     at_batch : dict of str to float
         Seconds of whole models with the stages that the search found for this batch size, by the
         batch size that they were run at, as a decimal number; empty where only one was searched.
+    winograd : bool
+        Whether convolutions may be computed by Winograd's algorithm; a file that does not say so
+        means yes.
     """
 
     model: str
@@ -142,6 +145,7 @@ class Schedule:
     given_up: float | None = None
     batch: int | None = None
     at_batch: dict[str, float] = field(default_factory=dict)
+    winograd: bool = True
 
     def lowers_like(self, other: Schedule) -> bool:
         """Whether both lead to the same code: their stages, and the times work is divided by."""
@@ -149,6 +153,7 @@ class Schedule:
             (
                 [(stage.groups, stage.strategy, stage.division) for stage in schedule.stages],
                 [(op.name, op.kind, op.seconds, op.kernel) for op in schedule.operators],
+                schedule.winograd,
             )
             for schedule in (self, other)
         ]
@@ -253,9 +258,11 @@ class Schedule:
 def _parse(data: dict[str, Any]) -> Schedule:
     stages = tuple(_parse_stage(stage) for stage in data["stages"])
     operators = tuple(map(_parse_operator, data["operators"]))
-    workers = data["workers"]
+    workers, winograd = data["workers"], data.get("winograd", True)
     if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
         raise ValueError("'workers' is no number of threads")
+    if not isinstance(winograd, bool):
+        raise ValueError("'winograd' is neither true nor false")
     return Schedule(
         model=str(data["model"]),
         function=str(data["function"]),
@@ -271,6 +278,7 @@ def _parse(data: dict[str, Any]) -> Schedule:
         given_up=_seconds(data.get("given_up")),
         batch=None if data.get("batch") is None else int(data["batch"]),
         at_batch={str(int(k)): _seconds(v) or 0.0 for k, v in data.get("at_batch", {}).items()},
+        winograd=winograd,
     )
 
 

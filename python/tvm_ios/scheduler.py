@@ -196,7 +196,7 @@ class Scheduler:
         ScheduleError
             When it is no schedule of this function.
         """
-        schedule.check(self.graph, self.target)
+        self._check(schedule)
         function = self.graph.function
         names = [name for name, known in self._compiled.items() if known.lowers_like(schedule)]
         if self._ways is None or not names:
@@ -216,7 +216,7 @@ class Scheduler:
             When it is no schedule of this function, when it names kernels that cannot be had here,
             or when none of its stages can be run.
         """
-        schedule.check(self.graph, self.target)
+        self._check(schedule)
         self._check_kernels(schedule)
         stages = dict(enumerate(self._lower(schedule)))
         return self._backend.trace(stages, self._devices, repeat)
@@ -230,6 +230,23 @@ class Scheduler:
             compiled = self._backend.compile(self._ways, list(schedules), inputs, self._devices)
             advance(1)
         return compiled
+
+    def applied(self, schedule: Schedule) -> Schedule:
+        """A schedule as it is applied here, which the options may say otherwise of than it does."""
+        return replace(schedule, winograd=self.winograd)
+
+    @property
+    def winograd(self) -> bool:
+        """Whether convolutions may be computed by Winograd's algorithm."""
+        return self.options.winograd is not False
+
+    def _check(self, schedule: Schedule) -> None:
+        """Raise ScheduleError unless it is one of this function, and can be applied as it says."""
+        schedule.check(self.graph, self.target)
+        if self.options.winograd is None and not schedule.winograd:
+            raise ScheduleError(
+                "The schedule was made without Winograd's algorithm; give Options(winograd=False)."
+            )
 
     def _emit(self, schedules: Mapping[str, Schedule]) -> tvm.IRModule:
         """The function under each schedule, by the name it is given."""
@@ -297,6 +314,7 @@ class Scheduler:
             workers=self.workers,
             operators=tuple(operators),
             stages=tuple(stages),
+            winograd=self.winograd,
         )
 
     def _timed(self, op: Operator) -> ScheduledOperator:

@@ -34,6 +34,7 @@ def tvm_ios(
         Weights and inputs, in the order of the graph's placeholders.
     options : mapping, optional
         As ``torch.compile(options=...)`` was given them: keywords of :func:`tvm_ios.compile`.
+        Without ``target`` a module on a GPU is compiled for that.
 
     Raises
     ------
@@ -83,11 +84,18 @@ class CompiledGraph:
         self._compiled_state = self._state(values)
         self._kept = [values[i] for i in self._weights]  # so that no other takes their place
         bound = _bind(self._graph, {i: values[i] for i in self._weights})
-        self._model = api.compile(bound, [values[i] for i in self._inputs], **self._options)
+        options = {**_place(values), **self._options}
+        self._model = api.compile(bound, [values[i] for i in self._inputs], **options)
 
     def _state(self, values: Sequence[torch.Tensor]) -> list[tuple[int, int]]:
         """Which weights these are, and how often they were written to."""
         return [(values[i].data_ptr(), _writes(values[i])) for i in self._weights]
+
+
+def _place(values: Sequence[torch.Tensor]) -> dict[str, Any]:
+    """Where a graph runs that nothing else is said of: on the GPU, if it has tensors there."""
+    devices = [value.device for value in values if value.is_cuda]
+    return {"target": "cuda", "device_id": devices[0].index} if devices else {}
 
 
 def _writes(value: torch.Tensor) -> int:

@@ -76,10 +76,10 @@ class InterOperatorSchedule:
         **options: Any,
     ) -> None:
         self._target, self._function, self._cost_model = target, function, cost_model
-        self._options = Options(**options)
         self._search, self._site = search, site
         given = schedule is None or isinstance(schedule, Schedule)
         self._given = schedule if given else Schedule.load(schedule)
+        self._options = Options(**options).applying(self._given)
         self.schedule: Schedule | None = None
 
     def transform_module(

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from .cuda import cuda_compiler
 from .gpu import gpus
 from .machine import this_cpu
 from .requirements import version
@@ -32,6 +33,9 @@ _VARIABLES = (
     "TVM_BIND_THREADS",
     "OMP_NUM_THREADS",
     "TVM_IOS_LIBRARY_PATH",
+    "CUDA_PATH",
+    "TVM_CUDA_COMPILE_MODE",
+    "TVM_CUDA_NVRTC_EXTRA_OPTS",
     "CXX",
     "CC",
 )
@@ -48,16 +52,18 @@ def collect(problems: Sequence[str] = (), llvm_cpu: str | None = None) -> dict[s
     llvm_cpu : str, optional
         What LLVM calls the CPU, from those who can ask it.
     """
-    cpu, linker = this_cpu(), find_linker()
+    cpu, linker, cuda = this_cpu(), find_linker(), cuda_compiler()
+    advice = cuda.advice()
     return {
         "python": platform.python_version(),
         "system": platform.platform(),
         "packages": {name: _first_version(names) for name, names in _PACKAGES.items()},
         "cpu": {**asdict(cpu), "llvm": llvm_cpu},
         "gpu": asdict(gpus()),
+        "cuda_compiler": {**asdict(cuda), "found": str(cuda)},
         "linker": linker,
         "environment": {name: os.environ[name] for name in _VARIABLES if name in os.environ},
-        "warnings": [*problems, *traps(cpu, os.environ, linker)],
+        "warnings": [*problems, *traps(cpu, os.environ, linker), *([advice] if advice else [])],
     }
 
 
@@ -84,6 +90,7 @@ def _lines(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "gpu", ", ".join(gpu["devices"]) or gpu["reason"]
     if gpu["driver"]:
         yield "cuda driver", gpu["driver"]
+    yield "cuda compiler", found["cuda_compiler"]["found"]
     yield "linker", found["linker"] or "none found"
     for name, value in found["environment"].items():
         yield "environment", f"{name}={value}"

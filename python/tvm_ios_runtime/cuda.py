@@ -12,7 +12,6 @@ from pathlib import Path
 import tvm_ffi
 from tvm_ffi.libinfo import load_lib_ctypes
 
-from .captures import SHARING
 from .library import load_library, nvidia_directories
 
 _DRIVER, _CUDART = "libcuda.so.1", "libcudart.so.13"
@@ -106,56 +105,3 @@ def _lacking() -> str:
     except OSError:
         return f"there is no NVIDIA driver ({_DRIVER}); run where there is a GPU"
     return f"it needs {_CUDART}; pip install nvidia-cuda-runtime"
-
-
-class DeviceMemory:
-    """A model's tensors on a device, for arrays that are on the host.
-
-    Parameters
-    ----------
-    device_id : int
-    """
-
-    def __init__(self, device_id: int) -> None:
-        self._device_id, self._captured = device_id, False
-        self._device = tvm_ffi.device("cuda", device_id)
-        self._host = tvm_ffi.device("cpu", 0)
-        self._allocate = tvm_ffi.get_global_func("runtime.TVMTensorAllocWithScope")
-        self._copy = tvm_ffi.get_global_func("runtime.TVMTensorCopyFromTo")
-        self._inputs: dict[int, tvm_ffi.Tensor] = {}
-
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        """A run of the model, within a ``with``: the first, which captures its graph, is alone.
-
-        Raises
-        ------
-        DeviceFailure
-        """
-        use = SHARING.shared() if self._captured else SHARING.alone()
-        with use, explained(self._device_id):
-            yield
-        self._captured = True
-
-    def write(self, index: int, tensor: tvm_ffi.Tensor) -> tvm_ffi.Tensor:
-        """Input ``index`` on the device, in memory that is used again by the next call."""
-        known = self._inputs.get(index)
-        if known is None or known.shape != tensor.shape:
-            known = self._inputs[index] = self._like(tensor, self._device)
-        self._copy(tensor, known)
-        return known
-
-    def read(self, tensor: tvm_ffi.Tensor) -> tvm_ffi.Tensor:
-        """A result on the host, once it is computed."""
-        result = self._like(tensor, self._host)
-        self._copy(tensor, result)
-        _synchronize(self._device)
-        return result
-
-    def _like(self, tensor: tvm_ffi.Tensor, device: tvm_ffi.Device) -> tvm_ffi.Tensor:
-        return self._allocate(tvm_ffi.Shape(tensor.shape), tensor.dtype, device, None)
-
-
-def _synchronize(device: tvm_ffi.Device) -> None:
-    """Wait for what was given to the device's current stream."""
-    tvm_ffi.get_global_func("runtime.Device_StreamSync")(device, 0)

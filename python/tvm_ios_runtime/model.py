@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,13 +18,16 @@ import tvm_ffi
 from tvm_ffi.libinfo import load_lib_ctypes
 
 from .captures import SHARING
-from .cuda import DeviceMemory, describe, explained, load_cuda
+from .cuda import describe, explained, load_cuda
+from .memory import DeviceMemory, cuda_device
+from .streams import turns_of
 
 METADATA = "tvm_ios_metadata"
 """The function of a library that returns what the library says of itself, as JSON."""
 FORMAT, VERSION = "tvm_ios.module", 1
 
 _CPU, _CUDA, _POOLED_ALLOCATOR = 1, 2, 2
+_DEFAULT_STREAM = 0
 _ALIGNMENT = 64  # bytes: what TVM's code takes for granted of every tensor
 
 
@@ -40,7 +43,7 @@ class TensorInfo:
     shape: tuple[int | None, ...]
     dtype: str
 
-    def fits(self, array: np.ndarray) -> bool:
+    def fits(self, array: np.ndarray | tvm_ffi.Tensor) -> bool:
         """Whether ``array`` has this type and shape."""
         return (
             array.dtype == self.dtype
@@ -81,32 +84,68 @@ class Model:
         self._machine = machine  # which owns what the function works on
         self._copies: dict[int, np.ndarray] = {}
 
-    def __call__(self, *arrays: np.ndarray) -> list[np.ndarray]:
+    def __call__(self, *arrays: Any) -> list[Any]:
         """Run the network once.
 
         Parameters
         ----------
-        *arrays : numpy.ndarray
-            The inputs in order. Those that lie as :func:`empty` makes them are read where they
-            are, others are copied.
+        *arrays : numpy.ndarray, or tensor on the model's GPU
+            The inputs in order. Arrays that lie as :func:`empty` makes them are read where they
+            are, others are copied. Where one lies on a GPU, all must: see :meth:`on_device`.
+
+        Returns
+        -------
+        list of numpy.ndarray, or of tvm_ffi.Tensor
+            On the side where the inputs are.
 
         Raises
         ------
         ValueError
-            When an array is not of its input's type and shape.
+            When an array is not of its input's type and shape, or not where it should be.
         RuntimeError
             When this machine's CPU lacks what the library was compiled for, or its GPU fails.
         """
-        if len(arrays) != len(self.inputs):
-            wanted = ", ".join(map(str, self.inputs))
-            raise ValueError(f"The model takes {wanted}; got {len(arrays)} arrays.")
+        if any(cuda_device(array) is not None for array in arrays):
+            return self.on_device(arrays)
+        self._check_count(arrays)
         tensors = [self._tensor(i, np.asarray(array)) for i, array in enumerate(arrays)]
         if self._memory is None:
-            return [_array(tensor) for tensor in leaves(self._function(*tensors))]
-        with self._memory.running():
+            return [_array(tensor) for tensor in self._results(tensors)]
+        with self._memory.running(_DEFAULT_STREAM):
             tensors = [self._memory.write(i, tensor) for i, tensor in enumerate(tensors)]
-            results = list(leaves(self._function(*tensors)))
-            return [_array(self._memory.read(tensor)) for tensor in results]
+            return [_array(self._memory.read(tensor)) for tensor in self._results(tensors)]
+
+    def on_device(
+        self, tensors: Sequence[Any], keep: Callable[[tvm_ffi.Tensor], Any] = lambda tensor: tensor
+    ) -> list[Any]:
+        """Run the network once on what lies on its GPU, and wait for nothing.
+
+        The work is given to TVM's current stream of this thread (``tvm_ffi.use_raw_stream``), which
+        must last as long as models run on others; results are there when it comes to them. The
+        first run captures a graph: meanwhile no other library may ask the GPU for anything.
+
+        Parameters
+        ----------
+        tensors : sequence
+            The inputs in order, of any libraries that know DLPack; contiguous, and aligned to 64
+            bytes. They are read where they are.
+        keep : callable, optional
+            What to return of a result. Its memory is TVM's, which knows no streams: once it is
+            given back, a run on another stream may write there, even if this stream still reads
+            it. Until ``keep`` returns, none does.
+
+        Raises
+        ------
+        ValueError, RuntimeError
+            As a call does.
+        """
+        memory = self._memory
+        if memory is None:
+            raise ValueError("The model runs on the CPU; move its inputs there.")
+        self._check_count(tensors)
+        borrowed = [self._borrow(memory, i, tensor) for i, tensor in enumerate(tensors)]
+        with memory.running(memory.stream):
+            return list(map(keep, self._results(borrowed)))
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """As a call, with inputs and outputs by name.
@@ -122,11 +161,38 @@ class Model:
         results = self(*(inputs[info.name] for info in self.inputs))
         return {info.name: array for info, array in zip(self.outputs, results, strict=True)}
 
-    def _tensor(self, index: int, array: np.ndarray) -> tvm_ffi.Tensor:
-        info = self.inputs[index]
+    def _results(self, inputs: Sequence[tvm_ffi.Tensor]) -> list[tvm_ffi.Tensor]:
+        return list(leaves(self._function(*inputs)))
+
+    def _check_count(self, arrays: Sequence[Any]) -> None:
+        if len(arrays) != len(self.inputs):
+            wanted = ", ".join(map(str, self.inputs))
+            raise ValueError(f"The model takes {wanted}; got {len(arrays)} arrays.")
+
+    def _check(self, info: TensorInfo, array: np.ndarray | tvm_ffi.Tensor) -> None:
         if not info.fits(array):
             found = f"{array.dtype}{list(array.shape)}"
             raise ValueError(f"The model takes {info}; got {found}.")
+
+    def _borrow(self, memory: DeviceMemory, index: int, value: Any) -> tvm_ffi.Tensor:
+        """An input that must lie on the model's device."""
+        info, number = self.inputs[index], cuda_device(value)
+        if number != memory.device_id:
+            found = "the host" if number is None else f"CUDA device {number}"
+            raise ValueError(
+                f"The model runs on CUDA device {memory.device_id}, and {info.name} is on {found}; "
+                "move it."
+            )
+        tensor = memory.borrow(value)
+        self._check(info, tensor)
+        if not tensor.is_contiguous() or tensor.data_ptr() % _ALIGNMENT:
+            raise ValueError(
+                f"{info.name} is not contiguous, or not aligned to {_ALIGNMENT} bytes; copy it."
+            )
+        return tensor
+
+    def _tensor(self, index: int, array: np.ndarray) -> tvm_ffi.Tensor:
+        self._check(self.inputs[index], array)
         flags = array.flags
         usable = flags.c_contiguous and flags.writeable and array.ctypes.data % _ALIGNMENT == 0
         if not usable:
@@ -173,7 +239,7 @@ def load(path: str | os.PathLike[str], device_id: int = 0) -> Model:
     if target["kind"] != "cuda":
         return Model(machine, metadata)
     _check_device(target["arch"], device_id)
-    with SHARING.shared(), explained(device_id):
+    with SHARING.shared(), explained(device_id), turns_of(device_id).on(_DEFAULT_STREAM):
         machine = _machine(library, [(_CUDA, device_id), (_CPU, 0)])
     return Model(machine, metadata, DeviceMemory(device_id))
 

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -18,14 +19,27 @@ from cuda_functions import function_of
 from cuda_support import TARGET, with_standin
 from nvrtc import compile_source, needs_nvrtc
 from support import conv, relax_module
+from tvm_ios.kernels.cuda.copy import copy_kernel
+from tvm_ios.kernels.cuda.kernel import CudaKernel
 from tvm_ios.kernels.cuda.schedule import schedule
+from tvm_ios.kernels.kernel import TensorSpec
 from tvm_ios.lower.cuda import toolchain
+from tvm_ios.measure.cuda.libraries import CudaLibraries
 
 CROSS = {"kind": "cuda", "arch": "sm_90"}
 
 
 def network() -> tvm.IRModule:
     return relax_module(lambda emit, x: emit(relax.op.nn.relu(emit(conv(x, 8)))), (1, 4, 9, 9))
+
+
+def copies(count: int) -> list[CudaKernel]:
+    """Different kernels."""
+    return [copy_kernel(TensorSpec((8, 3 + i), "float32"), (1, 0), TARGET) for i in range(count)]
+
+
+def largest(emit, x):
+    return emit(relax.op.nn.max_pool2d(x, (3, 3), padding=1))
 
 
 @pytest.fixture
@@ -63,6 +77,58 @@ def test_nothing_of_it_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     with toolchain.cuda_compiler():
         assert os.environ["TVM_CUDA_NVRTC_EXTRA_OPTS"].startswith("--fmad=false")
     assert dict(os.environ) == before
+
+
+def test_threads_share_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first sets it up, and the last puts things back."""
+    needs_nvrtc()
+    monkeypatch.delenv("CUDA_PATH", raising=False)
+    before, left = dict(os.environ), threading.Event()
+    both = threading.Barrier(2)
+
+    def first() -> None:
+        with toolchain.cuda_compiler():
+            both.wait(timeout=10)
+        left.set()
+
+    thread = threading.Thread(target=first)
+    thread.start()
+    with toolchain.cuda_compiler():
+        both.wait(timeout=10)
+        assert left.wait(timeout=10)
+        within = dict(os.environ)
+    thread.join()
+    assert within.keys() - before.keys()
+    assert dict(os.environ) == before
+
+
+def test_kernels_are_compiled_in_threads() -> None:
+    needs_nvrtc()
+    libraries = CudaLibraries(TARGET)
+    libraries.compile(copies(9))
+    assert set(libraries._functions) == {kernel.key for kernel in copies(9)}
+
+
+def test_what_one_thread_finds_wrong_ends_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    needs_nvrtc()
+    monkeypatch.setenv("TVM_CUDA_NVRTC_EXTRA_OPTS", "--nonsense")
+    before = dict(os.environ)
+    with pytest.raises(tvm_ios.OptionError, match=r"unrecognized option --nonsense found\); look"):
+        CudaLibraries(TARGET).compile(copies(9))
+    assert dict(os.environ) == before
+
+
+def test_headers_that_are_left_out_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    function = schedule(function_of(largest, (1, 4, 9, 9)), TARGET)[0].function
+    mod = tvm.IRModule({"main": function.with_attr("global_symbol", "main")})
+    source = tvm.compile(mod, TARGET).mod.imports[0].inspect_source()
+    lean = compile_source(source, "ptx", "sm_90").decode()
+    traits = source + "static_assert(std::is_same<int, int>::value);\n"
+    compile_source(traits, "ptx", "sm_90")  # which has them, if it uses them
+    monkeypatch.setattr(toolchain, "_lean", lambda source: source)
+    whole = compile_source(source, "ptx", "sm_90").decode()
+    assert lean.partition(".entry")[2] == whole.partition(".entry")[2]
+    assert ".entry" in lean
 
 
 def test_the_users_toolkit_is_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from cli_support import assert_one_sentence
 from tvm_ios.cli.main import main
-from tvm_ios_env import gpu, machine, report, requirements
+from tvm_ios_env import cuda, gpu, machine, report, requirements
 from tvm_ios_env.command import main as command
 from tvm_ios_env.machine import Cpu
 from tvm_ios_env.requirements import REQUIREMENTS, problems
@@ -36,6 +36,7 @@ def test_env_tells_what_is_here(capsys) -> None:
     assert found["cpu"]["usable"] == len(os.sched_getaffinity(0))
     assert found["cpu"]["llvm"]
     assert set(found["gpu"]) == {"driver", "devices", "reason"}
+    assert set(found["cuda_compiler"]["packages"]) == set(cuda.PARTS)
     assert main(["env"]) == 0
     text = capsys.readouterr().out
     assert found["cpu"]["name"] in text
@@ -179,6 +180,48 @@ def test_no_driver(monkeypatch) -> None:
     found = gpu.gpus()
     assert (found.driver, found.devices) == (None, ())
     assert "no NVIDIA driver" in found.reason
+
+
+def compiler(toolkit: str | None = None, **found: str | None) -> cuda.CudaCompiler:
+    versions = {"bindings": "13.1.0", "nvrtc": "13.5.37", "runtime": "13.5.37", "cccl": "13.3.5"}
+    packages = dict(zip(cuda.PARTS, (versions | found).values(), strict=True))
+    return cuda.CudaCompiler(packages, toolkit)
+
+
+NOTHING = dict.fromkeys(("bindings", "nvrtc", "runtime", "cccl"))
+
+
+@pytest.mark.parametrize(
+    ("found", "told", "advice"),
+    [
+        (compiler(), "NVRTC 13.5.37", None),
+        (compiler(**NOTHING), "not installed, which only compiling for a GPU needs (pip", None),
+        (compiler("/cuda/nvcc", cccl=None), "/cuda/nvcc", None),
+        (
+            compiler(cccl=None, nvrtc="12.8.93"), "not installed, which",
+            "Compiling for a GPU lacks nvidia-cuda-nvrtc of CUDA 13 (that of 12.8.93 is installed) "
+            "and nvidia-cuda-cccl: pip install 'tvm-ios[cuda]'.",
+        ),
+    ],
+)  # fmt: skip
+def test_the_compiler_for_gpus(found: cuda.CudaCompiler, told: str, advice: str | None) -> None:
+    assert str(found).startswith(told)
+    assert found.advice() == advice
+
+
+def test_a_compiler_for_gpus_that_is_there_in_part(monkeypatch, capsys) -> None:
+    real = cuda.version
+    monkeypatch.setattr(cuda, "version", lambda n: "13.0" if "nvrtc" in n else real("no such"))
+    monkeypatch.setattr(cuda.shutil, "which", lambda name: None)
+    monkeypatch.delenv("CUDA_PATH", raising=False)
+    facts = report.as_text(report.collect())
+    assert "cuda compiler   not installed" in facts
+    assert "warning: Compiling for a GPU lacks cuda-bindings and nvidia-cuda-runtime and" in facts
+
+
+def test_the_parts_are_those_of_the_extra() -> None:
+    text = (ROOT / "pyproject.toml").read_text()
+    assert all(f'"{name}=={cuda.MAJOR}.*"' in text for name in cuda.PARTS)
 
 
 def test_a_system_that_is_silent(monkeypatch, tmp_path: Path) -> None:

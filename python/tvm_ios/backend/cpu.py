@@ -53,7 +53,7 @@ class CpuBackend:
         self.workers = num_workers(target)
 
     def assemble(self, graph: OperatorGraph, results: Sequence[relax.Var]) -> CpuAssembler:
-        target, winograd = self._target, self._options.winograd
+        target, winograd = self._target, self._options.winograd is not False
         preferences = Preferences(
             core_of(target),
             winograd,

@@ -109,6 +109,7 @@ def _timed(scheduler: Scheduler, given: Schedule | None) -> Comparison:
     if given is None:
         return compare(scheduler, with_greedy=True)
     sequential, greedy = scheduler.sequential(), scheduler.greedy()
+    given = scheduler.applied(given)
     ways = scheduler.compile({"sequential": sequential, "greedy": greedy, "scheduled": given})
     return Comparison(replace(given, measured=ways.seconds()), "scheduled", ways)
 

@@ -142,10 +142,10 @@ def add_search(parser: argparse.ArgumentParser) -> None:
 def add_kernels(parser: argparse._ActionsContainer) -> None:
     """Which kernels operators may have."""
     parser.add_argument(
-        "--no-winograd",
-        action="store_true",
-        help="compute no convolution by Winograd's algorithm, which is faster and rounds "
-        "differently",
+        "--winograd",
+        action=argparse.BooleanOptionalAction,
+        help="compute convolutions by Winograd's algorithm where it is faster, which rounds "
+        "differently (default: as the schedule was made that is applied; yes, where none is)",
     )
     parser.add_argument(
         "--precision",
@@ -257,7 +257,7 @@ class Request:
             args.pass_config,
             seed=args.seed,
             measure_all=args.measure_all,
-            winograd=not args.no_winograd,
+            winograd=args.winograd,
             precision=args.precision,
             cudnn=args.cudnn,
             database=chosen(args),
@@ -266,6 +266,7 @@ class Request:
         self.site = chosen_site(args)
         self.target = self.site.resolve(args.target, args.threads)
         self.given = Schedule.load(args.schedule_in) if args.schedule_in else None
+        self.options = self.options.applying(self.given)
         self._searches = not getattr(args, "no_search", False)
         self._records: str | None = args.tuning_records
         if self._records is not None:

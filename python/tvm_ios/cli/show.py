@@ -167,6 +167,8 @@ def _head(schedule: Schedule) -> list[str]:
             f"searched as a whole it might take {1e3 * schedule.given_up:.3f} ms less at most, by "
             "what is known of its stages"
         )
+    if not schedule.winograd:
+        lines.append("no convolution is computed by Winograd's algorithm")
     for title, seconds in (("estimated", schedule.estimates), ("measured", schedule.measured)):
         if seconds:
             lines.append(f"{title + ':':10} {output.comparison(seconds)}")

@@ -46,8 +46,10 @@ def timeline(args: argparse.Namespace, schedule: Schedule) -> str:
     """Run the model on this machine, and tell when each worker, or stream, did what."""
     target, site = tvm.target.Target(schedule.target), Here(args.device_id)
     site.check(target)
-    options = Options(winograd=not args.no_winograd, precision=args.precision, cudnn=args.cudnn)
+    allowed = Options(winograd=args.winograd, precision=args.precision, cudnn=args.cudnn)
     batch = args.batch or schedule.batch
     mod = load_model(args.model, args.input_shapes, batch, args.params)
-    scheduler = Scheduler(mod, target, schedule.function, options=options, site=site)
+    scheduler = Scheduler(
+        mod, target, schedule.function, options=allowed.applying(schedule), site=site
+    )
     return draw.perfetto(schedule, scheduler.graph, scheduler.trace(schedule))

@@ -6,18 +6,16 @@ from __future__ import annotations
 import itertools
 import tempfile
 import threading
-from collections.abc import Hashable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import tvm
-from tvm.target import codegen
 
 from ..export import export
 from ..kernels.kernel import Kernel
 from ..lower.functions import build_functions, kernel_function
-from ..target import available_cores
+from .parallel import compiled
 from .progress import progress
 
 _BATCH = 2  # kernels of a module: few enough that no core waits long for the last
@@ -82,7 +80,7 @@ class KernelLibraries:
             size = _BATCH if self._folder is None else _LINKED_BATCH
             batches = [pending[i : i + size] for i in range(0, len(pending), size)]
             with progress("compiling kernels", len(pending)) as advance:
-                for library in self._compiled(batches):
+                for library in compiled(self._compile, batches, self._target):
                     self._libraries.update(dict.fromkeys(library.names, library))
                     advance(len(library.names))
 
@@ -91,22 +89,6 @@ class KernelLibraries:
         if kernel.key not in self._libraries:
             self.compile([kernel])
         return self._libraries[kernel.key]
-
-    def _compiled(self, batches: Sequence[Sequence[Kernel]]) -> Iterator[Library]:
-        """A library a batch, as they are ready; every core compiles."""
-        with ThreadPoolExecutor(self._compilers()) as pool:
-            try:
-                for done in as_completed([pool.submit(self._compile, b) for b in batches]):
-                    yield done.result()
-            finally:
-                pool.shutdown(wait=False, cancel_futures=True)
-
-    def _compilers(self) -> int:
-        """How many threads may use LLVM at once."""
-        if self._target.attrs.get("cl-opt"):
-            return 1  # such options are set for the process and reset after every module
-        codegen.llvm_get_targets()  # LLVM is started, which must not happen twice at once
-        return available_cores()
 
     def _compile(self, kernels: Sequence[Kernel]) -> Library:
         names = {k.key: [f"k{i}_{p}" for p in range(len(k.phases))] for i, k in enumerate(kernels)}

@@ -2,17 +2,19 @@
 """CUDA's compiler: NVRTC as PyPI has it, or a toolkit; neither needs a GPU.
 
 TVM looks for headers beside a toolkit's ``nvcc`` only, and always has fast mathematics, whose tanh
-is exact to three digits. It also leaves device code as source where the driver is not installed.
+is exact to three digits. It also leaves device code as source where the driver is not installed,
+and has NVRTC read headers of CUDA's library that few kernels use, which takes more than a second.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -29,7 +31,15 @@ from ...errors import OptionError, TargetError
 _MODE, _TOOLKIT = "TVM_CUDA_COMPILE_MODE", "CUDA_PATH"  # what TVM reads; a user may have set them
 _EXTRA, _EXACT = "TVM_CUDA_NVRTC_EXTRA_OPTS", "TVM_CUDA_NVCC_NO_FAST_MATH"
 _FAST = b"--use_fast_math"
-_lock = threading.RLock()  # what a compilation changes is the process's
+_REFUSAL = re.compile(r"unrecognized option|Cannot find CUDA headers|could not open source file")
+
+# What TVM puts in front of every source: two headers, for an INFINITY and for traits of types.
+_LIMITS = re.compile(
+    rb"#include <cuda/std/limits>\n#ifndef INFINITY\n#define INFINITY [^\n]*\n#endif\n"
+)
+_TRAITS = re.compile(rb"#include <cuda/std/type_traits>\s+namespace std \{.*?\n\s*\}\n", re.DOTALL)
+_INFINITY = b"#define INFINITY __int_as_float(0x7f800000)\n"
+_LIBRARY = re.compile(rb"(?<!using cuda::)std::")  # what those headers are read for
 
 
 @dataclass(frozen=True)
@@ -91,24 +101,75 @@ def find_toolchain() -> Toolchain:
     )
 
 
+class _Together:
+    """A context that the first of several threads enters, and the last leaves.
+
+    Parameters
+    ----------
+    context : callable
+        Makes it.
+    """
+
+    def __init__(self, context: Callable[[], AbstractContextManager[None]]) -> None:
+        self._context, self._entered = context, ExitStack()
+        self._lock, self._threads = threading.Lock(), 0
+
+    @contextmanager
+    def entered(self) -> Iterator[None]:
+        with self._lock:
+            if not self._threads:
+                self._entered.enter_context(self._context())
+            self._threads += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._threads -= 1
+                if not self._threads:
+                    self._entered.close()
+
+
+@contextmanager
+def _set_up() -> Iterator[None]:
+    """What a compilation changes is the process's."""
+    toolchain = find_toolchain()
+    before = {name: os.environ.get(name) for name in toolchain.environment}
+    os.environ.update(toolchain.environment)
+    try:
+        with _own_nvrtc() if toolchain.name == "nvrtc" else nullcontext():
+            yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name)
+            if value is not None:
+                os.environ[name] = value
+
+
+_shared = _Together(_set_up)
+
+
 @contextmanager
 def cuda_compiler() -> Iterator[None]:
-    """Within it TVM compiles device code by :func:`find_toolchain`, without fast mathematics."""
-    with _lock:
-        toolchain = find_toolchain()
-        before = {name: os.environ.get(name) for name in toolchain.environment}
-        os.environ.update(toolchain.environment)
+    """Within it TVM compiles device code by :func:`find_toolchain`, without fast mathematics.
+
+    Several threads may be within it at a time.
+
+    Raises
+    ------
+    OptionError
+        When there is no compiler, or it lacks headers, or is given an option that it does not know.
+    """
+    with _shared.entered():
         try:
-            if toolchain.name == "nvrtc":
-                with _exact_nvrtc():
-                    yield
-            else:
-                yield
-        finally:
-            for name, value in before.items():
-                os.environ.pop(name)
-                if value is not None:
-                    os.environ[name] = value
+            yield
+        except RuntimeError as error:
+            reasons = [line for line in str(error).splitlines() if _REFUSAL.search(line)]
+            if not reasons:
+                raise
+            raise OptionError(
+                f"CUDA's compiler cannot be used ({reasons[0].strip()}); look at {_TOOLKIT} and "
+                f"{_EXTRA}."
+            ) from error
 
 
 def compile_sources(module: tvm_ffi.Module) -> tvm_ffi.Module:
@@ -130,20 +191,32 @@ def compile_sources(module: tvm_ffi.Module) -> tvm_ffi.Module:
 
 
 @contextmanager
-def _exact_nvrtc() -> Iterator[None]:
-    """TVM gives its options no other way than past this function, and nothing undoes that one."""
+def _own_nvrtc() -> Iterator[None]:
+    """TVM gives its source and its options no other way than past these functions."""
     nvrtc = import_module("cuda.bindings.nvrtc")
-    compile_program = nvrtc.nvrtcCompileProgram
+    create, compile_program = nvrtc.nvrtcCreateProgram, nvrtc.nvrtcCompileProgram
+
+    def create_lean(source: bytes, *others: object) -> object:
+        return create(_lean(source), *others)
 
     def compile_exactly(program: object, _count: int, options: list[bytes]) -> object:
-        kept = [option for option in options if option != _FAST]
+        kept = [option for option in options if option != _FAST]  # which no option undoes
         return compile_program(program, len(kept), kept)
 
-    nvrtc.nvrtcCompileProgram = compile_exactly
+    nvrtc.nvrtcCreateProgram, nvrtc.nvrtcCompileProgram = create_lean, compile_exactly
     try:
         yield
     finally:
-        nvrtc.nvrtcCompileProgram = compile_program
+        nvrtc.nvrtcCreateProgram, nvrtc.nvrtcCompileProgram = create, compile_program
+
+
+def _lean(source: bytes) -> bytes:
+    """CUDA C without TVM's slow headers, where nothing of them is used.
+
+    NVRTC reads headers one thread at a time.
+    """
+    lean = _TRAITS.sub(b"", _LIMITS.sub(_INFINITY, source))
+    return source if _LIBRARY.search(lean) else lean
 
 
 def _nvrtc_architectures() -> frozenset[int]:

@@ -3,16 +3,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
 
 import tvm
 
 from ...kernels.cuda.kernel import CudaKernel
 from ...lower.cuda.build import build_kernels
+from ..parallel import compiled
 from ..progress import progress
 
-_BATCH = 32  # kernels of a module: the headers take the compiler longer than a small kernel does
+_BATCH = 8  # kernels of a module: few enough that no core waits long for the last
 
 
 class CudaLibraries:
@@ -33,13 +34,20 @@ class CudaLibraries:
         pending = list(new.values())
         if not pending:
             return
-        with progress("compiling kernels", len(pending)) as advance:
-            for begin in range(0, len(pending), _BATCH):
-                batch = pending[begin : begin + _BATCH]
-                named = {f"k{begin + i}": kernel for i, kernel in enumerate(batch)}
+        count = -(-len(pending) // _BATCH)
+        batches = [pending[i::count] for i in range(count)]  # alike kernels are in different ones
+        settings = tvm.transform.PassContext.current()  # other threads have their own
+
+        def build(batch: Sequence[CudaKernel]) -> dict[Hashable, Callable[..., Any]]:
+            named = {f"k{i}": kernel for i, kernel in enumerate(batch)}
+            with settings:
                 module = build_kernels(named, self._target)
-                self._functions.update((k.key, module[name]) for name, k in named.items())
-                advance(len(batch))
+            return {kernel.key: module[name] for name, kernel in named.items()}
+
+        with progress("compiling kernels", len(pending)) as advance:
+            for functions in compiled(build, batches, self._target.host):
+                self._functions.update(functions)
+                advance(len(functions))
 
     def function(self, kernel: CudaKernel) -> Callable[..., Any]:
         """The kernel as a function of its tensors; it is compiled if need be."""

@@ -17,8 +17,11 @@ _LIMITS = {"max_threads_per_block": 1024, "thread_warp_size": 32}
 _SHARED_BYTES = 48 << 10  # of a block, that every device has without being asked for more
 _MULTIPROCESSORS = {80: 108, 86: 84, 87: 16, 89: 128, 90: 132, 100: 148, 120: 170}
 _L2_BYTES = {80: 40 << 20, 90: 50 << 20, 100: 126 << 20}
+_REQUESTED_KIB = {80: 163, 86: 99, 87: 163, 89: 99, 90: 227, 100: 227, 103: 227, 120: 99}
+_LEAST_REQUESTED_KIB = 99  # of those from sm_80 on
 _FIRST = 70  # whose threads are scheduled one by one, as shared launches need it
 _TENSOR_CORES = 80  # whose tensor cores have the instructions that kernels here use
+_ASYNCHRONOUS = 80  # which copy to shared memory while their threads do something else
 
 
 @dataclass(frozen=True)
@@ -132,6 +135,17 @@ def check_precision(target: tvm.target.Target, precision: str) -> None:
             f"Precision {precision} needs sm_{_TENSOR_CORES} or newer, and the target is {arch}; "
             "leave it at fp32."
         )
+
+
+def copies_asynchronously(target: tvm.target.Target) -> bool:
+    """Whether the architecture copies from global to shared memory without waiting (cp.async)."""
+    return _number(str(target.attrs["arch"])) >= _ASYNCHRONOUS
+
+
+def requested_shared_bytes(target: tvm.target.Target) -> int:
+    """Shared memory that a block may have from sm_80 on, where its launch asks for it."""
+    number = _number(str(target.attrs["arch"]))
+    return _REQUESTED_KIB.get(number, _LEAST_REQUESTED_KIB) << 10
 
 
 def check_device(target: tvm.target.Target, device_id: int) -> None:

@@ -208,13 +208,16 @@ class Scheduler:
         """When each worker computes what, in the fastest of several runs.
 
         They run from the compiled kernels, and with the division of work that they are lowered to.
+        Workers of a CUDA device are streams.
 
         Raises
         ------
         ScheduleError
-            When it is no schedule of this function, or none of its stages can be run.
+            When it is no schedule of this function, when it names kernels that cannot be had here,
+            or when none of its stages can be run.
         """
         schedule.check(self.graph, self.target)
+        self._check_kernels(schedule)
         stages = dict(enumerate(self._lower(schedule)))
         return self._backend.trace(stages, self._devices, repeat)
 
@@ -237,6 +240,18 @@ class Scheduler:
         """The stages of a schedule, with the kernels that it names."""
         kernels = {op.name: op.kernel for op in schedule.operators}
         return ScheduleLowering(self._assembler.chosen(kernels)).lower(schedule)
+
+    def _check_kernels(self, schedule: Schedule) -> None:
+        """Raise ScheduleError unless all operators have the kernels that the schedule names."""
+        kernels = {op.name: op.kernel for op in schedule.operators}
+        for op in self.graph.operators:
+            wanted = kernels[op.name]
+            if wanted is not None and wanted not in self._assembler.variants(op.index):
+                raise ScheduleError(
+                    f"Operator {op.name!r} of the schedule is computed by {wanted}, which is not "
+                    "among its kernels here; give the precision, and cuDNN, that the schedule was "
+                    "made with."
+                )
 
     def close(self) -> None:
         """Leave the devices to others; nothing is measured any more."""

@@ -32,10 +32,12 @@
 #include "runtime/cuda/device_code.h"
 #include "runtime/cuda/stage.h"
 #include "runtime/cuda/timing.h"
+#include "runtime/cuda/trace.h"
 #include "runtime/describe.h"
 #include "runtime/fuse.h"
 #include "runtime/host_tensor.h"
 #include "runtime/parallel_api.h"
+#include "runtime/tensor_part.h"
 #include "search/baselines.h"
 #include "search/bounded.h"
 #include "search/fcm1.h"
@@ -254,16 +256,29 @@ void RunCudaStage(ffi::PackedArgs args, ffi::Any* /*result*/) {
   Guard([&] { cuda::Stage(args).Run(); });
 }
 
-/*! \brief The arguments are number and repeat, then those of RunCudaStage. */
-void TimeCudaStage(ffi::PackedArgs args, ffi::Any* result) {
-  constexpr int kNumCounts = 2;
-  TVM_FFI_CHECK(args.size() >= kNumCounts, TypeError)
-      << "timing a stage takes number and repeat, then the stage's arguments";
-  const auto number = args[0].cast<int64_t>();
-  const auto repeat = args[1].cast<int64_t>();
-  *result = Guard([&] {
-    const cuda::Stage stage(args.Slice(kNumCounts));
-    return MakeTensor(cuda::Time(stage, number, repeat), {repeat}, kFloat64);
+using CudaStageArgs = ffi::Array<ffi::Any>;  // those of RunCudaStage
+
+std::vector<cuda::Stage> MakeCudaStages(const ffi::Array<CudaStageArgs>& args) {
+  std::vector<cuda::Stage> stages;
+  for (const CudaStageArgs& own : args) {
+    const std::vector<ffi::AnyView> views(own.begin(), own.end());
+    stages.emplace_back(ffi::PackedArgs(views.data(), static_cast<int32_t>(views.size())));
+  }
+  return stages;
+}
+
+ffi::Tensor TimeCudaStage(int64_t repeat, const ffi::Array<CudaStageArgs>& runs,
+                          const ffi::Optional<ffi::Tensor>& filler) {
+  return Guard([&] {
+    return MakeTensor(cuda::Time(MakeCudaStages(runs), repeat, filler), {repeat}, kFloat64);
+  });
+}
+
+ffi::Tensor TraceCudaStages(int64_t repeat, const ffi::Array<CudaStageArgs>& args) {
+  return Guard([&] {
+    const std::vector<double> seconds = cuda::Trace(MakeCudaStages(args), repeat);
+    return MakeTensor(seconds, {repeat, static_cast<int64_t>(seconds.size()) / repeat / 2, 2},
+                      kFloat64);
   });
 }
 
@@ -343,8 +358,12 @@ TVM_FFI_STATIC_INIT_BLOCK() {
   refl::GlobalDef()
       .def_packed("tvm_ios.runtime.cuda.RunStage", RunCudaStage,
                   "Run a stage on streams: its program, then kernels, then tensors.")
-      .def_packed("tvm_ios.runtime.cuda.TimeStage", TimeCudaStage,
-                  "Seconds per run in a CUDA graph: number, repeat, then RunStage's arguments.")
+      .def("tvm_ios.runtime.TensorPart", TensorPart,
+           "A tensor within another's memory: that, the bytes before it, its shape and type.")
+      .def("tvm_ios.runtime.cuda.TimeStage", TimeCudaStage,
+           "Seconds per run in a CUDA graph: repeat, each run's arguments of RunStage, a filler.")
+      .def("tvm_ios.runtime.cuda.TraceStages", TraceCudaStages,
+           "When the calls of stages begin and end in a CUDA graph, float64 [repeat, calls, 2].")
       .def_packed("tvm_ios.runtime.cuda.CudnnConvolution", RunCudnnConvolution,
                   "A convolution by cuDNN: tensors, the algorithm, the numbers of the problem.")
       .def("tvm_ios.runtime.cuda.CudnnAlgorithms", CudnnAlgorithms,

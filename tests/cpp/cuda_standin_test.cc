@@ -109,6 +109,29 @@ TEST_F(CudaStandInTest, WhatIsInUseIsNotDestroyed) {
   EXPECT_EQ(cuStreamDestroy_v2(other_), standin::kInvalidHandle);
 }
 
+TEST_F(CudaStandInTest, ARecordThatIsANodeWhileNothingIsCaptured) {
+  EXPECT_EQ(cuEventRecordWithFlags(event_, one_, standin::kEventRecordExternal),
+            standin::kInvalidValue);
+}
+
+TEST_F(CudaStandInTest, AStreamWhoseLastNodeIsNotJoined) {
+  cuStreamBeginCapture_v2(one_, standin::kGlobal);
+  Fork();
+  cuEventRecordWithFlags(event_, other_, standin::kEventRecordExternal);
+  EXPECT_EQ(cuStreamEndCapture(one_, &graph_), standin::kCaptureUnjoined);
+}
+
+TEST_F(CudaStandInTest, AnEventThatIsDestroyedBeforeItsGraph) {
+  Handle exec = nullptr;
+  cuStreamBeginCapture_v2(one_, standin::kGlobal);
+  cuEventRecordWithFlags(event_, one_, standin::kEventRecordExternal);
+  EXPECT_EQ(cuStreamEndCapture(one_, &graph_), standin::kSuccess);
+  EXPECT_EQ(cuGraphInstantiateWithFlags(&exec, graph_, 0), standin::kSuccess);
+  EXPECT_EQ(cuEventDestroy_v2(event_), standin::kCapturedEvent);
+  EXPECT_EQ(cuGraphExecDestroy(exec), standin::kSuccess);
+  EXPECT_EQ(cuEventDestroy_v2(event_), standin::kSuccess);
+}
+
 TEST_F(CudaStandInTest, AnotherDevicesContext) {
   const ContextScope context(1);
   Handle event = nullptr;

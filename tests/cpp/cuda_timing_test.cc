@@ -13,6 +13,12 @@ namespace {
 
 class CudaTimingTest : public CudaTest {
  protected:
+  static std::vector<Stage> Runs(const Arguments& stage, size_t number) {
+    std::vector<Stage> runs;
+    while (runs.size() < number) runs.push_back(stage.stage());
+    return runs;
+  }
+
   /*! \brief Whatever was made for the timing is gone: what stays are streams and events of stages.
    */
   static void ExpectNothingLeft() {
@@ -31,7 +37,7 @@ TEST_F(CudaTimingTest, StreamsRunAtTheSameTimeInAGraph) {
                         {Kernel("a"), Kernel("b")});
   stage.Run();
   TvmIosStandInClear();
-  const std::vector<double> seconds = Time(stage.stage(), 4, 3);
+  const std::vector<double> seconds = Time(Runs(stage, 4), 3);
   ASSERT_EQ(seconds.size(), 3u);
   for (double run : seconds) EXPECT_FLOAT_EQ(run, 0.003);
   const Lines lines = Journal();
@@ -43,15 +49,44 @@ TEST_F(CudaTimingTest, StreamsRunAtTheSameTimeInAGraph) {
 
 TEST_F(CudaTimingTest, OneStreamIsTimedInAGraphToo) {
   const Arguments stage(Program(1, {{0, 0}, {0, 0}}), {Kernel("a")});
-  EXPECT_FLOAT_EQ(Time(stage.stage(), 2, 1).at(0), 0.002);
+  EXPECT_FLOAT_EQ(Time(Runs(stage, 2), 1).at(0), 0.002);
   EXPECT_EQ(Count(Journal(), "replay x1 s1 a a a a"), 1 + 1);
+  ExpectNothingLeft();
+}
+
+TEST_F(CudaTimingTest, RunsMayHaveTensorsOfTheirOwn) {
+  std::vector<const void*> seen;
+  const auto kernel = ffi::Function::FromPacked([&](ffi::PackedArgs args, ffi::Any*) {
+    seen.push_back(args[0].cast<ffi::TensorView>().data_ptr());
+    Launch(0, "a");
+  });
+  const ffi::Tensor first = DeviceTensor(), second = DeviceTensor();
+  const Arguments one(Program(1, {{0, 0}}), {kernel}, {first});
+  const Arguments other(Program(1, {{0, 0}}), {kernel}, {second});
+  EXPECT_FLOAT_EQ(Time({one.stage(), other.stage()}, 1).at(0), 0.001);
+  EXPECT_EQ(seen,
+            (std::vector<const void*>{first.data_ptr(), first.data_ptr(), second.data_ptr()}));
+  ExpectNothingLeft();
+}
+
+TEST_F(CudaTimingTest, CachesAreFilledBeforeEachTimedLaunchAndThatIsNotTimed) {
+  const Arguments stage(Program(1, {{0, 0}}), {Kernel("a")});
+  const ffi::Tensor filler = DeviceTensor();
+  const std::vector<double> seconds = Time(Runs(stage, 1), 2, filler);
+  for (double run : seconds) EXPECT_FLOAT_EQ(run, 0.001);
+  Lines order;
+  for (const std::string& line : Journal()) {
+    if (line == "launch set s1" || line.rfind("replay", 0) == 0) order.push_back(line);
+  }
+  const std::string set = "launch set s1", replay = "replay x1 s1 a";
+  EXPECT_EQ(order, (Lines{replay, set, replay, set, replay}));
   ExpectNothingLeft();
 }
 
 TEST_F(CudaTimingTest, WhatFillsTheTensorsIsWaitedFor) {
   const auto stage = TwoChains();
   Launch(0, "fill");
-  Time(stage->stage(), 1, 1);
+  Time(Runs(*stage, 1), 1);
   const Lines lines = Journal();
   const auto waited = std::find(lines.begin(), lines.end(), "synchronize s0");
   const auto launched = std::find(lines.begin(), lines.end(), "launch a s1");
@@ -65,11 +100,11 @@ TEST_F(CudaTimingTest, AfterAnErrorInTheCaptureNothingIsLeft) {
     if (++calls == 2) TVM_FFI_THROW(ValueError) << "not in a graph";
   });
   const Arguments stage(Program(2, {{0, 1}, {1, 0}}), {Kernel("a"), second_fails});
-  EXPECT_THROW(Time(stage.stage(), 1, 1), ffi::Error);
+  EXPECT_THROW(Time(Runs(stage, 1), 1), ffi::Error);
   EXPECT_EQ(calls, 2);
   EXPECT_EQ(Count(Journal(), "end s"), 1);
   ExpectNothingLeft();
-  EXPECT_EQ(Time(stage.stage(), 1, 1).size(), 1u);
+  EXPECT_EQ(Time(Runs(stage, 1), 1).size(), 1u);
 }
 
 TEST_F(CudaTimingTest, OutOfMemoryIsToldAndNothingIsLeft) {
@@ -77,7 +112,7 @@ TEST_F(CudaTimingTest, OutOfMemoryIsToldAndNothingIsLeft) {
   for (const char* call : {"cuGraphInstantiate", "cuGraphLaunch", "cuEventSynchronize"}) {
     const Variable fault("TVM_IOS_STANDIN_FAIL", std::string(call) + ":1:2");
     TvmIosStandInClear();
-    EXPECT_THROW(Time(stage->stage(), 1, 1), DeviceError);
+    EXPECT_THROW(Time(Runs(*stage, 1), 1), DeviceError);
     EXPECT_EQ(Count(Journal(), std::string("fail ") + call), 1);
     ExpectNothingLeft();
   }
@@ -85,8 +120,8 @@ TEST_F(CudaTimingTest, OutOfMemoryIsToldAndNothingIsLeft) {
 
 TEST_F(CudaTimingTest, CountsBelowOneAreRefused) {
   const auto stage = TwoChains();
-  EXPECT_THROW(Time(stage->stage(), 0, 1), ffi::Error);
-  EXPECT_THROW(Time(stage->stage(), 1, 0), ffi::Error);
+  EXPECT_THROW(Time(Runs(*stage, 0), 1), ffi::Error);
+  EXPECT_THROW(Time(Runs(*stage, 1), 0), ffi::Error);
   EXPECT_EQ(Journal(), Lines{});
 }
 

@@ -9,9 +9,20 @@
 namespace standin {
 
 Frontier LaunchGraph::Add(const std::string& name, const Frontier& after, Work work) {
-  int depth = 1;
-  for (size_t node : after) depth = std::max(depth, nodes_[node].depth + 1);
-  nodes_.push_back({name, after, depth, std::move(work)});
+  return Append(name, after, 1, std::move(work));
+}
+
+Frontier LaunchGraph::AddRecord(const std::string& name, size_t event, const Frontier& after) {
+  const Frontier behind = Append(name, after, 0, nullptr);
+  records_[event] = nodes_.back().depth;
+  return behind;
+}
+
+Frontier LaunchGraph::Append(const std::string& name, const Frontier& after, int launches,
+                             Work work) {
+  int depth = 0;
+  for (size_t node : after) depth = std::max(depth, nodes_[node].depth);
+  nodes_.push_back({name, after, depth + launches, std::move(work)});
   return {nodes_.size() - 1};
 }
 

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <map>
 #include <set>
 #include <string>
 #include <thread>
@@ -28,6 +29,10 @@ class LaunchGraph {
  public:
   /*! \brief Adds a launch after the frontier; returns the frontier behind it. */
   Frontier Add(const std::string& name, const Frontier& after, Work work);
+  /*! \brief Adds the record of an event, which takes no time; returns the frontier behind it. */
+  Frontier AddRecord(const std::string& name, size_t event, const Frontier& after);
+  /*! \brief The events that are recorded, and the launches on the longest path to each. */
+  const std::map<size_t, int>& Records() const { return records_; }
   /*! \brief Does the work of all launches, in an order of which any may be chosen; the first error
    * ends it. */
   Result Run() const;
@@ -35,17 +40,20 @@ class LaunchGraph {
   bool IsComplete(const Frontier& end) const;
   /*! \brief Launches on the longest path. */
   int Depth() const;
-  /*! \brief The names of all launches, each after a space. */
+  /*! \brief The names of all launches and records, each after a space. */
   std::string Names() const;
 
  private:
   struct Node {
     std::string name;
     Frontier after;
-    int depth;
+    int depth;  // launches on the longest path that ends here
     Work work;
   };
+  Frontier Append(const std::string& name, const Frontier& after, int launches, Work work);
+
   std::vector<Node> nodes_;
+  std::map<size_t, int> records_;
 };
 
 /*! \brief A capture that has begun and not ended. */

@@ -207,6 +207,15 @@ int cuEventRecord(Handle event, Handle stream) {
   });
 }
 
+int cuEventRecordWithFlags(Handle event, Handle stream, unsigned flags) {
+  return Enter("cuEventRecordWithFlags", [&](State& state) {
+    Machine& machine = state.machine;
+    return flags == standin::kEventRecordExternal
+               ? machine.RecordNode(standin::Current(), ToId(event), ToId(stream))
+               : machine.Record(standin::Current(), ToId(event), ToId(stream));
+  });
+}
+
 int cuEventSynchronize(Handle event) {
   return Enter("cuEventSynchronize",
                [&](State& state) { return state.machine.SynchronizeEvent(ToId(event)); });

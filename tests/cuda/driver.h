@@ -51,6 +51,7 @@ STANDIN_CUDA(cuStreamWaitEvent)(Handle stream, Handle event, unsigned flags);
 STANDIN_CUDA(cuEventCreate)(Handle* event, unsigned flags);
 STANDIN_CUDA(cuEventDestroy_v2)(Handle event);
 STANDIN_CUDA(cuEventRecord)(Handle event, Handle stream);
+STANDIN_CUDA(cuEventRecordWithFlags)(Handle event, Handle stream, unsigned flags);
 STANDIN_CUDA(cuEventSynchronize)(Handle event);
 STANDIN_CUDA(cuEventElapsedTime)(float* milliseconds, Handle begin, Handle end);
 
@@ -66,6 +67,7 @@ STANDIN_CUDA(cuGraphDestroy)(Handle graph);
 STANDIN_CUDA(cuMemAlloc_v2)(void** memory, size_t bytes);
 STANDIN_CUDA(cuMemFree_v2)(void* memory);
 STANDIN_CUDA(cuMemcpyAsync)(void* to, const void* from, size_t bytes, Handle stream);
+STANDIN_CUDA(cuMemsetD8Async)(void* to, unsigned char value, size_t bytes, Handle stream);
 STANDIN_CUDA(cuMemGetInfo_v2)(size_t* available, size_t* total);
 
 STANDIN_CUDA(cuModuleLoadData)(Handle* module, const void* image);

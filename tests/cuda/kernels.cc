@@ -99,6 +99,16 @@ int cuMemcpyAsync(void* to, const void* from, size_t bytes, Handle stream) {
   });
 }
 
+int cuMemsetD8Async(void* to, unsigned char value, size_t bytes, Handle stream) {
+  return Enter("cuMemsetD8Async", [&](State& state) {
+    const auto set = [=] {
+      std::memset(to, value, bytes);
+      return standin::kSuccess;
+    };
+    return state.machine.Launch(standin::Current(), ToId(stream), "set", set);
+  });
+}
+
 // Kernels
 
 int cuModuleLoadData(Handle* module, const void* image) {

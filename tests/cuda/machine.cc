@@ -104,10 +104,7 @@ Result Machine::Record(int device, Id event_id, Id id) {
   if (const Result missing = FindStream(device, id, "record", &stream)) return missing;
   if (const Result missing = FindEvent(event_id, &event)) return missing;
   if (stream->capture && !stream->capture->valid) return kCaptureInvalidated;
-  if (event->device != stream->device) {
-    return journal_.Misuse(kInvalidHandle,
-                           EventName(event_id) + " is of another device than " + StreamName(id));
-  }
+  if (const Result refused = CheckDevices(id, *stream, event_id, *event)) return refused;
   event->recorded = true;
   event->stream = id;
   event->capture = stream->capture;
@@ -117,6 +114,22 @@ Result Machine::Record(int device, Id event_id, Id id) {
   event->position = stream->issued;
   event->time = stream->clock;
   journal_.Write("record " + EventName(event_id) + " " + StreamName(id));
+  return kSuccess;
+}
+
+Result Machine::RecordNode(int device, Id event_id, Id id) {
+  Stream* stream = nullptr;
+  Event* event = nullptr;
+  if (const Result missing = FindStream(device, id, "record", &stream)) return missing;
+  if (const Result missing = FindEvent(event_id, &event)) return missing;
+  if (!stream->capture) {
+    return journal_.Misuse(kInvalidValue, EventName(event_id) + " is no node: nothing is captured");
+  }
+  if (!stream->capture->valid) return kCaptureInvalidated;
+  if (const Result refused = CheckDevices(id, *stream, event_id, *event)) return refused;
+  stream->frontier =
+      stream->capture->graph.AddRecord(EventName(event_id), event_id, stream->frontier);
+  journal_.Write("node " + EventName(event_id) + " " + StreamName(id));
   return kSuccess;
 }
 
@@ -172,6 +185,11 @@ Result Machine::DestroyEvent(Id id) {
   if (const Result missing = FindEvent(id, &event)) return missing;
   if (const std::shared_ptr<Capture> capture = event->capture.lock()) {
     return Invalid(*capture, kCapturedEvent, EventName(id) + " destroyed");
+  }
+  for (const auto& entry : execs_) {
+    if (entry.second.graph.Records().count(id) == 0) continue;
+    return journal_.Misuse(kCapturedEvent,
+                           EventName(id) + " destroyed before " + ExecName(entry.first));
   }
   events_.erase(id);
   journal_.Write("destroy " + EventName(id));
@@ -271,6 +289,17 @@ Result Machine::Replay(int device, Id exec, Id id) {
   }
   found->second.stream = id;
   found->second.position = ++stream->issued;
+  for (const auto& [event_id, depth] : found->second.graph.Records()) {
+    const auto event = events_.find(event_id);
+    if (event == events_.end()) {
+      return journal_.Misuse(kInvalidHandle, EventName(event_id) + " of a graph is gone");
+    }
+    event->second.recorded = true;
+    event->second.captured = false;
+    event->second.stream = id;
+    event->second.position = stream->issued;
+    event->second.time = stream->clock + depth;
+  }
   stream->clock += found->second.graph.Depth();
   journal_.Write("replay " + ExecName(exec) + " " + StreamName(id) + found->second.graph.Names());
   return Issue(*stream, ExecName(exec), [graph = found->second.graph] { return graph.Run(); });
@@ -330,6 +359,12 @@ Result Machine::FindEvent(Id id, Event** event) {
   if (found == events_.end()) return journal_.Misuse(kInvalidHandle, "no event");
   *event = &found->second;
   return kSuccess;
+}
+
+Result Machine::CheckDevices(Id stream_id, const Stream& stream, Id event_id, const Event& event) {
+  if (event.device == stream.device) return kSuccess;
+  return journal_.Misuse(
+      kInvalidHandle, EventName(event_id) + " is of another device than " + StreamName(stream_id));
 }
 
 void Machine::Await(Id id, int position) {

@@ -41,6 +41,8 @@ class Machine {
   /*! \brief Does all that was issued and not done yet. */
   Result Flush();
   Result Record(int device, Id event, Id stream);
+  /*! \brief Makes the event a node of the graph that is captured: every launch records it. */
+  Result RecordNode(int device, Id event, Id stream);
   Result Wait(int device, Id stream, Id event);
 
   Result CreateEvent(int device, unsigned flags, Id* event);
@@ -92,6 +94,7 @@ class Machine {
 
   Result FindStream(int device, Id id, const char* user, Stream** stream);
   Result FindEvent(Id id, Event** event);
+  Result CheckDevices(Id stream_id, const Stream& stream, Id event_id, const Event& event);
   Result JoinCapture(Stream& stream, Id id, Event& event, Id event_id);
   Result Issue(Stream& stream, const std::string& name, const Work& work);
   void Await(Id stream, int position);

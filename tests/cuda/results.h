@@ -34,6 +34,7 @@ enum Result : int {
 
 inline constexpr unsigned kStreamNonBlocking = 1;
 inline constexpr unsigned kEventDisableTiming = 2;
+inline constexpr unsigned kEventRecordExternal = 1;
 
 enum CaptureMode : int { kGlobal = 0, kThreadLocal = 1, kRelaxed = 2 };
 enum CaptureStatus : int { kNone = 0, kActive = 1, kInvalidated = 2 };

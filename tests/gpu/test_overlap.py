@@ -39,6 +39,23 @@ def test_profile() -> None:
     assert any(later[0] < earlier[1] for earlier, later in pairwise(spans))
 
 
+def test_timeline() -> None:
+    """By events inside of a CUDA graph: streams side by side, and stages one after another."""
+    options = Options(strategies=["concurrent"])
+    scheduler = Scheduler(branches(), target(), cost_model=few_stages, options=options)
+    schedule = divided(scheduler, scheduler.search(), "streams")
+    spans = scheduler.trace(schedule)
+    assert all(0 <= span.begin < span.end for span in spans)
+    for stage in range(1, len(schedule.stages)):
+        before = max(span.end for span in spans if span.stage == stage - 1)
+        assert all(before <= span.begin for span in spans if span.stage == stage)
+    for worker in {span.worker for span in spans}:
+        track = [span for span in spans if span.worker == worker]
+        assert all(one.end <= other.begin for one, other in pairwise(track))
+    side_by_side = [(a, b) for a in spans for b in spans if a.worker < b.worker]
+    assert any(a.begin < b.end and b.begin < a.end for a, b in side_by_side)
+
+
 def test_a_stage_takes_less_than_its_parts() -> None:
     """By CUDA's events: kernels on a stream each, and the same one after another."""
     options = Options(strategies=["concurrent"])

@@ -11,6 +11,10 @@ import tvm
 from tvm import relax, tirx
 
 from support import relax_module
+from tvm_ios.kernels.cuda.gemm_block import shared_bytes
+from tvm_ios.kernels.cuda.gemm_form import GemmForm
+from tvm_ios.kernels.cuda.tile import Tile, blocks_of
+from tvm_ios.kernels.cuda.tiles import layouts_of
 
 Body = Callable[..., relax.Expr]
 
@@ -71,3 +75,21 @@ def on_the_cpu(function: tirx.PrimFunc, inputs: Sequence[np.ndarray]) -> np.ndar
 def rounded_to_tf32(array: np.ndarray) -> np.ndarray:
     """The nearest numbers of 11 bits, ties away from zero."""
     return ((array.view("uint32") + 0x1000) & 0xFFFFE000).view("float32")
+
+
+def tile_of(
+    form: GemmForm,
+    factors: str,
+    sizes: Sequence[int],
+    part: tuple[int, int],
+    lanes: int,
+    teams: int,
+    slots: int,
+) -> Tile:
+    """A tile of some rows, columns and depth, whose parts are computed by ``lanes`` threads."""
+    rows, columns, depth = sizes
+    layouts = layouts_of(factors, rows, columns, depth)
+    threads = lanes * teams * (rows // part[0]) * (columns // part[1])
+    shared = shared_bytes((rows, columns), teams, slots, *layouts)
+    blocks = blocks_of(form, rows, columns)
+    return Tile(factors, rows, columns, depth, *part, teams, slots, threads, shared, blocks)

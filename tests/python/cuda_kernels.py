@@ -8,11 +8,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import tvm
-from tvm import s_tir, te, tirx, topi
+from tvm import relax, s_tir, te, tirx, topi
 from tvm.s_tir import dlight
 
-from cuda_functions import conv_relu, function_of, on_the_cpu, rounded_to_tf32
+from cuda_functions import conv_relu, function_of, on_the_cpu, rounded_to_tf32, tile_of
 from cuda_support import TARGET
+from tvm_ios.kernels.cuda.gemm_form import gemm_form
+from tvm_ios.kernels.cuda.implicit_gemm import gemm
 from tvm_ios.kernels.cuda.kernel import CudaKernel
 from tvm_ios.kernels.cuda.schedule import schedule
 from tvm_ios.kernels.kernel import TensorSpec
@@ -48,7 +50,7 @@ def _kernel(name: str, function: tirx.PrimFunc) -> CudaKernel:
     return CudaKernel(name, (name, *tensors), tuple(inputs), (output,), function)
 
 
-def convolution(precision: str) -> Case:
+def convolution(precision: str, pipeline: bool = False) -> Case:
     """A convolution, a bias and a ReLU by the rule that comes first."""
     function = function_of(conv_relu(padding=1), (1, 9, 10, 16), (3, 3, 16, 20), (1, 1, 1, 20))
 
@@ -57,8 +59,20 @@ def convolution(precision: str) -> Case:
             x, weights = rounded_to_tf32(x), rounded_to_tf32(weights)
         return on_the_cpu(function, [x, weights, bias])
 
-    best = schedule(function, TARGET, precision)[0]
+    known = schedule(function, TARGET, precision)
+    best = next(c for c in known if ("*" in c.name) == pipeline)
     return Case(_kernel(f"convolution_{precision}", best.function), expected)
+
+
+def pipeline(rows: int, depth: int, columns: int) -> Case:
+    """A product whose slices have more shared memory than a device gives without being asked."""
+    function = function_of(
+        lambda emit, x, y: emit(relax.op.matmul(x, y)), (rows, depth), (depth, columns)
+    )
+    form = gemm_form(function)
+    tile = tile_of(form, "fp32", (32, 32, 16), (4, 8), 1, teams=4, slots=4)
+    assert tile.dynamic
+    return Case(_kernel("pipeline", gemm(form, tile)), np.matmul)
 
 
 def matmul(rows: int, inner: int, columns: int) -> Case:

@@ -192,7 +192,7 @@ def time_stage() -> list[float]:
     tensors = [tvm.runtime.tensor(np.ones(64, "float32"), tvm.cuda(0)) for _ in range(4)]
     program = tvm_ffi.Shape([2, 0, 0, 2, 0, 1, 0, 1, 2, 0, 2, 0, 1, 2, 2, 3])
     time = tvm_ffi.get_global_func("tvm_ios.runtime.cuda.TimeStage")
-    return time(5, 3, program, kernel, *tensors).numpy().tolist()
+    return time(3, [[program, kernel, *tensors]] * 5, None).numpy().tolist()
 
 
 def main() -> None:

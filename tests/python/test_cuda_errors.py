@@ -59,12 +59,18 @@ def refused(
     return error
 
 
+def timeline_of(name: str) -> str:
+    """The command that runs the network of a schedule."""
+    return f"show {name}.json --format perfetto --model {NETWORK} -o new.json"
+
+
 COMPILE = f"compile {NETWORK} -o new.so --schedule-out new.json"
 NONE = [
     (COMPILE, "cuda"),
     (COMPILE, SM_90),
     (f"{COMPILE} --no-search", "cuda"),
     ("run sm_90.so -o new.npz", ""),
+    (timeline_of("sm_90"), ""),
 ]
 
 
@@ -88,7 +94,9 @@ BAD = [
     ("run sm_90.so -o new.npz --device-id 7", "", "no CUDA device 7"),
     ("run sm_80.so -o new.npz", "", "for a GPU of sm_80, and device 0 is sm_90"),
     ("run sm_90.so -o new.npz --device cpu", "", "was compiled for --device cuda"),
-    (f"show sm_90.json --format perfetto --model {NETWORK} -o new.json", "", "nsys profile"),
+    (f"{timeline_of('sm_90')} --device-id 7", "", "no CUDA device 7"),
+    (timeline_of("sm_80"), "", "This is code for sm_80, and device 0 (Stand-in 0) is sm_90"),
+    (f"{timeline_of('cpu')} --cudnn", "", "precision and cudnn are for CUDA devices"),
 ]
 
 
@@ -102,6 +110,9 @@ FAILING = [
     ("run sm_90.so -o new.npz", "", "cuGraphInstantiate:1:2", "too little free memory"),
     ("run sm_90.so -o new.npz", "", "cuLaunchKernel:3:719", "CUDA device 0 has failed"),
     (COMPILE, "cuda", "cuMemAlloc:3:2", "too little free memory"),
+    (timeline_of("sm_90"), "", "cuMemAlloc:3:2", "too little free memory"),
+    (timeline_of("sm_90"), "", "cuEventCreate:3:2", "out of memory in cuEventCreate"),
+    (timeline_of("sm_90"), "", "cuEventRecordWithFlags:3:719", "cuEventRecordWithFlags failed"),
 ]
 
 

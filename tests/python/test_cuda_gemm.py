@@ -16,14 +16,13 @@ from cuda_functions import (
     normal,
     on_the_cpu,
     rounded_to_tf32,
+    tile_of,
 )
 from cuda_support import TARGET, Emulated
 from support import assert_close
 from tvm_ios.kernels.cuda.gemm_form import gemm_form
 from tvm_ios.kernels.cuda.implicit_gemm import gemm
-from tvm_ios.kernels.cuda.simt import simt_shared
-from tvm_ios.kernels.cuda.tensor_core import FACTORS, tensor_core_shared
-from tvm_ios.kernels.cuda.tile import Tile, blocks_of
+from tvm_ios.kernels.cuda.tensor_core import FACTORS
 from tvm_ios.kernels.cuda.tiles import tiles
 
 HALVES = {"fp16": np.float16, "bf16": ml_dtypes.bfloat16}
@@ -37,26 +36,14 @@ CONVOLUTIONS = {
 }
 
 
-def simt(rows: int, columns: int, depth: int, part: tuple[int, int], teams: int = 1) -> Any:
-    """A tile for ordinary units, from a form."""
-    threads = teams * (rows // part[0]) * (columns // part[1])
-    shared = simt_shared(rows, columns, depth, teams)
-    return lambda form: Tile(
-        "fp32", rows, columns, depth, *part, teams, threads, shared,
-        blocks_of(form, rows, columns),
-    )  # fmt: skip
+def simt(*sizes: int, part: tuple[int, int], teams: int = 1, slots: int = 1) -> Any:
+    """A tile of rows, columns and a depth for ordinary units, from a form."""
+    return lambda form: tile_of(form, "fp32", sizes, part, 1, teams, slots)
 
 
-def warps(
-    factors: str, rows: int, columns: int, depth: int, part: tuple[int, int], teams: int = 1
-) -> Any:
+def warps(factors: str, *sizes: int, part: tuple[int, int], teams: int = 1, slots: int = 1) -> Any:
     """A tile for tensor cores, from a form."""
-    threads = 32 * teams * (rows // part[0]) * (columns // part[1])
-    shared = tensor_core_shared(rows, columns, depth, teams, FACTORS[factors])
-    return lambda form: Tile(
-        factors, rows, columns, depth, *part, teams, threads, shared,
-        blocks_of(form, rows, columns),
-    )  # fmt: skip
+    return lambda form: tile_of(form, factors, sizes, part, 32, teams, slots)
 
 
 def conv(case: str, dtype: str = "float32") -> Any:
@@ -69,12 +56,12 @@ def conv(case: str, dtype: str = "float32") -> Any:
 @pytest.mark.parametrize(
     ("case", "tile"),
     [
-        ("3x3", simt(32, 32, 8, (4, 4))),
-        ("3x3", simt(64, 64, 8, (8, 8))),
-        ("1x1", simt(16, 16, 16, (1, 4), teams=2)),
-        ("1x7", simt(32, 32, 8, (8, 4), teams=4)),
-        ("first", simt(16, 32, 16, (2, 4))),
-        ("dilated", simt(64, 16, 8, (4, 8), teams=3)),
+        ("3x3", simt(32, 32, 8, part=(4, 4))),
+        ("3x3", simt(64, 64, 8, part=(8, 8))),
+        ("1x1", simt(16, 16, 16, part=(1, 4), teams=2)),
+        ("1x7", simt(32, 32, 8, part=(8, 4), teams=4)),
+        ("first", simt(16, 32, 16, part=(2, 4))),
+        ("dilated", simt(64, 16, 8, part=(4, 8), teams=3)),
     ],
 )
 def test_convolution(emulated: Emulated, case: str, tile: Any) -> None:
@@ -88,12 +75,12 @@ def test_convolution(emulated: Emulated, case: str, tile: Any) -> None:
 @pytest.mark.parametrize(
     ("case", "tile"),
     [
-        ("3x3", warps("tf32", 32, 32, 16, (16, 16))),
-        ("3x3", warps("fp16", 32, 32, 32, (32, 16), teams=2)),
-        ("3x3", warps("bf16", 16, 32, 16, (16, 16), teams=2)),
-        ("first", warps("tf32", 64, 32, 16, (32, 16), teams=2)),
-        ("first", warps("fp16", 32, 32, 16, (16, 32))),
-        ("1x7", warps("fp16", 16, 16, 64, (16, 16), teams=4)),
+        ("3x3", warps("tf32", 32, 32, 16, part=(16, 16))),
+        ("3x3", warps("fp16", 32, 32, 32, part=(32, 16), teams=2)),
+        ("3x3", warps("bf16", 16, 32, 16, part=(16, 16), teams=2)),
+        ("first", warps("tf32", 64, 32, 16, part=(32, 16), teams=2)),
+        ("first", warps("fp16", 32, 32, 16, part=(16, 32))),
+        ("1x7", warps("fp16", 16, 16, 64, part=(16, 16), teams=4)),
     ],
 )
 def test_tensor_cores(emulated: Emulated, case: str, tile: Any) -> None:
@@ -120,7 +107,7 @@ def test_halves_of_single_precision(emulated: Emulated, factors: str) -> None:
     """Tensors stay float32; what is multiplied is rounded on its way to the tensor cores."""
     function = conv("3x3")
     form = gemm_form(function)
-    tile = warps(factors, 32, 32, 32, (32, 16), teams=2)
+    tile = warps(factors, 32, 32, 32, part=(32, 16), teams=2)
     inputs = normal(function)
     rounded = [array.astype(HALVES[factors]).astype("float32") for array in inputs[:2]]
     (actual,) = emulated.run_kernel(gemm(form, tile(form)), inputs)
@@ -133,7 +120,7 @@ def test_round_to_tf32_keeps_what_is_no_number(emulated: Emulated) -> None:
     left, right = np.eye(16, dtype="float32"), np.ones((16, 16), "float32")
     right[3, 4] = np.frombuffer(np.uint32(0x7FFFFFFF).tobytes(), "float32")[0]
     right[5, 6] = np.inf
-    tile = warps("tf32", 16, 16, 16, (16, 16), teams=2)(form)
+    tile = warps("tf32", 16, 16, 16, part=(16, 16), teams=2)(form)
     (actual,) = emulated.run_kernel(gemm(form, tile), [left, right])
     assert np.isnan(actual[:, 4]).all()
     assert actual[5, 6] == np.inf

@@ -169,10 +169,10 @@ def test_tiles_are_what_a_block_can_have(size: Any, channels: Any, kernel: int, 
     except NoRule:
         assert form.rows.extent * form.columns.extent * form.depth.extent < 2048
         return
-    assert 1 <= len(found) <= 6
+    assert 1 <= len(found) <= 10
     for tile in found:
         assert 32 <= tile.threads <= 256
-        assert tile.shared < 49152
+        assert tile.shared < (49152 if tile.slots == 1 else 227 << 10)
         assert tile.rows % tile.part_rows == tile.columns % tile.part_columns == 0
         tall, wide = -(-form.rows.extent // tile.rows), -(-form.columns.extent // tile.columns)
         assert tile.blocks == tall * wide

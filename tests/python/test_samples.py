@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -57,16 +57,36 @@ def test_what_cannot_be_is_taken_again(wrong: float) -> None:
     assert take(clock(wrong), 3) == []
 
 
+def _steady(*shown: float, count: int) -> list[float]:
+    """What is kept of the samples of one name that took a second before."""
+    times = clock(*shown)
+    turns = lambda names, number: {name: times(number) for name in names}  # noqa: E731
+    return take_steady(turns, count, {"stage": 1.0})["stage"]
+
+
 def test_a_disturbed_median_is_taken_again() -> None:
     quiet = [1.0, 1.0, 1.1]
-    assert take_steady(clock(*quiet, 9.0), 3, expected=1.0) == quiet
+    assert _steady(*quiet, 9.0, count=3) == quiet
     loaded = [2.0, 2.0, 1.0, 1.0, 1.1, 1.0]
-    assert take_steady(clock(*loaded, 9.0), 2, expected=1.0) == loaded
-    assert take_steady(clock(2.0, 1.0, 1.0, 9.0), 1, expected=1.0) == [2.0, 1.0, 1.0]
+    assert _steady(*loaded, 9.0, count=2) == loaded
+    assert _steady(2.0, 1.0, 1.0, 9.0, count=1) == [2.0, 1.0, 1.0]
 
 
 def test_an_outlier_is_left_out() -> None:
-    assert take_steady(clock(1.0, 50.0, 1.0, 1.1), 4, expected=1.0) == [1.0, 1.0, 1.1]
+    assert _steady(1.0, 50.0, 1.0, 1.1, count=4) == [1.0, 1.0, 1.1]
+
+
+def test_only_what_was_disturbed_has_another_turn() -> None:
+    asked: list[tuple[list[str], int]] = []
+    times = {"quiet": clock(1.0), "loaded": clock(2.0, 2.0, 1.0)}
+
+    def turns(names: Collection[str], count: int) -> dict[str, list[float]]:
+        asked.append((list(names), count))
+        return {name: times[name](count) for name in names}
+
+    taken = take_steady(turns, 2, {"quiet": 1.0, "loaded": 1.0})
+    assert taken == {"quiet": [1.0, 1.0], "loaded": [2.0, 2.0, 1.0, 1.0, 1.0, 1.0]}
+    assert asked == [(["quiet", "loaded"], 2), (["loaded"], 2), (["loaded"], 2)]
 
 
 def test_a_stage_is_timed_again(made: Scheduler) -> None:

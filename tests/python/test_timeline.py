@@ -95,6 +95,7 @@ def test_a_timeline_as_a_file(compiled: Compiled, tmp_path: Path, capsys) -> Non
         (stage,) = (s for s in stages if s["name"] == f"stage {event['args']['stage']}")
         assert stage["ts"] <= event["ts"] + TOLERANCE
         assert event["ts"] + event["dur"] <= stage["ts"] + stage["dur"] + TOLERANCE
+        assert isinstance(event["args"]["kernel"], str)
         for name in event["name"].split(" + "):
             assert event["args"][name][0] == kinds[name]
     assert "entered and left each kernel" in whole["otherData"]["measured"]

@@ -4,14 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import tvm
 from tvm import relax
 
 from ..database import DeviceIdentity, MeasurementDatabase
-from ..errors import ScheduleError
 from ..graph.operators import OperatorGraph
 from ..lower.cpu_assemble import CpuAssembler
 from ..lower.emitter import Stages
@@ -22,7 +20,7 @@ from ..lower.region import LoweredStage
 from ..lower.rules import Preferences
 from ..lower.tuned import active_database
 from ..measure.device import Span, weights_from
-from ..measure.devices import Devices
+from ..measure.devices import Devices, trace
 from ..measure.model import CompiledWays, Ways
 from ..measure.records import Records
 from ..measure.remote_model import RemoteWays
@@ -100,13 +98,4 @@ class CpuBackend:
         """
         kept = {n: stage for n, stage in stages.items() if isinstance(stage, LoweredStage)}
         kernels = [i.kernel for stage in kept.values() for i in stage.implementations]
-        if not any(kernel.phases for kernel in kernels):
-            raise ScheduleError("No stage of the schedule has a kernel to run; TVM lowers it all.")
-        devices.compile(kernels)
-        numbers, spans = list(kept), []
-        devices.each(
-            [list(kept.values())],
-            lambda device, run: device.trace(run, repeat),
-            lambda _, found: spans.extend(found or []),
-        )
-        return [replace(span, stage=numbers[span.stage]) for span in spans]
+        return trace(devices, kept, [kernel for kernel in kernels if kernel.phases], repeat)

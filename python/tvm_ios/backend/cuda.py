@@ -12,12 +12,12 @@ from tvm import relax
 from ..cuda_target import check_architecture, check_device, check_precision, describe, device_for
 from ..database import DeviceIdentity
 from ..database.identity import gpu_model
-from ..errors import ScheduleError
 from ..graph.operators import OperatorGraph
 from ..lower.cuda.assemble import CudaAssembler
 from ..lower.cuda.implement import implement
 from ..lower.cuda.network import emit_ways
 from ..lower.cuda.preferences import CudaPreferences
+from ..lower.cuda.stage import CudaStage
 from ..lower.cuda.toolchain import check_compiler
 from ..lower.emitter import Stages
 from ..lower.tuned import active_database
@@ -25,8 +25,9 @@ from ..measure.cuda.device import CudaBench
 from ..measure.cuda.libraries import CudaLibraries
 from ..measure.cuda.model import CudaWays
 from ..measure.cuda.tune import tuned
+from ..measure.cuda.weights import weights_from
 from ..measure.device import Span
-from ..measure.devices import Devices, ThisProcess
+from ..measure.devices import Devices, ThisProcess, trace
 from ..measure.model import Ways
 from ..measure.records import Records
 from ..measure.sites import Site
@@ -85,7 +86,7 @@ class CudaBackend:
         return ThisProcess(bench, libraries, self.workers)
 
     def conditions(self, assembler: CudaAssembler) -> Hashable:
-        return "graph"
+        return "graph", weights_from(assembler.lowered)
 
     def tune(self, assembler: CudaAssembler, devices: Devices, records: Records) -> CudaAssembler:
         return tuned(assembler, devices, records)
@@ -102,6 +103,10 @@ class CudaBackend:
         return CudaWays(ways, names, inputs, self._target, self._device_id)
 
     def trace(self, stages: Mapping[int, Any], devices: Devices, repeat: int) -> list[Span]:
-        raise ScheduleError(
-            "A timeline of a CUDA device is NVIDIA's to draw; run the model under 'nsys profile'."
-        )
+        """All stages run as one CUDA graph, as they do in a compiled network.
+
+        Operators that TVM lowers have no kernel to run, and are left out.
+        """
+        kept = {n: stage for n, stage in stages.items() if isinstance(stage, CudaStage)}
+        kernels = [launch.kernel for stage in kept.values() for launch in stage.launches]
+        return trace(devices, kept, kernels, repeat)

@@ -67,7 +67,7 @@ def add_network(parser: argparse.ArgumentParser) -> None:
     add_model_shapes(parser)
 
 
-def add_device(parser: argparse.ArgumentParser) -> None:
+def add_device(parser: argparse._ActionsContainer) -> None:
     """Which of several GPUs is meant."""
     parser.add_argument(
         "--device-id",
@@ -125,6 +125,22 @@ def add_search(parser: argparse.ArgumentParser) -> None:
         help="measure every stage that the search may choose, not only those that could change "
         "the schedule by what is learned from the others",
     )
+    add_kernels(parser)
+    parser.add_argument(
+        "--strategies",
+        type=lambda text: tuple(name.strip() for name in text.split(",")),
+        default=STRATEGIES,
+        metavar="NAME,...",
+        help="stages that the search may form: concurrent, of operators that run together; merge, "
+        "of operators replaced by one; merge alone: every other operator has a stage of its own "
+        "(default: concurrent,merge)",
+    )
+    add_database(parser)
+    add_site(parser)
+
+
+def add_kernels(parser: argparse._ActionsContainer) -> None:
+    """Which kernels operators may have."""
     parser.add_argument(
         "--no-winograd",
         action="store_true",
@@ -144,17 +160,6 @@ def add_search(parser: argparse.ArgumentParser) -> None:
         help="let a GPU compute convolutions by cuDNN where that is faster; the compiled model "
         "needs it, too (pip install nvidia-cudnn-cu13)",
     )
-    parser.add_argument(
-        "--strategies",
-        type=lambda text: tuple(name.strip() for name in text.split(",")),
-        default=STRATEGIES,
-        metavar="NAME,...",
-        help="stages that the search may form: concurrent, of operators that run together; merge, "
-        "of operators replaced by one; merge alone: every other operator has a stage of its own "
-        "(default: concurrent,merge)",
-    )
-    add_database(parser)
-    add_site(parser)
 
 
 def whole(least: int):

@@ -31,7 +31,10 @@ perfetto is a timeline for ui.perfetto.dev or chrome://tracing. It needs the mod
 random inputs: measured is when each worker enters and leaves each kernel, in one launch of all
 stages, the fastest of several runs; a stage lasts from the first of its kernels to the last. It is
 not the library of 'compile' that runs, but its kernels and its division of work, with a tensor of
-its own for each value; operators that TVM lowers are left out, and named in the file.
+its own for each value; operators that TVM lowers are left out, and named in the file. On a GPU a
+track is a stream, all stages are one CUDA graph, and in it an event stands before and behind each
+kernel: between kernels lies time that the library does not spend, and what is drawn of a kernel
+begins when it could start.
 
 examples:
   tvm-ios show s.json
@@ -40,6 +43,7 @@ examples:
   tvm-ios show s.b1.json s.b32.json
   tvm-ios show sequential.json s.json --format html -o both.html
   tvm-ios show s.json --format perfetto --model model.onnx -o s.trace.json
+  tvm-ios show gpu.json --format perfetto --model model.onnx --device-id 1 -o gpu.trace.json
 """
 
 

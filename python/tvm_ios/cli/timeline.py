@@ -9,17 +9,20 @@ import tvm
 
 from .. import draw
 from ..errors import OptionError
+from ..measure.sites import Here
 from ..models import load_model
 from ..options import Options
 from ..schedule import Schedule
 from ..scheduler import Scheduler
-from ..target import check_runnable
-from .options import add_model_shapes
+from .options import add_device, add_kernels, add_model_shapes
 
 
 def add_timeline(parser: argparse.ArgumentParser) -> None:
     """The model that the schedule was made for, as ``compile`` takes it."""
-    group = parser.add_argument_group("the run of a timeline (--format perfetto)")
+    group = parser.add_argument_group(
+        "the run of a timeline (--format perfetto)",
+        "The model, and the kernels as they were allowed when the schedule was made.",
+    )
     group.add_argument(
         "--model",
         metavar="MODEL",
@@ -27,9 +30,8 @@ def add_timeline(parser: argparse.ArgumentParser) -> None:
         "or zoo:NAME",
     )
     add_model_shapes(group)
-    group.add_argument(
-        "--no-winograd", action="store_true", help="as the schedule was made, if it was so"
-    )
+    add_device(group)
+    add_kernels(group)
 
 
 def check_timeline(args: argparse.Namespace) -> None:
@@ -41,11 +43,11 @@ def check_timeline(args: argparse.Namespace) -> None:
 
 
 def timeline(args: argparse.Namespace, schedule: Schedule) -> str:
-    """Run the model on this machine, and tell when each worker did what."""
-    target = tvm.target.Target(schedule.target)
-    check_runnable(target)
-    options = Options(winograd=not args.no_winograd)
+    """Run the model on this machine, and tell when each worker, or stream, did what."""
+    target, site = tvm.target.Target(schedule.target), Here(args.device_id)
+    site.check(target)
+    options = Options(winograd=not args.no_winograd, precision=args.precision, cudnn=args.cudnn)
     batch = args.batch or schedule.batch
     mod = load_model(args.model, args.input_shapes, batch, args.params)
-    scheduler = Scheduler(mod, target, schedule.function, options=options)
+    scheduler = Scheduler(mod, target, schedule.function, options=options, site=site)
     return draw.perfetto(schedule, scheduler.graph, scheduler.trace(schedule))

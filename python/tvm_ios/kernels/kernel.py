@@ -14,6 +14,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ..keys import remembering
 from .plane import PlaneTiles
 
 Emit = Callable[[Sequence[Any], Any, Any], None]
@@ -82,6 +83,9 @@ class Kernel:
     phases: tuple[Phase, ...] = field(compare=False)
     scratch: tuple[TensorSpec, ...] = ()
     plane: PlaneTiles | None = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "key", remembering(self.key))
 
     @property
     def tensors(self) -> tuple[TensorSpec, ...]:

@@ -31,7 +31,7 @@ _logger = logging.getLogger(__name__)
 
 _WORTH = 0.01  # share of its operators' time that a stage must promise to gain to be measured
 _FIRST = 0.015  # share of the stages that is measured at first, where nothing was learned yet
-_FEWEST = 24  # but at least so many
+_FEWEST, _MOST_FIRST = 24, 400  # but at least, and at most, so many
 _FEW = 128  # stages that are all measured
 _NEAR = 1.05  # what is no more than so much slower by its bounds may turn out to be the fastest
 _MOST = 2000  # stages that are looked up for a block
@@ -94,7 +94,8 @@ class LearnedCost:
 
     def prices(self, candidates: Sequence[Candidate]) -> LearnedPrices:
         self._priced += candidates
-        return LearnedPrices(self, candidates)
+        features, apart = self._features(candidates), self._features.apart(candidates)
+        return LearnedPrices(self, candidates, features, apart)
 
     def settle(self, candidates: Sequence[Candidate]) -> int:
         """Find out what only a bound is known of, or else measure what all rests on more often.
@@ -126,10 +127,9 @@ class LearnedCost:
     def runnable(self, candidate: Candidate) -> bool:
         return self._measured.runnable(candidate)
 
-    def least(self, candidates: Sequence[Candidate]) -> np.ndarray:
-        """What the candidates take at least, in seconds, as far as the model knows."""
-        ratio = np.exp(self._model.least(self._features(candidates))) + _WORTH
-        return self._features.apart(candidates) * ratio
+    def least(self, features: np.ndarray) -> np.ndarray:
+        """What stages take at least over their operators apart, as far as the model knows."""
+        return np.exp(self._model.least(features)) + _WORTH
 
     def _price(self, candidates: Sequence[Candidate]) -> None:
         """Find out what candidates take, and learn from those that were measured."""
@@ -152,7 +152,8 @@ class LearnedCost:
         count = sum(map(len, sizes.values()))
         if count <= _FEW:
             return [candidate for stages in sizes.values() for candidate in stages]
-        each = max(_FEWEST, round(_FIRST * count)) // max(len(sizes), 1) + 1
+        wanted = min(max(_FEWEST, round(_FIRST * count)), _MOST_FIRST)
+        each = wanted // max(len(sizes), 1) + 1
         return [
             stages[i]
             for stages in sizes.values()
@@ -197,10 +198,21 @@ class LearnedPrices:
     ----------
     cost : LearnedCost
     candidates : sequence of Candidate
+    features : numpy.ndarray
+        float32 [n, features]: theirs.
+    apart : numpy.ndarray
+        float64 [n]: seconds of their operators one after another.
     """
 
-    def __init__(self, cost: LearnedCost, candidates: Sequence[Candidate]) -> None:
+    def __init__(
+        self,
+        cost: LearnedCost,
+        candidates: Sequence[Candidate],
+        features: np.ndarray,
+        apart: np.ndarray,
+    ) -> None:
         self._cost, self._candidates = cost, candidates
+        self._rows, self._apart = features, apart
         self._place = {candidate: i for i, candidate in enumerate(candidates)}
         self._impossible = np.array([not cost.runnable(c) for c in candidates], bool)
         self._revision = -1
@@ -211,7 +223,7 @@ class LearnedPrices:
         """Float64 [n]: seconds; infinity for a stage that cannot run."""
         if self._revision != self._cost.revision:
             self._revision, self._seen = self._cost.revision, 0
-            self._bounds = self._cost.least(self._candidates)
+            self._bounds = self._apart * self._cost.least(self._rows)
             self._bounds[self._impossible] = np.inf
         new = [c for c in islice(self._cost.settled, self._seen, None) if c in self._place]
         self._seen = len(self._cost.settled)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
 
+from ..keys import remembering
 from ..search import components
 from .implement import Implementation, LoweredGraph
 from .replace import Replacements
@@ -46,7 +47,7 @@ class StageForm:
             values = [v for v in implementation.inputs if hasattr(v, "ty")]
             wiring.append(tuple(reads.setdefault(hash(v), len(reads)) for v in values))
         kernels = tuple(i.kernel.key for i in self.implementations)
-        return (kernels, tuple(wiring), self.groups, self.after)
+        return remembering((kernels, tuple(wiring), self.groups, self.after))
 
 
 @dataclass
@@ -113,6 +114,10 @@ class Assembler(ABC):
     def variant(self, _op: int) -> str | None:
         """Which of its possible kernels an operator has; None where it has no choice."""
         return None
+
+    def variants(self, _op: int) -> frozenset[str]:
+        """All kernels that an operator has a choice of."""
+        return frozenset()
 
     def chosen(self, _kernels: Mapping[str, str | None]) -> Assembler:
         """The same with the kernels that a schedule names, by operator."""

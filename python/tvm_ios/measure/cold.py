@@ -19,12 +19,12 @@ _ALIGNMENT = 64  # bytes that TVM's code generator takes for granted
 
 
 class ColdWeights:
-    """An arena of float32 that hands out places one after another, round and round.
+    """An arena that hands out places one after another, round and round.
 
     Parameters
     ----------
     specs : iterable of TensorSpec
-        All constants of the network.
+        All weights of the network.
     allocate : callable
         From bytes to the number of a memory with random values: zeros could be faster to compute
         with than weights are.
@@ -51,7 +51,7 @@ class ColdWeights:
 
 def arena_bytes(specs: Iterable[TensorSpec]) -> int:
     """The size of the arena: it decides which cache the weights are read from."""
-    sizes = [_aligned(spec.num_bytes) for spec in specs if spec.dtype == "float32"]
+    sizes = [_aligned(spec.num_bytes) for spec in specs]
     return max(sum(sizes), 2 * max(sizes, default=_ALIGNMENT))
 
 

@@ -104,6 +104,7 @@ class MeasuredCost:
         self._seconds: dict[Hashable, float] = {}
         self._hopeless: dict[Hashable, float] = {}  # by what is known of their operators now
         self._timed: set[Hashable] = set()
+        self._observed: dict[Hashable, Observation] = {}
         self._time_operators(i for i in assembler.lowered.implementations if i is not None)
 
     @property
@@ -168,9 +169,11 @@ class MeasuredCost:
         """What was measured of a candidate that was priced; None where that was not worth it."""
         if self._alone(candidate):
             return None
-        subject = stage_subject(self._form(candidate))
-        samples = self._records.samples(subject.key)
-        return Observation.of(subject, samples) if samples else None
+        form = self._form(candidate)
+        samples = self._records.samples(form.key)
+        if samples and form.key not in self._observed:
+            self._observed[form.key] = Observation.of(stage_subject(form), samples)
+        return self._observed.get(form.key)
 
     def runnable(self, candidate: Candidate) -> bool:
         """Whether the operators of the candidate can share a stage."""
@@ -287,6 +290,7 @@ class MeasuredCost:
 
     def _note(self, form: StageForm, samples: Samples | None, refined: bool) -> None:
         subject = stage_subject(form)
+        self._observed.pop(form.key, None)
         if samples or (refined and samples is not None):
             self._records.add(subject, samples, refined=refined)
             self._seconds[form.key], _ = fastest(self._records.samples(form.key))

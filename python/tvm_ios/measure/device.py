@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,10 +31,13 @@ class Span:
     Attributes
     ----------
     worker : int
+        On a CUDA device it is a stream, counted in each stage from the one that it forks from.
     stage : int
         Among those that were run.
     operators : tuple of int
         What the kernel computes: one operator, or those that it replaces.
+    kernel : str
+        For people.
     phase : int
         Of the kernel, which may have several with a barrier between them.
     begin, end : float
@@ -44,6 +47,7 @@ class Span:
     worker: int
     stage: int
     operators: tuple[int, ...]
+    kernel: str
     phase: int
     begin: float
     end: float
@@ -115,7 +119,10 @@ class Device:
             made.append(Call(implementation.kernel, phase, self._places(implementation, None)))
         program, workers = np.array(rows, "int32"), stages[0].plan.workers
         runs = [self._bench.trace(made, program, workers) for _ in range(repeat)]
-        meaning = [(n, stages[n].implementations[k].operators, phase) for n, k, phase in calls]
+        meaning = []
+        for number, k, phase in calls:
+            computed = stages[number].implementations[k]
+            meaning.append((number, computed.operators, computed.kernel.name, phase))
         fastest = min(runs, key=lambda run: run[:, 3].max())
         return [
             Span(int(worker), *meaning[int(call)], begin, end)
@@ -226,13 +233,13 @@ def present(lowered: LoweredGraph) -> list[Implementation]:
     return [i for i in lowered.implementations if i is not None]
 
 
-def constants(lowered: LoweredGraph) -> list[TensorSpec]:
-    """The weights of all kernels."""
+def constants(lowered: LoweredGraph, dtypes: Collection[str] = ("float32",)) -> list[TensorSpec]:
+    """The weights of all kernels, which are constants of these types."""
     return [
         spec
         for i in present(lowered)
         for value, spec in zip(i.inputs, i.kernel.inputs, strict=True)
-        if isinstance(value, np.ndarray)
+        if isinstance(value, np.ndarray) and spec.dtype in dtypes
     ]
 
 

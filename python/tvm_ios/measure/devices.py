@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Protocol, TypeVar
 
+from ..errors import ScheduleError
 from ..kernels.kernel import Kernel
 from ..threads import with_workers
-from .device import Device
+from .device import Device, Span
 from .libraries import KernelLibraries
 
 T = TypeVar("T")
@@ -72,3 +74,36 @@ class ThisProcess:
 
     def close(self) -> None:
         """There is nothing to give back."""
+
+
+def trace(
+    devices: Devices, stages: Mapping[int, T], kernels: Sequence[Kernel], repeat: int
+) -> list[Span]:
+    """When each worker computes what of these stages, by their numbers.
+
+    Parameters
+    ----------
+    devices : Devices
+    stages : mapping of int to stages
+        Those that have kernels; all of them run as they do in a compiled network.
+    kernels : sequence of Kernel
+        What they run.
+    repeat : int
+        Runs, of which the fastest counts.
+
+    Raises
+    ------
+    ScheduleError
+        When there is nothing to run.
+    """
+    if not kernels:
+        raise ScheduleError("No stage of the schedule has a kernel to run; TVM lowers it all.")
+    devices.compile(kernels)
+    numbers: list[int] = list(stages)
+    spans: list[Span] = []
+    devices.each(
+        [list(stages.values())],
+        lambda device, run: device.trace(run, repeat),
+        lambda _, found: spans.extend(found or []),
+    )
+    return [replace(span, stage=numbers[span.stage]) for span in spans]

@@ -4,12 +4,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 
 Clock = Callable[[int], Sequence[float]]
 """From a number to so many samples, in seconds."""
+
+Turns = Callable[[Collection[str], int], Mapping[str, Sequence[float]]]
+"""From names and a number to so many samples of each, in seconds, taken in turn."""
 
 _TRIES = 3
 _DISTURBED = 1.5  # the median over the fastest sample, from which on a neighbour is suspected
@@ -23,15 +26,22 @@ def sensible(samples: Iterable[float]) -> bool:
 
 def take(clock: Clock, count: int) -> list[float]:
     """``count`` samples; those that cannot be are taken again, and left out if they stay so."""
-    taken: list[float] = []
+    return take_turns(lambda names, number: dict.fromkeys(names, clock(number)), ("",), count)[""]
+
+
+def take_turns(turns: Turns, names: Collection[str], count: int) -> dict[str, list[float]]:
+    """``count`` samples of each name, taken in turn; of those taken again there may be more."""
+    taken: dict[str, list[float]] = {name: [] for name in names}
     for _ in range(_TRIES):
-        taken += [s for s in clock(count - len(taken)) if sensible([s])]
-        if len(taken) == count:
+        missing = {name: count - len(taken[name]) for name in names if len(taken[name]) < count}
+        if not missing:
             break
+        for name, samples in turns(missing, max(missing.values())).items():
+            taken[name] += [s for s in samples if sensible([s])]
     return taken
 
 
-def take_steady(clock: Clock, count: int, expected: float) -> list[float]:
+def take_steady(turns: Turns, count: int, expected: Mapping[str, float]) -> dict[str, list[float]]:
     """``count`` samples or more: while the typical one is far from the fastest, others follow.
 
     Whatever disturbed the first ones, a neighbour's load or the clock's change of speed, may be
@@ -39,14 +49,24 @@ def take_steady(clock: Clock, count: int, expected: float) -> list[float]:
 
     Parameters
     ----------
-    clock : callable
+    turns : callable
     count : int
-    expected : float
-        Seconds that a run took before, which counts as a sample where one is sought that is fast.
+    expected : mapping of str to float
+        Seconds that a run of each name took before, which counts as a sample where one is sought
+        that is fast.
     """
-    samples = take(clock, count)
+    samples = take_turns(turns, expected, count)
     for _ in range(_TRIES - 1):
-        if not samples or np.median(samples) < _DISTURBED * min(expected, *samples):
+        disturbed = [
+            name
+            for name, times in samples.items()
+            if times and np.median(times) >= _DISTURBED * min(expected[name], *times)
+        ]
+        if not disturbed:
             break
-        samples += take(clock, count)
-    return [s for s in samples if s <= _OUTLIER * np.median(samples)]
+        for name, times in take_turns(turns, disturbed, count).items():
+            samples[name] += times
+    return {
+        name: [s for s in times if s <= _OUTLIER * np.median(times)]
+        for name, times in samples.items()
+    }

@@ -9,7 +9,7 @@ two are run in turn, and a stage's seconds are those of its operators times the 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +17,7 @@ import numpy as np
 from ..lower.assemble import Assembler, StageForm
 from ..lower.implement import Implementation
 from .device import Device
-from .samples import Clock, sensible, take, take_steady
+from .samples import Turns, sensible, take, take_steady, take_turns
 
 Samples = dict[str, list[float]]
 """Seconds by division."""
@@ -56,21 +56,16 @@ class StageTimer:
     def measure(self, device: Device, form: StageForm, known: float = math.inf) -> Samples:
         """Seconds of a stage in every division that is worth it.
 
-        The first run warms up; it also says how often to repeat, and whether to: a stage far
-        slower than ``known``, what its operators take one after another, is out of the running.
-        It is infinite for an operator itself.
+        The first run warms up; it also says how often to repeat, and whether to: a division far
+        slower than another, or than ``known``, what the operators take one after another, is out
+        of the running. ``known`` is infinite for an operator itself.
         """
-        samples: Samples = {}
-        limit = _HOPELESS * known
-        for division in self.assembler.divisions(form, self.operator_seconds):
-            clock = self._clock(device, form, division, known)
-            first = take(clock, 1)
-            if first and first[0] <= limit:
-                first = self._repeat(clock, first[0], _BUDGET, (1, 7))
-                limit = min(limit, _HOPELESS * float(np.median(first or [math.inf])))
-            if first:
-                samples[division] = first
-        return samples
+        divisions = self.assembler.divisions(form, self.operator_seconds)
+        turns = self._turns(device, form, divisions, known)
+        first = {name: times for name, times in take_turns(turns, divisions, 1).items() if times}
+        limit = _HOPELESS * min(known, *(times[0] for times in first.values()), math.inf)
+        kept = {name: times[0] for name, times in first.items() if times[0] <= limit}
+        return _without_empty({**first, **self._repeat(turns, kept, _BUDGET, (1, 7))})
 
     def refine(
         self,
@@ -81,38 +76,51 @@ class StageTimer:
     ) -> Samples:
         """More seconds of a measured stage, many more, in the divisions that came near."""
         best, _ = fastest(samples)
-        more: Samples = {}
-        for division, times in samples.items():
-            typical = float(np.median(times))
-            if typical <= _HOPELESS * best:
-                clock = self._clock(device, form, division, known)
-                more[division] = self._repeat(clock, typical, _REFINED_BUDGET, (7, 50))
-        return {division: times for division, times in more.items() if times}
+        medians = {name: float(np.median(times)) for name, times in samples.items()}
+        near = {name: typical for name, typical in medians.items() if typical <= _HOPELESS * best}
+        turns = self._turns(device, form, near, known)
+        return _without_empty(self._repeat(turns, near, _REFINED_BUDGET, (7, 50)))
 
-    def _clock(self, device: Device, form: StageForm, division: str, known: float) -> Clock:
-        """Seconds of the stage, at the speed that the machine had when ``known`` was measured."""
-        stage = self.assembler.stage(form, division, self.operator_seconds)
+    def _turns(
+        self, device: Device, form: StageForm, divisions: Iterable[str], known: float
+    ) -> Turns:
+        """Seconds of the stage, at the speed that the machine had when ``known`` was measured.
+
+        The operators one after another have a turn before the divisions, which find their inputs
+        where those left them.
+        """
+        stages = {d: self.assembler.stage(form, d, self.operator_seconds) for d in divisions}
         if math.isinf(known):
-            return lambda count: device.time(stage, count)
+            return lambda names, count: {name: device.time(stages[name], count) for name in names}
         apart = self.assembler.apart(form, self.operator_seconds)
 
-        def clock(count: int) -> list[float]:
-            times, reference = [], []
+        def turns(names: Collection[str], count: int) -> Samples:
+            times: Samples = {name: [] for name in names}
+            reference = []
             for done in range(0, count, _PAIRED):
                 part = min(_PAIRED, count - done)
-                times += device.time(stage, part)
                 reference += device.time(apart, part)
+                for name in names:
+                    times[name] += device.time(stages[name], part)
             believed = [seconds for seconds in reference if sensible([seconds])]
             scale = known / float(np.median(believed)) if believed else math.nan
-            return [scale * seconds for seconds in times]
+            return {name: [scale * seconds for seconds in times[name]] for name in names}
 
-        return clock
+        return turns
 
     def _repeat(
-        self, clock: Clock, expected: float, budget: float, limits: tuple[int, int]
-    ) -> list[float]:
+        self, turns: Turns, expected: Mapping[str, float], budget: float, limits: tuple[int, int]
+    ) -> Samples:
+        """Samples of those divisions whose seconds are expected, as many as the budget allows."""
+        if not expected:
+            return {}
         low, high = limits
-        return take_steady(clock, min(max(int(budget / expected), low), high), expected)
+        count = min(max(int(budget / max(expected.values())), low), high)
+        return take_steady(turns, count, expected)
+
+
+def _without_empty(samples: Samples) -> Samples:
+    return {division: times for division, times in samples.items() if times}
 
 
 def fastest(samples: Mapping[str, Sequence[float]]) -> tuple[float, str]:

@@ -3,7 +3,6 @@
 
 #include <tvm/ffi/container/tensor.h>
 #include <tvm/ffi/error.h>
-#include <tvm/ffi/extra/c_env_api.h>
 
 #include <algorithm>
 
@@ -89,9 +88,7 @@ class Operands {
   size_t num_tensors_;
 };
 
-CudnnContext CurrentHandle(int device_id) {
-  return HandleFor(device_id, static_cast<Stream>(TVMFFIEnvGetStream(kDLCUDA, device_id)));
-}
+CudnnContext CurrentHandle(int device_id) { return HandleFor(device_id, CurrentStream(device_id)); }
 
 void Issue(const Convolution& of, const Operands& operands, int algorithm) {
   constexpr float kOne = 1.0F, kZero = 0.0F;

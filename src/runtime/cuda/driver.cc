@@ -106,7 +106,9 @@ void Driver::BindStreams() {
   Bind("cuStreamWaitEvent", &cuStreamWaitEvent);
   Bind("cuEventCreate", &cuEventCreate);
   Bind("cuEventDestroy_v2", &cuEventDestroy);
+  Bind("cuMemsetD8Async", &cuMemsetD8Async);
   Bind("cuEventRecord", &cuEventRecord);
+  Bind("cuEventRecordWithFlags", &cuEventRecordWithFlags);
   Bind("cuEventSynchronize", &cuEventSynchronize);
   Bind("cuEventElapsedTime", &cuEventElapsedTime);
 }

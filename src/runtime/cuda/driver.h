@@ -31,6 +31,7 @@ inline constexpr Result kSuccess = 0;
 inline constexpr unsigned kStreamNonBlocking = 1;
 inline constexpr unsigned kEventDefault = 0;
 inline constexpr unsigned kEventDisableTiming = 2;
+inline constexpr unsigned kEventRecordExternal = 1;
 inline constexpr int kNotCapturing = 0;
 
 /*! \brief Which calls of other threads a capture forbids, and which calls a capture forbids here.
@@ -94,9 +95,11 @@ class Driver {
   DriverCall<Stream, int> cuStreamBeginCapture;
   DriverCall<Stream, Graph*> cuStreamEndCapture;
   DriverCall<int*> cuThreadExchangeStreamCaptureMode;
+  DriverCall<void*, unsigned char, size_t, Stream> cuMemsetD8Async;
   DriverCall<Event*, unsigned> cuEventCreate;
   DriverCall<Event> cuEventDestroy;
   DriverCall<Event, Stream> cuEventRecord;
+  DriverCall<Event, Stream, unsigned> cuEventRecordWithFlags;
   DriverCall<Event> cuEventSynchronize;
   DriverCall<float*, Event, Event> cuEventElapsedTime;
   DriverCall<GraphExec*, Graph, unsigned long long> cuGraphInstantiateWithFlags;

@@ -55,10 +55,12 @@ bool IsCapturing(Stream stream) {
   return capturing != kNotCapturing;
 }
 
+Stream CurrentStream(int device_id) {
+  return static_cast<Stream>(TVMFFIEnvGetStream(kDLCUDA, device_id));
+}
+
 StreamScope::StreamScope(int device_id)
-    : device_id_(device_id),
-      original_(static_cast<Stream>(TVMFFIEnvGetStream(kDLCUDA, device_id))),
-      current_(original_) {}
+    : device_id_(device_id), original_(CurrentStream(device_id)), current_(original_) {}
 
 StreamScope::~StreamScope() {
   if (current_ != original_) TVMFFIEnvSetStream(kDLCUDA, device_id_, original_, nullptr);

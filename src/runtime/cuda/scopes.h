@@ -41,6 +41,9 @@ class RelaxedScope {
 /*! \brief Whether what is issued on the stream becomes a part of a graph. */
 bool IsCapturing(Stream stream);
 
+/*! \brief The stream that this thread's kernels are launched on. */
+Stream CurrentStream(int device_id);
+
 /*! \brief While it lives, TVM's kernels are launched on the stream that it was last given. */
 class StreamScope {
  public:

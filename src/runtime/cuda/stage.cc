@@ -6,6 +6,7 @@
 
 #include <utility>
 
+#include "runtime/cuda/graph_events.h"
 #include "runtime/cuda/scopes.h"
 #include "runtime/cuda/stream_pool.h"
 
@@ -113,17 +114,19 @@ Stage::Stage(ffi::PackedArgs args) {
   }
 }
 
-void Stage::Run() const {
-  if (num_streams_ > 1) return RunOnSeveral();
-  for (const Call& call : calls_) Issue(call);
+void Stage::Run(GraphEvents* events) const {
+  if (num_streams_ > 1) return RunOnSeveral(events);
+  for (const Call& call : calls_) Issue(call, events);
 }
 
-void Stage::Issue(const Call& call) const {
+void Stage::Issue(const Call& call, GraphEvents* events) const {
   ffi::Any ignored;
+  if (events != nullptr) events->Record(CurrentStream(device_id_));
   call.kernel.CallPacked(call.tensors.data(), static_cast<int32_t>(call.tensors.size()), &ignored);
+  if (events != nullptr) events->Record(CurrentStream(device_id_));
 }
 
-void Stage::RunOnSeveral() const {
+void Stage::RunOnSeveral(GraphEvents* events) const {
   // Destroyed from the last to the first: also when a kernel throws, the current stream is set
   // back, then the side streams are joined, then they are returned.
   const ContextScope context(device_id_);
@@ -133,9 +136,18 @@ void Stage::RunOnSeveral() const {
   fork.Begin();
   for (const Call& call : calls_) {
     current.Set(call.stream == 0 ? current.original() : lease.stream(call.stream - 1));
-    Issue(call);
+    Issue(call, events);
   }
   fork.Join();
+}
+
+void CheckStages(const std::vector<Stage>& stages, int64_t repeat) {
+  TVM_FFI_CHECK(!stages.empty() && repeat >= 1, ValueError)
+      << "there must be a stage, and repeat must be at least 1";
+  for (const Stage& stage : stages) {
+    TVM_FFI_CHECK(stage.device_id() == stages[0].device_id(), ValueError)
+        << "the stages are on several devices";
+  }
 }
 
 }  // namespace cuda

@@ -8,12 +8,16 @@
 
 #include <tvm/ffi/function.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "runtime/cuda/program.h"
 
 namespace tvm_ios {
 namespace cuda {
+
+class GraphEvents;
 
 /*!
  * \brief The calls of a stage, packed from the arguments of one packed function.
@@ -35,6 +39,7 @@ class Stage {
   explicit Stage(::tvm::ffi::PackedArgs args);
 
   int device_id() const { return device_id_; }
+  size_t num_calls() const { return calls_.size(); }
 
   /*!
    * \brief Issues the stage.
@@ -42,9 +47,11 @@ class Stage {
    * When a kernel throws, the streams are joined nevertheless, and the error is thrown on. A stage
    * that is captured must have run before on the same thread, if it has several streams.
    *
+   * \param events Where given, one is recorded before and one behind each call, on its stream,
+   *  which must be captured.
    * \throw DeviceError for an error of the driver.
    */
-  void Run() const;
+  void Run(GraphEvents* events = nullptr) const;
 
  private:
   struct Call {
@@ -53,13 +60,19 @@ class Stage {
     std::vector<::tvm::ffi::AnyView> tensors;
   };
 
-  void Issue(const Call& call) const;
-  void RunOnSeveral() const;
+  void Issue(const Call& call, GraphEvents* events) const;
+  void RunOnSeveral(GraphEvents* events) const;
 
   int device_id_{0};
   size_t num_streams_{1};
   std::vector<Call> calls_;
 };
+
+/*!
+ * \brief Checks that there is something to launch repeat times on one device.
+ * \throw ffi::Error, a ValueError, if there is not.
+ */
+void CheckStages(const std::vector<Stage>& stages, int64_t repeat);
 
 }  // namespace cuda
 }  // namespace tvm_ios

@@ -74,9 +74,10 @@ def registers(count: int, dtype: str = "float32") -> Any:
     return T.alloc_buffer((count,), dtype, scope="local", layout=None)
 
 
-def shared(count: int, dtype: str) -> Any:
-    """Numbers that the threads of a block share."""
-    return T.alloc_buffer((count,), dtype, scope="shared", layout=None)
+def shared(count: int, dtype: str, dynamic: bool = False) -> Any:
+    """Numbers that the threads of a block share; ``dynamic`` where there are many."""
+    scope = "shared.dyn" if dynamic else "shared"
+    return T.alloc_buffer((count,), dtype, scope=scope, layout=None)
 
 
 def barrier() -> None:

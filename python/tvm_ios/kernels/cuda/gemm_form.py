@@ -30,6 +30,7 @@ import tvm_ffi
 from tvm import s_tir, tirx
 
 from ..no_rule import NoRule
+from .expressions import is_zero, loads_in, variables_in
 from .isolate import isolate
 from .neighbours import MAX_BYTES, address, bits, step, substitute, vector_width
 
@@ -228,11 +229,7 @@ def _form(parameters: Sequence[Any], product: s_tir.SBlock, result: s_tir.SBlock
 
 def _starts_at_zero(product: s_tir.SBlock) -> bool:
     initial = product.init
-    return isinstance(initial, tirx.BufferStore) and _is_zero(initial.value)
-
-
-def _is_zero(value: Expr) -> bool:
-    return isinstance(value, (tirx.IntImm, tirx.FloatImm)) and value.value == 0
+    return isinstance(initial, tirx.BufferStore) and is_zero(initial.value)
 
 
 def _factors(store: tirx.BufferStore) -> tuple[Expr, Expr]:
@@ -262,7 +259,7 @@ def _divide_axes(
     ``at`` is in the order in which the result runs, and the columns are what runs fastest in it.
     The depth runs as it does in ``right``, which of a convolution are the weights.
     """
-    used = [_variables(factor) for factor in factors]
+    used = [variables_in(factor) for factor in factors]
     both = used[0] & used[1]
     if not set(at) <= used[0] | used[1]:
         raise NoRule
@@ -274,10 +271,10 @@ def _divide_axes(
     depth = both - set(at)
     if (of_left | of_right) - set(at) != depth:
         raise NoRule  # one side is summed up by itself
-    loads = _loads(right)
+    loads = loads_in(right)
     if not loads:
         raise NoRule
-    load = max(loads, key=lambda load: len(_variables(load)))
+    load = max(loads, key=lambda load: len(variables_in(load)))
     order = _far_first(address(load.source, load.indices), depth, extents)
     batch, rows = [v for v in at if v in both], [v for v in own if v in of_left]
     return left, right, (batch, rows, [v for v in own if v in of_right], order)
@@ -291,7 +288,7 @@ def _far_first(
 
 
 def _loads_of(store: tirx.BufferStore, buffer: Any) -> list[Any]:
-    return [load for load in _loads(store.value) if load.source.same_as(buffer)]
+    return [load for load in loads_in(store.value) if load.source.same_as(buffer)]
 
 
 def _of_total(value: Expr, buffer: Any, total: Expr) -> Expr:
@@ -304,7 +301,7 @@ def _of_total(value: Expr, buffer: Any, total: Expr) -> Expr:
 
 
 def _operand(value: Expr, outer: Axes, depth: Axes, extents: Mapping[tirx.Var, int]) -> Operand:
-    loads = _loads(value)
+    loads = loads_in(value)
     if not loads:
         raise NoRule
     main = max(loads, key=lambda load: math.prod(int(d) for d in load.source.shape))
@@ -326,13 +323,3 @@ def _vector(
         return 1
     most = 8 * MAX_BYTES // bits(str(buffer.dtype))
     return vector_width(address(buffer, indices), along.variables[-1], extents, most)
-
-
-def _loads(expr: Expr) -> list[Any]:
-    found: list[Any] = []
-    tvm_ffi.structural_walk(expr, [(tvm.ir.TensorLoad, found.append)])
-    return found
-
-
-def _variables(expr: Expr) -> set[Any]:
-    return {v for v in tirx.analysis.undefined_vars(expr) if isinstance(v.ty, tvm.ir.PrimType)}

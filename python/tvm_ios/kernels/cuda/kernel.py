@@ -9,6 +9,7 @@ from functools import cached_property
 
 from tvm import tirx
 
+from ...keys import remembering
 from ..kernel import TensorSpec
 from .grids import Grid, grids
 
@@ -49,6 +50,9 @@ class CudaKernel:
     """No part of its result is computed on its own."""
     free = False
     """There is always something to do."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "key", remembering(self.key))
 
     @property
     def tensors(self) -> tuple[TensorSpec, ...]:

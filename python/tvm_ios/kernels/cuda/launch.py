@@ -19,12 +19,14 @@ from tvm import s_tir, tirx
 from .kernel import CudaKernel
 from .lowering import lower_to_statements
 
+STATIC_SHARED_BYTES = 48 << 10
+"""Shared memory that every CUDA device gives a block without being asked at the launch."""
+
 _BLOCK_TAGS = tuple(f"blockIdx.{axis}" for axis in "xyz")
 _THREAD_TAGS = tuple(f"threadIdx.{axis}" for axis in "xyz")
 _PURE = 1  # TVM's CallEffectKind: up to it, a call neither affects other threads nor asks them
 _MAX_THREADS = 2**31 - 1
 _ALIGNMENT = 16  # bytes, the widest access of one thread
-_STATIC_SHARED_BYTES = 48 << 10  # what every CUDA device gives a block without being asked
 
 
 class NotFusible(Exception):
@@ -126,7 +128,7 @@ def launch_of(kernel: CudaKernel, target: tvm.target.Target) -> Launch:
 
 def shared_memory(num_bytes: int) -> tirx.Buffer:
     """Shared memory of a block, aligned for any access."""
-    scope = "shared" if num_bytes <= _STATIC_SHARED_BYTES else "shared.dyn"
+    scope = "shared" if num_bytes <= STATIC_SHARED_BYTES else "shared.dyn"
     return tirx.decl_buffer((num_bytes,), "uint8", "shared_memory", scope=scope, data_alignment=128)
 
 

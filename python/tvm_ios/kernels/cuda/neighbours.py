@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import tvm
@@ -21,6 +22,7 @@ def substitute(expr: Expr, values: Mapping[Any, Expr]) -> Expr:
     return tvm_ffi.structural_map(expr, [(tvm.ir.Var, lambda var: values.get(var, var))])
 
 
+@lru_cache(maxsize=64)  # asked for each tile of a product
 def bits(dtype: str) -> int:
     """Size of a number."""
     return tvm_ffi.dtype(dtype).bits

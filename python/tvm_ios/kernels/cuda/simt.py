@@ -18,16 +18,16 @@ from typing import Any
 from tvm.tirx.script import builder as T
 
 from .emit import registers
-from .gemm_block import GemmBlock, shared_bytes
-from .staging import Layout, Stage
+from .gemm_block import GemmBlock
+from .staging import Layout, Slice
 from .writing import Writer
 
 Expr = Any
 
 
-def simt_shared(rows: int, columns: int, depth: int, teams: int) -> int:
-    """Bytes of shared memory of a tile."""
-    return shared_bytes((rows, columns, teams), _layout(rows, depth), _layout(columns, depth))
+def simt_layouts(rows: int, columns: int, depth: int) -> tuple[Layout, Layout]:
+    """Of slices of the left and of the right operand."""
+    return _layout(rows, depth), _layout(columns, depth)
 
 
 def _layout(outer: int, depth: int) -> Layout:
@@ -66,24 +66,21 @@ class SimtBlock(GemmBlock):
         across = tile.columns // tile.part_columns
         self.row_lane, self.column_lane = self.member // across, self.member % across
 
-    def left_layout(self) -> Layout:
-        return _layout(self.tile.rows, self.tile.depth)
+    def layouts(self) -> tuple[Layout, Layout]:
+        return simt_layouts(self.tile.rows, self.tile.columns, self.tile.depth)
 
-    def right_layout(self) -> Layout:
-        return _layout(self.tile.columns, self.tile.depth)
-
-    def multiply(self) -> None:
+    def multiply(self, left_slice: Slice, right_slice: Slice) -> None:
         left, right = registers(self.rows.part), registers(self.columns.part)
         with T.unroll(self.tile.depth) as d:
-            self._load(left, self.left, d, self.rows, self.row_lane)
-            self._load(right, self.right, d, self.columns, self.column_lane)
+            self._load(left, left_slice, d, self.rows, self.row_lane)
+            self._load(right, right_slice, d, self.columns, self.column_lane)
             with T.unroll(self.rows.part) as i, T.unroll(self.columns.part) as j:
                 at = i * self.columns.part + j
                 T.buffer_store(self.sums, self.sums[at] + left[i] * right[j], [at])
 
-    def _load(self, part: Any, stage: Stage, d: Expr, side: _Side, lane: Expr) -> None:
+    def _load(self, part: Any, source: Slice, d: Expr, side: _Side, lane: Expr) -> None:
         with T.unroll(side.groups) as g, T.vectorized(side.width) as v:
-            value = stage.shared[stage.at(side.at(lane, g) + v, d)]
+            value = source.shared[source.at(side.at(lane, g) + v, d)]
             T.buffer_store(part, value, [g * side.width + v])
 
     def finish(self, writer: Writer, row: Expr, column: Expr) -> None:

@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bringing a slice of an operand from global to shared memory, through registers.
+"""Bringing slices of an operand from global to shared memory, through registers.
 
 A thread first reads its numbers of the next slice into registers, the block computes with the slice
 that is in shared memory, and only then are the registers written there: global memory's latency
 passes during the computation. What lies outside of the operand is zero.
+
+Shared memory may have several slots, each for a slice. That in which a slice is multiplied and that
+to which the next is brought are then two, and the block need not wait between these.
 """
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -63,115 +67,206 @@ class Layout:
         return depth * (self.outer + self.pad) + outer
 
 
-@dataclass
-class Stage:
-    """One operand's slices.
+@dataclass(frozen=True)
+class Slice:
+    """A slice in shared memory.
+
+    Attributes
+    ----------
+    layout : Layout
+    shared : buffer
+    begin : Expr
+        Where it begins there.
+    """
+
+    layout: Layout
+    shared: Any
+    begin: Expr
+
+    def at(self, outer: Expr, depth: Expr) -> Expr:
+        """Where in shared memory a number lies."""
+        return self.begin + self.layout.place(outer, depth)
+
+
+@dataclass(frozen=True)
+class Source:
+    """The slices of an operand that a thread's team brings, one after another.
 
     Attributes
     ----------
     operand : Operand
     outer, depth : Axes
         The operand's axes as a whole.
-    layout : Layout
-        Of a slice.
-    steps : int
-        Every slice begins at a multiple of its depth, the last of them within the last ``steps``
-        numbers of the depth, rounded up.
-    threads : int
-    begin : Expr
-        Where the thread's slice begins in shared memory.
-    rounded : callable or None
-        What a number of the operand is rounded to before it is multiplied.
-    shared : buffer
+    row : Expr
+        Where the slices begin along the first of them.
+    first : callable
+        From the number of a slice to where it begins along the depth.
+    count : int
+        How many there are. The last of them may end behind the operand.
+    even : bool
+        Whether it does not.
+    element : callable
+        From an expression and the values of the axes' variables to the element.
     """
 
     operand: Operand
     outer: Axes
     depth: Axes
+    row: Expr
+    first: Callable[[Expr], Expr]
+    count: int
+    even: bool
+    element: Callable[[Expr, dict[Any, Expr]], Expr]
+
+
+@dataclass
+class Stage(ABC):
+    """One operand's slices on their way.
+
+    Attributes
+    ----------
+    source : Source
+    layout : Layout
+        Of a slice.
+    thread : Expr
+        Its number in the team.
+    threads : int
+        Of the team.
+    begin : Expr
+        Where the team's slice begins in a slot.
+    pitch : int
+        Numbers from one slot to the next.
+    rounded : callable or None
+        What a number of the operand is rounded to before it is multiplied.
+    shared : buffer
+        All slots.
+    """
+
+    source: Source
     layout: Layout
-    steps: int
+    thread: Expr
     threads: int
     begin: Expr
+    pitch: int
     rounded: Callable[[Expr], Expr] | None
     shared: Any
+
+    def slice(self, slot: Expr) -> Slice:
+        """What is in a slot."""
+        return Slice(self.layout, self.shared, self.begin + slot * self.pitch)
+
+    @property
+    @abstractmethod
+    def vector(self) -> int:
+        """Numbers that are brought at once."""
+
+    @abstractmethod
+    def begin_with(self, number: int) -> None:
+        """Bring a slice to the slot of its number, before the first is multiplied."""
+
+    @abstractmethod
+    def bring(self, number: Expr, slot: Expr) -> None:
+        """Bring a slice to a slot; those with lower numbers have been brought."""
+
+    @abstractmethod
+    def settle(self, slot: Expr) -> None:
+        """Do what is left to do to a slice that has arrived, before others see it."""
+
+    @property
+    def vectors(self) -> int:
+        """How many make up a slice."""
+        return self.layout.outer * self.layout.depth // self.vector
+
+    @property
+    def rounds(self) -> int:
+        """How many vectors a thread brings."""
+        return math.ceil(self.vectors / self.threads)
+
+    def position(self, vector: Expr) -> tuple[Expr, Expr]:
+        """Where in a slice a vector begins: (outer, depth). Neighbours are read by neighbours."""
+        if self.source.operand.along_depth:
+            across = self.layout.depth // self.vector
+            return vector // across, vector % across * self.vector
+        across = self.layout.outer // self.vector
+        return vector % across * self.vector, vector // across
+
+    def exists(self, vector: Expr) -> Expr | None:
+        """Whether a slice has so many vectors; None where it does for each thread."""
+        return vector < self.vectors if self.vectors % self.threads else None
+
+    def bounds(self, outer: Expr, depth: Expr) -> list[Expr]:
+        """What has to hold for a number to be in the operand, where slices may leave it."""
+        source, conditions = self.source, []
+        if source.outer.extent % self.layout.outer:
+            conditions.append(outer < source.outer.extent)
+        if not source.even:
+            conditions.append(depth < source.depth.extent)
+        return conditions
+
+
+@dataclass
+class RegisterStage(Stage):
+    """Slices that pass through registers, where they may be converted."""
+
     _registers: Any = field(init=False)
 
     def __post_init__(self) -> None:
-        self._registers = registers(self._rounds * self._vector, self.operand.dtype)
+        self._registers = registers(self.rounds * self.vector, self.source.operand.dtype)
 
     @property
-    def _vector(self) -> int:
+    def vector(self) -> int:
         """Numbers that are read at once."""
-        along = self.layout.depth if self.operand.along_depth else self.layout.outer
-        return math.gcd(self.operand.vector, along)
+        operand = self.source.operand
+        along = self.layout.depth if operand.along_depth else self.layout.outer
+        return math.gcd(operand.vector, along)
 
-    @property
-    def _vectors(self) -> int:
-        return self.layout.outer * self.layout.depth // self._vector
+    def begin_with(self, number: int) -> None:
+        """Bring a slice, and have the next one read."""
+        self.read(number)
+        self.write(number)
+        if number + 1 < self.source.count:
+            self.read(number + 1)
 
-    @property
-    def _rounds(self) -> int:
-        """How many vectors a thread reads."""
-        return math.ceil(self._vectors / self.threads)
+    def bring(self, number: Expr, slot: Expr) -> None:
+        """Write what was read, and read the next slice: it arrives while others are multiplied."""
+        self.write(slot)
+        with when(number + 1 < self.source.count):
+            self.read(number + 1)
 
-    def _position(self, vector: Expr) -> tuple[Expr, Expr]:
-        """Where in the slice a vector begins: (outer, depth). Neighbours are read by neighbours."""
-        if self.operand.along_depth:
-            across = self.layout.depth // self._vector
-            return vector // across, vector % across * self._vector
-        across = self.layout.outer // self._vector
-        return vector % across * self._vector, vector // across
+    def settle(self, slot: Expr) -> None:
+        """It was rounded on its way."""
 
-    def read(self, thread: Expr, outer: Expr, depth: Expr, element: Any) -> None:
-        """Read the slice that begins at (outer, depth) into registers.
-
-        Parameters
-        ----------
-        thread, outer, depth : Expr
-        element : callable
-            From the values of the axes' variables to the operand's element.
-        """
-        zero = T.Cast(self.operand.dtype, T.float32(0))
-        with T.unroll(self._rounds) as r:
-            vector = r * self.threads + thread
-            o, d = self._position(vector)
-            inside = self._inside(vector, outer + o, depth + d)
-            with T.vectorized(self._vector) as lane:
-                o_lane, d_lane = (0, lane) if self.operand.along_depth else (lane, 0)
-                at = self.outer.split(outer + o, o_lane) | self.depth.split(depth + d, d_lane)
-                value = element(self.operand.value, at)
+    def read(self, number: Expr) -> None:
+        """Read a slice into registers."""
+        source = self.source
+        zero = T.Cast(source.operand.dtype, T.float32(0))
+        with T.unroll(self.rounds) as r:
+            vector = r * self.threads + self.thread
+            o, d = self.position(vector)
+            outer, depth = source.row + o, source.first(number) + d
+            exists = self.exists(vector)
+            inside = every([*([] if exists is None else [exists]), *self.bounds(outer, depth)])
+            with T.vectorized(self.vector) as lane:
+                o_lane, d_lane = (0, lane) if source.operand.along_depth else (lane, 0)
+                at = source.outer.split(outer, o_lane) | source.depth.split(depth, d_lane)
+                value = source.element(source.operand.value, at)
                 guarded = T.if_then_else(inside, value, zero) if inside is not None else value
-                T.buffer_store(self._registers, guarded, [r * self._vector + lane])
+                T.buffer_store(self._registers, guarded, [r * self.vector + lane])
 
-    def _inside(self, vector: Expr, outer: Expr, depth: Expr) -> Expr | None:
-        """Whether the thread reads there at all; None where that is always so."""
-        conditions = []
-        if self._vectors % self.threads:
-            conditions.append(vector < self._vectors)
-        if self.outer.extent % self.layout.outer:
-            conditions.append(outer < self.outer.extent)
-        if self.depth.extent % self.steps:
-            conditions.append(depth < self.depth.extent)
-        return every(conditions)
-
-    def write(self, thread: Expr) -> None:
-        """Write the registers to shared memory."""
+    def write(self, slot: Expr) -> None:
+        """Write the registers to a slot."""
         if self.rounded:
-            with T.unroll(self._rounds * self._vector) as i:
+            with T.unroll(self.rounds * self.vector) as i:
                 T.buffer_store(self._registers, self.rounded(self._registers[i]), [i])
-        with T.unroll(self._rounds) as r:
-            vector = r * self.threads + thread
-            with when(vector < self._vectors if self._vectors % self.threads else None):
-                self._write_vector(r, *self._position(vector))
+        with T.unroll(self.rounds) as r:
+            vector = r * self.threads + self.thread
+            with when(self.exists(vector)):
+                self._write_vector(self.slice(slot), r, *self.position(vector))
 
-    def _write_vector(self, r: Expr, o: Expr, d: Expr) -> None:
-        beside = self.layout.along_depth == self.operand.along_depth
-        loop = T.vectorized if beside else T.unroll
-        with loop(self._vector) as lane:
-            at = self.at(o, d + lane) if self.operand.along_depth else self.at(o + lane, d)
-            value = self._registers[r * self._vector + lane]
+    def _write_vector(self, to: Slice, r: Expr, o: Expr, d: Expr) -> None:
+        along_depth = self.source.operand.along_depth
+        loop = T.vectorized if self.layout.along_depth == along_depth else T.unroll
+        with loop(self.vector) as lane:
+            at = to.at(o, d + lane) if along_depth else to.at(o + lane, d)
+            value = self._registers[r * self.vector + lane]
             T.buffer_store(self.shared, T.Cast(self.layout.dtype, value), [at])
-
-    def at(self, outer: Expr, depth: Expr) -> Expr:
-        """Where in shared memory a number of the thread's slice lies."""
-        return self.begin + self.layout.place(outer, depth)

@@ -20,8 +20,8 @@ from tvm.backend.cuda.op import cuda_func_call
 from tvm.tirx.script import builder as T
 
 from .emit import registers
-from .gemm_block import GemmBlock, shared_bytes
-from .staging import Layout
+from .gemm_block import GemmBlock
+from .staging import Layout, Slice
 from .writing import Writer
 
 Expr = Any
@@ -93,20 +93,12 @@ FACTORS = {
 }
 
 
-def left_layout(tile_rows: int, depth: int, factors: Factors) -> Layout:
-    """Lines along the depth."""
-    return Layout(tile_rows, depth, True, 4 * factors.pair, factors.dtype)
-
-
-def right_layout(tile_columns: int, depth: int, factors: Factors) -> Layout:
-    """Lines along the columns."""
-    return Layout(tile_columns, depth, False, 8, factors.dtype)
-
-
-def tensor_core_shared(rows: int, columns: int, depth: int, teams: int, factors: Factors) -> int:
-    """Bytes of shared memory of a tile."""
-    left, right = left_layout(rows, depth, factors), right_layout(columns, depth, factors)
-    return shared_bytes((rows, columns, teams), left, right)
+def tensor_core_layouts(
+    rows: int, columns: int, depth: int, factors: Factors
+) -> tuple[Layout, Layout]:
+    """Of slices of the left operand, in lines along the depth, and of the right, along columns."""
+    left = Layout(rows, depth, True, 4 * factors.pair, factors.dtype)
+    return left, Layout(columns, depth, False, 8, factors.dtype)
 
 
 def _round_to_tf32(value: Expr) -> Expr:
@@ -134,25 +126,23 @@ class TensorCoreBlock(GemmBlock):
         self.row, self.column = warp // across * tile.part_rows, warp % across * tile.part_columns
         self.group, self.place = self.lane // 4, self.lane % 4
 
-    def left_layout(self) -> Layout:
-        return left_layout(self.tile.rows, self.tile.depth, self.factors)
+    def layouts(self) -> tuple[Layout, Layout]:
+        tile = self.tile
+        return tensor_core_layouts(tile.rows, tile.columns, tile.depth, self.factors)
 
-    def right_layout(self) -> Layout:
-        return right_layout(self.tile.columns, self.tile.depth, self.factors)
-
-    def multiply(self) -> None:
+    def multiply(self, left_slice: Slice, right_slice: Slice) -> None:
         factors = self.factors
         left = registers(self.tall * 4 * factors.pair, factors.dtype)
         right = registers(self.wide * 2 * factors.pair, factors.dtype)
         with T.unroll(self.tile.depth // factors.depth) as d:
             with T.unroll(self.tall) as i:
-                self._load_left(left, i, d * factors.depth)
+                self._load_left(left, left_slice, i, d * factors.depth)
             if factors.pair == 2:
                 with T.unroll(self.wide // 2) as j:
-                    self._load_pairs(right, j, d * factors.depth)
+                    self._load_pairs(right, right_slice, j, d * factors.depth)
             else:
                 with T.unroll(self.wide) as j:
-                    self._load_right(right, j, d * factors.depth)
+                    self._load_right(right, right_slice, j, d * factors.depth)
             with T.unroll(self.tall) as i, T.unroll(self.wide) as j:
                 self._multiply(left, right, i, j)
 
@@ -166,7 +156,7 @@ class TensorCoreBlock(GemmBlock):
         source = _MULTIPLY % {"name": name, "depth": self.factors.depth}
         T.evaluate(cuda_func_call(f"tvm_ios_mma_{name}", *pointers, source_code=source))
 
-    def _load_left(self, part: Any, i: Expr, d: Expr) -> None:
+    def _load_left(self, part: Any, source: Slice, i: Expr, d: Expr) -> None:
         """Four registers: row ``g``, row ``g + 8``, and both again deeper by a half.
 
         They come by one instruction, to which each of 16 lanes names a row, and the others the
@@ -175,17 +165,16 @@ class TensorCoreBlock(GemmBlock):
         """
         row = self.row + i * ROWS + self.lane % 16
         depth = d + self.lane // 16 * (self.factors.depth // 2)
-        first = self.left.shared[self.left.at(row, depth)]
-        self._load_matrix(part, i, first, "")
+        self._load_matrix(part, i, source.shared[source.at(row, depth)], "")
 
-    def _load_pairs(self, part: Any, j: Expr, d: Expr) -> None:
+    def _load_pairs(self, part: Any, source: Slice, j: Expr, d: Expr) -> None:
         """Of two neighbouring parts the pairs along the depth, which lie in different lines.
 
         The instruction transposes: 16 lanes name the lines of the first part, the others those of
         the second.
         """
         column = self.column + (j * 2 + self.lane // 16) * COLUMNS
-        first = self.right.shared[self.right.at(column, d + self.lane % 16)]
+        first = source.shared[source.at(column, d + self.lane % 16)]
         self._load_matrix(part, j, first, ".trans")
 
     def _load_matrix(self, part: Any, fragment: Expr, row: Expr, trans: str) -> None:
@@ -194,12 +183,12 @@ class TensorCoreBlock(GemmBlock):
         pointers = _part(part, fragment * size, size), T.address_of(row)
         T.evaluate(cuda_func_call(f"tvm_ios_ldmatrix{name}", *pointers, source_code=source))
 
-    def _load_right(self, part: Any, j: Expr, d: Expr) -> None:
+    def _load_right(self, part: Any, source: Slice, j: Expr, d: Expr) -> None:
         """Column ``g``, and again deeper by a half."""
         column = self.column + j * COLUMNS + self.group
         with T.unroll(2) as deeper:
             depth = d + self.place + self.factors.depth // 2 * deeper
-            T.buffer_store(part, self.right.shared[self.right.at(column, depth)], [j * 2 + deeper])
+            T.buffer_store(part, source.shared[source.at(column, depth)], [j * 2 + deeper])
 
     def finish(self, writer: Writer, row: Expr, column: Expr) -> None:
         with T.unroll(self.tall) as i, T.unroll(self.wide) as j, T.unroll(2) as lower:

@@ -7,6 +7,10 @@ import math
 from dataclasses import dataclass
 
 from .gemm_form import GemmForm
+from .launch import STATIC_SHARED_BYTES
+
+ALIGNING = 256
+"""Bytes of shared memory that its parts may take besides, for where they begin."""
 
 
 @dataclass(frozen=True)
@@ -26,10 +30,13 @@ class Tile:
     teams : int
         Among which the depth is divided: each has threads of its own for the whole of the block's
         part, and what they have summed up is added in the end.
+    slots : int
+        Slices of each operand that shared memory has room for. With one, copying and multiplying
+        take turns; with more they are a pipeline, whose copies no thread waits for.
     threads : int
         In a block, of all teams.
     shared : int
-        Bytes of shared memory that a block takes.
+        Bytes of shared memory that a block takes at most.
     blocks : int
         In the launch.
     """
@@ -41,16 +48,23 @@ class Tile:
     part_rows: int
     part_columns: int
     teams: int
+    slots: int
     threads: int
     shared: int
     blocks: int
 
     @property
+    def dynamic(self) -> bool:
+        """Whether shared memory has to be asked for at the launch."""
+        return self.shared + ALIGNING > STATIC_SHARED_BYTES
+
+    @property
     def name(self) -> str:
         """For people."""
         teams = f"/{self.teams}" if self.teams > 1 else ""
+        slots = f"*{self.slots}" if self.slots > 1 else ""
         part = f"{self.part_rows}x{self.part_columns}"
-        return f"{self.factors}_{self.rows}x{self.columns}x{self.depth}{teams}_{part}"
+        return f"{self.factors}_{self.rows}x{self.columns}x{self.depth}{slots}{teams}_{part}"
 
 
 def blocks_of(form: GemmForm, rows: int, columns: int) -> int:

@@ -45,6 +45,9 @@ class CudaAssembler(Assembler):
         implementation = self.lowered.implementations[op]
         return None if implementation is None else implementation.kernel.variant
 
+    def variants(self, op: int) -> frozenset[str]:
+        return frozenset(found.kernel.variant for found in self.network.candidates[op])
+
     def chosen(self, kernels: Mapping[str, str | None]) -> CudaAssembler:
         network = self.network.choose(kernels)
         return self if network is self.network else CudaAssembler(network=network)

@@ -55,6 +55,16 @@ class CudaStage:
     def program(self) -> StageProgram:
         return StageProgram.of(self)
 
+    def computed_by(self, launch: Launch) -> tuple[int, ...]:
+        """The operators, by their indices, whose results a launch writes."""
+        written = set(map(identity, launch.outputs))
+        return tuple(
+            op
+            for implementation in self.implementations
+            if not written.isdisjoint(map(identity, implementation.outputs))
+            for op in implementation.operators
+        )
+
 
 @dataclass(frozen=True)
 class StageProgram:

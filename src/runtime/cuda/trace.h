@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+/*!
+ * \file trace.h
+ * \brief When each call of a network's stages runs on its device, in a CUDA graph.
+ */
+#ifndef TVM_IOS_RUNTIME_CUDA_TRACE_H_
+#define TVM_IOS_RUNTIME_CUDA_TRACE_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "runtime/cuda/stage.h"
+
+namespace tvm_ios {
+namespace cuda {
+
+/*!
+ * \brief Seconds at which each call begins and ends, since its run began, repeat times.
+ *
+ * The stages, which are on one device, follow one another in one graph, as in a scheduled model. In
+ * it every call stands between two events on its stream; they are nodes, which a model has not, and
+ * take their time. Stages run once before they are captured, and the graph once before it is timed.
+ *
+ * \param stages At least one.
+ * \param repeat At least 1.
+ * \return Begin and end of each call, in the order of stages and of their calls, run by run.
+ * \throw DeviceError for an error of the driver; what a kernel throws.
+ */
+std::vector<double> Trace(const std::vector<Stage>& stages, int64_t repeat);
+
+}  // namespace cuda
+}  // namespace tvm_ios
+#endif  // TVM_IOS_RUNTIME_CUDA_TRACE_H_

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+/*!
+ * \file tensor_part.h
+ * \brief Tensors within the memory of another one.
+ */
+#ifndef TVM_IOS_RUNTIME_TENSOR_PART_H_
+#define TVM_IOS_RUNTIME_TENSOR_PART_H_
+
+#include <tvm/ffi/container/shape.h>
+#include <tvm/ffi/container/tensor.h>
+#include <tvm/ffi/error.h>
+
+#include <cstdint>
+#include <utility>
+
+namespace tvm_ios {
+
+/*! \brief "Allocates" in the memory of a tensor, which it keeps alive. */
+class WithinTensor {
+ public:
+  WithinTensor(::tvm::ffi::Tensor whole, int64_t offset)
+      : whole_(std::move(whole)), offset_(offset) {}
+  void AllocData(DLTensor* part) const {
+    part->data = static_cast<char*>(whole_.data_ptr()) + offset_;
+  }
+  void FreeData(DLTensor* /*part*/) const {}
+
+ private:
+  ::tvm::ffi::Tensor whole_;
+  int64_t offset_;
+};
+
+/*!
+ * \brief A compact tensor that begins so many bytes behind the beginning of another.
+ *
+ * Unlike a view of TVM's it has no byte offset, which compiled kernels refuse.
+ *
+ * \throw ffi::Error, a ValueError, where it would leave the other's memory.
+ */
+inline ::tvm::ffi::Tensor TensorPart(const ::tvm::ffi::Tensor& whole, int64_t offset,
+                                     const ::tvm::ffi::Shape& shape, DLDataType dtype) {
+  const auto bytes = static_cast<int64_t>(::tvm::ffi::GetDataSize(shape.Product(), dtype));
+  const auto available =
+      static_cast<int64_t>(::tvm::ffi::GetDataSize(whole.numel(), whole.dtype()));
+  TVM_FFI_CHECK(offset >= 0 && offset + bytes <= available, ValueError)
+      << bytes << " bytes from " << offset << " on are not in a tensor of " << available;
+  return ::tvm::ffi::Tensor::FromNDAlloc(WithinTensor(whole, offset), shape, dtype, whole.device());
+}
+
+}  // namespace tvm_ios
+#endif  // TVM_IOS_RUNTIME_TENSOR_PART_H_

@@ -16,6 +16,10 @@ namespace {
 constexpr size_t kOldestVersion = 9;
 constexpr const char* kInstall = "install version 9 with: pip install nvidia-cudnn-cu13";
 
+// Statuses are numbered by what they are about, a thousand each.
+constexpr int kBadParameter = 2000;
+constexpr int kNotSupported = 3000;
+constexpr int kInternal = 4000;
 constexpr int kNoHostMemory = 4003;
 constexpr int kNoDeviceMemory = 4004;
 
@@ -44,9 +48,9 @@ std::string Describe(int status, const CudnnWords& words) {
 void CudnnWords::Throw(const char* call, int status) const {
   if (status == kNoHostMemory || status == kNoDeviceMemory) ThrowOutOfMemory(call);
   const std::string what = Describe(status, *this);
-  TVM_FFI_ICHECK(status < kCudnnBadParameter || status >= kCudnnNotSupported)
+  TVM_FFI_ICHECK(status < kBadParameter || status >= kNotSupported)
       << call << " was given something wrong: " << what;
-  if (status >= kCudnnNotSupported && status < kCudnnInternal) {
+  if (status >= kNotSupported && status < kInternal) {
     throw UnsupportedError("cuDNN cannot compute this convolution on this device, " +
                            std::string(call) + " returned " + what +
                            ": choose another algorithm, or do without cuDNN");

@@ -38,11 +38,6 @@ inline constexpr int kCudnnDeterministic = 1;
 inline constexpr int kCudnnImplicitPrecompGemm = 1;
 inline constexpr int kCudnnMathWithConversion = 2;  // of float32 to float16
 
-// Statuses are numbered by what they are about, a thousand each.
-inline constexpr int kCudnnBadParameter = 2000;
-inline constexpr int kCudnnNotSupported = 3000;
-inline constexpr int kCudnnInternal = 4000;
-
 /*! \brief What cuDNN tells of an algorithm without running it. */
 struct CudnnAlgorithmHint {
   int algorithm;

@@ -18,6 +18,9 @@ namespace ffi = ::tvm::ffi;
 namespace {
 
 constexpr int kLastAlgorithm = 7;
+// Statuses from here on until those of errors say that there is no such algorithm.
+constexpr int kBadParameter = 2000;
+constexpr int kInternalError = 4000;
 
 /*! \brief The tensors that the arguments begin with. */
 std::vector<ffi::TensorView> LeadingTensors(const ffi::PackedArgs& args) {
@@ -30,7 +33,7 @@ std::vector<ffi::TensorView> LeadingTensors(const ffi::PackedArgs& args) {
   return tensors;
 }
 
-std::vector<int64_t> ReadNumbers(const ffi::PackedArgs& args) {
+std::vector<int64_t> Numbers(const ffi::PackedArgs& args) {
   std::vector<int64_t> numbers;
   for (int i = 0; i < args.size(); ++i) numbers.push_back(args[i].cast<int64_t>());
   return numbers;
@@ -147,7 +150,7 @@ std::vector<ConvolutionAlgorithm> FindAlgorithms(int64_t device_id, ffi::ShapeVi
     size_t bytes = 0;
     const int status = cudnn.cudnnGetConvolutionForwardWorkspaceSize.Try(
         handle, of.x.get(), of.w.get(), of.convolution.get(), of.y.get(), hint.algorithm, &bytes);
-    if (status >= kCudnnBadParameter && status < kCudnnInternal) continue;
+    if (status >= kBadParameter && status < kInternalError) continue;
     cudnn.cudnnGetConvolutionForwardWorkspaceSize.Check(status);
     algorithms.push_back({hint.algorithm, static_cast<int64_t>(bytes)});
   }
@@ -156,7 +159,7 @@ std::vector<ConvolutionAlgorithm> FindAlgorithms(int64_t device_id, ffi::ShapeVi
 
 void RunConvolution(ffi::PackedArgs args) {
   std::vector<ffi::TensorView> tensors = LeadingTensors(args);
-  const std::vector<int64_t> numbers = ReadNumbers(args.Slice(static_cast<int>(tensors.size())));
+  const std::vector<int64_t> numbers = Numbers(args.Slice(static_cast<int>(tensors.size())));
   TVM_FFI_CHECK(!numbers.empty() && numbers[0] >= 0 && numbers[0] <= kLastAlgorithm, ValueError)
       << "behind the tensors of a convolution comes an algorithm from 0 to " << kLastAlgorithm;
   const Convolution& of = FindConvolution(ffi::ShapeView(numbers.data() + 1, numbers.size() - 1));

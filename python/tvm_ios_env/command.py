@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from . import interrupted, report, requirements
 
 _USER_ERROR = 4
+_OF_TORCH = ".pt2"  # what torch.export.save writes
 
 
 def main() -> int:
@@ -18,7 +19,7 @@ def main() -> int:
     found = requirements.problems()
     if not found:
         try:
-            with _telling("loading TVM"):
+            with _telling("loading TVM"), _no_torch_for(sys.argv[1:]):
                 from tvm_ios.cli.main import main as run
         except ImportError as error:
             found = [str(error)]
@@ -32,6 +33,31 @@ def main() -> int:
         return 0
     print(f"error: {found[0]}", file=sys.stderr)
     return _USER_ERROR
+
+
+class _NoTorch:
+    """Hides torch from whoever imports it; ``None`` in ``sys.modules`` would confuse scipy."""
+
+    def find_spec(self, name: str, *_arguments: object) -> None:
+        if name == "torch":
+            raise ModuleNotFoundError("torch is not needed here", name=name)
+
+
+@contextmanager
+def _no_torch_for(arguments: Sequence[str]) -> Iterator[None]:
+    """Keep TVM from importing PyTorch along, which takes as long as TVM itself.
+
+    A model of PyTorch's needs it, and ``bench``, which may run a network by it, both before TVM.
+    """
+    if arguments[:1] == ["bench"] or any(_OF_TORCH in argument for argument in arguments):
+        yield
+        return
+    finder = _NoTorch()
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)
 
 
 @contextmanager

@@ -15,10 +15,16 @@ onnx = pytest.importorskip("onnx")
 ort = pytest.importorskip("onnxruntime")
 
 SHAPE = (1, 3, 24, 24)
+# What the installed script tvm-ios does.
+COMMAND = [
+    sys.executable,
+    "-c",
+    "import sys; from tvm_ios_env.command import main; sys.exit(main())",
+]
 
 
 def run_cli(*arguments: object, check: bool = True) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "tvm_ios", *map(str, arguments)]
+    command = [*COMMAND, *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert not check or done.returncode == 0, done.stderr
     return done

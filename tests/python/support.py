@@ -23,6 +23,8 @@ from tvm_ios.transform import InterOperatorSchedule
 
 WORKERS = 2
 NATIVE = resolve("llvm", threads=WORKERS)
+# For what is compared with: LLVM's optimisation would take most of the time.
+UNOPTIMISED = resolve('{"kind": "llvm", "opt-level": 0}', threads=WORKERS)
 
 
 def _x86(mcpu: str, feature: str) -> Any:
@@ -212,7 +214,7 @@ def check_scheduled(
     """Schedule ``mod``, run it, compare with TVM's own pipeline; returns the scheduled module."""
     options.setdefault("cost_model", few_stages)
     arguments = random_arguments(mod, function) if arguments is None else arguments
-    expected = run_vm(compile_plain(mod), arguments, function)
+    expected = run_vm(compile_plain(mod, UNOPTIMISED), arguments, function)
     scheduled = InterOperatorSchedule(target, function=function, **options)(mod)
     relax.analysis.well_formed(scheduled)  # raises when it is not
     actual = run_vm(compile_plain(scheduled, target), arguments, function)

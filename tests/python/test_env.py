@@ -9,12 +9,12 @@ import re
 import subprocess
 import sys
 from dataclasses import replace
-from importlib import metadata
+from importlib import metadata, util
 from pathlib import Path
 
 import pytest
 
-from cli_support import assert_one_sentence
+from cli_support import COMMAND, assert_one_sentence
 from tvm_ios.cli.main import main
 from tvm_ios_env import cuda, gpu, machine, report, requirements
 from tvm_ios_env.command import main as command
@@ -117,10 +117,9 @@ def test_importing_with_a_wrong_version_says_so_before_tvm_is_loaded(tmp_path: P
 
 def test_a_library_that_was_not_built(tmp_path: Path) -> None:
     environment = {**os.environ, "TVM_IOS_LIBRARY_PATH": str(tmp_path)}
-    code = "import sys; from tvm_ios_env.command import main; sys.exit(main())"
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-c", code, *arguments]
+        command = [*COMMAND, *arguments]
         return subprocess.run(command, capture_output=True, text=True, env=environment)
 
     bench = run("bench", "zoo:squeezenet")
@@ -139,6 +138,38 @@ def test_an_interrupt_while_it_is_loaded(monkeypatch, capsys) -> None:
     monkeypatch.setitem(sys.modules, "tvm_ios.cli.main", Loading())
     assert command() == 130
     assert capsys.readouterr().err == "interrupted\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "wanted"),
+    [
+        (["compile", "model.onnx", "-o", "m.so"], False),
+        (["show", "s.json"], False),
+        (["compile", "model.pt2", "-o", "m.so"], True),
+        (["show", "s.json", "--model=model.pt2"], True),
+        (["bench", "zoo:squeezenet"], True),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else str(value),
+)
+def test_torch_is_loaded_for_what_needs_it(arguments, wanted, monkeypatch) -> None:
+    """Where it is not, it can still be imported later."""
+    found = []
+
+    class Loading:
+        def __getattr__(self, name: str) -> object:
+            try:
+                found.append(util.find_spec("torch") is not None)
+            except ModuleNotFoundError:
+                found.append(False)
+            return lambda: 0
+
+    pytest.importorskip("torch")
+    monkeypatch.delitem(sys.modules, "torch")
+    monkeypatch.setitem(sys.modules, "tvm_ios.cli.main", Loading())
+    monkeypatch.setattr(sys, "argv", ["tvm-ios", *arguments])
+    assert command() == 0
+    assert set(found) == {wanted}
+    assert util.find_spec("torch") is not None
 
 
 def test_nothing_to_warn_of() -> None:

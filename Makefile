@@ -40,8 +40,9 @@ test: test-cpp test-python
 test-cpp: $(VENV)/developed
 	$(call run_cpp_tests,tests,)
 
+# Neighbours in one process, which make what a file's tests share once, as far as that can be.
 test-python: $(VENV)/developed
-	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4
+	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal
 
 # One after another: they have the GPU to themselves.
 gpu: $(VENV)/developed

@@ -93,7 +93,7 @@ class Emulated:
         How long a call may take.
     """
 
-    def __init__(self, standin: Path, seconds: float = 120) -> None:
+    def __init__(self, standin: Path, seconds: float = 300) -> None:
         self._standin = standin
         self._seconds = seconds
         self._process: subprocess.Popen[bytes] | None = None

@@ -232,7 +232,7 @@ class LearnedPrices:
         return self._bounds
 
     def recall(self, through: Through) -> None:
-        """Look up the stages of schedules near the cheapest.
+        """Look up the stages of schedules near the cheapest, or all where they are not too many.
 
         What was chosen before took less than was expected of it: by its bound alone it might not be
         looked at again.
@@ -240,6 +240,8 @@ class LearnedPrices:
         if not self._cost.recalls:
             return
         latency = through(self.bounds())
-        near = np.flatnonzero(latency <= _NEAR * latency.min())
+        near = np.arange(len(latency))
+        if len(near) > _MOST:
+            near = np.flatnonzero(latency <= _NEAR * latency.min())
         first = near[np.argsort(latency[near], kind="stable")[:_MOST]]
         self._cost.recall([self._candidates[i] for i in first])

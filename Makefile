@@ -42,15 +42,15 @@ test-cpp: $(VENV)/developed
 
 # Neighbours in one process, which make what a file's tests share once, as far as that can be.
 test-python: $(VENV)/developed
-	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal
+	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal \
+		--durations 40
 
 # One after another: they have the GPU to themselves.
 gpu: $(VENV)/developed
 	$(BIN)/python -m pytest tests/gpu
 
-# One after another: what they measure is shown.
 tutorials: $(VENV)/developed
-	$(BIN)/python -m pytest --nbmake tutorials
+	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 2 --dist worksteal --nbmake tutorials
 
 asan: $(VENV)/developed
 	$(call run_cpp_tests,asan,address)

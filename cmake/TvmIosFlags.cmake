@@ -17,8 +17,8 @@ elseif(TVM_IOS_SANITIZE)
   message(FATAL_ERROR "TVM_IOS_SANITIZE is '${TVM_IOS_SANITIZE}': use address or thread")
 endif()
 if(TVM_IOS_SANITIZE)
-  # -O1, after the build type's own: more takes minutes to compile and finds nothing more.
-  add_compile_options(${TVM_IOS_SANITIZE_FLAGS} -O1 -fno-omit-frame-pointer -g)
+  # -O1 and lines only, after the build type's own: more takes minutes to compile, and finds no more.
+  add_compile_options(${TVM_IOS_SANITIZE_FLAGS} -O1 -fno-omit-frame-pointer -g1)
   add_link_options(${TVM_IOS_SANITIZE_FLAGS})
 endif()
 

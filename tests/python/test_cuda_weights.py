@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,18 +26,23 @@ NETWORK = relax_module(
 )
 
 
-def timed(l2_bytes: int) -> tuple[str, list[float], list[str]]:
-    """Where weights are read from with a second cache of so many bytes; a stage's seconds."""
+def timed(l2_bytes: int) -> tuple[str, list[float], list[set[int]], list[str]]:
+    """Where weights are read from with a second cache of so many bytes; a stage's seconds, and
+    where each of its tensors lies in the runs that are timed together."""
     assembler = Scheduler(NETWORK, TARGET, cost_model=few_stages)._assembler
     preferences = replace(assembler.lowered.preferences, l2_bytes=l2_bytes)
     lowered = replace(assembler.lowered, preferences=preferences)
     bench = CudaBench(lowered, CudaLibraries(TARGET), 0, 0)
     form = assembler.form_of((0,), "concurrent")
     stage = assembler.stage(form, assembler.usual, {})
+    runs: list[list[Any]] = []
+    arguments = bench._arguments
+    bench._arguments = lambda *of, **how: runs.append(arguments(*of, **how)) or runs[-1]
     driver = Driver()
     with settings({"TVM_IOS_STANDIN_COMPUTE": "0"}), driver.journal() as journal:
         seconds = bench.time(stage, 2)
-    return weights_from(lowered), seconds, journal
+    tensors = [[a.data_ptr() for a in run if isinstance(a, tvm.runtime.Tensor)] for run in runs]
+    return weights_from(lowered), seconds, list(map(set, zip(*tensors, strict=True))), journal
 
 
 def places() -> list[tuple[int, np.ndarray]]:
@@ -59,8 +65,10 @@ def test_weights_have_places_one_behind_another(emulated: Emulated) -> None:
 def test_the_cache_is_filled_where_weights_come_from_memory(
     emulated: Emulated, l2_bytes: int, level: str
 ) -> None:
-    found, seconds, journal = emulated.call(timed, l2_bytes)
+    found, seconds, addresses, journal = emulated.call(timed, l2_bytes)
     assert found == level
+    # The image, the weights and the result: two places for the weights in an arena for two.
+    assert sorted(map(len, addresses)) == ([1, 1, 2] if level == "memory" else [1, 1, 1])
     assert seconds == pytest.approx([1e-3, 1e-3])
     order = [word for line in journal for word in line.split() if word in ("replay", "set")]
     cold = ["replay", "set", "replay", "set", "replay"]

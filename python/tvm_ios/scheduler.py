@@ -188,6 +188,18 @@ class Scheduler:
         adapted.check(self.graph)
         return adapted
 
+    def divided(self, schedule: Schedule, division: str) -> Schedule:
+        """The schedule with the work of all stages divided as ``division`` says, where it can be.
+
+        A stage of one operator keeps its own.
+        """
+        lowering = ScheduleLowering(self._assembler)
+        stages = (
+            lowering.divided(stage, division) if len(stage.operators) > 1 else stage
+            for stage in schedule.stages
+        )
+        return replace(schedule, stages=tuple(stages))
+
     def emit(self, schedule: Schedule) -> tvm.IRModule:
         """The module with the function lowered as ``schedule`` says.
 

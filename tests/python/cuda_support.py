@@ -67,13 +67,18 @@ def _compile(library: Path, *inputs: str | Path) -> None:
 
 def with_standin(directory: Path) -> dict[str, str]:
     """The environment of a process to which the stand-in is CUDA."""
-    others = os.environ.get("LD_LIBRARY_PATH")
-    path = f"{directory}{os.pathsep}{others}" if others else str(directory)
     return {
         **os.environ,
-        "LD_LIBRARY_PATH": path,
+        "LD_LIBRARY_PATH": _in_front("LD_LIBRARY_PATH", directory),
+        "PYTHONPATH": _in_front("PYTHONPATH", _TESTS / "fake_cuda"),
         "TVM_IOS_STANDIN": str(directory / "libcuda.so.1"),
     }
+
+
+def _in_front(variable: str, directory: Path) -> str:
+    """A variable of directories with one more."""
+    others = os.environ.get(variable)
+    return f"{directory}{os.pathsep}{others}" if others else str(directory)
 
 
 class EmulationError(Exception):

@@ -15,12 +15,12 @@ from tvm_ios_env import interrupted
 
 from .. import __version__
 from ..errors import OptionError, TvmIosError
-from . import bench, compile, db, env, interrupt, run, show
+from . import bench, compile, db, env, interrupt, run, selftest, show
 
 USER_ERROR = 4
 BROKEN_PIPE = 128 + 13  # by SIGPIPE
 
-_COMMANDS = (compile, run, show, bench, db, env)
+_COMMANDS = (compile, run, show, bench, db, env, selftest)
 
 _EPILOG = """\
 examples:
@@ -31,6 +31,7 @@ examples:
   tvm-ios show s.json --format html -o s.html
   tvm-ios db info
   tvm-ios env
+  tvm-ios selftest
 """
 
 
@@ -48,7 +49,7 @@ class _Parser(argparse.ArgumentParser):
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status.
 
-    0 for success, 4 for an error of the user, 130 when interrupted.
+    0 for success, 1 where a self-test fails, 4 for an error of the user, 130 when interrupted.
     """
     arguments = sys.argv[1:] if argv is None else list(argv)
     verbose = "-v" in arguments or "--verbose" in arguments  # also for errors in the arguments
@@ -70,13 +71,12 @@ def _run(arguments: Sequence[str]) -> int:
     args = _parser().parse_args(arguments)
     if "run" not in args:
         raise OptionError(
-            "Give a command: compile, run, show, bench, db or env; see tvm-ios --help."
+            "Give a command: compile, run, show, bench, db, env or selftest; see tvm-ios --help."
         )
     if args.verbose:
         logging.basicConfig(stream=sys.stderr, format="%(name)s: %(message)s")
         logging.getLogger("tvm_ios").setLevel(logging.DEBUG)
-    args.run(args)
-    return 0
+    return args.run(args) or 0
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -54,6 +54,12 @@ def add_network(parser: argparse.ArgumentParser) -> None:
         help="an ONNX file, a .pt2 file of torch.export, a Relay model (.relay: its text form, "
         ".json: its JSON form), or zoo:NAME",
     )
+    add_machine(parser)
+    add_model_shapes(parser)
+
+
+def add_machine(parser: argparse.ArgumentParser) -> None:
+    """What a network runs on."""
     parser.add_argument(
         "--target",
         default="llvm",
@@ -64,7 +70,6 @@ def add_network(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--threads", type=whole(1), metavar="N", help="worker threads (default: all cores)"
     )
-    add_model_shapes(parser)
 
 
 def add_device(parser: argparse._ActionsContainer) -> None:

@@ -56,6 +56,17 @@ class ScheduleLowering:
         division = stage.division if stage.division in possible else self.assembler.usual
         return replace(stage, division=division, seconds=None)
 
+    def divided(self, stage: ScheduledStage, division: str) -> ScheduledStage:
+        """The stage with its work divided as ``division`` says, if its operators can be."""
+        form, asked = self._form(stage), replace(stage, division=division, seconds=None)
+        if isinstance(form, Operator):
+            return stage
+        try:
+            self.assembler.stage(form, division, {})
+        except ScheduleError:
+            return stage
+        return asked
+
     def _lower_stage(
         self, stage: ScheduledStage, costs: Mapping[Hashable, float]
     ) -> LoweredStage | Operator:

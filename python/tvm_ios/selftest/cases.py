@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Networks of one operator each, at odd sizes, for every rule that chooses kernels.
+
+A network is built in any type: in float32 to be checked, and in float64 to be the reference.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import tvm
+from tvm import relax
+
+op = relax.op
+
+
+@dataclass
+class Builder:
+    """Emits one network; its weights are the same however often it is built.
+
+    Attributes
+    ----------
+    emit : callable
+    dtype : str
+    rounded : callable
+        From what is multiplied to what the multiplication makes of it: float64 to float64.
+    """
+
+    emit: Callable[[relax.Expr], relax.Var]
+    dtype: str
+    rounded: Callable[[np.ndarray], np.ndarray]
+    _random: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0))
+
+    def weights(self, *shape: int) -> relax.Expr:
+        """Factors of a convolution or product; sums of them times normal numbers are normal."""
+        scale = math.prod(shape[1:]) ** -0.5
+        return self._constant(self.rounded(scale * self._normal(shape)))
+
+    def bias(self, *shape: int) -> relax.Expr:
+        """What is added, which is not rounded."""
+        return self._constant(self._normal(shape))
+
+    def _normal(self, shape: Sequence[int]) -> np.ndarray:
+        return self._random.standard_normal(shape)
+
+    def _constant(self, values: np.ndarray) -> relax.Expr:
+        # What is checked must have the reference's weights.
+        return relax.const(values.astype("float32").astype(self.dtype), self.dtype)
+
+
+Body = Callable[..., relax.Expr]
+"""``body(builder, *inputs)``: the result of a network."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A network of one operator.
+
+    Attributes
+    ----------
+    name : str
+    body : Body
+    shapes : tuple of shapes
+        Of its inputs.
+    product : bool
+        Whether it multiplies and adds up, which is what ``--precision`` is about.
+    """
+
+    name: str
+    body: Body
+    shapes: tuple[tuple[int, ...], ...]
+    product: bool = False
+
+    def module(
+        self, dtype: str = "float32", rounded: Callable[[np.ndarray], np.ndarray] = lambda x: x
+    ) -> tvm.IRModule:
+        """The network as a Relax module."""
+        return module_of(self.body, self.shapes, dtype, rounded)
+
+    def inputs(self, seed: int = 1) -> list[np.ndarray]:
+        """Normally distributed numbers of float32, for each input."""
+        random = np.random.default_rng(seed)
+        return [random.standard_normal(shape, "float32") for shape in self.shapes]
+
+
+def module_of(
+    body: Body,
+    shapes: Sequence[Sequence[int]],
+    dtype: str = "float32",
+    rounded: Callable[[np.ndarray], np.ndarray] = lambda x: x,
+) -> tvm.IRModule:
+    """A network as a Relax module of one function, ``main``."""
+    block = relax.BlockBuilder()
+    inputs = [relax.Var(f"x{i}", relax.TensorType(shape, dtype)) for i, shape in enumerate(shapes)]
+    with block.function("main", inputs):
+        with block.dataflow():
+            result = block.emit_output(body(Builder(block.emit, dtype, rounded), *inputs))
+        block.emit_func_output(result)
+    return block.get()
+
+
+def conv(b: Builder, x: relax.Expr, channels: int, size: int = 3, **attributes) -> relax.Var:
+    """A convolution, a bias and a ReLU, which are one operator."""
+    weights = b.weights(channels, int(x.ty.shape[1]), size, size)
+    attributes = {"padding": size // 2, **attributes}
+    summed = b.emit(op.nn.conv2d(x, weights, **attributes))
+    return b.emit(op.nn.relu(b.emit(op.add(summed, b.bias(1, channels, 1, 1)))))
+
+
+def dense(b: Builder, x: relax.Expr, columns: int) -> relax.Var:
+    """A product with weights as frameworks keep them, and a bias."""
+    weights = b.emit(op.permute_dims(b.weights(columns, int(x.ty.shape[-1]))))
+    return b.emit(op.add(b.emit(op.matmul(x, weights)), b.bias(columns)))
+
+
+def _depthwise(b: Builder, x: relax.Expr) -> relax.Var:
+    channels = int(x.ty.shape[1])
+    weights = b.weights(channels, 1, 3, 3)
+    return b.emit(op.nn.conv2d(x, weights, padding=1, strides=2, groups=channels))
+
+
+def _layer_norm(b: Builder, x: relax.Expr) -> relax.Var:
+    columns = int(x.ty.shape[-1])
+    scale, shift = b.bias(columns), b.bias(columns)
+    if b.dtype == "float32":
+        return b.emit(op.nn.layer_norm(x, scale, shift, axes=[-1]))
+    # TVM's own knows no float64.
+    mean, variance = (b.emit(f(x, axis=[-1], keepdims=True)) for f in (op.mean, op.variance))
+    deviation = b.emit(op.sqrt(b.emit(op.add(variance, relax.const(1e-5, b.dtype)))))
+    normal = b.emit(op.divide(b.emit(op.subtract(x, mean)), deviation))
+    return b.emit(op.add(b.emit(op.multiply(normal, scale)), shift))
+
+
+def _split(b: Builder, x: relax.Expr) -> relax.Var:
+    parts = b.emit(op.split(x, [5, 12], axis=1))
+    first, last = (b.emit(relax.TupleGetItem(parts, i)) for i in (0, 2))
+    return b.emit(op.concat([last, first], axis=1))
+
+
+def _plain(function: Callable[..., relax.Expr], **attributes) -> Body:
+    return lambda b, *inputs: b.emit(function(*inputs, **attributes))
+
+
+_IMAGE = (1, 19, 15, 13)
+
+CASES: tuple[Case, ...] = (
+    Case("convolution 3x3", lambda b, x: conv(b, x, 21), (_IMAGE,), product=True),
+    Case("convolution 1x1", lambda b, x: conv(b, x, 37, 1), (_IMAGE,), product=True),
+    Case(
+        "first convolution",
+        lambda b, x: conv(b, x, 17, 5, strides=2),
+        ((1, 3, 31, 29),),
+        product=True,
+    ),
+    Case("dilated convolution", lambda b, x: conv(b, x, 9, dilation=2), (_IMAGE,), product=True),
+    # Large enough for Winograd's algorithm, where it is used.
+    Case("wide convolution 3x3", lambda b, x: conv(b, x, 64), ((1, 64, 27, 27),), product=True),
+    Case("depthwise convolution", _depthwise, (_IMAGE,)),
+    Case("dense", lambda b, x: dense(b, x, 37), ((1, 70),), product=True),
+    Case("matrix product", _plain(op.matmul), ((37, 53), (53, 29)), product=True),
+    Case("batch of products", _plain(op.matmul), ((3, 17, 21), (3, 21, 23)), product=True),
+    Case("max pooling", _plain(op.nn.max_pool2d, pool_size=3, strides=2, padding=1), (_IMAGE,)),
+    Case("mean pooling", _plain(op.nn.avg_pool2d, pool_size=3, padding=1), (_IMAGE,)),
+    Case("global pooling", _plain(op.nn.adaptive_avg_pool2d, output_size=1), (_IMAGE,)),
+    Case("concatenation", lambda b, *xs: b.emit(op.concat(xs, axis=1)), (_IMAGE, (1, 6, 15, 13))),
+    Case("softmax", _plain(op.nn.softmax), ((5, 131),)),
+    Case("layer normalisation", _layer_norm, ((7, 45),)),
+    Case("sum", _plain(op.sum, axis=[2]), ((3, 11, 67),)),
+    Case("maximum", _plain(op.max, axis=[1]), ((3, 67, 11),)),
+    Case("tanh", _plain(op.tanh), ((3, 11, 7),)),
+    Case("sum of images", _plain(op.add), (_IMAGE, _IMAGE)),
+    Case("sum of a row and a column", _plain(op.add), ((7, 1), (1, 45))),
+    Case("permutation", _plain(op.permute_dims, axes=[2, 0, 1]), ((3, 11, 7),)),
+    Case(
+        "slice",
+        _plain(op.strided_slice, axes=[1], begin=[1], end=[17], strides=[3]),
+        (_IMAGE,),
+    ),
+    Case("split", _split, (_IMAGE,)),
+)

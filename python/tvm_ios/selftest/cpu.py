@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a self-test checks on a CPU."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import tvm
+from tvm.script.ir_builder import IRBuilder
+from tvm.tirx.script import builder as T
+
+import tvm_ios_runtime
+from tvm_ios_env.machine import this_cpu
+
+from .. import artifact
+from ..export import export
+from ..measure.fma import on_each_worker
+from ..scheduler import Scheduler
+from ..target import check_runnable, core_of, num_workers, resolve
+from ..threads import with_workers
+from . import networks
+from .cases import CASES, Case
+from .checks import Check, Group, Settings, WrongResult
+from .networks import Variants
+from .reference import compare, reference
+
+_LANE_BITS = 32
+
+
+def plan(settings: Settings) -> list[Group]:
+    """The groups, from cheap to dear."""
+    target = cache(lambda: resolve(settings.target, threads=settings.threads))
+
+    def check(name: str, run: Callable[..., str], *arguments: object) -> Check:
+        return Check(name, lambda: run(target(), *arguments))
+
+    stages = (
+        ("tiles", networks.UNEQUAL),
+        ("groups", networks.UNEQUAL),
+        ("bands", networks.CHAIN),
+    )
+    return [
+        Group(
+            "machine",
+            (check("vector width", _vector_width), check("threads", _threads)),
+            required=True,
+        ),
+        Group("kernels", tuple(check(case.name, _kernel, case) for case in CASES)),
+        Group(
+            "stages",
+            (
+                *(check(f"work by {name}", _divided, case, name) for name, case in stages),
+                *(check(case.name, _merged, case) for case in networks.MERGED),
+            ),
+        ),
+        Group(
+            "network",
+            (
+                check("in stages", _divided, networks.WHOLE, "tiles"),
+                check("as a library", _library),
+            ),
+        ),
+    ]
+
+
+def _vector_width(target: tvm.target.Target) -> str:
+    """That LLVM uses the vectors that the processor has."""
+    check_runnable(target)
+    cpu, lanes = this_cpu(), core_of(target).lanes
+    name = target.attrs.get("mcpu", "its target")
+    if lanes * _LANE_BITS < cpu.vector_bits:
+        raise WrongResult(
+            f"LLVM uses {lanes * _LANE_BITS} of {cpu.vector_bits} bits of {cpu.vectors} for "
+            f'{name}; name the processor with --target \'{{"kind": "llvm", "mcpu": ...}}\'.'
+        )
+    return f"{lanes} lanes of float32, {cpu.name} as {name}"
+
+
+def _threads(target: tvm.target.Target) -> str:
+    """That a parallel loop has as many threads as are asked for."""
+    workers = num_workers(target)
+    function = tvm.IRModule({"name_threads": _thread_names(workers)})
+    module = tvm.compile(function, target=target).mod
+    names = tvm.runtime.tensor(np.zeros(workers, "int32"))
+    with_workers(workers, lambda: module["name_threads"](names))
+    found = len(set(names.numpy().tolist()))
+    if found != workers:
+        raise WrongResult(
+            f"{found} threads ran, and not {workers}: give their number with --threads, and unset "
+            "TVM_NUM_THREADS and OMP_NUM_THREADS."
+        )
+    return f"{workers} of {os.cpu_count()} cores"
+
+
+def _thread_names(workers: int) -> tvm.tirx.PrimFunc:
+    """A launch in which each worker writes the system's number of its thread."""
+    with IRBuilder() as builder, T.prim_func(s_tir=True):
+        T.func_name("name_threads")
+        names = T.arg("names", T.buffer((workers,), "int32", layout=None))
+        with T.sblock("root"):
+            T.reads()
+            T.writes()
+            on_each_worker(
+                workers,
+                lambda worker: T.buffer_store(
+                    names, tvm.tirx.call_extern("int32", "gettid"), [worker]
+                ),
+            )
+    return builder.get()
+
+
+def _kernel(target: tvm.target.Target, case: Case) -> str:
+    inputs = case.inputs()
+    scheduler = Scheduler(case.module(), target)
+    ways = scheduler.compile({"sequential": scheduler.unsearched()})
+    result = ways("sequential", [tvm.runtime.tensor(x) for x in inputs]).numpy()
+    return compare(result, reference(case)(inputs))
+
+
+def _divided(target: tvm.target.Target, case: Case, division: str) -> str:
+    return _compare(case, Variants(case, target, divisions=[division]), division)
+
+
+def _merged(target: tvm.target.Target, case: Case) -> str:
+    return _compare(case, Variants(case, target, merging=True), "merged")
+
+
+def _compare(case: Case, variants: Variants, name: str) -> str:
+    """Two images, since what a run leaves behind must not change the next one."""
+    for seed in (1, 2):
+        inputs = case.inputs(seed)
+        said = compare(variants.run(name, inputs), reference(case)(inputs))
+    return f"{said}, {len(variants.schedules[name].stages)} stages"
+
+
+def _library(target: tvm.target.Target) -> str:
+    """That the linker makes a library, and that it runs without TVM's compiler."""
+    case = networks.WHOLE
+    scheduler = Scheduler(case.module(), target)
+    schedule = scheduler.unsearched()
+    executable = artifact.build(scheduler.emit(schedule), schedule, target)
+    inputs = case.inputs()
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "model.so"
+        export(executable, path)
+        (result,) = tvm_ios_runtime.load(path)(*inputs)
+    return compare(result, reference(case)(inputs))

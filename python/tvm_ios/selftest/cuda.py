@@ -1,0 +1,281 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a self-test checks on a GPU."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import cache
+
+import numpy as np
+import tvm
+from tvm import relax
+
+from ..cuda_target import check_device, check_precision, describe, resolve_cuda
+from ..device_errors import device_errors
+from ..errors import OptionError
+from ..lower.cuda.stage import CudaStage, Launch
+from ..lower.cuda.toolchain import check_compiler, find_toolchain
+from ..lower.implement import Implementation
+from ..measure.samples import sensible
+from ..options import PRECISIONS
+from . import networks
+from .cases import CASES, Builder, Case
+from .checks import Check, Group, LeftOut, Settings, WrongResult
+from .gpu_kernels import KernelNetwork, KernelRunner
+from .networks import Variants
+from .reference import EXACT, TOLERANCE, compare, reference, relative_error
+
+op = relax.op
+
+_COPIED = 64 << 20  # bytes
+_TENSOR_CORES = 1e-4  # they add up products with fewer bits than float32 has
+_IMAGES = 4  # the first warms up, the second captures a graph, the others replay it
+
+
+def plan(settings: Settings) -> list[Group]:
+    """The groups, from cheap to dear."""
+    checks = _GpuChecks(settings)
+    return [
+        Group("device", checks.device(), required=True),
+        Group("launches", checks.launches()),
+        *(Group(f"kernels in {p}", checks.kernels(p)) for p in PRECISIONS),
+        *([Group("cuDNN", checks.cudnn())] if settings.cudnn else []),
+        Group("stages", checks.stages()),
+        Group("network", checks.network()),
+    ]
+
+
+class _GpuChecks:
+    """The checks; what several of them need is made when the first of them runs.
+
+    Parameters
+    ----------
+    settings : Settings
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._named, self._device_id = settings.target, settings.device_id
+        self.target = cache(lambda: resolve_cuda(self._named, self._device_id))
+        self._runner = cache(lambda: KernelRunner(self.target(), self._device_id))
+        self._networks = cache(self._compiled_networks)
+        self._variants = cache(self._compiled_variants)
+
+    def device(self) -> tuple[Check, ...]:
+        """What everything else rests on."""
+        return (
+            Check("driver and device", self._describe),
+            Check("compiler", self._compiler),
+            Check("memory", self._memory),
+        )
+
+    def launches(self) -> tuple[Check, ...]:
+        """How kernels come to run."""
+        return (
+            Check("one kernel", self._one_kernel),
+            Check("fork and join of streams", self._fork_and_join),
+            Check("capture and replay of a graph", self._replay),
+            Check("times by events", self._times),
+        )
+
+    def kernels(self, precision: str) -> tuple[Check, ...]:
+        """Every family of kernels that there is for each case."""
+        cases = [case for case in CASES if case.product or precision == "fp32"]
+        return tuple(
+            Check(case.name, lambda case=case: self._families(case, precision)) for case in cases
+        )
+
+    def cudnn(self) -> tuple[Check, ...]:
+        """Each of cuDNN's algorithms for convolutions."""
+        cases = [case for case in CASES if "convolution" in case.name]
+        return tuple(
+            Check(case.name, lambda case=case: self._cudnn_algorithms(case)) for case in cases
+        )
+
+    def stages(self) -> tuple[Check, ...]:
+        """Each way in which a stage may run."""
+        divided = (
+            ("a stream for each group", "streams"),
+            ("two streams", "streams-2"),
+            ("the widest group first", "streams-widest"),
+            ("unequal kernels in one launch", "fused"),
+        )
+        return (
+            *(self._stage_check(name, networks.UNEQUAL, d) for name, d in divided),
+            *(self._stage_check(c.name, c, "merged") for c in networks.MERGED),
+        )
+
+    def network(self) -> tuple[Check, ...]:
+        """A small network, in each kind of stage and in each precision."""
+        whole = networks.WHOLE
+        return (
+            self._stage_check("one operator a stage", whole, "sequential"),
+            self._stage_check("parallel streams", whole, "streams"),
+            self._stage_check("fused launches", whole, "fused"),
+            *(self._stage_check(f"in {p}", whole, "streams", p) for p in PRECISIONS[1:]),
+        )
+
+    def _describe(self) -> str:
+        device = describe(self._device_id)
+        check_device(self.target(), self._device_id)
+        return (
+            f"{device.name}, {device.arch}, {device.multiprocessors} multiprocessors, "
+            f"{device.l2_bytes >> 20} MiB of L2, driver for CUDA {device.driver}"
+        )
+
+    def _compiler(self) -> str:
+        check_compiler(self.target())
+        return find_toolchain().name
+
+    def _memory(self) -> str:
+        sent = np.random.default_rng(0).integers(0, 256, _COPIED, "uint8")
+        with device_errors(self._device_id):
+            received = tvm.runtime.tensor(sent, tvm.cuda(self._device_id)).numpy()
+        if not np.array_equal(sent, received):
+            raise WrongResult("What was copied to the device and back has changed.")
+        return f"{_COPIED >> 20} MiB there and back"
+
+    def _one_kernel(self) -> str:
+        return self._each_variant(KernelNetwork(_ELEMENTWISE, self.target(), self._device_id))
+
+    def _fork_and_join(self) -> str:
+        """Branches read what was just written, and are read at once: nobody may come early."""
+        network = KernelNetwork(_FORK, self.target(), self._device_id)
+        first, *branches, last = next(iter(network.variants.values()))
+        stages = [_stage([first]), _stage(branches), _stage([last])]
+        runner, said = self._runner(), ""
+        for seed in range(_IMAGES):
+            inputs = _FORK.inputs(seed)
+            with device_errors(self._device_id):
+                values = runner.upload(network, inputs)
+                for stage in stages:
+                    runner.run_stage(stage, values)
+                (output,) = last.outputs
+                result = network.in_relax(output, values[output].numpy())
+            said = compare(result, reference(_FORK)(inputs))
+        return f"{said}, {len(branches)} streams"
+
+    def _replay(self) -> str:
+        return self._compare(_FORK, "sequential")
+
+    def _times(self) -> str:
+        """That events tell what a search can use."""
+        medians = []
+        for case in (_ELEMENTWISE, _LARGE):
+            network = KernelNetwork(case, self.target(), self._device_id)
+            samples = self._runner().time(network, next(iter(network.variants.values())))
+            if not sensible(samples):
+                raise WrongResult(f"Events tell times that cannot be: {samples}.")
+            medians.append(1e6 * statistics.median(samples))
+        return f"{medians[0]:.1f} µs for 10007 numbers, {medians[1]:.1f} µs for a convolution"
+
+    def _families(self, case: Case, precision: str) -> str:
+        reason = self._lacking(precision)
+        if reason:
+            raise LeftOut(reason)
+        return self._each_variant(self._networks(precision)[case.name])
+
+    def _cudnn_algorithms(self, case: Case) -> str:
+        network = KernelNetwork(case, self.target(), self._device_id, cudnn=True)
+        return self._each_variant(network, "cudnn")
+
+    def _each_variant(self, network: KernelNetwork, prefix: str = "") -> str:
+        """Run every family's kernel, and tell how exact the worst is.
+
+        Raises
+        ------
+        WrongResult
+            Naming the kernels that are wrong.
+        """
+        case, inputs = network.case, network.case.inputs()
+        right, wrong, worst = [], [], 0.0
+        for variant, implementations in network.variants.items():
+            if not variant.startswith(prefix):
+                continue
+            factors = variant.split("_")[1] if variant.startswith("gemm_") else "fp32"
+            actual = self._runner().run(network, implementations, inputs)
+            error = relative_error(actual, reference(case, factors)(inputs))
+            if error <= (EXACT if factors == "fp32" else _TENSOR_CORES):
+                right.append(variant)
+                worst = max(worst, error)
+            else:
+                wrong.append(f"{variant} is off by {error:.1e} of the largest value")
+        if wrong:
+            raise WrongResult(f"{', '.join(wrong)}; right: {', '.join(right) or 'none'}.")
+        if not right:
+            raise LeftOut("there is no kernel for it")
+        return f"error {worst:.1e}: {', '.join(right)}"
+
+    def _compiled_networks(self, precision: str) -> dict[str, KernelNetwork]:
+        """The cases of a precision by name, their kernels compiled together.
+
+        What cannot be compiled is compiled again by its own check, which then says why.
+        """
+        cases = [case for case in CASES if case.product or precision == "fp32"]
+        found = [KernelNetwork(case, self.target(), self._device_id, precision) for case in cases]
+        with suppress(Exception):  # whatever is wrong with one of them
+            self._runner().compile(found)
+        return {network.case.name: network for network in found}
+
+    def _lacking(self, precision: str) -> str:
+        """Why the device has no such precision; nothing where it has."""
+        try:
+            check_precision(self.target(), precision)
+        except OptionError as error:
+            return str(error)
+        return ""
+
+    def _stage_check(self, name: str, case: Case, schedule: str, precision: str = "fp32") -> Check:
+        return Check(name, lambda: self._compare(case, schedule, precision))
+
+    def _compare(self, case: Case, schedule: str, precision: str = "fp32") -> str:
+        reason = self._lacking(precision)
+        if reason:
+            raise LeftOut(reason)
+        variants, said = self._variants(case.name, precision), ""
+        for seed in range(_IMAGES):
+            inputs = case.inputs(seed)
+            actual, expected = variants.run(schedule, inputs), reference(case)(inputs)
+            said = compare(actual, expected, TOLERANCE[precision])
+        return f"{said}, {len(variants.schedules[schedule].stages)} stages"
+
+    def _compiled_variants(self, name: str, precision: str) -> Variants:
+        case, divisions = _VARIANTS[name]
+        merging = case in networks.MERGED
+        return Variants(case, self.target(), self._device_id, divisions, merging, precision)
+
+
+def _tanh(b: Builder, x: relax.Expr) -> relax.Var:
+    return b.emit(op.tanh(x))
+
+
+def _fork(b: Builder, x: relax.Expr) -> relax.Var:
+    """Something that three poolings read, and what is made of all."""
+    x = b.emit(op.nn.softmax(x, axis=1))
+    arms = [b.emit(op.nn.max_pool2d(x, (n, n), padding=(n // 2, n // 2))) for n in (3, 5, 7)]
+    return b.emit(op.concat(arms, axis=1))
+
+
+_ELEMENTWISE = Case("one kernel", _tanh, ((10007,),))
+_LARGE = next(case for case in CASES if case.name == "wide convolution 3x3")
+_FORK = Case("fork and join", _fork, ((1, 33, 61, 59),))
+
+_VARIANTS: dict[str, tuple[Case, Sequence[str]]] = {
+    _FORK.name: (_FORK, ()),
+    networks.UNEQUAL.name: (
+        networks.UNEQUAL,
+        ("streams", "streams-2", "streams-widest", "fused"),
+    ),
+    networks.WHOLE.name: (networks.WHOLE, ("streams", "fused")),
+    **{case.name: (case, ()) for case in networks.MERGED},
+}
+"""Networks by name, with the ways in which their stages are divided."""
+
+
+def _stage(implementations: Sequence[Implementation]) -> CudaStage:
+    """Operators side by side, a stream for each."""
+    launches = (
+        Launch(i.kernel, stream, i.inputs, i.outputs) for stream, i in enumerate(implementations)
+    )
+    return CudaStage(tuple(implementations), tuple(launches))

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Single kernels for a GPU: those that the operators of a network may have, run one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+
+import ml_dtypes  # noqa: F401  (NumPy's bfloat16, which tensors may be of)
+import numpy as np
+import tvm
+import tvm_ffi
+from tvm import relax
+
+from ..cuda_target import device_for
+from ..device_errors import device_errors
+from ..graph.extract import extract
+from ..graph.prepare import prepare
+from ..kernels.kernel import TensorSpec
+from ..lower.cuda.implement import CudaNetwork, implement
+from ..lower.cuda.network import RUN_STAGE
+from ..lower.cuda.preferences import CudaPreferences
+from ..lower.cuda.stage import CudaStage, Value
+from ..lower.implement import Implementation, LoweredGraph
+from ..measure.cuda.device import CudaBench
+from ..measure.cuda.libraries import CudaLibraries
+from .cases import Case
+
+_TO_MEMORY, _TO_RELAX = (0, 2, 3, 1), (0, 3, 1, 2)  # axes of feature maps, whose channels are last
+
+
+_SAMPLES = 20
+
+
+class KernelNetwork:
+    """The operators of a case, and every kernel that each of them may have.
+
+    Parameters
+    ----------
+    case : Case
+    target : tvm.target.Target
+    device_id : int
+    precision : str
+    cudnn : bool
+        Whether cuDNN's kernels are among them.
+    """
+
+    def __init__(
+        self,
+        case: Case,
+        target: tvm.target.Target,
+        device_id: int = 0,
+        precision: str = "fp32",
+        cudnn: bool = False,
+    ) -> None:
+        self.case = case
+        prepared = prepare(case.module())
+        self._function = prepared["main"]
+        device = device_for(target, device_id)
+        preferences = CudaPreferences(
+            target,
+            precision,
+            device.multiprocessors,
+            device.l2_bytes,
+            cudnn=device_id if cudnn else None,
+        )
+        self._network: CudaNetwork = implement(extract(prepared), preferences)
+
+    @property
+    def lowered(self) -> LoweredGraph:
+        return self._network.lowered
+
+    @cached_property
+    def variants(self) -> dict[str, tuple[Implementation, ...]]:
+        """The implementations of all operators, by the kernel of which each family has one.
+
+        The operator with the most kernels has its choice; others have their best guess.
+        """
+        candidates = self._network.candidates
+        assert all(candidates), "every operator of a case has a kernel"
+        varied = max(range(len(candidates)), key=lambda i: len(candidates[i]))
+        chosen: dict[str, Implementation] = {}
+        for implementation in candidates[varied]:
+            chosen.setdefault(_family(implementation.kernel.variant), implementation)
+        return {
+            found.kernel.variant: tuple(
+                found if i == varied else others[0] for i, others in enumerate(candidates)
+            )
+            for found in chosen.values()
+        }
+
+    @property
+    def parameters(self) -> Sequence[relax.Var]:
+        return self._function.params
+
+    def in_memory(self, value: relax.Var, array: np.ndarray) -> np.ndarray:
+        """An array as kernels have it that Relax has as ``value``."""
+        last = value in self.lowered.layouts
+        return np.ascontiguousarray(array.transpose(_TO_MEMORY)) if last else array
+
+    def in_relax(self, value: relax.Var, array: np.ndarray) -> np.ndarray:
+        """The inverse of :meth:`in_memory`."""
+        return array.transpose(_TO_RELAX) if value in self.lowered.layouts else array
+
+
+class KernelRunner:
+    """Runs kernels on a device, outside of any graph.
+
+    Parameters
+    ----------
+    target : tvm.target.Target
+    device_id : int
+    """
+
+    def __init__(self, target: tvm.target.Target, device_id: int) -> None:
+        self._libraries = CudaLibraries(target)
+        self._device_id, self._device = device_id, tvm.cuda(device_id)
+
+    def compile(self, networks: Iterable[KernelNetwork]) -> None:
+        """Compile all kernels of networks at once, on all cores."""
+        self._libraries.compile(
+            i.kernel
+            for network in networks
+            for implementations in network.variants.values()
+            for i in implementations
+        )
+
+    def time(
+        self, network: KernelNetwork, implementations: Sequence[Implementation]
+    ) -> list[float]:
+        """Seconds of the last of these kernels, as a search takes them: by events, in a graph."""
+        bench = CudaBench(network.lowered, self._libraries, self._device_id, seed=0)
+        return bench.time_alone(implementations[-1], _SAMPLES)
+
+    def run(
+        self,
+        network: KernelNetwork,
+        implementations: Sequence[Implementation],
+        inputs: Sequence[np.ndarray],
+    ) -> np.ndarray:
+        """The network's result by these kernels, one after another.
+
+        What nobody has written holds NaN.
+        """
+        with device_errors(self._device_id):
+            values = self.upload(network, inputs)
+            for implementation in implementations:
+                self._launch(implementation, values)
+            (result,) = implementations[-1].outputs
+            return network.in_relax(result, values[result].numpy())
+
+    def upload(
+        self, network: KernelNetwork, inputs: Sequence[np.ndarray]
+    ) -> dict[relax.Var, tvm.runtime.Tensor]:
+        """The parameters of a network on the device."""
+        return {
+            value: tvm.runtime.tensor(network.in_memory(value, array), self._device)
+            for value, array in zip(network.parameters, inputs, strict=True)
+        }
+
+    def run_stage(self, stage: CudaStage, values: dict[relax.Var, tvm.runtime.Tensor]) -> None:
+        """Run a stage on its streams as a compiled network does; results come to ``values``."""
+        program = stage.program
+        kernels = [self._libraries.function(kernel) for kernel in program.kernels]
+        read = [self._tensor(value, values) for value in program.inputs]
+        written = list(map(self._poisoned, program.written))
+        run = tvm_ffi.get_global_func(RUN_STAGE)
+        run(tvm_ffi.Shape(program.numbers), *kernels, *read, *written)
+        values.update(zip(program.outputs, written, strict=False))  # scratch memory is behind
+
+    def _launch(
+        self, implementation: Implementation, values: dict[relax.Var, tvm.runtime.Tensor]
+    ) -> None:
+        kernel = implementation.kernel
+        read = [self._tensor(value, values) for value in implementation.inputs]
+        written = list(map(self._poisoned, (*kernel.outputs, *kernel.scratch)))
+        self._libraries.function(kernel)(*read, *written)
+        values.update(zip(implementation.outputs, written, strict=False))
+
+    def _tensor(
+        self, value: Value, values: Mapping[relax.Var, tvm.runtime.Tensor]
+    ) -> tvm.runtime.Tensor:
+        if isinstance(value, relax.Var):
+            return values[value]
+        return tvm.runtime.tensor(np.ascontiguousarray(value), self._device)
+
+    def _poisoned(self, spec: TensorSpec) -> tvm.runtime.Tensor:
+        known = "float" in spec.dtype
+        return tvm.runtime.tensor(
+            np.full(spec.shape, np.nan if known else 1, spec.dtype), self._device
+        )
+
+
+def _family(variant: str) -> str:
+    """What kernels have in common that differ in sizes only."""
+    parts = variant.split("_")
+    if parts[0] == "gemm":
+        _, factors, block, _ = parts
+        return f"gemm_{factors}{'*' * ('*' in block)}{'/' * ('/' in block)}"
+    return parts[0] if parts[0] == "window" else variant

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Small networks whose operators share stages, and how a self-test has them scheduled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+import tvm
+from tvm import relax
+
+from ..graph.operators import OperatorGraph
+from ..measure.model import Ways
+from ..measure.sites import Here
+from ..options import Options
+from ..schedule import ScheduledStage
+from ..scheduler import Scheduler
+from ..search import Candidate, components
+from .cases import Builder, Case, conv, dense
+from .checks import WrongResult
+
+op = relax.op
+
+
+def _unequal(b: Builder, x: relax.Expr) -> relax.Var:
+    """Branches that differ in window, channels, and length."""
+    arms = [
+        conv(b, x, 40),
+        conv(b, conv(b, x, 7, 1), 9, 5),
+        conv(b, b.emit(op.nn.max_pool2d(x, (3, 3), padding=(1, 1))), 24, 1),
+    ]
+    return b.emit(op.concat(arms, axis=1))
+
+
+def _chains(b: Builder, x: relax.Expr) -> relax.Var:
+    """Branches whose operators all have the rows and columns of their input."""
+    arms = []
+    for size in (3, 1):
+        arm = conv(b, x, 24, size)
+        arms.append(b.emit(op.nn.max_pool2d(arm, (3, 3), padding=(1, 1))))
+    return b.emit(op.concat(arms, axis=1))
+
+
+def _alike(b: Builder, x: relax.Expr) -> relax.Var:
+    """Convolutions of one input with windows of different sizes, as Inception has them."""
+    x = b.emit(op.nn.relu(x))
+    return b.emit(op.concat([conv(b, x, 24, 3), conv(b, x, 9, 1), conv(b, x, 17, 3)], axis=1))
+
+
+def _sums(b: Builder, x: relax.Expr) -> relax.Var:
+    """A sum of two convolutions, and of a convolution and its input."""
+    x = b.emit(op.nn.relu(x))
+    channels = int(x.ty.shape[1])
+    parts = [
+        b.emit(op.nn.conv2d(x, b.weights(channels, channels, size, size), padding=size // 2))
+        for size in (3, 1, 3)
+    ]
+    total = b.emit(op.nn.relu(b.emit(op.add(parts[0], parts[1]))))
+    return b.emit(op.add(total, b.emit(op.nn.relu(b.emit(op.add(parts[2], x))))))
+
+
+def _products(b: Builder, x: relax.Expr) -> relax.Var:
+    """Queries, keys and values of an attention, and what is made of them."""
+    x = b.emit(op.tanh(x))
+    query, key, value = (dense(b, x, 24) for _ in range(3))
+    scores = b.emit(op.matmul(query, b.emit(op.permute_dims(key))))
+    scores = b.emit(op.multiply(scores, relax.const(0.2, b.dtype)))
+    return b.emit(op.matmul(b.emit(op.nn.softmax(scores)), value))
+
+
+def _whole(b: Builder, x: relax.Expr) -> relax.Var:
+    """From an image to scores: branches that differ, a residual, pooling, a product, a softmax."""
+    x = conv(b, x, 19, 3, strides=2)
+    x = _unequal(b, x)
+    residual = conv(b, conv(b, x, 16, 1), int(x.ty.shape[1]), 3)
+    x = b.emit(op.nn.relu(b.emit(op.add(residual, x))))
+    x = b.emit(op.squeeze(b.emit(op.nn.adaptive_avg_pool2d(x, 1)), [2, 3]))
+    return b.emit(op.nn.softmax(dense(b, x, 11)))
+
+
+_IMAGE = (1, 19, 15, 13)
+
+UNEQUAL = Case("unequal branches", _unequal, (_IMAGE,))
+CHAIN = Case("chains of equal planes", _chains, (_IMAGE,))
+ALIKE = Case("convolutions of one input", _alike, (_IMAGE,))
+SUMS = Case("sums of convolutions", _sums, (_IMAGE,))
+PRODUCTS = Case("products of one input", _products, ((9, 45),))
+MERGED = (ALIKE, SUMS, PRODUCTS)
+"""Networks whose operators can be replaced by larger ones, one for each rule."""
+
+WHOLE = Case("small network", _whole, ((1, 3, 31, 29),))
+
+
+def together(graph: OperatorGraph, candidates: Sequence[Candidate]) -> np.ndarray:
+    """A cost model of a device without limits, where operators are not replaced: a stage takes as
+    long as its longest group, and a little more."""
+    longest = [max(map(len, components(graph.dag, c.ops))) for c in candidates]
+    merging = [c.strategy == "merge" for c in candidates]
+    return np.where(merging, 9.0, 0.1) + np.array(longest)
+
+
+def merged(_graph: OperatorGraph, candidates: Sequence[Candidate]) -> np.ndarray:
+    """A cost model by which replacing operators is best, else one operator a stage."""
+    return np.array([0.1 if c.strategy == "merge" else float(len(c.ops)) ** 2 for c in candidates])
+
+
+class Variants:
+    """One network under several schedules, compiled together.
+
+    Parameters
+    ----------
+    case : Case
+    target : tvm.target.Target
+    device_id : int
+    divisions : sequence of str
+        A schedule for each, which divides the work of all stages so that it can.
+    merging : bool
+        Add the schedule ``merged``, which replaces operators rather than run them side by side.
+    precision : str
+
+    Attributes
+    ----------
+    schedules : dict of str to Schedule
+        By the division, ``merged``, and ``sequential``, which is always there.
+    """
+
+    def __init__(
+        self,
+        case: Case,
+        target: tvm.target.Target,
+        device_id: int = 0,
+        divisions: Sequence[str] = (),
+        merging: bool = False,
+        precision: str = "fp32",
+    ) -> None:
+        options = Options(precision=precision)
+        scheduler = Scheduler(
+            case.module(),
+            target,
+            cost_model=merged if merging else together,
+            options=options,
+            site=Here(device_id),
+        )
+        found = scheduler.search()
+        self.schedules = {d: scheduler.divided(found, d) for d in divisions}
+        if merging:
+            self.schedules["merged"] = found
+        self.schedules["sequential"] = scheduler.unsearched()
+        self._ways: Ways = scheduler.compile(self.schedules)
+
+    def run(self, name: str, inputs: Sequence[np.ndarray]) -> np.ndarray:
+        """The result under one of the schedules.
+
+        Raises
+        ------
+        WrongResult
+            When the schedule has no stage of the kind that it is to show.
+        """
+        if name != "sequential" and not any(
+            map(partial(_shows, name), self.schedules[name].stages)
+        ):
+            raise WrongResult(f"No stage can be {name!r}.")
+        return self._ways(name, [tvm.runtime.tensor(x) for x in inputs]).numpy()
+
+
+def _shows(name: str, stage: ScheduledStage) -> bool:
+    if name == "merged":
+        return stage.strategy == "merge"
+    return stage.division == name and len(stage.groups) > 1

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What networks compute in double precision, by TVM's own lowering for the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+
+import ml_dtypes
+import numpy as np
+import tvm
+from tvm import relax
+
+from ..target import resolve
+from .cases import Case
+from .checks import WrongResult
+
+Rounding = Callable[[np.ndarray], np.ndarray]
+"""From float64 to the nearest numbers, of float64 too, that a precision has."""
+
+EXACT = 1e-5
+"""What the order of a sum in float32 may change, relative to the largest value."""
+
+TOLERANCE = {"fp32": EXACT, "tf32": 1e-2, "fp16": 1e-2, "bf16": 8e-2}
+"""What rounding the factors of several operators may change, relative to the largest value."""
+
+
+class DoubleReference:
+    """What a case computes in double precision, by kernels that have nothing in common with ours.
+
+    Parameters
+    ----------
+    case : Case
+    factors : str
+        What is multiplied is rounded to this precision first, where the case is a product.
+    """
+
+    def __init__(self, case: Case, factors: str = "fp32") -> None:
+        self._rounded = ROUNDING[factors] if case.product else ROUNDING["fp32"]
+        mod, target = case.module("float64", self._rounded), _unoptimised()
+        executable = tvm.compile(mod, target, relax_pipeline=relax.get_default_pipeline(target))
+        self._machine = relax.VirtualMachine(executable, tvm.cpu())
+
+    def __call__(self, inputs: Sequence[np.ndarray]) -> np.ndarray:
+        doubles = (self._rounded(x.astype("float64")) for x in inputs)
+        return self._machine["main"](*map(tvm.runtime.tensor, doubles)).numpy()
+
+
+@cache
+def reference(case: Case, factors: str = "fp32") -> DoubleReference:
+    """The reference of a case, compiled once a process."""
+    return DoubleReference(case, factors)
+
+
+def compare(actual: np.ndarray, expected: np.ndarray, most: float = EXACT) -> str:
+    """Tell the relative error.
+
+    Raises
+    ------
+    WrongResult
+        When it is above ``most``.
+    """
+    error = relative_error(actual, expected)
+    if not error <= most:  # NaN is no agreement
+        raise WrongResult(f"The result is off by {error:.1e} of the largest value, above {most:g}.")
+    return f"error {error:.1e}"
+
+
+def relative_error(actual: np.ndarray, expected: np.ndarray) -> float:
+    """The largest difference relative to the largest expected value; NaN where one is NaN.
+
+    Raises
+    ------
+    WrongResult
+        When the shapes differ.
+    """
+    if actual.shape != expected.shape:
+        raise WrongResult(f"The result has shape {actual.shape}, and not {expected.shape}.")
+    scale = np.abs(expected).max(initial=np.finfo("float32").tiny)
+    return float(np.abs(actual.astype("float64") - expected).max(initial=0.0) / scale)
+
+
+def round_to_tf32(values: np.ndarray) -> np.ndarray:
+    """The nearest numbers of 11 significant bits, ties away from zero."""
+    bits = values.astype("float32").view("uint32")
+    return ((bits + 0x1000) & 0xFFFFE000).view("float32").astype("float64")
+
+
+ROUNDING: dict[str, Rounding] = {
+    "fp32": lambda values: values,
+    "tf32": round_to_tf32,
+    "fp16": lambda values: values.astype("float16").astype("float64"),
+    "bf16": lambda values: values.astype(ml_dtypes.bfloat16).astype("float64"),
+}
+"""What a precision makes of factors."""
+
+
+@cache
+def _unoptimised() -> tvm.target.Target:
+    """What runs once is compiled quickly."""
+    return resolve('{"kind": "llvm", "opt-level": 0}')

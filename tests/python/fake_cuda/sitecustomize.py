@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes any Python process one to which the fake driver is CUDA.
+
+Python imports this module when it starts, from a directory on ``PYTHONPATH``; see
+``cuda_support.with_standin``. Device code is then compiled for the host, and PyTorch is hidden: one
+that is built for CUDA would bring CUDA's own libraries in.
+"""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.machinery
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+
+_COMPILER = "tvm.support.nvcc"  # registers the function that is overridden here
+
+
+class _NoTorch(importlib.abc.MetaPathFinder):
+    """Hides torch; ``sys.modules["torch"] = None`` would do, but scipy looks there, too."""
+
+    def find_spec(self, name: str, *_arguments: object) -> None:
+        if name == "torch":
+            raise ModuleNotFoundError("torch is hidden from this process", name=name)
+
+
+class _OurCompiler(importlib.abc.MetaPathFinder):
+    """Overrides TVM's compiler of device code once TVM has registered it."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, _target: object = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if name != _COMPILER:
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(name, path)
+        assert spec is not None
+        assert spec.loader is not None
+        execute = spec.loader.exec_module
+
+        def execute_and_override(module: ModuleType) -> None:
+            execute(module)
+            _override()
+
+        spec.loader.exec_module = execute_and_override
+        return spec
+
+
+def _override() -> None:
+    import tvm_ffi
+
+    sys.path.append(str(Path(__file__).resolve().parents[1]))
+    from cuda_compile import compile_kernels
+
+    standin = Path(os.environ["TVM_IOS_STANDIN"])
+
+    def compile_for_host(code: str, *_options: object) -> bytes:
+        return compile_kernels(code, standin)
+
+    tvm_ffi.register_global_func("tvm_callback_cuda_compile", compile_for_host, override=True)
+
+
+sys.meta_path[:0] = [_NoTorch(), _OurCompiler()]

@@ -5,10 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from .measure.model import Ways
 from .schedule import Schedule
 from .scheduler import Scheduler
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -101,11 +104,11 @@ def choose(
     return compare(scheduler).schedule if timed else scheduler.search()
 
 
-def as_returned(seconds: Mapping[str, float], name: str) -> dict[str, float]:
+def as_returned(latencies: Mapping[str, T], name: str) -> dict[str, T]:
     """Latencies by name, ``scheduled`` being that of the schedule ``name`` where it is known."""
-    result = dict(seconds)
+    result = dict(latencies)
     if name != "scheduled":
         result["found"] = result.pop("scheduled")
-        if name in seconds:
-            result["scheduled"] = seconds[name]
+        if name in latencies:
+            result["scheduled"] = latencies[name]
     return result

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import tvm
+from rich.table import Table
 from tvm import relax
 
 from tvm_ios_runtime.model import leaves
@@ -20,7 +21,9 @@ from tvm_ios_runtime.model import leaves
 from ..compare import Comparison, as_returned, compare
 from ..draw import words
 from ..files import replacing
+from ..measure.cuda.clock import warm_clock
 from ..measure.cuda.model import CudaWays
+from ..measure.cuda.rounds import Timing
 from ..measure.model import random_inputs
 from ..measure.progress import working
 from ..peers.gpu import Peers, gpu_peers
@@ -37,7 +40,9 @@ examples:
   tvm-ios bench model.onnx --schedule-in s.json
   tvm-ios bench zoo:inception_v3 --target cuda
 
-On a GPU the sequential schedule is timed in a CUDA graph, as the others are, and without one. Where
+On a GPU the sequential schedule is timed in a CUDA graph, as the others are, and without one. Runs
+follow each other, and in the column "one by one" each is waited for; the GPU's clock is up before
+anything is timed. Where
 PyTorch is installed with CUDA, it runs the network, too: by torch.compile with max-autotune, and by
 its own kernels and cuDNN's, channels last, in a CUDA graph.
 """
@@ -59,13 +64,16 @@ class Contest:
     ----------
     ours : Comparison
     peers : Peers
-    seconds : dict of str to float
-        Of the peers.
+    timings : dict of str to Timing
+        Of everybody, on a GPU.
+    discarded : int
+        Samples that were taken while the GPU's clock was low.
     """
 
     ours: Comparison
     peers: Peers = field(default_factory=Peers)
-    seconds: dict[str, float] = field(default_factory=dict)
+    timings: dict[str, Timing] = field(default_factory=dict)
+    discarded: int = 0
 
 
 def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
@@ -122,10 +130,11 @@ def _contest(args: argparse.Namespace, scheduler: Scheduler, ours: Comparison) -
     arrays = [tensor.numpy() for tensor in leaves(inputs)]
     with working("preparing PyTorch"):
         peers = gpu_peers(args.model, args.batch, arrays, args.device_id, args.precision)
-    seconds = ours.ways.seconds(peers.ready)
-    theirs = {name: seconds.pop(name) for name in peers.ready}
+    timings = ours.ways.timings(peers.ready)
+    seconds = {name: timing.seconds for name, timing in timings.items() if name not in peers.ready}
     schedule = replace(ours.schedule, measured=as_returned(seconds, ours.name))
-    return Contest(replace(ours, schedule=schedule), peers, theirs)
+    discarded = warm_clock(args.device_id).discarded
+    return Contest(replace(ours, schedule=schedule), peers, timings, discarded)
 
 
 def _errors(
@@ -187,11 +196,18 @@ def _result(
     }
     if contest.peers.ready or contest.peers.left_out:
         ready = {
-            name: {"ms": round(1e3 * seconds, 6), "max_rel_error": errors[name][1]}
-            for name, seconds in contest.seconds.items()
+            name: {
+                "ms": round(1e3 * contest.timings[name].seconds, 6),
+                "max_rel_error": errors[name][1],
+            }
+            for name in contest.peers.ready
         }
         left_out = {name: {"left_out": why} for name, why in contest.peers.left_out.items()}
         result["peers"] = {**ready, **left_out}
+    if contest.timings:
+        timings = as_returned(contest.timings, contest.ours.name)
+        result["timings"] = {name: timing.to_dict() for name, timing in timings.items()}
+        result["discarded_samples"] = contest.discarded
     return result
 
 
@@ -201,15 +217,10 @@ def _print(result: dict[str, Any], schedule: Schedule) -> None:
         f"{result['model']}: {result['operators']} operators in {result['stages']} stages, "
         f"{words.machine(schedule)}"
     )
-    table = output.table("schedule", "ms", "speed-up", left=("schedule",))
-    sequential = result["sequential_ms"]
     peers = result.get("peers", {})
-    times = [(title, result.get(f"{name}_ms")) for name, title in _ROWS.items()]
-    times += [(_PEERS[name], peer.get("ms")) for name, peer in peers.items()]
-    for title, ms in times:
-        if ms is not None:
-            table.add_row(title, f"{ms:.3f}", f"{sequential / ms:.2f}x" if ms else "")
-    console.print(table)
+    times = {name: (title, result.get(f"{name}_ms")) for name, title in _ROWS.items()}
+    times |= {name: (_PEERS[name], peer.get("ms")) for name, peer in peers.items()}
+    console.print(_table(times, result))
     for name, peer in peers.items():
         if "left_out" in peer:
             console.print(f"{_PEERS[name]} is left out: {peer['left_out']}.")
@@ -224,3 +235,16 @@ def _print(result: dict[str, Any], schedule: Schedule) -> None:
         f"error: at most {result['max_abs_error']:.2e}, "
         f"{result['max_rel_error']:.2e} of the largest output"
     )
+
+
+def _table(times: Mapping[str, tuple[str, float | None]], result: dict[str, Any]) -> Table:
+    """Times by name, with titles; on a GPU also what a run takes that is waited for."""
+    timings, sequential = result.get("timings", {}), result["sequential_ms"]
+    columns = ("ms", "one by one", "speed-up") if timings else ("ms", "speed-up")
+    table = output.table("schedule", *columns, left=("schedule",))
+    for name, (title, ms) in times.items():
+        if ms is None:
+            continue
+        alone = [f"{timings[name]['latency_ms']['median']:.3f}"] if timings else []
+        table.add_row(title, f"{ms:.3f}", *alone, f"{sequential / ms:.2f}x" if ms else "")
+    return table

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -131,15 +131,22 @@ def median_rounds(
     timer_of : callable
         From a way and a number of runs to what runs it so often and returns the seconds of one.
     """
-    timers = {}
-    for name in names:
-        once = timer_of(name, 1)
-        once()  # warms up
-        timers[name] = timer_of(name, max(1, int(_WINDOW / once())))
+    timers = {name: timer_of(name, runs_of_window(timer_of(name, 1))) for name in names}
     samples: dict[str, list[float]] = {name: [] for name in names}
+    for name in rounds(names):
+        samples[name].append(timers[name]())
+    return {name: float(np.median(times)) for name, times in samples.items()}
+
+
+def runs_of_window(once: Callable[[], float]) -> int:
+    """How often to run what ``once`` runs for its runs to take as long as a round should."""
+    once()  # warms up
+    return max(1, int(_WINDOW / once()))
+
+
+def rounds(names: Sequence[str]) -> Iterator[str]:
+    """Each name once a round, in turn."""
     with progress("timing models", _ROUNDS) as advance:
         for _ in range(_ROUNDS):
-            for name, timer in timers.items():
-                samples[name].append(timer())
+            yield from names
             advance(1)
-    return {name: float(np.median(times)) for name, times in samples.items()}

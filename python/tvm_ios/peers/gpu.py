@@ -22,6 +22,9 @@ class Peer(Protocol):
     def timer(self, number: int) -> Callable[[], float]:
         """A function that runs it so often, and returns the seconds of one run."""
 
+    def run_once(self) -> None:
+        """Run it, and wait for its result."""
+
 
 @dataclass
 class Peers:

@@ -44,6 +44,12 @@ class TorchRun:
         """A function that runs it so often, and returns the seconds of one run."""
         return lambda: self._seconds(number)
 
+    def run_once(self) -> None:
+        """One inference, and wait for its end."""
+        self.run()
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+
     def _seconds(self, number: int) -> float:
         if self.device.type != "cuda":
             begin = time.perf_counter()

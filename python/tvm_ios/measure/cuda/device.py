@@ -16,6 +16,7 @@ from ...kernels.kernel import TensorSpec
 from ...lower.cuda.stage import CudaStage, Launch, StageProgram, Value, identity
 from ...lower.implement import Implementation, LoweredGraph
 from ..device import Span, constants
+from .clock import warm_clock
 from .libraries import CudaLibraries
 from .weights import DTYPES, WeightsInMemory, weights_from
 
@@ -57,11 +58,16 @@ class CudaBench:
         return self.time(CudaStage((implementation,), (launch,)), repeat)
 
     def time(self, stage: CudaStage, repeat: int) -> list[float]:
-        """Seconds that a stage takes, in a graph of some runs, ``repeat`` times."""
+        """Seconds that a stage takes, in a graph of some runs, ``repeat`` times.
+
+        The device's clock is up before, see :mod:`.clock`.
+        """
         time = tvm_ffi.get_global_func("tvm_ios.runtime.cuda.TimeStage")
         with device_errors(self._device.index):
             runs = [self._arguments(stage, cold=True) for _ in range(_RUNS)]
-            seconds = time(repeat, runs, self._filler)
+            seconds, _ = warm_clock(self._device.index).take(
+                lambda: time(repeat, runs, self._filler)
+            )
         return seconds.numpy().tolist()
 
     def trace(self, stages: Sequence[CudaStage], repeat: int) -> list[Span]:

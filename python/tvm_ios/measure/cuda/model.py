@@ -13,7 +13,9 @@ from tvm import relax
 from ...device_errors import device_errors
 from ...lower.cuda.toolchain import cuda_compiler
 from ...peers.gpu import Peer
-from ..model import finish_pipeline, median_rounds
+from ..model import finish_pipeline
+from .clock import warm_clock
+from .rounds import Timing, take_timings
 
 UNGRAPHED = "launched"
 """The sequential way, kernel by kernel, not captured in a graph."""
@@ -50,15 +52,19 @@ class CudaWays:
         self._vm = self._machine(mod, target, graph=True)
         self._plain = self._machine(mod, target, graph=False) if _SEQUENTIAL in names else None
 
-    def seconds(self, peers: Mapping[str, Peer] = MappingProxyType({})) -> dict[str, float]:
-        """Median seconds of each way and of each of ``peers``, in interleaved rounds."""
+    def seconds(self) -> dict[str, float]:
+        """Median seconds of each way, run after run, in interleaved rounds."""
+        return {name: timing.seconds for name, timing in self.timings().items()}
+
+    def timings(self, peers: Mapping[str, Peer] = MappingProxyType({})) -> dict[str, Timing]:
+        """How long each way takes, and each of ``peers``, in interleaved rounds.
+
+        The device's clock is up in all of them, see :mod:`.clock`.
+        """
         names = self._names if self._plain is None else [*self._names, UNGRAPHED]
-
-        def timer(name: str, number: int) -> Callable[[], float]:
-            return peers[name].timer(number) if name in peers else self._timer(name, number)
-
+        contenders = {**{name: _Way(self, name) for name in names}, **peers}
         with device_errors(self._device.index):
-            return median_rounds([*names, *peers], timer)
+            return take_timings(contenders, warm_clock(self._device.index))
 
     def __call__(self, name: str, arguments: Sequence[tvm.runtime.Tensor | tuple]) -> Any:
         with device_errors(self._device.index):
@@ -72,10 +78,34 @@ class CudaWays:
             executable = tvm.compile(mod, target, relax_pipeline=pipeline)
         return relax.VirtualMachine(executable, [self._device, tvm.cpu()])
 
-    def _timer(self, name: str, number: int) -> Callable[[], float]:
-        machine, function = (self._plain, _SEQUENTIAL) if name == UNGRAPHED else (self._vm, name)
+    def timer(self, name: str, number: int) -> Callable[[], float]:
+        """A function that runs a way so often, and returns the seconds of one run."""
+        machine, function = self._machine_of(name)
         timer = machine.time_evaluator(function, self._device, number=number, repeat=1)
         return lambda: timer(*self._arguments).results[0]
+
+    def run_once(self, name: str) -> None:
+        """Run a way, and wait for its result."""
+        machine, function = self._machine_of(name)
+        result = machine[function](*self._arguments)
+        self._device.sync()
+        del result  # its memory is used again
+
+    def _machine_of(self, name: str) -> tuple[relax.VirtualMachine, str]:
+        return (self._plain, _SEQUENTIAL) if name == UNGRAPHED else (self._vm, name)
+
+
+class _Way:
+    """A way as one of several that are timed."""
+
+    def __init__(self, ways: CudaWays, name: str) -> None:
+        self._ways, self._name = ways, name
+
+    def timer(self, number: int) -> Callable[[], float]:
+        return self._ways.timer(self._name, number)
+
+    def run_once(self) -> None:
+        self._ways.run_once(self._name)
 
 
 def _moved(value: tvm.runtime.Tensor | tuple, device: tvm.runtime.Device) -> Any:

@@ -136,8 +136,11 @@ def _eager(module: torch.nn.Module, inputs: list[torch.Tensor], device: torch.de
         with torch.no_grad():
             return module(*inputs)
 
-    if device.type != "cuda":
-        return run
+    return captured_in_graph(run, device) if device.type == "cuda" else run
+
+
+def captured_in_graph(run: Run, device: torch.device) -> Run:
+    """What replays the work that ``run`` gives a GPU, as one CUDA graph."""
     with torch.cuda.device(device):
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())

@@ -122,7 +122,11 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         "--only", type=_kinds, default=KINDS, metavar="KIND,...", help=f"of {', '.join(KINDS)}"
     )
     parser.add_argument(
-        "--again", type=_names, default=[], metavar="STEP,...", help="steps to run once more"
+        "--again",
+        type=_names,
+        default=[],
+        metavar="STEP,...",
+        help="steps to run once more; failed for all that have failed",
     )
     parser.add_argument(
         "--networks", type=_names, default=NETWORKS, metavar="NAME,...", help="of the zoo"

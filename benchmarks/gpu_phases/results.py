@@ -5,7 +5,7 @@
     The device, and what is installed.
 ``steps/NAME.json``
     What came of a step: its status, its result or a sentence, and the GPU before and after it.
-``schedules/``, ``timelines/``, ``peers/``, ``stderr/``
+``schedules/``, ``timelines/``, ``tests/``, ``peers/``, ``stderr/``
     What steps have written besides, by their names.
 ``database.sqlite3``
     What searches have measured.
@@ -26,7 +26,7 @@ from typing import Any
 DONE, FAILED, CUT = "done", "failed", "cut"
 """What came of a step; one that was cut had too little time, and is begun again."""
 
-_FOLDERS = ("steps", "schedules", "timelines", "peers", "stderr")
+_FOLDERS = ("steps", "schedules", "timelines", "tests", "peers", "stderr")
 
 
 class FolderError(Exception):
@@ -55,11 +55,9 @@ class Results:
                 (folder / name).mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise FolderError(f"{folder} cannot be written to: {error.strerror}.") from error
-        self.steps = {
-            path.stem: found
-            for path in sorted((folder / "steps").glob("*.json"))
-            if (found := _read(path)) is not None
-        }
+        found = {path.stem: _read(path) for path in (folder / "steps").glob("*.json")}
+        whole = [(name, record) for name, record in found.items() if record is not None]
+        self.steps = dict(sorted(whole, key=lambda entry: entry[1].get("began", 0)))
         known = _read(folder / "about.json")
         if known is not None and known.get("device") != about["device"]:
             raise FolderError(
@@ -73,6 +71,12 @@ class Results:
         """Keep what came of a step."""
         self.steps[name] = dict(record)
         self.write(f"steps/{name}.json", json.dumps(record, indent=1))
+
+    def forget(self, name: str) -> None:
+        """Forget a step, and how far it came; what it has measured stays in the database."""
+        self.steps.pop(name, None)
+        (self.folder / "steps" / f"{name}.json").unlink(missing_ok=True)
+        (self.folder / "tests" / f"{name}.jsonl").unlink(missing_ok=True)
 
     def write(self, name: str, text: str) -> None:
         """Write a file, which is there whole or as it was before.

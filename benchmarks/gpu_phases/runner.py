@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import signal
@@ -17,12 +18,17 @@ from typing import Any
 
 from gpu_phases.clocks import ClockLog
 from gpu_phases.results import CUT, DONE, FAILED, Results
-from gpu_phases.steps import OUT, SEARCH, Step
+from gpu_phases.steps import OUT, SEARCH, TESTS, Step
 from gpu_phases.tables import summary
 
 _MARGIN = 3.0  # seconds before the end that are for writing what came of the last step
 _CUTS = 2  # times that a step may be cut before it is given up
-_CUT_SEARCHES = 5  # of a search, which goes on where it was: what it measured is in the database
+_RESUMED_CUTS = 5  # of a search and of tests, which go on where they were
+
+_ALL_FAILED = "failed"
+
+_PR_SET_PDEATHSIG = 1
+_prctl = ctypes.CDLL(None).prctl  # looked up here, as little is safe after a fork
 
 _LOST = "from tvm_ios_env.gpu import gpus; print(gpus().reason)"
 
@@ -36,7 +42,7 @@ class Phase:
     seconds : float
     device_id : int
     again : sequence of str
-        Steps to run again that are done, or have failed.
+        Steps to run once more from their beginning; ``failed`` for all that have failed.
     """
 
     def __init__(
@@ -73,13 +79,16 @@ class Phase:
 
     def _is_pending(self, step: Step) -> bool:
         record = self._results.steps.get(step.name)
-        if record is None or step.name in self._again:
+        status = None if record is None else record["status"]
+        if step.name in self._again or (status == FAILED and _ALL_FAILED in self._again):
+            self._results.forget(step.name)
             return True
-        return record["status"] == CUT
+        return status in (None, CUT)
 
     def _run(self, step: Step, left: float) -> dict[str, Any]:
         """Run a step's command, within the time that is left, and tell what came of it."""
-        before, begin = self._clocks.state(step.name), time.monotonic()
+        before = self._clocks.state(step.name)
+        began, begin = time.time(), time.monotonic()
         seconds = min(left, step.most)
         status, printed = self._call(step, seconds)
         record: dict[str, Any] = {
@@ -88,11 +97,11 @@ class Phase:
         }
         if status is None:
             cuts = self._results.steps.get(step.name, {}).get("cuts", 0) + 1
-            most_cuts = _CUT_SEARCHES if step.kind == SEARCH else _CUTS
+            most_cuts = _RESUMED_CUTS if step.kind in (SEARCH, TESTS) else _CUTS
             given_up = seconds >= step.most or cuts >= most_cuts
             record |= {"status": FAILED if given_up else CUT, "cuts": cuts}
             record["failure"] = f"took more than {seconds:.0f} s"
-        record["seconds"] = round(time.monotonic() - begin, 1)
+        record["began"], record["seconds"] = began, round(time.monotonic() - begin, 1)
         record["gpu_before"], record["gpu_after"] = asdict(before), asdict(self._clocks.state(""))
         return record
 
@@ -109,6 +118,7 @@ class Phase:
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 start_new_session=True,  # it is ended with all that it has started
+                preexec_fn=_end_with_parent,
             )
             try:
                 printed, _ = process.communicate(timeout=seconds)
@@ -127,9 +137,9 @@ class Phase:
         if not step.prints:
             return {"status": DONE}
         try:
-            result = json.loads(printed)
-        except ValueError:
-            return {"status": FAILED, "failure": f"printed no JSON: {printed[-200:]!r}"}
+            result = dict(json.loads(printed))
+        except (ValueError, TypeError):
+            return {"status": FAILED, "failure": f"printed no JSON object: {printed[-200:]!r}"}
         failure = result.get("failure")
         if step.tolerance is not None and not result["max_rel_error"] <= step.tolerance:  # NaN too
             failure = f"wrong by {result['max_rel_error']:.1e} of the largest output"
@@ -142,6 +152,14 @@ class Phase:
         lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
         said = lines[-1].removeprefix("error: ") if lines else "nothing was said"
         return f"ended with status {status}: {said}"
+
+
+def _end_with_parent() -> None:
+    """Have the system end this process when its parent ends, were it by SIGKILL.
+
+    What stays behind would keep the GPU busy while the next phase measures.
+    """
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _told(record: dict[str, Any]) -> str:

@@ -122,7 +122,8 @@ def _all(request: Request) -> Iterator[Step]:
         yield Step(name, BASELINES, (*command, *_schedule(name)), 420, 60)
     for path in sorted((CHECKOUT / "tests" / "gpu").glob("test_*.py")):
         name = f"{TESTS}-{path.stem.removeprefix('test_')}"
-        yield Step(name, TESTS, _python("gpu_phases.tests", str(path)), 300)
+        command = _python("gpu_phases.tests", str(path), "--outcomes", f"{OUT}/tests/{name}.jsonl")
+        yield Step(name, TESTS, command, 300)
     for network in request.networks:
         name = f"{SEARCH}-{network}{suffix}"
         command = _python("tvm_ios", "bench", f"zoo:{network}", "--target", "cuda", "--json")

@@ -110,7 +110,7 @@ def _tests(steps: Steps) -> Iterator[str]:
         outcomes = result.get("tests", {})
         passed = sum(outcome == "passed" for outcome in outcomes.values())
         yield f"- {file}: {passed} of {len(outcomes)} passed"
-        yield from (f"  - {n}: {o.splitlines()[0]}" for n, o in outcomes.items() if o != "passed")
+        yield from (f"  - {n}: {o}" for n, o in outcomes.items() if o != "passed")
 
 
 def _cpu(steps: Steps) -> Iterator[str]:

@@ -126,6 +126,7 @@ class _GpuChecks:
 
     def _compiler(self) -> str:
         check_compiler(self.target())
+        self._runner().compile([KernelNetwork(_ELEMENTWISE, self.target(), self._device_id)])
         return find_toolchain().name
 
     def _memory(self) -> str:

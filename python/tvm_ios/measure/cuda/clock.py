@@ -18,7 +18,7 @@ from tvm_ios_env.nvml import GpuMonitor
 
 T = TypeVar("T")
 
-_WARM = 0.92  # of the clock that is expected
+_WARM = 0.95  # of the clock that is expected
 _PATIENCE = 0.7  # seconds after which a clock that does not rise is what the device has
 _FRESH = 0.02  # seconds for which the last reading holds
 

@@ -12,6 +12,7 @@ from tvm import relax
 import tvm_ios_runtime
 from tvm_ios_runtime.model import FORMAT, METADATA, VERSION, LibraryError, Model
 
+from .device_errors import device_errors
 from .errors import ModelError
 from .libinfo import __version__
 from .lower.cuda.toolchain import compile_sources, cuda_compiler
@@ -61,9 +62,12 @@ def load(path: str | os.PathLike[str], device_id: int = 0) -> Model:
         When it is no such library, or for a GPU that this machine does not have.
     TargetError
         When it is for another CPU.
+    DeviceError
+        When the GPU fails, has too little memory, or is another process's alone.
     """
     try:
-        model = tvm_ios_runtime.load(path, device_id)
+        with device_errors(device_id):
+            model = tvm_ios_runtime.load(path, device_id)
     except (LibraryError, ImportError) as error:
         raise ModelError(str(error)) from error
     target = tvm.target.Target(model.metadata["target"])

@@ -6,9 +6,10 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from . import interrupted, report, requirements
+from .torchless import torch_hidden
 
 _USER_ERROR = 4
 _OF_TORCH = ".pt2"  # what torch.export.save writes
@@ -35,29 +36,10 @@ def main() -> int:
     return _USER_ERROR
 
 
-class _NoTorch:
-    """Hides torch from whoever imports it; ``None`` in ``sys.modules`` would confuse scipy."""
-
-    def find_spec(self, name: str, *_arguments: object) -> None:
-        if name == "torch":
-            raise ModuleNotFoundError("torch is not needed here", name=name)
-
-
-@contextmanager
-def _no_torch_for(arguments: Sequence[str]) -> Iterator[None]:
-    """Keep TVM from importing PyTorch along, which takes as long as TVM itself.
-
-    A model of PyTorch's needs it, and ``bench``, which may run a network by it, both before TVM.
-    """
-    if arguments[:1] == ["bench"] or any(_OF_TORCH in argument for argument in arguments):
-        yield
-        return
-    finder = _NoTorch()
-    sys.meta_path.insert(0, finder)
-    try:
-        yield
-    finally:
-        sys.meta_path.remove(finder)
+def _no_torch_for(arguments: Sequence[str]) -> AbstractContextManager[None]:
+    """Hide PyTorch, but not from ``bench``, which may run networks by it, nor for a model of its."""
+    needed = arguments[:1] == ["bench"] or any(_OF_TORCH in argument for argument in arguments)
+    return nullcontext() if needed else torch_hidden()
 
 
 @contextmanager

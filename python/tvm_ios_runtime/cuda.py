@@ -17,6 +17,8 @@ from .library import load_library, nvidia_directories
 _DRIVER, _CUDART = "libcuda.so.1", "libcudart.so.13"
 _FAILURE = re.compile(r"\s*CUDA(Launch| Runtime)? ?Error")
 _MEMORY = re.compile(r"out.of.memory|MemoryAllocation", re.IGNORECASE)
+_TAKEN = re.compile(r"\(46\)|Devices?_?Unavailable", re.IGNORECASE)
+_SOURCE = re.compile(r"\s*// CUDA Source.*", re.DOTALL)  # of the kernel, hundreds of lines
 
 
 class DeviceFailure(RuntimeError):
@@ -42,7 +44,12 @@ def explained(device_id: int) -> Iterator[None]:
                 f"CUDA device {device_id} has too little free memory; end what else uses it, as "
                 "nvidia-smi lists it, or take a smaller batch."
             ) from error
-        reason = " ".join(text.split())
+        if _TAKEN.search(text):
+            raise DeviceFailure(
+                f"CUDA device {device_id} is another process's alone; end that, as nvidia-smi "
+                "lists it, or choose another device."
+            ) from error
+        reason = " ".join(_SOURCE.sub("", text).split())
         raise DeviceFailure(
             f"CUDA device {device_id} has failed ({reason}); start again, as it stays so in this "
             "process."

@@ -21,8 +21,9 @@ from tvm.support import utils
 from ..libinfo import library_path
 
 
-def main(key: str) -> None:
-    """Serve whoever knows ``key``."""
+def main() -> None:
+    """Serve whoever knows the key, which is the argument."""
+    (key,) = sys.argv[1:]
     threading.Thread(target=_end_with_the_client, daemon=True).start()
     with socket.create_server(("127.0.0.1", 0)) as listener:
         print(listener.getsockname()[1], flush=True)
@@ -58,7 +59,3 @@ def _serve(connection: socket.socket) -> None:
     process.start()
     process.join()
     folder.remove()
-
-
-if __name__ == "__main__":
-    main(sys.argv[1])

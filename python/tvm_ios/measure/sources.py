@@ -8,13 +8,13 @@ import secrets
 import signal
 import socket
 import subprocess
-import sys
 from contextlib import suppress
 from typing import Any, Protocol
 
 from tvm import rpc
 
 from ..errors import DeviceError, OptionError
+from ..processes import python_command
 from .session import DeviceLost, RemoteSession
 
 _ANSWER = 5.0  # seconds in which a tracker answers
@@ -146,7 +146,7 @@ class _Server:
     def __init__(self) -> None:
         self._key = secrets.token_hex(16)  # nobody else is served
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tvm_ios.measure.server", self._key],
+            python_command("tvm_ios.measure.server", self._key),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -16,15 +16,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 
+from tvm_ios_env.torchless import hide_torch
+
 _COMPILER = "tvm.support.nvcc"  # registers the function that is overridden here
-
-
-class _NoTorch(importlib.abc.MetaPathFinder):
-    """Hides torch; ``sys.modules["torch"] = None`` would do, but scipy looks there, too."""
-
-    def find_spec(self, name: str, *_arguments: object) -> None:
-        if name == "torch":
-            raise ModuleNotFoundError("torch is hidden from this process", name=name)
 
 
 class _OurCompiler(importlib.abc.MetaPathFinder):
@@ -62,4 +56,5 @@ def _override() -> None:
     tvm_ffi.register_global_func("tvm_callback_cuda_compile", compile_for_host, override=True)
 
 
-sys.meta_path[:0] = [_NoTorch(), _OurCompiler()]
+hide_torch()
+sys.meta_path.insert(0, _OurCompiler())

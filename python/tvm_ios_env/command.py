@@ -37,7 +37,7 @@ def main() -> int:
 
 
 def _no_torch_for(arguments: Sequence[str]) -> AbstractContextManager[None]:
-    """Hide PyTorch, but not from ``bench``, which may run networks by it, nor for a model of its."""
+    """Hide PyTorch, but not from ``bench``, which may run it, and not where a model is of its."""
     needed = arguments[:1] == ["bench"] or any(_OF_TORCH in argument for argument in arguments)
     return nullcontext() if needed else torch_hidden()
 

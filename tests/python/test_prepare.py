@@ -258,3 +258,70 @@ def test_an_unknown_function_is_named_with_those_that_exist() -> None:
     mod = relax_module(lambda emit, x: emit(op.nn.relu(x)), (1, 2))
     with pytest.raises(ModelError, match="no Relax function 'nain'; it has: main"):
         prepare(mod, "nain")
+
+
+@pytest.mark.parametrize("name", ["divide", "multiply", "add"])
+def test_integers_are_not_folded(name: str) -> None:
+    """An integer convolution divided by 3 is not one with weights of a third, which are 0."""
+
+    def body(emit, x):
+        weights = relax.const(np.arange(4 * 5 * 9).reshape(4, 5, 3, 3).astype("int32"), "int32")
+        value = emit(op.nn.conv2d(x, weights, padding=1, out_dtype="int32"))
+        value = emit(getattr(op, name)(value, relax.const(3, "int32")))
+        return emit(op.multiply(value, relax.const(2, "int32")))
+
+    mod = relax_module(body, relax.TensorType(SHAPE, "int32"))
+    assert check_prepared(mod) == ["nn.conv2d", name, "multiply"]
+    check_scheduled(mod)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "weight", "factor"),
+    [
+        ("float16", 300.0, 300.0),
+        ("float16", 3e-4, 3e-4),
+        ("float32", 1e30, 1e30),
+        ("float32", 1e-30, 1e-30),
+        ("float32", 1e-20, 1e-19),  # subnormal: some of its digits are lost
+    ],
+)
+def test_products_out_of_range_are_not_folded(dtype: str, weight: float, factor: float) -> None:
+    """Where the weights alone leave the range of the type, and with the image they do not."""
+    image = np.full((1, 1, 3, 3), 1 / weight, dtype)
+
+    def body(emit, x):
+        weights = relax.const(np.full((2, 1, 1, 1), weight, dtype), dtype)
+        value = emit(op.nn.conv2d(x, weights))
+        return emit(op.multiply(value, relax.const(np.array(factor, dtype), dtype)))
+
+    mod = relax_module(body, relax.TensorType(image.shape, dtype))
+    assert operators(prepare(mod)) == ["nn.conv2d", "multiply"]
+    (result,) = run_vm(compile_plain(prepare(mod)), [image])
+    assert np.isfinite(result).all()
+    assert_close(result, np.full((1, 2, 3, 3), factor, dtype), 1e-2)
+    check_scheduled(mod, arguments=[image], relative=1e-2)
+
+
+def test_a_division_by_zero_stays_one() -> None:
+    def body(emit, x):
+        divisors = np.arange(CHANNELS, dtype="float32").reshape(1, -1, 1, 1)
+        return emit(op.divide(emit(conv(x, CHANNELS)), relax.const(divisors, "float32")))
+
+    mod = relax_module(body, SHAPE)
+    assert operators(prepare(mod)) == ["nn.conv2d", "divide"]
+    (image,) = random_arguments(mod)
+    (result,) = run_vm(compile_plain(prepare(mod)), [image])
+    assert np.isinf(result[:, 0]).all()
+    assert np.isfinite(result[:, 1:]).all()
+
+
+def test_a_variance_of_nearly_zero_is_not_folded_in_float16() -> None:
+    """Its factor, 1000, times the mean is beyond what float16 holds."""
+
+    def body(emit, x):
+        arrays = [np.ones(4), np.zeros(4), np.full(4, 100.0), np.full(4, 1e-6)]
+        parameters = [relax.const(a.astype("float16"), "float16") for a in arrays]
+        return emit(relax.TupleGetItem(emit(norm(x, parameters, epsilon=1e-7)), 0))
+
+    mod = relax_module(body, relax.TensorType((1, 4, 3, 3), "float16"))
+    assert "nn.batch_norm" in operators(prepare(mod))

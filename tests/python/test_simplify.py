@@ -96,3 +96,33 @@ def test_the_factor_is_gone() -> None:
     assert "relu" in steps  # the negative factor was folded into the convolution before it
     mod = relax_module(read_by_another, (1, 20, 7, 6))
     assert "R.multiply" in prepare(mod)["main"].script()
+
+
+@pytest.mark.parametrize("name", ["add", "subtract", "multiply", "divide"])
+@pytest.mark.parametrize("axes", [0, 3, 4, 5, 6])
+def test_one_element_of_any_rank_after_concat(name: str, axes: int) -> None:
+    """One of more axes than the concatenation adds axes to the result."""
+
+    def body(emit, x):
+        both = emit(op.concat([emit(op.nn.relu(x)), emit(op.exp(x))], axis=1))
+        one = relax.const(np.full((1,) * axes, 1.5, "float32"), "float32")
+        return emit(getattr(op, name)(both, one))
+
+    check_scheduled(relax_module(body, (1, 4, 3, 3)))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "weight", "factor"),
+    [("float16", 300.0, 300.0), ("float32", 1e30, 1e30), ("float32", 1e-30, 1e-30)],
+)
+def test_a_factor_that_weights_cannot_take_stays(dtype: str, weight: float, factor: float) -> None:
+    image = np.full((1, 1, 3, 3), 1 / weight, dtype)
+
+    def body(emit, x):
+        scaled = emit(op.multiply(emit(op.exp(x)), relax.const(np.array(factor, dtype), dtype)))
+        weights = relax.const(np.full((2, 1, 1, 1), weight, dtype), dtype)
+        return emit(op.nn.conv2d(emit(op.nn.relu(scaled)), weights))
+
+    mod = relax_module(body, relax.TensorType(image.shape, dtype))
+    left = [b.value.op.name for block in prepare(mod)["main"].body.blocks for b in block.bindings]
+    assert "relax.multiply" in left

@@ -10,6 +10,8 @@ import tvm
 from tvm import relax
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
+from .scaling import is_wide, scale
+
 
 def simplify_batch_norm(mod: tvm.IRModule, func: relax.Function) -> relax.Function:
     """Inference-time ``batch_norm`` of constant statistics as ``x * scale + shift``."""
@@ -81,19 +83,26 @@ class _BatchNormSimplifier(PyExprMutator):
         if any(value is None for value in statistics):
             return super().visit_tuple_getitem_(op)
         gamma, beta, mean, variance = (value.astype("float64") for value in statistics)
-        scale = 1.0 / np.sqrt(variance + float(norm.attrs.epsilon))
-        if norm.attrs.scale:
-            scale = scale * gamma
-        shift = -mean * scale + (beta if norm.attrs.center else 0.0)
+        with np.errstate(all="ignore"):
+            factor = 1.0 / np.sqrt(variance + float(norm.attrs.epsilon))
+            if norm.attrs.scale:
+                factor = factor * gamma
+            offset = -mean * factor + (beta if norm.attrs.center else 0.0)
+        dtype, rank = str(norm.args[0].ty.dtype), int(norm.args[0].ty.ndim)
+        factors, offsets = (_per_channel(values, rank, dtype) for values in (factor, offset))
+        if factors is None or offsets is None:
+            return super().visit_tuple_getitem_(op)
         data = self.visit_expr(norm.args[0])
-        dtype, rank = str(data.ty.dtype), int(data.ty.ndim)
-        scaled = self.builder_.emit(relax.op.multiply(data, _per_channel(scale, rank, dtype)))
-        return relax.op.add(scaled, _per_channel(shift, rank, dtype))
+        return relax.op.add(self.builder_.emit(relax.op.multiply(data, factors)), offsets)
 
 
-def _per_channel(values: np.ndarray, rank: int, dtype: str) -> relax.Expr:
-    """A constant that broadcasts along axis 1 of a tensor of ``rank`` axes."""
-    return relax.const(values.astype(dtype).reshape(1, -1, *([1] * (rank - 2))), dtype)
+def _per_channel(values: np.ndarray, rank: int, dtype: str) -> relax.Expr | None:
+    """A constant that broadcasts along axis 1 of a tensor of ``rank`` axes.
+
+    None where the type does not hold it.
+    """
+    held = scale(np.ones(len(values), dtype), values)
+    return None if held is None else relax.const(held.reshape(1, -1, *([1] * (rank - 2))), dtype)
 
 
 @dataclass(frozen=True)
@@ -121,11 +130,13 @@ class _AffineFolder(PyExprMutator):
         if affine is None or np.all(affine.scale == 1.0):
             return super().visit_call_(call)
         conv = affine.conv
-        weights = constant_array(conv.args[1])
-        scaled = (weights * affine.scale[:, None, None, None]).astype(weights.dtype)
+        scaled = scale(constant_array(conv.args[1]), affine.scale[:, None, None, None])
+        shift = _per_channel(affine.shift, 4, str(conv.ty.dtype))
+        if scaled is None or shift is None:
+            return super().visit_call_(call)
         arguments = [self.visit_expr(conv.args[0]), relax.const(scaled, str(scaled.dtype))]
         folded = self.builder_.emit(relax.Call(conv.op, arguments, conv.attrs, conv.ty_args))
-        return relax.op.add(folded, _per_channel(affine.shift, 4, str(weights.dtype)))
+        return relax.op.add(folded, shift)
 
     def _affine(self, expr: relax.Expr) -> _Affine | None:
         """``expr`` as an affine function of a convolution that nobody else reads."""
@@ -134,7 +145,7 @@ class _AffineFolder(PyExprMutator):
             layouts = (expr.attrs.data_layout, expr.attrs.kernel_layout)
             if weights is None or layouts != ("NCHW", "OIHW"):
                 return None
-            if str(weights.dtype) != str(expr.ty.dtype):
+            if str(weights.dtype) != str(expr.ty.dtype) or not is_wide(str(weights.dtype)):
                 return None
             channels = weights.shape[0]
             return _Affine(expr, np.ones(channels), np.zeros(channels))
@@ -157,7 +168,8 @@ class _AffineFolder(PyExprMutator):
             return None
         factor = np.broadcast_to(value.astype("float64").reshape(-1), (channels,))
         if name in ("multiply", "divide"):
-            factor = factor if name == "multiply" else 1.0 / factor
+            with np.errstate(divide="ignore"):
+                factor = factor if name == "multiply" else 1.0 / factor
             return _Affine(inner.conv, inner.scale * factor, inner.shift * factor)
         return _Affine(
             inner.conv, inner.scale, inner.shift + (factor if name == "add" else -factor)

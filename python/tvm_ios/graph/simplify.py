@@ -19,7 +19,9 @@ from tvm import relax
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
 from .fold import bindings_of, constant_array, is_op, use_counts
+from .scaling import scale
 
+_AXES = 4  # of the concatenations that are looked at
 _BINARY = ("multiply", "divide", "add", "subtract")
 
 
@@ -60,12 +62,12 @@ class _Distributor(_Rewriter):
         A part of a concatenation that will be distributed is no variable yet; it stays as it is.
         """
         concat = self.bound.get(expr) if isinstance(expr, relax.Var) else None
-        if not is_op(concat, "concat") or self.uses.get(expr) != 1 or int(expr.ty.ndim) != 4:
+        if not is_op(concat, "concat") or self.uses.get(expr) != 1 or int(expr.ty.ndim) != _AXES:
             return None
         operand = concat.args[0]
         operand = self.bound.get(operand, operand) if isinstance(operand, relax.Var) else operand
         axis = concat.attrs.axis
-        if not isinstance(operand, relax.Tuple) or axis is None or int(axis) % 4 != 1:
+        if not isinstance(operand, relax.Tuple) or axis is None or int(axis) % _AXES != 1:
             return None
         return list(operand.fields)
 
@@ -80,7 +82,7 @@ def _split_operand(call: relax.Call, parts: list[relax.Expr]) -> list[list[relax
     channels = [_channels(part) for part in parts]
     if value is None or None in channels:
         return None
-    if value.size == 1:
+    if value.size == 1 and value.ndim <= _AXES:  # of more axes it would add some to the result
         return [[call.args[1]] for _ in parts]
     if value.shape not in ((1, sum(channels), 1, 1), (sum(channels), 1, 1)):
         return None
@@ -110,8 +112,8 @@ class _ScaleSinker(_Rewriter):
         if is_op(call, "nn.conv2d"):
             factor = self._factor(call.args[0])
             if factor is not None:
-                weights = constant_array(call.args[1])
-                scaled = (weights * np.float64(factor)).astype(weights.dtype)
+                scaled = scale(constant_array(call.args[1]), np.float64(factor))
+                assert scaled is not None, "a factor sinks into weights that can take it"
                 arguments = [self.visit_expr(call.args[0]), relax.const(scaled, str(scaled.dtype))]
                 return relax.Call(call.op, arguments, call.attrs, call.ty_args)
         if is_op(call, "nn.relu"):
@@ -145,14 +147,14 @@ class _ScaleSinker(_Rewriter):
             return False
         (variable,) = [v for v, value in self.bound.items() if value.same_as(relu)]
         readers = self._readers.get(variable, [])
-        direct = sum(_reads_as_data(reader, variable) for reader in readers)
+        direct = sum(_takes_factor(reader, variable, factor) for reader in readers)
         return bool(readers) and direct == len(readers) == self.uses.get(variable)
 
 
-def _reads_as_data(expr: relax.Expr, variable: relax.Var) -> bool:
-    """Whether ``expr`` is a convolution of ``variable`` by constant weights."""
-    return (
-        is_op(expr, "nn.conv2d")
-        and expr.args[0].same_as(variable)
-        and constant_array(expr.args[1]) is not None
-    )
+def _takes_factor(expr: relax.Expr, variable: relax.Var, factor: float) -> bool:
+    """Whether ``expr`` is a convolution of ``variable`` whose weights can take a factor."""
+    if not is_op(expr, "nn.conv2d") or not expr.args[0].same_as(variable):
+        return False
+    weights = constant_array(expr.args[1])
+    same_type = weights is not None and str(weights.dtype) == str(variable.ty.dtype)
+    return same_type and scale(weights, np.float64(factor)) is not None

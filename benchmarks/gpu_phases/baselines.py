@@ -13,7 +13,7 @@ from gpu_phases.networks import SEQUENTIAL, Unsearched, arguments, relative_erro
 from gpu_phases.tensorrt import tensorrt_run
 from tvm_ios.measure.cuda.clock import warm_clock
 from tvm_ios.peers.gpu import gpu_peers
-from tvm_ios_runtime.model import leaves
+from tvm_ios_runtime.session import leaves
 
 
 def main() -> None:

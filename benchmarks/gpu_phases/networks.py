@@ -20,7 +20,7 @@ from tvm_ios.measure.sites import Here
 from tvm_ios.options import PRECISIONS, Options
 from tvm_ios.schedule import Schedule
 from tvm_ios.scheduler import Scheduler
-from tvm_ios_runtime.model import leaves
+from tvm_ios_runtime.session import leaves
 
 SEQUENTIAL = "sequential"
 

@@ -6,14 +6,11 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import tvm
-
-import tvm_ios_runtime
 
 from . import artifact, pytorch, torch_tensors
 from .compare import choose
@@ -49,8 +46,7 @@ class CompiledModel:
         device_id: int = 0,
     ) -> None:
         self._path, self._owned, self._device_id = path, owned, device_id
-        self._machines = threading.local()  # a virtual machine is for one thread
-        model = self._machines.model = artifact.load(path, device_id)
+        model = self._model = artifact.load(path, device_id)
         self.inputs, self.outputs = model.inputs, model.outputs
         self.schedule = Schedule.from_dict(model.metadata["schedule"], str(path))
 
@@ -78,7 +74,7 @@ class CompiledModel:
             When the GPU that it was compiled for fails, or has too little memory.
         """
         with device_errors(self._device_id):
-            results = tuple(torch_tensors.run(self._model(), self._device_id, inputs))
+            results = tuple(torch_tensors.run(self._model, self._device_id, inputs))
         return results if len(results) > 1 else results[0]
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -93,12 +89,6 @@ class CompiledModel:
             raise OptionError(f"A compiled model must be named NAME.so, got {path}.")
         with replacing(path) as (draft,):
             shutil.copyfile(self._path, draft)
-
-    def _model(self) -> tvm_ios_runtime.Model:
-        """This thread's."""
-        if not hasattr(self._machines, "model"):
-            self._machines.model = tvm_ios_runtime.load(self._path, self._device_id)
-        return self._machines.model
 
 
 def compile(

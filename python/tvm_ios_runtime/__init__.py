@@ -11,7 +11,8 @@ no more memory than the network does.
 """
 
 from tvm_ios_runtime.affinity import respect_affinity
-from tvm_ios_runtime.model import LibraryError, Model, TensorInfo, empty, load
+from tvm_ios_runtime.model import LibraryError, Model, TensorInfo, load
+from tvm_ios_runtime.session import empty
 
 respect_affinity()  # before TVM makes a pool, and binds the thread that it makes it on
 

@@ -85,6 +85,13 @@ class DeviceMemory:
         self._copy(tensor, known)
         return known
 
+    def copied(self, tensor: tvm_ffi.Tensor) -> tvm_ffi.Tensor:
+        """A result in other memory of the device, once it is computed."""
+        tvm_ffi.get_global_func("runtime.Device_StreamSync")(self._device, self.stream)
+        result = self._like(tensor, self._device)
+        self._copy(tensor, result)
+        return result
+
     def read(self, tensor: tvm_ffi.Tensor) -> tvm_ffi.Tensor:
         """A result on the host, once it is computed; on the default stream, too."""
         result = self._like(tensor, self._host)

@@ -4,22 +4,22 @@
 from __future__ import annotations
 
 import json
-import math
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing
 import tvm_ffi
 from tvm_ffi.libinfo import load_lib_ctypes
 
 from .captures import SHARING
 from .cuda import describe, explained, load_cuda
 from .memory import DeviceMemory, cuda_device
+from .session import ALIGNMENT, Session
 from .streams import turns_of
 
 METADATA = "tvm_ios_metadata"
@@ -28,7 +28,6 @@ FORMAT, VERSION = "tvm_ios.module", 1
 
 _CPU, _CUDA, _POOLED_ALLOCATOR = 1, 2, 2
 _DEFAULT_STREAM = 0
-_ALIGNMENT = 64  # bytes: what TVM's code takes for granted of every tensor
 
 
 class LibraryError(ValueError):
@@ -58,7 +57,8 @@ class TensorInfo:
 class Model:
     """A compiled network that was loaded; made by :func:`load`.
 
-    It is for one thread at a time; the library itself starts the threads that it was compiled for.
+    Any number of threads may call it at the same time; each has a virtual machine of its own, which
+    is made at its first call. The library itself starts the threads that it was compiled for.
 
     Attributes
     ----------
@@ -69,20 +69,15 @@ class Model:
     """
 
     def __init__(
-        self,
-        machine: tvm_ffi.Module,
-        metadata: Mapping[str, Any],
-        memory: DeviceMemory | None = None,
+        self, session: Session, new_session: Callable[[], Session], metadata: Mapping[str, Any]
     ) -> None:
         self.metadata = dict(metadata)
-        self._memory = memory
         self.inputs, self.outputs = (
             tuple(TensorInfo(i["name"], tuple(i["shape"]), i["dtype"]) for i in metadata[key])
             for key in ("inputs", "outputs")
         )
-        self._function = machine[metadata["function"]]
-        self._machine = machine  # which owns what the function works on
-        self._copies: dict[int, np.ndarray] = {}
+        self._new_session, self._threads = new_session, threading.local()
+        self._threads.session = session
 
     def __call__(self, *arrays: Any) -> list[Any]:
         """Run the network once.
@@ -108,12 +103,14 @@ class Model:
         if any(cuda_device(array) is not None for array in arrays):
             return self.on_device(arrays)
         self._check_count(arrays)
-        tensors = [self._tensor(i, np.asarray(array)) for i, array in enumerate(arrays)]
-        if self._memory is None:
-            return [_array(tensor) for tensor in self._results(tensors)]
-        with self._memory.running(_DEFAULT_STREAM):
-            tensors = [self._memory.write(i, tensor) for i, tensor in enumerate(tensors)]
-            return [_array(self._memory.read(tensor)) for tensor in self._results(tensors)]
+        session = self._session()
+        tensors = [self._tensor(session, i, np.asarray(array)) for i, array in enumerate(arrays)]
+        memory = session.memory
+        if memory is None:
+            return [_array(tensor) for tensor in session.run(tensors)]
+        with memory.running(_DEFAULT_STREAM):
+            tensors = [memory.write(i, tensor) for i, tensor in enumerate(tensors)]
+            return [_array(memory.read(tensor)) for tensor in session.run(tensors)]
 
     def on_device(
         self, tensors: Sequence[Any], keep: Callable[[tvm_ffi.Tensor], Any] = lambda tensor: tensor
@@ -139,13 +136,14 @@ class Model:
         ValueError, RuntimeError
             As a call does.
         """
-        memory = self._memory
+        session = self._session()
+        memory = session.memory
         if memory is None:
             raise ValueError("The model runs on the CPU; move its inputs there.")
         self._check_count(tensors)
         borrowed = [self._borrow(memory, i, tensor) for i, tensor in enumerate(tensors)]
         with memory.running(memory.stream):
-            return list(map(keep, self._results(borrowed)))
+            return list(map(keep, session.run(borrowed)))
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """As a call, with inputs and outputs by name.
@@ -161,8 +159,12 @@ class Model:
         results = self(*(inputs[info.name] for info in self.inputs))
         return {info.name: array for info, array in zip(self.outputs, results, strict=True)}
 
-    def _results(self, inputs: Sequence[tvm_ffi.Tensor]) -> list[tvm_ffi.Tensor]:
-        return list(leaves(self._function(*inputs)))
+    def _session(self) -> Session:
+        """This thread's."""
+        if not hasattr(self._threads, "session"):
+            self._threads.session = self._new_session()
+        session: Session = self._threads.session
+        return session
 
     def _check_count(self, arrays: Sequence[Any]) -> None:
         if len(arrays) != len(self.inputs):
@@ -185,23 +187,15 @@ class Model:
             )
         tensor = memory.borrow(value)
         self._check(info, tensor)
-        if not tensor.is_contiguous() or tensor.data_ptr() % _ALIGNMENT:
+        if not tensor.is_contiguous() or tensor.data_ptr() % ALIGNMENT:
             raise ValueError(
-                f"{info.name} is not contiguous, or not aligned to {_ALIGNMENT} bytes; copy it."
+                f"{info.name} is not contiguous, or not aligned to {ALIGNMENT} bytes; copy it."
             )
         return tensor
 
-    def _tensor(self, index: int, array: np.ndarray) -> tvm_ffi.Tensor:
+    def _tensor(self, session: Session, index: int, array: np.ndarray) -> tvm_ffi.Tensor:
         self._check(self.inputs[index], array)
-        flags = array.flags
-        usable = flags.c_contiguous and flags.writeable and array.ctypes.data % _ALIGNMENT == 0
-        if not usable:
-            copy = self._copies.get(index)
-            if copy is None or copy.shape != array.shape:
-                copy = self._copies[index] = empty(array.shape, array.dtype)
-            np.copyto(copy, array)
-            array = copy
-        return tvm_ffi.from_dlpack(array)
+        return session.tensor(index, array)
 
 
 def load(path: str | os.PathLike[str], device_id: int = 0) -> Model:
@@ -229,7 +223,7 @@ def load(path: str | os.PathLike[str], device_id: int = 0) -> Model:
         metadata = json.loads(machine[METADATA]())
         if (metadata["format"], metadata["version"]) != (FORMAT, VERSION):
             raise ValueError("another version")
-        target = json.loads(metadata["target"])
+        target, function = json.loads(metadata["target"]), metadata["function"]
     except ImportError:
         raise
     except Exception as error:  # the loader raises whatever it trips over
@@ -237,11 +231,16 @@ def load(path: str | os.PathLike[str], device_id: int = 0) -> Model:
             f"{path} is no model that this release of tvm-ios compiled; compile it again."
         ) from error
     if target["kind"] != "cuda":
-        return Model(machine, metadata)
+        session = Session(machine, function)
+        return Model(session, lambda: Session(_machine(library, [(_CPU, 0)]), function), metadata)
     _check_device(target["arch"], device_id)
-    with SHARING.shared(), explained(device_id), turns_of(device_id).on(_DEFAULT_STREAM):
-        machine = _machine(library, [(_CUDA, device_id), (_CPU, 0)])
-    return Model(machine, metadata, DeviceMemory(device_id))
+
+    def on_gpu() -> Session:
+        with SHARING.shared(), explained(device_id), turns_of(device_id).on(_DEFAULT_STREAM):
+            machine = _machine(library, [(_CUDA, device_id), (_CPU, 0)])
+        return Session(machine, function, DeviceMemory(device_id))
+
+    return Model(on_gpu(), on_gpu, metadata)
 
 
 def _open(path: str, directories: Sequence[Path]) -> tvm_ffi.Module:
@@ -276,14 +275,6 @@ def _check_device(arch: str, device_id: int) -> None:
         )
 
 
-def empty(shape: Sequence[int], dtype: np.typing.DTypeLike) -> np.ndarray:
-    """An uninitialised array, aligned so that a model reads it where it is."""
-    size = math.prod(shape) * np.dtype(dtype).itemsize
-    memory = np.empty(size + _ALIGNMENT, "uint8")
-    begin = -memory.ctypes.data % _ALIGNMENT
-    return memory[begin : begin + size].view(dtype).reshape(shape)
-
-
 def _array(tensor: tvm_ffi.Tensor) -> np.ndarray:
     """A result where it lies, which NumPy before 2.1 would not let anybody write to."""
     array = np.from_dlpack(tensor)
@@ -305,12 +296,3 @@ def _load_runtime() -> list[Path]:
         directories.insert(0, Path(override))
     load_lib_ctypes("apache-tvm", "tvm_runtime", "RTLD_GLOBAL", extra_lib_paths=directories)
     return directories
-
-
-def leaves(result: Any) -> Iterable[tvm_ffi.Tensor]:
-    """The tensors of nested tuples."""
-    if isinstance(result, tvm_ffi.Tensor):
-        yield result
-    else:
-        for item in result:
-            yield from leaves(item)

@@ -21,7 +21,7 @@ from support import (
 )
 from test_merge import branches
 from tvm_ios.scheduler import Scheduler
-from tvm_ios_runtime.model import leaves
+from tvm_ios_runtime.session import leaves
 
 ROWS = (23, 20)
 

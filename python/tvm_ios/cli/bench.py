@@ -16,7 +16,7 @@ import tvm
 from rich.table import Table
 from tvm import relax
 
-from tvm_ios_runtime.model import leaves
+from tvm_ios_runtime.session import leaves
 
 from ..compare import Comparison, as_returned, compare
 from ..draw import words

@@ -7,8 +7,10 @@ For inference: what it returns has no gradients.
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -70,26 +72,54 @@ class CompiledGraph:
         self._graph, self._options = graph, options
         self._weights = [i for i, value in enumerate(example_inputs) if _is_weight(value)]
         self._inputs = [i for i in range(len(example_inputs)) if i not in self._weights]
-        self._compile(example_inputs)
+        self._compiling = threading.Lock()
+        self._compiled = self._compile(example_inputs)
 
     def __call__(self, *values: torch.Tensor) -> list[torch.Tensor]:
-        """What the graph returns: a list of tensors."""
-        if self._state(values) != self._compiled_state:
-            _logger.info("the weights have changed: the network is compiled again")
-            self._compile(values)
-        results = self._model(*(values[i] for i in self._inputs))
+        """What the graph returns: a list of tensors.
+
+        Threads whose weights are another's wait while it compiles. Where that fails, or is
+        interrupted, the next call tries again.
+        """
+        compiled = self._compiled
+        if compiled.state != self._state(values):
+            with self._compiling:
+                compiled = self._compiled
+                if compiled.state != self._state(values):
+                    _logger.info("the weights have changed: the network is compiled again")
+                    compiled = self._compiled = self._compile(values)
+        results = compiled.model(*(values[i] for i in self._inputs))
         return list(results) if isinstance(results, tuple) else [results]
 
-    def _compile(self, values: Sequence[torch.Tensor]) -> None:
-        self._compiled_state = self._state(values)
-        self._kept = [values[i] for i in self._weights]  # so that no other takes their place
-        bound = _bind(self._graph, {i: values[i] for i in self._weights})
+    def _compile(self, values: Sequence[torch.Tensor]) -> _Compiled:
+        weights = [values[i] for i in self._weights]
+        state = self._state(values)  # before they are copied: what is written later counts
+        bound = _bind(self._graph, dict(zip(self._weights, weights, strict=True)))
         options = {**_place(values), **self._options}
-        self._model = api.compile(bound, [values[i] for i in self._inputs], **options)
+        model = api.compile(bound, [values[i] for i in self._inputs], **options)
+        return _Compiled(model, state, weights)
 
     def _state(self, values: Sequence[torch.Tensor]) -> list[tuple[int, int]]:
         """Which weights these are, and how often they were written to."""
         return [(values[i].data_ptr(), _writes(values[i])) for i in self._weights]
+
+
+@dataclass(frozen=True)
+class _Compiled:
+    """A model and the weights that it was compiled with.
+
+    Attributes
+    ----------
+    model : CompiledModel
+    state : list of pairs of int
+        Where the weights were, and how often they had been written to.
+    weights : list of torch.Tensor
+        Held, so that no others take their place.
+    """
+
+    model: api.CompiledModel
+    state: list[tuple[int, int]]
+    weights: list[torch.Tensor]
 
 
 def _place(values: Sequence[torch.Tensor]) -> dict[str, Any]:

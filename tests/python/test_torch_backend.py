@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A graph of torch.compile answers for the weights that it is called with, whatever happens."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+import torch
+
+from tvm_ios import api, torch_backend
+
+
+class Product(torch.nn.Module):
+    def forward(self, x, weight):
+        return (torch.relu(x @ weight),)
+
+
+X = torch.randn(3, 5, generator=torch.Generator().manual_seed(0))
+
+
+@pytest.fixture
+def weight() -> torch.nn.Parameter:
+    return torch.nn.Parameter(torch.randn(5, 7, generator=torch.Generator().manual_seed(1)))
+
+
+@pytest.fixture
+def graph(weight: torch.nn.Parameter) -> torch_backend.CompiledGraph:
+    traced = torch.fx.symbolic_trace(Product())
+    return torch_backend.tvm_ios(traced, [X, weight], options={"search": False})
+
+
+def check(graph: torch_backend.CompiledGraph, weight: torch.nn.Parameter) -> None:
+    (actual,) = graph(X, weight)
+    torch.testing.assert_close(actual, torch.relu(X @ weight).detach())
+
+
+def on_compile(monkeypatch: pytest.MonkeyPatch, before: Callable[[], None]) -> list[int]:
+    """Have something happen whenever a graph is compiled; counts how often."""
+    compile, count = api.compile, []
+
+    def observed(*arguments: Any, **options: Any) -> api.CompiledModel:
+        count.append(1)
+        before()
+        return compile(*arguments, **options)
+
+    monkeypatch.setattr(api, "compile", observed)
+    return count
+
+
+def write(weight: torch.nn.Parameter) -> None:
+    with torch.no_grad():
+        weight.mul_(-2.0)
+
+
+@pytest.mark.parametrize("failure", [RuntimeError("no room"), KeyboardInterrupt()])
+def test_after_a_failure_the_old_weights_do_not_answer(
+    graph, weight, monkeypatch: pytest.MonkeyPatch, failure: BaseException
+) -> None:
+    check(graph, weight)
+    write(weight)
+    failures = [failure, failure]
+
+    def fail() -> None:
+        if failures:
+            raise failures.pop()
+
+    count = on_compile(monkeypatch, fail)
+    for _ in range(2):
+        with pytest.raises(type(failure)):
+            graph(X, weight)
+    check(graph, weight)
+    check(graph, weight)
+    assert len(count) == 3
+
+
+def test_threads_wait_for_new_weights(graph, weight, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One compiles; the others, which come meanwhile, get no answer of the old weights."""
+    begun, others_came = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        begun.set()
+        others_came.wait(0.5)  # they are waiting by then, if they wait
+
+    count = on_compile(monkeypatch, wait)
+    write(weight)
+    with ThreadPoolExecutor(4) as threads:
+        first = threads.submit(check, graph, weight)
+        begun.wait()
+        others = [threads.submit(check, graph, weight) for _ in range(3)]
+        for future in (first, *others):
+            future.result()
+    assert len(count) == 1
+
+
+def test_weights_by_turns(graph, weight) -> None:
+    """Each call is compiled for the weights that it brings."""
+    other = torch.nn.Parameter(weight.detach() + 1.0)
+    for _ in range(2):
+        check(graph, weight)
+        check(graph, other)

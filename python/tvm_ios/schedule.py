@@ -19,6 +19,7 @@ import tvm
 
 from .errors import ScheduleError
 from .files import replacing
+from .graph.fingerprint import fits
 from .graph.operators import OperatorGraph
 from .lower.cuda.streams import is_division
 from .lower.divide import Division
@@ -207,7 +208,7 @@ class Schedule:
 
     def check(self, graph: OperatorGraph, target: tvm.target.Target | None = None) -> None:
         """Raise ScheduleError unless this is a schedule of ``graph``, and for ``target``."""
-        if self.model != graph.fingerprint:
+        if not fits(self.model, graph):
             raise ScheduleError(
                 "The schedule was made for another model or other input shapes "
                 f"({self.model[:8]}, this one is {graph.fingerprint[:8]}); search again."

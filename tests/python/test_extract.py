@@ -3,15 +3,27 @@
 
 from __future__ import annotations
 
+import hashlib
+from dataclasses import replace
+
 import pytest
 import tvm
 from tvm import relax
 
-from support import add_function, check_scheduled, constant, conv, relax_module
-from tvm_ios.errors import ModelError
+from support import (
+    NATIVE,
+    add_function,
+    check_scheduled,
+    constant,
+    conv,
+    few_stages,
+    relax_module,
+)
+from tvm_ios.errors import ModelError, ScheduleError
 from tvm_ios.graph.extract import extract
 from tvm_ios.graph.operators import OperatorGraph
 from tvm_ios.graph.prepare import prepare
+from tvm_ios.scheduler import Scheduler
 
 IMAGE = (1, 20, 6, 6)
 op = relax.op
@@ -184,6 +196,46 @@ def test_fingerprints_know_shapes_and_wiring_but_not_weights() -> None:
 
     assert network() == network(seed=7)
     assert len({network(), network(size=8), network(joined=False)}) == 3
+
+
+def wired(order: str, part: int = 0, low: float = 0.0, swapped: bool = False) -> OperatorGraph:
+    """Poolings and slices of an image, concatenated in the order of their letters."""
+
+    def body(emit, x, y):
+        x, y = (y, x) if swapped else (x, y)
+        halves = emit(op.split(emit(op.subtract(x, y)), 2, axis=1))
+        values = {
+            "a": emit(op.nn.max_pool2d(x, (3, 3), padding=1)),
+            "b": emit(op.nn.max_pool2d(y, (3, 3), padding=1)),
+            "c": emit(op.clip(emit(relax.TupleGetItem(halves, part)), low, 6.0)),
+        }
+        return emit(op.concat([values[letter] for letter in order], axis=1))
+
+    return graph_of(relax_module(body, (1, 4, 6, 6), (1, 4, 6, 6)))
+
+
+def test_fingerprints_know_which_operand_is_where() -> None:
+    """Neither the order of operands, nor how often one is read, nor which part, is left out."""
+    different = [
+        wired("abc"), wired("bac"), wired("cab"), wired("abca"), wired("aabc"),
+        wired("abc", part=1), wired("abc", low=1.0),
+    ]  # fmt: skip
+    assert len({graph.fingerprint for graph in different}) == len(different)
+    assert wired("abc").fingerprint == wired("abc").fingerprint
+
+
+def test_schedules_of_the_first_fingerprint_are_still_applied() -> None:
+    """It is without a version; another network's is refused."""
+    mod = relax_module(lambda emit, x: emit(conv(x, 20)), IMAGE)
+    found = Scheduler(mod, NATIVE, cost_model=few_stages).search()
+    assert found.model.startswith("2:")
+    graph = graph_of(mod)
+    text = "\n".join(o.signature for o in graph.operators)
+    first = hashlib.sha256(text.encode()).hexdigest()[:32]
+    replace(found, model=first).check(graph)
+    for other in ("0" * 32, "2:" + first, "3:" + first):
+        with pytest.raises(ScheduleError, match="another model"):
+            replace(found, model=other).check(graph)
 
 
 def test_only_the_named_function_is_scheduled() -> None:

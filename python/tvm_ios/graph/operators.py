@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,6 +12,7 @@ from tvm import relax
 
 from ..kernels.elementwise import Program
 from ..search import Dag
+from .fingerprint import fingerprint
 
 
 @dataclass(frozen=True)
@@ -119,9 +119,7 @@ class OperatorGraph:
     @cached_property
     def fingerprint(self) -> str:
         """A hash of operators, shapes and wiring: what a schedule is made for."""
-        lines = [operator.signature for operator in self.operators]
-        lines += [f"{u}>{v}" for u, v in self.edges]
-        return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:32]
+        return fingerprint(self)
 
     @cached_property
     def predecessors(self) -> tuple[tuple[int, ...], ...]:

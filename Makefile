@@ -4,7 +4,8 @@
 # and make; CMake, Ninja and the linters come from PyPI.
 #
 #   make demo    schedule two networks, run them, show what was gained
-#   make test    C++ and Python tests
+#   make test    C++ and Python tests; without PyTorch, and without gigabytes
+#   make test-pytorch   the tests that need PyTorch, which from PyPI brings gigabytes for GPUs along
 #   make tutorials   the notebooks of tutorials/, from beginning to end
 #   make gpu     the tests that need a GPU
 #   make lint    formatting and static checks            make format   mend what can be mended
@@ -21,7 +22,7 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null \
 	&& command -v $$python && break; done)
 
-.PHONY: demo test test-cpp test-python gpu tutorials lint format asan tsan wheel clean
+.PHONY: demo test test-cpp test-python test-pytorch gpu tutorials lint format asan tsan wheel clean
 .DELETE_ON_ERROR:
 
 # More groups at a time than there are cores gain nothing, and cost most of the search's time.
@@ -41,15 +42,19 @@ test-cpp: $(VENV)/developed
 	$(call run_cpp_tests,tests,)
 
 # Neighbours in one process, which make what a file's tests share once, as far as that can be.
+SIDE_BY_SIDE = --numprocesses auto --maxprocesses 4 --dist worksteal
+
 test-python: $(VENV)/developed
-	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal \
-		--durations 40
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) --durations 40
+
+test-pytorch: $(VENV)/with-pytorch
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) tests/pytorch
 
 # One after another: they have the GPU to themselves.
 gpu: $(VENV)/developed
 	$(BIN)/python -m pytest tests/gpu
 
-tutorials: $(VENV)/developed
+tutorials: $(VENV)/with-pytorch
 	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 2 --dist worksteal --nbmake tutorials
 
 asan: $(VENV)/developed
@@ -91,6 +96,10 @@ $(VENV)/installed: $(VENV)/created CMakeLists.txt $(shell find cmake src -type f
 $(VENV)/developed: $(VENV)/created CMakeLists.txt $(shell find cmake src -type f)
 	$(BIN)/pip install --editable '.[test,lint]'
 	@touch $(VENV)/installed $@
+
+$(VENV)/with-pytorch: $(VENV)/developed
+	$(BIN)/pip install --editable '.[test-pytorch]'
+	@touch $@
 
 # $(1): the directory below build/, $(2): the sanitizer. Configured afresh, as the virtual
 # environment that the last configuration found may be gone.

@@ -19,7 +19,7 @@ import pool
 import replacements
 import search_cost
 import search_time
-from cli_support import SHAPE, onnx, ort, save_branches
+from cli_support import SHAPE, onnx, save_branches
 from machine import Cache
 from peer import contender, figures, models, record, report
 from peer.contest import Contest, Plan
@@ -175,19 +175,6 @@ def test_all_networks_are_those_of_the_papers() -> None:
     everything = models.expand("all")
     assert {"squeezenet", "inception_v3"} <= set(everything) <= set(zoo.names())
     assert not {"inception_v3_small", "bert_tiny"} & set(everything)
-
-
-@pytest.mark.parametrize("name", ["inception_v3_small", "nasnet_a_small", "bert_tiny"])
-def test_networks_as_modules_of_pytorch(name: str, tmp_path: Path) -> None:
-    torch = pytest.importorskip("torch")
-    from tvm_ios.peers.onnx_torch import to_module
-
-    model = models.load(name, 2, tmp_path)
-    session = ort.InferenceSession(model.path, providers=["CPUExecutionProvider"])
-    (expected,) = session.run(None, model.inputs)
-    with torch.no_grad():
-        (actual,) = to_module(onnx.load(model.path))(*map(torch.from_numpy, model.inputs.values()))
-    np.testing.assert_allclose(actual.numpy(), expected, atol=1e-5 * np.abs(expected).max())
 
 
 # The contest

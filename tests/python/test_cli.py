@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cli_support import SHAPE, Compiled, reference, relative_error, run_cli
+from cli_support import SHAPE, Compiled, relative_error, run_cli
 from tvm_ios import Schedule
 from tvm_ios.cli.main import main
 
@@ -164,48 +164,6 @@ def test_bench_of_a_given_schedule(compiled: Compiled, capsys) -> None:
     assert f"in {len(Schedule.load(schedule).stages)} stages, 2 threads" in text
     for name in ("sequential", "greedy", "scheduled", "error"):
         assert name in text
-
-
-def test_pytorch_export(capsys, tmp_path: Path) -> None:
-    torch = pytest.importorskip("torch")
-    pytest.importorskip("onnxscript")
-
-    class Network(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            conv = torch.nn.Conv2d
-            self.stem = torch.nn.Sequential(conv(3, 16, 3, 2, 1), torch.nn.BatchNorm2d(16))
-            self.branches = torch.nn.ModuleList([conv(16, 16, 1), conv(16, 16, 3, padding=1)])
-            self.pool = torch.nn.AdaptiveAvgPool2d(1)
-            self.head = torch.nn.Linear(32, 10)
-
-        def forward(self, x):
-            x = torch.nn.functional.max_pool2d(torch.relu(self.stem(x)), 2)
-            x = torch.cat([torch.relu(branch(x)) for branch in self.branches], 1)
-            return torch.softmax(self.head(torch.flatten(self.pool(x), 1)), 1)
-
-    torch.manual_seed(0)
-    model, library, out = (tmp_path / name for name in ("net.onnx", "net.so", "out.npz"))
-    image = torch.randn(2, *SHAPE[1:])
-    torch.onnx.export(
-        Network().eval(),
-        (image,),
-        model,
-        dynamo=True,
-        external_data=True,
-        dynamic_shapes=({0: torch.export.Dim("batch", min=1, max=8)},),
-        input_names=["image"],
-        verbose=False,
-    )
-    assert (tmp_path / "net.onnx.data").exists()  # weights in a file of their own
-    assert main(["compile", str(model), "-o", str(library)]) == 4
-    assert "Dimension 0 (batch) of input 'image' is dynamic" in capsys.readouterr().err
-    assert main(["compile", str(model), "-o", str(library), "--batch", "2"]) == 0
-    np.savez(tmp_path / "in.npz", image=image.numpy())
-    assert main(["run", str(library), "-i", str(tmp_path / "in.npz"), "-o", str(out)]) == 0
-    with np.load(out) as results:
-        error = relative_error(results["output_0"], reference(model, image.numpy()))
-    assert error < 1e-3
 
 
 def test_several_outputs_and_integers(tmp_path: Path, monkeypatch, capfd) -> None:

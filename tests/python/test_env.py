@@ -9,7 +9,7 @@ import re
 import subprocess
 import sys
 from dataclasses import replace
-from importlib import metadata, util
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -138,38 +138,6 @@ def test_an_interrupt_while_it_is_loaded(monkeypatch, capsys) -> None:
     monkeypatch.setitem(sys.modules, "tvm_ios.cli.main", Loading())
     assert command() == 130
     assert capsys.readouterr().err == "interrupted\n"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "wanted"),
-    [
-        (["compile", "model.onnx", "-o", "m.so"], False),
-        (["show", "s.json"], False),
-        (["compile", "model.pt2", "-o", "m.so"], True),
-        (["show", "s.json", "--model=model.pt2"], True),
-        (["bench", "zoo:squeezenet"], True),
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else str(value),
-)
-def test_torch_is_loaded_for_what_needs_it(arguments, wanted, monkeypatch) -> None:
-    """Where it is not, it can still be imported later."""
-    found = []
-
-    class Loading:
-        def __getattr__(self, name: str) -> object:
-            try:
-                found.append(util.find_spec("torch") is not None)
-            except ModuleNotFoundError:
-                found.append(False)
-            return lambda: 0
-
-    pytest.importorskip("torch")
-    monkeypatch.delitem(sys.modules, "torch")
-    monkeypatch.setitem(sys.modules, "tvm_ios.cli.main", Loading())
-    monkeypatch.setattr(sys, "argv", ["tvm-ios", *arguments])
-    assert command() == 0
-    assert set(found) == {wanted}
-    assert util.find_spec("torch") is not None
 
 
 def test_nothing_to_warn_of() -> None:

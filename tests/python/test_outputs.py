@@ -80,17 +80,6 @@ def test_outputs_are_the_callers_own(library: Path, aligned: bool) -> None:
         assert_equal(results, copies)
 
 
-def test_outputs_as_tensors_of_pytorch(library: Path) -> None:
-    torch = pytest.importorskip("torch")
-    model = tvm_ios.load(library)
-    x = torch.randn(*SHAPE)
-    for _ in range(3):
-        results = model(x)
-        assert_equal([r.numpy() for r in results], expected(x.numpy()))
-        for result in results:
-            result.fill_(7.0)
-
-
 def deep(emit, x):
     for seed in range(4):
         x = emit(op.nn.relu(emit(conv(x, 8, seed=seed))))

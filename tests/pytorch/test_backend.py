@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 
+from test_modules import SHAPE, OneResult, image, network
 from tvm_ios import api, torch_backend
 
 
@@ -102,3 +103,32 @@ def test_weights_by_turns(graph, weight) -> None:
     for _ in range(2):
         check(graph, weight)
         check(graph, other)
+
+
+@torch.no_grad()
+def test_a_backend_of_torch_compile() -> None:
+    module, options = network(OneResult), {"search": False}
+    compiled = torch.compile(module, backend=torch_backend.tvm_ios, dynamic=False, options=options)
+    for batch in (2, 3):  # another shape is another network
+        x = torch.randn(batch, *SHAPE[1:])
+        torch.testing.assert_close(compiled(x), module(x), rtol=1e-4, atol=1e-5)
+    module.head.weight.mul_(2.0)
+    torch.testing.assert_close(compiled(x), module(x), rtol=1e-4, atol=1e-5)
+    module.head.weight = torch.nn.Parameter(torch.randn(10, 24))
+    torch.testing.assert_close(compiled(x), module(x), rtol=1e-4, atol=1e-5)
+    module.head.weight.data.mul_(2.0)  # PyTorch does not count it
+    torch.compiler.reset()
+    torch.testing.assert_close(compiled(x), module(x), rtol=1e-4, atol=1e-5)
+
+
+@torch.no_grad()
+def test_a_backend_of_torch_compile_in_inference_mode() -> None:
+    with torch.inference_mode():
+        module = network(OneResult)  # its weights have no count of what was written to them
+        options = {"search": False}
+        compiled = torch.compile(
+            module, backend=torch_backend.tvm_ios, dynamic=False, options=options
+        )
+        torch.testing.assert_close(compiled(image()), module(image()), rtol=1e-4, atol=1e-5)
+        module.head.weight = torch.nn.Parameter(torch.randn(10, 24))
+        torch.testing.assert_close(compiled(image()), module(image()), rtol=1e-4, atol=1e-5)

@@ -10,6 +10,7 @@ import re
 import shutil
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -64,7 +65,14 @@ def check_linker(compiler: str | None = None) -> None:
 
 @contextlib.contextmanager
 def _without_noise() -> Iterator[None]:
-    """Drop the warnings that TVM prints for every constant that it saves; all else is passed on."""
+    """Drop the warnings that TVM prints for every constant that it saves; all else is passed on.
+
+    Standard error is the process's: of two threads that took it away, one would put back what the
+    other had put there. So only the main thread does.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
     sys.stderr.flush()
     with tempfile.TemporaryFile() as captured, _redirected(2, captured.fileno()):
         try:

@@ -6,13 +6,19 @@ from __future__ import annotations
 import logging
 import math
 import os
+import signal
+import socket
+import struct
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import tvm
 from tvm import tirx
+from tvm.rpc import base
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as T
 
@@ -23,6 +29,7 @@ from tvm_ios.kernels.kernel import Kernel
 from tvm_ios.lower.functions import kernel_function
 from tvm_ios.measure import libraries
 from tvm_ios.measure.sites import Isolated
+from tvm_ios.measure.sources import _Server
 from tvm_ios.options import Options
 from tvm_ios.scheduler import Scheduler
 from tvm_ios.search import Candidate
@@ -109,3 +116,71 @@ def _alive(group: int) -> bool:
     except ProcessLookupError:
         return False
     return True
+
+
+@pytest.fixture
+def server() -> Iterator[_Server]:
+    process = _Server()
+    yield process
+    process.close()
+
+
+def strangers(port: int, key: bytes) -> list[socket.socket]:
+    """Those who connect without knowing the key, and stay."""
+    wrong = b"client:" + bytes(len(key))
+    greetings = [
+        b"",
+        b"GET / HTTP/1.1\r\n\r\n",
+        struct.pack("<ii", base.RPC_MAGIC, 1 << 30),
+        struct.pack("<ii", base.RPC_MAGIC, -1),
+        struct.pack("<ii", base.RPC_MAGIC, len(wrong)) + wrong,
+        struct.pack("<ii", base.RPC_MAGIC, len(wrong)) + wrong[:7],  # and the rest never comes
+    ]
+    sockets = []
+    for greeting in greetings:
+        sockets.append(socket.create_connection(("127.0.0.1", port)))
+        sockets[-1].sendall(greeting)
+    return sockets
+
+
+def test_strangers_are_not_served_and_keep_nobody_waiting(server: _Server) -> None:
+    key = server._key.encode()
+    server.connect()
+    others = strangers(server._port, key)
+    begin = time.monotonic()
+    session = server.connect()
+    assert session.get_function("tvm_ios.runtime.Describe") is not None
+    assert time.monotonic() - begin < 4.0  # less than a stranger is waited for
+    for other in others:
+        other.close()
+    assert server._process.poll() is None
+
+
+def test_the_key_is_no_argument(server: _Server) -> None:
+    server.connect()
+    command = Path(f"/proc/{server._process.pid}/cmdline").read_bytes()
+    assert b"tvm_ios.measure.server" in command
+    assert server._key.encode() not in command
+
+
+def test_files_of_the_current_directory_are_not_imported(tmp_path: Path) -> None:
+    """A file of the user's that is named as a module is."""
+    for name in ("socket", "struct", "tvm", "numpy"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('imported from here')")
+    code = "import sys; sys.path.remove(''); from tvm_ios.measure.sources import Loopback; "
+    code += "Loopback(1.0).connect(); print('connected')"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "connected\n", done.stderr
+
+
+def test_what_the_process_says_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    server = _Server()
+    server.connect()
+    os.kill(server._process.pid, signal.SIGABRT)
+    server._process.wait()
+    server._log.write(b"Aborted: a reason")
+    with caplog.at_level(logging.INFO, "tvm_ios"):
+        server.close()
+    assert "the isolated process: Aborted: a reason" in caplog.text

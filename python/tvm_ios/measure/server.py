@@ -7,6 +7,7 @@ input does, that is when the search ends, however it does. TVM's own server woul
 
 from __future__ import annotations
 
+import hmac
 import multiprocessing
 import os
 import socket
@@ -20,18 +21,21 @@ from tvm.support import utils
 
 from ..libinfo import library_path
 
+_GREETING = 5.0  # seconds in which whoever connects must say the key
+
 
 def main() -> None:
-    """Serve whoever knows the key, which is the argument."""
-    (key,) = sys.argv[1:]
+    """Serve whoever knows the key, which is the first line of standard input."""
+    key = sys.stdin.buffer.readline().strip()
     threading.Thread(target=_end_with_the_client, daemon=True).start()
+    one_at_a_time = threading.Lock()
     with socket.create_server(("127.0.0.1", 0)) as listener:
         print(listener.getsockname()[1], flush=True)
         while True:
             connection, _ = listener.accept()
-            with connection:
-                if _greet(connection, key):
-                    _serve(connection)
+            # A stranger that connects and is silent keeps nobody waiting.
+            arguments = (connection, key, one_at_a_time)
+            threading.Thread(target=_admit, args=arguments, daemon=True).start()
 
 
 def _end_with_the_client() -> None:
@@ -40,10 +44,27 @@ def _end_with_the_client() -> None:
     os._exit(0)
 
 
-def _greet(connection: socket.socket, key: str) -> bool:
+def _admit(connection: socket.socket, key: bytes, one_at_a_time: threading.Lock) -> None:
+    """Serve a client that knows the key; others are told that they do not, or nothing."""
+    with connection:
+        connection.settimeout(_GREETING)
+        try:
+            known = _greet(connection, key)
+        except OSError:  # it is gone, or too slow
+            return
+        connection.settimeout(None)
+        if known:
+            with one_at_a_time:
+                _serve(connection)
+
+
+def _greet(connection: socket.socket, key: bytes) -> bool:
     """The server's part of the handshake of TVM's RPC."""
+    wanted = b"client:" + key
     magic, size = struct.unpack("<ii", base.recvall(connection, 8))
-    known = magic == base.RPC_MAGIC and base.recvall(connection, size) == f"client:{key}".encode()
+    known = magic == base.RPC_MAGIC and size == len(wanted)
+    # Compared in full, so that the time it takes tells nothing of the key.
+    known = known and hmac.compare_digest(base.recvall(connection, size), wanted)
     if not known:
         connection.sendall(struct.pack("<i", base.RPC_CODE_MISMATCH))
         return False

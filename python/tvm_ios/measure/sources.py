@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
 import signal
 import socket
 import subprocess
+import tempfile
 from contextlib import suppress
 from typing import Any, Protocol
 
@@ -16,6 +18,8 @@ from tvm import rpc
 from ..errors import DeviceError, OptionError
 from ..processes import python_command
 from .session import DeviceLost, RemoteSession
+
+_logger = logging.getLogger(__name__)
 
 _ANSWER = 5.0  # seconds in which a tracker answers
 
@@ -145,13 +149,17 @@ class _Server:
 
     def __init__(self) -> None:
         self._key = secrets.token_hex(16)  # nobody else is served
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
         self._process = subprocess.Popen(
-            python_command("tvm_ios.measure.server", self._key),
+            python_command("tvm_ios.measure.server"),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            stderr=self._log,
             start_new_session=True,  # Ctrl-C is the search's, which ends it
         )
+        # Not as an argument, which all users of the machine can read.
+        self._process.stdin.write(f"{self._key}\n".encode())
+        self._process.stdin.flush()
         self._port: int | None = None
 
     def connect(self) -> rpc.RPCSession:
@@ -162,6 +170,11 @@ class _Server:
     def close(self) -> None:
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)  # with the session that it serves
-        self._process.stdin.close()
+        with suppress(BrokenPipeError):
+            self._process.stdin.close()
         self._process.stdout.close()
         self._process.wait()
+        self._log.seek(0)
+        for line in self._log.read().decode(errors="replace").splitlines():
+            _logger.info("the isolated process: %s", line)
+        self._log.close()

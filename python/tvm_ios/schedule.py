@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -27,6 +28,13 @@ from .target import CUDA, num_workers
 
 FORMAT = "tvm_ios.schedule"
 VERSION = 1
+
+
+_DAMAGE = (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
+"""What reading something else than a schedule may raise."""
+
+_MOST_WORKERS = 1 << 16
+_TARGET_NAME = re.compile(r"[\w./+-]{1,99}")
 
 
 @dataclass(frozen=True)
@@ -182,7 +190,7 @@ class Schedule:
             )
         try:
             return _parse(data)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except _DAMAGE as error:
             raise ScheduleError(f"{source} is damaged: {_reason(error)}.") from error
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -202,7 +210,7 @@ class Schedule:
             data = json.loads(Path(path).read_text())
         except OSError as error:
             raise ScheduleError(f"Cannot read the schedule {path}: {error.strerror}.") from error
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ScheduleError(f"{path} is not a schedule of tvm-ios: it is no JSON.") from error
         return Schedule.from_dict(data, str(path))
 
@@ -257,17 +265,23 @@ class Schedule:
 
 
 def _parse(data: dict[str, Any]) -> Schedule:
-    stages = tuple(_parse_stage(stage) for stage in data["stages"])
-    operators = tuple(map(_parse_operator, data["operators"]))
     workers, winograd = data["workers"], data.get("winograd", True)
-    if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
+    if (
+        isinstance(workers, bool)
+        or not isinstance(workers, int)
+        or not 0 < workers <= _MOST_WORKERS
+    ):
         raise ValueError("'workers' is no number of threads")
+    if not isinstance(data["operators"], list) or not isinstance(data["stages"], list):
+        raise ValueError("'operators' and 'stages' are no lists")
     if not isinstance(winograd, bool):
         raise ValueError("'winograd' is neither true nor false")
+    stages = tuple(_parse_stage(stage) for stage in data["stages"])
+    operators = tuple(map(_parse_operator, data["operators"]))
     return Schedule(
         model=str(data["model"]),
         function=str(data["function"]),
-        target=str(data["target"]),
+        target=_target(data["target"]),
         workers=workers,
         operators=operators,
         stages=stages,
@@ -281,6 +295,16 @@ def _parse(data: dict[str, Any]) -> Schedule:
         at_batch={str(int(k)): _seconds(v) or 0.0 for k, v in data.get("at_batch", {}).items()},
         winograd=winograd,
     )
+
+
+def _target(text: Any) -> str:
+    """A target of TVM: a name, or JSON that names a kind."""
+    if not isinstance(text, str):
+        raise ValueError("'target' is no text")
+    named = bool(_TARGET_NAME.fullmatch(text))
+    if not named and not (text.startswith("{") and isinstance(json.loads(text).get("kind"), str)):
+        raise ValueError("'target' is no target")
+    return text
 
 
 def _parse_operator(operator: dict[str, Any]) -> ScheduledOperator:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tvm
 
 from cli_support import SHAPE, Compiled, assert_one_sentence, run_cli, save_branches
 from tvm_ios.cli.main import main
@@ -169,6 +170,32 @@ def test_error_with_and_without_traceback(tmp_path: Path) -> None:
     assert verbose.returncode == 4
     assert "Traceback" in verbose.stderr
     assert verbose.stderr.splitlines()[-1] == plain.stderr.strip()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RecursionError("maximum recursion depth exceeded"),
+        OverflowError("too large"),
+        KeyError("kind"),
+        tvm.error.InternalError("Check failed: (a == b)\nin some file"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_errors_that_nobody_has_foreseen(error, monkeypatch, capsys) -> None:
+    """One sentence that names what was asked for; -v tells where."""
+
+    def fail(_args: object) -> None:
+        raise error
+
+    monkeypatch.setattr("tvm_ios.cli.show.run", fail)
+    assert main(["show", "strange.json"]) == 1
+    captured = capsys.readouterr()
+    assert_one_sentence(captured, "'show strange.json' has failed (")
+    assert type(error).__name__ in captured.err
+    assert "run it with -v" in captured.err
+    assert main(["show", "strange.json", "-v"]) == 1
+    assert "in fail" in capsys.readouterr().err
 
 
 def test_interrupted_compile_leaves_nothing(tmp_path: Path) -> None:

@@ -105,6 +105,17 @@ DAMAGE = {
     "no workers": (lambda d: {**d, "workers": 0}, "'workers' is no number"),
     "workers of truth": (lambda d: {**d, "workers": True}, "'workers' is no number"),
     "estimates of no kind": (lambda d: {**d, "estimates": 3}, "is damaged"),
+    "a number beyond all floats": (
+        lambda d: {**d, "estimates": {"scheduled": 10**400}},
+        "is damaged",
+    ),
+    "an infinite count": (lambda d: {**d, "measurements": 1e999}, "is damaged"),
+    "more threads than anybody has": (lambda d: {**d, "workers": 10**400}, "no number of threads"),
+    "a target without a kind": (lambda d: {**d, "target": '{"mcpu": "x"}'}, "no target"),
+    "a target that is a list": (lambda d: {**d, "target": "[1]"}, "no target"),
+    "a target that is nested": (lambda d: {**d, "target": '{"a":' * 100_000}, "is damaged"),
+    "a target that is a number": (lambda d: {**d, "target": 3}, "is damaged"),
+    "operators of no kind": (lambda d: {**d, "operators": {}}, "no lists"),
 }
 
 
@@ -117,7 +128,11 @@ def test_a_damaged_file(damage, message: str, schedule: Schedule, tmp_path: Path
     assert str(path) in str(caught.value)
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe\x00", b"not json"])
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"{", b"\xff\xfe\x00", b"not json", b"[" * 200_000, b'{"format":' * 200_000],
+    ids=["empty", "cut off", "binary", "text", "nested lists", "nested objects"],
+)
 def test_a_file_that_is_no_json(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "s.json"
     path.write_bytes(content)

@@ -18,6 +18,7 @@ from ..errors import OptionError, TvmIosError
 from . import bench, compile, db, env, interrupt, run, selftest, show
 
 USER_ERROR = 4
+INTERNAL_ERROR = 1  # as Python's own, where nobody catches it
 BROKEN_PIPE = 128 + 13  # by SIGPIPE
 
 _COMMANDS = (compile, run, show, bench, db, env, selftest)
@@ -49,7 +50,8 @@ class _Parser(argparse.ArgumentParser):
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status.
 
-    0 for success, 1 where a self-test fails, 4 for an error of the user, 130 when interrupted.
+    0 for success, 1 where a self-test fails or for an error of the package, 4 for an error of the
+    user, 130 when interrupted.
     """
     arguments = sys.argv[1:] if argv is None else list(argv)
     verbose = "-v" in arguments or "--verbose" in arguments  # also for errors in the arguments
@@ -61,9 +63,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         _drop_stdout()
         status = BROKEN_PIPE
     except (TvmIosError, OSError) as error:
-        status = _report(error, verbose)
+        status = _report(error, _sentence(error), verbose, USER_ERROR)
     except KeyboardInterrupt:
         status = interrupted.report()
+    except Exception as error:  # of ours, of TVM's or of Python's
+        status = _report(error, _unforeseen(error, arguments), verbose, INTERNAL_ERROR)
     return status
 
 
@@ -92,12 +96,22 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _report(error: Exception, verbose: bool) -> int:
+def _report(error: Exception, sentence: str, verbose: bool, status: int) -> int:
     """Say what went wrong in one line; with ``-v``, also where."""
     if verbose:
         traceback.print_exception(error)
-    print(f"error: {_sentence(error)}", file=sys.stderr)
-    return USER_ERROR
+    print(f"error: {sentence}", file=sys.stderr)
+    return status
+
+
+def _unforeseen(error: Exception, arguments: Sequence[str]) -> str:
+    """What is said of an error that nobody has foreseen, with what it is about."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    reason = f"{type(error).__name__}: {lines[-1]}" if lines else type(error).__name__
+    return (
+        f"'{' '.join(arguments)[:200]}' has failed ({reason[:300]}); this is an error in tvm-ios, "
+        "or in what it uses: run it with -v, which says where, and report it."
+    )
 
 
 def _sentence(error: Exception) -> str:

@@ -94,7 +94,7 @@ def gelu(x: Expr) -> Expr:
     x = keep(x)
     size = keep(_abs(x))
     complement = exp(_log_erfc(size * like(x, 0.5**0.5)))  # zero from 14 on
-    return T.max(x, like(x, 0.0)) - T.min(like(x, 14.0), size) * like(x, 0.5) * complement
+    return T.max(like(x, 0.0), x) - T.min(like(x, 14.0), size) * like(x, 0.5) * complement
 
 
 def gelu_tanh(x: Expr) -> Expr:
@@ -142,8 +142,23 @@ def _polynomial(coefficients: Sequence[float], x: Expr) -> Expr:
     return result
 
 
+def largest(a: Expr, b: Expr) -> Expr:
+    """The larger one; NaN where one of them is NaN, as in NumPy and PyTorch.
+
+    Of two operands that do not compare, TVM takes the second.
+    """
+    a = keep(a)
+    return tirx.Select(tirx.isnan(a), a, T.max(a, b))
+
+
+def smallest(a: Expr, b: Expr) -> Expr:
+    """The smaller one; NaN where one of them is NaN."""
+    a = keep(a)
+    return tirx.Select(tirx.isnan(a), a, T.min(a, b))
+
+
 def _between(low: float, x: Expr, high: float) -> Expr:
-    """``x`` clipped; of two operands that do not compare TVM takes the second, so NaN stays."""
+    """``x`` clipped; NaN stays, as it comes second."""
     return T.max(like(x, low), T.min(like(x, high), x))
 
 
@@ -152,12 +167,12 @@ def _abs(x: Expr) -> Expr:
 
 
 def _clip(x: Expr, low: Expr, high: Expr) -> Expr:
-    return T.min(T.max(x, low), high)
+    return T.min(high, T.max(low, x))  # NaN comes second, and stays
 
 
 def _leaky_relu(x: Expr, slope: Expr) -> Expr:
     x = keep(x)
-    return T.max(x, like(x, 0.0)) + T.min(x, like(x, 0.0)) * slope
+    return T.max(like(x, 0.0), x) + T.min(like(x, 0.0), x) * slope
 
 
 def _once(function: Callable[[Expr], Expr]) -> Callable[[Expr], Expr]:
@@ -170,9 +185,9 @@ FUNCTIONS: dict[str, Callable[..., Expr]] = {
     "subtract": lambda a, b: a - b,
     "multiply": lambda a, b: a * b,
     "divide": lambda a, b: a / b,
-    "maximum": T.max,
-    "minimum": T.min,
-    "relu": lambda x: T.max(x, like(x, 0.0)),
+    "maximum": largest,
+    "minimum": smallest,
+    "relu": lambda x: T.max(like(x, 0.0), x),
     "relu6": lambda x: _clip(x, like(x, 0.0), like(x, 6.0)),
     "clip": _clip,
     "leaky_relu": _leaky_relu,

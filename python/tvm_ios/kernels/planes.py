@@ -8,6 +8,7 @@ register holds one pixel of that block, and what differs is what is gathered fro
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -31,6 +32,7 @@ from .emit import (
     unroll,
     zeros,
 )
+from .functions import largest
 from .gather import pooled, pooled_width, weighted_sums, weighted_width
 from .kernel import Kernel, Phase, TensorSpec
 from .layout import Layout, blocks
@@ -39,7 +41,6 @@ from .plane import PlaneTiles
 Expr = Any
 Gather = Literal["depthwise", "max", "average", "identity"]
 
-_LOWEST = -3.4028234663852886e38
 _WAYS = 8  # independent sums hide the latency of an addition
 
 
@@ -157,7 +158,7 @@ class _PlanesEmitter:
         if p.gather == "depthwise":
             return weighted_sums(core, p.columns, tile, rows, load, weight)
         if p.gather == "max":
-            return pooled(core, p.columns, tile, rows, load, T.max, _LOWEST)
+            return pooled(core, p.columns, tile, rows, load, largest, -math.inf)
         sums = pooled(core, p.columns, tile, rows, load, operator.add, 0.0)
         return sums if p.gather == "identity" else self._means(sums, row, tile)
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -12,9 +13,10 @@ from tvm.tirx.script import builder as T
 from ..target import Core
 from .elementwise import NOTHING, Program
 from .emit import Accumulators, lanes_of, loop, splat, tile_scope
+from .functions import largest, smallest
 from .kernel import Kernel, Phase, TensorSpec
 from .layout import blocks
-from .scan import LOWEST, Combine, chunk, reduce_row
+from .scan import Combine, chunk, reduce_row
 
 Expr = Any
 Reduction = Literal["sum", "mean", "max", "min"]
@@ -22,8 +24,8 @@ Reduction = Literal["sum", "mean", "max", "min"]
 _COMBINE: dict[Reduction, tuple[Combine, float]] = {
     "sum": (lambda a, b: a + b, 0.0),
     "mean": (lambda a, b: a + b, 0.0),
-    "max": (T.max, LOWEST),
-    "min": (T.min, -LOWEST),
+    "max": (largest, -math.inf),
+    "min": (smallest, math.inf),
 }
 
 

@@ -3,27 +3,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
 
+from ..measure.cuda.rounds import Contender
+
 NAMES = ("torch_compile", "torch_cudnn")
 """PyTorch's compiler, and PyTorch's own kernels and cuDNN's."""
 
 
-class Peer(Protocol):
-    """A network, ready to run."""
+class Peer(Contender, Protocol):
+    """A network that others have made ready to run."""
 
     def outputs(self) -> list[np.ndarray]:
         """What it computes, as float64."""
-
-    def timer(self, number: int) -> Callable[[], float]:
-        """A function that runs it so often, and returns the seconds of one run."""
-
-    def run_once(self) -> None:
-        """Run it, and wait for its result."""
 
 
 @dataclass

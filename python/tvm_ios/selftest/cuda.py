@@ -114,6 +114,7 @@ class _GpuChecks:
             self._stage_check("parallel streams", whole, "streams"),
             self._stage_check("fused launches", whole, "fused"),
             *(self._stage_check(f"in {p}", whole, "streams", p) for p in PRECISIONS[1:]),
+            Check("as a library", self._library),
         )
 
     def _describe(self) -> str:
@@ -240,6 +241,15 @@ class _GpuChecks:
             actual, expected = variants.run(schedule, inputs), reference(case)(inputs)
             said = compare(actual, expected, TOLERANCE[precision])
         return f"{said}, {len(variants.schedules[schedule].stages)} stages"
+
+    def _library(self) -> str:
+        """That a library is linked, loaded, and captured as one graph."""
+        case, said = networks.WHOLE, ""
+        inputs = [case.inputs(seed) for seed in range(_IMAGES)]
+        results = networks.run_library(case, self.target(), self._device_id, inputs)
+        for result, arrays in zip(results, inputs, strict=True):
+            said = compare(result, reference(case)(arrays))
+        return said
 
     def _compiled_variants(self, name: str, precision: str) -> Variants:
         case, divisions = _VARIANTS[name]

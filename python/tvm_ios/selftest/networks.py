@@ -3,13 +3,17 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import tvm
 from tvm import relax
 
+from .. import artifact
+from ..export import export
 from ..graph.operators import OperatorGraph
 from ..measure.model import Ways
 from ..measure.sites import Here
@@ -162,6 +166,26 @@ class Variants:
         ):
             raise WrongResult(f"No stage can be {name!r}.")
         return self._ways(name, [tvm.runtime.tensor(x) for x in inputs]).numpy()
+
+
+def run_library(
+    case: Case, target: tvm.target.Target, device_id: int, inputs: Sequence[Sequence[np.ndarray]]
+) -> list[np.ndarray]:
+    """The results of a network that was compiled to a library, written and loaded.
+
+    Parameters
+    ----------
+    inputs : sequence of sequence of numpy.ndarray
+        Of one run after the other.
+    """
+    scheduler = Scheduler(case.module(), target, site=Here(device_id))
+    schedule = scheduler.unsearched()
+    executable = artifact.build(scheduler.emit(schedule), schedule, target)
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "model.so"
+        export(executable, path)
+        model = artifact.load(path, device_id)
+        return [model(*arrays)[0] for arrays in inputs]
 
 
 def _shows(name: str, stage: ScheduledStage) -> bool:

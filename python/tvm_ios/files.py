@@ -7,7 +7,8 @@ import contextlib
 import errno
 import os
 import secrets
-from collections.abc import Iterator
+import shutil
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 
@@ -16,7 +17,9 @@ def replacing(*paths: str | os.PathLike[str]) -> Iterator[list[Path]]:
     """Temporary files beside ``paths``, which take their places when the block succeeds.
 
     They are made at once, so that a directory that cannot be written to is found out before the
-    work and not after it. When the block fails or is interrupted, they are removed.
+    work and not after it. When the block fails or is interrupted, they are removed. They are on the
+    disk before they take their places, have the mode of what was there, and where one of them
+    cannot take its place the others give theirs back.
 
     Yields
     ------
@@ -35,10 +38,54 @@ def replacing(*paths: str | os.PathLike[str]) -> Iterator[list[Path]]:
             drafts.append(_draft(path, target))
         yield drafts
         for draft, target in zip(drafts, targets, strict=True):
-            os.replace(draft, target)
+            if target.exists():
+                shutil.copymode(target, draft)
+            _sync(draft)
+        _replace_all(drafts, targets)
     finally:
         for draft in drafts:
             draft.unlink(missing_ok=True)
+
+
+def _replace_all(drafts: Sequence[Path], targets: Sequence[Path]) -> None:
+    """Put all drafts in their places, or none of them."""
+    kept = [draft.with_name(f"{draft.name}.before") for draft in drafts]
+    done: list[tuple[Path, Path]] = []
+    try:
+        for draft, target, backup in zip(drafts, targets, kept, strict=True):
+            if len(targets) > 1 and target.is_file():
+                _keep(target, backup)
+            os.replace(draft, target)
+            done.append((target, backup))
+    except BaseException:
+        for target, backup in done:
+            if backup.exists():
+                os.replace(backup, target)
+            else:
+                target.unlink()
+        raise
+    finally:
+        for backup in kept:
+            backup.unlink(missing_ok=True)
+    for directory in {target.parent for target in targets}:
+        _sync(directory)
+
+
+def _keep(path: Path, backup: Path) -> None:
+    """Give a file a second name or, where that cannot be, a copy."""
+    try:
+        os.link(path, backup)
+    except OSError:  # the file system has no links, or the file is another user's
+        shutil.copy2(path, backup)
+
+
+def _sync(path: Path) -> None:
+    """Wait until what was written to a file or directory is on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _draft(path: str | os.PathLike[str], target: Path) -> Path:

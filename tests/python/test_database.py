@@ -16,6 +16,7 @@ import pytest
 
 from database_support import BEFORE, ELSEWHERE, HERE, add_many, fork, key, wait_for
 from tvm_ios import DatabaseError
+from tvm_ios.cli.main import main
 from tvm_ios.database import MeasurementDatabase
 from tvm_ios.database.digest import digest
 from tvm_ios.database.row import from_line, to_line
@@ -211,6 +212,46 @@ def test_lines_hold_all_of_a_row(path: Path, tmp_path: Path) -> None:
         assert sorted(database.rows(), key=to_line) == sorted(rows, key=to_line)
 
 
+STRANGE: dict[str, tuple[str, object]] = {
+    "a far time": ("measured", 1e300),
+    "no time": ("measured", "today"),
+    "no samples": ("samples", "3"),
+    "no JSON": ("samples", "{"),
+    "nested samples": ("samples", "[" * 100_000),
+    "bytes": ("samples", b"\xff"),
+    "features": ("features", '["a"]'),
+}
+
+
+@pytest.mark.parametrize("case", STRANGE)
+def test_a_row_that_cannot_be_read_costs_only_itself(
+    case: str, path: Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is left out, said so, and written over when its stage is measured again."""
+    column, value = STRANGE[case]
+    _filled(path, 3)
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(f"UPDATE stage SET {column} = ? WHERE key = ?", [value, key(1)])
+    with closing(MeasurementDatabase(path)) as database:
+        assert set(database.find(HERE, [key(i) for i in range(3)])) == {key(0), key(2)}
+        assert len(list(database.rows())) == 2
+        assert "a row that cannot be read" in caplog.text
+        assert main(["db", "info", "--json", str(path)]) == 0
+        (device,) = json.loads(capsys.readouterr().out)["devices"]
+        assert device["stages"] == 2
+        database.add(HERE, key(1), "stage 1", {"tiles": [5e-3]})
+        expected = {"tiles": [5e-3]}
+        if column != "features":  # which no measurement changes
+            assert database.find(HERE, [key(1)])[key(1)].samples == expected
+
+
+def test_a_database_that_is_closed(path: Path) -> None:
+    database = MeasurementDatabase(_filled(path, 1))
+    database.close()
+    with pytest.raises(DatabaseError, match="is closed; open it again"):
+        list(database.rows())
+
+
 EDITS: dict[str, Callable[[dict], object]] = {
     "version": lambda d: d.update(version=99),
     "cpu": lambda d: d.pop("cpu"),
@@ -219,6 +260,7 @@ EDITS: dict[str, Callable[[dict], object]] = {
     "stage": lambda d: d.update(stage="\ud800"),
     "refined": lambda d: d.update(refined=1),
     "measured": lambda d: d.update(measured="today"),
+    "measured in the year 10000": lambda d: d.update(measured=253402300800.0),
     "no samples": lambda d: d.update(samples={}),
     "samples": lambda d: d["samples"].update(tiles=[0.0]),
     "large": lambda d: d["samples"].update(tiles=[10**400]),

@@ -25,6 +25,7 @@ Features = tuple[float, ...]
 # Divisions of a stage on a CPU, an operator on its own, and what a machine's transfers are measured
 # by.
 _WAYS = {"tiles", "groups", "bands", "alone", "multiply_add", "far", "memory"}
+_YEAR_10000 = 253402300800.0  # seconds after 1970
 _KEY = re.compile(r"[0-9a-f]{64}")
 
 
@@ -89,6 +90,19 @@ def read_features(text: str | None) -> Features | None:
     return None if text is None else _features(json.loads(text))
 
 
+def read_time(value: object) -> float:
+    """A time, in seconds since 1970, that calendars know.
+
+    Raises
+    ------
+    ValueError
+        When it is none.
+    """
+    if not _is_time(value) or value >= _YEAR_10000:
+        raise ValueError("'measured' is no time")
+    return float(value)
+
+
 def to_line(row: Row) -> str:
     """One line of JSON, without its end."""
     own = {name: getattr(row, name) for name in _OWN}
@@ -134,11 +148,9 @@ def _row(data: Mapping[str, Any]) -> Row:
         raise ValueError("'threads' is no number of threads")
     if not isinstance(refined, bool):
         raise ValueError("'refined' is neither true nor false")
-    if not _is_time(measured):
-        raise ValueError("'measured' is no time")
     device = DeviceIdentity(threads=threads, **texts)
     samples, features = _samples(data["samples"]), _features(data["features"])
-    return Row(device, key, stage, samples, refined, float(measured), features)
+    return Row(device, key, stage, samples, refined, read_time(measured), features)
 
 
 def _samples(value: object) -> Samples:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sqlite3
 import time
@@ -16,7 +17,9 @@ from pathlib import Path
 from ..errors import DatabaseError
 from .file import connect
 from .identity import DeviceIdentity
-from .row import Features, Row, Samples, plausible, read_features, read_samples
+from .row import Features, Row, Samples, plausible, read_features, read_samples, read_time
+
+_logger = logging.getLogger(__name__)
 
 _DEVICE = tuple(f.name for f in fields(DeviceIdentity))
 _REPLACE = "UPDATE SET " + ", ".join(
@@ -160,15 +163,19 @@ class MeasurementDatabase:
             [*(astuple(device) if device else ()), *parameters],
         )
         for *identity, key, stage, samples, refined, measured, features in cursor:
-            yield Row(
-                DeviceIdentity(*identity),
-                key,
-                stage,
-                read_samples(samples),
-                bool(refined),
-                measured,
-                read_features(features),
-            )
+            try:
+                yield Row(
+                    DeviceIdentity(*identity),
+                    key,
+                    stage,
+                    read_samples(samples),
+                    bool(refined),
+                    read_time(measured),
+                    read_features(features),
+                )
+            except (ValueError, TypeError, RecursionError) as error:
+                # One row that somebody has written otherwise costs its stage a measurement.
+                _logger.warning("%s has a row that cannot be read, %s: %s", self.path, key, error)
 
     def _put(self, row: Row, conflict: str) -> None:
         """Insert a row; ``conflict`` says what to do where there is one."""
@@ -214,6 +221,8 @@ class MeasurementDatabase:
             yield
         except sqlite3.OperationalError as error:
             raise DatabaseError(f"The database {self.path} cannot be used: {error}.") from error
+        except sqlite3.ProgrammingError as error:
+            raise DatabaseError(f"The database {self.path} is closed; open it again.") from error
         except (sqlite3.DatabaseError, ValueError) as error:
             if isinstance(error, DatabaseError):
                 raise

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from .compare import choose
 from .device_errors import device_errors
 from .errors import ModelError, OptionError
 from .export import check_linker, export
-from .files import replacing
+from .files import TemporaryFolder, replacing
 from .measure.progress import working
 from .measure.sites import Here
 from .models import load_model
@@ -42,7 +41,7 @@ class CompiledModel:
     def __init__(
         self,
         path: Path,
-        owned: tempfile.TemporaryDirectory[str] | None = None,
+        owned: TemporaryFolder | None = None,
         device_id: int = 0,
     ) -> None:
         self._path, self._owned, self._device_id = path, owned, device_id
@@ -152,8 +151,8 @@ def compile(
         executable = artifact.build(scheduled, chosen, resolved)
     finally:
         scheduler.close()
-    folder = tempfile.TemporaryDirectory(prefix="tvm-ios-")
-    path = Path(folder.name) / "model.so"
+    folder = TemporaryFolder()
+    path = folder.path / "model.so"
     export(executable, path)
     return CompiledModel(path, folder, device_id)
 

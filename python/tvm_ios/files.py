@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that appear whole or not at all."""
+"""Files that appear whole or not at all, and folders that are gone in the end."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import errno
 import os
 import secrets
 import shutil
+import tempfile
+import weakref
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -100,3 +102,23 @@ def _draft(path: str | os.PathLike[str], target: Path) -> Path:
     except OSError as error:
         raise type(error)(error.errno, error.strerror, os.fspath(path)) from error
     return draft
+
+
+class TemporaryFolder:
+    """A directory that is removed with this object, or at the end of the process that made it.
+
+    A process that was forked from that one leaves it where it is.
+
+    Attributes
+    ----------
+    path : Path
+    """
+
+    def __init__(self) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix="tvm-ios-"))
+        self._finalizer = weakref.finalize(self, _remove, self.path, os.getpid())
+
+
+def _remove(path: Path, owner: int) -> None:
+    if os.getpid() == owner:
+        shutil.rmtree(path, ignore_errors=True)

@@ -16,8 +16,9 @@ import numpy as np
 import tvm_ffi
 from tvm_ffi.libinfo import load_lib_ctypes
 
+from . import forks
 from .captures import SHARING
-from .cuda import describe, explained, load_cuda
+from .cuda import DeviceFailure, describe, explained, load_cuda
 from .memory import DeviceMemory, cuda_device
 from .session import ALIGNMENT, Session
 from .streams import turns_of
@@ -58,7 +59,8 @@ class Model:
     """A compiled network that was loaded; made by :func:`load`.
 
     Any number of threads may call it at the same time; each has a virtual machine of its own, which
-    is made at its first call. The library itself starts the threads that it was compiled for.
+    is made at its first call. The library itself starts the threads that it was compiled for. A
+    process may be forked before its first call or after it, but not once it is loaded on a GPU.
 
     Attributes
     ----------
@@ -78,6 +80,7 @@ class Model:
         )
         self._new_session, self._threads = new_session, threading.local()
         self._threads.session = session
+        self._owner = None if session.memory is None else os.getpid()  # of a context on a GPU
 
     def __call__(self, *arrays: Any) -> list[Any]:
         """Run the network once.
@@ -160,7 +163,19 @@ class Model:
         return {info.name: array for info, array in zip(self.outputs, results, strict=True)}
 
     def _session(self) -> Session:
-        """This thread's."""
+        """This thread's.
+
+        Raises
+        ------
+        DeviceFailure
+            When the model runs on a GPU, and the process was forked after it was loaded.
+        """
+        if self._owner not in (None, os.getpid()):
+            raise DeviceFailure(
+                "A model on a GPU cannot be used in a process that was forked after it was loaded; "
+                "fork before anything uses the GPU, or start processes by 'spawn'."
+            )
+        forks.note_run()
         if not hasattr(self._threads, "session"):
             self._threads.session = self._new_session()
         session: Session = self._threads.session
@@ -294,5 +309,8 @@ def _load_runtime() -> list[Path]:
     directories = [Path(place) / "lib" for place in places]
     if override:
         directories.insert(0, Path(override))
-    load_lib_ctypes("apache-tvm", "tvm_runtime", "RTLD_GLOBAL", extra_lib_paths=directories)
+    runtime = load_lib_ctypes(
+        "apache-tvm", "tvm_runtime", "RTLD_GLOBAL", extra_lib_paths=directories
+    )
+    forks.watch(runtime)
     return directories

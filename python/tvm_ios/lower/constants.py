@@ -26,6 +26,7 @@ import tvm
 from tvm import tirx
 from tvm.tirx.script import builder as T
 
+from ..files import TemporaryFolder
 from .memory import ALIGNMENT, aligned
 from .region import LoweredStage
 
@@ -103,7 +104,7 @@ def _write(arrays: Mapping[bytes, np.ndarray]) -> Path:
     Files of equal contents are one.
     """
     name = hashlib.sha256(b"".join(arrays)).hexdigest()
-    with tempfile.NamedTemporaryFile(dir=_directory().name, delete=False) as file:
+    with tempfile.NamedTemporaryFile(dir=_directory().path, delete=False) as file:
         for array in arrays.values():
             data = _bytes(array)
             file.write(data)
@@ -112,9 +113,9 @@ def _write(arrays: Mapping[bytes, np.ndarray]) -> Path:
 
 
 @functools.cache
-def _directory() -> tempfile.TemporaryDirectory[str]:
+def _directory() -> TemporaryFolder:
     """Where the files are while this process lives."""
-    return tempfile.TemporaryDirectory(prefix="tvm_ios_")
+    return TemporaryFolder()
 
 
 def _llvm_ir(path: Path, num_bytes: int) -> str:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import itertools
-import tempfile
 import threading
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from pathlib import Path
 import tvm
 
 from ..export import export
+from ..files import TemporaryFolder
 from ..kernels.kernel import Kernel
 from ..lower.functions import build_functions, kernel_function
 from .parallel import compiled
@@ -63,7 +63,7 @@ class KernelLibraries:
         compiler: str | None = None,
     ) -> None:
         self._target, self._network = target, list(network)
-        self._folder = tempfile.TemporaryDirectory(prefix="tvm-ios-") if linked else None
+        self._folder = TemporaryFolder() if linked else None
         self._compiler = compiler
         self._count = itertools.count()
         self._libraries: dict[Hashable, Library] = {}
@@ -101,6 +101,6 @@ class KernelLibraries:
         if self._folder is None:
             executable.mod.get_function(next(iter(functions)))  # has machine code made
             return Library(executable, None, names)
-        path = Path(self._folder.name) / f"kernels{next(self._count)}.so"
+        path = self._folder.path / f"kernels{next(self._count)}.so"
         export(executable, path, self._compiler)
         return Library(executable, path, names)

@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import tvm
@@ -13,6 +11,7 @@ from tvm import relax
 
 from ..errors import DeviceError, ModelError
 from ..export import export
+from ..files import TemporaryFolder
 from .devices import Devices
 from .model import finish_pipeline, median_rounds
 from .session import RemoteSession
@@ -56,8 +55,8 @@ class RemoteWays:
                 "A tuple cannot be sent to a device; give the model tensors as inputs."
             )
         self._names, self._inputs, self._devices = list(names), inputs, devices
-        self._folder = tempfile.TemporaryDirectory(prefix="tvm-ios-")
-        self._path = Path(self._folder.name) / _NAME
+        self._folder = TemporaryFolder()
+        self._path = self._folder.path / _NAME
         export(
             tvm.compile(mod, target, relax_pipeline=finish_pipeline(target)), self._path, compiler
         )

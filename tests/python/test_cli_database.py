@@ -146,3 +146,18 @@ def test_bad_input(path: Path, case: str, monkeypatch, capfd) -> None:
     assert main(arguments) == 4
     assert_one_sentence(capfd.readouterr(), message)
     assert {name: Path(name).read_bytes() for name in os.listdir()} == before
+
+
+def test_a_user_without_a_home(tmp_path: Path, monkeypatch, capsys, caplog) -> None:
+    """A search keeps nothing, and says so; what needs the file says how to name it."""
+
+    def nowhere() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", nowhere)
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    assert main(["db", "info"]) == 4
+    assert "has no home directory; name the database" in capsys.readouterr().err
+    library = tmp_path / "m.so"
+    assert main(["compile", "zoo:nasrnn_small", "-o", str(library)]) == 0
+    assert "No measurements are kept: This user has no home" in caplog.text

@@ -20,9 +20,19 @@ def default_path() -> Path:
     """In the user's directory of caches, as the XDG base directory specification has it.
 
     A release that reads another version of the file has one of its own.
+
+    Raises
+    ------
+    OptionError
+        When the user has no home, as in some containers.
     """
     given = os.environ.get("XDG_CACHE_HOME", "")
-    base = Path(given) if os.path.isabs(given) else Path.home() / ".cache"
+    try:
+        base = Path(given) if os.path.isabs(given) else Path.home() / ".cache"
+    except RuntimeError as error:
+        raise OptionError(
+            "This user has no home directory; name the database, or set XDG_CACHE_HOME."
+        ) from error
     return base / "tvm-ios" / f"measurements-{VERSION}.sqlite3"
 
 
@@ -63,7 +73,11 @@ def chosen(args: argparse.Namespace) -> Path | None:
 
 def _usual() -> Path | None:
     """The usual path with its directory made, or None where that cannot be."""
-    path = default_path()
+    try:
+        path = default_path()
+    except OptionError as error:
+        _logger.warning("No measurements are kept: %s", error)
+        return None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         for needed in (path.parent, path):

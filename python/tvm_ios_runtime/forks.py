@@ -1,38 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models in a process that was forked from one in which a model had run.
+"""Models in a process that was forked after one had run.
 
-A fork leaves the threads of TVM's pool behind: the thread that goes on in the child would wait for
-ever for workers that are not there. So the child makes that thread's pool anew, at once: before
-other threads are given the memory of those that are gone, by which the pool would take them for its
-own when it waits for their end.
+A fork leaves the threads of TVM's pool behind: whoever goes on in the child would wait for ever for
+workers that are not there. Nor can the pool be made anew there, as it waits for the end of those
+threads first. So the child is told.
 """
 
 from __future__ import annotations
 
-import ctypes
 import os
 
-_RESET = "_ZN3tvm7runtime9threading15ResetThreadPoolEv"  # tvm::runtime::threading::ResetThreadPool
+_owner: int | None = None  # the process in which a model has run on several threads
 
 
-_resets: list[ctypes._CFuncPtr] = []
-_has_run = False
+class ForkError(RuntimeError):
+    """A model that is called where its threads are not."""
 
 
-def watch(runtime: ctypes.CDLL) -> None:
-    """Keep the pool of TVM's runtime library working in forked processes."""
-    if not _resets:
-        _resets.append(getattr(runtime, _RESET))
-        os.register_at_fork(after_in_child=_after_fork)
+def check_threads() -> None:
+    """Note that a model runs on several threads of this process.
 
-
-def note_run() -> None:
-    """Say that a model runs, and that there is a pool."""
-    global _has_run
-    _has_run = True
-
-
-def _after_fork() -> None:
-    if _has_run:
-        for reset in _resets:
-            reset()
+    Raises
+    ------
+    ForkError
+        When one has run in the process that this one was forked from.
+    """
+    global _owner
+    if _owner is None:
+        _owner = os.getpid()
+    elif _owner != os.getpid():
+        raise ForkError(
+            "A model on several threads cannot be called in a process that was forked after one "
+            "had run; fork before the first call, or start processes by multiprocessing's 'spawn'."
+        )

@@ -60,7 +60,7 @@ class Model:
 
     Any number of threads may call it at the same time; each has a virtual machine of its own, which
     is made at its first call. The library itself starts the threads that it was compiled for. A
-    process may be forked before its first call or after it, but not once it is loaded on a GPU.
+    process may be forked before its first call, or before it is loaded on a GPU.
 
     Attributes
     ----------
@@ -169,13 +169,16 @@ class Model:
         ------
         DeviceFailure
             When the model runs on a GPU, and the process was forked after it was loaded.
+        ForkError
+            When it runs on several threads, and the process was forked after one had run.
         """
         if self._owner not in (None, os.getpid()):
             raise DeviceFailure(
                 "A model on a GPU cannot be used in a process that was forked after it was loaded; "
                 "fork before anything uses the GPU, or start processes by 'spawn'."
             )
-        forks.note_run()
+        if self._owner is None and self.metadata.get("workers") != 1:
+            forks.check_threads()
         if not hasattr(self._threads, "session"):
             self._threads.session = self._new_session()
         session: Session = self._threads.session
@@ -309,8 +312,5 @@ def _load_runtime() -> list[Path]:
     directories = [Path(place) / "lib" for place in places]
     if override:
         directories.insert(0, Path(override))
-    runtime = load_lib_ctypes(
-        "apache-tvm", "tvm_runtime", "RTLD_GLOBAL", extra_lib_paths=directories
-    )
-    forks.watch(runtime)
+    load_lib_ctypes("apache-tvm", "tvm_runtime", "RTLD_GLOBAL", extra_lib_paths=directories)
     return directories

@@ -12,10 +12,9 @@ from tvm import relax
 
 from ...device_errors import device_errors
 from ...lower.cuda.toolchain import cuda_compiler
-from ...peers.gpu import Peer
 from ..model import finish_pipeline
 from .clock import warm_clock
-from .rounds import Timing, take_timings
+from .rounds import Contender, Timing, take_timings
 
 UNGRAPHED = "launched"
 """The sequential way, kernel by kernel, not captured in a graph."""
@@ -56,7 +55,7 @@ class CudaWays:
         """Median seconds of each way, run after run, in interleaved rounds."""
         return {name: timing.seconds for name, timing in self.timings().items()}
 
-    def timings(self, peers: Mapping[str, Peer] = MappingProxyType({})) -> dict[str, Timing]:
+    def timings(self, peers: Mapping[str, Contender] = MappingProxyType({})) -> dict[str, Timing]:
         """How long each way takes, and each of ``peers``, in interleaved rounds.
 
         The device's clock is up in all of them, see :mod:`.clock`.

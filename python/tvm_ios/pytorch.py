@@ -6,9 +6,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import tvm
+from tvm import relax, tirx
 
 from .errors import ModelError
 from .importing import captured, first_line, last_line
@@ -80,13 +82,39 @@ def from_exported(program: torch.export.ExportedProgram) -> tvm.IRModule:
             program = program.run_decompositions()
             _check_pure(program)
             _move_to_host(program)
-            return from_exported_program(program, run_ep_decomposition=False)
+            return from_exported_program(
+                program, run_ep_decomposition=False, custom_convert_map={"index.Tensor": _index}
+            )
     except ModelError:
         raise
     except Exception as error:  # the importer raises whatever a converter trips over
         raise ModelError(
             f"TVM's PyTorch importer cannot convert the model: {last_line(error)}."
         ) from error
+
+
+def _index(node: torch.fx.Node, importer: Any) -> relax.Var:
+    """Convert ``x[i, j]``, whose indices may count from the end; TVM takes them as they are."""
+    data, indices = importer.retrieve_args(node)
+    extents = importer.shape_of(data)
+    counted = [
+        None if i is None else _from_the_beginning(i, extent)
+        for i, extent in zip(indices, extents, strict=False)
+    ]
+    given = SimpleNamespace(
+        block_builder=importer.block_builder,
+        shape_of=importer.shape_of,
+        retrieve_args=lambda _node: (data, counted),
+    )
+    return type(importer)._index_tensor(given, node)
+
+
+def _from_the_beginning(indices: relax.Expr, extent: tirx.IntImm) -> relax.Expr:
+    dtype = indices.ty.dtype.dtype
+    if dtype == "bool":
+        return indices
+    negative = relax.op.less(indices, relax.const(0, dtype))
+    return relax.op.where(negative, relax.op.add(indices, relax.const(int(extent), dtype)), indices)
 
 
 def _check_pure(program: torch.export.ExportedProgram) -> None:

@@ -82,7 +82,7 @@ class Scheduler:
         self._database = None if database is None else MeasurementDatabase(database)
         self._backend = backend_of(self.target, site, self.options, self._database)
         self.workers = self._backend.workers
-        self.prepared = prepare(mod, function)
+        self.prepared = prepare(mod, function, checks_indices=self._backend.checks_indices)
         self.graph: OperatorGraph = extract(self.prepared, function)
         body = self.prepared[function].body.body
         self._results = tvm.relax.analysis.free_vars(body)

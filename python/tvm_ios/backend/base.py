@@ -26,9 +26,13 @@ class Backend(Protocol):
     ----------
     workers : int
         Threads that a schedule is made for.
+    checks_indices : bool
+        Whether its code raises an error for an index out of bounds; where it cannot, the nearest is
+        taken.
     """
 
     workers: int
+    checks_indices: bool
 
     def assemble(self, graph: OperatorGraph, results: Sequence[relax.Var]) -> Assembler:
         """Every operator's kernel, and stages of them; ``results`` leave the function."""

@@ -41,6 +41,8 @@ class CpuBackend:
         Keeps how far memory is away.
     """
 
+    checks_indices = True
+
     def __init__(
         self,
         target: tvm.target.Target,

@@ -46,6 +46,7 @@ class CudaBackend:
     """
 
     workers = 1
+    checks_indices = False
 
     def __init__(self, target: tvm.target.Target, site: Site, options: Options) -> None:
         check_architecture(target)

@@ -9,7 +9,9 @@ import tvm
 from tvm import relax
 
 from ..errors import ModelError
+from ..importing import last_line
 from .fold import fold_affine, simplify_batch_norm
+from .indices import safe_indices
 from .layout import channels_first
 from .recognise import static_shape
 from .simplify import distribute_over_concat, sink_scales
@@ -17,12 +19,15 @@ from .simplify import distribute_over_concat, sink_scales
 _NESTED = 3  # a scale, a shift and a relu after one concatenation
 
 
-def prepare(mod: tvm.IRModule, function: str = "main") -> tvm.IRModule:
+def prepare(
+    mod: tvm.IRModule, function: str = "main", *, checks_indices: bool = True
+) -> tvm.IRModule:
     """``mod`` in the form that :func:`~tvm_ios.graph.extract.extract` reads.
 
-    Images become NCHW; batch normalisation becomes a scale and a shift, which are folded into the
-    convolution before them where its weights are known; elementwise operations move to where they
-    cost nothing, see :mod:`.simplify`; constants are folded; what can be is in dataflow blocks.
+    Indices are checked; images become NCHW; batch normalisation becomes a scale and a shift, which
+    are folded into the convolution before them where its weights are known; elementwise operations
+    move to where they cost nothing, see :mod:`.simplify`; constants are folded; what can be is in
+    dataflow blocks.
 
     Parameters
     ----------
@@ -30,12 +35,14 @@ def prepare(mod: tvm.IRModule, function: str = "main") -> tvm.IRModule:
         A high-level Relax module. It is not changed.
     function : str
         The function to be scheduled.
+    checks_indices : bool
+        Whether code can raise an error for an index out of bounds; otherwise the nearest is taken.
 
     Raises
     ------
     ModelError
-        When the module has no such Relax function, or an input of it has a dynamic shape or
-        is neither a tensor nor a tuple of tensors.
+        When the module has no such Relax function, an input of it has a dynamic shape or is neither
+        a tensor nor a tuple of tensors, or a constant index is out of bounds.
     """
     for parameter in relax_function(mod, function).params:
         _check_input(parameter)
@@ -44,6 +51,7 @@ def prepare(mod: tvm.IRModule, function: str = "main") -> tvm.IRModule:
         relax.transform.Normalize(),
         relax.transform.ConvertToDataflow(min_size=1),
         relax.transform.CanonicalizeBindings(),
+        safe_indices(function, checked=checks_indices),
         channels_first(function),
         _on(function, simplify_batch_norm),
         relax.transform.DeadCodeElimination(entries),
@@ -55,7 +63,10 @@ def prepare(mod: tvm.IRModule, function: str = "main") -> tvm.IRModule:
         relax.transform.CanonicalizeBindings(),
         relax.transform.DeadCodeElimination(entries),
     ]
-    return tvm.transform.Sequential(passes)(mod)
+    try:
+        return tvm.transform.Sequential(passes)(mod)
+    except IndexError as error:  # of constants, which are checked as they are folded
+        raise ModelError(last_line(error)) from error
 
 
 def relax_function(mod: tvm.IRModule, name: str) -> relax.Function:

@@ -12,6 +12,7 @@ from tvm import relax
 from ..errors import ModelError
 from ..kernels.elementwise import Broadcast
 from .fold import constant_array
+from .indices import checks_indices
 
 _ELEMENTWISE = {
     "add": "add",
@@ -81,6 +82,8 @@ def op_name(expr: relax.Expr) -> str:
 
 def kind_of(expr: relax.Expr) -> str:
     """The kind of an anchor, as schedules show it."""
+    if checks_indices(expr):
+        return "check_indices"
     name = op_name(expr).removeprefix("nn.")
     if name == "conv2d" and _is_depthwise(expr):
         return "depthwise_conv2d"

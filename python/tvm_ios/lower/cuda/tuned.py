@@ -38,7 +38,7 @@ def functions_to_tune(mod: tvm.IRModule, function: str = "main") -> tvm.IRModule
     ModelError
         When the function cannot be scheduled.
     """
-    graph = extract(prepare(mod, function), function)
+    graph = extract(prepare(mod, function, checks_indices=False), function)
     layouts = channels_last_values(graph)
     found: dict[tvm_ffi.StructuralKey, tuple[str, tirx.PrimFunc]] = {}
     for op in graph.operators:

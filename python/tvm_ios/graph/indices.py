@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Indices that a network computes or is given, checked before they are used.
+
+TVM's kernels believe them: one out of range reads or writes memory of somebody else. Here each
+tensor of indices goes through a function that raises IndexError, or, on a device whose kernels
+cannot, becomes the nearest that there is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import tvm
+from tvm import relax
+from tvm.relax.expr_functor import PyExprMutator, mutator
+
+from ..kernels.index_check import Bounds, index_check
+from .fold import bindings_of, constant_array, is_op
+from .scatter import scatter_elements
+
+Extents = Callable[[relax.Call, int], tuple[int, ...]]
+"""The lengths of the axes that a call's indices, or the n-th tensor of them, are places on."""
+
+
+def _along_axis(call: relax.Call, _number: int) -> tuple[int, ...]:
+    shape, axis = _shape(call.args[0]), call.attrs.axis
+    return (math.prod(shape) if axis is None else shape[int(axis)],)
+
+
+def _leading(call: relax.Call, number: int) -> tuple[int, ...]:
+    return (_shape(call.args[0])[number],)
+
+
+def _coordinates(call: relax.Call, _number: int) -> tuple[int, ...]:
+    first = int(getattr(call.attrs, "batch_dims", 0))
+    return tuple(_shape(call.args[0])[first : first + _shape(call.args[1])[-1]])
+
+
+_EXTENTS: Mapping[str, Extents] = {
+    "relax.take": _along_axis,
+    "relax.gather_elements": _along_axis,
+    "relax.gather_nd": _coordinates,
+    "relax.index_tensor": _leading,
+    "relax.index_put": _leading,
+    "relax.scatter_elements": _along_axis,
+    "relax.scatter_nd": _coordinates,
+}
+"""Operators whose second argument is a tensor of indices, or a tuple of such."""
+
+_COUNT_FROM_THE_END = frozenset({"relax.scatter_elements", "relax.index_put"})
+"""Those that take negative indices; importers count others from the beginning where they must."""
+
+_SAFE_MODES = ("clip", "wrap")
+_FUNCTION = "check_indices"
+
+Safe = Callable[[relax.BlockBuilder, relax.Expr, Bounds, str], relax.Expr]
+"""``(builder, indices, bounds, what they are)`` to indices that can be trusted."""
+
+
+def safe_indices(function: str, *, checked: bool) -> tvm.transform.Pass:
+    """The pass that makes the indices of a function safe.
+
+    Parameters
+    ----------
+    function : str
+    checked : bool
+        By a check that raises IndexError. Otherwise, for devices whose kernels cannot raise, what
+        is out of bounds becomes the nearest that is not.
+    """
+
+    @tvm.transform.module_pass(opt_level=0, name="tvm_ios.safe_indices")
+    def apply(mod: tvm.IRModule, _context: tvm.transform.PassContext) -> tvm.IRModule:
+        rewriter = _IndexRewriter(
+            mod, bindings_of(mod[function]), _checked if checked else _clamped
+        )
+        rewritten = rewriter.visit_expr(mod[function])
+        rewriter.builder_.update_func(mod.get_global_var(function), rewritten)
+        return rewriter.builder_.get()
+
+    return apply
+
+
+def checks_indices(expr: relax.Expr) -> bool:
+    """Whether this is a call of a function that checks indices."""
+    return is_op(expr, "call_tir") and expr.args[0].name_hint.startswith(_FUNCTION)
+
+
+@mutator
+class _IndexRewriter(PyExprMutator):
+    """Calls whose indices were made safe."""
+
+    def __init__(
+        self, mod: tvm.IRModule, bound: Mapping[relax.Var, relax.Expr], safe: Safe
+    ) -> None:
+        super().__init__(mod)
+        self._bound, self._safe = bound, safe
+
+    def visit_call_(self, op: relax.Call) -> relax.Expr:
+        name = op.op.name if isinstance(op.op, tvm.ir.Op) else ""
+        if name not in _EXTENTS or getattr(op.attrs, "mode", None) in _SAFE_MODES:
+            return super().visit_call_(op)
+        data, given, *others = op.args
+        parts = self._parts(given)
+        if not _is_static(data) or not all(map(_is_static, parts)):
+            return super().visit_call_(op)
+        made = [self._make_safe(op, part, number) for number, part in enumerate(parts)]
+        indices = relax.Tuple(made) if isinstance(given.ty, relax.TupleType) else made[0]
+        data, *others = (self.visit_expr(argument) for argument in (data, *others))
+        if name == "relax.take":  # whose other modes TVM warns of
+            return relax.op.take(data, indices, op.attrs.axis, mode="clip")
+        if name == "relax.scatter_elements":
+            return scatter_elements(data, indices, *others, op.attrs)
+        return relax.Call(op.op, [data, indices, *others], op.attrs, op.ty_args)
+
+    def _parts(self, given: relax.Expr) -> list[relax.Expr]:
+        """The tensors of indices that an operator is given."""
+        if not isinstance(given.ty, relax.TupleType):
+            return [given]
+        made = self._bound.get(given, given)
+        if isinstance(made, relax.Tuple):
+            return list(made.fields)
+        return [relax.TupleGetItem(given, i) for i in range(len(given.ty.fields))]
+
+    def _make_safe(self, op: relax.Call, indices: relax.Expr, number: int) -> relax.Expr:
+        name = op.op.name
+        extents = _EXTENTS[name](op, number)
+        counted = self._counted(indices, extents)
+        bounds = Bounds(extents, counted is not None or name in _COUNT_FROM_THE_END)
+        indices = self._uncut(indices if counted is None else counted)
+        what = f"The indices of {name.removeprefix('relax.')}, {self._name(indices)},"
+        return self._safe(self.builder_, self.visit_expr(indices), bounds, what)
+
+    def _counted(self, indices: relax.Expr, extents: Sequence[int]) -> relax.Expr | None:
+        """What may count from the end, where ``indices`` are that counted from the beginning.
+
+        Importers write ``where(i < 0, i + extent, i)``, whose error would not name the index given.
+        """
+        where = self._value(indices)
+        if not is_op(where, "where"):
+            return None
+        less, added, given = (self._value(a) for a in where.args)
+        given = where.args[2]
+        if not is_op(less, "less") or not is_op(added, "add"):
+            return None
+        if not all(call.args[0].same_as(given) for call in (less, added)):
+            return None
+        zero, extent = self._known(less.args[1]), self._known(added.args[1])
+        same = zero is not None and extent is not None and not zero.any()
+        return given if same and np.array_equal(extent.ravel(), extents) else None
+
+    def _uncut(self, indices: relax.Expr) -> relax.Expr:
+        """What was cast to a narrower integer, which importers do: it could come within bounds."""
+        cast = self._value(indices)
+        if is_op(cast, "astype"):
+            before, after = (e.ty.dtype.dtype for e in (cast.args[0], cast))
+            if before.type_code == after.type_code and before.bits > after.bits:
+                return self._uncut(cast.args[0])
+        return indices
+
+    def _known(self, expr: relax.Expr) -> np.ndarray | None:
+        """A constant, or some of the extents of a tensor, which importers compute from it."""
+        value = self._value(expr)
+        if is_op(value, "astype"):
+            return self._known(value.args[0])
+        if is_op(value, "shape_to_tensor"):
+            shape = self._value(value.args[0])
+            static = is_op(shape, "shape_of") and _is_static(shape.args[0])
+            return np.array(_shape(shape.args[0])) if static else None
+        if is_op(value, "take"):
+            data, at = (self._known(a) for a in value.args)
+            return None if data is None or at is None else data.take(at, mode="wrap")
+        if is_op(value, "strided_slice"):
+            data = self._known(value.args[0])
+            begin, end = (int(a.fields[0]) for a in value.args[2:4])
+            return None if data is None else data[begin:end]
+        return constant_array(value)
+
+    def _value(self, expr: relax.Expr) -> relax.Expr:
+        return self._bound.get(expr, expr)
+
+    def _name(self, indices: relax.Expr) -> str:
+        """The name of what was given, as far as it is only cast and reshaped."""
+        value = self._value(indices)
+        while any(is_op(value, name) for name in ("astype", "reshape", "squeeze", "expand_dims")):
+            indices, value = value.args[0], self._value(value.args[0])
+        return repr(indices.name) if isinstance(indices, relax.Var) else "a constant"
+
+
+def _checked(
+    builder: relax.BlockBuilder, indices: relax.Expr, bounds: Bounds, what: str
+) -> relax.Expr:
+    shape, dtype = _shape(indices), str(indices.ty.dtype.dtype)
+    name = f"{_FUNCTION}_{len(builder.get().functions)}"
+    function = builder.add_func(index_check(name, shape, dtype, bounds, what), name)
+    return builder.emit(relax.call_tir(function, indices, relax.TensorType(shape, dtype)))
+
+
+def _clamped(
+    builder: relax.BlockBuilder, indices: relax.Expr, bounds: Bounds, what: str
+) -> relax.Expr:
+    dtype = str(indices.ty.dtype.dtype)
+    extents = relax.const(np.array(bounds.extents, dtype), dtype)
+    zero, one = relax.const(0, dtype), relax.const(1, dtype)
+    if bounds.negative:
+        added = relax.op.add(indices, extents)
+        indices = relax.op.where(relax.op.less(indices, zero), added, indices)
+    last = relax.op.subtract(extents, one)
+    return builder.emit(relax.op.minimum(relax.op.maximum(indices, zero), last))
+
+
+def _shape(tensor: relax.Expr) -> list[int]:
+    return [int(extent) for extent in tensor.ty.shape]
+
+
+def _is_static(tensor: relax.Expr) -> bool:
+    shape = getattr(tensor.ty, "shape", None)
+    return shape is not None and all(isinstance(extent, tvm.tirx.IntImm) for extent in shape)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import tvm
 
-from tvm_ios_env.machine import data_caches, usable_cores
+from tvm_ios_env.machine import data_caches, default_threads
 
 from .errors import TargetError
 
@@ -66,8 +66,8 @@ _TAGS = "nvidia/"  # TVM's names of boards
 
 
 def available_cores() -> int:
-    """Cores that this process may run on."""
-    return len(usable_cores())
+    """Cores that this process may run on, and that it is granted the time of."""
+    return default_threads()
 
 
 _THIS = "this machine's"

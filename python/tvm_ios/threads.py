@@ -14,16 +14,17 @@ from typing import TypeVar
 
 import tvm_ffi
 
-from . import _ffi_api  # noqa: F401  (loads the library)
+from tvm_ios_runtime.threads import on_distinct_cores
 
-SHARE_ALL_CORES = -3  # tvm::runtime::threading::ThreadGroup::kSpecifyThreadShareAllCore
+from . import _ffi_api  # noqa: F401  (loads the library)
 
 T = TypeVar("T")
 
 
 def use_workers(workers: int) -> bool:
     """Configure this thread's pool; False when it exists already and is too small."""
-    return tvm_ffi.get_global_func("tvm_ios.runtime.UseWorkers")(workers) >= workers
+    with on_distinct_cores(workers):
+        return tvm_ffi.get_global_func("tvm_ios.runtime.UseWorkers")(workers) >= workers
 
 
 def with_workers(workers: int, work: Callable[[], T]) -> T:

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from .cgroup import granted_cores
+
 _SYSTEM = Path("/sys/devices/system/cpu")
-_QUOTA = Path("/sys/fs/cgroup/cpu.max")
 _CPUINFO = Path("/proc/cpuinfo")
 
 # By the flags of /proc/cpuinfo: what kernels are made for, and the bits of its vectors.
@@ -84,7 +85,7 @@ def this_cpu() -> Cpu:
         cores=os.cpu_count() or 1,
         usable=len(usable),
         physical=_physical(usable),
-        quota=_quota(),
+        quota=granted_cores(),
         load=os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
         vectors=vectors,
         vector_bits=bits,
@@ -98,6 +99,30 @@ def usable_cores() -> tuple[int, ...]:
     Later it may look otherwise: TVM binds each thread that runs a network to some of the cores.
     """
     return _USABLE
+
+
+def default_threads() -> int:
+    """As many threads as this process is granted cores.
+
+    Of a share of a core nothing is made: threads that wait for each other in a program whose time
+    is up would wait for the next period.
+    """
+    granted = granted_cores()
+    usable = len(usable_cores())
+    return usable if granted is None else max(1, min(usable, int(granted)))
+
+
+def spread_cores(threads: int) -> frozenset[int]:
+    """The usable cores that ``threads`` threads share best.
+
+    Those of distinct physical cores where these are enough, else all: hyper-threads share the
+    vector units of a core.
+    """
+    by_core: dict[str, int] = {}
+    for core in usable_cores():
+        siblings = _read(_SYSTEM / f"cpu{core}" / "topology/thread_siblings_list")
+        by_core.setdefault(siblings or str(core), core)
+    return frozenset(by_core.values() if threads <= len(by_core) else usable_cores())
 
 
 def threads_per_core() -> int:
@@ -140,12 +165,6 @@ _USABLE = _affinity()
 def _physical(usable: Sequence[int]) -> int | None:
     siblings = [_read(_SYSTEM / f"cpu{c}" / "topology/thread_siblings_list") for c in usable]
     return None if None in siblings else len(set(siblings))
-
-
-def _quota() -> float | None:
-    """What ``cpu.max`` of the control group says: microseconds of how many."""
-    granted, _, period = (_read(_QUOTA) or "").partition(" ")
-    return int(granted) / int(period) if granted.isdigit() and period.isdigit() else None
 
 
 def _vectors(flags: set[str]) -> tuple[str, int]:

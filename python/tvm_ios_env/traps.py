@@ -53,8 +53,7 @@ def _affinity(cpu: Cpu) -> str | None:
     return (
         f"This process may run on {cpu.usable} of {cpu.cores} cores (taskset, numactl or a "
         f"container): schedules are made for {_count(cpu.usable, 'thread')} unless "
-        "--threads says otherwise. A program that runs libraries with TVM alone needs "
-        "TVM_BIND_THREADS=0 to stay on them."
+        "--threads says otherwise."
     )
 
 
@@ -62,8 +61,8 @@ def _quota(cpu: Cpu) -> str | None:
     if cpu.quota is None or cpu.quota >= cpu.usable:
         return None
     return (
-        f"The container grants the time of {cpu.quota:g} of {cpu.usable} cores: workers that wait "
-        f"for each other are stopped at times; use --threads {max(int(cpu.quota), 1)}."
+        f"The container grants the time of {cpu.quota:g} of {cpu.usable} cores: schedules are made "
+        f"for {_count(max(int(cpu.quota), 1), 'thread')} unless --threads says otherwise."
     )
 
 

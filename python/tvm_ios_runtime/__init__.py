@@ -10,10 +10,10 @@ It needs NumPy, apache-tvm-ffi and TVM's runtime library, starts in a fraction o
 no more memory than the network does.
 """
 
-from tvm_ios_runtime.affinity import respect_affinity
 from tvm_ios_runtime.model import LibraryError, Model, TensorInfo, load
 from tvm_ios_runtime.session import empty
+from tvm_ios_runtime.threads import set_defaults
 
-respect_affinity()  # before TVM makes a pool, and binds the thread that it makes it on
+set_defaults()  # before TVM makes a pool
 
 __all__ = ["LibraryError", "Model", "TensorInfo", "empty", "load"]

@@ -18,10 +18,12 @@ from tvm_ffi.libinfo import load_lib_ctypes
 
 from . import forks
 from .captures import SHARING
+from .cores import CORES
 from .cuda import DeviceFailure, describe, explained, load_cuda
 from .memory import DeviceMemory, cuda_device
 from .session import ALIGNMENT, Session
 from .streams import turns_of
+from .threads import Runner
 
 METADATA = "tvm_ios_metadata"
 """The function of a library that returns what the library says of itself, as JSON."""
@@ -59,8 +61,9 @@ class Model:
     """A compiled network that was loaded; made by :func:`load`.
 
     Any number of threads may call it at the same time; each has a virtual machine of its own, which
-    is made at its first call. The library itself starts the threads that it was compiled for. A
-    process may be forked before its first call, or before it is loaded on a GPU.
+    is made at its first call. On a CPU a run takes the threads that the library was compiled for,
+    and waits until as many cores are not used by others of this process. A process may be forked
+    before its first call, or before it is loaded on a GPU.
 
     Attributes
     ----------
@@ -110,7 +113,7 @@ class Model:
         tensors = [self._tensor(session, i, np.asarray(array)) for i, array in enumerate(arrays)]
         memory = session.memory
         if memory is None:
-            return [_array(tensor) for tensor in session.run(tensors)]
+            return [_array(tensor) for tensor in self._on_workers(lambda: session.run(tensors))]
         with memory.running(_DEFAULT_STREAM):
             tensors = [memory.write(i, tensor) for i, tensor in enumerate(tensors)]
             return [_array(memory.read(tensor)) for tensor in session.run(tensors)]
@@ -183,6 +186,17 @@ class Model:
             self._threads.session = self._new_session()
         session: Session = self._threads.session
         return session
+
+    def _on_workers(self, run: Callable[[], list[tvm_ffi.Tensor]]) -> list[tvm_ffi.Tensor]:
+        """A run on the CPU, with its threads on cores that no other run has."""
+        workers = self.metadata.get("workers", 1)
+        if workers == 1:
+            return run()
+        if not hasattr(self._threads, "runner"):
+            self._threads.runner = Runner(workers)
+        runner: Runner = self._threads.runner
+        with CORES.lent(workers):
+            return runner(run)
 
     def _check_count(self, arrays: Sequence[Any]) -> None:
         if len(arrays) != len(self.inputs):

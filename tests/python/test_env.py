@@ -16,7 +16,8 @@ import pytest
 
 from cli_support import COMMAND, assert_one_sentence
 from tvm_ios.cli.main import main
-from tvm_ios_env import cuda, gpu, machine, report, requirements
+from tvm_ios.target import available_cores
+from tvm_ios_env import cgroup, cuda, gpu, machine, report, requirements
 from tvm_ios_env.command import main as command
 from tvm_ios_env.machine import Cpu
 from tvm_ios_env.requirements import REQUIREMENTS, problems
@@ -224,15 +225,32 @@ def test_the_parts_are_those_of_the_extra() -> None:
 
 
 def test_a_system_that_is_silent(monkeypatch, tmp_path: Path) -> None:
-    for name in ("_SYSTEM", "_QUOTA", "_CPUINFO"):
+    for name in ("_SYSTEM", "_CPUINFO"):
         monkeypatch.setattr(machine, name, tmp_path / "none")
+    monkeypatch.setattr(cgroup, "_PROCESS", tmp_path / "none")
     cpu = machine.this_cpu()
     assert (cpu.name, cpu.physical, cpu.quota, cpu.caches) == ("unknown", None, None, {})
     assert traps(replace(cpu, load=0.0), {"TVM_NUM_THREADS": str(cpu.usable)}, "g++") == []
 
 
-@pytest.mark.parametrize(("text", "cores"), [("150000 100000", 1.5), ("max 100000", None)])
-def test_the_quota_of_a_container(text: str, cores: float | None, monkeypatch, tmp_path) -> None:
-    (tmp_path / "cpu.max").write_text(text + "\n")
-    monkeypatch.setattr(machine, "_QUOTA", tmp_path / "cpu.max")
-    assert machine.this_cpu().quota == cores
+@pytest.mark.parametrize(
+    ("granted", "threads"), [(None, 4), (8.0, 4), (3.9, 3), (2.0, 2), (0.5, 1)]
+)
+def test_threads_are_as_many_as_cores_are_granted(
+    granted: float | None, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine, "_USABLE", (0, 1, 4, 5))
+    monkeypatch.setattr(machine, "granted_cores", lambda: granted)
+    assert machine.default_threads() == available_cores() == threads
+
+
+def test_hyper_threads_come_last(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Cores 0 and 4 are one, as are 1 and 5; 2 and 6 as well, of which one may be used."""
+    for core in range(8):
+        folder = tmp_path / f"cpu{core}" / "topology"
+        folder.mkdir(parents=True)
+        (folder / "thread_siblings_list").write_text(f"{core % 4},{core % 4 + 4}\n")
+    monkeypatch.setattr(machine, "_SYSTEM", tmp_path)
+    monkeypatch.setattr(machine, "_USABLE", (0, 1, 4, 5, 6))
+    assert machine.spread_cores(1) == machine.spread_cores(3) == {0, 1, 6}
+    assert machine.spread_cores(4) == {0, 1, 4, 5, 6}

@@ -17,13 +17,13 @@ from tvm import relax, tirx
 from ..graph.operators import Operator
 from ..graph.recognise import static_shape
 from ..kernels.kernel import TensorSpec
-from ..threads import SHARE_ALL_CORES
 from .constants import Constants
 from .driver import driver_function
 from .emitter import Emitter, Library, Stages, emit_functions
 from .functions import KernelFunctions, build_functions
 from .implement import Slot
 from .region import LoweredStage, Region, form_region
+from .thread_pool import defaults_function, set_defaults, use_workers
 
 
 def emit_ways(
@@ -122,7 +122,10 @@ class _CpuEmitter(Emitter):
 
     def begin(self) -> None:
         if self.workers > 1:
-            self.builder.emit(_use_cores(self.workers))
+            name = f"{self.prefix}_thread_defaults"
+            self.library.drivers[name] = defaults_function(name)
+            self.builder.emit(set_defaults(name))
+            self.builder.emit(use_workers(self.workers))
 
     def call(self, stages: tuple[LoweredStage, ...], visible: set[relax.Var]) -> None:
         """One call of a region's driver, whose results are the region's and its workspace."""
@@ -146,18 +149,3 @@ class _CpuEmitter(Emitter):
 def _spec_of(expr: relax.Expr) -> TensorSpec:
     """The tensor that an input of a region is at run time."""
     return TensorSpec(static_shape(expr, "an input"), str(expr.ty.dtype))
-
-
-def _use_cores(workers: int) -> relax.Expr:
-    """Have TVM's thread pool, which takes half the cores by itself, use ``workers`` threads.
-
-    The call comes before the first parallel launch of a thread, which creates that thread's pool.
-    The pool is not bound core by core: it may share the machine with others. Which cores the
-    process may use is not known when this is compiled, and TVM has no way to name them at run
-    time: where these are not all, nothing is to be bound (``TVM_BIND_THREADS=0``), and tvm_ios
-    and tvm_ios_runtime see to that.
-    """
-    cores = relax.Tuple([tvm.ir.StringImm(str(i)) for i in range(workers)])
-    mode, count = relax.prim_value(SHARE_ALL_CORES), relax.prim_value(workers)
-    function = relax.ExternFunc("runtime.config_threadpool")
-    return relax.Call(function, [mode, count, cores], None, [relax.TupleType([])])

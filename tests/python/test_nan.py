@@ -37,6 +37,11 @@ def pooled(x: np.ndarray) -> np.ndarray:
     return np.max(windows, axis=0)
 
 
+def largest(windows: list[np.ndarray]) -> np.ndarray:
+    """By TVM and ONNX Runtime, whose poolings start from the least finite number."""
+    return np.maximum(np.max(windows, axis=0), np.finfo("float32").min)
+
+
 def constant(value: float) -> relax.Expr:
     return relax.const(np.float32(value), "float32")
 
@@ -68,6 +73,24 @@ CASES: dict[str, tuple[Callable[..., relax.Expr], Callable[[np.ndarray], np.ndar
     "largest of rows": (lambda e, x: e(op.max(x, axis=[3])), lambda x: x.max(axis=3)),
     "largest of channels": (lambda e, x: e(op.max(x, axis=[1])), lambda x: x.max(axis=1)),
     "smallest of planes": (lambda e, x: e(op.min(x, axis=[2, 3])), lambda x: x.min(axis=(2, 3))),
+    # What TVM lowers.
+    "dilated max pooling": (
+        lambda e, x: e(op.nn.max_pool2d(x, (2, 2), dilation=(2, 2))),
+        lambda x: largest([x[:, :, r : r + 7, s : s + 9] for r in (0, 2) for s in (0, 2)]),
+    ),
+    "max pooling along one axis": (
+        lambda e, x: e(op.nn.max_pool1d(e(op.reshape(x, (2, 19 * 9, 11))), 3)),
+        lambda x: largest([x.reshape(2, 171, 11)[:, :, i : i + 9] for i in range(3)]),
+    ),
+    "largest of images": (lambda e, x: e(op.max(x, axis=[0, 2])), lambda x: x.max(axis=(0, 2))),
+    "relu of wide numbers": (
+        lambda e, x: e(op.astype(e(op.nn.relu(e(op.astype(x, "float64")))), "float32")),
+        lambda x: np.maximum(x, 0),
+    ),
+    "clip of narrow numbers": (
+        lambda e, x: e(op.astype(e(op.clip(e(op.astype(x, "float16")), -2, 2)), "float32")),
+        lambda x: np.clip(x.astype("float16"), -2, 2).astype("float32"),
+    ),
     "gelu": (lambda e, x: e(op.nn.gelu(x)), lambda x: np.where(np.isnan(x), x, np.nan)),
 }
 

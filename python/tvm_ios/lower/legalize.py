@@ -33,7 +33,7 @@ def generic(op: Operator, feeder: Feeder) -> Choice:
     """
     function, feeds = tir_of(op, feeder)
     try:
-        kernel = generic_kernel(op.kind, function, len(feeds))
+        kernel = generic_kernel(op.kind, _keeping_nan(function), len(feeds))
     except (tvm.error.InternalError, s_tir.ScheduleError) as error:
         raise NoRule from error  # indices that TVM cannot narrow, loops that it cannot move
     _logger.info("operator %s (%s) has no rule: TVM's own lowering", op.name, op.kind)
@@ -65,6 +65,21 @@ def tir_of(op: Operator, feeder: Feeder) -> tuple[tirx.PrimFunc, tuple[Feed, ...
         for value in isolated.values
     )
     return function, tuple(feeds)
+
+
+def _keeping_nan(function: tirx.PrimFunc) -> tirx.PrimFunc:
+    """The function with maxima and minima that are NaN where one side is.
+
+    TVM's are the second side wherever the first is not larger, or smaller.
+    """
+
+    def keep(extreme: tirx.Max | tirx.Min) -> tirx.Expr:
+        if not extreme.ty.dtype.is_float:
+            return extreme
+        return tirx.Select(tirx.isnan(extreme.a), extreme.a, extreme)
+
+    rewrites = [(tirx.Max, keep), (tirx.Min, keep)]
+    return function.with_body(tvm_ffi.structural_map(function.body, rewrites))
 
 
 @dataclass(frozen=True)

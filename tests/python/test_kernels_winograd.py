@@ -168,6 +168,75 @@ def test_the_error_is_within_its_bound(outputs: int, bound: float) -> None:
     assert np.abs(actual - expected).max() < bound * np.abs(expected).max()
 
 
+def convolve(
+    image: np.ndarray, weights: np.ndarray, outputs: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """By tiles of ``outputs``, in float64, and the same of absolute values."""
+    core, layout = isa_of(NATIVE)
+    channels, *size = image.shape[1:]
+    case = Case(channels=channels, size=(size[0], size[1]), out_channels=len(weights))
+    tiling = WinogradTiling(outputs, RegisterTile(2, 1), False)
+    inputs = [poisoned(layout, image), pack_winograd(weights, tiling, core.lanes)]
+    (output,) = run_kernel(winograd_kernel(case.conv(), tiling, layout, core), inputs, NATIVE, 0)
+    expected = reference(case, image, weights)
+    return unpack(output, expected.shape), expected, reference(case, abs(image), abs(weights))
+
+
+def by_tile(values: np.ndarray, outputs: int) -> np.ndarray:
+    """The largest of what each tile reads, for every output of the tile; a pad of one around."""
+    _, _, height, width = values.shape
+    padded = np.pad(values, ((0, 0), (0, 0), (1, outputs + 1), (1, outputs + 1)))
+    result = np.zeros((height, width))
+    for row in range(0, height, outputs):
+        for column in range(0, width, outputs):
+            read = padded[:, :, row : row + outputs + 2, column : column + outputs + 2]
+            result[row : row + outputs, column : column + outputs] = read.max()
+    return result
+
+
+@pytest.mark.parametrize("outputs", [2, 4])
+@pytest.mark.parametrize(
+    ("data", "filters"), [(1e30, 1e-3), (1e-30, 1e3), (1e3, 1e30), (1e3, 1e-30)]
+)
+def test_extreme_magnitudes_lose_nothing(data: float, filters: float, outputs: int) -> None:
+    random = np.random.default_rng(0)
+    image = (data * random.standard_normal((1, 16, 10, 10))).astype("float32")
+    weights = (filters * random.standard_normal((16, 16, 3, 3))).astype("float32")
+    actual, expected, scale = convolve(image, weights, outputs)
+    assert np.all(abs(actual - expected) <= 5e-6 * scale.max())
+
+
+@pytest.mark.parametrize("outputs", [2, 4])
+def test_a_large_value_costs_its_tiles_alone(outputs: int) -> None:
+    """Errors are relative to the largest value that a tile reads, not to an output's own window."""
+    random = np.random.default_rng(0)
+    image = random.standard_normal((1, 16, 13, 15)).astype("float32")
+    image[0, 3, 6, 7] = 1e6
+    weights = random.standard_normal((16, 16, 3, 3)).astype("float32")
+    actual, expected, _ = convolve(image, weights, outputs)
+    largest = by_tile(abs(image), outputs)
+    assert np.all(abs(actual - expected)[0] <= 5e-6 * abs(weights).sum((1, 2, 3)).max() * largest)
+    assert np.count_nonzero(largest > 10) <= (2 * outputs) ** 2
+
+
+@pytest.mark.parametrize("outputs", [2, 4])
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan, 3e38])
+def test_what_is_not_finite_stays_in_the_tiles_that_read_it(value: float, outputs: int) -> None:
+    """In these tiles outputs may be NaN or infinite where a direct sum is not."""
+    random = np.random.default_rng(0)
+    image = random.standard_normal((1, 16, 13, 15)).astype("float32")
+    image[0, 3, 6, 7] = value
+    weights = random.standard_normal((16, 16, 3, 3)).astype("float32")
+    with np.errstate(invalid="ignore"):
+        actual, expected, _ = convolve(image, weights, outputs)
+    finite = np.nan_to_num(abs(image), nan=np.inf, posinf=np.inf)
+    touched = by_tile(np.where(finite > 1e37, 1.0, 0.0), outputs) > 0
+    assert_close(actual[:, :, ~touched], expected[:, :, ~touched].astype("float32"), 1e-5)
+    window = np.zeros((13, 15), bool)
+    window[5:8, 6:9] = True
+    assert not np.isfinite(actual[:, :, window]).any() or value == 3e38
+
+
 def square(channels: int, size: int, out_channels: int, **changes: object) -> Conv2d:
     """A convolution that keeps the image's size."""
     window = Window(size, size, 3, before=1)

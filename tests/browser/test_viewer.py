@@ -11,9 +11,10 @@ import pytest
 
 from draw_support import HOSTILE, NASNET_OPERATORS, hostile, large, small
 from tvm_ios import draw
+from viewer_support import middle, operator, place
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Locator, Page
+    from playwright.sync_api import Page
 
 Opened = Callable[..., "Page"]
 
@@ -39,21 +40,6 @@ CONTRAST = """
 @pytest.fixture(params=["small", "large"])
 def page(request: pytest.FixtureRequest, opened: Opened) -> Page:
     return opened(draw.html([small() if request.param == "small" else large()]))
-
-
-def operator(page: Page, number: int = 0) -> Locator:
-    return page.locator(".op").nth(number)
-
-
-def place(element: Locator) -> dict[str, float]:
-    box = element.bounding_box()
-    assert box is not None
-    return box
-
-
-def middle(element: Locator) -> tuple[float, float]:
-    box = place(element)
-    return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
 
 
 def test_texts_stay_in_their_boxes(opened: Opened) -> None:

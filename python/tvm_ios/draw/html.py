@@ -13,6 +13,13 @@ from .svg import spoken, svg
 
 _FRAME_HEIGHT = 640  # pixels of a notebook's cell
 
+# Browsers never show what is inside of a frame's tags. A notebook that is not trusted leaves the
+# tags out, and shows it.
+_NO_FRAME = (
+    "A schedule is drawn here once the notebook is trusted: run this cell, or call "
+    "'jupyter trust' with the notebook's file."
+)
+
 # Nothing of the page comes from elsewhere, and the policy makes sure of it.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 
@@ -68,7 +75,8 @@ def frame(schedule: Schedule) -> str:
     """The page inside of another: its styles and scripts do not meet those of a notebook."""
     page = escape(html([schedule]))
     look = f"width:100%;height:{_FRAME_HEIGHT}px;border:0"
-    return f'<iframe srcdoc="{page}" style="{look}" sandbox="allow-scripts"></iframe>'
+    attributes = f'srcdoc="{page}" style="{look}" sandbox="allow-scripts"'
+    return f"<iframe {attributes}>{_NO_FRAME}</iframe>"
 
 
 def _resource(name: str) -> str:

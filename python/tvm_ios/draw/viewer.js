@@ -8,7 +8,9 @@
   const pane = byId("view"), tip = byId("tip"), search = byId("search");
   const svg = pane.querySelector("svg");
   const whole = { width: svg.viewBox.baseVal.width, height: svg.viewBox.baseVal.height };
-  const view = { x: 0, y: 0, scale: 1 }; // the picture's point at the pane's corner; pixels per unit
+  // The picture's point in the pane's middle, and pixels per unit.
+  const view = { x: whole.width / 2, y: whole.height / 2, scale: 1 };
+  let fit = top; // the view that follows from the pane's size; null once the reader has chosen one
 
   // The details of an operator are its <title>; a browser would show them a second time.
   const operators = [...svg.querySelectorAll(".op")].map((element) => {
@@ -19,43 +21,49 @@
   });
   const ofElement = new Map(operators.map((operator) => [operator.element, operator]));
 
-  function apply() {
+  // A pane that is not shown has no size, and gets one without a reload: a hidden tab, a cell of a
+  // notebook that is out of sight. Until then the picture is as the file has it.
+  function draw() {
     const { width, height } = pane.getBoundingClientRect();
-    const size = `${width / view.scale} ${height / view.scale}`;
-    svg.setAttribute("viewBox", `${view.x} ${view.y} ${size}`);
+    if (!width || !height) return;
+    if (fit) Object.assign(view, fit(width, height));
+    const [across, down] = [width / view.scale, height / view.scale];
+    const corner = `${view.x - across / 2} ${view.y - down / 2}`;
+    svg.setAttribute("viewBox", `${corner} ${across} ${down}`);
   }
 
-  function zoom(factor, x, y) {
-    const scale = Math.min(LARGEST, Math.max(SMALLEST, view.scale * factor));
-    view.x += x / view.scale - x / scale;
-    view.y += y / view.scale - y / scale;
-    view.scale = scale;
-    apply();
+  function top(width, height) {
+    const scale = clamped(Math.min(width / whole.width, 1.25));
+    return { x: whole.width / 2, y: Math.min(whole.height, height / scale) / 2, scale };
   }
 
-  function zoomMiddle(factor) {
-    const { width, height } = pane.getBoundingClientRect();
-    zoom(factor, width / 2, height / 2);
+  function all(width, height) {
+    const scale = clamped(Math.min(width / whole.width, height / whole.height));
+    return { x: whole.width / 2, y: whole.height / 2, scale };
   }
 
-  function show(x, y, width, height, scale) {
-    const { width: paneWidth, height: paneHeight } = pane.getBoundingClientRect();
-    view.scale = scale;
-    view.x = x + width / 2 - paneWidth / scale / 2;
-    view.y = y + height / 2 - paneHeight / scale / 2;
-    apply();
+  function clamped(scale) {
+    return Math.min(LARGEST, Math.max(SMALLEST, scale));
   }
 
   function showAll() {
-    const { width, height } = pane.getBoundingClientRect();
-    const scale = Math.min(width / whole.width, height / whole.height, LARGEST);
-    show(0, 0, whole.width, whole.height, Math.max(scale, SMALLEST));
+    fit = all;
+    draw();
   }
 
-  function showTop() {
-    const { width, height } = pane.getBoundingClientRect();
-    const scale = Math.max(SMALLEST, Math.min(width / whole.width, 1.25));
-    show(0, 0, whole.width, Math.min(whole.height, height / scale), scale);
+  function show(x, y, scale = view.scale) {
+    fit = null;
+    Object.assign(view, { x, y, scale });
+    draw();
+  }
+
+  function pan(x, y) { // pixels
+    show(view.x + x / view.scale, view.y + y / view.scale);
+  }
+
+  function zoom(factor, x = 0, y = 0) { // pixels from the pane's middle, where the picture stays
+    const scale = clamped(view.scale * factor);
+    show(view.x + x / view.scale - x / scale, view.y + y / view.scale - y / scale, scale);
   }
 
   // Pointing at an operator shows its details, its edges, and its likes in the other pictures.
@@ -114,7 +122,8 @@
     const operator = hits[current];
     const box = operator.element.getBBox();
     const shift = operator.picture.transform.baseVal.consolidate().matrix.e;
-    show(box.x + shift, box.y, box.width, box.height, Math.max(view.scale, READABLE));
+    const [x, y] = [box.x + shift + box.width / 2, box.y + box.height / 2];
+    show(x, y, Math.max(view.scale, READABLE));
     const place = operator.element.getBoundingClientRect();
     point(operator, place.right, place.bottom);
     byId("found").value = `${current + 1} of ${hits.length}`;
@@ -130,11 +139,9 @@
   });
   pane.addEventListener("pointermove", (event) => {
     if (dragged) {
-      view.x -= (event.clientX - dragged.x) / view.scale;
-      view.y -= (event.clientY - dragged.y) / view.scale;
+      pan(dragged.x - event.clientX, dragged.y - event.clientY);
       dragged = { x: event.clientX, y: event.clientY };
       leave();
-      apply();
       return;
     }
     const element = event.target.closest(".op");
@@ -146,24 +153,25 @@
   }
   pane.addEventListener("pointerleave", leave);
   pane.addEventListener("wheel", (event) => {
+    // Whoever scrolls through a notebook passes over its pictures.
+    if (parent !== window && !document.hasFocus() && !event.ctrlKey) return;
     event.preventDefault();
-    const { left, top } = pane.getBoundingClientRect();
+    const { left, top, width, height } = pane.getBoundingClientRect();
     leave();
-    zoom(Math.exp(-event.deltaY * 0.0015), event.clientX - left, event.clientY - top);
+    const [x, y] = [event.clientX - left - width / 2, event.clientY - top - height / 2];
+    zoom(Math.exp(-event.deltaY * 0.0015), x, y);
   }, { passive: false });
 
   const MOVES = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
   const KEYS = {
-    "+": () => zoomMiddle(STEP), "=": () => zoomMiddle(STEP), "-": () => zoomMiddle(1 / STEP),
+    "+": () => zoom(STEP), "=": () => zoom(STEP), "-": () => zoom(1 / STEP),
     "0": showAll, "/": () => search.focus(),
   };
   document.addEventListener("keydown", (event) => {
     if (event.target === search || event.ctrlKey || event.metaKey || event.altKey) return;
     const move = MOVES[event.key];
     if (move) {
-      view.x += 60 * move[0] / view.scale;
-      view.y += 60 * move[1] / view.scale;
-      apply();
+      pan(60 * move[0], 60 * move[1]);
     } else if (KEYS[event.key]) KEYS[event.key]();
     else return;
     event.preventDefault();
@@ -173,9 +181,9 @@
     if (event.key === "Enter") goToNext(event.shiftKey ? -1 : 1);
     if (event.key === "Escape") { search.value = ""; find(); }
   });
-  byId("in").addEventListener("click", () => zoomMiddle(STEP));
-  byId("out").addEventListener("click", () => zoomMiddle(1 / STEP));
+  byId("in").addEventListener("click", () => zoom(STEP));
+  byId("out").addEventListener("click", () => zoom(1 / STEP));
   byId("all").addEventListener("click", showAll);
-  addEventListener("resize", apply);
-  showTop();
+  new ResizeObserver(draw).observe(pane);
+  draw();
 })();

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A schedule draws itself in a notebook: on its page from nbconvert, and in JupyterLab."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from draw_support import small
+from viewer_support import covered, operator, place
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, FrameLocator, Page, Route
+
+nbformat = pytest.importorskip("nbformat", reason="nbformat is not installed")
+pytest.importorskip("jupyterlab", reason="jupyterlab is not installed")
+
+WAIT = 60  # seconds in which a program starts or ends, or JupyterLab loads itself
+
+LINES = 60  # more than a screen has
+PROSE = "\n\n".join(f"Paragraph {number} above the picture." for number in range(LINES))
+CELL = "import tvm_ios\n\ntvm_ios.Schedule.load('schedule.json')"
+KERNEL = {"name": "python3", "display_name": "Python 3", "language": "python"}
+
+
+@pytest.fixture(scope="module")
+def surroundings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment of a newcomer: an empty home, and none of Jupyter's settings."""
+    home = tmp_path_factory.mktemp("home")
+    others = {name: value for name, value in os.environ.items() if not name.startswith("JUPYTER")}
+    return {**others, "HOME": str(home), "IPYTHONDIR": str(home / "ipython")}
+
+
+@pytest.fixture(scope="module")
+def notebook(surroundings: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An executed notebook in which a schedule draws itself as in the tutorials, below a text.
+
+    A file beside it, ``others.ipynb``, is as somebody else's who is not trusted.
+    """
+    path = tmp_path_factory.mktemp("notebooks") / "drawn.ipynb"
+    small().save(path.parent / "schedule.json")
+    cells = [nbformat.v4.new_markdown_cell(PROSE), nbformat.v4.new_code_cell(CELL)]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": KERNEL}), path)
+    run(surroundings, "nbconvert", "--execute", "--to=notebook", "--inplace", path)
+    run(surroundings, "trust", path)
+    executed = nbformat.read(path, as_version=4)
+    del executed.cells[0]  # what is trusted is a content, wherever it is
+    nbformat.write(executed, path.with_name("others.ipynb"))
+    return path
+
+
+@pytest.fixture(scope="module")
+def lab(surroundings: dict[str, str], notebook: Path) -> Iterator[str]:
+    """The address of notebooks in JupyterLab, with a place for their names."""
+    home, token = Path(surroundings["HOME"]), secrets.token_hex(16)
+    settings = home / ".jupyter"
+    (settings / "labconfig").mkdir(parents=True)
+    server = {"ip": "127.0.0.1", "port": 0, "allow_root": True, "open_browser": False}
+    config = {"ServerApp": server, "IdentityProvider": {"token": token}}
+    (settings / "jupyter_server_config.json").write_text(json.dumps(config))
+    # It would ask PyPI for newer versions.
+    page = {"disabledExtensions": {"@jupyterlab/apputils-extension:announcements": True}}
+    (settings / "labconfig" / "page_config.json").write_text(json.dumps(page))
+    with (home / "log").open("wb") as log:
+        command = [sys.executable, "-m", "jupyterlab"]
+        process = subprocess.Popen(
+            command, cwd=notebook.parent, env=surroundings, stdout=log, stderr=log
+        )
+    try:
+        yield f"{_address(home, process)}lab/tree/{{}}?reset&token={token}"
+    finally:
+        process.terminate()  # which ends its kernels, too
+        process.wait(WAIT)
+
+
+def run(surroundings: dict[str, str], *arguments: str | Path) -> None:
+    command = [sys.executable, "-m", "jupyter", *arguments]
+    done = subprocess.run(
+        command, env=surroundings, capture_output=True, text=True, timeout=WAIT, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def _address(home: Path, process: subprocess.Popen[bytes]) -> str:
+    """Where a server says that it listens."""
+    said = home / f".local/share/jupyter/runtime/jpserver-{process.pid}.json"
+    deadline = time.monotonic() + WAIT
+    while time.monotonic() < deadline and process.poll() is None:
+        try:
+            return json.loads(said.read_text())["url"]
+        except (FileNotFoundError, json.JSONDecodeError):  # not yet, or half of it
+            time.sleep(0.1)
+    raise AssertionError(f"JupyterLab does not come up:\n{(home / 'log').read_text()}")
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """A page that is given nothing from elsewhere."""
+    found = browser.new_page(viewport={"width": 1200, "height": 800})
+    found.set_default_timeout(1000 * WAIT)
+    found.route("**/*", _keep_here)
+    yield found
+    found.close()
+
+
+def _keep_here(route: Route) -> None:
+    here = route.request.url.startswith(("file:", "data:", "http://127.0.0.1:", "ws://127.0.0.1:"))
+    route.continue_() if here else route.abort()
+
+
+def _check_that_it_is_seen(page: Page) -> FrameLocator:
+    """Scroll to the picture, which then is as large as its frame allows, and legible."""
+    page.locator("iframe").scroll_into_view_if_needed()
+    frame = page.frame_locator("iframe")
+    assert covered(frame) > 0.5
+    assert place(operator(frame))["width"] > 100
+    return frame
+
+
+def test_on_a_page_of_nbconvert(
+    surroundings: dict[str, str], notebook: Path, page: Page, tmp_path: Path
+) -> None:
+    run(surroundings, "nbconvert", "--to=html", f"--output-dir={tmp_path}", notebook)
+    page.goto((tmp_path / "drawn.html").as_uri(), wait_until="domcontentloaded")
+    _check_that_it_is_seen(page)
+
+
+def test_in_jupyterlab(lab: str, page: Page) -> None:
+    """It loads the frames of a notebook before it gives them a size."""
+    page.goto(lab.format("drawn.ipynb"))
+    frame = _check_that_it_is_seen(page)
+    width = place(operator(frame))["width"]
+    operator(frame).click()
+    page.mouse.wheel(0, -200)
+    page.set_viewport_size({"width": 1000, "height": 700})
+    assert covered(frame) > 0.5
+    assert place(operator(frame))["width"] > 1.2 * width
+
+
+def test_in_a_notebook_that_is_not_trusted(lab: str, page: Page) -> None:
+    """It has no frames, and the cell would be empty."""
+    page.goto(lab.format("others.ipynb"))
+    output = page.locator(".jp-OutputArea-output")
+    assert "once the notebook is trusted" in output.inner_text()
+    assert output.locator("iframe").count() == 0

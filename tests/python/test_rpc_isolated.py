@@ -6,7 +6,6 @@ from __future__ import annotations
 import logging
 import math
 import os
-import signal
 import socket
 import struct
 import subprocess
@@ -50,7 +49,7 @@ def relax_concat(values: list[tvm.relax.Expr]) -> tvm.relax.Expr:
     return tvm.relax.op.concat(values, axis=1)
 
 
-def _calling(kernel: Kernel, name: str, function: str) -> tirx.PrimFunc:
+def _calling(kernel: Kernel, name: str, function: str, *arguments: object) -> tirx.PrimFunc:
     """A kernel's function that only calls a function of the C library."""
     with IRBuilder() as builder, T.prim_func(s_tir=True):
         T.func_name(name)
@@ -58,7 +57,7 @@ def _calling(kernel: Kernel, name: str, function: str) -> tirx.PrimFunc:
             T.arg(f"t{i}", T.buffer(spec.shape, spec.dtype, layout=None))
         for bound in ("begin", "end"):
             T.arg(bound, tirx.Var(bound, "int32"))
-        T.evaluate(tirx.call_extern("int32", function))
+        T.evaluate(tirx.call_extern("int32", function, *arguments))
     return builder.get()
 
 
@@ -175,12 +174,20 @@ def test_files_of_the_current_directory_are_not_imported(tmp_path: Path) -> None
     assert done.stdout == "connected\n", done.stderr
 
 
-def test_what_the_process_says_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    server = _Server()
-    server.connect()
-    os.kill(server._process.pid, signal.SIGABRT)
-    server._process.wait()
-    server._log.write(b"Aborted: a reason")
+def test_what_the_process_says_is_logged(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Such as the last words of a kernel that fails an assertion while it is timed."""
+    made = _scheduler()
+    last_words = ("__assert_fail", "a reason", "kernel.c", 17, "kernel")
+    monkeypatch.setattr(
+        libraries,
+        "kernel_function",
+        lambda kernel, _phase, name: _calling(kernel, name, *last_words),
+    )
     with caplog.at_level(logging.INFO, "tvm_ios"):
-        server.close()
-    assert "the isolated process: Aborted: a reason" in caplog.text
+        with pytest.raises(DeviceError, match="this machine"):
+            made.search()
+        made.close()
+    said = [r.getMessage() for r in caplog.records if "the isolated process: " in r.getMessage()]
+    assert any("kernel.c:17: kernel" in line and "a reason" in line for line in said), caplog.text

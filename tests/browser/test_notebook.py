@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 nbformat = pytest.importorskip("nbformat", reason="nbformat is not installed")
 pytest.importorskip("jupyterlab", reason="jupyterlab is not installed")
 
-WAIT = 60  # seconds in which a program starts or ends, or JupyterLab loads itself
+WAIT = 120  # seconds in which a program starts or ends, or JupyterLab loads itself
 
 LINES = 60  # more than a screen has
 PROSE = "\n\n".join(f"Paragraph {number} above the picture." for number in range(LINES))
@@ -37,7 +37,9 @@ def surroundings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The environment of a newcomer: an empty home, and none of Jupyter's settings."""
     home = tmp_path_factory.mktemp("home")
     others = {name: value for name, value in os.environ.items() if not name.startswith("JUPYTER")}
-    return {**others, "HOME": str(home), "IPYTHONDIR": str(home / "ipython")}
+    folders = {f"JUPYTER_{kind}_DIR": home / kind for kind in ("CONFIG", "DATA", "RUNTIME")}
+    own = {"HOME": home, "IPYTHONDIR": home / "ipython", **folders}
+    return {**others, **{name: str(path) for name, path in own.items()}}
 
 
 @pytest.fixture(scope="module")
@@ -61,25 +63,29 @@ def notebook(surroundings: dict[str, str], tmp_path_factory: pytest.TempPathFact
 @pytest.fixture(scope="module")
 def lab(surroundings: dict[str, str], notebook: Path) -> Iterator[str]:
     """The address of notebooks in JupyterLab, with a place for their names."""
-    home, token = Path(surroundings["HOME"]), secrets.token_hex(16)
-    settings = home / ".jupyter"
+    log, token = Path(surroundings["HOME"]) / "log", secrets.token_hex(16)
+    settings = Path(surroundings["JUPYTER_CONFIG_DIR"])
     (settings / "labconfig").mkdir(parents=True)
     server = {"ip": "127.0.0.1", "port": 0, "allow_root": True, "open_browser": False}
     config = {"ServerApp": server, "IdentityProvider": {"token": token}}
     (settings / "jupyter_server_config.json").write_text(json.dumps(config))
+    # The outputs are there; a server that is ended while a kernel starts may wait for ever.
+    no_kernel = {"LabApp": {"notebook_starts_kernel": False}}
+    (settings / "jupyter_lab_config.json").write_text(json.dumps(no_kernel))
     # It would ask PyPI for newer versions.
     page = {"disabledExtensions": {"@jupyterlab/apputils-extension:announcements": True}}
     (settings / "labconfig" / "page_config.json").write_text(json.dumps(page))
-    with (home / "log").open("wb") as log:
+    with log.open("wb") as written:
         command = [sys.executable, "-m", "jupyterlab"]
         process = subprocess.Popen(
-            command, cwd=notebook.parent, env=surroundings, stdout=log, stderr=log
+            command, cwd=notebook.parent, env=surroundings, stdout=written, stderr=written
         )
+    said = Path(surroundings["JUPYTER_RUNTIME_DIR"]) / f"jpserver-{process.pid}.json"
     try:
-        yield f"{_address(home, process)}lab/tree/{{}}?reset&token={token}"
+        yield f"{_address(process, said, log)}lab/tree/{{}}?reset&token={token}"
     finally:
-        process.terminate()  # which ends its kernels, too
-        process.wait(WAIT)
+        process.kill()  # it has nothing to put in order
+        process.wait()
 
 
 def run(surroundings: dict[str, str], *arguments: str | Path) -> None:
@@ -90,16 +96,15 @@ def run(surroundings: dict[str, str], *arguments: str | Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def _address(home: Path, process: subprocess.Popen[bytes]) -> str:
+def _address(process: subprocess.Popen[bytes], said: Path, log: Path) -> str:
     """Where a server says that it listens."""
-    said = home / f".local/share/jupyter/runtime/jpserver-{process.pid}.json"
     deadline = time.monotonic() + WAIT
     while time.monotonic() < deadline and process.poll() is None:
         try:
             return json.loads(said.read_text())["url"]
         except (FileNotFoundError, json.JSONDecodeError):  # not yet, or half of it
             time.sleep(0.1)
-    raise AssertionError(f"JupyterLab does not come up:\n{(home / 'log').read_text()}")
+    raise AssertionError(f"JupyterLab does not come up:\n{log.read_text()}")
 
 
 @pytest.fixture

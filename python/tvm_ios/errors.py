@@ -12,6 +12,7 @@ __all__ = [
     "CostError",
     "DatabaseError",
     "DeviceError",
+    "ExpansionError",
     "GraphError",
     "ModelError",
     "OptionError",
@@ -44,6 +45,11 @@ class RelayError(ModelError):
 
     line: int | None = None
     column: int | None = None
+
+
+@register_error("tvm_ios.ExpansionError")
+class ExpansionError(RelayError):
+    """Relay that would grow, when it is read or converted, beyond what a machine can hold."""
 
 
 @register_error("tvm_ios.GraphError")

@@ -13,6 +13,7 @@ from tvm import relax
 from ..errors import RelayError
 from .ast import (
     Call,
+    Constant,
     Expr,
     Function,
     GlobalVar,
@@ -23,8 +24,10 @@ from .ast import (
     Type,
     Var,
 )
+from .budget import Budget
 from .evaluate import Evaluator
 from .operators import OPERATORS, Value, apply
+from .operators.bindings import Bindings, check_tensor
 from .operators.emitter import Emitter, constant, constant_array, dtype_of, shape_of
 from .walk import parts
 
@@ -59,7 +62,8 @@ def convert(
         named at once), the values or the shapes do not fit, or a function calls itself.
     """
     main = _main(module)
-    _check_operators(module, main)
+    reached = list(_reachable(module, main))
+    _check_operators(reached)
     params = {name: np.asarray(value) for name, value in (params or {}).items()}
     types = _types(main, input_shapes or {})
     _check_params(main, types, params)
@@ -69,18 +73,28 @@ def convert(
         else relax.Var(var.name, _relax_type(types[var]))
         for var in main.params
     }
-    return _build(module, main, arguments)
+    return _build(module, main, arguments, _budget(reached, params))
 
 
-def _build(module: Module, main: Function, arguments: Mapping[Var, relax.Expr]) -> tvm.IRModule:
+def _budget(reached: Sequence[Expr], params: Arrays) -> Budget:
+    """The limits for a network that has these expressions and weights."""
+    held = {id(expr.value): expr.value.nbytes for expr in reached if isinstance(expr, Constant)}
+    size = sum(held.values()) + sum(value.nbytes for value in params.values())
+    return Budget.of_network(len(reached), size)
+
+
+def _build(
+    module: Module, main: Function, arguments: Mapping[Var, relax.Expr], budget: Budget
+) -> tvm.IRModule:
     """The module in which ``main`` is applied to variables, which it takes, and constants."""
     builder = relax.BlockBuilder()
     variables = [value for value in arguments.values() if isinstance(value, relax.Var)]
     with builder.function("main", variables):
         try:
             with builder.dataflow():
-                values = {var: _taken_apart(builder, value) for var, value in arguments.items()}
-                result = _evaluator(module, builder).run(main, values)
+                bindings = Bindings(builder, budget)
+                values = {var: _taken_apart(bindings, value) for var, value in arguments.items()}
+                result = _evaluator(module, bindings, budget).run(main, values)
                 output = builder.emit_output(_put_together(result))
         except BaseException:
             builder.emit_func_output(relax.Tuple([]))  # TVM warns of what is left open
@@ -96,10 +110,10 @@ def _main(module: Module) -> Function:
     return module.functions["main"]
 
 
-def _check_operators(module: Module, main: Function) -> None:
-    """Raise RelayError, naming all operators within reach of ``main`` that have no entry."""
+def _check_operators(reached: Sequence[Expr]) -> None:
+    """Raise RelayError, naming all operators that have no entry."""
     unknown: dict[str, int | None] = {}
-    for expr in _reachable(module, main):
+    for expr in reached:
         if isinstance(expr, Call) and isinstance(expr.callee, Operator):
             name = expr.callee.name
             if name not in OPERATORS:
@@ -145,6 +159,22 @@ def _complete(name: str, declared: Type | None, given: Sequence[int] | None) -> 
     if isinstance(declared, TupleType) and given is None:
         fields = (_complete(f"{name}.{i}", t, None) for i, t in enumerate(declared.fields))
         return TupleType(tuple(fields))
+    complete = _complete_tensor(name, declared, given)
+    _check_type_exists(name, complete)
+    return complete
+
+
+def _check_type_exists(name: str, tensor: TensorType) -> None:
+    """Raise RelayError for a tensor that Relax cannot have."""
+    where = f"Parameter {name!r} of @main"
+    try:
+        tvm.DataType(tensor.dtype)
+    except ValueError:
+        raise RelayError(f"{where} is of {tensor.dtype}, which Relax does not have.") from None
+    check_tensor(tensor.shape, tensor.dtype, where)
+
+
+def _complete_tensor(name: str, declared: Type | None, given: Sequence[int] | None) -> TensorType:
     if not isinstance(declared, TensorType):
         raise RelayError(f"Parameter {name!r} of @main is no tensor of a known type; write one.")
     if given is None:
@@ -194,28 +224,29 @@ def _relax_type(value: Type) -> relax.Type:
     return relax.TensorType(value.shape, value.dtype)
 
 
-def _taken_apart(builder: relax.BlockBuilder, value: relax.Expr) -> Value:
+def _taken_apart(bindings: Bindings, value: relax.Expr) -> Value:
     if not isinstance(value.ty, relax.TupleType):
         return value
     fields = range(len(value.ty.fields))
-    parts = (builder.emit(relax.TupleGetItem(value, i)) for i in fields)
-    return tuple(_taken_apart(builder, part) for part in parts)
+    where = "A parameter of @main"
+    parts = (bindings.add(relax.TupleGetItem(value, i), where) for i in fields)
+    return tuple(_taken_apart(bindings, part) for part in parts)
 
 
 def _put_together(value: Value) -> relax.Expr:
     return relax.Tuple([_put_together(v) for v in value]) if isinstance(value, tuple) else value
 
 
-def _evaluator(module: Module, builder: relax.BlockBuilder) -> Evaluator:
+def _evaluator(module: Module, bindings: Bindings, budget: Budget) -> Evaluator:
     def call_operator(call: Call, arguments: Sequence[Value]) -> Value:
         name = call.callee.name
-        emit = Emitter(builder, name, call.line)
+        emit = Emitter(bindings, name, call.line)
         value = apply(name, emit, arguments, call.attrs)
         if call.type is not None:
             _check_type(emit, value, call.type)
         return value
 
-    return Evaluator(module, call_operator, constant, _truth)
+    return Evaluator(module, call_operator, constant, _truth, budget)
 
 
 def _truth(value: Any) -> bool | None:

@@ -108,9 +108,11 @@ class Cursor:
         """Go up again."""
         self._depth -= 1
 
-    def error(self, message: str, token: Token | None = None) -> RelayError:
+    def error(
+        self, message: str, token: Token | None = None, kind: type[RelayError] = RelayError
+    ) -> RelayError:
         """An error about a word, by default the next."""
-        return self.source.error((token or self.token).offset, message)
+        return self.source.error((token or self.token).offset, message, kind)
 
     def unexpected(self, wanted: str) -> RelayError:
         """An error that the next word is not what is wanted."""

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..errors import RelayError
+from ..errors import ExpansionError, RelayError
 from .ast import (
     Call,
     Constant,
@@ -29,9 +29,14 @@ from .ast import (
     TupleGetItem,
     Var,
 )
+from .budget import Budget
+from .cursor import MAX_NESTING
+from .extent import Extents
 
 CallOperator: TypeAlias = "Callable[[Call, Sequence[Any]], Any]"
 """What a call of an operator is turned into, given what its arguments were turned into."""
+
+_LARGEST_TUPLE = 100_000
 
 
 @dataclass(eq=False)
@@ -44,15 +49,12 @@ class _Frame:
         How many functions it is written within.
     outer : _Frame or None
         The frame in which the function was written.
-    active : frozenset of Function
-        The functions that are being applied.
     variables, results : dict
         What variables and expressions are here.
     """
 
     depth: int
     outer: _Frame | None
-    active: frozenset[Function]
     variables: dict[Var, _Result] = field(default_factory=dict)
     results: dict[Expr, _Result] = field(default_factory=dict)
 
@@ -90,6 +92,7 @@ class Evaluator:
         Turns an array into a value.
     truth : callable
         The truth of a value; None where it is known only when the network runs.
+    budget : Budget
     """
 
     def __init__(
@@ -98,11 +101,18 @@ class Evaluator:
         call_operator: CallOperator,
         constant: Callable[[np.ndarray], Any],
         truth: Callable[[Any], bool | None],
+        budget: Budget,
     ) -> None:
         self._module = module
         self._call_operator = call_operator
         self._constant = constant
         self._truth = truth
+        self._budget = budget
+        self._active: list[_Closure] = []  # what is being applied, from @main on
+        self._functions: set[Function] = set()  # of these
+        self._constants: dict[int, Any] = {}  # by the identity of arrays, which functions share
+        self._extents = Extents()
+        self._with_closure: set[int] = set()  # of tuples, by identity
 
     def run(self, function: Function, arguments: Mapping[Var, Any]) -> Any:
         """What ``function`` makes of its parameters' values.
@@ -112,17 +122,19 @@ class Evaluator:
         RelayError
             When a function calls itself, a condition is not constant, or the result is a function.
         """
-        frame = _Frame(0, None, frozenset({function}))
+        frame = _Frame(0, None)
+        self._active = [_Closure(function, None, "@main")]
+        self._functions = {function}
         frame.variables |= {var: _Result(value, 0) for var, value in arguments.items()}
         value = self._drive(function.body, frame).value
-        if _has_closure(value):
+        if self._has_closure(value):
             raise RelayError("The result of @main is a function; only tensors can be results.")
         return value
 
     def _drive(self, expr: Expr, frame: _Frame) -> _Result:
         """Evaluate ``expr`` by a stack of evaluations, each of which waits for the next."""
-        stack: list[_Step] = [self._visit(expr, frame)]
-        result: _Result | None = None
+        result = _known(expr, frame)  # a parameter, or nothing yet
+        stack: list[_Step] = [] if result else [self._visit(expr, frame)]
         while stack:
             try:
                 wanted = stack[-1].send(result)
@@ -136,6 +148,7 @@ class Evaluator:
         return result
 
     def _visit(self, expr: Expr, frame: _Frame) -> _Step:
+        self._budget.spend("parts", 1, self._active[-1].name)
         result = yield from self._evaluate(expr, frame)
         holder = frame
         while holder.depth > result.depth:
@@ -145,10 +158,10 @@ class Evaluator:
 
     def _evaluate(self, expr: Expr, frame: _Frame) -> _Step:
         if isinstance(expr, Constant):
-            return _Result(self._constant(expr.value), 0)
+            return _Result(self._shared_constant(expr.value), 0)
         if isinstance(expr, Tuple):
             fields = yield from self._all(expr.fields, frame)
-            return _Result(tuple(f.value for f in fields), _deepest(fields))
+            return _Result(self._tuple([f.value for f in fields]), _deepest(fields))
         if isinstance(expr, TupleGetItem):
             return self._item(expr, (yield expr.tuple_value, frame))
         if isinstance(expr, Let):
@@ -156,7 +169,7 @@ class Evaluator:
         if isinstance(expr, If):
             return (yield from self._if(expr, frame))
         if isinstance(expr, Function):
-            return _Result(_Closure(expr, frame, "a function"), frame.depth)
+            return _Result(_Closure(expr, frame, "A function"), frame.depth)
         if isinstance(expr, GlobalVar):
             return _Result(_Closure(self._global(expr.name), None, f"@{expr.name}"), 0)
         if isinstance(expr, Call):
@@ -173,6 +186,32 @@ class Evaluator:
             results.append((yield expr, frame))
         return results
 
+    def _shared_constant(self, array: np.ndarray) -> Any:
+        """A value, one for all expressions and applications that have the same array."""
+        if id(array) not in self._constants:
+            self._constants[id(array)] = self._constant(array)
+        return self._constants[id(array)]
+
+    def _tuple(self, values: Sequence[Any]) -> tuple[Any, ...]:
+        """Several values as one, which must be small enough to be taken apart."""
+        made = tuple(values)
+        extent = self._extents.of_attribute(made)
+        where = f"A tuple in {self._active[-1].name}"
+        if extent.depth > MAX_NESTING:
+            raise RelayError(f"{where} nests deeper than {MAX_NESTING} levels.")
+        if extent.size > _LARGEST_TUPLE:
+            raise ExpansionError(
+                f"{where} has more than {_LARGEST_TUPLE:,} values, its own and those of tuples in "
+                "it; the file is damaged, or was made to exhaust the machine."
+            )
+        self._budget.spend("parts", len(made), where)
+        if any(map(self._has_closure, made)):
+            self._with_closure.add(id(made))
+        return made
+
+    def _has_closure(self, value: Any) -> bool:
+        return isinstance(value, _Closure) or id(value) in self._with_closure
+
     def _item(self, expr: TupleGetItem, result: _Result) -> _Result:
         if not isinstance(result.value, tuple):
             raise RelayError(f".{expr.index} is taken of something that is no tuple.")
@@ -183,6 +222,7 @@ class Evaluator:
     def _let(self, expr: Let, frame: _Frame) -> _Step:
         """A chain of them, which may be long."""
         while isinstance(expr, Let):
+            self._budget.spend("parts", 1, self._active[-1].name)
             frame.variables[expr.var] = yield expr.value, frame
             expr = expr.body
         return (yield expr, frame)
@@ -202,21 +242,25 @@ class Evaluator:
         arguments = yield from self._all(expr.args, frame)
         values = [argument.value for argument in arguments]
         if isinstance(expr.callee, Operator):
-            if _has_closure(tuple(values)):
+            if any(map(self._has_closure, values)):
                 raise RelayError(f"{expr.callee.name}{_line(expr)} is given a function.")
             return _Result(self._call_operator(expr, values), _deepest(arguments))
         callee = yield expr.callee, frame
         closure = callee.value
         if not isinstance(closure, _Closure):
             raise RelayError(f"Something that is no function is called{_line(expr)}.")
-        inner = self._enter(expr, closure, values, frame)
+        inner = self._enter(expr, closure, values)
+        self._active.append(closure)
+        self._functions.add(closure.function)
         result = yield closure.function.body, inner
+        self._active.pop()
+        self._functions.remove(closure.function)
         # From outside, the result depends on what it was made of.
         return _Result(result.value, max(_deepest(arguments), callee.depth))
 
-    def _enter(self, expr: Call, closure: _Closure, values: Sequence[Any], frame: _Frame) -> _Frame:
+    def _enter(self, expr: Call, closure: _Closure, values: Sequence[Any]) -> _Frame:
         function = closure.function
-        if function in frame.active:
+        if function in self._functions:
             raise RelayError(
                 f"{closure.name} calls itself{_line(expr)}; only what ends can be a network."
             )
@@ -226,7 +270,7 @@ class Evaluator:
                 f"but is given {len(values)}{_line(expr)}."
             )
         depth = 0 if closure.frame is None else closure.frame.depth + 1
-        inner = _Frame(depth, closure.frame, frame.active | {function})
+        inner = _Frame(depth, closure.frame)
         pairs = zip(function.params, values, strict=True)
         inner.variables |= {var: _Result(value, depth) for var, value in pairs}
         return inner
@@ -250,12 +294,6 @@ def _known(expr: Expr, frame: _Frame) -> _Result | None:
 
 def _deepest(results: Sequence[_Result]) -> int:
     return max((result.depth for result in results), default=0)
-
-
-def _has_closure(value: Any) -> bool:
-    if isinstance(value, tuple):
-        return any(map(_has_closure, value))
-    return isinstance(value, _Closure)
 
 
 def _line(expr: Call) -> str:

@@ -5,17 +5,18 @@ from __future__ import annotations
 
 from ..errors import RelayError
 from .ast import Function, GlobalVar, Module
+from .budget import Budget
 from .calls import check_calls
 from .metadata import load_json
 from .nodes import Node, Nodes
 from .objects import Objects, readable, unread
 from .source import Source
-from .walk import postorder
+from .walk import parts, postorder
 
 _MODULE = "IRModule"
 
 
-def parse_json(source: Source) -> Module:
+def parse_json(source: Source, budget: Budget) -> Module:
     """Read a module, or a single function, which becomes ``main``.
 
     Raises
@@ -26,13 +27,13 @@ def parse_json(source: Source) -> Module:
     nodes = Nodes(load_json(source, 0))
     root = nodes[nodes.root]
     _check_attributes(nodes)
-    objects = Objects(nodes)
+    objects = Objects(nodes, budget)
     if root.type_key == _MODULE:
         functions = _functions(objects.get(root.integer("functions")))
     else:
         functions = _functions({GlobalVar("main"): objects.get(nodes.root)})
     check_calls(
-        {name: _called(function) for name, function in functions.items()},
+        {name: _called(name, function, budget) for name, function in functions.items()},
         lambda caller, _, message: RelayError(f"In @{caller}: {message}"),
     )
     return Module(functions)
@@ -56,8 +57,14 @@ def _functions(found: object) -> dict[str, Function]:
     return dict(sorted(functions.items()))
 
 
-def _called(function: Function) -> list[str]:
-    return [expr.name for expr in postorder(function) if isinstance(expr, GlobalVar)]
+def _called(name: str, function: Function, budget: Budget) -> list[str]:
+    """The functions that one calls; functions may share what they are made of."""
+    called = []
+    for expr in postorder(function):
+        budget.spend("parts", 1 + len(parts(expr)), f"@{name}")
+        if isinstance(expr, GlobalVar):
+            called.append(expr.name)
+    return called
 
 
 def _check_attributes(nodes: Nodes) -> None:

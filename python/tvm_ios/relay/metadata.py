@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..errors import RelayError
+from .budget import Budget
 from .cursor import Cursor
 from .lexer import Token
 from .nodes import Nodes
@@ -28,6 +29,7 @@ class Metadata:
     source : Source
     offset : int or None
         Where the section's JSON begins; None where there is no section.
+    budget : Budget
 
     Raises
     ------
@@ -35,7 +37,8 @@ class Metadata:
         Where the section is damaged.
     """
 
-    def __init__(self, source: Source, offset: int | None) -> None:
+    def __init__(self, source: Source, offset: int | None, budget: Budget) -> None:
+        self._budget = budget
         self._lists: dict[str, list[int]] = {}
         self._objects: Objects | None = None
         if offset is None:
@@ -47,7 +50,7 @@ class Metadata:
             if error.line is not None:
                 raise
             raise source.error(offset, f"The metadata section cannot be read: {error}") from None
-        self._objects = Objects(nodes)
+        self._objects = Objects(nodes, budget)
 
     def get(self, cursor: Cursor, token: Token) -> object:
         """What a reference stands for, as `Objects.get` gives it.
@@ -71,9 +74,12 @@ class Metadata:
                 f"The metadata section has {len(members)} objects of this type.", token
             )
         try:
-            return self._objects.get(members[index])
+            found = self._objects.get(members[index])
+            self._budget.spend("parts", self._objects.size(found), "It")
         except RelayError as error:
-            raise cursor.error(f"{token.text} cannot be read: {error}", token) from None
+            message = f"{token.text} cannot be read: {error}"
+            raise cursor.error(message, token, type(error)) from None
+        return found
 
 
 def _lists(nodes: Nodes) -> dict[str, list[int]]:

@@ -28,6 +28,7 @@ from .ast import (
     Type,
     Var,
 )
+from .budget import MAX_RANK, Budget
 from .literals import DTYPE
 from .nodes import Node, Nodes
 
@@ -52,6 +53,7 @@ EXPRESSIONS = (
 )  # fmt: skip
 _TYPES = (TensorType, TupleType, FuncType)
 _DEEPEST_LIST = 30
+_MOST = 1 << 60
 
 
 class Objects:
@@ -60,11 +62,14 @@ class Objects:
     Parameters
     ----------
     nodes : Nodes
+    budget : Budget
     """
 
-    def __init__(self, nodes: Nodes) -> None:
+    def __init__(self, nodes: Nodes, budget: Budget) -> None:
         self._nodes = nodes
+        self._budget = budget
         self._done: dict[int, object] = {0: None}
+        self._sizes: dict[int, int] = {}  # of lists and maps, by identity; `_done` keeps them
 
     def get(self, index: int) -> object:
         """What a node stands for.
@@ -82,7 +87,20 @@ class Objects:
         """
         return self._nodes.fold(index, _below, self._build, self._done)
 
+    def size(self, value: object) -> int:
+        """How many parts something has when the lists in it are written out."""
+        return self._sizes.get(id(value), 1)
+
     def _build(self, node: Node, below: Sequence[object]) -> object:
+        size = min(1 + sum(map(self.size, below)), _MOST)  # it may have thousands of digits
+        if node.type_key != "Array":  # which keeps the lists in it as they are
+            self._budget.spend("parts", size, f"A {node.type_key} of the JSON")
+        value = self._built(node, below)
+        if isinstance(value, tuple | dict):
+            self._sizes.setdefault(id(value), size)
+        return value
+
+    def _built(self, node: Node, below: Sequence[object]) -> object:
         if operator_attributes.known(node.type_key):
             referred = dict(zip(_references(node), below, strict=True))
             return operator_attributes.read(node, referred, self._nodes.version)
@@ -246,7 +264,7 @@ def _boxed(node: Node, _: Sequence[object]) -> object:
 
 def _tensor_type(node: Node, below: Sequence[object]) -> object:
     shape = below[0]
-    if not isinstance(shape, tuple):
+    if not isinstance(shape, tuple) or len(shape) > MAX_RANK:
         return Unknown(node.type_key)
     if not all(size is None or (type(size) is int and size >= 0) for size in shape):
         return Unknown(node.type_key)

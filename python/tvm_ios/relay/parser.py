@@ -30,8 +30,9 @@ from .ast import (
     Var,
 )
 from .attributes import read_attributes
+from .budget import Budget
 from .calls import check_calls
-from .cursor import Cursor
+from .cursor import MAX_NESTING, Cursor
 from .lexer import Token, tokenize
 from .literals import read_number
 from .metadata import Metadata
@@ -63,7 +64,7 @@ _REFUSED = {
 }
 
 
-def parse_text(source: Source) -> Module:
+def parse_text(source: Source, budget: Budget) -> Module:
     """Read a module, or a single function, which becomes ``main``.
 
     Raises
@@ -72,17 +73,17 @@ def parse_text(source: Source) -> Module:
         Where it is no Relay, with line and column; and for what cannot be converted: algebraic data
         types, references, generic and recursive functions.
     """
-    return _Parser(source).module()
+    return _Parser(source, budget).module()
 
 
 class _Parser:
     """Recursive descent; chains of bindings and of infix operators are loops."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, budget: Budget) -> None:
         words = tokenize(source)
         self._source = source
         self._cursor = Cursor(source, words)
-        self._metadata = Metadata(source, words.metadata)
+        self._metadata = Metadata(source, words.metadata, budget)
         self._described: dict[str, Type | None] = {}
         self._operators: dict[str, Operator] = {}
         self._variables = Variables()
@@ -280,7 +281,7 @@ class _Parser:
         try:
             return attributes(found, token.text)
         except RelayError as error:
-            raise self._cursor.error(str(error), token) from None
+            raise self._cursor.error(str(error), token, type(error)) from None
 
     def _comment(self) -> Type | None:
         """The type that a comment gives what was just read; None where it cannot be read."""
@@ -354,7 +355,7 @@ class _Parser:
         name, indices = token.text[1:], []
         while name not in self._variables:
             name, dot, index = name.rpartition(".")
-            if not dot or not _INDEX.fullmatch(index):
+            if not dot or not _INDEX.fullmatch(index) or len(indices) == MAX_NESTING:
                 raise self._cursor.error(f"{token.text} is not bound before this.", token)
             indices.append(int(index))
         var = self._variables[name]

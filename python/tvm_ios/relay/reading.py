@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ..errors import RelayError
 from .ast import Module
+from .budget import Budget
 from .check import check_module
 from .json_form import parse_json
 from .parser import parse_text
@@ -36,13 +37,14 @@ def parse(text_or_path: str | os.PathLike[str]) -> Module:
     """
     source = _source(text_or_path)
     form = parse_json if source.text.lstrip().startswith("{") else parse_text
+    budget = Budget.of_text(len(source.text))
     try:
-        module = form(source)
+        module = form(source, budget)
+        check_module(module, budget)
     except RelayError as error:
         if error.line is not None:
             raise
-        raise RelayError(f"{source.name}: {error}") from error
-    check_module(module)
+        raise type(error)(f"{source.name}: {error}") from error
     return module
 
 

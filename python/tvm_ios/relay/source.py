@@ -9,6 +9,7 @@ from functools import cached_property
 
 from ..errors import RelayError
 
+_LONGEST = 300  # characters of a message, in which names of any length may be
 _SHOWN = 100  # characters of a line; those that list a function's parameters have thousands
 _BEFORE = 60  # of them before the place that is pointed at
 
@@ -39,7 +40,7 @@ class Source:
         """The number of the line that has the character at ``offset``, counted from 1."""
         return bisect_right(self._starts, offset)
 
-    def error(self, offset: int, message: str) -> RelayError:
+    def error(self, offset: int, message: str, kind: type[RelayError] = RelayError) -> RelayError:
         """An error about the character at ``offset``, with its line and a caret below it.
 
         Parameters
@@ -48,13 +49,16 @@ class Source:
             The length of the text stands for its end.
         message : str
             One sentence.
+        kind : type of RelayError
         """
+        if len(message) > _LONGEST:
+            message = f"{message[: _LONGEST // 2]} ... {message[-_LONGEST // 2 :]}"
         line = self.line(offset)
         start = self._starts[line - 1]
         column = offset - start + 1
         end = self.text.find("\n", start)
         shown, caret = _window(self.text[start : end if end >= 0 else None], column - 1)
-        error = RelayError(f"{self.name}:{line}:{column}: {message}\n{shown}\n{caret}^")
+        error = kind(f"{self.name}:{line}:{column}: {message}\n{shown}\n{caret}^")
         error.line, error.column = line, column
         return error
 

@@ -65,6 +65,8 @@ def arange(
         emit.number(value, what) for value, what in ((first, "start"), (last, "stop"), (by, "step"))
     )
     count = max(math.ceil((end - begin) / stride), 0)
+    emit.allocate([count], "int64")
+    emit.allocate([count], dtype)
     return constant((begin + stride * np.arange(count)).astype(dtype))
 
 

@@ -10,6 +10,7 @@ import tvm
 from tvm import relax
 
 from ...errors import RelayError
+from .bindings import Bindings
 
 
 class Emitter:
@@ -19,23 +20,43 @@ class Emitter:
 
     Parameters
     ----------
-    builder : relax.BlockBuilder
-        A builder inside the dataflow block that receives the bindings.
+    bindings : Bindings
+        What receives the bindings.
     name : str
         The operator.
     line : int, optional
         Where it is written.
     """
 
-    def __init__(self, builder: relax.BlockBuilder, name: str, line: int | None) -> None:
-        self._builder = builder
+    def __init__(self, bindings: Bindings, name: str, line: int | None) -> None:
+        self._bindings = bindings
         self._where = name if line is None else f"{name} (line {line})"
 
     def __call__(self, expr: relax.Expr) -> relax.Expr:
         """Bind ``expr`` to a variable, unless it needs none."""
         if isinstance(expr, relax.Var) or constant_array(expr) is not None:
             return expr
-        return self._builder.emit(expr)
+        return self._bindings.add(expr, self._where)
+
+    def expect(self, count: int) -> None:
+        """Count bindings before they are made, where merely listing them may be too much.
+
+        Raises
+        ------
+        ExpansionError
+            When these are too many.
+        """
+        self._bindings.expect(count, self._where)
+
+    def allocate(self, shape: Sequence[int], dtype: str) -> None:
+        """Count a constant before it is computed.
+
+        Raises
+        ------
+        ExpansionError
+            When it is too large.
+        """
+        self._bindings.allocate(shape, dtype, self._where)
 
     def error(self, problem: str) -> RelayError:
         """An error that names the operator and the line."""
@@ -57,6 +78,7 @@ class Emitter:
     def reshape(self, x: relax.Expr, shape: Sequence[int]) -> relax.Expr:
         value = constant_array(x)
         if value is not None:
+            self.allocate(value.shape, str(value.dtype))
             return constant(value.reshape(shape))
         if 0 in shape:  # which Relax takes for the size that was there
             return constant(np.zeros(shape, dtype_of(x)))
@@ -65,6 +87,7 @@ class Emitter:
     def transpose(self, x: relax.Expr, axes: Sequence[int]) -> relax.Expr:
         value = constant_array(x)
         if value is not None:
+            self.allocate(value.shape, str(value.dtype))
             return constant(value.transpose(axes))
         return x if list(axes) == sorted(axes) else self(relax.op.permute_dims(x, list(axes)))
 
@@ -87,6 +110,16 @@ class Emitter:
         if not -ndim <= axis < ndim:
             raise self.error(f"has axis {axis}, but its argument has {ndim} axes.")
         return axis % ndim
+
+    def full(self, shape: Sequence[int], value: float, dtype: str) -> relax.Expr:
+        """A constant that is the same everywhere."""
+        self.allocate(shape, dtype)
+        return constant(np.full(shape, value, dtype))
+
+    def positions(self, count: int, dtype: str) -> relax.Expr:
+        """The constant of the numbers from 0 to ``count``."""
+        self.allocate([count], dtype)
+        return constant(np.arange(count, dtype=dtype))
 
     def slice(self, x: relax.Expr, axis: int, begin: int, end: int, step: int = 1) -> relax.Expr:
         """The part of ``x`` from ``begin`` to ``end`` of an axis that is counted from the front."""

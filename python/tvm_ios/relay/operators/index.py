@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from tvm import relax, tirx
 
@@ -29,7 +31,7 @@ def take(
     if batch_dims:
         raise emit.error(f"has batch_dims={batch_dims}, but only 0 is converted.")
     if axis is None:
-        data, axis = emit.reshape(data, (int(np.prod(shape_of(data))),)), 0
+        data, axis = emit.reshape(data, (math.prod(shape_of(data)),)), 0
     axis = emit.axis(axis, len(shape_of(data)))
     return emit(relax.op.take(data, indices, axis, "clip" if mode == "fast" else mode))
 
@@ -155,7 +157,7 @@ def sequence_mask(
     if axis not in (0, 1):
         raise emit.error(f"has axis {axis}; it must be 0 or 1.")
     lengths = emit.along(valid_length, 1 - axis, len(shape))
-    positions = constant(np.arange(shape[axis], dtype=dtype_of(valid_length)))
+    positions = emit.positions(shape[axis], dtype_of(valid_length))
     valid = relax.op.less(emit.along(positions, axis, len(shape)), lengths)
     return emit(relax.op.where(emit(valid), data, emit.scalar(mask_value, data)))
 
@@ -167,6 +169,7 @@ def unravel_index(emit: Emitter, indices: relax.Expr, shape: relax.Expr) -> rela
     if sizes is None:
         raise emit.error("needs its shape as a constant; bind it as a parameter.")
     rows, rest = [], indices
+    emit.expect(sizes.size)
     for size in sizes.reshape(-1)[::-1]:
         rows.append(emit(relax.op.floor_mod(rest, emit.scalar(int(size), indices))))
         rest = emit(relax.op.floor_divide(rest, emit.scalar(int(size), indices)))
@@ -176,7 +179,7 @@ def unravel_index(emit: Emitter, indices: relax.Expr, shape: relax.Expr) -> rela
 @operator("invert_permutation")
 def invert_permutation(emit: Emitter, data: relax.Expr) -> relax.Expr:
     """Where each number is in a permutation."""
-    positions = constant(np.arange(shape_of(data)[0], dtype=dtype_of(data)))
+    positions = emit.positions(shape_of(data)[0], dtype_of(data))
     return scatter_elements(emit, positions, data, positions)
 
 
@@ -193,7 +196,9 @@ def sliding_window(
     first = emit.axis(axis, len(shape_of(data)))
     for i, (size, step) in enumerate(zip(window_shape, strides, strict=True)):
         at, shape = first + 2 * i, shape_of(data)
-        begins = np.arange(0, shape[at] - size + 1, step)
+        count = len(range(0, shape[at] - size + 1, step))
+        emit.allocate([count, size], "int64")
+        begins = np.arange(count) * step
         places = constant((begins[:, None] + np.arange(size)).reshape(-1))
         rows = emit(relax.op.take(data, places, at, "clip"))
         data = emit.reshape(rows, (*shape[:at], len(begins), size, *shape[at + 1 :]))

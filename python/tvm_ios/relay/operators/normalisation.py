@@ -5,11 +5,10 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 from tvm import relax
 
 from ..ast import Attribute
-from .emitter import Emitter, constant, dtype_of, shape_of
+from .emitter import Emitter, dtype_of, shape_of
 from .table import integers, operator
 
 
@@ -18,9 +17,9 @@ def _factors(
 ) -> tuple[relax.Expr, relax.Expr]:
     """What is multiplied and added in the end: ones and zeros where that is switched off."""
     if not scale:
-        gamma = constant(np.ones(shape_of(gamma), dtype_of(gamma)))
+        gamma = emit.full(shape_of(gamma), 1, dtype_of(gamma))
     if not center:
-        beta = constant(np.zeros(shape_of(beta), dtype_of(beta)))
+        beta = emit.full(shape_of(beta), 0, dtype_of(beta))
     return gamma, beta
 
 

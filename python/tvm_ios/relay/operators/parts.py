@@ -6,6 +6,7 @@ from __future__ import annotations
 from tvm import relax
 
 from ..ast import Attribute
+from ..budget import MAX_RANK
 from .emitter import Emitter, shape_of
 from .table import operator
 
@@ -39,6 +40,7 @@ def split(
             raise emit.error(f"cannot divide {shape_of(data)[axis]} into {count} equal parts.")
     if count == 1:
         return (data,)
+    emit.expect(count)
     parts = emit(relax.op.split(data, where, axis))
     return tuple(emit(relax.TupleGetItem(parts, i)) for i in range(count))
 
@@ -125,6 +127,8 @@ def reverse_sequence(
 
 @operator("meshgrid", of_tuple=True)
 def meshgrid(emit: Emitter, tensors: Tensors, *, indexing: str = "ij") -> Tensors:
+    if len(tensors) > MAX_RANK:
+        raise emit.error(f"has {len(tensors)} tensors; a tensor has at most {MAX_RANK} axes.")
     vectors = [emit.reshape(x, (-1,)) if not shape_of(x) else x for x in tensors]
     grids = emit(relax.op.meshgrid(vectors, indexing))
     return tuple(emit(relax.TupleGetItem(grids, i)) for i in range(len(tensors)))

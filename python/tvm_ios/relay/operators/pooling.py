@@ -184,6 +184,7 @@ def _adapt(emit: Emitter, data: relax.Expr, kind: str, sizes: Sizes) -> relax.Ex
         return emit(getattr(relax.op.nn, f"{kind}_pool{rank}d")(data, window, window))
     reduce = relax.op.max if kind == "max" else relax.op.mean
     for axis, (size, wanted) in enumerate(zip(inputs, sizes, strict=True), 2):
+        emit.expect(wanted)
         ends = [(i * size // wanted, -(-(i + 1) * size // wanted)) for i in range(wanted)]
         parts = [emit(reduce(emit.slice(data, axis, *part), axis, True)) for part in ends]
         data = emit(relax.op.concat(parts, axis)) if len(parts) > 1 else parts[0]

@@ -8,6 +8,7 @@ import math
 from tvm import relax
 
 from ..ast import Attribute
+from ..budget import MAX_RANK
 from .emitter import Emitter, shape_of
 from .layouts import relayout
 from .table import operator
@@ -112,6 +113,8 @@ def batch_flatten(emit: Emitter, data: relax.Expr) -> relax.Expr:
 def expand_dims(emit: Emitter, data: relax.Expr, *, axis: int, num_newaxis: int = 1) -> relax.Expr:
     shape = shape_of(data)
     at = emit.axis(axis, len(shape) + 1)
+    if not 0 <= num_newaxis <= MAX_RANK - len(shape):
+        raise emit.error(f"has num_newaxis={num_newaxis}; a tensor has at most {MAX_RANK} axes.")
     return emit.reshape(data, (*shape[:at], *[1] * num_newaxis, *shape[at:]))
 
 

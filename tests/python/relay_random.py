@@ -181,3 +181,17 @@ def damaged(text: str, seed: int) -> str:
                 ["(", ")", "{", "[", "/*", '"', "%", "1e", "-", "meta[", "\\"]
             )
     return "".join(parts)
+
+
+_NUMBER = re.compile(r"(?<![\w.%\[])\d+(?![\w.])")
+_STRANGE = ("0", "-1", "1", "7", "64", "999999999", "2147483648", "9223372036854775807")
+
+
+def with_strange_numbers(text: str, seed: int) -> str:
+    """A text with one to three other numbers among its shapes and attributes."""
+    source = random.Random(seed)
+    places = list(_NUMBER.finditer(text.partition("#[metadata]")[0]))
+    chosen = source.sample(places, min(len(places), source.randint(1, 3)))
+    for place in sorted(chosen, key=lambda found: -found.start()):
+        text = text[: place.start()] + source.choice(_STRANGE) + text[place.end() :]
+    return text

@@ -1,20 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random modules go through both forms unchanged; damaged ones are refused, or are modules."""
+"""Random modules go through both forms unchanged; damaged ones are refused, or are networks."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import random
+from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from relay_bounded import load_bounded
 from relay_json_support import to_json
-from relay_random import damaged, random_module
+from relay_random import damaged, random_module, with_strange_numbers
 from relay_text_support import NAMES_IN_JSON, SAMPLES, assert_same
 from tvm_ios.errors import RelayError
 from tvm_ios.relay import parse, to_text
+from tvm_ios.relay.convert import convert
 from tvm_ios.relay.lexer import tokenize
 from tvm_ios.relay.source import Source
 
@@ -30,14 +33,40 @@ def check_refused_or_module(text: str) -> None:
     except RelayError:
         return
     assert_same(parse(to_text(module)), module)
+    with contextlib.suppress(RelayError):
+        convert(module)
 
 
 def check_refused_or_graph(text: str) -> None:
     """JSON is refused, or is a module; its names may be none that text can have."""
-    with contextlib.suppress(RelayError):
+    try:
         module = parse(text)
+    except RelayError:
+        return
+    with contextlib.suppress(RelayError):
         written = to_text(module)
         assert_same(parse(written), module)
+    with contextlib.suppress(RelayError):
+        convert(module)
+
+
+def damaged_graph(seed: int) -> str:
+    """JSON with nodes of other types, which refer to others than they did."""
+    text = SMALL_JSON[seed % len(SMALL_JSON)]
+    source = random.Random(seed)
+    document = json.loads(text)
+    for _ in range(source.randint(1, 3)):
+        node = source.choice(document["nodes"])
+        for field in ("attrs", "data"):
+            if node.get(field):
+                key = source.choice(
+                    list(node[field]) if field == "attrs" else range(len(node[field]))
+                )
+                number = source.randint(-1, len(document["nodes"]))
+                node[field][key] = str(number) if field == "attrs" else number
+        if source.random() < 0.3:
+            node["type_key"] = source.choice(document["nodes"])["type_key"]
+    return json.dumps(document, indent=1)
 
 
 @settings(max_examples=150, deadline=None, derandomize=True)
@@ -72,20 +101,31 @@ def test_damaged_text(seed: int) -> None:
 def test_damaged_json(seed: int) -> None:
     text = SMALL_JSON[seed % len(SMALL_JSON)]
     check_refused_or_graph("{\n" + damaged(text, seed).lstrip("{\n"))
-    source = random.Random(seed)
-    document = json.loads(text)
-    for _ in range(source.randint(1, 3)):
-        node = source.choice(document["nodes"])
-        for field in ("attrs", "data"):
-            if node.get(field):
-                key = source.choice(
-                    list(node[field]) if field == "attrs" else range(len(node[field]))
-                )
-                number = source.randint(-1, len(document["nodes"]))
-                node[field][key] = str(number) if field == "attrs" else number
-        if source.random() < 0.3:
-            node["type_key"] = source.choice(document["nodes"])["type_key"]
-    check_refused_or_graph(json.dumps(document, indent=1))
+    check_refused_or_graph(damaged_graph(seed))
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(SEEDS)
+def test_numbers_that_do_not_fit(seed: int) -> None:
+    check_refused_or_module(with_strange_numbers(SMALL[seed % len(SMALL)], seed))
+
+
+def test_damaged_files_take_little(tmp_path: Path) -> None:
+    """In processes that end where they take too much memory or time."""
+    texts = {f"graph {seed}": damaged_graph(seed) for seed in range(60)}
+    texts |= {f"text {seed}": damaged(SMALL[seed % len(SMALL)], seed) + "\n" for seed in range(60)}
+    texts |= {
+        f"numbers {seed}": with_strange_numbers(SMALL[seed % len(SMALL)], seed)
+        for seed in range(60)
+    }
+    outcomes = load_bounded(texts, tmp_path)
+    assert len(outcomes) == len(texts)
+    strange = {
+        name: said
+        for name, said in outcomes.items()
+        if said != "module" and not said.startswith(("RelayError: ", "ExpansionError: "))
+    }
+    assert strange == {}
 
 
 @settings(max_examples=15, deadline=None, derandomize=True)

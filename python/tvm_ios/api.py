@@ -100,6 +100,7 @@ def compile(
     input_shapes: Mapping[str, Sequence[int]] | None = None,
     batch: int | None = None,
     params: str | os.PathLike[str] | None = None,
+    trust: bool = False,
     search: bool = True,
     schedule: Schedule | str | os.PathLike[str] | None = None,
     **options: Any,
@@ -123,6 +124,9 @@ def compile(
         Of a file, what it leaves open; see :func:`tvm_ios.models.load_model`.
     params : path, optional
         The weights of a Relay file.
+    trust : bool
+        Whether a ``.pt2`` file may execute code that it brings. What ``torch.export.save`` writes
+        of an ordinary network brings none, and needs no trust.
     search : bool
         Without it, unless a schedule is given, nothing is measured and each operator is a stage.
     schedule : Schedule or path, optional
@@ -141,7 +145,7 @@ def compile(
     given = schedule if isinstance(schedule, Schedule | None) else Schedule.load(schedule)
     chosen_options = Options(**options).applying(given)
     with working("reading the network"):
-        mod = _import(model, example_inputs, input_shapes, batch, params)
+        mod = _import(model, example_inputs, input_shapes, batch, params, trust)
     with working("preparing the network"):
         scheduler = Scheduler(mod, resolved, options=chosen_options, site=site)
     try:
@@ -182,6 +186,7 @@ def _import(
     input_shapes: Mapping[str, Sequence[int]] | None,
     batch: int | None,
     params: str | os.PathLike[str] | None,
+    trust: bool,
 ) -> tvm.IRModule:
     if pytorch.is_module(model):
         if example_inputs is None:
@@ -189,7 +194,7 @@ def _import(
     elif example_inputs is not None:
         raise OptionError("example_inputs are for a torch.nn.Module; leave them out.")
     if isinstance(model, (str, os.PathLike)):
-        return load_model(os.fspath(model), input_shapes, batch, params)
+        return load_model(os.fspath(model), input_shapes, batch, params, trust)
     if input_shapes or batch is not None or params is not None:
         raise OptionError("input_shapes, batch and params are for files; leave them out.")
     if pytorch.is_module(model):

@@ -37,6 +37,7 @@ def load_model(
     input_shapes: Shapes | None = None,
     batch: int | None = None,
     params: str | os.PathLike[str] | None = None,
+    trust: bool = False,
 ) -> tvm.IRModule:
     """Load a network as a high-level Relax module whose weights are constants.
 
@@ -52,6 +53,8 @@ def load_model(
     params : path, optional
         The weights of a Relay model, as ``relay.save_param_dict`` wrote them. Without it they are
         arguments.
+    trust : bool
+        Whether code that a ``.pt2`` file brings may be executed; the other formats have none.
 
     Raises
     ------
@@ -70,7 +73,7 @@ def load_model(
     if spec.startswith(ZOO):
         return _from_zoo(spec.removeprefix(ZOO), shapes, batch)
     if spec.endswith(_PT2):
-        return _from_pt2(spec, shapes, batch)
+        return _from_pt2(spec, shapes, batch, trust)
     return _from_onnx(_existing(spec, ".onnx"), shapes, batch)
 
 
@@ -80,10 +83,10 @@ def _from_zoo(name: str, shapes: Shapes, batch: int | None) -> tvm.IRModule:
     return zoo.load(name, **zoo.sizes(name, shapes, batch))
 
 
-def _from_pt2(spec: str, shapes: Shapes, batch: int | None) -> tvm.IRModule:
+def _from_pt2(spec: str, shapes: Shapes, batch: int | None, trust: bool) -> tvm.IRModule:
     if shapes or batch is not None:
         raise ModelError(f"{spec} has fixed shapes; export it with those that it is to have.")
-    return pytorch.from_file(_existing(spec, _PT2))
+    return pytorch.from_file(_existing(spec, _PT2), trust)
 
 
 def _from_relay(

@@ -13,6 +13,7 @@ import tvm
 from tvm import relax, tirx
 
 from .errors import ModelError
+from .exported_file import check_exported
 from .importing import captured, first_line, last_line
 
 if TYPE_CHECKING:
@@ -139,22 +140,37 @@ def _move_to_host(program: torch.export.ExportedProgram) -> None:
         move_to_device_pass(program, "cpu")
 
 
-def from_file(path: Path) -> tvm.IRModule:
-    """What ``torch.export.save`` wrote.
+def from_file(path: Path, trust: bool = False) -> tvm.IRModule:
+    """What ``torch.export.save`` wrote, see `load_program`."""
+    return from_exported(load_program(path, trust))
+
+
+def load_program(path: Path, trust: bool = False) -> torch.export.ExportedProgram:
+    """Read what ``torch.export.save`` wrote.
+
+    Parameters
+    ----------
+    path : Path
+    trust : bool
+        Whether code that the file brings may be executed.
 
     Raises
     ------
     ModelError
-        When it is no such file, or its model cannot be read.
+        When it is no such file, its model cannot be read, or it brings code and is not trusted.
     """
     try:
         import torch
     except ImportError as error:
         raise ModelError(_EXTRA) from error
     try:
-        program = torch.export.load(path)
+        with captured():
+            if not trust:
+                check_exported(path)
+            return torch.export.load(path)
+    except ModelError:
+        raise
     except Exception as error:  # what unpickling raises is not one type
         raise ModelError(
             f"{path} is damaged, or torch.export.save did not write it: {first_line(error)}."
         ) from error
-    return from_exported(program)

@@ -129,7 +129,8 @@ def _contest(args: argparse.Namespace, scheduler: Scheduler, ours: Comparison) -
     inputs = random_inputs(scheduler.prepared[scheduler.graph.function], scheduler.options.seed)
     arrays = [tensor.numpy() for tensor in leaves(inputs)]
     with working("preparing PyTorch"):
-        peers = gpu_peers(args.model, args.batch, arrays, args.device_id, args.precision)
+        wanted = (args.model, args.batch, arrays, args.device_id, args.precision)
+        peers = gpu_peers(*wanted, trust=args.trust)
     timings = ours.ways.timings(peers.ready)
     seconds = {name: timing.seconds for name, timing in timings.items() if name not in peers.ready}
     schedule = replace(ours.schedule, measured=as_returned(seconds, ours.name))

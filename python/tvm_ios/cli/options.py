@@ -100,6 +100,11 @@ def add_model_shapes(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--batch", type=whole(1), metavar="N", help="batch size, where the model leaves it open"
     )
+    parser.add_argument(
+        "--trust",
+        action="store_true",
+        help="let a .pt2 file execute code that it brings; one that brings none needs no trust",
+    )
 
 
 def add_search(parser: argparse.ArgumentParser) -> None:
@@ -277,6 +282,7 @@ class Request:
         if self._records is not None:
             check_database(self._records)
         self._shapes, self._batch, self._params = args.input_shapes, args.batch, args.params
+        self._trust: bool = args.trust
 
     def load(self, batch: int | None = None) -> tuple[tvm.IRModule, Scheduler]:
         """The network as it was imported, and the scheduler for it.
@@ -289,7 +295,8 @@ class Request:
         if self.given is None and self._searches and not self.site.remote:
             self.site.check(self.target)  # the search runs what it prices
         with working("reading the network"):
-            mod = load_model(self.model, self._shapes, batch or self._batch, self._params)
+            batch = batch or self._batch
+            mod = load_model(self.model, self._shapes, batch, self._params, self._trust)
         tuned = open_database(self._records) if self._records else nullcontext()
         with tuned, working("preparing the network"):
             scheduler = Scheduler(mod, self.target, options=self.options, site=self.site)

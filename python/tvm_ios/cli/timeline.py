@@ -48,7 +48,7 @@ def timeline(args: argparse.Namespace, schedule: Schedule) -> str:
     site.check(target)
     allowed = Options(winograd=args.winograd, precision=args.precision, cudnn=args.cudnn)
     batch = args.batch or schedule.batch
-    mod = load_model(args.model, args.input_shapes, batch, args.params)
+    mod = load_model(args.model, args.input_shapes, batch, args.params, args.trust)
     scheduler = Scheduler(
         mod, target, schedule.function, options=allowed.applying(schedule), site=site
     )

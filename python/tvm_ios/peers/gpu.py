@@ -44,6 +44,7 @@ def gpu_peers(
     inputs: Sequence[np.ndarray],
     device_id: int,
     precision: str,
+    trust: bool = False,
 ) -> Peers:
     """Get everybody ready who is installed; compiling takes minutes.
 
@@ -55,6 +56,8 @@ def gpu_peers(
     device_id : int
     precision : str
         As :class:`tvm_ios.options.Options` has it.
+    trust : bool
+        As :func:`tvm_ios.models.load_model` has it.
     """
     try:
         import torch
@@ -65,4 +68,4 @@ def gpu_peers(
         return Peers(left_out=dict.fromkeys(NAMES, reason))
     from .torch_runs import torch_runs
 
-    return torch_runs(model, batch, inputs, torch.device("cuda", device_id), precision)
+    return torch_runs(model, batch, inputs, torch.device("cuda", device_id), precision, trust)

@@ -11,9 +11,10 @@ import torch
 from .. import zoo
 from ..errors import ModelError
 from ..models import ZOO
+from ..pytorch import load_program
 
 
-def torch_module(model: str, batch: int | None) -> torch.nn.Module:
+def torch_module(model: str, batch: int | None, trust: bool = False) -> torch.nn.Module:
     """The network with its weights, from its inputs to its outputs.
 
     Parameters
@@ -22,6 +23,8 @@ def torch_module(model: str, batch: int | None) -> torch.nn.Module:
         As for :func:`tvm_ios.models.load_model`.
     batch : int, optional
         Of a network of the zoo; in a file's operators it does not matter.
+    trust : bool
+        As :func:`tvm_ios.models.load_model` has it.
 
     Raises
     ------
@@ -35,7 +38,7 @@ def torch_module(model: str, batch: int | None) -> torch.nn.Module:
             return _from_onnx(path)
     path = Path(model)
     if path.suffix == ".pt2":
-        return torch.export.load(path).module()
+        return load_program(path, trust).module()
     if path.suffix == ".onnx":
         return _from_onnx(path)
     raise ModelError("A Relay model cannot be converted to PyTorch; give it as ONNX.")

@@ -72,6 +72,7 @@ def torch_runs(
     inputs: Sequence[np.ndarray],
     device: torch.device,
     precision: str,
+    trust: bool = False,
 ) -> Peers:
     """Get PyTorch ready, channels last, in each of its ways; this compiles, and takes minutes.
 
@@ -84,6 +85,8 @@ def torch_runs(
         On one that is no GPU nothing is captured in a graph; that is for trying this out.
     precision : str
         As :class:`tvm_ios.options.Options` has it; PyTorch computes in the same.
+    trust : bool
+        As for :func:`~tvm_ios.peers.torch_module.torch_module`.
     """
     found = Peers()
     tf32 = precision == "tf32"
@@ -91,7 +94,9 @@ def torch_runs(
     torch.backends.cudnn.benchmark = True
     try:
         with captured():
-            module = torch_module(model, batch).to(device).to(memory_format=torch.channels_last)
+            module = (
+                torch_module(model, batch, trust).to(device).to(memory_format=torch.channels_last)
+            )
         dtype = _NARROW.get(precision, torch.float32)
         module = module.to(dtype)  # what is floating-point of it
         tensors = [_placed(array, device, dtype) for array in inputs]

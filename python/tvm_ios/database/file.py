@@ -4,6 +4,10 @@
 A file is looked at before SQLite may write to it: SQLite would fold what another program left
 beside a database into it. What it is stands in its first 100 bytes; they hold it from the first
 transaction on, which is made before the file is switched to write-ahead logging.
+
+Where several machines may write to the file, there is a rollback journal in place of the log: the
+log's index is memory that machines do not share (see `filesystem`). Then readers and writers wait
+for each other, by locks of the file.
 """
 
 from __future__ import annotations
@@ -15,6 +19,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from ..errors import DatabaseError
+from .filesystem import is_local
 
 APPLICATION_ID = 0x74694F53  # "tiOS"
 VERSION = 2
@@ -22,6 +27,7 @@ BUSY_SECONDS = 30.0  # other processes hold the file for milliseconds
 
 _MAGIC = b"SQLite format 3\0"
 _HEADER_BYTES = 100
+_LOGGED = 2  # the format of a file with a log, in two bytes of its header
 _ATTEMPTS, _PAUSE = 3, 0.05  # seconds
 
 _SCHEMA = {
@@ -69,7 +75,7 @@ def connect(path: Path, *, create: bool) -> sqlite3.Connection:
     try:
         connection = _open(path, "rw")
         try:
-            _use_log(connection)
+            _switch_journal(connection, path)
         except sqlite3.Error:
             connection.close()
             raise
@@ -116,11 +122,13 @@ def _check_header(path: Path, header: bytes) -> None:
 def _check_content(path: Path) -> None:
     """Raise DatabaseError if the file is damaged; nothing is written.
 
-    Without a log beside it, SQLite reads the file as one that nobody changes, or it would write a
-    log. Another process may begin to all the same, so that damage is looked for again.
+    Without a log beside it, SQLite reads a file that is to have one as one that nobody changes, or
+    it would write a log. Another process may begin to all the same, so that damage is looked for
+    again.
     """
     for attempt in range(_ATTEMPTS):
-        mode = "mode=ro" if os.path.exists(f"{path}-wal") else "immutable=1"
+        missing = _is_logged(path) and not os.path.exists(f"{path}-wal")
+        mode = "immutable=1" if missing else "mode=ro"
         try:
             problem = _problem(path, mode)
         except sqlite3.OperationalError as error:
@@ -132,6 +140,15 @@ def _check_content(path: Path) -> None:
         if attempt + 1 < _ATTEMPTS:
             time.sleep(_PAUSE)
     raise DatabaseError(f"The database {path} {problem}.")
+
+
+def _is_logged(path: Path) -> bool:
+    """Whether the file is to be read with a write-ahead log."""
+    try:
+        with path.open("rb") as file:
+            return _LOGGED in file.read(_HEADER_BYTES)[18:20]
+    except OSError as error:
+        raise DatabaseError(f"The database {path} cannot be read: {error.strerror}.") from error
 
 
 def _problem(path: Path, mode: str) -> str | None:
@@ -173,20 +190,40 @@ def _open(path: Path, mode: str) -> sqlite3.Connection:
     )
 
 
-def _use_log(connection: sqlite3.Connection) -> None:
-    """Switch to write-ahead logging, by which reading and writing do not wait for each other.
+def _switch_journal(connection: sqlite3.Connection, path: Path) -> None:
+    """Have a write-ahead log, by which reading and writing do not wait for each other, or none.
 
-    SQLite does not wait on its own for others to let it switch.
+    A power failure may cost the last measurements of a log; a process that is killed costs none.
     """
+    if is_local(path):
+        _switch(connection, "WAL")
+        connection.execute("PRAGMA synchronous = NORMAL")
+    else:
+        _leave_log(connection, path)
+        connection.execute("PRAGMA synchronous = FULL")
+    connection.execute("PRAGMA foreign_keys = ON")
+
+
+def _leave_log(connection: sqlite3.Connection, path: Path) -> None:
+    """Have a rollback journal; a log that another file system left is folded into the file.
+
+    Who has the file alone reads the log without an index in shared memory.
+    """
+    if _is_logged(path):
+        connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+    _switch(connection, "DELETE")
+    connection.execute("PRAGMA locking_mode = NORMAL")
+    connection.execute("SELECT count(*) FROM sqlite_master").fetchone()  # which gives the lock back
+
+
+def _switch(connection: sqlite3.Connection, mode: str) -> None:
+    """Switch the journal; SQLite does not wait on its own for others to let it."""
     deadline = time.monotonic() + BUSY_SECONDS
     while True:
         try:
-            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute(f"PRAGMA journal_mode = {mode}")
             break
         except sqlite3.OperationalError as error:
             if "locked" not in str(error) or time.monotonic() > deadline:
                 raise
             time.sleep(_PAUSE)
-    # A power failure may cost the last measurements; a process that is killed costs none.
-    connection.execute("PRAGMA synchronous = NORMAL")
-    connection.execute("PRAGMA foreign_keys = ON")

@@ -6,13 +6,23 @@ from __future__ import annotations
 import contextlib
 import io
 import logging
+import re
 import sys
 import threading
+import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, TextIO, cast
 
+from tvm.relax import BlockBuilder
+
 _logger = logging.getLogger(__name__)
+
+_LONGEST = 300  # characters of a line
+_OBJECTS = re.compile(
+    r"In ir\.Op\(.*support_level=\d+\), | when calling: `.*?`|# Metadata omitted.*?show it\. "
+)
+"""What TVM shows of its own objects."""
 
 
 class _Router:
@@ -72,6 +82,29 @@ def captured() -> Iterator[io.StringIO]:
                 _logger.debug("%s", line)
 
 
+@contextlib.contextmanager
+def closing_builders() -> Iterator[None]:
+    """End the blocks that a failing importer leaves open, of which TVM would print warnings."""
+    try:
+        yield
+    except Exception as error:
+        cause: BaseException | None = error
+        while cause is not None:
+            for frame, _ in traceback.walk_tb(cause.__traceback__):
+                _close_builders(frame.f_locals)
+            cause = cause.__cause__
+        raise
+
+
+def _close_builders(variables: Mapping[str, Any]) -> None:
+    attributes = getattr(variables.get("self"), "__dict__", {})
+    for builder in [*variables.values(), *attributes.values()]:
+        if isinstance(builder, BlockBuilder):
+            with contextlib.suppress(Exception):  # which says that there is no block left
+                while True:
+                    builder._end_block()
+
+
 def first_line(error: Exception) -> str:
     """The first line of what an error says, where PyTorch has the reason."""
     return _line(error, 0)
@@ -84,4 +117,9 @@ def last_line(error: Exception) -> str:
 
 def _line(error: Exception, index: int) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[index].rstrip(".:") if lines else type(error).__name__
+    if not lines:
+        return type(error).__name__
+    if isinstance(error, KeyError):  # which says the key alone
+        return f"{lines[index]} is not there"
+    line = _OBJECTS.sub("", lines[index]).rstrip(".:")
+    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]} ..."

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -13,7 +14,7 @@ import tvm
 
 from . import pytorch, relay, zoo
 from .errors import ModelError
-from .importing import captured, last_line
+from .importing import captured, closing_builders, last_line
 from .relay.ast import TensorType
 from .relay.convert import convert
 from .relay.loading import given_params
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     import onnx
 
 ZOO = "zoo:"
+_LARGEST = 1 << 45  # elements, which no address space has room for
 _PT2 = ".pt2"
 _RELAY = (".relay", ".json")
 _KNOWN = (
@@ -62,9 +64,21 @@ def load_model(
         When the file is missing, damaged or of no known format, TVM's importer or the converter
         of Relay cannot read it, or the shapes or the weights do not fit.
     """
-    if batch is not None and batch < 1:
-        raise ModelError(f"The batch must be at least 1, got {batch}.")
+    if batch is not None and not 1 <= batch < _LARGEST:
+        raise ModelError(f"The batch must be from 1 to {_LARGEST - 1}, got {batch}.")
     shapes = {name: tuple(shape) for name, shape in (input_shapes or {}).items()}
+    with closing_builders():
+        return _load(spec, shapes, batch, params, trust)
+
+
+def _load(
+    spec: str,
+    shapes: Shapes,
+    batch: int | None,
+    params: str | os.PathLike[str] | None,
+    trust: bool,
+) -> tvm.IRModule:
+    """By the format that the name tells."""
     suffix = "" if spec.startswith(ZOO) else Path(spec).suffix
     if suffix in _RELAY:
         return _from_relay(_existing(spec, suffix), shapes, batch, params)
@@ -185,9 +199,11 @@ def _complete_shape(
                 f"Input {value.name!r} has no shape in the model; give it one with "
                 f'--input-shapes "{value.name}:[...]".'
             )
-        return list(given)
+        return list(checked_size(f"Input {value.name!r}", given))
     declared = value.type.tensor_type.shape.dim
-    fixed = [dim.dim_value if dim.HasField("dim_value") else None for dim in declared]
+    # Some exporters write -1 for what is open.
+    sizes = [dim.dim_value if dim.HasField("dim_value") else None for dim in declared]
+    fixed = [size if size is None or size >= 0 else None for size in sizes]
     return _fit(value.name, fixed, [dim.dim_param or "?" for dim in declared], given, batch)
 
 
@@ -207,7 +223,21 @@ def _fit(
     wanted = list(given) if given is not None else [None] * len(fixed)
     if batch is not None and wanted and wanted[0] is None:
         wanted[0] = batch
-    return [_complete_dimension(name, i, fixed, wanted, symbols) for i in range(len(fixed))]
+    shape = [_complete_dimension(name, i, fixed, wanted, symbols) for i in range(len(fixed))]
+    return checked_size(f"Input {name!r}", shape)
+
+
+def checked_size(what: str, shape: Sequence[int]) -> Sequence[int]:
+    """A shape, unless no machine holds a tensor of it.
+
+    Raises
+    ------
+    ModelError
+    """
+    if math.prod(max(size, 1) for size in shape) > _LARGEST:
+        sizes = ", ".join(str(size) if size < _LARGEST else "2**45 or more" for size in shape)
+        raise ModelError(f"{what} is [{sizes}], which no machine can hold; give it smaller sizes.")
+    return shape
 
 
 def _complete_dimension(

@@ -14,7 +14,7 @@ from tvm import relax, tirx
 
 from .errors import ModelError
 from .exported_file import check_exported
-from .importing import captured, first_line, last_line
+from .importing import captured, closing_builders, first_line, last_line
 
 if TYPE_CHECKING:
     import torch
@@ -79,7 +79,7 @@ def from_exported(program: torch.export.ExportedProgram) -> tvm.IRModule:
         names = ", ".join(map(str, program.range_constraints))
         raise ModelError(f"Dimensions {names} are dynamic; export the model with fixed shapes.")
     try:
-        with captured():
+        with captured(), closing_builders():
             program = program.run_decompositions()
             _check_pure(program)
             _move_to_host(program)

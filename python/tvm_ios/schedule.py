@@ -221,6 +221,11 @@ class Schedule:
                 "The schedule was made for another model or other input shapes "
                 f"({self.model[:8]}, this one is {graph.fingerprint[:8]}); search again."
             )
+        if self.function != graph.function:
+            raise ScheduleError(
+                f"The schedule is of the function {self.function!r}, and this model's is "
+                f"{graph.function!r}; name that in it, or search again."
+            )
         if target is not None:
             self._check_target(target)
         _check_cover(self.stages, graph)

@@ -62,6 +62,11 @@ TYPICAL = Transfers()
 CPU, CUDA = KINDS = ("llvm", "cuda")
 """The kinds of targets that there is lowering for."""
 
+MOST_THREADS = 1024
+"""More are a mistake, and may be more than a process can start."""
+
+_OTHER_NAMES = ("amd64", "i486", "i586", "i686", "ppc")  # that LLVM has for architectures
+
 _TAGS = "nvidia/"  # TVM's names of boards
 
 
@@ -110,7 +115,33 @@ def resolve(
             raise TargetError(f"The number of threads must be at least 1, got {threads}.")
         config["num-cores"] = threads
     config.setdefault("num-cores", cores or available_cores())
+    if not 0 < config["num-cores"] <= MOST_THREADS:
+        raise TargetError(f"A target has 1 to {MOST_THREADS} cores, not {config['num-cores']}.")
+    _check_cpu(parsed)
     return tvm.target.Target(config)
+
+
+def _check_cpu(target: tvm.target.Target) -> None:
+    """Raise TargetError for what LLVM does not know, which it would take for something else.
+
+    An architecture that it does not know would end the process.
+    """
+    codegen = tvm.target.codegen
+    triple = str(target.attrs.get("mtriple", codegen.llvm_get_system_triple()))
+    known = (*codegen.llvm_get_targets(), *_OTHER_NAMES)
+    if not triple.startswith(tuple(map(str, known))):
+        raise TargetError(f"LLVM knows no architecture {triple!r}; give an mtriple that it has.")
+    cpu = target.attrs.get("mcpu")
+    if cpu is not None and not codegen.llvm_is_valid_cpu(str(cpu), triple):
+        raise TargetError(f"LLVM knows no CPU {str(cpu)!r} of {triple}; give an mcpu that it has.")
+    wanted = [str(feature) for feature in target.attrs.get("mattr", ())]
+    if wanted:
+        config = {str(k): v for k, v in target.export().items()}
+        config["mattr"] = [f"+{feature[1:]}" for feature in wanted]  # those that are on are told
+        features = set(map(str, codegen.llvm_get_cpu_features(tvm.target.Target(config))))
+        strange = [f for f in wanted if f[:1] not in ("+", "-") or f[1:] not in features]
+        if strange:
+            raise TargetError(f"LLVM knows no feature {strange[0]!r} of {triple}; mend the mattr.")
 
 
 def parse(target: str | tvm.target.Target) -> tvm.target.Target:

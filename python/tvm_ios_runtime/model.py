@@ -20,6 +20,7 @@ from . import forks
 from .captures import SHARING
 from .cores import CORES
 from .cuda import DeviceFailure, describe, explained, load_cuda
+from .elf import is_cut_off
 from .memory import DeviceMemory, cuda_device
 from .session import ALIGNMENT, Session
 from .streams import turns_of
@@ -77,10 +78,7 @@ class Model:
         self, session: Session, new_session: Callable[[], Session], metadata: Mapping[str, Any]
     ) -> None:
         self.metadata = dict(metadata)
-        self.inputs, self.outputs = (
-            tuple(TensorInfo(i["name"], tuple(i["shape"]), i["dtype"]) for i in metadata[key])
-            for key in ("inputs", "outputs")
-        )
+        self.inputs, self.outputs = _described(metadata)
         self._new_session, self._threads = new_session, threading.local()
         self._threads.session = session
         self._owner = None if session.memory is None else os.getpid()  # of a context on a GPU
@@ -250,12 +248,15 @@ def load(path: str | os.PathLike[str], device_id: int = 0) -> Model:
         raise LibraryError(f"There is no compiled model {path}; make one with tvm-ios compile.")
     directories = _load_runtime()
     try:
+        if is_cut_off(path):
+            raise ValueError("its end is missing")
         library = _open(os.path.abspath(path), directories)
         machine = _machine(library, [(_CPU, 0)])
         metadata = json.loads(machine[METADATA]())
         if (metadata["format"], metadata["version"]) != (FORMAT, VERSION):
             raise ValueError("another version")
         target, function = json.loads(metadata["target"]), metadata["function"]
+        _described(metadata)
     except ImportError:
         raise
     except Exception as error:  # the loader raises whatever it trips over
@@ -273,6 +274,17 @@ def load(path: str | os.PathLike[str], device_id: int = 0) -> Model:
         return Session(machine, function, DeviceMemory(device_id))
 
     return Model(on_gpu(), on_gpu, metadata)
+
+
+def _described(
+    metadata: Mapping[str, Any],
+) -> tuple[tuple[TensorInfo, ...], tuple[TensorInfo, ...]]:
+    """The inputs and the outputs that a library tells of."""
+    inputs, outputs = (
+        tuple(TensorInfo(i["name"], tuple(i["shape"]), i["dtype"]) for i in metadata[key])
+        for key in ("inputs", "outputs")
+    )
+    return inputs, outputs
 
 
 def _open(path: str, directories: Sequence[Path]) -> tvm_ffi.Module:

@@ -5,19 +5,23 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 import tvm
 
 from cli_support import SHAPE, Compiled, assert_one_sentence, run_cli, save_branches
 from tvm_ios.cli.main import main
+from tvm_ios.errors import ModelError, TargetError
+from tvm_ios.target import resolve
 
 
 def _unknown_operator(directory: Path) -> list[str]:
@@ -56,6 +60,53 @@ def _inputs(**arrays: np.ndarray) -> Callable[[Path], list[str]]:
     return write
 
 
+def _model(
+    name: str, *nodes: onnx.NodeProto, shape: Sequence[int] = (1, 3, 8, 8)
+) -> Callable[[Path], list[str]]:
+    """A network from "x" to "y", with weights "w" for five channels."""
+
+    def write(directory: Path) -> list[str]:
+        value = onnx.helper.make_tensor_value_info
+        weight = onnx.numpy_helper.from_array(np.ones((8, 5, 3, 3), "float32"), "w")
+        x = value("x", onnx.TensorProto.FLOAT, shape)
+        y = value("y", onnx.TensorProto.FLOAT, None)
+        graph = onnx.helper.make_graph(nodes, "g", [x], [y], [weight])
+        opset = [onnx.helper.make_opsetid("", 17)]
+        model = onnx.helper.make_model(graph, opset_imports=opset, ir_version=8)
+        onnx.save(model, directory / name)
+        return ["compile", name, "-o", "m.so", "--no-search"]
+
+    return write
+
+
+def _without_external_data(directory: Path) -> list[str]:
+    model = onnx.load(directory / "model.onnx")
+    settings = {"save_as_external_data": True, "size_threshold": 0}
+    onnx.save(model, directory / "external.onnx", location="external.bin", **settings)
+    (directory / "external.bin").unlink()
+    return ["bench", "external.onnx"]
+
+
+def _part_of(name: str, part: slice, *arguments: str) -> Callable[[Path], list[str]]:
+    """A command whose last argument is a file that has a part of another one."""
+
+    def write(directory: Path) -> list[str]:
+        content = (directory / name).read_bytes()
+        (directory / arguments[-1]).write_bytes(content[part])
+        return list(arguments)
+
+    return write
+
+
+def _damaged_header(directory: Path) -> list[str]:
+    np.savez(directory / "header.npz", image=IMAGE)
+    content = (directory / "header.npz").read_bytes()
+    damaged = content.replace(b"(1, 3, 24, 24)", b"(1, 3, 24, 24(")
+    (directory / "header.npz").write_bytes(damaged)
+    return ["run", "model.so", "-i", "header.npz"]
+
+
+NODE = onnx.helper.make_node
 COMPILE = ("compile", "model.onnx", "-o", "m.so")
 IMAGE = np.zeros(SHAPE, "float32")
 
@@ -126,6 +177,62 @@ BAD_INPUT = {
     "inputs of another shape": (_inputs(image=IMAGE[0]), "the model needs float32[1, 3, 24, 24]"),
     "inputs of another type": (_inputs(image=IMAGE.astype("float64")), "is float64"),
     "inputs no archive": (["run", "model.so", "-i", "s.json"], "no .npz"),
+    "inputs with a damaged header": (_damaged_header, "header.npz is damaged"),
+    "a model cut off": (
+        _part_of("model.onnx", slice(3000), "bench", "cut.onnx"), "cut.onnx is damaged"
+    ),
+    "a library cut off": (
+        _part_of("model.so", slice(20_000), "run", "cut.so"), "cut.so is no model that"
+    ),
+    "a library without its end": (
+        _part_of("model.so", slice(-100), "run", "end.so"), "end.so is no model that"
+    ),
+    "no external data": (_without_external_data, "external.bin"),
+    "a cycle": (
+        _model("c.onnx", NODE("Add", ["x", "y"], ["a"]), NODE("Relu", ["a"], ["y"])),
+        "the model of c.onnx: 'y' is not there",
+    ),
+    "an unknown tensor": (_model("u.onnx", NODE("Relu", ["z"], ["y"])), "'z' is not there"),
+    "weights of another shape": (
+        _model("w.onnx", NODE("Conv", ["x", "w"], ["y"])), "operator Conv of w.onnx: The channel"
+    ),
+    "weights of another rank": (
+        _model("r.onnx", NODE("MatMul", ["x", "w"], ["y"])), "operator MatMul of r.onnx: "
+    ),
+    "no kernel": (_model("k.onnx", NODE("MaxPool", ["x"], ["y"])), "operator MaxPool of k.onnx"),
+    "no stride": (
+        _model("s.onnx", NODE("MaxPool", ["x"], ["y"], kernel_shape=[2, 2], strides=[0, 0])),
+        "operator MaxPool of s.onnx",
+    ),
+    "a tensor for no machine": (
+        _model("h.onnx", NODE("Relu", ["x"], ["y"]), shape=[1 << 40, 1 << 40]),
+        "Input 'x' is [1099511627776, 1099511627776], which no machine can hold",
+    ),
+    "a negative dimension": (
+        _model("n.onnx", NODE("Relu", ["x"], ["y"]), shape=[-1, 3]), "of input 'x' is dynamic"
+    ),
+    "a batch for no machine": (["bench", "zoo:squeezenet", "--batch", "9" * 30], "The batch must"),
+    "sizes that do not fit together": (
+        ["bench", "zoo:squeezenet", "--input-shapes", "data:[1,3,1,1]"], "does not fit into a map"
+    ),
+    "a name with control characters": (
+        _model("e.onnx", NODE("Relu", ["a\n\x1b[31m"], ["y"])), "31m"
+    ),
+    "unknown CPU": (
+        [*COMPILE, "--target", '{"kind": "llvm", "mcpu": "abacus"}'], "LLVM knows no CPU 'abacus'"
+    ),
+    "unknown architecture": (
+        [*COMPILE, "--target", '{"kind": "llvm", "mtriple": "abacus"}'], "architecture 'abacus'"
+    ),
+    "target without a kind": ([*COMPILE, "--target", "{}"], '"kind" is not found'),
+    "too many threads": ([*COMPILE, "--threads", "5000"], "1 to 1024 cores, not 5000"),
+    "far too many threads": ([*COMPILE, "--threads", "9" * 20], "1 to 1024 cores"),
+    "a number of thousands of digits": (
+        [*COMPILE, "--pass-config", "max_group_size=" + "9" * 5000], "needs a whole number"
+    ),
+    "schedule of another function": (
+        _with_schedule(lambda d: d.update(function="other")), "of the function 'other'"
+    ),
 }  # fmt: skip
 
 
@@ -197,6 +304,35 @@ def test_errors_that_nobody_has_foreseen(error, monkeypatch, capsys, caplog) -> 
     assert "run it with -v" in captured.err
     assert main(["show", "strange.json", "-v"]) == 1
     assert "in fail" in capsys.readouterr().err
+
+
+def test_a_feature_that_llvm_does_not_know() -> None:
+    for mattr in (["+abacus"], ["-abacus"], ["avx2"]):
+        with pytest.raises(TargetError, match=f"no feature '{re.escape(mattr[0])}'"):
+            resolve(json.dumps({"kind": "llvm", "mtriple": "x86_64-linux-gnu", "mattr": mattr}))
+    known = {"kind": "llvm", "mtriple": "x86_64-linux-gnu", "mattr": ["+avx2", "-avx512f"]}
+    assert list(resolve(json.dumps(known)).attrs["mattr"]) == ["+avx2", "-avx512f"]
+
+
+def test_too_little_memory(monkeypatch, capsys) -> None:
+    def fail(_args: object) -> None:
+        raise MemoryError("Unable to allocate 64.0 GiB")
+
+    monkeypatch.setattr("tvm_ios.cli.show.run", fail)
+    assert main(["show", "large.json"]) == 4
+    assert_one_sentence(capsys.readouterr(), "'show large.json' needs more memory than there is")
+
+
+def test_a_sentence_has_an_end_and_no_control_characters(monkeypatch, capsys) -> None:
+    def fail(_args: object) -> None:
+        raise ModelError("Begin \x1b[31m" + 9999 * "x" + "\udcff end")
+
+    monkeypatch.setattr("tvm_ios.cli.show.run", fail)
+    assert main(["show", "s.json"]) == 4
+    said = capsys.readouterr().err
+    assert said.startswith("error: Begin \\x1b[31mxxx")
+    assert said.endswith("xxx\\udcff end.\n")
+    assert len(said) < 1100
 
 
 def test_interrupted_compile_leaves_nothing(tmp_path: Path) -> None:

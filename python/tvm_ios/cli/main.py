@@ -19,6 +19,7 @@ from . import bench, compile, db, env, interrupt, run, selftest, show
 
 USER_ERROR = 4
 INTERNAL_ERROR = 1  # as Python's own, where nobody catches it
+_LONGEST = 1000  # characters of a sentence
 BROKEN_PIPE = 128 + 13  # by SIGPIPE
 
 _COMMANDS = (compile, run, show, bench, db, env, selftest)
@@ -64,6 +65,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         status = BROKEN_PIPE
     except (TvmIosError, OSError) as error:
         status = _report(error, _sentence(error), verbose, USER_ERROR)
+    except MemoryError as error:
+        status = _report(error, _too_large(error, arguments), verbose, USER_ERROR)
     except KeyboardInterrupt:
         status = interrupted.report()
     except Exception as error:  # of ours, of TVM's or of Python's
@@ -100,8 +103,24 @@ def _report(error: Exception, sentence: str, verbose: bool, status: int) -> int:
     """Say what went wrong in one line; with ``-v``, also where."""
     if verbose:
         traceback.print_exception(error)
-    print(f"error: {sentence}", file=sys.stderr)
+    print(f"error: {_printable(sentence)}", file=sys.stderr)
     return status
+
+
+def _printable(sentence: str) -> str:
+    """A sentence of which no name that a file gives moves the cursor or fills the screen."""
+    if len(sentence) > _LONGEST:
+        sentence = f"{sentence[: _LONGEST // 2]} ... {sentence[-_LONGEST // 2 :]}"
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in sentence)
+
+
+def _too_large(error: MemoryError, arguments: Sequence[str]) -> str:
+    """What is said where memory does not suffice."""
+    reason = f" ({' '.join(str(error).split())})" if str(error) else ""
+    return (
+        f"'{' '.join(arguments)[:200]}' needs more memory than there is{reason}; give a smaller "
+        "batch, smaller shapes, or a machine with more."
+    )
 
 
 def _unforeseen(error: Exception, arguments: Sequence[str]) -> str:

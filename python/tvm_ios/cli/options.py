@@ -234,7 +234,7 @@ def search_options(pairs: Sequence[str], **others: Any) -> Options:
 
 
 def _whole_or_none(name: str, text: str) -> int | None:
-    if not (text == "none" or re.fullmatch(r"-?\d+", text)):
+    if not (text == "none" or re.fullmatch(r"-?\d{1,18}", text)):
         raise OptionError(f"--pass-config {name} needs a whole number or 'none', got {text!r}.")
     return None if text == "none" else int(text)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import argparse
 import time
-import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -109,7 +108,9 @@ def _read_inputs(path: str, expected: Sequence[TensorInfo]) -> list[np.ndarray]:
     except OSError as error:
         reason = error.strerror or "it is damaged"
         raise ModelError(f"Cannot read the inputs {path}: {reason}.") from error
-    except (ValueError, EOFError, zipfile.BadZipFile, TypeError) as error:
+    except MemoryError:
+        raise
+    except Exception as error:  # what NumPy raises of a damaged header is not one type
         raise ModelError(f"{path} is damaged or no .npz file of arrays.") from error
     if arrays is None:
         raise ModelError(f"{path} holds one unnamed array; the model needs a .npz with: {wanted}.")

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -59,10 +58,6 @@ class Entry:
         return list(inspect.signature(self.convert).parameters.items())
 
 
-_OBJECTS = re.compile(
-    r"In ir\.Op\(.*support_level=\d+\), | when calling: `.*?`|# Metadata omitted.*?show it\. "
-)
-
 OPERATORS: dict[str, Entry] = {}
 """The operators that can be converted, by name."""
 
@@ -97,7 +92,7 @@ def apply(
     except RelayError:
         raise
     except Exception as error:  # what TVM and NumPy raise of sizes that do not fit is not one type
-        raise emit.error(f"cannot be converted: {_reason(error)}.") from error
+        raise emit.error(f"cannot be converted: {last_line(error)}.") from error
 
 
 def _check_arguments(entry: Entry, emit: Emitter, arguments: Sequence[Value]) -> None:
@@ -122,11 +117,6 @@ def _check_attributes(entry: Entry, emit: Emitter, given: Mapping[str, Attribute
     missing = [name for name, needed in known.items() if needed and name not in given]
     if missing:
         raise emit.error(f"needs the attribute {', '.join(missing)}.")
-
-
-def _reason(error: Exception) -> str:
-    """The last line of a message, without what TVM shows of its own objects."""
-    return _OBJECTS.sub("", last_line(error)).rstrip(".")
 
 
 def integers(emit: Emitter, value: Attribute, count: int, what: str) -> tuple[int, ...]:

@@ -183,12 +183,12 @@ def damaged(text: str, seed: int) -> str:
     return "".join(parts)
 
 
-_NUMBER = re.compile(r"(?<![\w.%\[])\d+(?![\w.])")
-_STRANGE = ("0", "-1", "1", "7", "64", "999999999", "2147483648", "9223372036854775807")
+_NUMBER = re.compile(r"(?<![\w.%\[])\d+(?![\w.])|(?<=float)\d+")
+_STRANGE = ("0", "-1", "1", "7", "64", "999", "999999999", "2147483648", "9223372036854775807")
 
 
 def with_strange_numbers(text: str, seed: int) -> str:
-    """A text with one to three other numbers among its shapes and attributes."""
+    """A text with one to three other numbers among its shapes, types and attributes."""
     source = random.Random(seed)
     places = list(_NUMBER.finditer(text.partition("#[metadata]")[0]))
     chosen = source.sample(places, min(len(places), source.randint(1, 3)))

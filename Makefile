@@ -8,6 +8,8 @@
 #   make test-pytorch   the tests that need PyTorch, which from PyPI brings gigabytes for GPUs along
 #   make tutorials   the notebooks of tutorials/, from beginning to end
 #   make gpu     the tests that need a GPU
+#   make fuzz MINUTES=10   random networks, compiled in random ways, against other implementations;
+#                SEED=... begins there, JOBS=... is the number of processes
 #   make lint    formatting and static checks            make format   mend what can be mended
 #   make asan    C++ tests under AddressSanitizer and UBSan   make tsan   under ThreadSanitizer
 #   make wheel   build dist/*.whl and check that it works outside the checkout
@@ -22,7 +24,7 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null \
 	&& command -v $$python && break; done)
 
-.PHONY: demo test test-cpp test-python test-pytorch gpu tutorials lint format asan tsan wheel clean
+.PHONY: demo test test-cpp test-python test-pytorch gpu fuzz tutorials lint format asan tsan wheel clean
 .DELETE_ON_ERROR:
 
 # More groups at a time than there are cores gain nothing, and cost most of the search's time.
@@ -53,6 +55,12 @@ test-pytorch: $(VENV)/with-pytorch
 # One after another: they have the GPU to themselves.
 gpu: $(VENV)/developed
 	$(BIN)/python -m pytest tests/gpu
+
+MINUTES ?= 10
+
+fuzz: $(VENV)/developed
+	PYTHONPATH=tests $(BIN)/python -m fuzz run --minutes $(MINUTES) \
+		$(if $(SEED),--seed $(SEED)) $(if $(JOBS),--jobs $(JOBS))
 
 tutorials: $(VENV)/with-pytorch
 	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 2 --dist worksteal --nbmake tutorials

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a network is compiled: all that a user could choose, by its seed and nothing else."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from functools import cache
+
+import numpy as np
+import tvm
+
+from tvm_ios.options import Options
+from tvm_ios.target import Transfers, resolve
+
+MOST_WORKERS = 8
+
+WAYS = ("unsearched", "sequential", "greedy", "search", "search", "drawn", "drawn", "drawn")
+"""Where a schedule comes from: a baseline, the dynamic programme under random prices, or chance."""
+
+
+@dataclass(frozen=True)
+class Choices:
+    """How one network is compiled and called.
+
+    Attributes
+    ----------
+    way : str
+        One of :data:`WAYS`.
+    target : str
+        As JSON.
+    options : Options
+    transfers : Transfers
+        Which measuring would give, and which decides between kernels.
+    division : str or None
+        What the work of all stages is divided by, where that is possible.
+    library : bool
+        Whether the model is linked, written and loaded, or runs from memory.
+    json : bool
+        Whether the schedule is written and read.
+    """
+
+    way: str
+    target: str
+    options: Options
+    transfers: Transfers
+    division: str | None
+    library: bool
+    json: bool
+
+    def but(self, **chosen: str) -> Choices:
+        """These with some that are given as text: a field's value, or one of the target's."""
+        target, fields = json.loads(self.target), {}
+        for key, text in chosen.items():
+            if key in target:
+                target[key] = type(target[key])(text)
+            elif key == "division":
+                fields[key] = None if text == "None" else text
+            elif key == "way":
+                fields[key] = text
+            elif key in ("library", "json"):
+                fields[key] = text == "True"
+            else:
+                raise ValueError(f"There is no choice {key!r}.")
+        return replace(self, target=json.dumps(target), **fields)
+
+    def __str__(self) -> str:
+        config = json.loads(self.target)
+        parts = [self.way, f"{config['num-cores']} threads", config.get("mcpu", "native")]
+        parts.append(f"opt-level {config['opt-level']}")
+        parts += [f"by {self.division}"] if self.division else []
+        parts += ["as a library"] if self.library else []
+        limits = self.options
+        if self.way in ("search", "greedy"):
+            parts.append(
+                f"groups {limits.max_num_groups} of {limits.max_group_size}, "
+                f"blocks of {limits.max_block_size}, {'/'.join(limits.strategies)}"
+            )
+        return ", ".join([*parts, "winograd" if limits.winograd else "no winograd"])
+
+
+def random_choices(random: np.random.Generator) -> Choices:
+    def pick(*options):
+        return options[random.integers(len(options))]
+
+    target = {
+        "kind": "llvm",
+        "mcpu": pick(*_cpus()),
+        "num-cores": pick(1, 1, 2, 2, 2, 3, 3, 4, 5, MOST_WORKERS),
+        "opt-level": pick(0, 0, 0, 1, 2, 3),
+    }
+    options = Options(
+        max_group_size=pick(None, 1, 2, 3, 5),
+        max_num_groups=pick(None, 1, 2, 3, 8),
+        max_block_size=pick(1, 3, 6, 10),
+        winograd=pick(True, True, False),
+        strategies=pick(
+            ("concurrent", "merge"), ("concurrent", "merge"), ("concurrent",), ("merge",)
+        ),
+        seed=int(random.integers(2**31)),
+    )
+    # Near memory makes Winograd's algorithm the faster one.
+    transfers = pick(Transfers(), Transfers(1.0, 1.0), Transfers(0.01, 0.01))
+    return Choices(
+        way=pick(*WAYS),
+        target=json.dumps(target),
+        options=options,
+        transfers=transfers,
+        division=pick(None, None, "tiles", "groups", "bands"),
+        library=bool(random.random() < 0.02),
+        json=bool(random.random() < 0.2),
+    )
+
+
+@cache
+def _cpus() -> tuple[str, ...]:
+    """This machine's CPU, and older ones whose instructions it has."""
+    native = resolve("llvm", threads=1)
+    mcpu = json.loads(str(native)).get("mcpu", "generic")
+    machine = str(tvm.target.codegen.llvm_get_system_triple())
+    if not machine.startswith("x86_64"):
+        return (mcpu,)
+    older = [mcpu, mcpu, "x86-64"]
+    if tvm.target.codegen.llvm_cpu_has_features("avx2", native):
+        older.append("haswell")
+    return tuple(older)

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How far a result may be from a reference.
+
+In three steps, of which most results need the first only:
+
+1. A result as near to the reference in single precision as rounding the largest of its numbers a
+   few times explains agrees with it. What is no floating-point number must be equal.
+2. Else both are compared with the network in double precision. Ours may err sixteen times as much
+   as the reference in single precision does itself, and by what the order of the longest sum among
+   its operators explains.
+3. Where there is nothing in double precision, the second part of that counts alone, doubled for
+   every operator that passes an error on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+_ROUNDINGS = 64.0  # of the largest number: what is nearer is not looked at closely
+_WORSE = 16.0
+_EPSILON = {"float32": 2.0**-24, "float64": 2.0**-53, "float16": 2.0**-11}
+
+
+def difference(
+    actual: np.ndarray,
+    expected: np.ndarray,
+    terms: int,
+    double: Callable[[], np.ndarray | None],
+) -> str | None:
+    """What is wrong with a result; None if nothing is.
+
+    Parameters
+    ----------
+    actual, expected : numpy.ndarray
+    terms : int
+        Of the longest sum on the way to the result.
+    double : callable
+        The reference in double precision, or None where there is none.
+    """
+    if (actual.shape, actual.dtype) != (expected.shape, expected.dtype):
+        return f"{actual.dtype}{list(actual.shape)}, not {expected.dtype}{list(expected.shape)}"
+    if actual.dtype.kind != "f":
+        return _unequal(actual, expected)
+    error = error_of(actual, expected)
+    epsilon = _EPSILON[str(actual.dtype)]
+    scale = float(np.abs(expected).max(initial=0.0))
+    near = _ROUNDINGS * epsilon * scale + np.finfo(actual.dtype).tiny
+    if error <= near:
+        return None
+    exact = double()
+    own, sums = 0.0, 8.0 * (terms**0.5 + 8.0) * epsilon * scale
+    if exact is not None and exact.shape == expected.shape:
+        error, own = error_of(actual, exact), error_of(expected, exact)
+    if error <= max(near, _WORSE * own + sums):
+        return None
+    place = np.unravel_index(_distance(actual, expected).argmax(), actual.shape)
+    where = ", ".join(map(str, place))
+    return (
+        f"off by {error:.2e} (the reference by {own:.2e}), where the largest number is "
+        f"{scale:.2e}; at [{where}] {actual[place]:.8g}, not {expected[place]:.8g}"
+    )
+
+
+def _unequal(actual: np.ndarray, expected: np.ndarray) -> str | None:
+    places = np.argwhere(actual != expected)
+    if not len(places):
+        return None
+    first = tuple(places[0])
+    where = ", ".join(map(str, first))
+    count = f"{len(places)} of {actual.size} differ"
+    return f"{count}; at [{where}] {actual[first]}, not {expected[first]}"
+
+
+def error_of(actual: np.ndarray, expected: np.ndarray) -> float:
+    """The largest difference; infinite where one is no finite number and the other is another."""
+    return float(_distance(actual, expected).max(initial=0.0))
+
+
+def _distance(actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
+    one, other = (np.atleast_1d(a).astype("float64") for a in (actual, expected))
+    with np.errstate(invalid="ignore"):
+        distance = np.abs(one - other)
+    same = (one == other) | (np.isnan(one) & np.isnan(other))
+    distance[same] = 0.0
+    return np.where(np.isnan(distance), np.inf, distance)
+
+
+def misplaced_specials(actual: np.ndarray, expected: np.ndarray) -> str | None:
+    """Where the reference has a number that is none, or an infinite one, and the result another."""
+    if actual.shape != expected.shape or expected.dtype.kind != "f":
+        return None
+    lost = np.isnan(expected) & ~np.isnan(actual)
+    wrong = lost | (~np.isnan(expected) & (np.isfinite(expected) != np.isfinite(actual)))
+    if not wrong.any():
+        return None
+    place = tuple(np.argwhere(wrong)[0])
+    where = ", ".join(map(str, place))
+    return f"{wrong.sum()} of {wrong.size}; at [{where}] {actual[place]}, not {expected[place]}"

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A network compiled as was chosen, and run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import tvm
+from tvm import relax
+
+from tvm_ios import artifact
+from tvm_ios.database import MeasurementDatabase
+from tvm_ios.export import export
+from tvm_ios.measure.model import finish_pipeline
+from tvm_ios.measure.sites import Here
+from tvm_ios.schedule import Schedule
+from tvm_ios.scheduler import Scheduler
+from tvm_ios.target import Transfers
+from tvm_ios_runtime import model as runtime
+from tvm_ios_runtime.session import Session
+
+from .choices import Choices
+from .schedules import RandomPrices, schedule_of
+
+_CPU = [(1, 0)]
+
+
+class FixedSite(Here):
+    """This process, of whose memory everything is known: kernels do not depend on the machine."""
+
+    def __init__(self, transfers: Transfers) -> None:
+        super().__init__()
+        self._transfers = transfers
+
+    def transfers(
+        self, target: tvm.target.Target, database: MeasurementDatabase | None
+    ) -> Transfers:
+        return self._transfers
+
+
+def compile_network(
+    mod: tvm.IRModule, choices: Choices, random: np.random.Generator, folder: Path
+) -> tuple[runtime.Model, Schedule]:
+    """The network as a function of arrays, and the schedule that it runs."""
+    target = tvm.target.Target(choices.target)
+    scheduler = Scheduler(
+        mod,
+        target,
+        cost_model=RandomPrices(choices.options.seed),
+        options=choices.options,
+        site=FixedSite(choices.transfers),
+    )
+    try:
+        schedule = schedule_of(scheduler, choices, random)
+        if choices.json:
+            schedule = Schedule.from_dict(json.loads(json.dumps(schedule.to_dict())))
+        scheduled = scheduler.emit(schedule)
+    finally:
+        scheduler.close()
+    relax.analysis.well_formed(scheduled)
+    executable = artifact.build(scheduled, schedule, target)
+    if choices.library:
+        path = folder / "model.so"
+        export(executable, path)
+        return artifact.load(path), schedule
+    return in_memory(executable), schedule
+
+
+def in_memory(executable: tvm.runtime.Executable) -> runtime.Model:
+    """What :func:`artifact.build` made, as if it had been written and loaded."""
+    library = executable.jit()
+    metadata = json.loads(runtime._machine(library, _CPU)[runtime.METADATA]())
+
+    def session() -> Session:
+        return Session(runtime._machine(library, _CPU), metadata["function"])
+
+    return runtime.Model(session(), session, metadata)
+
+
+@cache
+def _unoptimised() -> tvm.target.Target:
+    return tvm.target.Target({"kind": "llvm", "opt-level": 0, "num-cores": 1})
+
+
+def run_unscheduled(mod: tvm.IRModule, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """What TVM's own lowering computes, on one thread and unoptimised."""
+    executable = tvm.compile(mod, _unoptimised(), relax_pipeline=finish_pipeline(_unoptimised()))
+    machine = relax.VirtualMachine(executable, tvm.cpu())
+    return _leaves(machine["main"](*(tvm.runtime.tensor(np.ascontiguousarray(x)) for x in inputs)))
+
+
+def _leaves(value: object) -> list[np.ndarray]:
+    if isinstance(value, tvm.runtime.Tensor):
+        return [value.numpy()]
+    return [array for item in value for array in _leaves(item)]

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Networks from seeds."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .draw import Draw, Evaluator, Refused
+from .network import Network
+from .onnx_front import OPSETS, OnnxEvaluator
+from .operators import TABLES
+
+_ATTEMPTS = 40
+
+
+def random_of(seed: int, purpose: str) -> np.random.Generator:
+    """The random numbers of one purpose, independent of how many another one takes."""
+    return np.random.default_rng([seed, *purpose.encode()])
+
+
+def random_network(seed: int) -> Network:
+    """The network of a seed: 2 to 25 operators, of a table that the seed chooses."""
+    random = random_of(seed, "network")
+    evaluator = OnnxEvaluator(int(random.choice(OPSETS)))
+    size = int(np.exp(random.uniform(np.log(2), np.log(26))))
+    for _ in range(_ATTEMPTS):
+        draw = _grow(random, evaluator, size)
+        if draw.nodes and any(name in draw.read for name in draw.inputs):
+            network = draw.network(_outputs(draw))
+            if network.nodes:
+                return network
+    raise AssertionError(f"no network grows of seed {seed}")
+
+
+def _grow(random: np.random.Generator, evaluator: Evaluator, size: int) -> Draw:
+    draw = Draw(random, evaluator, zeros=bool(random.random() < 0.04))
+    for _ in range(draw.pick([1, 1, 2, 3])):
+        rank = draw.pick([4, 4, 4, 4, 3, 2, 2, 1])
+        draw.input(draw.shape(rank), draw.pick(["float32"] * 9 + ["int64"]))
+    entries = list(TABLES[evaluator.front].entries.values())
+    weights = np.array([entry.weight for entry in entries])
+    for _ in range(8 * size):
+        if len(draw.nodes) >= size:
+            break
+        generator = entries[random.choice(len(entries), p=weights / weights.sum())].generator
+        try:
+            generator(draw)
+        except Refused:
+            continue
+    return draw
+
+
+def _outputs(draw: Draw) -> list[str]:
+    """What nobody reads, and now and then other values, inputs, constants, and one twice."""
+    made = [name for node in draw.nodes for name in node.outputs]
+    unread = [name for name in made if name not in draw.read]
+    outputs = draw.some(unread) if draw.chance(0.1) else unread
+    for options, probability in (
+        (made, 0.25),
+        (list(draw.inputs), 0.06),
+        (list(draw.constants), 0.06),
+        (outputs, 0.08),
+    ):
+        if options and draw.chance(probability):
+            outputs.insert(draw.integer(0, len(outputs)), draw.pick(options))
+    return [outputs[i] for i in draw.random.permutation(len(outputs))]

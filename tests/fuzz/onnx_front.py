@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Networks as ONNX models, which ONNX Runtime evaluates operator by operator, unoptimised."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import tvm
+from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+from tvm_ios.models import load_model
+
+from .draw import Refused
+from .network import Network, Node, Tensor
+
+OPSETS = (13, 17, 18, 20)
+_IR = 9
+
+
+class OnnxEvaluator:
+    """What ONNX Runtime makes of single operators."""
+
+    front = "onnx"
+
+    def __init__(self, opset: int) -> None:
+        self.opset = opset
+
+    def evaluate(
+        self, node: Node, types: dict[str, Tensor], values: dict[str, np.ndarray]
+    ) -> list[tuple[Tensor, np.ndarray | None]]:
+        arrays = evaluate(node, self.opset, [values[n] for n in node.inputs if n])
+        return [(Tensor(a.shape, str(a.dtype)), a) for a in arrays]
+
+
+def evaluate(node: Node, opset: int, operands: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """The results of one operator by ONNX Runtime, in the types of its operands.
+
+    Raises
+    ------
+    Refused
+        When ONNX Runtime does not take it.
+    """
+    names = [name for name in node.inputs if name]
+    given = dict(zip(names, operands, strict=True))
+    inputs = [_info(name, Tensor(a.shape, str(a.dtype))) for name, a in given.items()]
+    outputs = [onnx.ValueInfoProto(name=name) for name in node.outputs]
+    try:
+        session = _session(_model(_protos(node), inputs, outputs, [], opset))
+        return [np.asarray(array) for array in session.run(None, given)]
+    except Exception as error:  # ONNX Runtime raises types of its own
+        raise Refused(f"{node}: {error}") from error
+
+
+def _session(model: onnx.ModelProto) -> onnxruntime.InferenceSession:
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 4
+    return onnxruntime.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+
+
+def reference(network: Network, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """All values of a network, operator by operator."""
+    values = {"": np.zeros(0), **network.constants, **inputs}
+    for node in network.nodes:
+        operands = [values[name] for name in node.inputs if name]
+        values.update(zip(node.outputs, evaluate(node, network.opset, operands), strict=True))
+    return values
+
+
+def double_reference(network: Network, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """All values of a network in double precision, as far as operators are known in it."""
+    single = reference(network, inputs)
+    values = {name: _doubled(array) for name, array in {**network.constants, **inputs}.items()}
+    for node in network.nodes:
+        if not any(single[name].dtype.kind == "f" for name in node.outputs):
+            results = [single[name] for name in node.outputs]
+        elif node.op in _SINGLE:
+            results = [_doubled(single[name]) for name in node.outputs]
+        else:
+            results = _evaluate_doubled(node, network.opset, values)
+        values.update(zip(node.outputs, results, strict=True))
+    return values
+
+
+_SINGLE = ("Resize", "DequantizeLinear", "DynamicQuantizeLinear", "Cast", "ConstantOfShape")
+"""Of which some operands, or results, are in single precision always; others hardly round."""
+
+
+def _doubled(array: np.ndarray) -> np.ndarray:
+    return array.astype("float64") if array.dtype == "float32" else array
+
+
+def _evaluate_doubled(node: Node, opset: int, values: dict[str, np.ndarray]) -> list[np.ndarray]:
+    """By ONNX Runtime, or where it knows the operator in single precision only, by ONNX's own
+    reference."""
+    given = {name: values[name] for name in node.inputs if name}
+    try:
+        return evaluate(node, opset, list(given.values()))
+    except Refused:
+        inputs = [_info(name, Tensor(a.shape, str(a.dtype))) for name, a in given.items()]
+        outputs = [_info(name, Tensor((), "float64")) for name in node.outputs]
+        model = _model(_protos(node), inputs, outputs, [], opset)
+        return ReferenceEvaluator(model).run(None, given)
+
+
+def to_model(network: Network) -> onnx.ModelProto:
+    """The network as a model; an output that is repeated goes through an Identity."""
+    nodes = [proto for node in network.nodes for proto in _protos(node)]
+    outputs: list[onnx.ValueInfoProto] = []
+    seen: set[str] = set()
+    for i, name in enumerate(network.outputs):
+        shown = name if name not in seen else f"again{i}"
+        if shown != name:
+            nodes.append(helper.make_node("Identity", [name], [shown]))
+        seen.add(name)
+        outputs.append(_info(shown, network.types[name]))
+    inputs = [_info(name, tensor) for name, tensor in network.inputs.items()]
+    constants = [numpy_helper.from_array(a, name) for name, a in network.constants.items()]
+    return _model(nodes, inputs, outputs, constants, network.opset)
+
+
+def module(network: Network, folder: Path) -> tvm.IRModule:
+    """The network as TVM's importer reads it from a file."""
+    path = folder / "model.onnx"
+    onnx.save(to_model(network), path)
+    return load_model(str(path))
+
+
+def _protos(node: Node) -> list[onnx.NodeProto]:
+    """A node; one whose operator is a sum of two has a sequence between them."""
+    attributes = dict(node.attributes)
+    if "to" in attributes:
+        attributes["to"] = helper.np_dtype_to_tensor_dtype(np.dtype(attributes["to"]))
+    if isinstance(attributes.get("value"), np.ndarray):
+        attributes["value"] = numpy_helper.from_array(attributes["value"])
+    first, _, second = node.op.partition("+")
+    if not second:
+        return [helper.make_node(first, node.inputs, node.outputs, **attributes)]
+    between = f"{node.outputs[0]}_sequence"
+    return [
+        helper.make_node(first, node.inputs, [between]),
+        helper.make_node(second, [between], node.outputs, **attributes),
+    ]
+
+
+def _model(
+    nodes: Sequence[onnx.NodeProto],
+    inputs: Sequence[onnx.ValueInfoProto],
+    outputs: Sequence[onnx.ValueInfoProto],
+    constants: Sequence[onnx.TensorProto],
+    opset: int,
+) -> onnx.ModelProto:
+    graph = helper.make_graph(nodes, "random", inputs, outputs, constants)
+    opsets = [helper.make_opsetid("", opset)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=_IR)
+
+
+def _info(name: str, tensor: Tensor) -> onnx.ValueInfoProto:
+    dtype = helper.np_dtype_to_tensor_dtype(np.dtype(tensor.dtype))
+    assert dtype != TensorProto.UNDEFINED, "tensors have types that ONNX knows"
+    return helper.make_tensor_value_info(name, dtype, tensor.shape)

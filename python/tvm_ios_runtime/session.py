@@ -45,6 +45,9 @@ class Session:
 
     def tensor(self, index: int, array: np.ndarray) -> tvm_ffi.Tensor:
         """An input: the array where it lies, or a copy that the next call overwrites."""
+        if not array.size:  # NumPy gives it any strides, and TVM takes it with its own only
+            device = tvm_ffi.device("cpu")
+            return _allocated(array.shape, tvm_ffi.dtype(str(array.dtype)), device)
         flags = array.flags
         usable = flags.c_contiguous and flags.writeable and array.ctypes.data % ALIGNMENT == 0
         if not usable:
@@ -91,8 +94,7 @@ class Session:
     def _copied(self, tensor: tvm_ffi.Tensor) -> tvm_ffi.Tensor:
         if self.memory is not None:
             return self.memory.copied(tensor)
-        allocate = tvm_ffi.get_global_func("runtime.TVMTensorAllocWithScope")
-        copy = allocate(tvm_ffi.Shape(tensor.shape), tensor.dtype, tensor.device, None)
+        copy = _allocated(tensor.shape, tensor.dtype, tensor.device)
         tvm_ffi.get_global_func("runtime.TVMTensorCopyFromTo")(tensor, copy)
         return copy
 
@@ -112,6 +114,13 @@ def empty(shape: Sequence[int], dtype: np.typing.DTypeLike) -> np.ndarray:
     memory = np.empty(size + ALIGNMENT, "uint8")
     begin = -memory.ctypes.data % ALIGNMENT
     return memory[begin : begin + size].view(dtype).reshape(shape)
+
+
+def _allocated(
+    shape: Sequence[int], dtype: tvm_ffi.dtype, device: tvm_ffi.Device
+) -> tvm_ffi.Tensor:
+    allocate = tvm_ffi.get_global_func("runtime.TVMTensorAllocWithScope")
+    return allocate(tvm_ffi.Shape(shape), dtype, device, None)
 
 
 def _extent(tensor: tvm_ffi.Tensor) -> Extent:

@@ -9,8 +9,10 @@ from .draw import Draw, Evaluator, Refused
 from .network import Network
 from .onnx_front import OPSETS, OnnxEvaluator
 from .operators import TABLES
+from .relax_front import RelaxEvaluator
 
 _ATTEMPTS = 40
+_RELAX = 0.3  # of all networks
 
 
 def random_of(seed: int, purpose: str) -> np.random.Generator:
@@ -21,7 +23,10 @@ def random_of(seed: int, purpose: str) -> np.random.Generator:
 def random_network(seed: int) -> Network:
     """The network of a seed: 2 to 25 operators, of a table that the seed chooses."""
     random = random_of(seed, "network")
-    evaluator = OnnxEvaluator(int(random.choice(OPSETS)))
+    if random.random() < _RELAX:
+        evaluator: Evaluator = RelaxEvaluator()
+    else:
+        evaluator = OnnxEvaluator(int(random.choice(OPSETS)))
     size = int(np.exp(random.uniform(np.log(2), np.log(26))))
     for _ in range(_ATTEMPTS):
         draw = _grow(random, evaluator, size)
@@ -37,7 +42,7 @@ def _grow(random: np.random.Generator, evaluator: Evaluator, size: int) -> Draw:
     for _ in range(draw.pick([1, 1, 2, 3])):
         rank = draw.pick([4, 4, 4, 4, 3, 2, 2, 1])
         draw.input(draw.shape(rank), draw.pick(["float32"] * 9 + ["int64"]))
-    entries = list(TABLES[evaluator.front].entries.values())
+    entries = TABLES[evaluator.front].entries
     weights = np.array([entry.weight for entry in entries])
     for _ in range(8 * size):
         if len(draw.nodes) >= size:

@@ -16,7 +16,7 @@ from tvm_ios.errors import ModelError
 from tvm_ios.schedule import Schedule
 from tvm_ios_runtime.model import Model
 
-from . import onnx_front
+from . import onnx_front, relax_front
 from .choices import random_choices
 from .compare import difference
 from .execute import compile_network, run_unscheduled
@@ -25,7 +25,7 @@ from .inputs import laid_out
 from .network import Network
 from .outcome import AGREES, DIFFERS, FAILS, FOREIGN, REFUSED, Outcome, Reduction
 
-FRONTS = {"onnx": onnx_front}
+FRONTS = {"onnx": onnx_front, "relax": relax_front}
 
 
 class Wrong(Exception):

@@ -8,6 +8,8 @@ from . import (  # noqa: F401  (they fill the tables)
     onnx_quantized,
     onnx_rows,
     onnx_windows,
+    relax_images,
+    relax_tensors,
 )
 from .table import ONNX, RELAX, Table
 
@@ -15,9 +17,8 @@ TABLES: dict[str, Table] = {"onnx": ONNX, "relax": RELAX}
 
 
 def names() -> list[str]:
-    """All operators, as networks name them; motifs are made of those."""
-    entries = ((front, name) for front, table in TABLES.items() for name in table.entries)
-    return [f"{front}.{name}" for front, name in entries if name[0].isupper() or front != "onnx"]
+    """All operators, as networks name them."""
+    return [f"{front}.{name}" for front, table in TABLES.items() for name in table.operators]
 
 
 __all__ = ["TABLES", "Table", "names"]

@@ -41,7 +41,7 @@ def _image(d: Draw) -> str:
     return d.operand(4, where=lambda name: d.types[name].size > 0)
 
 
-@ONNX.operator("branches", 5.0)
+@ONNX.motif("branches", 5.0)
 def branches(d: Draw) -> None:
     """Convolutions and poolings of one image, of one size, that are concatenated or added up."""
     x = _image(d)
@@ -67,7 +67,7 @@ def branches(d: Draw) -> None:
         d.add(d.pick(_ACTIVATIONS), [joined])
 
 
-@ONNX.operator("residual", 2.5)
+@ONNX.motif("residual", 2.5)
 def residual(d: Draw) -> None:
     """An image, and convolutions of it, added up."""
     x = _image(d)
@@ -80,7 +80,7 @@ def residual(d: Draw) -> None:
         d.add("Relu", [total])
 
 
-@ONNX.operator("dense layers", 1.5)
+@ONNX.motif("dense layers", 1.5)
 def dense_layers(d: Draw) -> None:
     """Products of one matrix with several."""
     x = d.operand((2, 3))
@@ -94,7 +94,7 @@ def dense_layers(d: Draw) -> None:
             d.add(d.pick(_ACTIVATIONS), [y])
 
 
-@ONNX.operator("attention", 1.0)
+@ONNX.motif("attention", 1.0)
 def attention(d: Draw) -> None:
     """One head, of a sequence whose positions attend to one another."""
     x = d.operand(3)
@@ -107,7 +107,7 @@ def attention(d: Draw) -> None:
     d.add("MatMul", [d.add("Softmax", [scores], axis=-1), value])
 
 
-@ONNX.operator("depthwise separable", 1.5)
+@ONNX.motif("depthwise separable", 1.5)
 def separable(d: Draw) -> None:
     x = _image(d)
     channels = d.dims(x)[1]
@@ -117,7 +117,7 @@ def separable(d: Draw) -> None:
     _finished(d, _conv(d, y, d.pick([8, 16, 20]), (1, 1)))
 
 
-@ONNX.operator("winograd", 0.7)
+@ONNX.motif("winograd", 0.7)
 def wide(d: Draw) -> None:
     """A convolution that is large enough for Winograd's algorithm."""
     x = d.operand(4, where=lambda name: min(d.dims(name)[1:] or [0]) >= 8)
@@ -125,7 +125,7 @@ def wide(d: Draw) -> None:
     _finished(d, _conv(d, y, 32, (3, 3)))
 
 
-@ONNX.operator("gate", 1.0)
+@ONNX.motif("gate", 1.0)
 def gate(d: Draw) -> None:
     """An image times what is made of its means."""
     x = _image(d)

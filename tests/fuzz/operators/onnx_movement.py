@@ -249,7 +249,9 @@ def triangle(d: Draw) -> None:
 
 @ONNX.operator("OneHot", 0.3)
 def one_hot(d: Draw) -> None:
-    x = d.operand(range(1, 3), ("int64", "int32"), where=d.within(-5, 4))
+    x = d.operand(range(1, 3), ("int64", "int32"))
+    bounds = [d.constant(np.asarray(bound, d.dtype(x))) for bound in (-5, 4)]
+    x = d.add("Clip", [x, *bounds])
     depth, values = d.constant(np.int64(5)), d.constant([0.0, d.integer(1, 2)], "float32")
     d.add("OneHot", [x, depth, values], exact=True, axis=d.pick([-1, 0]))
 

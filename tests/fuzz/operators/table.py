@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ..draw import Draw
@@ -20,21 +20,35 @@ class Entry(NamedTuple):
     weight: float
 
 
-@dataclass(frozen=True)
+@dataclass
 class Table:
-    """The operators of one front end, by their names; motifs are named in lower case."""
+    """The operators of one front end by their names, and motifs, which are made of them."""
 
-    entries: dict[str, Entry]
+    operators: dict[str, Entry] = field(default_factory=dict)
+    motifs: dict[str, Entry] = field(default_factory=dict)
 
     def operator(self, name: str, weight: float = 1.0) -> Callable[[Generator], Generator]:
-        """Enter a generator under the operator's name."""
+        """Enter a generator under the name of its operator."""
+        return _entering(self.operators, name, weight)
 
-        def enter(generator: Generator) -> Generator:
-            assert name not in self.entries, f"{name} is in the table once"
-            self.entries[name] = Entry(generator, weight)
-            return generator
+    def motif(self, name: str, weight: float = 1.0) -> Callable[[Generator], Generator]:
+        """Enter a generator of operators that stand together in networks."""
+        return _entering(self.motifs, name, weight)
 
-        return enter
+    @property
+    def entries(self) -> list[Entry]:
+        return [*self.operators.values(), *self.motifs.values()]
 
 
-ONNX, RELAX = Table({}), Table({})
+def _entering(
+    entries: dict[str, Entry], name: str, weight: float
+) -> Callable[[Generator], Generator]:
+    def enter(generator: Generator) -> Generator:
+        assert name not in entries, f"{name} is in the table once"
+        entries[name] = Entry(generator, weight)
+        return generator
+
+    return enter
+
+
+ONNX, RELAX = Table(), Table()

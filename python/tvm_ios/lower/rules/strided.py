@@ -63,7 +63,8 @@ def sampling(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice:
 def split(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice:
     """The parts of a tensor along one axis, as far as they are used."""
     source = op.anchor.args[0]
-    if not is_float32(source) or op.bindings[0].var in op.outputs:
+    whole = not isinstance(op.anchor.ty, relax.TupleType)  # into one part, which is no tuple
+    if whole or not is_float32(source) or op.bindings[0].var in op.outputs:
         raise NoRule
     shape = shape_of(source)
     axis = int(op.anchor.attrs.axis) % len(shape)

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import tempfile
 import traceback
-from collections.abc import Callable, Sequence
-from functools import cached_property
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,20 +15,14 @@ from tvm_ios.errors import ModelError
 from tvm_ios.schedule import Schedule
 from tvm_ios_runtime.model import Model
 
-from . import onnx_front, relax_front
 from .choices import random_choices
-from .compare import difference
 from .execute import compile_network, run_unscheduled
 from .generate import random_network, random_of
-from .inputs import laid_out
+from .layouts import laid_out
 from .network import Network
 from .outcome import AGREES, DIFFERS, FAILS, FOREIGN, REFUSED, Outcome, Reduction
-
-FRONTS = {"onnx": onnx_front, "relax": relax_front}
-
-
-class Wrong(Exception):
-    """A result that is not what it should be."""
+from .reference import FRONTS, Reference, Wrong
+from .specials import comparable, with_specials
 
 
 class Trial:
@@ -44,32 +37,12 @@ class Trial:
     def __init__(self, seed: int, reduction: Reduction | None = None) -> None:
         reduction = reduction or Reduction()
         self.seed = seed
-        self.network = self._reduced(random_network(seed), reduction)
+        self.network = _reduced(random_network(seed), reduction)
         chosen = dict(reduction.chosen)
         self._variant = int(chosen.pop("variant", 0))
         self.choices = random_choices(random_of(seed, "choices")).but(**chosen)
         self.schedule: Schedule | None = None
-
-    @staticmethod
-    def _reduced(network: Network, reduction: Reduction) -> Network:
-        if reduction.cut:
-            values = FRONTS[network.front].reference(network, network.examples)
-            network = network.cut({name: values[name] for name in reduction.cut})
-        return network.needed(reduction.outputs or network.outputs)
-
-    @cached_property
-    def reference(self) -> dict[str, np.ndarray]:
-        """All values in the network's own types."""
-        return FRONTS[self.network.front].reference(self.network, self.network.examples)
-
-    @cached_property
-    def _double(self) -> dict[str, np.ndarray] | None:
-        """All values in double precision; None where that cannot be had."""
-        try:
-            front = FRONTS[self.network.front]
-            return front.double_reference(self.network, self.network.examples)
-        except Exception:  # another implementation's
-            return None
+        self._reference = Reference(self.network, self.network.examples)
 
     def run(self) -> Outcome:
         """Compile, run and compare."""
@@ -87,6 +60,7 @@ class Trial:
             random = random_of(self.seed, f"schedule {self._variant}")
             model, self.schedule = compile_network(mod, self.choices, random, folder)
             self._check(model)
+            self._check_specials(model)
         except Wrong as error:
             return self._blame(mod, DIFFERS, str(error))
         except ModelError as error:
@@ -96,45 +70,50 @@ class Trial:
         return AGREES, ""
 
     def _check(self, model: Model) -> None:
-        """Call the model several times, with inputs that lie in memory in several ways."""
-        random = random_of(self.seed, "layouts")
+        """Call the model twice, with inputs that lie in memory in different ways."""
         examples = list(self.network.examples.values())
         results = model(*examples)
-        self._compare(results)
+        self._reference.check(results)
         _check_memory(results, examples)
         for array in results:
-            if array.size:
-                array[...] = 1  # they are the caller's: nothing else may change with them
+            array[...] = 1  # they are the caller's: nothing else may change with them
+        random = random_of(self.seed, "layouts")
         again = [laid_out(random, array) for array in examples]
-        self._compare(model(*again))
+        self._reference.check(model(*again))
         for array, example in zip(again, examples, strict=True):
-            if not np.array_equal(array, example, equal_nan=array.dtype.kind == "f"):
+            if not np.array_equal(array, example):
                 raise Wrong("The model has written to an input.")
 
-    def _compare(self, results: Sequence[np.ndarray]) -> None:
-        if len(results) != len(self.network.outputs):
-            raise Wrong(f"{len(results)} results, not {len(self.network.outputs)}")
-        terms = self.network.terms
-        for name, actual in zip(self.network.outputs, results, strict=True):
-            double = self._value_in_double(name)
-            wrong = difference(actual, self.reference[name], terms, double)
-            if wrong:
-                raise Wrong(f"{name}: {wrong}")
-
-    def _value_in_double(self, name: str) -> Callable[[], np.ndarray | None]:
-        return lambda: None if self._double is None else self._double[name]
+    def _check_specials(self, model: Model) -> None:
+        """Call the model with what is no number, where that is compared."""
+        if not comparable(self.network):
+            return
+        assert self.schedule is not None
+        lenient = self.choices.options.winograd or any(
+            stage.strategy == "merge" for stage in self.schedule.stages
+        )
+        inputs = with_specials(random_of(self.seed, "specials"), self.network.examples)
+        self._reference = Reference(self.network, inputs, lenient=bool(lenient))
+        self._reference.check(model(*inputs.values()))
 
     def _blame(self, mod: tvm.IRModule, status: str, detail: str) -> tuple[str, str]:
         """The finding, unless TVM's own lowering of the network fails alike."""
         try:
-            results = run_unscheduled(mod, list(self.network.examples.values()))
-            self._compare(results)
+            results = run_unscheduled(mod, list(self._reference.inputs.values()))
+            self._reference.check(results)
         except Wrong as error:
             return (FOREIGN, str(error)) if status == DIFFERS else (status, detail)
         except Exception as error:
             if status == FAILS:
                 return FOREIGN, str(error)
         return status, detail
+
+
+def _reduced(network: Network, reduction: Reduction) -> Network:
+    if reduction.cut:
+        values = FRONTS[network.front].reference(network, network.examples)
+        network = network.cut({name: values[name] for name in reduction.cut})
+    return network.needed(reduction.outputs or network.outputs)
 
 
 def _check_memory(results: Sequence[np.ndarray], inputs: Sequence[np.ndarray]) -> None:

@@ -19,7 +19,8 @@ _UNARY = {
     "sigmoid": _ANY, "tanh": _ANY, "erf": _ANY, "negative": _ANY, "abs": _ANY, "atan": _ANY,
     "nn.softplus": _ANY, "asinh": _ANY, "sin": _ANY, "cos": _ANY, "square": "tanh", "exp": "tanh",
     "sinh": "tanh", "cosh": "tanh", "tan": "tanh", "asin": "small", "acos": "small",
-    "atanh": "small", "log": "positive", "sqrt": "positive", "rsqrt": "positive", "acosh": "above one",
+    "atanh": "small", "log": "positive", "sqrt": "positive", "rsqrt": "positive",
+    "acosh": "above one",
 }  # fmt: skip
 _EXACT = frozenset({"nn.relu", "nn.relu6", "negative", "abs"})
 

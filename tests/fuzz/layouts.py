@@ -1,26 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inputs of a network: what they hold, and how they lie in memory."""
+"""How a network's inputs lie in memory."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
-
-_SPECIAL = (np.nan, np.inf, -np.inf)
-
-
-def with_specials(
-    random: np.random.Generator, arrays: Mapping[str, np.ndarray]
-) -> dict[str, np.ndarray]:
-    """Copies in some of whose places there is no number, or an infinite one."""
-    result = {}
-    for name, array in arrays.items():
-        result[name] = array = array.copy()
-        if array.dtype.kind == "f" and array.size:
-            places = random.integers(0, array.size, random.integers(1, 3))
-            array.reshape(-1)[places] = random.choice(_SPECIAL)
-    return result
 
 
 def laid_out(random: np.random.Generator, array: np.ndarray) -> np.ndarray:

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a network computes by another implementation, and whether results agree with that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+
+import numpy as np
+
+from . import onnx_front, relax_front
+from .compare import difference
+from .network import Network
+
+FRONTS = {"onnx": onnx_front, "relax": relax_front}
+
+
+class Wrong(Exception):
+    """A result that is not what it should be."""
+
+
+class Reference:
+    """The values of a network for some inputs.
+
+    Parameters
+    ----------
+    network : Network
+    inputs : dict of str to numpy.ndarray
+    lenient : bool
+        Whether what is finite may be computed from what is not: Winograd's algorithm, and weights
+        of zero that a replacement puts around a smaller window, multiply numbers that the
+        reference leaves out.
+    """
+
+    def __init__(
+        self, network: Network, inputs: Mapping[str, np.ndarray], lenient: bool = False
+    ) -> None:
+        self.network, self.inputs, self._lenient = network, dict(inputs), lenient
+        self._front = FRONTS[network.front]
+
+    @cached_property
+    def values(self) -> dict[str, np.ndarray]:
+        """All values in the network's own types."""
+        return self._front.reference(self.network, self.inputs)
+
+    @cached_property
+    def _double(self) -> dict[str, np.ndarray] | None:
+        """All values in double precision; None where that cannot be had."""
+        try:
+            return self._front.double_reference(self.network, self.inputs)
+        except Exception:  # another implementation's
+            return None
+
+    def check(self, results: Sequence[np.ndarray]) -> None:
+        """Raise Wrong unless the results are those of the network's outputs."""
+        outputs = self.network.outputs
+        if len(results) != len(outputs):
+            raise Wrong(f"{len(results)} results, not {len(outputs)}")
+        for name, actual in zip(outputs, results, strict=True):
+            expected = self.values[name]
+            if self._lenient and actual.shape == expected.shape:
+                actual = np.where(np.isfinite(expected), _finite(actual, expected), actual)
+            wrong = difference(actual, expected, self.network.terms, self._in_double(name))
+            if wrong:
+                raise Wrong(f"{name}: {wrong}")
+
+    def _in_double(self, name: str) -> Callable[[], np.ndarray | None]:
+        return lambda: None if self._double is None else self._double[name]
+
+
+def _finite(actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
+    """The results with what is expected where they are not finite."""
+    return np.where(np.isfinite(actual), actual, expected)

@@ -35,6 +35,25 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.parametrize("shape", [(4, 0), (0, 4)])
+def test_nothing_in_and_nothing_out(shape: tuple[int, int], tmp_path: Path) -> None:
+    """NumPy gives an array without elements whatever strides it had before."""
+
+    def body(emit, x):
+        return relax.Tuple([emit(op.exp(x)), emit(op.sum(x))])
+
+    tvm_ios.compile(relax_module(body, shape), search=False, threads=1).save(tmp_path / "model.so")
+    model = tvm_ios_runtime.load(tmp_path / "model.so")
+    wide = np.zeros((4, 4), "float32")
+    for x in (
+        np.zeros(shape, "float32"),
+        wide[: shape[0], : shape[1]],
+        tvm_ios_runtime.empty(shape, "float32"),
+    ):
+        same, total = model(x)
+        assert (same.shape, total) == (shape, 0)
+
+
 def image(seed: int = 0, aligned: bool = True) -> np.ndarray:
     values = np.random.default_rng(seed).standard_normal(SHAPE).astype("float32")
     if not aligned:

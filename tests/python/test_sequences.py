@@ -164,6 +164,15 @@ def test_transposed_weights_and_several_results() -> None:
     check_scheduled(mod)
 
 
+def test_a_split_into_one_part() -> None:
+    """Which Relax has as a tensor, and not as a tuple of one."""
+
+    def body(emit, x):
+        return emit(op.nn.relu(emit(op.split(emit(op.exp(x)), 1, axis=1))))
+
+    check_scheduled(relax_module(body, (2, 6, 12)))
+
+
 def test_layer_norm_by_hand() -> None:
     mod = relax_module(layer_norm_by_hand, (2, 7, 30))
     own_kernels(mod)

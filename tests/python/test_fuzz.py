@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random networks, compiled in random ways, compute what other implementations compute.
+
+A short run of ``make fuzz``, whose seeds are fixed; and what that tool rests on.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from fuzz.choices import random_choices
+from fuzz.compare import difference
+from fuzz.draw import Draw, Refused
+from fuzz.generate import random_network, random_of
+from fuzz.onnx_front import OnnxEvaluator
+from fuzz.operators import TABLES
+from fuzz.outcome import AGREES, CRASHES, HANGS, Reduction
+from fuzz.processes import Process
+from fuzz.reference import Reference, Wrong
+from fuzz.relax_front import RelaxEvaluator
+from fuzz.specials import comparable
+
+SEEDS = range(30)
+
+
+@pytest.fixture(scope="module")
+def process() -> Iterator[Process]:
+    process = Process(timeout=120.0)
+    yield process
+    process.close()
+
+
+def test_results_are_those_of_the_reference(process: Process) -> None:
+    outcomes = [process.run(seed) for seed in SEEDS]
+    assert not [(o.seed, o.detail) for o in outcomes if o.found]
+    assert Counter(o.status for o in outcomes)[AGREES] >= 0.9 * len(SEEDS)
+
+
+@pytest.mark.parametrize("seed", [3, 4])
+def test_a_seed_decides_all(seed: int, process: Process) -> None:
+    assert str(random_network(seed)) == str(random_network(seed))
+    one, other = random_network(seed), random_network(seed)
+    for name, array in (one.constants | one.examples).items():
+        np.testing.assert_array_equal(array, (other.constants | other.examples)[name])
+    assert process.run(seed) == process.run(seed)
+    choices = {str(random_choices(random_of(s, "choices"))) for s in range(20)}
+    assert len(choices) > 15
+
+
+def test_a_process_that_ends_or_does_not_answer_is_an_outcome() -> None:
+    process = Process(timeout=120.0)
+    assert process.run(0, Reduction(chosen={"nonsense": "1"})).status == CRASHES
+    assert process.run(0).status == AGREES  # in a new process
+    process._timeout = 0.0
+    assert process.run(0).status == HANGS
+    process.close()
+
+
+@pytest.mark.parametrize("front", TABLES)
+def test_operators_are_valid_by_construction(front: str) -> None:
+    """Each is found room for in a network that has a bit of everything."""
+    missed = []
+    for name, entry in {**TABLES[front].operators, **TABLES[front].motifs}.items():
+        for seed in range(20):
+            evaluator = OnnxEvaluator(20) if front == "onnx" else RelaxEvaluator()
+            draw = Draw(np.random.default_rng(seed), evaluator)
+            for dtype in ("float32", "float32", "float32", "int64", "bool", "uint8"):
+                draw.input(draw.shape(draw.pick([4, 3, 2])), dtype)
+            try:
+                entry.generator(draw)
+            except Refused:
+                continue
+            assert draw.nodes
+            break
+        else:
+            missed.append(name)
+    assert not missed
+
+
+def test_networks_have_what_is_rare_in_files() -> None:
+    """Inputs, constants and values twice among the outputs; axes without elements; NaN."""
+    seen: Counter[str] = Counter()
+    for seed in range(300):
+        network = random_network(seed)
+        outputs = network.outputs
+        seen["inputs"] += any(name in network.inputs for name in outputs)
+        seen["constants"] += any(name in network.constants for name in outputs)
+        seen["twice"] += len(set(outputs)) < len(outputs)
+        seen["nothing"] += any(0 in tensor.shape for tensor in network.types.values())
+        seen["batches"] += any(t.shape[0] > 1 for t in network.types.values() if len(t.shape) == 4)
+        seen["specials"] += comparable(network)
+        read = {name for node in network.nodes for name in node.inputs}
+        seen["unused"] += any(name not in {*read, *outputs} for name in network.inputs)
+    assert all(seen[what] >= 3 for what in seen), seen
+    assert len(seen) == 7
+
+
+def test_what_is_cut_becomes_an_input() -> None:
+    network = next(n for n in map(random_network, range(99)) if len(n.nodes) > 5)
+    values = Reference(network, network.examples).values
+    node = network.nodes[len(network.nodes) // 2]
+    cut = network.cut({name: values[name] for name in node.outputs})
+    assert set(node.outputs) <= cut.inputs.keys()
+    assert len(cut.nodes) < len(network.nodes)
+    again = Reference(cut, cut.examples).values
+    for name in network.outputs:
+        np.testing.assert_allclose(again[name], values[name], rtol=1e-6)
+
+
+def test_what_counts_as_a_difference() -> None:
+    random = np.random.default_rng(0)
+    exact = random.standard_normal(100)
+    single = exact.astype("float32")
+
+    def wrong(actual: np.ndarray, terms: int = 1) -> str | None:
+        return difference(actual, single, terms, lambda: exact)
+
+    assert wrong(single) is None
+    assert wrong(single * np.float32(1 + 2**-21)) is None
+    off = single.copy()
+    off[7] += np.float32(1e-4)
+    assert "at [7]" in str(wrong(off))
+    off[7] = single[7] + np.float32(2e-5)
+    assert "at [7]" in str(wrong(off))
+    assert wrong(off, terms=100_000) is None
+    off[7] = np.nan
+    assert wrong(off) is not None
+    assert difference(off, off.copy(), 1, lambda: None) is None
+    assert wrong(single[:50]) is not None
+    assert difference(np.arange(3), np.array([0, 1, 3]), 1, lambda: None) is not None
+
+
+def test_a_wrong_result_is_told() -> None:
+    network = random_network(0)
+    reference = Reference(network, network.examples)
+    results = [reference.values[name].copy() for name in network.outputs]
+    reference.check(results)
+    place = next(i for i, array in enumerate(results) if array.dtype.kind == "f" and array.size)
+    results[place].reshape(-1)[-1] += 1
+    with pytest.raises(Wrong, match=network.outputs[place]):
+        reference.check(results)

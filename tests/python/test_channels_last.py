@@ -28,6 +28,25 @@ BESIDE: dict[str, Callable[..., relax.Expr]] = {
 }
 
 
+NORMS: dict[str, Callable[..., relax.Expr]] = {
+    "of rows": lambda y, *weights: op.nn.layer_norm(y, *weights, axes=[-2, -1]),
+    "of channels": lambda y, *weights: op.nn.layer_norm(y, *weights, axes=[-1]),
+    "of squares": lambda y, scale, _: op.nn.rms_norm(y, scale, axes=[-2, -1]),
+}
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_normalisations(norm: str) -> None:
+    """Weights of several axes lie in the order of these, whatever the layout."""
+    shape = (6,) if norm == "of channels" else (7, 6)
+
+    def body(emit, x):
+        y = channels_last(emit, x)
+        return emit(NORMS[norm](y, constant(*shape, seed=1), constant(*shape, seed=2)))
+
+    check_scheduled(relax_module(body, (2, 5, 7, 4)))
+
+
 @pytest.mark.parametrize("beside", BESIDE)
 def test_what_cannot_go_along(beside: str) -> None:
     def body(emit, x):

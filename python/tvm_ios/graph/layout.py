@@ -15,6 +15,7 @@ _logger = logging.getLogger(__name__)
 _WANTED = {"relax.nn.conv2d": ["NCHW", "OIHW"]}
 _LOWERED = {"NCW", "NWC", "NCHW", "NHWC", "NCDHW", "NDHWC"}
 _OF_POOLS = ("max_pool", "avg_pool")  # whose axes may have any order
+_OF_ROWS = ("nn.layer_norm", "nn.rms_norm")
 
 
 def channels_first(function: str) -> tvm.transform.Pass:
@@ -44,8 +45,12 @@ def channels_first(function: str) -> tvm.transform.Pass:
 
 
 def _is_lowered(value: relax.Expr) -> bool:
-    """Whether TVM lowers an operator in the layout that it was given."""
+    """Whether TVM lowers an operator, and rightly, in the layout that it was given."""
     attrs = getattr(value, "attrs", None)
+    if any(is_op(value, name) for name in _OF_ROWS):
+        # Their weights keep the order that their axes had: TVM takes it to be the rising one.
+        axes = [int(axis) % value.args[0].ty.ndim for axis in attrs.axes]
+        return axes == sorted(axes)
     layout = getattr(attrs, "data_layout", None) or getattr(attrs, "layout", None)
     if layout is None or any(name in value.op.name for name in _OF_POOLS):
         return True

@@ -77,6 +77,9 @@ def _shrink(arguments: argparse.Namespace) -> int:
     process = Process(arguments.timeout)
     try:
         reduction, outcome = shrink(arguments.seed, process)
+    except ValueError as error:
+        print(error)
+        return 0
     finally:
         process.close()
     print(Trial(arguments.seed, reduction).network, outcome.choices, sep="\n")

@@ -246,6 +246,8 @@ def _place(name: str) -> None:
     @RELAX.operator(name, 0.3)
     def generate(d: Draw) -> None:
         x = d.operand(range(1, 5), exact=True)
+        if not d.types[x].size:
+            raise Refused  # nothing has no place
         d.add(name, [x], axis=d.integer(0, len(d.dims(x)) - 1), keepdims=d.chance(0.5))
 
 

@@ -32,7 +32,7 @@ class Process:
     """
 
     def __init__(self, timeout: float) -> None:
-        self._timeout = timeout
+        self.timeout = timeout
         self._running: _Running | None = None
 
     def run(self, seed: int, reduction: Reduction | None = None) -> Outcome:
@@ -42,7 +42,7 @@ class Process:
             self._running = _Running()
         request = {"seed": seed, "reduction": asdict(reduction or Reduction())}
         try:
-            return Outcome(**self._running.ask(request, self._timeout))
+            return Outcome(**self._running.ask(request, self.timeout))
         except TimeoutError:
             status = HANGS
         except EOFError:

@@ -68,6 +68,12 @@ class Reference:
         return lambda: None if self._double is None else self._double[name]
 
 
+def agree(results: Sequence[np.ndarray], others: Sequence[np.ndarray], terms: int) -> bool:
+    """Whether two lists of results are equal but for rounding."""
+    pairs = zip(results, others, strict=True)
+    return not any(difference(one, other, terms, lambda: None) for one, other in pairs)
+
+
 def _finite(actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
     """The results with what is expected where they are not finite."""
     return np.where(np.isfinite(actual), actual, expected)

@@ -55,7 +55,7 @@ def test_a_process_that_ends_or_does_not_answer_is_an_outcome() -> None:
     process = Process(timeout=120.0)
     assert process.run(0, Reduction(chosen={"nonsense": "1"})).status == CRASHES
     assert process.run(0).status == AGREES  # in a new process
-    process._timeout = 0.0
+    process.timeout = 0.0
     assert process.run(0).status == HANGS
     process.close()
 

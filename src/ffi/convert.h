@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "ffi/objects.h"
+#include "runtime/arguments.h"
 #include "runtime/host_tensor.h"
 
 namespace tvm_ios {

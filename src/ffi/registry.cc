@@ -21,9 +21,11 @@
 #include <vector>
 
 #include "ffi/convert.h"
+#include "ffi/functions.h"
 #include "ffi/objects.h"
 #include "graph/components.h"
 #include "graph/partition.h"
+#include "runtime/arguments.h"
 #include "runtime/cores.h"
 #include "runtime/cpu_stage.h"
 #include "runtime/cuda/cudnn.h"
@@ -52,21 +54,11 @@ void CheckSignals() {
   if (TVMFFIEnvCheckSignals() != 0) throw ffi::EnvErrorAlreadySet();
 }
 
-/*! \brief Runs a call into the core; what it throws becomes its namesake in Python. */
-template <typename Call>
-auto Guard(Call call) {
-  try {
-    return call();
-  } catch (const Error& error) {
-    throw ffi::Error(error.kind(), error.what(), "");
-  }
-}
-
 DagRef MakeDag(int64_t num_ops, ffi::TensorView edges) {
-  const int64_t* data = HostData<int64_t>(edges, 2, kInt64, "edges");
+  const int64_t* data = HostMatrix<int64_t>(edges, 2, kInt64, "edges");
   std::vector<Dag::Edge> pairs;
   for (int64_t i = 0; i < edges.size(0); ++i) pairs.emplace_back(data[2 * i], data[2 * i + 1]);
-  return Guard([&] { return DagRef(Dag(num_ops, pairs)); });
+  return DagRef(Dag(num_ops, pairs));
 }
 
 ffi::Tensor DagEdges(DagRef dag) {
@@ -88,22 +80,19 @@ Pruning MakePruning(int64_t max_group_size, int64_t max_num_groups) {
 ScheduleSpaceRef ExploreSchedules(DagRef dag, ffi::TensorView merge_class, Groups replacements,
                                   int64_t max_group_size, int64_t max_num_groups,
                                   int64_t max_transitions) {
-  return Guard([&] {
-    return ScheduleSpaceRef(Explore(
-        dag->dag,
-        {MakePruning(max_group_size, max_num_groups), Int64Vector(merge_class, "merge_class"),
-         OperatorSets(replacements), static_cast<size_t>(max_transitions)},
-        CheckSignals));
-  });
+  if (max_transitions < 1) throw OptionError("max_transitions must be at least 1");
+  return ScheduleSpaceRef(
+      Explore(dag->dag,
+              {MakePruning(max_group_size, max_num_groups), Int64Vector(merge_class, "merge_class"),
+               OperatorSets(replacements), static_cast<size_t>(max_transitions)},
+              CheckSignals));
 }
 
 /*! \brief The candidates' operators and strategies. */
 ffi::Array<ffi::Tensor> Candidates(ScheduleSpaceRef space) {
-  return Guard([&]() -> ffi::Array<ffi::Tensor> {
-    const CandidateBatch batch = space->space->Candidates();
-    const int64_t size = static_cast<int64_t>(batch.size());
-    return {OpsTensor(batch), MakeTensor(batch.strategies, {size}, kInt32)};
-  });
+  const CandidateBatch batch = space->space->Candidates();
+  const int64_t size = static_cast<int64_t>(batch.size());
+  return {OpsTensor(batch), MakeTensor(batch.strategies, {size}, kInt32)};
 }
 
 std::vector<double> Latencies(const ffi::TensorView& tensor) {
@@ -112,27 +101,20 @@ std::vector<double> Latencies(const ffi::TensorView& tensor) {
 }
 
 SearchResultRef Solve(ScheduleSpaceRef space, ffi::TensorView latencies) {
-  return Guard([&] {
-    const SearchResult result = space->space->Solve(Latencies(latencies));
-    return SearchResultRef(ToFfi(result.stages), result);
-  });
+  const SearchResult result = space->space->Solve(Latencies(latencies));
+  return SearchResultRef(ToFfi(result.stages), result);
 }
 
 ffi::Tensor Through(ScheduleSpaceRef space, ffi::TensorView latencies) {
-  return Guard([&] {
-    const std::vector<double> through = space->space->Through(Latencies(latencies));
-    return MakeTensor(through, {static_cast<int64_t>(through.size())}, kFloat64);
-  });
+  const std::vector<double> through = space->space->Through(Latencies(latencies));
+  return MakeTensor(through, {static_cast<int64_t>(through.size())}, kFloat64);
 }
 
 constexpr int64_t kFcm1Columns = 13;
 
 /*! \brief The rows of int64 [n, 13], in the order of the fields of Fcm1Operator. */
 StageModel ReadFcm1(const ffi::TensorView& operators) {
-  const int64_t* row = HostData<int64_t>(operators, 2, kInt64, "operators");
-  if (operators.size(1) != kFcm1Columns) {
-    throw OptionError("operators must have " + std::to_string(kFcm1Columns) + " columns");
-  }
+  const int64_t* row = HostMatrix<int64_t>(operators, kFcm1Columns, kInt64, "operators");
   std::vector<Fcm1Operator> ops;
   for (int64_t i = 0; i < operators.size(0); ++i, row += kFcm1Columns) {
     ops.push_back({row[0],
@@ -150,46 +132,53 @@ StageModel ReadFcm1(const ffi::TensorView& operators) {
 
 SearchResultRef SearchFcm1(DagRef dag, ffi::TensorView merge_class, ffi::TensorView operators,
                            int64_t max_group_size, int64_t max_num_groups, double seconds) {
-  return Guard([&] {
-    const BoundedResult bounded = FindBoundedSchedule(
-        dag->dag,
-        {MakePruning(max_group_size, max_num_groups), Int64Vector(merge_class, "merge_class")},
-        ReadFcm1(operators), seconds, CheckSignals);
-    return SearchResultRef(ToFfi(bounded.result.stages), bounded);
-  });
+  const BoundedResult bounded = FindBoundedSchedule(
+      dag->dag,
+      {MakePruning(max_group_size, max_num_groups), Int64Vector(merge_class, "merge_class")},
+      ReadFcm1(operators), seconds, CheckSignals);
+  return SearchResultRef(ToFfi(bounded.result.stages), bounded);
+}
+
+/*! \brief The operators of a row of OpsTensor. */
+std::vector<int> MaskedOperators(const uint64_t* words, size_t num_words) {
+  std::vector<int> ops;
+  for (size_t bit = 0; bit < 64 * num_words; ++bit) {
+    if ((words[bit / 64] >> (bit % 64) & 1) != 0) ops.push_back(static_cast<int>(bit));
+  }
+  return ops;
+}
+
+Strategy ToStrategy(int32_t number) {
+  CheckIndex(number, 2, "strategy");
+  return static_cast<Strategy>(number);
 }
 
 /*! \brief The costs of candidates, as Candidates gives them. */
 ffi::Tensor Fcm1Costs(DagRef dag, ffi::TensorView operators, ffi::TensorView ops,
                       ffi::TensorView strategies) {
-  return Guard([&] {
-    const StageModel model = ReadFcm1(operators);
-    const uint64_t* words = HostData<uint64_t>(ops, 2, kUInt64, "ops");
-    const int32_t* strategy = HostData<int32_t>(strategies, 1, kInt32, "strategies");
-    std::vector<double> costs;
-    for (int64_t i = 0; i < ops.size(0); ++i, words += ops.size(1)) {
-      std::vector<int> members;
-      for (int op = 0; op < dag->dag.num_ops(); ++op) {
-        if ((words[op / 64] >> (op % 64) & 1) != 0) members.push_back(op);
-      }
-      costs.push_back(StageCost(dag->dag, model, members, static_cast<Strategy>(strategy[i])));
-    }
-    return MakeTensor(costs, {static_cast<int64_t>(costs.size())}, kFloat64);
-  });
+  const StageModel model = ReadFcm1(operators);
+  CheckModel(dag->dag, model);
+  const size_t num_words = NumWords(dag->dag.num_ops());
+  const uint64_t* words = HostMatrix<uint64_t>(ops, num_words, kUInt64, "ops");
+  const int32_t* strategy = HostData<int32_t>(strategies, 1, kInt32, "strategies");
+  TVM_IOS_REQUIRE(ops.size(0) == strategies.size(0), ValueError)
+      << "there are " << strategies.size(0) << " strategies for " << ops.size(0) << " stages";
+  std::vector<double> costs;
+  for (int64_t i = 0; i < ops.size(0); ++i, words += num_words) {
+    costs.push_back(
+        StageCost(dag->dag, model, MaskedOperators(words, num_words), ToStrategy(strategy[i])));
+  }
+  return MakeTensor(costs, {static_cast<int64_t>(costs.size())}, kFloat64);
 }
 
 ffi::Tensor ListEndings(DagRef dag, ffi::TensorView remaining, int64_t max_group_size,
                         int64_t max_num_groups) {
-  return Guard([&] {
-    return OpsTensor(Endings(dag->dag, Operators(remaining),
-                             MakePruning(max_group_size, max_num_groups), CheckSignals));
-  });
+  return OpsTensor(Endings(dag->dag, Operators(remaining),
+                           MakePruning(max_group_size, max_num_groups), CheckSignals));
 }
 
 int64_t CostOfBlocks(DagRef dag, Groups blocks, ffi::TensorView merge_class) {
-  return Guard([&] {
-    return PartitionCost(dag->dag, OperatorSets(blocks), Int64Vector(merge_class, "merge_class"));
-  });
+  return PartitionCost(dag->dag, OperatorSets(blocks), Int64Vector(merge_class, "merge_class"));
 }
 
 void RunStage(CpuStage::Kernels kernels, CpuStage::Tensors args, ffi::TensorView program,
@@ -210,6 +199,7 @@ ffi::Tensor TimeStage(CpuStage::Kernels kernels, CpuStage::Tensors args, ffi::Te
  * come again.
  */
 int64_t UseWorkers(int64_t workers) {
+  CheckRange(workers, 1, CpuStage::kMaxWorkers, "the number of workers");
   static const ffi::Function configure =
       ffi::Function::GetGlobalRequired("runtime.config_threadpool");
   static const ffi::Function num_threads = ffi::Function::GetGlobalRequired("runtime.NumThreads");
@@ -226,15 +216,21 @@ int64_t UseWorkers(int64_t workers) {
 int64_t AddKernel(WorkbenchRef bench, ffi::Module module, const ffi::String& name,
                   const ffi::Bytes& specs) {
   ffi::Optional<ffi::Function> function = module->GetFunction(name, /*query_imports=*/true);
-  TVM_FFI_CHECK(function.has_value(), ValueError) << "the library has no function " << name;
+  TVM_IOS_REQUIRE(function.has_value(), ValueError) << "the library has no function " << name;
   return bench->bench.AddKernel(*function, specs);
 }
 
-/*! \brief Times a stage; with a time limit above 0, a crash or the limit ends this process. */
+/*! \brief With a time limit above 0, a crash or the limit ends this process until it is gone. */
+std::optional<Fuse> LightFuse(double limit) {
+  TVM_IOS_REQUIRE(limit >= 0, ValueError) << "a time limit must be at least 0, got " << limit;
+  if (limit > 0) return std::optional<Fuse>(std::in_place, limit);
+  return std::nullopt;
+}
+
+/*! \brief Times a stage within a time limit; 0 for none. */
 ffi::Bytes TimeOnBench(WorkbenchRef bench, const ffi::Bytes& program, const ffi::Bytes& calls,
                        int64_t workers, int64_t repeat, double limit) {
-  std::optional<Fuse> fuse;
-  if (limit > 0) fuse.emplace(limit);
+  const std::optional<Fuse> fuse = LightFuse(limit);
   const std::vector<double> seconds = bench->bench.Time(program, calls, workers, repeat);
   return ffi::Bytes(reinterpret_cast<const char*>(seconds.data()), seconds.size() * sizeof(double));
 }
@@ -242,8 +238,7 @@ ffi::Bytes TimeOnBench(WorkbenchRef bench, const ffi::Bytes& program, const ffi:
 /*! \brief As TimeOnBench, of one run; four numbers a call. */
 ffi::Bytes TraceOnBench(WorkbenchRef bench, const ffi::Bytes& program, const ffi::Bytes& calls,
                         int64_t workers, double limit) {
-  std::optional<Fuse> fuse;
-  if (limit > 0) fuse.emplace(limit);
+  const std::optional<Fuse> fuse = LightFuse(limit);
   std::vector<double> numbers;
   for (const CpuStage::Span& span : bench->bench.Trace(program, calls, workers)) {
     numbers.insert(numbers.end(), {static_cast<double>(span.worker),
@@ -252,9 +247,7 @@ ffi::Bytes TraceOnBench(WorkbenchRef bench, const ffi::Bytes& program, const ffi
   return ffi::Bytes(reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(double));
 }
 
-void RunCudaStage(ffi::PackedArgs args, ffi::Any* /*result*/) {
-  Guard([&] { cuda::Stage(args).Run(); });
-}
+void RunCudaStage(ffi::PackedArgs args, ffi::Any* /*result*/) { cuda::Stage(args).Run(); }
 
 using CudaStageArgs = ffi::Array<ffi::Any>;  // those of RunCudaStage
 
@@ -269,31 +262,23 @@ std::vector<cuda::Stage> MakeCudaStages(const ffi::Array<CudaStageArgs>& args) {
 
 ffi::Tensor TimeCudaStage(int64_t repeat, const ffi::Array<CudaStageArgs>& runs,
                           const ffi::Optional<ffi::Tensor>& filler) {
-  return Guard([&] {
-    return MakeTensor(cuda::Time(MakeCudaStages(runs), repeat, filler), {repeat}, kFloat64);
-  });
+  return MakeTensor(cuda::Time(MakeCudaStages(runs), repeat, filler), {repeat}, kFloat64);
 }
 
 ffi::Tensor TraceCudaStages(int64_t repeat, const ffi::Array<CudaStageArgs>& args) {
-  return Guard([&] {
-    const std::vector<double> seconds = cuda::Trace(MakeCudaStages(args), repeat);
-    return MakeTensor(seconds, {repeat, static_cast<int64_t>(seconds.size()) / repeat / 2, 2},
-                      kFloat64);
-  });
+  const std::vector<double> seconds = cuda::Trace(MakeCudaStages(args), repeat);
+  return MakeTensor(seconds, {repeat, static_cast<int64_t>(seconds.size()) / repeat / 2, 2},
+                    kFloat64);
 }
 
-void RunCudnnConvolution(ffi::PackedArgs args, ffi::Any* /*result*/) {
-  Guard([&] { cuda::RunConvolution(args); });
-}
+void RunCudnnConvolution(ffi::PackedArgs args, ffi::Any* /*result*/) { cuda::RunConvolution(args); }
 
 ffi::Array<ffi::Shape> CudnnAlgorithms(int64_t device_id, const ffi::Shape& problem) {
-  return Guard([&] {
-    ffi::Array<ffi::Shape> algorithms;
-    for (const auto& [algorithm, workspace] : cuda::FindAlgorithms(device_id, problem)) {
-      algorithms.push_back(ffi::Shape({algorithm, workspace}));
-    }
-    return algorithms;
-  });
+  ffi::Array<ffi::Shape> algorithms;
+  for (const auto& [algorithm, workspace] : cuda::FindAlgorithms(device_id, problem)) {
+    algorithms.push_back(ffi::Shape({algorithm, workspace}));
+  }
+  return algorithms;
 }
 
 TVM_FFI_STATIC_INIT_BLOCK() {
@@ -312,7 +297,7 @@ TVM_FFI_STATIC_INIT_BLOCK() {
       .def_ro("lower_bound", &SearchResultObj::lower_bound, "No schedule takes less, in seconds.")
       .def_ro("proved", &SearchResultObj::proved, "No schedule takes less than this one.");
 
-  refl::GlobalDef()
+  Functions()
       .def("tvm_ios.MakeDag", MakeDag, "A graph from its edges, int64 [m, 2].")
       .def("tvm_ios.DagEdges", DagEdges, "The distinct edges of a graph, sorted, int64 [m, 2].")
       .def("tvm_ios.Explore", ExploreSchedules, "All schedules of a graph.")
@@ -327,21 +312,19 @@ TVM_FFI_STATIC_INIT_BLOCK() {
       .def("tvm_ios.Sequential", [](DagRef dag) { return ToFfi(SequentialSchedule(dag->dag)); })
       .def("tvm_ios.Greedy",
            [](DagRef dag, int64_t max_num_groups) {
-             return Guard([&] { return ToFfi(GreedySchedule(dag->dag, max_num_groups)); });
+             return ToFfi(GreedySchedule(dag->dag, max_num_groups));
            })
       .def("tvm_ios.Partition",
            [](DagRef dag, int64_t max_block_size, ffi::TensorView merge_class) {
-             return Guard([&] {
-               return ToFfi(
-                   Partition(dag->dag, max_block_size, Int64Vector(merge_class, "merge_class")));
-             });
+             return ToFfi(Partition(dag->dag, max_block_size,
+                                    Int64Vector(merge_class, "merge_class"), CheckSignals));
            })
       .def("tvm_ios.PartitionCost", CostOfBlocks, "What the cuts between blocks cost.")
       .def("tvm_ios.Components", [](DagRef dag, ffi::TensorView ops) {
-        return Guard([&] { return ToFfi(Components(dag->dag, Operators(ops))); });
+        return ToFfi(Components(dag->dag, Operators(ops)));
       });
 
-  refl::GlobalDef()
+  Functions()
       .def(
           "tvm_ios.runtime.SetRuntimeLibrary",
           [](const ffi::String& path) { ParallelApi::Load(std::string(path)); },
@@ -355,7 +338,7 @@ TVM_FFI_STATIC_INIT_BLOCK() {
           "tvm_ios.runtime.Describe", [] { return ffi::String(Describe()); },
           "What this machine is.");
 
-  refl::GlobalDef()
+  Functions()
       .def_packed("tvm_ios.runtime.cuda.RunStage", RunCudaStage,
                   "Run a stage on streams: its program, then kernels, then tensors.")
       .def("tvm_ios.runtime.TensorPart", TensorPart,
@@ -374,13 +357,11 @@ TVM_FFI_STATIC_INIT_BLOCK() {
           "Load cuDNN from this file when it is first needed.")
       .def(
           "tvm_ios.runtime.cuda.CudnnVersion",
-          [] { return Guard([] { return ffi::String(cuda::Cudnn::Get().version()); }); },
+          [] { return ffi::String(cuda::Cudnn::Get().version()); },
           "The version of cuDNN, such as 9.28.0.")
       .def(
           "tvm_ios.runtime.cuda.Describe",
-          [](int64_t device_id) {
-            return Guard([&] { return ffi::String(cuda::Describe(device_id)); });
-          },
+          [](int64_t device_id) { return ffi::String(cuda::Describe(device_id)); },
           "What a CUDA device is.")
       .def("tvm_ios.cuda.IsSource", cuda::IsSource,
            "Whether a module is device code that TVM left as source.")
@@ -389,7 +370,7 @@ TVM_FFI_STATIC_INIT_BLOCK() {
 
   // What a search calls, in its own process or across RPC, where only numbers, bytes, modules and
   // references pass.
-  refl::GlobalDef()
+  Functions()
       .def("tvm_ios.runtime.NewWorkbench",
            [] { return WorkbenchRef(ffi::make_object<WorkbenchObj>()); })
       .def("tvm_ios.runtime.AddMemory",

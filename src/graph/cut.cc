@@ -173,8 +173,8 @@ class RangeNetwork {
     }
   }
 
-  std::vector<Cut> Solve() {
-    network_.MaxFlow();
+  std::vector<Cut> Solve(InterruptPoller* poller) {
+    network_.MaxFlow(poller);
     return {CutOf(network_.SmallestSourceSide()), CutOf(network_.LargestSourceSide())};
   }
 
@@ -254,8 +254,9 @@ class RangeNetwork {
 
 }  // namespace
 
-std::vector<Cut> CheapestCuts(const CutCosts& costs, const CutRange& range) {
-  return RangeNetwork(costs, range).Solve();
+std::vector<Cut> CheapestCuts(const CutCosts& costs, const CutRange& range,
+                              InterruptPoller* poller) {
+  return RangeNetwork(costs, range).Solve(poller);
 }
 
 }  // namespace tvm_ios

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "graph/dag.h"
+#include "support/interrupt.h"
 
 namespace tvm_ios {
 
@@ -107,7 +108,8 @@ struct CutRange {
  *
  * A minimum vertex cut, as IOPS (section 2.2) splits networks, found as a maximum flow.
  */
-std::vector<Cut> CheapestCuts(const CutCosts& costs, const CutRange& range);
+std::vector<Cut> CheapestCuts(const CutCosts& costs, const CutRange& range,
+                              InterruptPoller* poller);
 
 }  // namespace tvm_ios
 #endif  // TVM_IOS_GRAPH_CUT_H_

@@ -21,12 +21,14 @@ std::vector<int> Between(const Cut& before, const Cut& cut) {
 /*! \brief The search around one cut, whose neighbours stay. */
 class CutMover {
  public:
-  CutMover(const CutCosts& costs, int max_block_size, const Cut& before, const Cut& after)
+  CutMover(const CutCosts& costs, int max_block_size, const Cut& before, const Cut& after,
+           InterruptPoller* poller)
       : costs_(costs),
         before_(before),
         ops_(Between(before, after)),
         smallest_(std::max(1, static_cast<int>(ops_.size()) - max_block_size)),
-        largest_(std::min(max_block_size, static_cast<int>(ops_.size()) - 1)) {}
+        largest_(std::min(max_block_size, static_cast<int>(ops_.size()) - 1)),
+        poller_(poller) {}
 
   /*! \brief The cheapest cut met on the way to as few, or as many, operators as there may be. */
   Cut Walk(const Cut& from, bool forward) const {
@@ -50,8 +52,10 @@ class CutMover {
   std::pair<int64_t, Cut> Step(const Cut& cut, bool forward) const {
     std::pair<int64_t, Cut> best{-1, cut};
     for (int op : ops_) {
+      poller_->Tick();
       if (!IsMovable(cut, op, forward)) continue;
       Cut moved = Moved(cut, op, forward);
+      poller_->Tick(moved.extra.size());
       const int64_t cost = costs_.Cost(moved);
       if (best.first < 0 || cost < best.first) best = {cost, std::move(moved)};
     }
@@ -81,11 +85,13 @@ class CutMover {
   const Cut& before_;
   const std::vector<int> ops_;
   const int smallest_, largest_;
+  InterruptPoller* const poller_;
 };
 
 }  // namespace
 
-void ImproveCuts(const CutCosts& costs, int max_block_size, std::vector<Cut>* cuts) {
+void ImproveCuts(const CutCosts& costs, int max_block_size, std::vector<Cut>* cuts,
+                 InterruptPoller* poller) {
   bool improved = true;
   while (improved) {
     improved = false;
@@ -94,7 +100,7 @@ void ImproveCuts(const CutCosts& costs, int max_block_size, std::vector<Cut>* cu
       const int64_t cost = costs.Cost(cut);
       if (cost == 0) continue;
       const Cut before = i == 0 ? Cut{} : (*cuts)[i - 1];
-      const CutMover mover(costs, max_block_size, before, (*cuts)[i + 1]);
+      const CutMover mover(costs, max_block_size, before, (*cuts)[i + 1], poller);
       for (bool forward : {false, true}) cut = mover.Walk(cut, forward);
       improved |= costs.Cost(cut) < cost;
     }

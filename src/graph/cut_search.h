@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "graph/cut.h"
+#include "support/interrupt.h"
 
 namespace tvm_ios {
 
@@ -22,7 +23,8 @@ namespace tvm_ios {
  * \param cuts Each within the next, the last one of all operators.
  * \param max_block_size Operators between a cut and the next; already so, and kept.
  */
-void ImproveCuts(const CutCosts& costs, int max_block_size, std::vector<Cut>* cuts);
+void ImproveCuts(const CutCosts& costs, int max_block_size, std::vector<Cut>* cuts,
+                 InterruptPoller* poller);
 
 }  // namespace tvm_ios
 #endif  // TVM_IOS_GRAPH_CUT_SEARCH_H_

@@ -14,9 +14,10 @@ namespace {
 
 void CheckSize(int64_t num_ops, size_t num_edges) {
   if (num_ops < 1) throw GraphError("a graph needs at least one operator");
-  constexpr int64_t kLimit = std::numeric_limits<int>::max();
-  if (num_ops >= kLimit || num_edges >= static_cast<size_t>(kLimit)) {
-    throw GraphError("a graph has fewer than 2^31 - 1 operators and edges");
+  constexpr int64_t kMaxOps = int64_t{1} << 20;
+  constexpr size_t kMaxEdges = std::numeric_limits<int>::max() - 1;
+  if (num_ops > kMaxOps || num_edges > kMaxEdges) {
+    throw GraphError("a graph has at most 2^20 operators and fewer than 2^31 - 1 edges");
   }
 }
 

@@ -12,20 +12,21 @@ void FlowNetwork::AddEdge(int from, int to, int64_t capacity) {
   edges_.push_back({from, 0});
 }
 
-int64_t FlowNetwork::MaxFlow() {
+int64_t FlowNetwork::MaxFlow(InterruptPoller* poller) {
   int64_t flow = 0;
-  while (FindLevels()) {
+  while (FindLevels(poller)) {
     next_.assign(edges_of_.size(), 0);
-    while (const int64_t pushed = Push(kSource, kInfinite)) flow += pushed;
+    while (FindPath(poller)) flow += Push();
   }
   return flow;
 }
 
-bool FlowNetwork::FindLevels() {
+bool FlowNetwork::FindLevels(InterruptPoller* poller) {
   level_.assign(edges_of_.size(), -1);
   level_[kSource] = 0;
   std::vector<int> queue{kSource};
   for (size_t i = 0; i < queue.size(); ++i) {
+    poller->Tick(edges_of_[queue[i]].size());
     for (int number : edges_of_[queue[i]]) {
       const Edge& edge = edges_[number];
       if (edge.rest == 0 || level_[edge.to] >= 0) continue;
@@ -36,19 +37,40 @@ bool FlowNetwork::FindLevels() {
   return level_[kSink] >= 0;
 }
 
-int64_t FlowNetwork::Push(int node, int64_t limit) {
-  if (node == kSink) return limit;
-  for (; next_[node] < edges_of_[node].size(); ++next_[node]) {
+/*! \brief Goes on from each node by its next edge, and back where there is none. */
+bool FlowNetwork::FindPath(InterruptPoller* poller) {
+  path_.clear();
+  int node = kSource;
+  while (node != kSink) {
+    poller->Tick();
+    if (next_[node] == edges_of_[node].size()) {
+      if (path_.empty()) return false;
+      node = edges_[path_.back() ^ 1].to;
+      path_.pop_back();
+      ++next_[node];
+      continue;
+    }
     const int number = edges_of_[node][next_[node]];
-    const Edge edge = edges_[number];
-    if (edge.rest == 0 || level_[edge.to] != level_[node] + 1) continue;
-    const int64_t pushed = Push(edge.to, std::min(limit, edge.rest));
-    if (pushed == 0) continue;
+    const Edge& edge = edges_[number];
+    if (edge.rest == 0 || level_[edge.to] != level_[node] + 1) {
+      ++next_[node];
+      continue;
+    }
+    path_.push_back(number);
+    node = edge.to;
+  }
+  return true;
+}
+
+/*! \brief Sends as much along the path as goes. */
+int64_t FlowNetwork::Push() {
+  int64_t pushed = kInfinite;
+  for (int number : path_) pushed = std::min(pushed, edges_[number].rest);
+  for (int number : path_) {
     edges_[number].rest -= pushed;
     edges_[number ^ 1].rest += pushed;
-    return pushed;
   }
-  return 0;
+  return pushed;
 }
 
 std::vector<bool> FlowNetwork::SmallestSourceSide() const {

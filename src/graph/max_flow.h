@@ -10,6 +10,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "support/interrupt.h"
+
 namespace tvm_ios {
 
 /*!
@@ -34,8 +36,11 @@ class FlowNetwork {
 
   void AddEdge(int from, int to, int64_t capacity);
 
-  /*! \brief Fills the network; at most once. A path of infinite edges only must not exist. */
-  int64_t MaxFlow();
+  /*!
+   * \brief Fills the network; at most once. A path of infinite edges only must not exist.
+   * \param poller Ticks with each edge that is looked at.
+   */
+  int64_t MaxFlow(InterruptPoller* poller);
 
   /*! \brief After MaxFlow: whether each node is on the source's side of the smallest such side. */
   std::vector<bool> SmallestSourceSide() const;
@@ -49,13 +54,15 @@ class FlowNetwork {
     int64_t rest;  // capacity that is left; the edge back is the one of number ^ 1
   };
 
-  bool FindLevels();
-  int64_t Push(int node, int64_t limit);
+  bool FindLevels(InterruptPoller* poller);
+  bool FindPath(InterruptPoller* poller);
+  int64_t Push();
 
   std::vector<Edge> edges_;
   std::vector<std::vector<int>> edges_of_;
   std::vector<int> level_;
   std::vector<size_t> next_;
+  std::vector<int> path_;  // the edges from the source to the sink
 };
 
 }  // namespace tvm_ios

@@ -10,6 +10,7 @@
 #include "graph/cut.h"
 #include "graph/cut_search.h"
 #include "support/error.h"
+#include "support/memory.h"
 
 namespace tvm_ios {
 namespace {
@@ -72,12 +73,12 @@ struct Candidate {
 };
 
 /*! \brief All cuts that a partition may use, from the smallest to the largest. */
-std::vector<Cut> CollectCuts(const CutCosts& costs, int max_block_size) {
+std::vector<Cut> CollectCuts(const CutCosts& costs, int max_block_size, InterruptPoller* poller) {
   const int num_ops = costs.dag().num_ops();
   std::vector<Cut> cuts;
   for (int base = 0; base <= num_ops; ++base) cuts.push_back(Cut{base, {}});
   const auto add = [&](const CutRange& range) {
-    for (Cut& cut : CheapestCuts(costs, range)) cuts.push_back(std::move(cut));
+    for (Cut& cut : CheapestCuts(costs, range, poller)) cuts.push_back(std::move(cut));
   };
   // What lies between two free cuts and fits into a block needs no cut.
   for (int begin = 0, end = 1; end <= num_ops; ++end) {
@@ -96,11 +97,13 @@ std::vector<Cut> CollectCuts(const CutCosts& costs, int max_block_size) {
   return cuts;
 }
 
-std::vector<Candidate> CollectCandidates(const CutCosts& costs, int max_block_size) {
+std::vector<Candidate> CollectCandidates(const CutCosts& costs, int max_block_size,
+                                         InterruptPoller* poller) {
   std::vector<Candidate> candidates;
   std::map<uint64_t, int64_t> equals;
   std::vector<uint64_t> signatures;
-  for (Cut& cut : CollectCuts(costs, max_block_size)) {
+  for (Cut& cut : CollectCuts(costs, max_block_size, poller)) {
+    poller->Tick(cut.extra.size());
     signatures.push_back(costs.Signature(cut));
     ++equals[signatures.back()];
     const int64_t cost = costs.Cost(cut);
@@ -116,12 +119,14 @@ std::vector<Candidate> CollectCandidates(const CutCosts& costs, int max_block_si
 }
 
 /*! \brief The best sequence of cuts, the last one of which is of all operators. */
-std::vector<Cut> ChooseCuts(const std::vector<Candidate>& candidates, int max_block_size) {
+std::vector<Cut> ChooseCuts(const std::vector<Candidate>& candidates, int max_block_size,
+                            InterruptPoller* poller) {
   using Cost = std::tuple<int64_t, int64_t, int64_t>;  // of the cuts, blocks, rarity
   std::vector<Cost> best(candidates.size());
   std::vector<int> previous(candidates.size(), -1);
   for (int i = 1; i < static_cast<int>(candidates.size()); ++i) {
     const Candidate& to = candidates[i];
+    poller->Tick();
     for (int j = i - 1; j >= 0; --j) {
       const Candidate& from = candidates[j];
       if (from.cut.size() + max_block_size < to.cut.size()) break;
@@ -129,6 +134,7 @@ std::vector<Cut> ChooseCuts(const std::vector<Candidate>& candidates, int max_bl
       const auto [cost, blocks, rarity] = best[j];
       const Cost sum{cost + to.cost, blocks + 1, rarity + to.rarity};
       if (previous[i] >= 0 && !(sum < best[i])) continue;
+      poller->Tick(1 + from.cut.extra.size());
       if (!from.cut.IsWithin(to.cut)) continue;
       best[i] = sum;
       previous[i] = j;
@@ -144,14 +150,15 @@ std::vector<Cut> ChooseCuts(const std::vector<Candidate>& candidates, int max_bl
 
 /*! \brief The partition along one topological order. */
 Blocks PartitionAlong(const Dag& dag, const std::vector<int>& order, int max_block_size,
-                      const std::vector<int64_t>& merge_class) {
+                      const std::vector<int64_t>& merge_class, InterruptPoller* poller) {
   const std::vector<int> position = Positions(order);
   const Dag renumbered = Renumbered(dag, position);
   std::vector<int64_t> classes(merge_class.size());
   for (size_t op = 0; op < classes.size(); ++op) classes[position[op]] = merge_class[op];
   const CutCosts costs(renumbered, classes);
-  std::vector<Cut> cuts = ChooseCuts(CollectCandidates(costs, max_block_size), max_block_size);
-  ImproveCuts(costs, max_block_size, &cuts);
+  std::vector<Cut> cuts =
+      ChooseCuts(CollectCandidates(costs, max_block_size, poller), max_block_size, poller);
+  ImproveCuts(costs, max_block_size, &cuts, poller);
   Blocks blocks;
   std::vector<bool> taken(dag.num_ops(), false);
   Cut before;
@@ -172,10 +179,11 @@ using Cost = std::pair<int64_t, size_t>;  // of the cuts, and blocks
 
 /*! \brief The partition along an order, then along that of its blocks, while it gets better. */
 std::pair<Cost, Blocks> PartitionFrom(const Dag& dag, std::vector<int> order, int max_block_size,
-                                      const std::vector<int64_t>& merge_class) {
+                                      const std::vector<int64_t>& merge_class,
+                                      InterruptPoller* poller) {
   std::pair<Cost, Blocks> best;
   while (true) {
-    Blocks blocks = PartitionAlong(dag, order, max_block_size, merge_class);
+    Blocks blocks = PartitionAlong(dag, order, max_block_size, merge_class, poller);
     const Cost cost{PartitionCost(dag, blocks, merge_class), blocks.size()};
     if (!best.second.empty() && cost >= best.first) return best;
     order.clear();
@@ -219,14 +227,23 @@ void CheckClasses(const Dag& dag, const std::vector<int64_t>& merge_class) {
 }  // namespace
 
 std::vector<std::vector<int>> Partition(const Dag& dag, int64_t max_block_size,
-                                        const std::vector<int64_t>& merge_class) {
+                                        const std::vector<int64_t>& merge_class,
+                                        const Interrupt& interrupt) {
   if (max_block_size < 1) throw OptionError("max_block_size must be at least 1");
   CheckClasses(dag, merge_class);
   const int size = static_cast<int>(std::min<int64_t>(max_block_size, dag.num_ops()));
+  const MemoryBudget budget;
+  InterruptPoller poller([&] {
+    if (interrupt) interrupt();
+    if (!budget.IsSpent()) return;
+    throw OptionError("the cuts of " + std::to_string(dag.num_ops()) +
+                      " operators take more than " + BytesText(budget.bytes()) +
+                      " of memory, a quarter of what is free; choose a smaller max_block_size");
+  });
   Blocks best;
   Cost least;
   for (const std::vector<int>& order : {dag.topological_order(), LateOrder(dag)}) {
-    auto [cost, blocks] = PartitionFrom(dag, order, size, merge_class);
+    auto [cost, blocks] = PartitionFrom(dag, order, size, merge_class, &poller);
     if (!best.empty() && cost >= least) continue;
     least = cost;
     best = std::move(blocks);
@@ -243,12 +260,14 @@ int64_t PartitionCost(const Dag& dag, const std::vector<std::vector<int>>& block
                       const std::vector<int64_t>& merge_class) {
   CheckClasses(dag, merge_class);
   const std::vector<int> block_of = BlockOfEach(dag, blocks);
+  // Changes from block to block, which are summed up below.
   std::vector<int64_t> live(blocks.size() + 1, 0), divided(blocks.size() + 1, 0);
   std::map<int64_t, std::pair<int, int>> extent;  // the first and the last block of each class
   for (int op = 0; op < dag.num_ops(); ++op) {
     int last = block_of[op];
     for (int reader : dag.successors(op)) last = std::max(last, block_of[reader]);
-    for (int block = block_of[op]; block < last; ++block) ++live[block];
+    ++live[block_of[op]];
+    --live[last];
     if (merge_class.empty() || merge_class[op] < 0) continue;
     auto& [first, end] =
         extent.emplace(merge_class[op], std::pair(block_of[op], block_of[op])).first->second;
@@ -256,11 +275,14 @@ int64_t PartitionCost(const Dag& dag, const std::vector<std::vector<int>>& block
     end = std::max(end, block_of[op]);
   }
   for (const auto& [number, ends] : extent) {
-    for (int block = ends.first; block < ends.second; ++block) ++divided[block];
+    ++divided[ends.first];
+    --divided[ends.second];
   }
   int64_t cost = 0;
   for (size_t block = 0; block + 1 < blocks.size(); ++block) {
     cost += std::max<int64_t>(0, live[block] - 1) + divided[block];
+    live[block + 1] += live[block];
+    divided[block + 1] += divided[block];
   }
   return cost;
 }

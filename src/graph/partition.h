@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "graph/dag.h"
+#include "support/interrupt.h"
 
 namespace tvm_ios {
 
@@ -35,10 +36,13 @@ namespace tvm_ios {
  *
  * \param merge_class For each operator its class, negative if it is never merged. Empty: none is.
  * \return The blocks, each in topological order.
- * \throw OptionError for a size below one, or classes that are not one for each operator.
+ * \param interrupt Called now and then.
+ * \throw OptionError for a size below one, classes that are not one for each operator, or cuts that
+ *        take too much memory.
  */
 std::vector<std::vector<int>> Partition(const Dag& dag, int64_t max_block_size,
-                                        const std::vector<int64_t>& merge_class = {});
+                                        const std::vector<int64_t>& merge_class = {},
+                                        const Interrupt& interrupt = nullptr);
 
 /*!
  * \brief What blocks cost: the branches that their cuts take away and the classes that they divide.

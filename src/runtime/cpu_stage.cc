@@ -11,6 +11,7 @@
 #include <string>
 #include <utility>
 
+#include "runtime/arguments.h"
 #include "runtime/host_tensor.h"
 #include "runtime/parallel_api.h"
 
@@ -58,7 +59,7 @@ class CpuStage::Launch {
     } else {
       // The tasks keep their errors here, so what fails is the launch itself.
       const int code = api_->launch(Enter, this, stage_.num_tasks_);
-      TVM_FFI_CHECK(code == 0, RuntimeError) << "TVM's thread pool could not launch the stage";
+      TVM_IOS_REQUIRE(code == 0, RuntimeError) << "TVM's thread pool could not launch the stage";
     }
     if (error_) std::rethrow_exception(error_);
     return std::chrono::duration<double>(end_ - begin_).count();
@@ -146,16 +147,15 @@ CpuStage::CpuStage(Kernels kernels, Tensors args, ffi::TensorView program, int64
     : kernels_(std::move(kernels)),
       args_(std::move(args)),
       functions_(kernels_.begin(), kernels_.end()) {
-  TVM_FFI_CHECK(workers >= 1, ValueError) << "a stage needs at least one worker";
-  TVM_FFI_CHECK(kernels_.size() == args_.size(), ValueError) << "args must have a row per kernel";
-  const int32_t* data = HostData<int32_t>(program, 2, kInt32, "the stage program");
+  CheckRange(workers, 1, kMaxWorkers, "the number of workers");
+  for (const ffi::Function& kernel : functions_) CheckDefined(kernel, "a kernel");
+  TVM_IOS_REQUIRE(kernels_.size() == args_.size(), ValueError) << "args must have a row per kernel";
   const int64_t columns = kNumHeaderColumns + workers + 1;
-  TVM_FFI_CHECK(program.size(1) == columns, ValueError)
-      << "the stage program must have " << columns << " columns for " << workers << " workers";
+  const int32_t* data = HostMatrix<int32_t>(program, columns, kInt32, "the stage program");
   shares_.resize(workers);
   for (int64_t row = 0; row < program.size(0); ++row) {
     const int32_t* fields = data + row * columns;
-    TVM_FFI_CHECK(row == 0 || fields[1] >= fields[1 - columns], ValueError)
+    TVM_IOS_REQUIRE(row == 0 || fields[1] >= fields[1 - columns], ValueError)
         << "the levels of the stage program decrease in row " << row;
     if (row == 0 || fields[1] != fields[1 - columns]) {
       for (Share& share : shares_) share.emplace_back();
@@ -168,10 +168,9 @@ CpuStage::CpuStage(Kernels kernels, Tensors args, ffi::TensorView program, int64
 
 void CpuStage::AddRow(const int32_t* row, int64_t workers) {
   const int32_t kernel = row[0];
-  TVM_FFI_CHECK(0 <= kernel && kernel < static_cast<int64_t>(functions_.size()), ValueError)
-      << "the stage program names kernel " << kernel << " of " << functions_.size();
+  CheckIndex(kernel, static_cast<int64_t>(functions_.size()), "kernel");
   const int32_t* cuts = row + kNumHeaderColumns;
-  TVM_FFI_CHECK(std::is_sorted(cuts, cuts + workers + 1), ValueError)
+  TVM_IOS_REQUIRE(std::is_sorted(cuts, cuts + workers + 1), ValueError)
       << "the cuts of kernel " << kernel << " decrease";
   for (int64_t worker = 0; worker < workers; ++worker) {
     const int64_t begin = cuts[worker];
@@ -189,7 +188,8 @@ void CpuStage::AddRow(const int32_t* row, int64_t workers) {
 void CpuStage::Run() const { Launch(*this, 1).Run(); }
 
 std::vector<double> CpuStage::Time(int64_t number, int64_t repeat) const {
-  TVM_FFI_CHECK(number >= 1 && repeat >= 1, ValueError) << "number and repeat must be at least 1";
+  CheckRange(number, 1, kMaxRuns, "number");
+  CheckRange(repeat, 1, kMaxRuns, "repeat");
   std::vector<double> seconds;
   for (int64_t i = 0; i < repeat; ++i) {
     seconds.push_back(Launch(*this, number).Run() / static_cast<double>(number));

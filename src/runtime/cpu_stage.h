@@ -30,12 +30,17 @@ class CpuStage {
  public:
   using Kernels = ::tvm::ffi::Array<::tvm::ffi::Function>;
   using Tensors = ::tvm::ffi::Array<::tvm::ffi::Array<::tvm::ffi::Tensor>>;
+  /*! \brief More than any machine has cores, and few enough to begin with. */
+  static constexpr int64_t kMaxWorkers = 4096;
+  /*! \brief More than anybody waits for. */
+  static constexpr int64_t kMaxRuns = 1'000'000;
 
   /*!
    * \param kernels The kernels.
    * \param args For each kernel its tensors.
    * \param program int32 [rows, 2 + workers + 1]; levels and cuts must not decrease.
    * \param workers At least one. More than the thread pool has share its threads.
+   * \throw ffi::Error, a ValueError, a TypeError or an IndexError, for arguments that are none.
    */
   CpuStage(Kernels kernels, Tensors args, ::tvm::ffi::TensorView program, int64_t workers);
 

@@ -7,10 +7,13 @@
 
 #include <cmath>
 
+#include "runtime/arguments.h"
+
 namespace tvm_ios {
 namespace {
 
 constexpr double kMicroseconds = 1e6;
+constexpr double kMaxSeconds = 1e8;
 
 void Blow(int /*signal*/) { _exit(0); }
 
@@ -25,7 +28,9 @@ void SetTimer(double seconds) {
 }  // namespace
 
 Fuse::Fuse(double seconds) {
-  TVM_FFI_CHECK(seconds >= 1 / kMicroseconds, ValueError) << "the time limit is not above 0";
+  TVM_IOS_REQUIRE(seconds >= 1 / kMicroseconds && seconds <= kMaxSeconds, ValueError)
+      << "the time limit must be above 0 and at most " << kMaxSeconds << " seconds, got "
+      << seconds;
   struct sigaction action{};
   action.sa_handler = Blow;
   sigemptyset(&action.sa_mask);

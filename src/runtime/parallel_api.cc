@@ -6,6 +6,8 @@
 
 #include <memory>
 
+#include "runtime/arguments.h"
+
 namespace tvm_ios {
 namespace {
 
@@ -27,7 +29,8 @@ LoadedApi& Loaded() {
 template <typename Function>
 Function Find(void* library, const char* name) {
   void* symbol = dlsym(library, name);
-  TVM_FFI_CHECK(symbol != nullptr, RuntimeError) << "the TVM runtime has no " << name;
+  TVM_IOS_REQUIRE(symbol != nullptr, ValueError)
+      << "the library is no runtime of TVM: it has no " << name;
   return reinterpret_cast<Function>(symbol);
 }
 
@@ -36,7 +39,7 @@ Function Find(void* library, const char* name) {
 void ParallelApi::Load(const std::string& path) {
   // NOLOAD: a second copy of the runtime would bring a second thread pool.
   std::unique_ptr<void, LibraryCloser> library(dlopen(path.c_str(), RTLD_NOW | RTLD_NOLOAD));
-  TVM_FFI_CHECK(library != nullptr, RuntimeError)
+  TVM_IOS_REQUIRE(library != nullptr, ValueError)
       << path << " is not loaded; import tvm before this call";
   const ParallelApi api{
       Find<decltype(ParallelApi::launch)>(library.get(), "TVMBackendParallelLaunch"),
@@ -46,7 +49,7 @@ void ParallelApi::Load(const std::string& path) {
 
 const ParallelApi& ParallelApi::Get() {
   const ParallelApi& api = Loaded().api;
-  TVM_FFI_CHECK(api.launch != nullptr, RuntimeError)
+  TVM_IOS_REQUIRE(api.launch != nullptr, RuntimeError)
       << "several workers need TVM's thread pool; call tvm_ios.runtime.SetRuntimeLibrary first";
   return api;
 }

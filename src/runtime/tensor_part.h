@@ -13,6 +13,8 @@
 #include <cstdint>
 #include <utility>
 
+#include "runtime/arguments.h"
+
 namespace tvm_ios {
 
 /*! \brief "Allocates" in the memory of a tensor, which it keeps alive. */
@@ -21,7 +23,7 @@ class WithinTensor {
   WithinTensor(::tvm::ffi::Tensor whole, int64_t offset)
       : whole_(std::move(whole)), offset_(offset) {}
   void AllocData(DLTensor* part) const {
-    part->data = static_cast<char*>(whole_.data_ptr()) + offset_;
+    part->data = static_cast<char*>(whole_.data_ptr()) + whole_.byte_offset() + offset_;
   }
   void FreeData(DLTensor* /*part*/) const {}
 
@@ -39,11 +41,9 @@ class WithinTensor {
  */
 inline ::tvm::ffi::Tensor TensorPart(const ::tvm::ffi::Tensor& whole, int64_t offset,
                                      const ::tvm::ffi::Shape& shape, DLDataType dtype) {
-  const auto bytes = static_cast<int64_t>(::tvm::ffi::GetDataSize(shape.Product(), dtype));
-  const auto available =
-      static_cast<int64_t>(::tvm::ffi::GetDataSize(whole.numel(), whole.dtype()));
-  TVM_FFI_CHECK(offset >= 0 && offset + bytes <= available, ValueError)
-      << bytes << " bytes from " << offset << " on are not in a tensor of " << available;
+  TVM_IOS_REQUIRE(whole.IsContiguous(), ValueError) << "the tensor must be contiguous";
+  CheckPart(offset, CheckedBytes(shape, dtype, "a part of a tensor"),
+            CheckedBytes(whole.shape(), whole.dtype(), "a tensor"), "a tensor");
   return ::tvm::ffi::Tensor::FromNDAlloc(WithinTensor(whole, offset), shape, dtype, whole.device());
 }
 

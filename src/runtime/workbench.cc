@@ -6,9 +6,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <utility>
 
+#include "runtime/arguments.h"
 #include "runtime/host_tensor.h"
+#include "support/memory.h"
 
 namespace tvm_ios {
 
@@ -31,16 +34,17 @@ template <typename T>
 class Reader {
  public:
   Reader(const ffi::Bytes& bytes, const char* name) : name_(name) {
-    TVM_FFI_CHECK(bytes.size() % sizeof(T) == 0, ValueError) << name << " are cut off";
+    TVM_IOS_REQUIRE(bytes.size() % sizeof(T) == 0, ValueError) << name << " are cut off";
     values_.resize(bytes.size() / sizeof(T));
     if (!values_.empty()) std::memcpy(values_.data(), bytes.data(), bytes.size());
   }
 
-  bool done() const { return next_ == values_.size(); }
+  bool done() const { return left() == 0; }
+  int64_t left() const { return static_cast<int64_t>(values_.size() - next_); }
   const std::vector<T>& values() const { return values_; }
 
   T Next() {
-    TVM_FFI_CHECK(!done(), ValueError) << name_ << " are cut off";
+    TVM_IOS_REQUIRE(!done(), ValueError) << name_ << " are cut off";
     return values_[next_++];
   }
 
@@ -52,10 +56,19 @@ class Reader {
 
 char* DataOf(const ffi::Tensor& memory) { return static_cast<char*>(memory.data_ptr()); }
 
+/*! \brief A number of eight bits. */
+uint8_t NextByte(Reader<int64_t>* reader, int64_t least, const char* what) {
+  const int64_t number = reader->Next();
+  CheckRange(number, least, std::numeric_limits<uint8_t>::max(), what);
+  return static_cast<uint8_t>(number);
+}
+
 }  // namespace
 
 int64_t Workbench::AddMemory(int64_t num_bytes) {
-  TVM_FFI_CHECK(num_bytes >= 0, ValueError) << "memory cannot have " << num_bytes << " bytes";
+  TVM_IOS_REQUIRE(num_bytes >= 0, ValueError) << "memory cannot have " << num_bytes << " bytes";
+  TVM_IOS_REQUIRE(num_bytes <= AvailableMemory(), MemoryError)
+      << "there are no " << num_bytes << " bytes of memory left; use a smaller network or batch";
   memories_.push_back(ffi::Tensor::FromNDAlloc(HostAllocator(), ffi::Shape({num_bytes}), kByte,
                                                DLDevice{kDLCPU, 0}));
   std::memset(DataOf(memories_.back()), 0, num_bytes);
@@ -65,15 +78,14 @@ int64_t Workbench::AddMemory(int64_t num_bytes) {
 void Workbench::Write(int64_t memory, int64_t offset, const ffi::Bytes& bytes) {
   const ffi::Tensor& to = Memory(memory);
   const int64_t size = static_cast<int64_t>(bytes.size());
-  TVM_FFI_CHECK(0 <= offset && offset + size <= to.size(0), ValueError)
-      << "byte " << offset + size << " is outside of memory " << memory;
-  std::memcpy(DataOf(to) + offset, bytes.data(), size);
+  CheckPart(offset, size, to.size(0), "a memory");
+  if (size > 0) std::memcpy(DataOf(to) + offset, bytes.data(), size);
 }
 
 void Workbench::Fill(int64_t memory, const ffi::Bytes& bytes) {
   const ffi::Tensor& to = Memory(memory);
   const int64_t size = static_cast<int64_t>(bytes.size());
-  TVM_FFI_CHECK(size > 0, ValueError) << "there is nothing to fill memory with";
+  TVM_IOS_REQUIRE(size > 0, ValueError) << "there is nothing to fill memory with";
   for (int64_t begin = 0; begin < to.size(0); begin += size) {
     std::memcpy(DataOf(to) + begin, bytes.data(), std::min(size, to.size(0) - begin));
   }
@@ -82,11 +94,16 @@ void Workbench::Fill(int64_t memory, const ffi::Bytes& bytes) {
 int64_t Workbench::AddKernel(ffi::Function function, const ffi::Bytes& specs) {
   Kernel kernel{std::move(function), {}};
   for (Reader<int64_t> reader(specs, "the tensors of a kernel"); !reader.done();) {
-    const auto code = static_cast<uint8_t>(reader.Next());
-    const auto bits = static_cast<uint8_t>(reader.Next());
-    std::vector<int64_t> sizes(std::max<int64_t>(reader.Next(), 0));
+    const uint8_t code = NextByte(&reader, 0, "the type code of a kernel's tensor");
+    const uint8_t bits = NextByte(&reader, 1, "the bits of a kernel's tensor");
+    const int64_t rank = reader.Next();
+    CheckRange(rank, 0, reader.left(), "the rank of a kernel's tensor");
+    std::vector<int64_t> sizes(rank);
     for (int64_t& size : sizes) size = reader.Next();
-    kernel.specs.push_back({DLDataType{code, bits, 1}, ffi::Shape(sizes.begin(), sizes.end())});
+    const DLDataType dtype{code, bits, 1};
+    ffi::Shape shape(sizes.begin(), sizes.end());
+    const int64_t bytes = CheckedBytes(shape, dtype, "a kernel's tensor");
+    kernel.specs.push_back({dtype, std::move(shape), bytes});
   }
   kernels_.push_back(std::move(kernel));
   return static_cast<int64_t>(kernels_.size()) - 1;
@@ -110,16 +127,17 @@ std::vector<CpuStage::Span> Workbench::Trace(const ffi::Bytes& program, const ff
 
 void Workbench::ForEachRun(const ffi::Bytes& program, const ffi::Bytes& calls, int64_t workers,
                            int64_t repeat, const std::function<void(const CpuStage&)>& use) const {
-  TVM_FFI_CHECK(workers >= 1, ValueError) << "a stage needs at least one worker";
-  TVM_FFI_CHECK(repeat >= 1, ValueError) << "repeat must be at least 1";
+  CheckRange(workers, 1, CpuStage::kMaxWorkers, "the number of workers");
+  CheckRange(repeat, 1, CpuStage::kMaxRuns, "repeat");
   Reader<int32_t> rows(program, "the rows of the stage program");
   const int64_t columns = kNumHeaderColumns + workers + 1;
   const int64_t fields = static_cast<int64_t>(rows.values().size());
-  TVM_FFI_CHECK(fields % columns == 0, ValueError) << "the stage program is cut off";
+  TVM_IOS_REQUIRE(fields > 0 && fields % columns == 0, ValueError)
+      << "the stage program is cut off";
   const ffi::Tensor table = MakeTensor(rows.values(), {fields / columns, columns}, kInt32);
   int64_t num_calls = 0;
   for (int64_t row = 0; row < fields; row += columns) {
-    num_calls = std::max<int64_t>(num_calls, rows.values()[row] + 1);
+    num_calls = std::max(num_calls, int64_t{rows.values()[row]} + 1);
   }
   Reader<int64_t> reader(calls, "the calls of the stage");
   for (int64_t run = 0; run < repeat; ++run) {
@@ -140,25 +158,22 @@ void Workbench::ForEachRun(const ffi::Bytes& program, const ffi::Bytes& calls, i
 }
 
 const ffi::Tensor& Workbench::Memory(int64_t number) const {
-  TVM_FFI_CHECK(0 <= number && number < static_cast<int64_t>(memories_.size()), ValueError)
-      << "there is no memory " << number;
+  CheckIndex(number, static_cast<int64_t>(memories_.size()), "memory");
   return memories_[number];
 }
 
 const Workbench::Kernel& Workbench::KernelOf(int64_t number) const {
-  TVM_FFI_CHECK(0 <= number && number < static_cast<int64_t>(kernels_.size()), ValueError)
-      << "there is no kernel " << number;
+  CheckIndex(number, static_cast<int64_t>(kernels_.size()), "kernel");
   return kernels_[number];
 }
 
 ffi::Tensor Workbench::View(const Spec& spec, int64_t memory, int64_t offset) const {
   const ffi::Tensor& whole = Memory(memory);
-  Borrowed place{offset >= 0 ? DataOf(whole) + offset : nullptr};
-  ffi::Tensor view = ffi::Tensor::FromNDAlloc(place, spec.shape, spec.dtype, DLDevice{kDLCPU, 0});
-  const int64_t size = static_cast<int64_t>(ffi::GetDataSize(view));
-  TVM_FFI_CHECK(0 <= offset && offset + size <= whole.size(0), ValueError)
-      << "a tensor at byte " << offset << " is outside of memory " << memory;
-  return view;
+  CheckPart(offset, spec.bytes, whole.size(0), "a memory");
+  TVM_IOS_REQUIRE(offset % ((spec.dtype.bits + 7) / 8) == 0, ValueError)
+      << "byte " << offset << " of a memory is not aligned to the elements of a kernel's tensor";
+  return ffi::Tensor::FromNDAlloc(Borrowed{DataOf(whole) + offset}, spec.shape, spec.dtype,
+                                  DLDevice{kDLCPU, 0});
 }
 
 }  // namespace tvm_ios

@@ -28,6 +28,7 @@ class Workbench {
   /*!
    * \brief Keeps memory, filled with zeros.
    * \return Its number.
+   * \throw ffi::Error, a MemoryError, for more than there is.
    */
   int64_t AddMemory(int64_t num_bytes);
 
@@ -70,6 +71,7 @@ class Workbench {
   struct Spec {
     DLDataType dtype;
     ::tvm::ffi::Shape shape;
+    int64_t bytes;
   };
   struct Kernel {
     ::tvm::ffi::Function function;

@@ -60,7 +60,10 @@ class BoundedSearch {
         model_(model),
         bound_(dag, model, options),
         deadline_(seconds),
-        poller_(interrupt),
+        poller_([this, interrupt] {
+          if (interrupt) interrupt();
+          if (budget_.IsSpent()) throw OutOfMemory{};
+        }),
         merges_(graph_, options),
         stack_(graph_.num_ops + 1, Frame{Bits(graph_.num_ops), {0, 0, 0, 0}, {}, 0}) {}
 
@@ -77,6 +80,8 @@ class BoundedSearch {
   }
 
  private:
+  /*! \brief Ends the expansion of a state. */
+  struct OutOfMemory {};
   struct State {
     double cost;       // of the stages that are decided
     double work;       // that the bound counts on, of what remains
@@ -125,7 +130,7 @@ class BoundedSearch {
       if (level.size() > width) KeepBest(width, &level);
       for (uint32_t state : level) {
         if (Total(info_[state]) >= upper_) continue;
-        if (!stopped_) Expand(state, pruning.max_num_groups, &connected);
+        if (!stopped_) TryToExpand(state, pruning.max_num_groups, &connected);
         if (stopped_) open = std::min(open, Total(info_[state]));
       }
       std::vector<uint32_t>().swap(level);
@@ -144,11 +149,22 @@ class BoundedSearch {
     level->resize(width);
   }
 
+  void TryToExpand(uint32_t state, size_t max_num_groups, ConnectedEndings<Bits>* connected) {
+    try {
+      Expand(state, max_num_groups, connected);
+    } catch (const OutOfMemory&) {
+      stopped_ = true;
+    }
+  }
+
   void Expand(uint32_t state, size_t max_num_groups, ConnectedEndings<Bits>* connected) {
     ++num_expanded_;
     const Bits remaining = states_[state];  // copies: the tables move as they grow
     const State from = info_[state];
     merges_.ForEach(remaining, [&](const Bits& ops) {
+      poller_.Tick();
+      if (deadline_.Over()) stopped_ = true;
+      if (stopped_) return;
       ++num_priced_;
       Consider(state, from, remaining, ops, Strategy::kMerge, Merged(ops), bound_.Work(ops));
     });
@@ -338,6 +354,7 @@ class BoundedSearch {
   const StageModel& model_;
   const LowerBound<Bits> bound_;
   Deadline deadline_;
+  const MemoryBudget budget_;
   InterruptPoller poller_;
   const MergeEnumerator<Bits> merges_;
 
@@ -355,13 +372,8 @@ class BoundedSearch {
   int64_t num_expanded_{0}, num_priced_{0};
 };
 
-void CheckModel(const Dag& dag, const SearchOptions& options, const StageModel& model) {
-  const size_t num_ops = static_cast<size_t>(dag.num_ops());
-  if (model.length.size() != num_ops || model.work.size() != num_ops) {
-    throw OptionError("the model has " + std::to_string(model.length.size()) + " lengths and " +
-                      std::to_string(model.work.size()) + " works for " + std::to_string(num_ops) +
-                      " operators");
-  }
+void CheckBounded(const SearchOptions& options, const StageModel& model, double seconds) {
+  if (!(seconds >= 0)) throw OptionError("the time for a search must be at least 0 seconds");
   if (!options.replacements.empty()) {
     throw OptionError("the search with bounds merges sinks only; leave out the replacements");
   }
@@ -372,10 +384,25 @@ void CheckModel(const Dag& dag, const SearchOptions& options, const StageModel& 
 
 }  // namespace
 
+void CheckModel(const Dag& dag, const StageModel& model) {
+  const size_t num_ops = static_cast<size_t>(dag.num_ops());
+  if (model.length.size() != num_ops || model.work.size() != num_ops) {
+    throw OptionError("the model has " + std::to_string(model.length.size()) + " lengths and " +
+                      std::to_string(model.work.size()) + " works for " + std::to_string(num_ops) +
+                      " operators");
+  }
+  for (const std::vector<double>* times : {&model.length, &model.work}) {
+    for (double time : *times) {
+      if (!(time >= 0)) throw OptionError("the model has a length or a work below 0");
+    }
+  }
+}
+
 double StageCost(const Dag& dag, const StageModel& model, const std::vector<int>& ops,
                  Strategy strategy) {
-  if (strategy == Strategy::kMerge) return model.merged(ops);
   const std::vector<std::vector<int>> groups = Components(dag, ops);
+  if (groups.empty()) throw GraphError("a stage needs at least one operator");
+  if (strategy == Strategy::kMerge) return model.merged(ops);
   double longest = 0, work = 0;
   for (const std::vector<int>& group : groups) {
     double length = 0;
@@ -393,7 +420,8 @@ BoundedResult FindBoundedSchedule(const Dag& dag, const SearchOptions& options,
                                   const StageModel& model, double seconds,
                                   const Interrupt& interrupt) {
   CheckOptions(dag, options);
-  CheckModel(dag, options, model);
+  CheckModel(dag, model);
+  CheckBounded(options, model, seconds);
   return DispatchWidth(dag.num_ops(), [&](auto empty) {
     return BoundedSearch<decltype(empty)>(dag, options, model, seconds, interrupt).Run();
   });

@@ -38,7 +38,13 @@ struct StageModel {
   std::function<double(const std::vector<int>& ops)> merged;
 };
 
-/*! \brief The cost of one stage. */
+/*! \throw OptionError unless the model has a length and a work of each operator, none below 0. */
+void CheckModel(const Dag& dag, const StageModel& model);
+
+/*!
+ * \brief The cost of one stage.
+ * \throw GraphError for operators that are no stage.
+ */
 double StageCost(const Dag& dag, const StageModel& model, const std::vector<int>& ops,
                  Strategy strategy);
 
@@ -52,9 +58,10 @@ struct BoundedResult {
 /*!
  * \brief Finds a cheapest schedule under a StageModel, or as good a one as time allows.
  *
- * \param seconds After so long the best schedule so far is returned, with its bound.
- * \throw OptionError for a limit below one, a model or classes of another number of operators, or
- *        any replacements.
+ * \param seconds After so long, or where it would take too much memory, the best schedule so far is
+ *        returned, with its bound.
+ * \throw OptionError for a limit below one, a time below 0, a model or classes of another number of
+ * operators, or any replacements.
  */
 BoundedResult FindBoundedSchedule(const Dag& dag, const SearchOptions& options,
                                   const StageModel& model, double seconds,

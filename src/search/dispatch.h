@@ -16,16 +16,31 @@
 #include "search/schedule.h"
 #include "support/bitset.h"
 #include "support/error.h"
+#include "support/memory.h"
 
 namespace tvm_ios {
 
 /*! \brief Calls run with an empty set of the narrowest type that holds num_ops operators. */
 template <typename Run>
 auto DispatchWidth(int num_ops, Run run) {
+  // The sets of so many operators, one for each of them, take 100 MB.
+  constexpr int kMaxOps = 1 << 14;
+  if (num_ops > kMaxOps) {
+    throw OptionError(std::to_string(num_ops) + " operators are too many to search at a time; " +
+                      "choose a max_block_size of at most " + std::to_string(kMaxOps));
+  }
   if (num_ops <= 64) return run(FixedBitset<1>(num_ops));
   if (num_ops <= 128) return run(FixedBitset<2>(num_ops));
   if (num_ops <= 256) return run(FixedBitset<4>(num_ops));
   return run(DynamicBitset(num_ops));
+}
+
+/*! \brief What a user is told whose search takes too much memory. */
+inline OptionError TooMuchMemory(int num_ops, const MemoryBudget& budget) {
+  return OptionError("the search of " + std::to_string(num_ops) + " operators takes more than " +
+                     BytesText(budget.bytes()) +
+                     " of memory, a quarter of what is free; choose a smaller max_block_size, "
+                     "max_group_size or max_num_groups");
 }
 
 inline void CheckPruning(const Pruning& pruning) {

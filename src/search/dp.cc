@@ -112,8 +112,18 @@ class Space final : public ScheduleSpace {
     uint32_t rest{kDone};
   };
 
+  /*! \brief At most, of a candidate in Python: its operators, and what is known of its price. */
+  static constexpr int64_t kBytesOfReader = 1024;
+
   void Expand(const SearchOptions& options) {
-    InterruptPoller poller(interrupt_);
+    const MemoryBudget budget;
+    InterruptPoller poller([&] {
+      if (interrupt_) interrupt_();
+      const auto candidates = static_cast<int64_t>(candidates_.size());
+      if (budget.IsSpent() || candidates > budget.bytes() / kBytesOfReader) {
+        throw TooMuchMemory(dag_.num_ops(), budget);
+      }
+    });
     const DagBits<Bits> graph(dag_);
     EndingEnumerator<Bits> endings(graph, options.pruning, &poller);
     const MergeEnumerator<Bits> merges(graph, options);
@@ -144,10 +154,15 @@ class Space final : public ScheduleSpace {
   /*! \brief A state's rest has fewer operators than the state, so small states come first. */
   void SortStates() {
     std::vector<uint32_t> begin(dag_.num_ops() + 2, 0);
-    for (size_t state = 0; state < states_.size(); ++state) ++begin[states_[state].Count() + 1];
+    InterruptPoller poller(interrupt_);
+    for (size_t state = 0; state < states_.size(); ++state) {
+      poller.Tick();
+      ++begin[states_[state].Count() + 1];
+    }
     for (size_t size = 1; size < begin.size(); ++size) begin[size] += begin[size - 1];
     by_size_.resize(states_.size());
     for (size_t state = 0; state < states_.size(); ++state) {
+      poller.Tick();
       by_size_[begin[states_[state].Count()]++] = static_cast<uint32_t>(state);
     }
   }
@@ -244,7 +259,11 @@ CandidateBatch Endings(const Dag& dag, const std::vector<int>& remaining, const 
     }
     const DagBits<Bits> graph(dag);
     CheckRemaining(graph, ops);
-    InterruptPoller poller(interrupt);
+    const MemoryBudget budget;
+    InterruptPoller poller([&] {
+      if (interrupt) interrupt();
+      if (budget.IsSpent()) throw TooMuchMemory(dag.num_ops(), budget);
+    });
     CandidateBatch batch{NumWords(dag.num_ops()), {}, {}};
     EndingEnumerator<Bits>(graph, pruning, &poller).ForEach(ops, [&](const Bits& ending) {
       Append(ending, Strategy::kConcurrent, &batch);

@@ -92,8 +92,9 @@ class ScheduleSpace {
  * \brief Explores the schedules of a graph.
  *
  * \param interrupt Called now and then, also while the space is solved.
- * \throw OptionError for more transitions than there may be, a limit below one, a merge class of
- * the wrong length, or a replacement of no operators or of one that is not in the graph.
+ * \throw OptionError for more transitions than there may be or than there is memory for, a limit
+ * below one, a merge class of the wrong length, or a replacement of no operators or of one that is
+ * not in the graph.
  */
 std::unique_ptr<const ScheduleSpace> Explore(const Dag& dag, const SearchOptions& options,
                                              const Interrupt& interrupt);
@@ -103,7 +104,7 @@ std::unique_ptr<const ScheduleSpace> Explore(const Dag& dag, const SearchOptions
  *
  * \param remaining Operators together with all their predecessors.
  * \throw GraphError for operators out of range or without their predecessors.
- * \throw OptionError for a limit below one.
+ * \throw OptionError for a limit below one, or more endings than there is memory for.
  */
 CandidateBatch Endings(const Dag& dag, const std::vector<int>& remaining, const Pruning& pruning,
                        const Interrupt& interrupt);

@@ -7,7 +7,7 @@
 #define TVM_IOS_SUPPORT_INTERRUPT_H_
 
 #include <chrono>
-#include <cstdint>
+#include <cstddef>
 #include <functional>
 #include <utility>
 
@@ -25,13 +25,17 @@ class InterruptPoller {
  public:
   explicit InterruptPoller(Interrupt interrupt) : interrupt_(std::move(interrupt)) {}
 
-  void Tick() {
-    if ((++ticks_ & kClockMask) == 0) Look();
+  /*! \param count How many ticks the work is that was done. */
+  void Tick(size_t count = 1) {
+    ticks_ += count;
+    if (ticks_ < kTicksPerLook) return;
+    ticks_ = 0;
+    Look();
   }
 
  private:
   using Clock = std::chrono::steady_clock;
-  static constexpr uint32_t kClockMask = 0x3ff;  // the clock is read every 1024 ticks
+  static constexpr size_t kTicksPerLook = 1024;  // at the clock
 
   void Look() {
     const Clock::time_point now = Clock::now();
@@ -42,7 +46,7 @@ class InterruptPoller {
 
   Interrupt interrupt_;
   Clock::time_point last_{Clock::now()};
-  uint32_t ticks_{0};
+  size_t ticks_{0};
 };
 
 }  // namespace tvm_ios

@@ -64,6 +64,7 @@ TEST(CutCosts, SignaturesDoNotDependOnThePlace) {
 }
 
 TEST(CheapestCuts, AreTheCheapestOfTheirRange) {
+  InterruptPoller poller(nullptr);
   std::mt19937 random(11);
   for (int round = 0; round < 300; ++round) {
     const Dag dag = OrderedRandomDag(1 + round % 10, 0.3, &random);
@@ -91,7 +92,7 @@ TEST(CheapestCuts, AreTheCheapestOfTheirRange) {
       largest = cost < least ? set : largest | set;
       least = cost;
     }
-    const std::vector<Cut> cuts = CheapestCuts(costs, {begin, end, through});
+    const std::vector<Cut> cuts = CheapestCuts(costs, {begin, end, through}, &poller);
     ASSERT_EQ(cuts.size(), 2u);
     EXPECT_EQ(AsSet(cuts[0]), smallest);
     EXPECT_EQ(AsSet(cuts[1]), largest);
@@ -99,6 +100,7 @@ TEST(CheapestCuts, AreTheCheapestOfTheirRange) {
 }
 
 TEST(ImproveCuts, FindsTheNarrowPlaceNearby) {
+  InterruptPoller poller(nullptr);
   // Two wide halves joined by one operator: 0 -> {1 .. 4} -> 5 -> {6 .. 9} -> 10.
   std::vector<Dag::Edge> edges;
   for (int branch : {1, 2, 3, 4}) {
@@ -108,12 +110,13 @@ TEST(ImproveCuts, FindsTheNarrowPlaceNearby) {
   const CutCosts costs(dag, {});
   for (int base : {3, 8}) {
     std::vector<Cut> cuts{Cut{base, {}}, Cut{11, {}}};
-    ImproveCuts(costs, 8, &cuts);
+    ImproveCuts(costs, 8, &cuts, &poller);
     EXPECT_EQ(cuts[0], (Cut{6, {}}));
   }
 }
 
 TEST(ImproveCuts, NeverMakesACutDearerOrABlockTooLarge) {
+  InterruptPoller poller(nullptr);
   std::mt19937 random(13);
   for (int round = 0; round < 100; ++round) {
     const Dag dag = OrderedRandomDag(3 + round % 12, 0.3, &random);
@@ -123,7 +126,7 @@ TEST(ImproveCuts, NeverMakesACutDearerOrABlockTooLarge) {
     for (int base = size; base < dag.num_ops(); base += size) cuts.push_back(Cut{base, {}});
     cuts.push_back(Cut{dag.num_ops(), {}});
     std::vector<Cut> improved = cuts;
-    ImproveCuts(costs, size, &improved);
+    ImproveCuts(costs, size, &improved, &poller);
     ASSERT_EQ(improved.size(), cuts.size());
     EXPECT_EQ(improved.back(), cuts.back());
     Cut before;

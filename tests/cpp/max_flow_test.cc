@@ -42,7 +42,22 @@ uint32_t AsSet(const std::vector<bool>& side) {
   return set;
 }
 
+TEST(FlowNetwork, FollowsLongPaths) {
+  InterruptPoller poller(nullptr);
+  constexpr int kLength = 1000000;
+  FlowNetwork network;
+  int last = FlowNetwork::kSource;
+  for (int i = 0; i < kLength; ++i) {
+    const int next = network.AddNode();
+    network.AddEdge(last, next, 3);
+    last = next;
+  }
+  network.AddEdge(last, FlowNetwork::kSink, 2);
+  EXPECT_EQ(network.MaxFlow(&poller), 2);
+}
+
 TEST(FlowNetwork, FindsMinimumCuts) {
+  InterruptPoller poller(nullptr);
   std::mt19937 random(3);
   for (int round = 0; round < 200; ++round) {
     const int num_nodes = 2 + round % 7;
@@ -60,7 +75,7 @@ TEST(FlowNetwork, FindsMinimumCuts) {
       largest = better ? set : largest | set;
       least = Leaving(edges, set);
     }
-    EXPECT_EQ(network.MaxFlow(), least);
+    EXPECT_EQ(network.MaxFlow(&poller), least);
     EXPECT_EQ(AsSet(network.SmallestSourceSide()), smallest);
     EXPECT_EQ(AsSet(network.LargestSourceSide()), largest);
   }

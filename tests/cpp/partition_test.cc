@@ -176,6 +176,13 @@ TEST(Partition, DoesNotSeparateWhatIsIndependent) {
   EXPECT_EQ(Partition(Dag(4, {}), 4), (Blocks{{0, 1, 2, 3}}));
 }
 
+TEST(Partition, CanBeInterrupted) {
+  struct Interrupted {};
+  std::mt19937 random(3);
+  const Dag dag = RandomDag(2000, 0.002, &random);
+  EXPECT_THROW(Partition(dag, 500, {}, [] { throw Interrupted(); }), Interrupted);
+}
+
 TEST(Partition, RefusesBadOptions) {
   EXPECT_THROW(Partition(Chain(2), 0), OptionError);
   EXPECT_THROW(Partition(Chain(2), 1, {0}), OptionError);

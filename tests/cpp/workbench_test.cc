@@ -95,7 +95,7 @@ TEST_F(WorkbenchTest, EachRunHasPlacesOfItsOwn) {
 
 TEST_F(WorkbenchTest, NothingOutsideOfAMemoryIsTouched) {
   const int64_t last = kElements * sizeof(float);
-  for (int64_t offset : {last + 1, int64_t{-1}, int64_t{1} << 40}) {
+  for (int64_t offset : {last + 1, int64_t{-1}, int64_t{1} << 40, INT64_MAX, INT64_MIN}) {
     EXPECT_THROW(Time(Call(offset), 1), ffi::Error);
     EXPECT_THROW(bench_.Write(memory_, offset, ToBytes(std::vector<float>(kElements + 1))),
                  ffi::Error);
@@ -103,6 +103,8 @@ TEST_F(WorkbenchTest, NothingOutsideOfAMemoryIsTouched) {
   EXPECT_THROW(Time({kernel_, memory_ + 1, 0, memory_, 0}, 1), ffi::Error);
   EXPECT_THROW(Time({kernel_ + 1, memory_, 0, memory_, 0}, 1), ffi::Error);
   EXPECT_THROW(bench_.AddMemory(-1), ffi::Error);
+  EXPECT_THROW(bench_.AddMemory(INT64_MAX), ffi::Error);
+  EXPECT_THROW(Time(Call(1), 1), ffi::Error);  // not aligned
   EXPECT_THROW(bench_.Fill(memory_, ffi::Bytes()), ffi::Error);
 }
 
@@ -112,7 +114,23 @@ TEST_F(WorkbenchTest, WhatIsCutOffIsRefused) {
                ffi::Error);
   EXPECT_THROW(bench_.Time(ToBytes(std::vector<int32_t>{0, 0, 0}), ToBytes(Call(0)), 1, 1),
                ffi::Error);
+  EXPECT_THROW(bench_.Time(ffi::Bytes(), ffi::Bytes(), 1, 1), ffi::Error);
   EXPECT_THROW(Time(Call(0), 0), ffi::Error);
+}
+
+TEST_F(WorkbenchTest, WhatNoMachineHasIsRefused) {
+  const ffi::Bytes program = ToBytes(std::vector<int32_t>{0, 0, 0, kElements});
+  for (int64_t number : {int64_t{0}, int64_t{-1}, INT64_MAX, INT64_MIN}) {
+    EXPECT_THROW(bench_.Time(program, ToBytes(Call(0)), number, 1), ffi::Error);
+    EXPECT_THROW(bench_.Time(program, ToBytes(Call(0)), 1, number), ffi::Error);
+  }
+  using Specs = std::vector<int64_t>;
+  for (const Specs& specs :
+       {Specs{kFloatCode, 32, INT64_MAX}, Specs{kFloatCode, 32, -1}, Specs{kFloatCode, 32, 1, -1},
+        Specs{kFloatCode, 32, 1, INT64_MAX}, Specs{kFloatCode, 32, 2, INT64_MAX, INT64_MAX},
+        Specs{kFloatCode, 0, 1, 1}, Specs{256, 32, 1, 1}}) {
+    EXPECT_THROW(bench_.AddKernel(AddOne(&seen_), ToBytes(specs)), ffi::Error);
+  }
 }
 
 }  // namespace

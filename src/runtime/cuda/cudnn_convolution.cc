@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "runtime/arguments.h"
 #include "runtime/cuda/cudnn_descriptors.h"
 #include "runtime/cuda/cudnn_handles.h"
 #include "runtime/cuda/scopes.h"
@@ -41,11 +42,11 @@ std::vector<int64_t> Numbers(const ffi::PackedArgs& args) {
 
 void CheckTensor(const ffi::TensorView& tensor, size_t index, const ffi::TensorView& first,
                  const std::vector<int64_t>& shape, DLDataType dtype) {
-  TVM_FFI_CHECK(tensor.device().device_type == kDLCUDA &&
-                    tensor.device().device_id == first.device().device_id,
-                ValueError)
+  TVM_IOS_REQUIRE(tensor.device().device_type == kDLCUDA &&
+                      tensor.device().device_id == first.device().device_id,
+                  ValueError)
       << "tensor " << index << " of the convolution is not on the CUDA device of the first";
-  TVM_FFI_CHECK(
+  TVM_IOS_REQUIRE(
       tensor.dtype() == dtype && tensor.IsContiguous() &&
           std::equal(tensor.shape().begin(), tensor.shape().end(), shape.begin(), shape.end()),
       ValueError)
@@ -59,7 +60,8 @@ class Operands {
       : problem_(problem), tensors_(std::move(tensors)) {
     const std::vector<std::vector<int64_t>> shapes = problem.Shapes();
     num_tensors_ = shapes.size();
-    TVM_FFI_CHECK(tensors_.size() == num_tensors_ || tensors_.size() == num_tensors_ + 1, TypeError)
+    TVM_IOS_REQUIRE(tensors_.size() == num_tensors_ || tensors_.size() == num_tensors_ + 1,
+                    TypeError)
         << "this convolution takes " << num_tensors_ << " tensors and perhaps a workspace, not "
         << tensors_.size();
     for (size_t i = 0; i < num_tensors_; ++i) {
@@ -160,7 +162,7 @@ std::vector<ConvolutionAlgorithm> FindAlgorithms(int64_t device_id, ffi::ShapeVi
 void RunConvolution(ffi::PackedArgs args) {
   std::vector<ffi::TensorView> tensors = LeadingTensors(args);
   const std::vector<int64_t> numbers = Numbers(args.Slice(static_cast<int>(tensors.size())));
-  TVM_FFI_CHECK(!numbers.empty() && numbers[0] >= 0 && numbers[0] <= kLastAlgorithm, ValueError)
+  TVM_IOS_REQUIRE(!numbers.empty() && numbers[0] >= 0 && numbers[0] <= kLastAlgorithm, ValueError)
       << "behind the tensors of a convolution comes an algorithm from 0 to " << kLastAlgorithm;
   const Convolution& of = FindConvolution(ffi::ShapeView(numbers.data() + 1, numbers.size() - 1));
   Issue(of, Operands(of.problem, std::move(tensors)), static_cast<int>(numbers[0]));

@@ -5,6 +5,8 @@
 
 #include <limits>
 
+#include "runtime/arguments.h"
+
 namespace tvm_ios {
 namespace cuda {
 
@@ -16,13 +18,13 @@ namespace {
 class Numbers {
  public:
   explicit Numbers(ffi::ShapeView numbers) : numbers_(numbers) {
-    TVM_FFI_CHECK(numbers.size() == kNumbersOfProblem, ValueError)
+    TVM_IOS_REQUIRE(numbers.size() == kNumbersOfProblem, ValueError)
         << "a convolution is " << kNumbersOfProblem << " numbers, not " << numbers.size();
   }
 
   int Next(const char* what, int least, int most = std::numeric_limits<int>::max()) {
     const int64_t number = numbers_[next_++];
-    TVM_FFI_CHECK(number >= least && number <= most, ValueError)
+    TVM_IOS_REQUIRE(number >= least && number <= most, ValueError)
         << "the " << what << " of a convolution cannot be " << number;
     return static_cast<int>(number);
   }
@@ -36,31 +38,36 @@ class Numbers {
   size_t next_{0};
 };
 
-int64_t ResultSize(int image, int kernel, int padding, int stride, int dilation) {
+/*! \brief Rows or columns of the result; 0 where there are none, or more than an int holds. */
+int ResultSize(int image, int kernel, int padding, int stride, int dilation) {
   const int64_t window = int64_t{dilation} * (kernel - 1) + 1;
   const int64_t room = image + 2 * int64_t{padding} - window;
-  return room < 0 ? 0 : room / stride + 1;
+  const int64_t size = room < 0 ? 0 : room / stride + 1;
+  return size > std::numeric_limits<int>::max() ? 0 : static_cast<int>(size);
 }
 
 void Check(const ConvolutionProblem& problem) {
-  TVM_FFI_CHECK(!problem.residual || problem.has_bias(), ValueError)
+  TVM_IOS_REQUIRE(!problem.residual || problem.has_bias(), ValueError)
       << "a convolution that something is added to needs a bias: give it one of zeros";
-  TVM_FFI_CHECK(
+  TVM_IOS_REQUIRE(
       problem.in_channels % problem.groups == 0 && problem.out_channels % problem.groups == 0,
       ValueError)
       << problem.groups << " groups of a convolution do not divide its channels";
   const Extent result = problem.result();
-  TVM_FFI_CHECK(result.rows > 0 && result.columns > 0, ValueError)
-      << "the kernel of a convolution is larger than its padded image";
+  TVM_IOS_REQUIRE(result.rows > 0 && result.columns > 0, ValueError)
+      << "the kernel of a convolution is larger than its padded image, or the result too large";
+  for (const std::vector<int64_t>& shape : problem.Shapes()) {
+    CheckedBytes(ffi::ShapeView(shape.data(), shape.size()), problem.dtype(),
+                 "a tensor of a convolution");
+  }
 }
 
 }  // namespace
 
 Extent ConvolutionProblem::result() const {
-  return {static_cast<int>(
-              ResultSize(image.rows, kernel.rows, padding.rows, stride.rows, dilation.rows)),
-          static_cast<int>(ResultSize(image.columns, kernel.columns, padding.columns,
-                                      stride.columns, dilation.columns))};
+  return {
+      ResultSize(image.rows, kernel.rows, padding.rows, stride.rows, dilation.rows),
+      ResultSize(image.columns, kernel.columns, padding.columns, stride.columns, dilation.columns)};
 }
 
 DLDataType ConvolutionProblem::dtype() const {

@@ -11,6 +11,8 @@
 #include <string_view>
 #include <utility>
 
+#include "runtime/arguments.h"
+
 namespace tvm_ios {
 namespace cuda {
 namespace {
@@ -66,6 +68,7 @@ bool IsSource(const ffi::Module& module) {
 }
 
 ffi::Module WithMachineCode(const ffi::Module& module, const ffi::Bytes& code) {
+  TVM_IOS_REQUIRE(IsSource(module), ValueError) << "the module is no source code for CUDA";
   // The format, what is known of the functions, the code.
   const ffi::Bytes saved = module->SaveToBytes();
   const ffi::String source = module->InspectSource(kSource);

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "runtime/arguments.h"
+
 namespace tvm_ios {
 namespace cuda {
 namespace {
@@ -18,14 +20,14 @@ class Reader {
   size_t left() const { return numbers_.size() - next_; }
 
   int64_t Next() {
-    TVM_FFI_CHECK(left() > 0, ValueError) << "the stage program is cut off";
+    TVM_IOS_REQUIRE(left() > 0, ValueError) << "the stage program is cut off";
     return numbers_[next_++];
   }
 
   /*! \brief A number of something of which there are so many. */
   int64_t Index(const char* what, int64_t count) {
     const int64_t index = Next();
-    TVM_FFI_CHECK(0 <= index && index < count, ValueError)
+    TVM_IOS_REQUIRE(0 <= index && index < count, ValueError)
         << "the stage program names " << what << " " << index << " of " << count;
     return index;
   }
@@ -40,9 +42,9 @@ StageCall ReadCall(Reader& reader, int64_t num_streams, int64_t num_kernels, int
   call.kernel = reader.Index("kernel", num_kernels);
   call.stream = reader.Index("stream", num_streams);
   const int64_t size = reader.Next();
-  TVM_FFI_CHECK(size >= 1, ValueError)
+  TVM_IOS_REQUIRE(size >= 1, ValueError)
       << "the stage program calls kernel " << call.kernel << " with " << size << " tensors";
-  TVM_FFI_CHECK(static_cast<size_t>(size) <= reader.left(), ValueError)
+  TVM_IOS_REQUIRE(static_cast<size_t>(size) <= reader.left(), ValueError)
       << "the stage program is cut off";
   for (int64_t i = 0; i < size; ++i) {
     call.tensors.push_back(reader.Index("tensor", num_tensors));
@@ -55,17 +57,17 @@ StageCall ReadCall(Reader& reader, int64_t num_streams, int64_t num_kernels, int
 StageProgram ReadProgram(::tvm::ffi::ShapeView numbers, int64_t num_kernels, int64_t num_tensors) {
   Reader reader(numbers);
   StageProgram program{reader.Next(), {}};
-  TVM_FFI_CHECK(program.num_streams >= 1, ValueError) << "a stage needs at least one stream";
+  TVM_IOS_REQUIRE(program.num_streams >= 1, ValueError) << "a stage needs at least one stream";
   while (reader.left() > 0) {
     program.calls.push_back(ReadCall(reader, program.num_streams, num_kernels, num_tensors));
   }
   const auto num_calls = static_cast<int64_t>(program.calls.size());
-  TVM_FFI_CHECK(program.num_streams <= num_calls, ValueError)
+  TVM_IOS_REQUIRE(program.num_streams <= num_calls, ValueError)
       << "the stage program has fewer calls than streams";
   std::vector<bool> used(program.num_streams);
   for (const StageCall& call : program.calls) used[call.stream] = true;
   const auto unused = std::find(used.begin(), used.end(), false);
-  TVM_FFI_CHECK(unused == used.end(), ValueError)
+  TVM_IOS_REQUIRE(unused == used.end(), ValueError)
       << "the stage program calls nothing on stream " << unused - used.begin();
   return program;
 }

@@ -6,6 +6,7 @@
 
 #include <utility>
 
+#include "runtime/arguments.h"
 #include "runtime/cuda/graph_events.h"
 #include "runtime/cuda/scopes.h"
 #include "runtime/cuda/stream_pool.h"
@@ -70,6 +71,8 @@ class Fork {
   size_t forked_{0};
 };
 
+constexpr int64_t kMaxRuns = 1'000'000;  // more than anybody waits for
+
 /*! \brief How many of the arguments from begin on are functions. */
 int CountFunctions(const ffi::PackedArgs& args, int begin) {
   int end = begin;
@@ -79,17 +82,17 @@ int CountFunctions(const ffi::PackedArgs& args, int begin) {
 
 /*! \brief The device that all of the tensors are on. */
 int DeviceOf(const ffi::PackedArgs& tensors) {
-  TVM_FFI_CHECK(tensors.size() > 0, ValueError) << "a stage needs at least one tensor";
+  TVM_IOS_REQUIRE(tensors.size() > 0, ValueError) << "a stage needs at least one tensor";
   DLDevice device{kDLCPU, 0};
   for (int i = 0; i < tensors.size(); ++i) {
     const auto tensor = tensors[i].try_cast<ffi::TensorView>();
-    TVM_FFI_CHECK(tensor.has_value(), TypeError)
+    TVM_IOS_REQUIRE(tensor.has_value(), TypeError)
         << "a stage takes a program, then kernels, then tensors; argument " << i
         << " after the kernels is no tensor";
     if (i == 0) device = tensor->device();
-    TVM_FFI_CHECK(tensor->device().device_type == kDLCUDA, ValueError)
+    TVM_IOS_REQUIRE(tensor->device().device_type == kDLCUDA, ValueError)
         << "tensor " << i << " of the stage is not on a CUDA device";
-    TVM_FFI_CHECK(tensor->device().device_id == device.device_id, ValueError)
+    TVM_IOS_REQUIRE(tensor->device().device_id == device.device_id, ValueError)
         << "tensor " << i << " of the stage is on device " << tensor->device().device_id
         << ", the first one on device " << device.device_id;
   }
@@ -100,7 +103,7 @@ int DeviceOf(const ffi::PackedArgs& tensors) {
 
 Stage::Stage(ffi::PackedArgs args) {
   const auto program = args.size() > 0 ? args[0].try_cast<ffi::Shape>() : std::nullopt;
-  TVM_FFI_CHECK(program.has_value(), TypeError) << "a stage's first argument is its program";
+  TVM_IOS_REQUIRE(program.has_value(), TypeError) << "a stage's first argument is its program";
   const int num_kernels = CountFunctions(args, 1);
   const ffi::PackedArgs tensors = args.Slice(1 + num_kernels);
   device_id_ = DeviceOf(tensors);
@@ -142,10 +145,10 @@ void Stage::RunOnSeveral(GraphEvents* events) const {
 }
 
 void CheckStages(const std::vector<Stage>& stages, int64_t repeat) {
-  TVM_FFI_CHECK(!stages.empty() && repeat >= 1, ValueError)
-      << "there must be a stage, and repeat must be at least 1";
+  TVM_IOS_REQUIRE(!stages.empty(), ValueError) << "there must be a stage";
+  CheckRange(repeat, 1, kMaxRuns, "repeat");
   for (const Stage& stage : stages) {
-    TVM_FFI_CHECK(stage.device_id() == stages[0].device_id(), ValueError)
+    TVM_IOS_REQUIRE(stage.device_id() == stages[0].device_id(), ValueError)
         << "the stages are on several devices";
   }
 }

@@ -69,7 +69,7 @@ class Stage {
 };
 
 /*!
- * \brief Checks that there is something to launch repeat times on one device.
+ * \brief Checks that there is something to launch repeat times, at most a million, on one device.
  * \throw ffi::Error, a ValueError, if there is not.
  */
 void CheckStages(const std::vector<Stage>& stages, int64_t repeat);

@@ -4,6 +4,7 @@
 #include <tvm/ffi/error.h>
 #include <tvm/ffi/extra/c_env_api.h>
 
+#include "runtime/arguments.h"
 #include "runtime/cuda/capture.h"
 #include "runtime/cuda/scopes.h"
 
@@ -15,6 +16,13 @@ namespace ffi = ::tvm::ffi;
 namespace {
 
 constexpr double kMillisecondsPerSecond = 1e3;
+
+void CheckFiller(const ffi::Tensor& memory, int device_id) {
+  TVM_IOS_REQUIRE(memory.device().device_type == kDLCUDA && memory.device().device_id == device_id,
+                  ValueError)
+      << "the filler is not on the CUDA device of the stages";
+  TVM_IOS_REQUIRE(memory.IsContiguous(), ValueError) << "the filler must be contiguous";
+}
 
 /*! \brief Drives whatever was there out of the device's caches. */
 void Fill(const ffi::Tensor& memory, Stream stream) {
@@ -41,6 +49,7 @@ std::vector<double> Time(const std::vector<Stage>& runs, int64_t repeat,
   CheckStages(runs, repeat);
   const Driver& driver = Driver::Get();
   const int device_id = runs[0].device_id();
+  if (filler.has_value()) CheckFiller(*filler, device_id);
   const ContextScope context(device_id);
   const EventHandle begin = MakeEvent(kEventDefault);
   const EventHandle end = MakeEvent(kEventDefault);

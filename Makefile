@@ -11,7 +11,10 @@
 #   make fuzz MINUTES=10   random networks, compiled in random ways, against other implementations;
 #                SEED=... begins there, JOBS=... is the number of processes
 #   make lint    formatting and static checks            make format   mend what can be mended
-#   make asan    C++ tests under AddressSanitizer and UBSan   make tsan   under ThreadSanitizer
+#   make asan    under AddressSanitizer and UBSan: the C++ tests, and the Python tests that reach most
+#                of the C++ library
+#   make tsan    the C++ tests under ThreadSanitizer
+#   make test-all   all of these that need no GPU, and the wheel
 #   make wheel   build dist/*.whl and check that it works outside the checkout
 #   make clean   remove all that was made
 
@@ -24,7 +27,8 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null \
 	&& command -v $$python && break; done)
 
-.PHONY: demo test test-cpp test-python test-pytorch gpu fuzz tutorials lint format asan tsan wheel clean
+.PHONY: demo test test-all test-cpp test-python test-pytorch gpu fuzz tutorials lint format asan tsan \
+	wheel clean
 .DELETE_ON_ERROR:
 
 # More groups at a time than there are cores gain nothing, and cost most of the search's time.
@@ -39,6 +43,8 @@ demo: $(VENV)/installed
 		$(BIN)/tvm-ios show build/demo/$$model.json || exit; done
 
 test: test-cpp test-python
+
+test-all: lint test test-pytorch tutorials wheel asan tsan
 
 test-cpp: $(VENV)/developed
 	$(call run_cpp_tests,tests,)
@@ -65,8 +71,15 @@ fuzz: $(VENV)/developed
 tutorials: $(VENV)/with-pytorch
 	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 2 --dist worksteal --nbmake tutorials
 
+SANITIZED_TESTS = $(addprefix tests/python/test_,registry_fuzz.py search.py runtime.py templates.py)
+
+# Python's own executable is not sanitized, so that the sanitizer is loaded before it. Python and LLVM
+# leave memory to the end of the process. One after another: a test's processes are sanitized, too.
 asan: $(VENV)/developed
 	$(call run_cpp_tests,asan,address)
+	ASAN_OPTIONS=detect_leaks=0 TVM_IOS_LIBRARY_PATH=build/asan/lib \
+		LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" \
+		$(BIN)/python -m pytest $(SANITIZED_TESTS)
 
 tsan: $(VENV)/developed
 	$(call run_cpp_tests,tsan,thread)

@@ -29,7 +29,7 @@ class Options:
     max_block_size : int
         Operators searched together; larger networks are cut where few tensors cross. The states of
         a randomly wired block grow exponentially with it: one of 16 has some 10,000, one of 50
-        would never end.
+        more than fit into memory, which is an error.
     seed : int
         Of the random inputs that stages are measured with, and of what is learned from them.
     measure_all : bool

@@ -234,8 +234,9 @@ def find_schedule(
     ScheduleError
         If every schedule has a stage of infinite latency.
     OptionError
-        If a limit is below one, ``merge_class`` has not one entry for each operator, or a
-        replacement is empty or names an operator that is not in the graph.
+        If a limit is below one, ``merge_class`` has not one entry for each operator, a
+        replacement is empty or names an operator that is not in the graph, or the search would
+        take more than a quarter of the free memory.
     """
     space = ScheduleSpace(dag, merge_class, replacements, max_group_size, max_num_groups)
     return space.solve(cost(space.candidates))
@@ -283,7 +284,8 @@ def partition(
     Raises
     ------
     OptionError
-        If the size is below one, or ``merge_class`` has not one entry for each operator.
+        If the size is below one, ``merge_class`` has not one entry for each operator, or the cuts
+        to choose from would take more than a quarter of the free memory.
     """
     classes = _merge_classes(dag, merge_class)
     return [list(block) for block in _ffi_api.Partition(dag, max_block_size, classes)]

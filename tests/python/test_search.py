@@ -21,6 +21,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from registry_fuzz import sanitized
 from tvm_ios.errors import CostError, GraphError, OptionError, ScheduleError, TvmIosError
 from tvm_ios.search import (
     Candidate,
@@ -450,9 +451,12 @@ except KeyboardInterrupt:
         time.sleep(0.3)
         process.send_signal(signal.SIGINT)
         start = time.monotonic()
-        assert process.stdout.readline() == "interrupted\n"
-        assert time.monotonic() - start < 1.0
-        assert process.wait(timeout=10) == 0
+        try:
+            assert process.communicate(timeout=10)[0] == "interrupted\n"
+        finally:
+            process.kill()
+        assert time.monotonic() - start < 1.5  # with the end of the process
+        assert process.returncode == 0
 
 
 TOO_LARGE = {
@@ -465,6 +469,7 @@ TOO_LARGE = {
 """Work, and how many MiB it may take: where there is more, it would take all of it."""
 
 
+@pytest.mark.skipif(sanitized(), reason="AddressSanitizer reserves all addresses")
 @pytest.mark.parametrize(("work", "mebibytes"), TOO_LARGE.values(), ids=TOO_LARGE)
 def test_what_takes_too_much_memory_says_so(work: str, mebibytes: int) -> None:
     """At a quarter of what there is, before any allocation fails."""

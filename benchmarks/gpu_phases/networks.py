@@ -15,7 +15,6 @@ from tvm_ios import zoo
 from tvm_ios.compare import choose
 from tvm_ios.cuda_target import resolve_cuda
 from tvm_ios.measure.cuda.model import CudaWays
-from tvm_ios.measure.model import random_inputs
 from tvm_ios.measure.sites import Here
 from tvm_ios.options import PRECISIONS, Options
 from tvm_ios.schedule import Schedule
@@ -57,8 +56,7 @@ class Unsearched:
 
     def inputs(self, seed: int = 0) -> list[Any]:
         """Random inputs, as the virtual machine takes them."""
-        function = self._scheduler.graph.function
-        return random_inputs(self._scheduler.prepared[function], seed)
+        return self._scheduler.random_inputs(seed)
 
     def outputs(self, inputs: Sequence[Any]) -> list[np.ndarray]:
         """What the network computes of them."""

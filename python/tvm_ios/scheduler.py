@@ -16,6 +16,7 @@ from .cost_model import CostModel, GivenCost, StageCost
 from .database import MeasurementDatabase
 from .errors import OptionError, ScheduleError
 from .graph.extract import extract
+from .graph.indices import smallest_extent
 from .graph.operators import Operator, OperatorGraph
 from .graph.prepare import prepare
 from .lower.emitter import Stages
@@ -233,9 +234,14 @@ class Scheduler:
         stages = dict(enumerate(self._lower(schedule)))
         return self._backend.trace(stages, self._devices, repeat)
 
+    def random_inputs(self, seed: int) -> list[tvm.runtime.Tensor | tuple]:
+        """Inputs that the network takes: its indices are of something that is there."""
+        integers = max(1, min(2, smallest_extent(self.prepared)))
+        return random_inputs(self.prepared[self.graph.function], seed, integers)
+
     def compile(self, schedules: Mapping[str, Schedule]) -> Ways:
         """The whole model under each schedule, ready to be timed or run where is measured."""
-        inputs = random_inputs(self.prepared[self.graph.function], self.options.seed)
+        inputs = self.random_inputs(self.options.seed)
         with progress("compiling models", 2) as advance:
             self._ways, self._compiled = self._emit(schedules), dict(schedules)
             advance(1)

@@ -21,6 +21,7 @@ import tvm_ios
 import tvm_ios_runtime
 from support import compile_plain, relax_module, run_vm
 from tvm_ios import ModelError
+from tvm_ios.cli.main import main
 from tvm_ios.graph.indices import safe_indices
 
 RNG = np.random.default_rng(5)
@@ -188,6 +189,25 @@ def test_where_nothing_can_be_raised_the_nearest_is_taken() -> None:
     taken, gathered = run_vm(compile_plain(mod), [DATA, np.array([2, -(2**40), 2**40, 1])])
     np.testing.assert_array_equal(taken, DATA[[2, 0, 3, 1]])
     np.testing.assert_array_equal(gathered, DATA[[2, 0, 3, 1]])
+
+
+def test_a_table_of_one_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The network is timed with indices that are there, whatever was drawn for other networks."""
+    model = _model("Gather", {"axis": 0}, (3,), ())
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_value = 1
+    onnx.save(model, tmp_path / "model.onnx")
+    assert main(["bench", str(tmp_path / "model.onnx"), "--threads", "1", "--no-database"]) == 0
+
+
+def test_the_command_line_names_the_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    library, inputs = str(tmp_path / "model.so"), str(tmp_path / "inputs.npz")
+    _compile(_model("Gather", {"axis": 0}, (3,), ()), tmp_path).save(library)
+    np.savez(inputs, x=DATA, ids=np.array([0, 4, 1]))
+    assert main(["run", library, "-i", inputs]) == 4
+    message = capsys.readouterr().err
+    assert message.endswith(f"{inputs}: The indices of take, 'ids', must be from -4 to 3, got 4.\n")
 
 
 def test_tvm_warns_of_nothing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

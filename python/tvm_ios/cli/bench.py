@@ -24,7 +24,6 @@ from ..files import replacing
 from ..measure.cuda.clock import warm_clock
 from ..measure.cuda.model import CudaWays
 from ..measure.cuda.rounds import Timing
-from ..measure.model import random_inputs
 from ..measure.progress import working
 from ..peers.gpu import Peers, gpu_peers
 from ..schedule import Schedule
@@ -126,7 +125,7 @@ def _contest(args: argparse.Namespace, scheduler: Scheduler, ours: Comparison) -
     """On a GPU with PyTorch, everybody timed again in the same rounds."""
     if not isinstance(ours.ways, CudaWays):
         return Contest(ours)
-    inputs = random_inputs(scheduler.prepared[scheduler.graph.function], scheduler.options.seed)
+    inputs = scheduler.random_inputs(scheduler.options.seed)
     arrays = [tensor.numpy() for tensor in leaves(inputs)]
     with working("preparing PyTorch"):
         wanted = (args.model, args.batch, arrays, args.device_id, args.precision)
@@ -147,7 +146,7 @@ def _errors(
     with the kernels of this package; it runs in this process, for the target ``here``.
     """
     function = scheduler.graph.function
-    arguments = random_inputs(mod[function], scheduler.options.seed)
+    arguments = scheduler.random_inputs(scheduler.options.seed)
     target = _compiled_quickly(here)
     with working("computing the outputs by TVM alone"):
         reference = tvm.compile(mod, target, relax_pipeline=relax.get_default_pipeline(target))

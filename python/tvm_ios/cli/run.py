@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from .. import artifact
 from ..device_errors import device_errors
 from ..errors import ModelError, OptionError
 from ..files import replacing
+from ..importing import last_line
 from ..target import is_cuda
 from . import output
 from .options import add_common, add_device, add_seed, whole
@@ -77,13 +79,23 @@ def run(args: argparse.Namespace) -> None:
         random = np.random.default_rng(args.seed)
         arrays = [_fill(info, args.fill_mode, random) for info in model.inputs]
     inputs = list(map(_in_place, arrays))
-    with device_errors(args.device_id):
+    with device_errors(args.device_id), _index_errors(args):
         named = {info.name: r for info, r in zip(model.outputs, model(*inputs), strict=True)}
         times = _time(model, inputs, args) if args.print_time else None
     if args.outputs:
         with replacing(args.outputs) as (draft,):
             np.savez(draft, **named)
     _report(args, named, times)
+
+
+@contextlib.contextmanager
+def _index_errors(args: argparse.Namespace) -> Iterator[None]:
+    """Raise ModelError where an input has an index out of bounds, within a ``with``."""
+    try:
+        yield
+    except IndexError as error:
+        given = args.inputs or f"The inputs of --fill-mode {args.fill_mode}"
+        raise ModelError(f"{given}: {last_line(error)}") from error
 
 
 def _check_device(device: str | None, model: Model) -> None:

@@ -16,7 +16,7 @@ import tvm
 from tvm import relax
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
-from ..kernels.index_check import Bounds, index_check
+from ..kernels.index_check import SMALLEST_EXTENT, Bounds, index_check
 from .fold import bindings_of, constant_array, is_op
 from .scatter import scatter_elements
 
@@ -85,6 +85,14 @@ def safe_indices(function: str, *, checked: bool) -> tvm.transform.Pass:
 def checks_indices(expr: relax.Expr) -> bool:
     """Whether this is a call of a function that checks indices."""
     return is_op(expr, "call_tir") and expr.args[0].name_hint.startswith(_FUNCTION)
+
+
+def smallest_extent(mod: tvm.IRModule) -> float:
+    """The smallest length of an axis whose indices are checked; infinite where none are."""
+    functions = (f for f in mod.functions.values() if isinstance(f, tvm.tirx.PrimFunc))
+    attributes = (function.attrs for function in functions)
+    extents = (a[SMALLEST_EXTENT] for a in attributes if a and SMALLEST_EXTENT in a)
+    return min(map(int, extents), default=math.inf)
 
 
 @mutator

@@ -20,6 +20,9 @@ from tvm.tirx.script import builder as T
 
 from .emit import ON_STACK, tile_scope
 
+SMALLEST_EXTENT = "tvm_ios.smallest_extent"
+"""An attribute of the function: the length of the shortest axis that it checks indices of."""
+
 _LONGEST = 1024  # bytes of a sentence
 
 
@@ -64,7 +67,13 @@ def index_check(
     """
     with IRBuilder() as builder, T.prim_func(s_tir=True):
         T.func_name(name)
-        T.func_attr({"tirx.is_scheduled": True, "tirx.noalias": True})
+        T.func_attr(
+            {
+                "tirx.is_scheduled": True,
+                "tirx.noalias": True,
+                SMALLEST_EXTENT: min(bounds.extents, default=0),
+            }
+        )
         indices = T.arg("indices", T.buffer(shape, dtype))
         checked = T.arg("checked", T.buffer(shape, dtype))
         with tile_scope():  # TVM looks for a block

@@ -103,20 +103,24 @@ def _calls_of_the_user(mod: tvm.IRModule) -> bool:
     return not all(name.startswith(_CAPTURABLE) for name in names)
 
 
-def random_inputs(func: relax.Function, seed: int) -> list[tvm.runtime.Tensor | tuple]:
-    """One value per parameter: standard normal, or zeros and ones for integers."""
+def random_inputs(
+    func: relax.Function, seed: int, integers: int = 2
+) -> list[tvm.runtime.Tensor | tuple]:
+    """One value per parameter: standard normal, or as many different integers from 0 on."""
     random = np.random.default_rng(seed)
-    return [_random_input(parameter.ty, random) for parameter in func.params]
+    return [_random_input(parameter.ty, random, integers) for parameter in func.params]
 
 
-def _random_input(ty: relax.Type, random: np.random.Generator) -> tvm.runtime.Tensor | tuple:
+def _random_input(
+    ty: relax.Type, random: np.random.Generator, integers: int
+) -> tvm.runtime.Tensor | tuple:
     if isinstance(ty, relax.TupleType):
-        return tuple(_random_input(field, random) for field in ty.fields)
+        return tuple(_random_input(field, random, integers) for field in ty.fields)
     shape, dtype = [int(size) for size in ty.shape.values], str(ty.dtype)
     if dtype.startswith("float"):
         data = random.standard_normal(shape).astype(dtype)
     else:
-        data = random.integers(0, 2, shape).astype(dtype)
+        data = random.integers(0, integers, shape).astype(dtype)
     return tvm.runtime.tensor(data)
 
 

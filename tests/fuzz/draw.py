@@ -165,7 +165,7 @@ class Draw:
 
     def input(self, shape: Sequence[int], dtype: str = "float32") -> str:
         name = f"x{len(self.inputs)}"
-        self.inputs[name] = self.types[name] = Tensor(tuple(shape), dtype)
+        self.inputs[name] = self.types[name] = Tensor(tuple(map(int, shape)), dtype)
         self.values[name] = random_array(self.random, self.inputs[name])
         self.exact.add(name)
         return name

@@ -13,6 +13,9 @@ from .relax_front import RelaxEvaluator
 
 _ATTEMPTS = 40
 _RELAX = 0.3  # of all networks
+_USUAL = 0.35  # begin with an image, and have common operators only: these are kept blocked
+_COMMON = 1.5
+_SINGLE = (0.25, 0.7)  # have one output; TVM computes a tuple of several between ours
 
 
 def random_of(seed: int, purpose: str) -> np.random.Generator:
@@ -29,20 +32,25 @@ def random_network(seed: int) -> Network:
         evaluator = OnnxEvaluator(int(random.choice(OPSETS)))
     size = int(np.exp(random.uniform(np.log(2), np.log(26))))
     for _ in range(_ATTEMPTS):
-        draw = _grow(random, evaluator, size)
+        usual = bool(random.random() < _USUAL)
+        draw = _grow(random, evaluator, size, usual)
         if draw.nodes and any(name in draw.read for name in draw.inputs):
-            network = draw.network(_outputs(draw))
+            network = draw.network(_outputs(draw, _SINGLE[usual]))
             if network.nodes:
                 return network
     raise AssertionError(f"no network grows of seed {seed}")
 
 
-def _grow(random: np.random.Generator, evaluator: Evaluator, size: int) -> Draw:
+def _grow(random: np.random.Generator, evaluator: Evaluator, size: int, usual: bool) -> Draw:
     draw = Draw(random, evaluator, zeros=bool(random.random() < 0.04))
-    for _ in range(draw.pick([1, 1, 2, 3])):
+    if usual:
+        draw.input((draw.pick([1, 1, 1, 2]), draw.pick([3, 16, 20]), *random.integers(5, 15, 2)))
+    for _ in range(0 if usual else draw.pick([1, 1, 2, 3])):
         rank = draw.pick([4, 4, 4, 4, 3, 2, 2, 1])
         draw.input(draw.shape(rank), draw.pick(["float32"] * 9 + ["int64"]))
     entries = TABLES[evaluator.front].entries
+    if usual:
+        entries = [entry for entry in entries if entry.weight >= _COMMON]
     weights = np.array([entry.weight for entry in entries])
     for _ in range(8 * size):
         if len(draw.nodes) >= size:
@@ -55,10 +63,15 @@ def _grow(random: np.random.Generator, evaluator: Evaluator, size: int) -> Draw:
     return draw
 
 
-def _outputs(draw: Draw) -> list[str]:
-    """What nobody reads, and now and then other values, inputs, constants, and one twice."""
+def _outputs(draw: Draw, single: float) -> list[str]:
+    """What nobody reads, and now and then other values, inputs, constants, and one twice.
+
+    Or what most operators lead to, and nothing else.
+    """
     made = [name for node in draw.nodes for name in node.outputs]
     unread = [name for name in made if name not in draw.read]
+    if draw.chance(single):
+        return [max(unread, key=lambda name: len(draw.network([name]).nodes))]
     outputs = draw.some(unread) if draw.chance(0.1) else unread
     for options, probability in (
         (made, 0.25),

@@ -47,6 +47,8 @@ def branches(d: Draw) -> None:
     x = _image(d)
     strides = d.pick([[1, 1], [1, 1], [1, 1], [2, 2], [2, 1]])
     total, out = d.chance(0.3), d.pick([4, 8, 16, 17, 24, 33])
+    # Parts of whole vectors are written in place, where the image is read blocked by the next.
+    widths = (16, 32, 48) if d.chance(0.5) else (3, 8, 16, 17, out)
     results = []
     for _ in range(d.integer(2, 4)):
         if not total and d.chance(0.25):
@@ -54,7 +56,7 @@ def branches(d: Draw) -> None:
             window = {"kernel_shape": [3, 3], "pads": [1] * 4, "strides": strides}
             results.append(d.add(kind, [x], exact=kind == "MaxPool", **window))
             continue
-        width = out if total else d.pick([3, 8, 16, 17, out])
+        width = out if total else d.pick(widths)
         results.append(_finished(d, _conv(d, x, width, _kernel(d), strides=strides)))
     if d.chance(0.15):
         return
@@ -64,7 +66,9 @@ def branches(d: Draw) -> None:
         return
     joined = d.add("Concat", results, axis=1)
     if d.chance(0.3):
-        d.add(d.pick(_ACTIVATIONS), [joined])
+        joined = d.add(d.pick(_ACTIVATIONS), [joined])
+    if d.chance(0.5):
+        _finished(d, _conv(d, joined, 8, _kernel(d)))
 
 
 @ONNX.motif("residual", 2.5)

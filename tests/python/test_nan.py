@@ -91,6 +91,11 @@ CASES: dict[str, tuple[Callable[..., relax.Expr], Callable[[np.ndarray], np.ndar
         lambda e, x: e(op.astype(e(op.clip(e(op.astype(x, "float16")), -2, 2)), "float32")),
         lambda x: np.clip(x.astype("float16"), -2, 2).astype("float32"),
     ),
+    "less itself": (lambda e, x: e(op.subtract(x, x)), lambda x: x - x),
+    "a value less itself": (
+        lambda e, x: e(op.subtract(e(op.exp(x)), e(op.exp(x)))),
+        lambda x: np.exp(x) - np.exp(x),
+    ),
     "gelu": (lambda e, x: e(op.nn.gelu(x)), lambda x: np.where(np.isnan(x), x, np.nan)),
 }
 

@@ -157,6 +157,14 @@ def smallest(a: Expr, b: Expr) -> Expr:
     return tirx.Select(tirx.isnan(a), a, T.min(a, b))
 
 
+def _difference(a: Expr, b: Expr) -> Expr:
+    """``a - b``, also of a variable and itself, for which TVM would put zero.
+
+    It is none where the variable is infinite or no number.
+    """
+    return a + (like(b, 0.0) - b) if a.same_as(b) else a - b
+
+
 def _between(low: float, x: Expr, high: float) -> Expr:
     """``x`` clipped; NaN stays, as it comes second."""
     return T.max(like(x, low), T.min(like(x, high), x))
@@ -182,7 +190,7 @@ def _once(function: Callable[[Expr], Expr]) -> Callable[[Expr], Expr]:
 
 FUNCTIONS: dict[str, Callable[..., Expr]] = {
     "add": lambda a, b: a + b,
-    "subtract": lambda a, b: a - b,
+    "subtract": _difference,
     "multiply": lambda a, b: a * b,
     "divide": lambda a, b: a / b,
     "maximum": largest,

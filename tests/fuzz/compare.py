@@ -26,6 +26,7 @@ _EPSILON = {"float32": 2.0**-24, "float64": 2.0**-53, "float16": 2.0**-11}
 def difference(
     actual: np.ndarray,
     expected: np.ndarray,
+    coarsest: str,
     terms: int,
     double: Callable[[], np.ndarray | None],
 ) -> str | None:
@@ -34,6 +35,8 @@ def difference(
     Parameters
     ----------
     actual, expected : numpy.ndarray
+    coarsest : str
+        The floating-point type of the fewest digits that they are computed in.
     terms : int
         Of the longest sum on the way to the result.
     double : callable
@@ -44,7 +47,7 @@ def difference(
     if actual.dtype.kind != "f":
         return _unequal(actual, expected)
     error = error_of(actual, expected)
-    epsilon = _EPSILON[str(actual.dtype)]
+    epsilon = _EPSILON[coarsest]
     scale = float(np.abs(expected[np.isfinite(expected)]).max(initial=0.0))
     near = _ROUNDINGS * epsilon * scale + np.finfo(actual.dtype).tiny
     if error <= near:

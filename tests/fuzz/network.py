@@ -92,6 +92,15 @@ class Network:
         whole = replace(self, inputs=inputs, nodes=nodes, examples={**self.examples, **values})
         return whole.needed(self.outputs)
 
+    def coarsest(self, output: str) -> str:
+        """The floating-point type of the fewest digits that an output is computed in."""
+        part = self.needed([output])
+        names = {output, *(name for node in part.nodes for name in node.inputs if name)}
+        types = {self.types[name].dtype for name in names}
+        return min(
+            (t for t in types if t.startswith("float")), key=lambda t: int(t[5:]), default="float64"
+        )
+
     @property
     def terms(self) -> int:
         """The numbers that one operator adds up at most."""

@@ -60,7 +60,9 @@ class Reference:
             expected = self.values[name]
             if self._lenient and actual.shape == expected.shape:
                 actual = np.where(np.isfinite(expected), _finite(actual, expected), actual)
-            wrong = difference(actual, expected, self.network.terms, self._in_double(name))
+            coarsest = self.network.coarsest(name) if expected.dtype.kind == "f" else ""
+            terms = self.network.terms
+            wrong = difference(actual, expected, coarsest, terms, self._in_double(name))
             if wrong:
                 raise Wrong(f"{name}: {wrong}")
 
@@ -68,10 +70,13 @@ class Reference:
         return lambda: None if self._double is None else self._double[name]
 
 
-def agree(results: Sequence[np.ndarray], others: Sequence[np.ndarray], terms: int) -> bool:
-    """Whether two lists of results are equal but for rounding."""
-    pairs = zip(results, others, strict=True)
-    return not any(difference(one, other, terms, lambda: None) for one, other in pairs)
+def agree(network: Network, results: Sequence[np.ndarray], others: Sequence[np.ndarray]) -> bool:
+    """Whether two lists of a network's results are equal but for rounding."""
+    for name, one, other in zip(network.outputs, results, others, strict=True):
+        coarsest = network.coarsest(name) if other.dtype.kind == "f" else ""
+        if difference(one, other, coarsest, network.terms, lambda: None):
+            return False
+    return True
 
 
 def _finite(actual: np.ndarray, expected: np.ndarray) -> np.ndarray:

@@ -107,7 +107,7 @@ class Trial:
             results = run_unscheduled(mod, list(self._reference.inputs.values()))
         except Exception as error:  # whatever TVM trips over
             return (FOREIGN, str(error)) if status == FAILS else (status, detail)
-        if status == DIFFERS and agree(self._results, results, self.network.terms):
+        if status == DIFFERS and agree(self.network, self._results, results):
             return FOREIGN, detail
         return status, detail
 

@@ -117,7 +117,7 @@ def test_what_counts_as_a_difference() -> None:
     single = exact.astype("float32")
 
     def wrong(actual: np.ndarray, terms: int = 1) -> str | None:
-        return difference(actual, single, terms, lambda: exact)
+        return difference(actual, single, "float32", terms, lambda: exact)
 
     assert wrong(single) is None
     assert wrong(single * np.float32(1 + 2**-21)) is None
@@ -129,9 +129,13 @@ def test_what_counts_as_a_difference() -> None:
     assert wrong(off, terms=100_000) is None
     off[7] = np.nan
     assert wrong(off) is not None
-    assert difference(off, off.copy(), 1, lambda: None) is None
+    assert difference(off, off.copy(), "float32", 1, lambda: None) is None
     assert wrong(single[:50]) is not None
-    assert difference(np.arange(3), np.array([0, 1, 3]), 1, lambda: None) is not None
+    rounded = single.astype("float64")
+    wide = (rounded * (1 + 2**-22), rounded)
+    assert difference(*wide, "float64", 1, lambda: None) is not None
+    assert difference(*wide, "float32", 1, lambda: None) is None  # computed in float32 before
+    assert difference(np.arange(3), np.array([0, 1, 3]), "", 1, lambda: None) is not None
 
 
 def test_a_wrong_result_is_told() -> None:

@@ -59,6 +59,8 @@ def integer_product(d: Draw) -> None:
 def einsum(d: Draw) -> None:
     rank, equation = d.pick([(2, "ij,kj->ik"), (3, "bij,kj->bik"), (4, "bchw,kc->bkhw")])
     x = d.operand(rank)
+    if not d.types[x].size:
+        raise Refused  # ONNX Runtime divides by it
     depth = d.dims(x)[1 if rank == 4 else -1]
     d.add("Einsum", [x, d.weights(d.integer(1, 9), depth)], equation=equation)
 

@@ -116,8 +116,8 @@ def test_what_counts_as_a_difference() -> None:
     exact = random.standard_normal(100)
     single = exact.astype("float32")
 
-    def wrong(actual: np.ndarray, terms: int = 1) -> str | None:
-        return difference(actual, single, "float32", terms, lambda: exact)
+    def wrong(actual: np.ndarray, terms: int = 1, nudged: np.ndarray | None = None) -> str | None:
+        return difference(actual, single, "float32", terms, lambda: exact, lambda: nudged)
 
     assert wrong(single) is None
     assert wrong(single * np.float32(1 + 2**-21)) is None
@@ -127,15 +127,21 @@ def test_what_counts_as_a_difference() -> None:
     off[7] = single[7] + np.float32(2e-5)
     assert "at [7]" in str(wrong(off))
     assert wrong(off, terms=100_000) is None
+    assert wrong(off, nudged=exact + 2e-6) is None  # as much as the inputs' own rounding explains
+    assert wrong(off, nudged=exact + 1e-8) is not None
     off[7] = np.nan
     assert wrong(off) is not None
-    assert difference(off, off.copy(), "float32", 1, lambda: None) is None
+    assert difference(off, off.copy(), "float32", 1, lambda: None, lambda: None) is None
     assert wrong(single[:50]) is not None
     rounded = single.astype("float64")
     wide = (rounded * (1 + 2**-22), rounded)
-    assert difference(*wide, "float64", 1, lambda: None) is not None
-    assert difference(*wide, "float32", 1, lambda: None) is None  # computed in float32 before
-    assert difference(np.arange(3), np.array([0, 1, 3]), "", 1, lambda: None) is not None
+    assert difference(*wide, "float64", 1, lambda: None, lambda: None) is not None
+    assert (
+        difference(*wide, "float32", 1, lambda: None, lambda: None) is None
+    )  # computed in float32 before
+    assert (
+        difference(np.arange(3), np.array([0, 1, 3]), "", 1, lambda: None, lambda: None) is not None
+    )
 
 
 def test_a_wrong_result_is_told() -> None:

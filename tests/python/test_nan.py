@@ -96,6 +96,14 @@ CASES: dict[str, tuple[Callable[..., relax.Expr], Callable[[np.ndarray], np.ndar
         lambda e, x: e(op.subtract(e(op.exp(x)), e(op.exp(x)))),
         lambda x: np.exp(x) - np.exp(x),
     ),
+    "a sum less a part of it": (
+        lambda e, x: e(op.subtract(e(op.add(x, y := e(op.exp(x)))), y)),
+        lambda x: (x + np.exp(x)) - np.exp(x),
+    ),
+    "a part less the sum": (
+        lambda e, x: e(op.subtract(y := e(op.exp(x)), e(op.add(x, y)))),
+        lambda x: np.exp(x) - (x + np.exp(x)),
+    ),
     "gelu": (lambda e, x: e(op.nn.gelu(x)), lambda x: np.where(np.isnan(x), x, np.nan)),
 }
 

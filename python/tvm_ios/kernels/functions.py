@@ -158,11 +158,11 @@ def smallest(a: Expr, b: Expr) -> Expr:
 
 
 def _difference(a: Expr, b: Expr) -> Expr:
-    """``a - b``, also of a variable and itself, for which TVM would put zero.
+    """``a - b``, where TVM would put zero for ``x - x`` and ``x`` for ``(x + y) - y``.
 
-    It is none where the variable is infinite or no number.
+    They are not where a variable is infinite or no number.
     """
-    return a + (like(b, 0.0) - b) if a.same_as(b) else a - b
+    return keep(a) - b
 
 
 def _between(low: float, x: Expr, high: float) -> Expr:

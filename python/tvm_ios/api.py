@@ -16,7 +16,8 @@ from .compare import choose
 from .device_errors import device_errors
 from .errors import ModelError, OptionError
 from .export import check_linker, export
-from .files import TemporaryFolder, replacing
+from .files import replacing
+from .folders import TemporaryFolder
 from .measure.progress import working
 from .measure.sites import Here
 from .models import load_model

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 
 import tvm
 from tvm import relax
@@ -20,6 +21,7 @@ from .measure.model import finish_pipeline
 from .measure.progress import working
 from .schedule import Schedule
 from .target import check_runnable, is_cuda
+from .transaction import settle
 
 
 def build(mod: tvm.IRModule, schedule: Schedule, target: tvm.target.Target) -> relax.VMExecutable:
@@ -65,6 +67,7 @@ def load(path: str | os.PathLike[str], device_id: int = 0) -> Model:
     DeviceError
         When the GPU fails, has too little memory, or is another process's alone.
     """
+    settle(Path(path).resolve().parent)
     try:
         with device_errors(device_id):
             model = tvm_ios_runtime.load(path, device_id)

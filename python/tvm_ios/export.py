@@ -18,6 +18,7 @@ import tvm
 from tvm.support import cc
 
 from .errors import OptionError
+from .folders import TemporaryFolder
 from .measure.progress import working
 
 _NOISE = re.compile(rb"executable\.cc:\d+: Warning: Scope Saving:")
@@ -42,9 +43,13 @@ def export(executable: tvm.runtime.Executable, path: Path, compiler: str | None 
     """
     check_linker(compiler)
     link = cc.cross_compiler(compiler) if compiler else None
-    with working("linking the library", moving=False), _without_noise():
+    with (
+        working("linking the library", moving=False),
+        TemporaryFolder() as folder,
+        _without_noise(),
+    ):
         try:
-            executable.export_library(str(path), fcompile=link)
+            executable.export_library(str(path), fcompile=link, workspace_dir=str(folder))
         except RuntimeError as error:
             if os.strerror(errno.ENOSPC) in str(error):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path.parent)) from error

@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that appear whole or not at all, and folders that are gone in the end."""
+"""Files that appear whole or not at all, and together, also where a process is killed."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
 import os
-import secrets
 import shutil
-import tempfile
-import weakref
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+
+from .folders import LockedFolder
+from .transaction import PREFIX, commit, revoke, settle, sync
+
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 @contextlib.contextmanager
@@ -21,12 +23,13 @@ def replacing(*paths: str | os.PathLike[str]) -> Iterator[list[Path]]:
     They are made at once, so that a directory that cannot be written to is found out before the
     work and not after it. When the block fails or is interrupted, they are removed. They are on the
     disk before they take their places, have the mode of what was there, and where one of them
-    cannot take its place the others give theirs back.
+    cannot take its place the others give theirs back. Where the process is killed while they do,
+    the next one that reads or writes there completes it, see :func:`.transaction.settle`.
 
     Yields
     ------
     list of Path
-        Empty files to write to, in the order of ``paths`` and with the same suffixes.
+        Empty files to write to, in the order of ``paths`` and with the same names.
 
     Raises
     ------
@@ -34,19 +37,38 @@ def replacing(*paths: str | os.PathLike[str]) -> Iterator[list[Path]]:
         Naming the path that cannot be written.
     """
     targets = [Path(path).resolve() for path in paths]
-    drafts: list[Path] = []
-    try:
+    with contextlib.ExitStack() as stack:
+        folders: dict[Path, Path] = {}
+        drafts = []
         for path, target in zip(paths, targets, strict=True):
-            drafts.append(_draft(path, target))
-        yield drafts
-        for draft, target in zip(drafts, targets, strict=True):
-            if target.exists():
-                shutil.copymode(target, draft)
-            _sync(draft)
-        _replace_all(drafts, targets)
-    finally:
-        for draft in drafts:
-            draft.unlink(missing_ok=True)
+            _check(path, target)
+            if target.parent not in folders:
+                folders[target.parent] = stack.enter_context(_folder(path, target.parent))
+            drafts.append(folders[target.parent] / target.name)
+            drafts[-1].touch(exist_ok=False)
+        with _named(paths, drafts):
+            yield drafts
+            for draft, target in zip(drafts, targets, strict=True):
+                if target.exists():
+                    shutil.copymode(target, draft)
+                sync(draft)
+            if len(targets) > 1:
+                commit(drafts, targets)
+            _replace_all(drafts, targets)
+
+
+@contextlib.contextmanager
+def _named(paths: Sequence[str | os.PathLike[str]], drafts: Sequence[Path]) -> Iterator[None]:
+    """Say of a full disk which file there is no room for."""
+    try:
+        yield
+    except OSError as error:
+        inside = [d for d in drafts if error.filename and d.parent in Path(error.filename).parents]
+        if error.errno not in _FULL or not (inside or error.filename is None):
+            raise
+        unfinished = [p for p, d in zip(paths, drafts, strict=True) if error.filename == str(d)]
+        path = (unfinished or list(paths))[0]
+        raise OSError(error.errno, error.strerror, os.fspath(path)) from error
 
 
 def _replace_all(drafts: Sequence[Path], targets: Sequence[Path]) -> None:
@@ -65,12 +87,10 @@ def _replace_all(drafts: Sequence[Path], targets: Sequence[Path]) -> None:
                 os.replace(backup, target)
             else:
                 target.unlink()
+        revoke(drafts)
         raise
-    finally:
-        for backup in kept:
-            backup.unlink(missing_ok=True)
     for directory in {target.parent for target in targets}:
-        _sync(directory)
+        sync(directory)
 
 
 def _keep(path: Path, backup: Path) -> None:
@@ -81,44 +101,17 @@ def _keep(path: Path, backup: Path) -> None:
         shutil.copy2(path, backup)
 
 
-def _sync(path: Path) -> None:
-    """Wait until what was written to a file or directory is on the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _draft(path: str | os.PathLike[str], target: Path) -> Path:
-    """A new file beside ``target``, with the permissions that new files have."""
+def _check(path: str | os.PathLike[str], target: Path) -> None:
     if target.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
     if target.exists() and not target.is_file():  # replacing it would destroy a device or a pipe
         raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))
-    draft = target.with_name(f".{target.stem}.{secrets.token_hex(4)}{target.suffix}")
+
+
+def _folder(path: str | os.PathLike[str], parent: Path) -> LockedFolder:
+    """Where drafts beside ``path`` lie; what a killed process has left there is dealt with."""
+    settle(parent)
     try:
-        draft.touch(exist_ok=False)
+        return LockedFolder(parent, PREFIX)
     except OSError as error:
         raise type(error)(error.errno, error.strerror, os.fspath(path)) from error
-    return draft
-
-
-class TemporaryFolder:
-    """A directory that is removed with this object, or at the end of the process that made it.
-
-    A process that was forked from that one leaves it where it is.
-
-    Attributes
-    ----------
-    path : Path
-    """
-
-    def __init__(self) -> None:
-        self.path = Path(tempfile.mkdtemp(prefix="tvm-ios-"))
-        self._finalizer = weakref.finalize(self, _remove, self.path, os.getpid())
-
-
-def _remove(path: Path, owner: int) -> None:
-    if os.getpid() == owner:
-        shutil.rmtree(path, ignore_errors=True)

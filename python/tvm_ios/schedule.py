@@ -25,6 +25,7 @@ from .graph.operators import OperatorGraph
 from .lower.cuda.streams import is_division
 from .lower.divide import Division
 from .target import CUDA, num_workers
+from .transaction import settle
 
 FORMAT = "tvm_ios.schedule"
 VERSION = 1
@@ -172,6 +173,10 @@ class Schedule:
         """The schedule as what JSON knows."""
         return {"format": FORMAT, "version": VERSION, **asdict(self)}
 
+    def to_json(self) -> str:
+        """The text that :meth:`save` writes."""
+        return json.dumps(self.to_dict(), indent=1) + "\n"
+
     @staticmethod
     def from_dict(data: Any, source: str = "The schedule") -> Schedule:
         """The inverse of :meth:`to_dict`.
@@ -195,10 +200,9 @@ class Schedule:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the schedule as JSON; the file appears whole or not at all."""
-        text = json.dumps(self.to_dict(), indent=1) + "\n"
         try:
             with replacing(path) as (draft,):
-                draft.write_text(text)
+                draft.write_text(self.to_json())
         except OSError as error:
             reason = error.strerror
             raise ScheduleError(f"Cannot write the schedule to {path}: {reason}.") from error
@@ -206,6 +210,7 @@ class Schedule:
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Schedule:
         """Read a schedule that :meth:`save` wrote."""
+        settle(Path(path).resolve().parent)
         try:
             data = json.loads(Path(path).read_text())
         except OSError as error:

@@ -19,19 +19,28 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=500, help="how many processes")
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 31))
     parser.add_argument("--first", type=int, default=1, help="the number of the first round")
+    parser.add_argument("--actions", help="which, with commas between them (default: all)")
     args = parser.parse_args()
-    from .campaign import Campaign  # loads TVM
+    from .actions import ACTIONS  # loads TVM
+    from .campaign import Campaign
 
     print(f"seed {args.seed}", flush=True)
     root = Path(tempfile.mkdtemp(prefix="faults-"))
-    campaign = Campaign(root, args.seed)
+    names = args.actions.split(",") if args.actions else list(ACTIONS)
+    campaign = Campaign(root, args.seed, names)
     campaign.complete_all("before")
+    told = 0
     for number in range(args.first, args.first + args.count):
         campaign.round(number)
+        for failure in campaign.failures[told:]:
+            print(failure, flush=True)
+        told = len(campaign.failures)
         if number % 50 == 0:
-            print(f"{number} rounds, {len(campaign.failures)} failures", flush=True)
+            print(f"{number} rounds, {told} failures", flush=True)
     campaign.complete_all("after")
     print(campaign.report())
+    for failure in campaign.failures[told:]:
+        print(failure)
     if campaign.failures:
         print(f"{root} holds what is left; seed {args.seed}")
     return bool(campaign.failures)

@@ -21,7 +21,7 @@ OLD_DAYS = 5000
 """Rows that are this old may be deleted."""
 
 _DAY = 86400.0
-_ROWS = 2000
+_ROWS = 600
 _THREADS = ("--threads", "2")
 
 
@@ -87,12 +87,12 @@ def _save(network: Network, _choose: random.Random, _inputs: Path) -> Action:
 
 
 def _import(_network: Network, choose: random.Random, inputs: Path) -> Action:
-    """Rows of a processor that does not exist, half of them old."""
+    """Rows of a processor that does not exist, most of them old."""
     device = tvm_ios.database.DeviceIdentity("none", "llvm", 2, tvm_ios.__version__, "0")
     rows = {}
     for number in range(_ROWS):
         key = f"{choose.getrandbits(256):064x}"
-        age = (2 * OLD_DAYS if number % 2 else 0) * _DAY
+        age = (2 * OLD_DAYS if number % 10 else 0) * _DAY
         measured = time.time() - age
         rows[key] = Row(device, key, "nothing", {"tiles": [1e-3]}, False, measured)
     lines = inputs / "lines.jsonl"
@@ -121,8 +121,8 @@ def _run(_network: Network, choose: random.Random, _inputs: Path) -> Action:
 
 
 ACTIONS = {
-    "search": (_search, 6), "compile": (_plain, 6), "save": (_save, 4), "db import": (_import, 5),
-    "db prune": (_prune, 4), "db export": (_export, 3), "show": (_show, 2), "run": (_run, 2),
+    "search": (_search, 4), "compile": (_plain, 5), "save": (_save, 4), "db import": (_import, 6),
+    "db prune": (_prune, 5), "db export": (_export, 4), "show": (_show, 4), "run": (_run, 4),
     "isolated": (_isolated, 1),
 }  # fmt: skip
 """How each is made, and how often; the first ones make what the others read."""

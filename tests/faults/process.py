@@ -25,6 +25,8 @@ _EVENTS = {
     "shutil.copyfile", "sqlite3.connect", "subprocess.Popen", "tempfile.mkdtemp",
     "tempfile.mkstemp",
 }  # fmt: skip
+_OUTERMOST = "_run_module_as_main"
+_KILLED = {-signal.SIGKILL, -signal.SIGUSR1}  # the latter where Python had ended
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 
 
@@ -74,7 +76,7 @@ class End:
 
     @property
     def killed(self) -> bool:
-        return self.status == -signal.SIGKILL
+        return self.status in _KILLED
 
 
 def run(action: Callable[[], int | None], directory: Path, notes: Path, death: Death) -> End:
@@ -164,7 +166,7 @@ def _kill(child: int, trace: Path) -> int:
     """Kill the child, which says where it is first."""
     os.kill(child, signal.SIGUSR1)
     end = time.monotonic() + _TRACED
-    while trace.stat().st_size == 0 and time.monotonic() < end:
+    while _OUTERMOST not in trace.read_text() and time.monotonic() < end:
         time.sleep(_POLL / 4)
     os.kill(child, signal.SIGKILL)
     return os.waitpid(child, 0)[1]

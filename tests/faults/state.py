@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import sqlite3
 from collections.abc import Mapping
@@ -44,6 +43,8 @@ class State:
 
 def look(directory: Path) -> State:
     """What there is now; everything must be whole."""
+    if (directory / "schedule.json").exists():
+        Schedule.load(directory / "schedule.json")  # completes what was begun
     files = {name: _digest(directory / name) for name in FILES if (directory / name).exists()}
     return State(files, _rows(directory / DATABASE))
 
@@ -55,7 +56,7 @@ def check_change(before: State, after: State, action: Action, directory: Path) -
     assert not changed or changed == set(action.writes), f"only {changed} have changed"
     for name in changed:
         _check_new(directory / name, action)
-    if (directory / "model.so").exists():
+    if "model.so" in changed:
         _check_pair(directory / "model.so", directory / "schedule.json")
     _check_rows(before.rows, after.rows, action)
 
@@ -100,7 +101,7 @@ def _check_new(path: Path, action: Action) -> None:
 
 def _check_pair(library: Path, schedule: Path) -> None:
     inside = tvm_ios.load(library).schedule
-    beside = Schedule.from_dict(json.loads(schedule.read_text()))
+    beside = Schedule.load(schedule)
     assert inside == beside, "the schedule is not that of the library beside it"
 
 

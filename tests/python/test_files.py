@@ -3,13 +3,20 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import re
+import signal
 import stat
+import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
 from tvm_ios.files import replacing
+from tvm_ios.folders import TemporaryFolder
+from tvm_ios.transaction import settle
 
 
 def write(*paths: Path, text: str = "new") -> None:
@@ -79,5 +86,95 @@ def test_they_are_on_the_disk_before(tmp_path: Path, monkeypatch: pytest.MonkeyP
     sync, replace = os.fsync, os.replace
     monkeypatch.setattr(os, "fsync", lambda fd: (calls.append("sync"), sync(fd)))
     monkeypatch.setattr(os, "replace", lambda a, b: (calls.append("replace"), replace(a, b)))
+    write(tmp_path / "one")
+    assert calls == ["sync", "replace", "sync"]
+    calls.clear()
     write(tmp_path / "one", tmp_path / "two")
-    assert calls == ["sync", "sync", "replace", "replace", "sync"]
+    record = ["sync", "replace", "sync"]
+    assert calls == ["sync", "sync", *record, "replace", "replace", "sync"]
+
+
+def killed(*paths: Path, move: int) -> bool:
+    """Write ``paths`` in a process that is killed before a renaming; whether it came so far."""
+    child = os.fork()
+    if child == 0:
+        moves = iter(range(1, move + 1))
+
+        def before(event: str, _arguments: tuple) -> None:
+            if event == "os.rename" and next(moves) == move:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        sys.addaudithook(before)
+        write(*paths)
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    return os.waitstatus_to_exitcode(status) == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("directories", [("a", "a"), ("a", "b")], ids=["together", "apart"])
+@pytest.mark.parametrize("first", [0, 1], ids=["settled by the first", "by the second"])
+@pytest.mark.parametrize("there", [True, False])
+@pytest.mark.parametrize("move", range(1, 6))
+def test_a_process_that_is_killed(
+    tmp_path: Path, directories: tuple[str, str], there: bool, first: int, move: int
+) -> None:
+    """Before each renaming: whoever comes next finds both as they were, or both new."""
+    paths = [tmp_path / d / name for d, name in zip(directories, ("m.so", "s.json"), strict=True)]
+    for path in paths:
+        path.parent.mkdir(exist_ok=True)
+        if there:
+            path.write_text("old")
+    renamings = 3 if directories == ("a", "a") else 4
+    assert killed(*paths, move=move) == (move <= renamings)
+    for path in (paths[first], paths[1 - first]):
+        settle(path.parent)
+    found = {path.read_text() if path.exists() else None for path in paths}
+    committed = move > renamings - 2
+    assert found == {"new" if committed else "old" if there else None}
+    left = {path for directory in set(directories) for path in (tmp_path / directory).iterdir()}
+    assert left <= set(paths)
+
+
+def test_what_was_changed_since_is_left_alone(tmp_path: Path) -> None:
+    """The user has put another file in the place of one that a killed process was to replace."""
+    paths = [tmp_path / "m.so", tmp_path / "s.json"]
+    assert killed(*paths, move=3)
+    assert [path.exists() for path in paths] == [True, False]
+    paths[1].write_text("the user's")
+    settle(tmp_path)
+    assert paths[1].read_text() == "the user's"
+    assert set(tmp_path.iterdir()) == set(paths)
+
+
+def test_a_process_that_lives_keeps_its_drafts(tmp_path: Path) -> None:
+    paths = [tmp_path / "m.so", tmp_path / "s.json"]
+    with replacing(*paths) as drafts:
+        for draft in drafts:
+            draft.write_text("new")
+        settle(tmp_path)
+    assert {path.read_text() for path in paths} == {"new"}
+
+
+@pytest.mark.parametrize("path", [None, "draft"])
+def test_a_full_disk_is_told_by_the_file(tmp_path: Path, path: str | None) -> None:
+    def write() -> None:
+        with replacing(tmp_path / "m.so") as (draft,):
+            raise OSError(errno.ENOSPC, "No space left", None if path is None else str(draft))
+
+    with pytest.raises(OSError, match=re.escape(str(tmp_path / "m.so"))):
+        write()
+
+
+def test_temporary_folders_of_killed_processes_are_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    kept = TemporaryFolder()
+    child = os.fork()
+    if child == 0:
+        _folder = TemporaryFolder()
+        os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(child, 0)
+    assert len(list(tmp_path.iterdir())) == 2
+    other = TemporaryFolder()
+    assert set(tmp_path.iterdir()) == {kept.path, other.path}

@@ -102,7 +102,7 @@ def run(args: argparse.Namespace) -> None:
         here = resolve("llvm") if elsewhere else request.target
         schedule, errors = contest.ours.schedule, _errors(mod, scheduler, contest, here)
         for draft in drafts:
-            schedule.save(draft)
+            draft.write_text(schedule.to_json())
         interrupt.check()
     result = _result(args.model, contest, errors)
     if args.json:

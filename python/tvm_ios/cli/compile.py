@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> None:
     with replacing(*libraries, *notes) as drafts:
         schedules = _compile(request, drafts[: len(batches)], args, batches)
         for schedule, draft in zip(schedules, drafts[len(batches) :], strict=bool(notes)):
-            schedule.save(draft)
+            draft.write_text(schedule.to_json())
         interrupt.check()
     _report(args, libraries, schedules)
 

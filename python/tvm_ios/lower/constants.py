@@ -26,7 +26,7 @@ import tvm
 from tvm import tirx
 from tvm.tirx.script import builder as T
 
-from ..files import TemporaryFolder
+from ..folders import TemporaryFolder
 from .memory import ALIGNMENT, aligned
 from .region import LoweredStage
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import tvm
 
 from ..export import export
-from ..files import TemporaryFolder
+from ..folders import TemporaryFolder
 from ..kernels.kernel import Kernel
 from ..lower.functions import build_functions, kernel_function
 from .parallel import compiled

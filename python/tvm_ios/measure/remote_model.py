@@ -11,7 +11,7 @@ from tvm import relax
 
 from ..errors import DeviceError, ModelError
 from ..export import export
-from ..files import TemporaryFolder
+from ..folders import TemporaryFolder
 from .devices import Devices
 from .model import finish_pipeline, median_rounds
 from .session import RemoteSession

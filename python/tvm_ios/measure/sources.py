@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from tvm import rpc
 
 from ..errors import DeviceError, OptionError
+from ..folders import TemporaryFolder
 from ..processes import python_command
 from .session import DeviceLost, RemoteSession
 
@@ -150,11 +151,13 @@ class _Server:
     def __init__(self) -> None:
         self._key = secrets.token_hex(16)  # nobody else is served
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
+        self._folder = TemporaryFolder()  # of a process that is killed in the end
         self._process = subprocess.Popen(
             python_command("tvm_ios.measure.server"),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
+            env=os.environ | {"TMPDIR": str(self._folder.path)},
             start_new_session=True,  # Ctrl-C is the search's, which ends it
         )
         # Not as an argument, which all users of the machine can read.
@@ -174,6 +177,7 @@ class _Server:
             self._process.stdin.close()
         self._process.stdout.close()
         self._process.wait()
+        self._folder.remove()
         self._log.seek(0)
         for line in self._log.read().decode(errors="replace").splitlines():
             _logger.info("the isolated process: %s", line)

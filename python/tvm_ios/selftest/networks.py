@@ -3,10 +3,8 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import tvm
@@ -14,6 +12,7 @@ from tvm import relax
 
 from .. import artifact
 from ..export import export
+from ..folders import TemporaryFolder
 from ..graph.operators import OperatorGraph
 from ..measure.model import Ways
 from ..measure.sites import Here
@@ -181,8 +180,8 @@ def run_library(
     scheduler = Scheduler(case.module(), target, site=Here(device_id))
     schedule = scheduler.unsearched()
     executable = artifact.build(scheduler.emit(schedule), schedule, target)
-    with tempfile.TemporaryDirectory() as directory:
-        path = Path(directory) / "model.so"
+    with TemporaryFolder() as directory:
+        path = directory / "model.so"
         export(executable, path)
         model = artifact.load(path, device_id)
         return [model(*arrays)[0] for arrays in inputs]

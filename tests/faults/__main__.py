@@ -29,7 +29,8 @@ def main() -> int:
     names = args.actions.split(",") if args.actions else list(ACTIONS)
     campaign = Campaign(root, args.seed, names)
     campaign.complete_all("before")
-    told = 0
+    print(*campaign.failures, sep="\n", flush=True)
+    told = len(campaign.failures)
     for number in range(args.first, args.first + args.count):
         campaign.round(number)
         for failure in campaign.failures[told:]:

@@ -99,7 +99,7 @@ class Campaign:
         made = network.save(self.inputs / "network.onnx", choose)
         action = ACTIONS[name][0](made, choose, self.inputs)
         before = self._state
-        end = run(action.run, self.files, self.notes, death)
+        end = run(action.run, self.files, self.notes, death, name.startswith("db"))
         what = f"round {number} ({name}, killed {death}, in {end.place})"
         if end.killed:
             self.deaths.setdefault(name, Counter())[end.place] += 1

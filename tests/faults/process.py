@@ -2,7 +2,8 @@
 """Processes that are forked from this one, which has imported everything, and killed.
 
 This process never runs a model, so that its children have all that a process of the product has. A
-child dies at a time, or before a file operation, which Python tells of by its audit events.
+child dies at a time, or before an operation: on a file, of which Python's audit events tell, or a
+statement of SQLite's.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _TRACED = 0.2  # seconds in which a process says where it is
 _HANGING = 300.0  # seconds
 _EVENTS = {
     "os.chmod", "os.link", "os.mkdir", "os.remove", "os.rename", "os.rmdir", "os.truncate",
-    "shutil.copyfile", "sqlite3.connect", "subprocess.Popen", "tempfile.mkdtemp",
+    "shutil.copyfile", "subprocess.Popen", "tempfile.mkdtemp",
     "tempfile.mkstemp",
 }  # fmt: skip
 _OUTERMOST = "_run_module_as_main"
@@ -39,7 +40,7 @@ class Death:
     seconds : float or None
         After its start.
     operation : int or None
-        Before which of its file operations, counted from 1.
+        Before which of its operations, counted from 1.
     """
 
     seconds: float | None = None
@@ -61,7 +62,7 @@ class End:
         As that of a shell's; -9 where it was killed.
     seconds : float
     operations : int
-        On files, as far as it came.
+        As far as it came.
     place : str
         Where in the product it was killed.
     log : str
@@ -79,7 +80,13 @@ class End:
         return self.status in _KILLED
 
 
-def run(action: Callable[[], int | None], directory: Path, notes: Path, death: Death) -> End:
+def run(
+    action: Callable[[], int | None],
+    directory: Path,
+    notes: Path,
+    death: Death,
+    statements: bool = False,
+) -> End:
     """Run ``action`` in a process of its own, with ``directory`` as the current one.
 
     Parameters
@@ -88,6 +95,8 @@ def run(action: Callable[[], int | None], directory: Path, notes: Path, death: D
     directory, notes : Path
         Where the process works, and where it is told of.
     death : Death
+    statements : bool
+        Whether those of SQLite are operations, too, which takes time.
     """
     assert len(os.listdir("/proc/self/task")) == 1, "what is forked has one thread"
     trace, log, count = (notes / name for name in ("trace", "log", "count"))
@@ -97,7 +106,7 @@ def run(action: Callable[[], int | None], directory: Path, notes: Path, death: D
     begin = time.monotonic()
     child = os.fork()
     if child == 0:
-        _serve(action, directory, (trace, log, count), death)
+        _serve(action, directory, (trace, log, count), death, statements)
     status = _wait(child, trace, None if death.seconds is None else begin + death.seconds)
     return End(
         os.waitstatus_to_exitcode(status),
@@ -109,7 +118,11 @@ def run(action: Callable[[], int | None], directory: Path, notes: Path, death: D
 
 
 def _serve(
-    action: Callable[[], int | None], directory: Path, files: tuple[Path, Path, Path], death: Death
+    action: Callable[[], int | None],
+    directory: Path,
+    files: tuple[Path, Path, Path],
+    death: Death,
+    statements: bool,
 ) -> None:
     """What the child does; it ends as a process of Python's own does."""
     trace, log, count = files
@@ -120,24 +133,36 @@ def _serve(
     os.chdir(directory)
     traced = open(trace, "a")  # noqa: SIM115 - to the end of the process
     faulthandler.register(signal.SIGUSR1, traced)
-    sys.addaudithook(_counter(traced.fileno(), os.open(count, os.O_WRONLY), death.operation))
+    sys.addaudithook(
+        _counter(traced.fileno(), os.open(count, os.O_WRONLY), death.operation, statements)
+    )
     sys.exit(action())
 
 
-def _counter(trace: int, count: int, fatal: int | None) -> Callable[[str, tuple], None]:
-    """A hook that counts file operations, and kills the process before a fatal one."""
+def _counter(
+    trace: int, count: int, fatal: int | None, statements: bool
+) -> Callable[[str, tuple], None]:
+    """A hook that counts operations, and kills the process before a fatal one."""
     seen = 0
 
     def hook(event: str, arguments: tuple) -> None:
+        if event in _EVENTS or (event == "open" and _writes(arguments)):
+            operation()
+
+    def calls(_frame: object, event: str, called: object) -> None:
+        if event == "c_call" and getattr(called, "__name__", "") == "execute":
+            operation()
+
+    def operation() -> None:
         nonlocal seen
-        if event not in _EVENTS and not (event == "open" and _writes(arguments)):
-            return
         seen += 1
         os.write(count, b".")
         if seen == fatal:
             faulthandler.dump_traceback(trace, all_threads=True)
             os.kill(os.getpid(), signal.SIGKILL)
 
+    if statements:
+        sys.setprofile(calls)  # of SQLite no audit event tells
     return hook
 
 
@@ -181,4 +206,4 @@ def _place(trace: str) -> str:
             if found:
                 prefix = "" if package == "tvm_ios" else f"{package}/"
                 return prefix + rest.partition('"')[0]
-    return "outside"
+    return "the end" if not main.strip() else "outside"

@@ -52,7 +52,8 @@ def export(executable: tvm.runtime.Executable, path: Path, compiler: str | None 
             executable.export_library(str(path), fcompile=link, workspace_dir=str(folder))
         except RuntimeError as error:
             if os.strerror(errno.ENOSPC) in str(error):
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path.parent)) from error
+                full = str(_fullest(path, folder.parent))
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), full) from error
             reason = str(error).strip().splitlines()[-1]
             raise OptionError(
                 f"{compiler or 'The compiler'} could not link the code ({reason}); name one that "
@@ -66,6 +67,15 @@ def check_linker(compiler: str | None = None) -> None:
     if chosen is None or shutil.which(chosen) is None:
         missing, wanted = (f"The C++ compiler {chosen}", "it") if chosen else ("A compiler", "g++")
         raise OptionError(f"{missing} was not found, which links libraries; install {wanted}.")
+
+
+def _fullest(library: Path, temporary: Path) -> Path:
+    """What there is no room for or in, as no message names it: the linker has files, too."""
+    places = {library.parent: library, temporary: temporary}
+    linker = Path(os.environ.get("TMPDIR", temporary))
+    if linker.is_dir():
+        places.setdefault(linker, linker)
+    return places[min(places, key=lambda place: shutil.disk_usage(place).free)]
 
 
 @contextlib.contextmanager

@@ -67,6 +67,17 @@ class TemporaryFolder(LockedFolder):
         super().__init__(parent, self._PREFIX)
 
 
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Name ``path`` in errors of the system that name no file, as those of writing do."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from error
+
+
 def abandoned(parent: Path, prefix: str) -> Iterator[Path]:
     """This user's folders in ``parent`` whose process has ended; each is locked for the caller."""
     try:

@@ -4,21 +4,23 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from cli_support import Compiled, assert_one_sentence
-from database_support import HERE, fill
+from cli_support import Compiled, assert_one_sentence, run_cli
+from database_support import HERE, key
 from tvm_ios.cli.main import main
-from tvm_ios.database import MeasurementDatabase
+from tvm_ios.database import MeasurementDatabase, Row
+from tvm_ios.database.row import to_line
 
 _SIZE = 1 << 19  # bytes of the disk
-_ROOM = 1 << 13  # that are left of it
+
+ROWS = [Row(HERE, key(number), "a stage", {"tiles": [1e-3]}, False, 1e9) for number in range(400)]
 
 
 @pytest.fixture
@@ -34,19 +36,20 @@ def disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "--lazy", str(path)], check=True)
 
 
-def fill_up(disk: Path) -> None:
-    """Leave no more than a little room."""
+def fill_up(disk: Path, room: int = 0) -> None:
+    """Leave no more than ``room``."""
     with (disk / "filler").open("wb", buffering=0) as file:
         while True:
             status = os.statvfs(disk)
             free = status.f_bavail * status.f_frsize
-            if free <= _ROOM:
+            if free <= room:
                 return
-            file.write(bytes(free - _ROOM))
+            file.write(bytes(free - room))
 
 
 def contents(disk: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in disk.iterdir() if path.name != "filler"}
+    beside = {"filler", "d.sqlite3-wal", "d.sqlite3-shm"}
+    return {path.name: path.read_bytes() for path in disk.iterdir() if path.name not in beside}
 
 
 WRITING = {
@@ -58,7 +61,10 @@ WRITING = {
     "outputs": ("out.npz", ["run", "model.so", "-o"]),
     "picture": ("s.html", ["show", "s.json", "--format", "html", "-o"]),
     "lines": ("l.jsonl", ["db", "export", "many.sqlite3", "-o"]),
-    "timeline": ("t.json", ["run", "model.so", "--timeline"]),
+    "timeline": (
+        "t.json",
+        ["show", "s.json", "--format", "perfetto", "--model", "model.onnx", "-o"],
+    ),
 }
 
 
@@ -71,7 +77,7 @@ def test_what_is_written(
     name, arguments = WRITING[what]
     if what == "lines" and not Path("many.sqlite3").exists():
         with closing(MeasurementDatabase("many.sqlite3")) as database:
-            fill(database, 200)
+            database.insert(ROWS)
     if there:
         (disk / name).write_text("old")
     fill_up(disk)
@@ -80,3 +86,57 @@ def test_what_is_written(
     assert_one_sentence(capfd.readouterr(), f"{disk / name}: No space left on device")
     assert contents(disk) == before
     assert set(os.listdir()) == here
+
+
+def test_a_database(disk: Path, tmp_path: Path, capfd) -> None:
+    """An import that does not fit adds nothing."""
+    path, lines = disk / "d.sqlite3", tmp_path / "l.jsonl"
+    with closing(MeasurementDatabase(path)) as database:
+        database.insert(ROWS[:3])
+    lines.write_text("".join(to_line(row) + "\n" for row in ROWS))
+    fill_up(disk)
+    assert main(["db", "import", str(path), "-i", str(lines)]) == 4
+    assert_one_sentence(capfd.readouterr(), f"The database {path} cannot be")
+    (disk / "filler").unlink()
+    with closing(MeasurementDatabase(path)) as database:
+        assert {row.key for row in database.rows()} == {row.key for row in ROWS[:3]}
+
+
+def test_a_database_that_is_new(disk: Path, tmp_path: Path, capfd) -> None:
+    lines = tmp_path / "l.jsonl"
+    lines.write_text(to_line(ROWS[0]) + "\n")
+    fill_up(disk)
+    assert main(["db", "import", str(disk / "d.sqlite3"), "-i", str(lines)]) == 4
+    assert_one_sentence(capfd.readouterr(), "d.sqlite3 cannot be made")
+    assert contents(disk) == {}
+
+
+def test_a_search_goes_on_without_its_database(
+    disk: Path, tmp_path: Path, compiled: Compiled, capfd, caplog
+) -> None:
+    path, library = disk / "d.sqlite3", tmp_path / "m.so"
+    MeasurementDatabase(path).close()
+    fill_up(disk, 1 << 16)  # SQLite needs half of it to begin
+    model = str(compiled / "model.onnx")
+    assert main(["compile", model, "-o", str(library), "--database", str(path)]) == 0
+    assert "The search goes on without it." in caplog.text
+    assert library.exists()
+
+
+@pytest.mark.parametrize("room", [0, 1 << 18], ids=["none", "for the weights"])
+def test_temporary_files(
+    room: int, disk: Path, tmp_path: Path, compiled: Compiled, monkeypatch
+) -> None:
+    """LLVM would end the process without a word, when it writes object code there."""
+    library = tmp_path / "m.so"
+    library.write_text("old")
+    fill_up(disk, room)
+    before = contents(disk)
+    monkeypatch.setenv("TMPDIR", str(disk))
+    done = run_cli("compile", compiled / "model.onnx", "--no-search", "-o", library, check=False)
+    assert (done.returncode, done.stdout) == (4, "")
+    assert re.fullmatch(
+        rf"error: {re.escape(str(disk))}\S*: No space left on device\.\n", done.stderr
+    )
+    assert contents(disk) == before
+    assert library.read_text() == "old"

@@ -21,6 +21,7 @@ from tvm_ios_runtime.session import leaves
 from ..compare import Comparison, as_returned, compare
 from ..draw import words
 from ..files import replacing
+from ..folders import naming
 from ..measure.cuda.clock import warm_clock
 from ..measure.cuda.model import CudaWays
 from ..measure.cuda.rounds import Timing
@@ -102,7 +103,8 @@ def run(args: argparse.Namespace) -> None:
         here = resolve("llvm") if elsewhere else request.target
         schedule, errors = contest.ours.schedule, _errors(mod, scheduler, contest, here)
         for draft in drafts:
-            draft.write_text(schedule.to_json())
+            with naming(draft):
+                draft.write_text(schedule.to_json())
         interrupt.check()
     result = _result(args.model, contest, errors)
     if args.json:

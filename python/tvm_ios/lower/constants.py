@@ -12,8 +12,11 @@ the file is removed when the process ends.
 
 from __future__ import annotations
 
+import errno
 import functools
 import hashlib
+import os
+import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -26,10 +29,11 @@ import tvm
 from tvm import tirx
 from tvm.tirx.script import builder as T
 
-from ..folders import TemporaryFolder
+from ..folders import TemporaryFolder, naming
 from .memory import ALIGNMENT, aligned
 from .region import LoweredStage
 
+_CODE = 4 << 20  # bytes of object code without constants, and of what else the linker writes
 _FUNCTION = "tvm_ios_constant"
 
 
@@ -104,12 +108,24 @@ def _write(arrays: Mapping[bytes, np.ndarray]) -> Path:
     Files of equal contents are one.
     """
     name = hashlib.sha256(b"".join(arrays)).hexdigest()
-    with tempfile.NamedTemporaryFile(dir=_directory().path, delete=False) as file:
+    folder = _directory().path
+    with tempfile.NamedTemporaryFile(dir=folder, delete=False) as file, naming(folder):
         for array in arrays.values():
             data = _bytes(array)
             file.write(data)
             file.write(bytes(aligned(data.size) - data.size))
+        file.flush()
+        _check_room(folder, file.tell())
     return Path(file.name).rename(Path(file.name).with_name(name))
+
+
+def _check_room(folder: Path, num_bytes: int) -> None:
+    """Raise OSError unless the object code fits beside the constants, which it holds again.
+
+    LLVM ends the process where it does not.
+    """
+    if shutil.disk_usage(folder).free < num_bytes + _CODE:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 @functools.cache

@@ -10,6 +10,7 @@
 #   make gpu     the tests that need a GPU
 #   make fuzz MINUTES=10   random networks, compiled in random ways, against other implementations;
 #                SEED=... begins there, JOBS=... is the number of processes
+#   make faults COUNT=500   processes killed at random points; SEED=... repeats a run
 #   make lint    formatting and static checks            make format   mend what can be mended
 #   make asan    under AddressSanitizer and UBSan: the C++ tests, and the Python tests that reach most
 #                of the C++ library
@@ -27,7 +28,7 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null \
 	&& command -v $$python && break; done)
 
-.PHONY: demo test test-all test-cpp test-python test-pytorch gpu fuzz tutorials lint format asan tsan \
+.PHONY: demo test test-all test-cpp test-python test-pytorch gpu fuzz faults tutorials lint format asan tsan \
 	wheel clean
 .DELETE_ON_ERROR:
 
@@ -67,6 +68,10 @@ MINUTES ?= 10
 fuzz: $(VENV)/developed
 	PYTHONPATH=tests $(BIN)/python -m fuzz run --minutes $(MINUTES) \
 		$(if $(SEED),--seed $(SEED)) $(if $(JOBS),--jobs $(JOBS))
+COUNT = 500
+
+faults: $(VENV)/developed
+	PYTHONPATH=tests $(BIN)/python -m faults --count $(COUNT) $(if $(SEED),--seed $(SEED))
 
 tutorials: $(VENV)/with-pytorch
 	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 2 --dist worksteal --nbmake tutorials

@@ -11,7 +11,7 @@ import tvm_ffi
 
 from ..kernels.kernel import Kernel, TensorSpec
 from .libraries import KernelLibraries
-from .session import Session
+from .session import DeviceLost, Session
 
 _CHUNK = 16 << 20  # bytes that travel at once
 
@@ -87,7 +87,13 @@ class Workbench:
             len(runs),
             self._session.limit,
         )
-        return np.frombuffer(bytes(samples), "float64")
+        times = _floats(samples)
+        if len(times) != len(runs) or (self._session.limit and (times > self._session.limit).any()):
+            raise DeviceLost(
+                f"it answered {len(times)} latencies up to {max(times, default=0.0):g} s where "
+                f"{len(runs)} were asked for, each below {self._session.limit:g} s"
+            )
+        return times
 
     def trace(self, calls: Sequence[Call], program: np.ndarray, workers: int) -> np.ndarray:
         """When each worker is in which call, in one run.
@@ -112,7 +118,10 @@ class Workbench:
             workers,
             self._session.limit,
         )
-        return np.frombuffer(bytes(spans), "float64").reshape(-1, 4)
+        found = _floats(spans)
+        if len(found) % 4:
+            raise DeviceLost(f"it answered {len(found)} numbers where each call has four")
+        return found.reshape(-1, 4)
 
     def _encode(self, call: Call) -> Iterable[int]:
         yield self._number(call.kernel, call.phase)
@@ -130,6 +139,13 @@ class Workbench:
                 for name in library.names[kernel.key]
             ]
         return self._numbers[kernel.key][phase]
+
+
+def _floats(answer: object) -> np.ndarray:
+    """What a device answered, which may be anything, as numbers."""
+    if not isinstance(answer, (bytes, bytearray)) or len(answer) % 8:
+        raise DeviceLost(f"it answered a {type(answer).__name__} where float64 numbers belong")
+    return np.frombuffer(answer, "float64")
 
 
 def _described(spec: TensorSpec) -> Iterable[int]:

@@ -92,9 +92,7 @@ class RemoteSession:
         self.connection, self.limit, self.deadline = connection, limit, float("inf")
         self._functions: dict[str, Callable[..., Any]] = {}
         self._loaded: dict[str, tvm.runtime.Module] = {}
-        fields, lines = self._describe()
-        self.cores = int(fields["cores"])
-        self.cpu = cpu_name(fields["machine"], lines) or fields["machine"]
+        self.cores, self.cpu = self._describe()
         self.call("SetRuntimeLibrary", "libtvm_runtime.so")
 
     def call(self, name: str, *arguments: Any) -> Any:
@@ -148,19 +146,23 @@ class RemoteSession:
             self._functions[name] = self.connection.get_function(_PREFIX + name)
         return self._functions[name]
 
-    def _describe(self) -> tuple[dict[str, str], list[str]]:
-        """What the machine says it is, see ``src/runtime/describe.h``; all of it as lines, too."""
+    def _describe(self) -> tuple[int, str]:
+        """Cores and processor, as the machine says, see ``src/runtime/describe.h``."""
         try:
-            lines = self.call("Describe").splitlines()
+            lines = str(self.call("Describe")).splitlines()
         except AttributeError as error:
             raise DeviceError(
                 "The RPC server has not loaded the library of tvm_ios; start it on the device with "
                 "--load-library $(python -c 'import tvm_ios; print(tvm_ios.library_path())')."
             ) from error
-        fields = dict(line.split(": ", 1) for line in lines[:_HEADER])
-        if fields.get("protocol") != _PROTOCOL:
-            raise DeviceError(
-                "The RPC server has loaded the library of another version of tvm_ios; install the "
-                "same version there and here."
-            )
-        return fields, lines
+        try:
+            fields = dict(line.split(": ", 1) for line in lines[:_HEADER])
+            if fields["protocol"] == _PROTOCOL and int(fields["cores"]) > 0:
+                machine = fields["machine"]
+                return int(fields["cores"]), cpu_name(machine, lines) or machine
+        except (KeyError, ValueError):
+            pass  # another version may say it otherwise
+        raise DeviceError(
+            "The RPC server has loaded the library of another version of tvm_ios; install the "
+            "same version there and here."
+        )

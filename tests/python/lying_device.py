@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The process that stages are isolated in, which answers what cannot be, or not at all."""
+
+from __future__ import annotations
+
+import sys
+import threading
+
+import numpy as np
+import tvm_ffi
+
+import tvm_ios  # noqa: F401 - has the functions that are registered again
+from tvm_ios.measure import server
+
+
+def _all(seconds: float):
+    return lambda *arguments: np.full(arguments[4], seconds).tobytes()
+
+
+LIES = {
+    "nan": _all(float("nan")),
+    "infinite": _all(float("inf")),
+    "negative": _all(-1e-3),
+    "zero": _all(0.0),
+    "longer than its limit": _all(1e30),
+    "too many": lambda *arguments: np.full(arguments[4] + 1, 1e-3).tobytes(),
+    "too few": lambda *_: b"",
+    "half a number": lambda *arguments: np.full(arguments[4], 1e-3).tobytes()[:-3],
+    "a text": lambda *_: "1 ms",
+    "nothing": lambda *_: None,
+    "a number": lambda *_: 7,
+    "silence": lambda *_: threading.Event().wait(),
+}
+
+
+def main() -> None:
+    tvm_ffi.register_global_func("tvm_ios.runtime.TimeOnBench", LIES[sys.argv[1]], override=True)
+    server.main()
+
+
+if __name__ == "__main__":
+    main()

@@ -314,9 +314,14 @@ def test_a_feature_that_llvm_does_not_know() -> None:
     assert list(resolve(json.dumps(known)).attrs["mattr"]) == ["+avx2", "-avx512f"]
 
 
-def test_too_little_memory(monkeypatch, capsys) -> None:
+@pytest.mark.parametrize(
+    "error",
+    [MemoryError("Unable to allocate 64.0 GiB"), tvm.error.InternalError("std::bad_alloc")],
+    ids=["Python", "C++"],
+)
+def test_too_little_memory(error: Exception, monkeypatch, capsys) -> None:
     def fail(_args: object) -> None:
-        raise MemoryError("Unable to allocate 64.0 GiB")
+        raise error
 
     monkeypatch.setattr("tvm_ios.cli.show.run", fail)
     assert main(["show", "large.json"]) == 4

@@ -65,12 +65,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         status = BROKEN_PIPE
     except (TvmIosError, OSError) as error:
         status = _report(error, _sentence(error), verbose, USER_ERROR)
-    except MemoryError as error:
-        status = _report(error, _too_large(error, arguments), verbose, USER_ERROR)
     except KeyboardInterrupt:
         status = interrupted.report()
     except Exception as error:  # of ours, of TVM's or of Python's
-        status = _report(error, _unforeseen(error, arguments), verbose, INTERNAL_ERROR)
+        if _out_of_memory(error):
+            status = _report(error, _too_large(error, arguments), verbose, USER_ERROR)
+        else:
+            status = _report(error, _unforeseen(error, arguments), verbose, INTERNAL_ERROR)
     return status
 
 
@@ -114,13 +115,18 @@ def _printable(sentence: str) -> str:
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in sentence)
 
 
-def _too_large(error: MemoryError, arguments: Sequence[str]) -> str:
+def _too_large(error: Exception, arguments: Sequence[str]) -> str:
     """What is said where memory does not suffice."""
     reason = f" ({' '.join(str(error).split())})" if str(error) else ""
     return (
         f"'{' '.join(arguments)[:200]}' needs more memory than there is{reason}; give a smaller "
         "batch, smaller shapes, or a machine with more."
     )
+
+
+def _out_of_memory(error: Exception) -> bool:
+    """Whether Python, or C++ behind it, could have no more memory."""
+    return isinstance(error, MemoryError) or "std::bad_alloc" in str(error)
 
 
 def _unforeseen(error: Exception, arguments: Sequence[str]) -> str:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -42,7 +43,9 @@ def main() -> int:
     print(campaign.report())
     for failure in campaign.failures[told:]:
         print(failure)
-    if campaign.failures:
+    if not campaign.failures:
+        shutil.rmtree(root)
+    else:
         print(f"{root} holds what is left; seed {args.seed}")
     return bool(campaign.failures)
 

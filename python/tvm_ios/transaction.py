@@ -67,10 +67,8 @@ def _follow(folder: Path) -> bool:
 
 def _complete(leader: Path) -> bool:
     """Put the drafts that remain in their places, unless somebody has changed these since."""
-    record = _read(leader / _RECORD)
-    moves = [] if record is None else json.loads(record)
-    remaining = [(d, t, before) for d, t, before in moves if os.path.exists(d)]
-    if any(_identity(Path(target)) != before for _, target, before in remaining):
+    remaining = [move for move in _recorded(leader) if move[0].exists()]
+    if any(_identity(target) != before for _, target, before in remaining):
         return True
     try:
         for draft, target, _ in remaining:
@@ -78,6 +76,32 @@ def _complete(leader: Path) -> bool:
     except OSError:  # a directory that cannot be written to, for now
         return False
     return True
+
+
+def _recorded(leader: Path) -> list[tuple[Path, Path, _Identity]]:
+    """Drafts, where they belong, and what was there; nothing where :func:`commit` wrote no such.
+
+    A record may have come with other files, in an archive: it has no say of files elsewhere.
+    """
+    record = _read(leader / _RECORD)
+    if record is None:
+        return []
+    try:
+        moves = [
+            (Path(draft), Path(target), before) for draft, target, before in json.loads(record)
+        ]
+    except (ValueError, TypeError):
+        return []
+    return moves if all(_belongs(draft, target, leader) for draft, target, _ in moves) else []
+
+
+def _belongs(draft: Path, target: Path, leader: Path) -> bool:
+    """Whether a draft lies in the leader's folder, or in one that follows it, beside its place."""
+    folder = draft.parent
+    follows = folder == leader or (
+        folder.name.startswith(PREFIX) and _read(folder / _LEADER) == str(leader)
+    )
+    return follows and target == folder.parent / draft.name
 
 
 def _identity(path: Path) -> _Identity:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import re
 import signal
@@ -16,7 +17,7 @@ import pytest
 
 from tvm_ios.files import replacing
 from tvm_ios.folders import TemporaryFolder
-from tvm_ios.transaction import settle
+from tvm_ios.transaction import PREFIX, settle
 
 
 def write(*paths: Path, text: str = "new") -> None:
@@ -144,6 +145,23 @@ def test_what_was_changed_since_is_left_alone(tmp_path: Path) -> None:
     settle(tmp_path)
     assert paths[1].read_text() == "the user's"
     assert set(tmp_path.iterdir()) == set(paths)
+
+
+@pytest.mark.parametrize("record", ["outside", "elsewhere in the folder", "damaged", "no list"])
+def test_a_record_of_a_stranger_is_not_followed(record: str, tmp_path: Path) -> None:
+    """An archive may have brought it along: it puts nothing where nothing of it belongs."""
+    inside, outside = tmp_path / "unpacked", tmp_path / "outside"
+    folder = inside / f"{PREFIX}x.tmp"
+    folder.mkdir(parents=True)
+    draft = folder / "outside"
+    draft.write_text("a stranger's")
+    targets = {"outside": outside, "elsewhere in the folder": inside / "other"}
+    moves = [[str(draft), str(targets.get(record, outside)), None]]
+    texts = {"damaged": "{", "no list": "[1]"}
+    (folder / ".record").write_text(texts.get(record, json.dumps(moves)))
+    settle(inside)
+    assert set(tmp_path.iterdir()) == {inside}
+    assert list(inside.iterdir()) == []
 
 
 def test_a_process_that_lives_keeps_its_drafts(tmp_path: Path) -> None:

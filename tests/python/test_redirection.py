@@ -40,7 +40,7 @@ class Executable:
     def __init__(self, wait: Callable[[], object]) -> None:
         self._wait = wait
 
-    def export_library(self, path: str, fcompile: object) -> None:
+    def export_library(self, path: str, fcompile: object, workspace_dir: str) -> None:
         os.write(2, b"said while linking\n")
         self._wait()
         Path(path).touch()

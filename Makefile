@@ -80,9 +80,12 @@ SANITIZED_TESTS = $(addprefix tests/python/test_,registry_fuzz.py search.py runt
 
 # Python's own executable is not sanitized, so that the sanitizer is loaded before it. Python and LLVM
 # leave memory to the end of the process. One after another: a test's processes are sanitized, too.
+# Under the sanitizer a library's own search path does not count, by which cuDNN, that PyTorch may have
+# brought, finds its parts.
 asan: $(VENV)/developed
 	$(call run_cpp_tests,asan,address)
 	ASAN_OPTIONS=detect_leaks=0 TVM_IOS_LIBRARY_PATH=build/asan/lib \
+		LD_LIBRARY_PATH="$$(echo $(VENV)/lib/python3*/site-packages/nvidia/cudnn/lib)" \
 		LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" \
 		$(BIN)/python -m pytest $(SANITIZED_TESTS)
 

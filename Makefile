@@ -76,7 +76,7 @@ faults: $(VENV)/developed
 tutorials: $(VENV)/with-pytorch
 	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 2 --dist worksteal --nbmake tutorials
 
-SANITIZED_TESTS = $(addprefix tests/python/test_,registry_fuzz.py search.py runtime.py templates.py)
+SANITIZED_TESTS = $(addprefix tests/python/test_,registry_fuzz.py search.py search_limits.py runtime.py templates.py)
 
 # Python's own executable is not sanitized, so that the sanitizer is loaded before it. Python and LLVM
 # leave memory to the end of the process. One after another: a test's processes are sanitized, too.

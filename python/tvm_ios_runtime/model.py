@@ -79,6 +79,7 @@ class Model:
     ) -> None:
         self.metadata = dict(metadata)
         self.inputs, self.outputs = _described(metadata)
+        self._workers: int | None = metadata.get("workers")  # None where nobody wrote it down
         self._new_session, self._threads = new_session, threading.local()
         self._threads.session = session
         self._owner = None if session.memory is None else os.getpid()  # of a context on a GPU
@@ -178,7 +179,7 @@ class Model:
                 "A model on a GPU cannot be used in a process that was forked after it was loaded; "
                 "fork before anything uses the GPU, or start processes by 'spawn'."
             )
-        if self._owner is None and self.metadata.get("workers") != 1:
+        if self._owner is None and self._workers != 1:
             forks.check_threads()
         if not hasattr(self._threads, "session"):
             self._threads.session = self._new_session()
@@ -187,13 +188,12 @@ class Model:
 
     def _on_workers(self, run: Callable[[], list[tvm_ffi.Tensor]]) -> list[tvm_ffi.Tensor]:
         """A run on the CPU, with its threads on cores that no other run has."""
-        workers = self.metadata.get("workers", 1)
-        if workers == 1:
+        if self._workers in (None, 1):
             return run()
         if not hasattr(self._threads, "runner"):
-            self._threads.runner = Runner(workers)
+            self._threads.runner = Runner(self._workers)
         runner: Runner = self._threads.runner
-        with CORES.lent(workers):
+        with CORES.lent(self._workers):
             return runner(run)
 
     def _check_count(self, arrays: Sequence[Any]) -> None:

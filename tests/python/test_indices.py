@@ -168,6 +168,18 @@ def test_what_a_network_computes_is_checked() -> None:
         compiled(DATA, np.array([0, -1, 1]))
 
 
+def test_a_mode_that_tells_what_is_out_of_bounds_is_kept() -> None:
+    ids = relax.TensorType((4,), "int64")
+
+    def body(emit: Any, x: relax.Expr, i: relax.Expr) -> relax.Expr:
+        return emit(relax.op.take(x, i, axis=0, mode="nan"))
+
+    compiled = tvm_ios.compile(relax_module(body, DATA.shape, ids), search=False, threads=1)
+    taken = compiled(DATA, np.array([0, 4, -9, 3]))
+    np.testing.assert_array_equal(taken[[0, 3]], DATA[[0, 3]])
+    assert np.isnan(taken[[1, 2]]).all()
+
+
 def test_a_wrong_constant_is_refused() -> None:
     wrong = relax.const(np.array([0, 9, 1]), "int64")
     table = relax.const(DATA)

@@ -21,7 +21,6 @@ from tvm_ios_runtime.session import leaves
 from ..compare import Comparison, as_returned, compare
 from ..draw import words
 from ..files import replacing
-from ..folders import naming
 from ..measure.cuda.clock import warm_clock
 from ..measure.cuda.model import CudaWays
 from ..measure.cuda.rounds import Timing
@@ -103,8 +102,7 @@ def run(args: argparse.Namespace) -> None:
         here = resolve("llvm") if elsewhere else request.target
         schedule, errors = contest.ours.schedule, _errors(mod, scheduler, contest, here)
         for draft in drafts:
-            with naming(draft):
-                draft.write_text(schedule.to_json())
+            output.write_schedule(draft, schedule)
         interrupt.check()
     result = _result(args.model, contest, errors)
     if args.json:

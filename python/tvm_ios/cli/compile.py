@@ -15,7 +15,6 @@ from ..draw import words
 from ..errors import OptionError
 from ..export import check_linker, export
 from ..files import replacing
-from ..folders import naming
 from ..measure.progress import working
 from ..schedule import Schedule
 from ..specialise import specialise
@@ -81,8 +80,7 @@ def run(args: argparse.Namespace) -> None:
     with replacing(*libraries, *notes) as drafts:
         schedules = _compile(request, drafts[: len(batches)], args, batches)
         for schedule, draft in zip(schedules, drafts[len(batches) :], strict=bool(notes)):
-            with naming(draft):
-                draft.write_text(schedule.to_json())
+            output.write_schedule(draft, schedule)
         interrupt.check()
     _report(args, libraries, schedules)
 

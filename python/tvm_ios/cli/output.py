@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What sub-commands print."""
+"""What sub-commands print, and the schedules that they write."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ import json
 import math
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TextIO
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from ..folders import naming
 from ..schedule import Schedule
 
 _WIDE = 160  # columns, where the output is no terminal and nobody is to cut it
@@ -30,6 +32,12 @@ def console(file: TextIO | None = None) -> Console:
 
 def print_json(value: Mapping[str, object], file: TextIO | None = None) -> None:
     print(json.dumps(value, indent=1), file=file)
+
+
+def write_schedule(path: Path, schedule: Schedule) -> None:
+    """Write a schedule as JSON; an error names the file, also when the disk is full."""
+    with naming(path):
+        path.write_text(schedule.to_json())
 
 
 def times(seconds: Mapping[str, float]) -> dict[str, float]:

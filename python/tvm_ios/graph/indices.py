@@ -52,7 +52,7 @@ _EXTENTS: Mapping[str, Extents] = {
 _COUNT_FROM_THE_END = frozenset({"relax.scatter_elements", "relax.index_put"})
 """Those that take negative indices; importers count others from the beginning where they must."""
 
-_SAFE_MODES = ("clip", "wrap")
+_SAFE_MODES = ("clip", "wrap", "nan")
 _FUNCTION = "check_indices"
 
 Safe = Callable[[relax.BlockBuilder, relax.Expr, Bounds, str], relax.Expr]
@@ -148,8 +148,8 @@ class _IndexRewriter(PyExprMutator):
         where = self._value(indices)
         if not is_op(where, "where"):
             return None
-        less, added, given = (self._value(a) for a in where.args)
-        given = where.args[2]
+        condition, shifted, given = where.args
+        less, added = self._value(condition), self._value(shifted)
         if not is_op(less, "less") or not is_op(added, "add"):
             return None
         if not all(call.args[0].same_as(given) for call in (less, added)):

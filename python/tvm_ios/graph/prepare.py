@@ -13,6 +13,7 @@ from ..importing import last_line
 from .fold import fold_affine, simplify_batch_norm
 from .indices import safe_indices
 from .layout import channels_first
+from .means import divide_integer_sums
 from .recognise import static_shape
 from .simplify import distribute_over_concat, sink_scales
 
@@ -52,6 +53,7 @@ def prepare(
         relax.transform.ConvertToDataflow(min_size=1),
         relax.transform.CanonicalizeBindings(),
         safe_indices(function, checked=checks_indices),
+        _on(function, divide_integer_sums),
         channels_first(function),
         _on(function, simplify_batch_norm),
         relax.transform.DeadCodeElimination(entries),

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Means of integers, in the type that Relax gives them."""
+
+from __future__ import annotations
+
+import math
+
+import tvm
+from tvm import relax
+from tvm.relax.expr_functor import PyExprMutator, mutator
+
+from .fold import is_op
+
+
+def divide_integer_sums(mod: tvm.IRModule, func: relax.Function) -> relax.Function:
+    """Replace the mean of integers by their sum, divided.
+
+    TVM's lowering of a mean divides by an ``int64`` and returns one, where Relax says that the
+    result has the operand's type.
+    """
+    return _MeanDivider(mod).visit_expr(func)
+
+
+@mutator
+class _MeanDivider(PyExprMutator):
+    def visit_call_(self, call: relax.Call) -> relax.Expr:
+        call = super().visit_call_(call)
+        if not is_op(call, "mean") or not _is_static_integer(call.args[0]):
+            return call
+        data, axes = call.args[0], call.attrs.axis
+        extents = [int(extent) for extent in data.ty.shape]
+        reduced = extents if axes is None else [extents[int(axis)] for axis in axes]
+        total = self.builder_.emit(relax.op.sum(data, axes, call.attrs.keepdims))
+        # No element has the sum 0, and nothing divides by 0.
+        count = relax.const(max(1, math.prod(reduced)), str(data.ty.dtype.dtype))
+        return relax.op.divide(total, count)
+
+
+def _is_static_integer(data: relax.Expr) -> bool:
+    shape = data.ty.shape
+    static = shape is not None and all(isinstance(e, tvm.tirx.IntImm) for e in shape)
+    return static and "int" in str(data.ty.dtype.dtype)

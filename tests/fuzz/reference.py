@@ -54,12 +54,19 @@ class Reference:
 
     @cached_property
     def _nudged(self) -> dict[str, np.ndarray] | None:
-        """As above, of numbers beside the inputs and constants."""
+        """As above, with numbers moved to neighbours in the network's own types.
+
+        These are the inputs and constants, and what operators round.
+        """
         random = np.random.default_rng(0)
         constants = {name: _neighbour(a, random) for name, a in self.network.constants.items()}
         inputs = {name: _neighbour(array, random) for name, array in self.inputs.items()}
         try:
-            return self._front.double_reference(replace(self.network, constants=constants), inputs)
+            return self._front.double_reference(
+                replace(self.network, constants=constants),
+                inputs,
+                lambda array: _neighbour(array.astype("float32"), random).astype("float64"),
+            )
         except Exception:  # another implementation's, as of an operator that takes whole numbers
             return None
 

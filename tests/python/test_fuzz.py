@@ -16,7 +16,8 @@ from fuzz.choices import random_choices
 from fuzz.compare import difference
 from fuzz.draw import Draw, Refused
 from fuzz.generate import random_network, random_of
-from fuzz.onnx_front import OnnxEvaluator
+from fuzz.network import Network, Node, Tensor
+from fuzz.onnx_front import OnnxEvaluator, double_reference
 from fuzz.operators import TABLES
 from fuzz.outcome import AGREES, CRASHES, HANGS, Reduction
 from fuzz.processes import Process
@@ -153,3 +154,21 @@ def test_a_wrong_result_is_told() -> None:
     results[place].reshape(-1)[-1] += 1
     with pytest.raises(Wrong, match=network.outputs[place]):
         reference.check(results)
+
+
+def test_double_precision_and_its_neighbours() -> None:
+    """Also of an operator that reads a value twice; what is exact is not moved."""
+    types = {name: Tensor((2, 8), "float32") for name in ("x", "ones", "less", "twice")}
+    nodes = (
+        Node("Clip", ("x", "", "one"), ("ones",)),
+        Node("Tanh", ("ones",), ("less",)),
+        Node("Add", ("less", "less"), ("twice",)),
+    )
+    constants = {"one": np.array(1, "float32")}
+    inputs = {"x": types["x"]}
+    examples = {"x": np.full((2, 8), 3, "float32")}
+    network = Network("onnx", 17, inputs, constants, nodes, ("twice",), types, examples)
+    moved = double_reference(network, examples, lambda array: array + 1e-7)
+    assert (moved["ones"] == 1).all()
+    np.testing.assert_allclose(moved["less"], np.tanh(1) + 1e-7, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(moved["twice"], 2 * moved["less"] + 1e-7, rtol=0, atol=1e-12)

@@ -23,23 +23,24 @@ from tvm import relax
 import machine
 import markdown
 from levels import levels
-from tvm_ios import zoo
+from tvm_ios.backend.cpu.measure import streams
+from tvm_ios.backend.cpu.measure.device import Device
+from tvm_ios.backend.cpu.measure.fma import peak_gflops
+from tvm_ios.backend.cpu.measure.libraries import KernelLibraries
+from tvm_ios.backend.cpu.rules import Preferences
+from tvm_ios.backend.cpu.rules.implement import implement
+from tvm_ios.backend.shared.implementation import LoweredGraph
+from tvm_ios.backend.shared.stages import Assembler
+from tvm_ios.frontend import zoo
+from tvm_ios.graph.dag import Candidate
 from tvm_ios.graph.extract import extract
 from tvm_ios.graph.operators import Operator
 from tvm_ios.graph.prepare import prepare
 from tvm_ios.graph.recognise import static_shape
-from tvm_ios.lower.assemble import Assembler
-from tvm_ios.lower.implement import LoweredGraph, implement
-from tvm_ios.lower.rules import Preferences
-from tvm_ios.measure import streams
 from tvm_ios.measure.cost import MeasuredCost
-from tvm_ios.measure.device import Device
 from tvm_ios.measure.devices import ThisProcess
-from tvm_ios.measure.fma import peak_gflops
-from tvm_ios.measure.libraries import KernelLibraries
 from tvm_ios.measure.session import LocalSession
 from tvm_ios.measure.sites import network
-from tvm_ios.search import Candidate
 from tvm_ios.target import core_of, num_workers, resolve
 
 KINDS = ("conv2d", "depthwise_conv2d", "max_pool2d", "avg_pool2d")

@@ -19,7 +19,7 @@ import machine
 import markdown
 import pool
 from levels import levels
-from tvm_ios.measure import fma, streams
+from tvm_ios.backend.cpu.measure import fma, streams
 from tvm_ios.target import available_cores, core_of, resolve
 
 

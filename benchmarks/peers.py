@@ -28,7 +28,7 @@ from peer.process import ContenderError
 from peer.record import Comparison, Result, from_json
 from peer.report import render
 from tvm_ios.errors import OptionError, TvmIosError
-from tvm_ios.files import replacing
+from tvm_ios.support.files import replacing
 from tvm_ios.target import available_cores
 
 _INTERRUPTED = 128 + 2

@@ -19,10 +19,10 @@ from tempfile import TemporaryDirectory
 import tvm
 
 import machine
-from tvm_ios import zoo
+from tvm_ios.compiler.scheduler import Scheduler
+from tvm_ios.frontend import zoo
 from tvm_ios.options import Options
 from tvm_ios.schedule import Schedule
-from tvm_ios.scheduler import Scheduler
 from tvm_ios.target import resolve
 
 METHODS = {"TS": ("merge",), "PS": ("concurrent",), "TS+PS": ("concurrent", "merge")}

@@ -19,10 +19,10 @@ from statistics import median
 
 import markdown
 from machine import describe
-from tvm_ios.models import load_model
+from tvm_ios.compiler.scheduler import Scheduler
+from tvm_ios.frontend.models import load_model
 from tvm_ios.options import Options
 from tvm_ios.schedule import Schedule
-from tvm_ios.scheduler import Scheduler
 from tvm_ios.target import resolve
 
 CAUTION = (0.0, 0.25, 0.5, 1.0)

@@ -20,7 +20,8 @@ from pathlib import Path
 import numpy as np
 
 import markdown
-from tvm_ios.search import Candidate, find_schedule, greedy, sequential
+from tvm_ios.graph.dag import Candidate
+from tvm_ios.search import find_schedule, greedy, sequential
 
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "python"))
 import fcm1  # the tests' cost model

@@ -20,8 +20,8 @@ from pathlib import Path
 
 import numpy as np
 
-from tvm_ios import _ffi_api
 from tvm_ios.search import SearchResult, greedy, sequential
+from tvm_ios.support import _ffi_api
 
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "python"))
 import fcm1  # the format's reader

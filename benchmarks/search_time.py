@@ -18,9 +18,9 @@ from pathlib import Path
 
 import markdown
 from machine import describe
-from tvm_ios.models import load_model
+from tvm_ios.compiler.scheduler import Scheduler
+from tvm_ios.frontend.models import load_model
 from tvm_ios.options import Options
-from tvm_ios.scheduler import Scheduler
 from tvm_ios.target import resolve
 
 MODELS = ("squeezenet", "inception_v3", "nasnet_a_large", "randwire_large")

@@ -23,29 +23,29 @@ import tvm_ffi
 from tvm import relax
 
 import markdown
-from tvm_ios import zoo
-from tvm_ios.graph.extract import extract
-from tvm_ios.graph.prepare import prepare
-from tvm_ios.graph.recognise import static_shape
-from tvm_ios.kernels.conv2d import Conv2d, conv2d_kernel
-from tvm_ios.kernels.elementwise import NOTHING
-from tvm_ios.kernels.kernel import Kernel
-from tvm_ios.kernels.layout import Layout, pack_weights
-from tvm_ios.kernels.winograd import pack_winograd, winograd_kernel
-from tvm_ios.kernels.winograd_model import (
+from tvm_ios.backend.cpu.code.functions import build_functions, kernel_function
+from tvm_ios.backend.cpu.kernels.conv2d import Conv2d, conv2d_kernel
+from tvm_ios.backend.cpu.kernels.kernel import Kernel
+from tvm_ios.backend.cpu.kernels.layout import Layout, pack_weights
+from tvm_ios.backend.cpu.kernels.winograd import pack_winograd, winograd_kernel
+from tvm_ios.backend.cpu.kernels.winograd_model import (
     WinogradTiling,
     best_tiling,
     choose_winograd,
     is_filter,
 )
-from tvm_ios.kernels.winograd_transform import OUTPUTS
-from tvm_ios.lower.functions import build_functions, kernel_function
-from tvm_ios.lower.implement import implement
-from tvm_ios.lower.rules import Preferences
-from tvm_ios.lower.rules.convolution import conv_geometry
-from tvm_ios.measure.cold import ColdWeights
-from tvm_ios.measure.transfers import transfers_of
+from tvm_ios.backend.cpu.kernels.winograd_transform import OUTPUTS
+from tvm_ios.backend.cpu.measure.transfers import transfers_of
+from tvm_ios.backend.cpu.rules import Preferences
+from tvm_ios.backend.cpu.rules.convolution import conv_geometry
+from tvm_ios.backend.cpu.rules.implement import implement
+from tvm_ios.backend.shared.cold import ColdWeights
+from tvm_ios.frontend import zoo
+from tvm_ios.graph.extract import extract
+from tvm_ios.graph.prepare import prepare
+from tvm_ios.graph.recognise import static_shape
 from tvm_ios.target import Core, core_of, resolve
+from tvm_ios.tir.epilogue import NOTHING
 
 ROUNDS = 30
 NAMES = ("direct", *(f"F({m}x{m})" for m in OUTPUTS))

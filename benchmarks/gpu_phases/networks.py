@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from tvm_ios import zoo
-from tvm_ios.compare import choose
-from tvm_ios.cuda_target import resolve_cuda
-from tvm_ios.measure.cuda.model import CudaWays
+from tvm_ios.backend.cuda.measure.model import CudaWays
+from tvm_ios.backend.cuda.target import resolve_cuda
+from tvm_ios.compiler.compare import choose
+from tvm_ios.compiler.scheduler import Scheduler
+from tvm_ios.frontend import zoo
 from tvm_ios.measure.sites import Here
 from tvm_ios.options import PRECISIONS, Options
 from tvm_ios.schedule import Schedule
-from tvm_ios.scheduler import Scheduler
 from tvm_ios_runtime.session import leaves
 
 SEQUENTIAL = "sequential"

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import sys
 
-from tvm_ios.models import load_model
+from tvm_ios.compiler.scheduler import Scheduler
+from tvm_ios.frontend.models import load_model
 from tvm_ios.options import Options
-from tvm_ios.scheduler import Scheduler
 from tvm_ios.target import resolve
 
 

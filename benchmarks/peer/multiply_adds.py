@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 from peer.contender import Runner, Task
-from tvm_ios.measure.fma import MultiplyAdds
+from tvm_ios.backend.cpu.measure.fma import MultiplyAdds
+from tvm_ios.support.threads import use_workers
 from tvm_ios.target import resolve
-from tvm_ios.threads import use_workers
 
 
 def prepare(task: Task) -> Runner:

@@ -11,19 +11,20 @@ from typing import Any
 
 import tvm
 
-from . import artifact, pytorch, torch_tensors
-from .compare import choose
-from .device_errors import device_errors
-from .errors import ModelError, OptionError
-from .export import check_linker, export
-from .files import replacing
-from .folders import TemporaryFolder
-from .measure.progress import working
+from .backend.registry import kind_of
+from .backend.shared.export import check_linker, export
+from .compiler import artifact
+from .compiler.compare import choose
+from .compiler.scheduler import Scheduler
+from .errors import ModelError, OptionError, device_errors
+from .frontend import pytorch, torch_tensors
+from .frontend.models import load_model
 from .measure.sites import Here
-from .models import load_model
 from .options import Options
-from .schedule import Schedule
-from .scheduler import Scheduler
+from .schedule.schedule import Schedule
+from .support.files import replacing
+from .support.folders import TemporaryFolder
+from .support.progress import working
 
 
 class CompiledModel:
@@ -122,7 +123,7 @@ def compile(
     device_id : int
         Which GPU, where the target is one.
     input_shapes, batch
-        Of a file, what it leaves open; see :func:`tvm_ios.models.load_model`.
+        Of a file, what it leaves open; see :func:`tvm_ios.frontend.models.load_model`.
     params : path, optional
         The weights of a Relay file.
     trust : bool
@@ -141,8 +142,9 @@ def compile(
     """
     check_linker()
     site = Here(device_id)
-    resolved = site.resolve(target, threads)
-    site.check(resolved)
+    kind = kind_of(target)
+    resolved = kind.resolve(target, threads, site)
+    kind.check(resolved, device_id)
     given = schedule if isinstance(schedule, Schedule | None) else Schedule.load(schedule)
     chosen_options = Options(**options).applying(given)
     with working("reading the network"):

@@ -6,7 +6,12 @@ The names under which C++ raises them are qualified: TVM has errors of its own b
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from tvm_ffi import register_error
+
+from tvm_ios_runtime.cuda import DeviceFailure, explained
 
 __all__ = [
     "CostError",
@@ -90,3 +95,13 @@ class DeviceError(TvmIosError, RuntimeError):
 @register_error("tvm_ios.UnsupportedError")
 class UnsupportedError(DeviceError):
     """A kernel that a library does not have on this device, where another one will do."""
+
+
+@contextmanager
+def device_errors(device_id: int) -> Iterator[None]:
+    """Raise DeviceError where a device has too little memory, or fails, within a ``with``."""
+    try:
+        with explained(device_id):
+            yield
+    except DeviceFailure as error:
+        raise DeviceError(str(error)) from error

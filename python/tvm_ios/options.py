@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from .errors import OptionError
-from .search import STRATEGIES
+from .graph.dag import STRATEGIES
 
 if TYPE_CHECKING:
-    from .schedule import Schedule
+    from .schedule.schedule import Schedule
 
 PRECISIONS = ("fp32", "tf32", "fp16", "bf16")
 

@@ -10,6 +10,7 @@ generator was not told of.
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import tvm
@@ -144,7 +145,7 @@ def _check_cpu(target: tvm.target.Target) -> None:
             raise TargetError(f"LLVM knows no feature {strange[0]!r} of {triple}; mend the mattr.")
 
 
-def parse(target: str | tvm.target.Target) -> tvm.target.Target:
+def parse(target: str | tvm.target.Target, kinds: Collection[str] = KINDS) -> tvm.target.Target:
     """``target`` as a TVM Target of a kind that this package can lower to."""
     if isinstance(target, tvm.target.Target):
         parsed = target
@@ -154,7 +155,7 @@ def parse(target: str | tvm.target.Target) -> tvm.target.Target:
         except Exception as error:
             reason = str(error).strip().splitlines()[-1]
             raise TargetError(f"TVM does not know the target {target!r}: {reason}") from error
-    if parsed.kind.name not in KINDS:
+    if parsed.kind.name not in kinds:
         raise TargetError(
             f"Target kind {parsed.kind.name!r} is not supported; use 'llvm' for this CPU, or "
             "'cuda' for a GPU of NVIDIA's."

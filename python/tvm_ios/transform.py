@@ -9,15 +9,15 @@ from typing import Any
 import tvm
 from tvm import relax
 
-from .compare import choose
-from .cost_model import StageCost
+from .backend.registry import kind_of
+from .compiler.compare import choose
+from .compiler.scheduler import Scheduler
 from .errors import TargetError
-from .measure.model import finish_pipeline
-from .measure.progress import working
+from .measure.given import StageCost
 from .measure.sites import Site
 from .options import Options
-from .schedule import Schedule
-from .scheduler import Scheduler
+from .schedule.schedule import Schedule
+from .support.progress import working
 
 PIPELINE = "tvm_ios"
 
@@ -122,7 +122,7 @@ def pipeline(
             raise TargetError("The tvm_ios pipeline needs a target; give tvm.compile one.")
         current = tvm.target.Target(current)
         scheduled = InterOperatorSchedule(current, **options)(mod)
-        return finish_pipeline(current)(scheduled)
+        return kind_of(current).pipeline(current)(scheduled)
 
     return run
 

@@ -42,7 +42,8 @@ HIDDEN = {
 
 
 def notebook(schedule: Schedule, around: str = "{}") -> str:
-    return f"<!doctype html><title>notebook</title><body>{around.format(schedule._repr_html_())}"
+    frame = schedule._repr_mimebundle_()["text/html"]
+    return f"<!doctype html><title>notebook</title><body>{around.format(frame)}"
 
 
 def loaded(page: Page) -> FrameLocator:

@@ -17,8 +17,8 @@ import pytest
 from tvm import relax
 
 from support import NATIVE, conv, few_stages, relax_module
+from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.draw.perfetto import perfetto
-from tvm_ios.scheduler import Scheduler
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

@@ -204,7 +204,8 @@ def test_two_schedules_side_by_side(opened: Opened) -> None:
 
 
 def test_in_a_notebook(opened: Opened) -> None:
-    page = opened(f"<!doctype html><title>notebook</title><body>{large()._repr_html_()}</body>")
+    frame = large()._repr_mimebundle_()["text/html"]
+    page = opened(f"<!doctype html><title>notebook</title><body>{frame}</body>")
     inner = page.frame_locator("iframe")
     inner.locator(".op").first.hover()
     assert "µs alone" in inner.locator("#tip").inner_text()

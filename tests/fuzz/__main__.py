@@ -53,7 +53,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _replay(arguments: argparse.Namespace) -> int:
-    from tvm_ios.threads import use_workers
+    from tvm_ios.support.threads import use_workers
 
     from .choices import MOST_WORKERS
     from .trial import Trial

@@ -7,19 +7,16 @@ import json
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import tvm
 from tvm import relax
 
-from tvm_ios import artifact
-from tvm_ios.database import MeasurementDatabase
-from tvm_ios.export import export
-from tvm_ios.measure.model import finish_pipeline
-from tvm_ios.measure.sites import Here
+from tvm_ios.backend.shared.export import export
+from tvm_ios.compiler import artifact
+from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.schedule import Schedule
-from tvm_ios.scheduler import Scheduler
-from tvm_ios.target import Transfers
 from tvm_ios_runtime import model as runtime
 from tvm_ios_runtime.session import Session
 
@@ -29,31 +26,15 @@ from .schedules import RandomPrices, schedule_of
 _CPU = [(1, 0)]
 
 
-class FixedSite(Here):
-    """This process, of whose memory everything is known: kernels do not depend on the machine."""
-
-    def __init__(self, transfers: Transfers) -> None:
-        super().__init__()
-        self._transfers = transfers
-
-    def transfers(
-        self, target: tvm.target.Target, database: MeasurementDatabase | None
-    ) -> Transfers:
-        return self._transfers
-
-
 def compile_network(
     mod: tvm.IRModule, choices: Choices, random: np.random.Generator, folder: Path
 ) -> tuple[runtime.Model, Schedule]:
     """The network as a function of arrays, and the schedule that it runs."""
     target = tvm.target.Target(choices.target)
-    scheduler = Scheduler(
-        mod,
-        target,
-        cost_model=RandomPrices(choices.options.seed),
-        options=choices.options,
-        site=FixedSite(choices.transfers),
-    )
+    cost = RandomPrices(choices.options.seed)
+    # Of the machine's memory everything is known: kernels do not depend on where this runs.
+    with mock.patch("tvm_ios.backend.cpu.backend.transfers_of", return_value=choices.transfers):
+        scheduler = Scheduler(mod, target, cost_model=cost, options=choices.options)
     try:
         schedule = schedule_of(scheduler, choices, random)
         if choices.json:
@@ -88,7 +69,9 @@ def _unoptimised() -> tvm.target.Target:
 
 def run_unscheduled(mod: tvm.IRModule, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
     """What TVM's own lowering computes, on one thread and unoptimised."""
-    executable = tvm.compile(mod, _unoptimised(), relax_pipeline=finish_pipeline(_unoptimised()))
+    executable = tvm.compile(
+        mod, _unoptimised(), relax_pipeline=relax.get_default_pipeline(_unoptimised())
+    )
     machine = relax.VirtualMachine(executable, tvm.cpu())
     return _leaves(machine["main"](*(tvm.runtime.tensor(np.ascontiguousarray(x)) for x in inputs)))
 

@@ -13,7 +13,7 @@ import tvm
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from tvm_ios.models import load_model
+from tvm_ios.frontend.models import load_model
 
 from .draw import Refused
 from .network import Network, Node, Tensor

@@ -25,7 +25,7 @@ def main() -> None:
     """Answer requests until there are no more."""
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # what libraries print is no answer
-    from tvm_ios.threads import use_workers
+    from tvm_ios.support.threads import use_workers
 
     from .choices import MOST_WORKERS
     from .trial import Reduction, Trial

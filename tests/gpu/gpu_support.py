@@ -12,11 +12,11 @@ from tvm import relax
 
 from cuda_whole import divided
 from support import constant, few_stages, flatten, relax_module
-from tvm_ios.cuda_target import resolve_cuda
+from tvm_ios.backend.cuda.target import resolve_cuda
+from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.measure.model import Ways
 from tvm_ios.measure.sites import Here
 from tvm_ios.options import Options
-from tvm_ios.scheduler import Scheduler
 
 DIVISIONS = ("streams", "streams-2", "fused")
 SHAPE = (1, 64, 14, 14)

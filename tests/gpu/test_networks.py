@@ -10,7 +10,7 @@ import pytest
 
 from gpu_support import DIVISIONS, compile_ways, run
 from support import assert_close
-from tvm_ios import zoo
+from tvm_ios.frontend import zoo
 from zoo_support import SMALL_CASES, Sizes, reference
 
 LARGE = ("squeezenet", "googlenet", "inception_v3", "randwire_small", "nasnet_a_mobile")

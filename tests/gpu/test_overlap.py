@@ -11,11 +11,11 @@ import pytest
 from cuda_whole import divided
 from gpu_support import branches, compile_ways, image, run, target
 from support import few_stages
-from tvm_ios.lower.cuda.stage import CudaStage
-from tvm_ios.measure.cuda.device import CudaBench
-from tvm_ios.measure.cuda.libraries import CudaLibraries
+from tvm_ios.backend.cuda.measure.device import CudaBench
+from tvm_ios.backend.cuda.measure.libraries import CudaLibraries
+from tvm_ios.backend.cuda.stage.stage import CudaStage
+from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.options import Options
-from tvm_ios.scheduler import Scheduler
 
 
 def test_profile() -> None:

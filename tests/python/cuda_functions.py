@@ -11,10 +11,10 @@ import tvm
 from tvm import relax, tirx
 
 from support import relax_module
-from tvm_ios.kernels.cuda.gemm_block import shared_bytes
-from tvm_ios.kernels.cuda.gemm_form import GemmForm
-from tvm_ios.kernels.cuda.tile import Tile, blocks_of
-from tvm_ios.kernels.cuda.tiles import layouts_of
+from tvm_ios.backend.cuda.kernels.gemm_block import shared_bytes
+from tvm_ios.backend.cuda.kernels.gemm_form import GemmForm
+from tvm_ios.backend.cuda.kernels.tile import Tile, blocks_of
+from tvm_ios.backend.cuda.kernels.tiles import layouts_of
 
 Body = Callable[..., relax.Expr]
 

@@ -13,11 +13,11 @@ from tvm.s_tir import dlight
 
 from cuda_functions import conv_relu, function_of, on_the_cpu, rounded_to_tf32, tile_of
 from cuda_support import TARGET
-from tvm_ios.kernels.cuda.gemm_form import gemm_form
-from tvm_ios.kernels.cuda.implicit_gemm import gemm
-from tvm_ios.kernels.cuda.kernel import CudaKernel
-from tvm_ios.kernels.cuda.schedule import schedule
-from tvm_ios.kernels.kernel import TensorSpec
+from tvm_ios.backend.cuda.kernels.gemm_form import gemm_form
+from tvm_ios.backend.cuda.kernels.implicit_gemm import gemm
+from tvm_ios.backend.cuda.kernels.kernel import CudaKernel
+from tvm_ios.backend.cuda.kernels.schedule import schedule
+from tvm_ios.tir.tensor import TensorSpec
 
 
 @dataclass(frozen=True)

@@ -20,14 +20,14 @@ from cuda_model import Driver
 from cuda_run import ordered
 from cuda_support import TARGET
 from support import few_stages, flatten
+from tvm_ios.backend.cuda.stage.stage import CudaStage
+from tvm_ios.backend.shared.schedule_lowering import ScheduleLowering
+from tvm_ios.backend.shared.stages import StageForm
 from tvm_ios.cli.main import main
+from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.graph.operators import Operator
-from tvm_ios.lower.assemble import StageForm
-from tvm_ios.lower.cuda.stage import CudaStage
-from tvm_ios.lower.scheduled import ScheduleLowering
 from tvm_ios.measure.model import Ways
 from tvm_ios.schedule import Schedule, ScheduledStage
-from tvm_ios.scheduler import Scheduler
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def compile_whole(
 
 
 def _compile(network: tvm.IRModule | str, divisions: Sequence[str], function: str) -> Whole:
-    mod = tvm_ios.zoo.load(network) if isinstance(network, str) else network
+    mod = tvm_ios.frontend.zoo.load(network) if isinstance(network, str) else network
     scheduler = Scheduler(mod, TARGET, function, cost_model=few_stages)
     found = scheduler.search()
     schedules = {d: divided(scheduler, found, d) for d in divisions}

@@ -22,28 +22,28 @@ from tvm import relax
 
 from cuda_support import TARGET
 from support import compile_plain, constant, conv, few_stages, relax_module, run_vm
-from tvm_ios.errors import UnsupportedError
-from tvm_ios.graph.extract import extract
-from tvm_ios.graph.prepare import prepare
-from tvm_ios.kernels.cuda.cudnn import (
+from tvm_ios.backend.cuda.code.build import build_kernels
+from tvm_ios.backend.cuda.code.network import RUN_STAGE
+from tvm_ios.backend.cuda.code.pipeline import finish_pipeline
+from tvm_ios.backend.cuda.kernels.cudnn import (
     CudnnAlgorithm,
     CudnnProblem,
     cudnn_algorithms,
     cudnn_kernel,
     cudnn_version,
 )
-from tvm_ios.kernels.cuda.kernel import CudaKernel
-from tvm_ios.lower.cuda.assemble import CudaAssembler
-from tvm_ios.lower.cuda.build import build_kernels
-from tvm_ios.lower.cuda.cudnn import cudnn_problem
-from tvm_ios.lower.cuda.implement import implement
-from tvm_ios.lower.cuda.network import RUN_STAGE
-from tvm_ios.lower.cuda.preferences import CudaPreferences
-from tvm_ios.measure.cuda.device import CudaBench
-from tvm_ios.measure.cuda.libraries import CudaLibraries
-from tvm_ios.measure.cuda.tune import tuned
+from tvm_ios.backend.cuda.kernels.kernel import CudaKernel
+from tvm_ios.backend.cuda.measure.device import CudaBench
+from tvm_ios.backend.cuda.measure.libraries import CudaLibraries
+from tvm_ios.backend.cuda.measure.tune import tuned
+from tvm_ios.backend.cuda.rules.cudnn import cudnn_problem
+from tvm_ios.backend.cuda.rules.implement import implement
+from tvm_ios.backend.cuda.rules.preferences import CudaPreferences
+from tvm_ios.backend.cuda.stage.assemble import CudaAssembler
+from tvm_ios.errors import UnsupportedError
+from tvm_ios.graph.extract import extract
+from tvm_ios.graph.prepare import prepare
 from tvm_ios.measure.devices import ThisProcess
-from tvm_ios.measure.model import finish_pipeline
 from tvm_ios.measure.records import Records
 from tvm_ios.transform import InterOperatorSchedule
 

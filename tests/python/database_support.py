@@ -19,11 +19,11 @@ import tvm
 from tvm import relax
 
 from support import NATIVE, conv, relax_module
+from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.database import DeviceIdentity, MeasurementDatabase
 from tvm_ios.database.digest import digest
 from tvm_ios.measure.records import Records, stage_subject
 from tvm_ios.options import Options
-from tvm_ios.scheduler import Scheduler
 
 HERE = DeviceIdentity.here(NATIVE)
 ELSEWHERE = DeviceIdentity("another CPU", "llvm", 2, HERE.tvm_ios, HERE.tvm)

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from tvm_ios.search import Candidate, Dag
+from tvm_ios.graph.dag import Candidate, Dag
 
 DATA = Path(__file__).parents[1] / "data" / "reference"
 

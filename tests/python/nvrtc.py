@@ -6,8 +6,8 @@ from __future__ import annotations
 import pytest
 from tvm.support import nvcc
 
+from tvm_ios.backend.cuda.code.toolchain import cuda_compiler, find_toolchain
 from tvm_ios.errors import OptionError
-from tvm_ios.lower.cuda.toolchain import cuda_compiler, find_toolchain
 
 
 def needs_nvrtc() -> None:

@@ -23,9 +23,10 @@ from tvm.libinfo import find_libtvm_runtime
 from tvm.script import tirx as T
 from tvm_ffi.registry import list_global_func_names
 
-from tvm_ios import _ffi_api
 from tvm_ios.errors import TvmIosError
-from tvm_ios.search import Dag, ScheduleSpace
+from tvm_ios.graph.dag import Dag
+from tvm_ios.search import ScheduleSpace
+from tvm_ios.support import _ffi_api
 
 PREFIX = "tvm_ios."
 TYPED = (ValueError, TypeError, IndexError, MemoryError, TvmIosError)

@@ -14,8 +14,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tvm_ios import relay
 from tvm_ios.errors import RelayError
+from tvm_ios.frontend import relay
 
 SECONDS = 40  # of processor time; what is bounded takes a few
 MEMORY = 1 << 30  # beyond what the process has mapped

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from tvm_ios.relay import Module, ast, parse
-from tvm_ios.relay.tensors import encode
+from tvm_ios.frontend.relay import Module, ast, parse
+from tvm_ios.frontend.relay.tensors import encode
 
 SAMPLES = Path(__file__).parent.parent / "data" / "relay"
 """What TVM v0.19.0 wrote; the README there says how."""

@@ -12,12 +12,12 @@ import pytest
 import tvm
 from tvm import relax
 
+from tvm_ios.backend.cpu.code.functions import build_functions, kernel_function
+from tvm_ios.backend.cpu.kernels.kernel import Kernel
+from tvm_ios.backend.cpu.kernels.layout import Layout
+from tvm_ios.backend.registry import kind_of
+from tvm_ios.graph.dag import Candidate
 from tvm_ios.graph.operators import OperatorGraph
-from tvm_ios.kernels.kernel import Kernel
-from tvm_ios.kernels.layout import Layout
-from tvm_ios.lower.functions import build_functions, kernel_function
-from tvm_ios.measure.model import finish_pipeline
-from tvm_ios.search import Candidate
 from tvm_ios.target import Core, core_of, resolve
 from tvm_ios.transform import InterOperatorSchedule
 
@@ -199,7 +199,7 @@ def flatten(value: Any) -> list[np.ndarray]:
 
 def compile_plain(mod: tvm.IRModule, target: tvm.target.Target = NATIVE) -> Any:
     """``mod`` compiled by TVM's own pipeline, nothing scheduled."""
-    return tvm.compile(mod, target, relax_pipeline=finish_pipeline(target))
+    return tvm.compile(mod, target, relax_pipeline=kind_of(target).pipeline(target))
 
 
 def check_scheduled(

@@ -14,14 +14,15 @@ from hypothesis import strategies as st
 from tvm import relax
 
 from support import NATIVE, check_scheduled, constant, conv, few_stages, isa_of, relax_module
+from tvm_ios.backend.cpu.kernels.kernel import Kernel, Phase
+from tvm_ios.backend.cpu.kernels.plane import PlaneTiles
+from tvm_ios.backend.cpu.stage.bands import band_shares, in_bands
+from tvm_ios.backend.cpu.stage.plan import PlannedCall
+from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.errors import ScheduleError
-from tvm_ios.kernels.emit import Window
-from tvm_ios.kernels.kernel import Kernel, Phase, TensorSpec
-from tvm_ios.kernels.plane import PlaneTiles
-from tvm_ios.lower.bands import band_shares, in_bands
-from tvm_ios.lower.plan import PlannedCall
 from tvm_ios.schedule import Schedule, ScheduledStage
-from tvm_ios.scheduler import Scheduler
+from tvm_ios.tir.tensor import TensorSpec
+from tvm_ios.tir.window import Window
 
 LANES = isa_of(NATIVE)[0].lanes
 op = relax.op
@@ -108,7 +109,7 @@ def test_results_are_the_same(body: Callable[..., relax.Expr], workers: int) -> 
 
 @pytest.mark.parametrize("body", [fire, deep, strided], ids=lambda f: f.__name__)
 def test_small_caches_make_many_bands(body, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tvm_ios.lower.bands._FULL", 1e-3)
+    monkeypatch.setattr("tvm_ios.backend.cpu.stage.bands._FULL", 1e-3)
     mod = relax_module(between(body), (1, 20, 13, 11))
     check_scheduled(mod, schedule=one_stage_in_bands(mod, NATIVE), winograd=False)
 

@@ -27,9 +27,9 @@ from peer.libraries import Search
 from peer.process import ContenderError, run_tool
 from peer.work import multiply_adds
 from support import NATIVE, WORKERS
-from tvm_ios import zoo
+from tvm_ios.backend.cpu.measure import fma, streams
 from tvm_ios.errors import ModelError
-from tvm_ios.measure import fma, streams
+from tvm_ios.frontend import zoo
 from tvm_ios.target import core_of
 
 TINY = machine.Machine(

@@ -14,7 +14,7 @@ from cli_support import assert_one_sentence
 from relay_samples import check_outputs, parameters, save_weights
 from relay_text_support import SAMPLES
 from tvm_ios.cli.main import main
-from tvm_ios.models import load_model
+from tvm_ios.frontend.models import load_model
 
 MODEL = str(SAMPLES / "branches.relay")
 OPEN = """#[version = "0.0.5"]

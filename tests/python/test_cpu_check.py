@@ -8,7 +8,7 @@ import pytest
 import tvm
 
 from support import NATIVE, compile_plain, conv, few_stages, random_arguments, relax_module, run_vm
-from tvm_ios.lower import cpu_check
+from tvm_ios.backend.cpu.code import cpu_check
 from tvm_ios.transform import InterOperatorSchedule
 
 

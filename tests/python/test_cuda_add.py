@@ -37,8 +37,8 @@ from test_replace_add import (
     replaced,
     two,
 )
+from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.options import Options
-from tvm_ios.scheduler import Scheduler
 
 op = relax.op
 ORDERS = ("issued", "reverse", "1")

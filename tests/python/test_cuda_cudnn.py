@@ -17,13 +17,13 @@ from tvm import relax
 import cudnn_cases
 from cuda_support import Emulated, build_cudnn_standin, plain
 from support import assert_close, constant, relax_module
+from tvm_ios.backend.cuda.kernels.cudnn import CudnnProblem
+from tvm_ios.backend.cuda.rules.cudnn import cudnn_problem
+from tvm_ios.backend.cuda.rules.layouts import channels_last_values
+from tvm_ios.backend.shared.no_rule import NoRule
 from tvm_ios.graph.extract import extract
 from tvm_ios.graph.prepare import prepare
-from tvm_ios.kernels.cuda.cudnn import CudnnProblem
-from tvm_ios.kernels.emit import Window
-from tvm_ios.lower.cuda.cudnn import cudnn_problem
-from tvm_ios.lower.cuda.layouts import channels_last_values
-from tvm_ios.lower.feeds import NoRule
+from tvm_ios.tir.window import Window
 from tvm_ios_runtime.library import find_cudnn
 
 
@@ -274,7 +274,7 @@ def test_cudnn_is_found_among_packages(tmp_path: Path, monkeypatch: pytest.Monke
 REAL = """
 import tvm_ios
 from test_cuda_cudnn import PROBLEMS
-from tvm_ios.kernels.cuda.cudnn import cudnn_algorithms, cudnn_version
+from tvm_ios.backend.cuda.kernels.cudnn import cudnn_algorithms, cudnn_version
 print(cudnn_version())
 for of in PROBLEMS.values():
     try:

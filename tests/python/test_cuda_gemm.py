@@ -20,11 +20,11 @@ from cuda_functions import (
 )
 from cuda_support import TARGET, Emulated
 from support import assert_close
-from tvm_ios.kernels.cuda.gemm_form import gemm_form
-from tvm_ios.kernels.cuda.gemm_sum import add_products
-from tvm_ios.kernels.cuda.implicit_gemm import gemm
-from tvm_ios.kernels.cuda.tensor_core import FACTORS
-from tvm_ios.kernels.cuda.tiles import tiles
+from tvm_ios.backend.cuda.kernels.gemm_form import gemm_form
+from tvm_ios.backend.cuda.kernels.gemm_sum import add_products
+from tvm_ios.backend.cuda.kernels.implicit_gemm import gemm
+from tvm_ios.backend.cuda.kernels.tensor_core import FACTORS
+from tvm_ios.backend.cuda.kernels.tiles import tiles
 
 HALVES = {"fp16": np.float16, "bf16": ml_dtypes.bfloat16}
 

@@ -31,10 +31,10 @@ from cuda_run import ordered
 from cuda_support import TARGET, Emulated
 from nvrtc import compile_source
 from support import assert_close
-from tvm_ios.kernels.cuda.horizontal import fuse
-from tvm_ios.kernels.cuda.kernel import CudaKernel
-from tvm_ios.kernels.cuda.launch import NotFusible, launch_of
-from tvm_ios.lower.cuda.build import KernelNames, build_kernels
+from tvm_ios.backend.cuda.code.build import KernelNames, build_kernels
+from tvm_ios.backend.cuda.kernels.horizontal import fuse
+from tvm_ios.backend.cuda.kernels.kernel import CudaKernel
+from tvm_ios.backend.cuda.kernels.launch import NotFusible, launch_of
 
 
 def apart(cases: Sequence[Case]) -> list[list[int]]:

@@ -20,7 +20,7 @@ from support import (
     run_vm,
 )
 from test_merge import branches
-from tvm_ios.scheduler import Scheduler
+from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios_runtime.session import leaves
 
 ROWS = (23, 20)

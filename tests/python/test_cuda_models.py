@@ -64,7 +64,7 @@ def tokens(emit, x, y):
 
 TOKENS = (relax.TensorType((2, 12), "int32"), relax.TensorType((2, 12), "int64"))
 NETWORKS = {
-    "randwire": tvm_ios.zoo.load("randwire_tiny"),
+    "randwire": tvm_ios.frontend.zoo.load("randwire_tiny"),
     "images": relax_module(images, (2, 8, 10, 8), (56, 10)),
     "tokens": relax_module(tokens, *TOKENS),
 }

@@ -20,10 +20,10 @@ from cuda_functions import (
 from cuda_support import TARGET, Emulated
 from support import assert_close
 from test_cuda_gemm import HALVES, PRODUCTS, conv, simt, warps
-from tvm_ios.kernels.cuda.asynchronous import copyable
-from tvm_ios.kernels.cuda.gemm_form import GemmForm, gemm_form
-from tvm_ios.kernels.cuda.implicit_gemm import gemm
-from tvm_ios.kernels.cuda.tiles import layouts_of, tiles
+from tvm_ios.backend.cuda.kernels.asynchronous import copyable
+from tvm_ios.backend.cuda.kernels.gemm_form import GemmForm, gemm_form
+from tvm_ios.backend.cuda.kernels.implicit_gemm import gemm
+from tvm_ios.backend.cuda.kernels.tiles import layouts_of, tiles
 
 OLD = tvm.target.Target({**TARGET.export(), "arch": "sm_75"}, host="llvm")
 

@@ -16,10 +16,10 @@ from tvm import relax, s_tir
 from cuda_functions import conv_relu, function_of, normal, on_the_cpu, rounded_to_tf32
 from cuda_support import TARGET, Emulated
 from support import assert_close
-from tvm_ios.kernels.cuda.gemm_form import gemm_form
-from tvm_ios.kernels.cuda.schedule import ScheduledFunction, schedule
-from tvm_ios.kernels.cuda.tiles import tiles
-from tvm_ios.lower.feeds import NoRule
+from tvm_ios.backend.cuda.kernels.gemm_form import gemm_form
+from tvm_ios.backend.cuda.kernels.schedule import ScheduledFunction, schedule
+from tvm_ios.backend.cuda.kernels.tiles import tiles
+from tvm_ios.backend.shared.no_rule import NoRule
 
 
 def depthwise(**attributes: Any) -> Callable[..., relax.Expr]:

@@ -27,12 +27,12 @@ from support import (
     relax_module,
     run_vm,
 )
-from tvm_ios.compare import compare
+from tvm_ios.compiler.compare import compare
+from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.database import MeasurementDatabase
 from tvm_ios.measure.records import Records, operator_subject
 from tvm_ios.options import Options
 from tvm_ios.schedule import Schedule, ScheduledStage
-from tvm_ios.scheduler import Scheduler
 
 op = relax.op
 NOT_COMPUTING = {"TVM_IOS_STANDIN_COMPUTE": "0"}

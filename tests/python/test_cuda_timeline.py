@@ -20,11 +20,11 @@ from cuda_model import Driver
 from cuda_support import TARGET, Emulated
 from cuda_whole import divided, settings
 from support import conv, few_stages, merging, relax_module
+from tvm_ios.backend.cuda.stage.stage import CudaStage
+from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.errors import ScheduleError
-from tvm_ios.lower.cuda.stage import CudaStage
-from tvm_ios.measure.device import Span
 from tvm_ios.schedule import Schedule
-from tvm_ios.scheduler import Scheduler
+from tvm_ios.schedule.timeline import Span
 
 op = relax.op
 NOT_COMPUTING = {"TVM_IOS_STANDIN_COMPUTE": "0"}
@@ -166,7 +166,7 @@ def test_kernels_that_cannot_be_had(caplog: pytest.LogCaptureFixture) -> None:
 
 def saved(directory: Path, network: str) -> Schedule:
     """A schedule of few stages on streams, as a file."""
-    scheduler = Scheduler(tvm_ios.zoo.load(network), TARGET, cost_model=few_stages)
+    scheduler = Scheduler(tvm_ios.frontend.zoo.load(network), TARGET, cost_model=few_stages)
     schedule = divided(scheduler, scheduler.search(), "streams")
     schedule.save(directory / "s.json")
     return schedule

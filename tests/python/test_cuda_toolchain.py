@@ -19,12 +19,12 @@ from cuda_functions import function_of
 from cuda_support import TARGET, with_standin
 from nvrtc import compile_source, needs_nvrtc
 from support import conv, relax_module
-from tvm_ios.kernels.cuda.copy import copy_kernel
-from tvm_ios.kernels.cuda.kernel import CudaKernel
-from tvm_ios.kernels.cuda.schedule import schedule
-from tvm_ios.kernels.kernel import TensorSpec
-from tvm_ios.lower.cuda import toolchain
-from tvm_ios.measure.cuda.libraries import CudaLibraries
+from tvm_ios.backend.cuda.code import toolchain
+from tvm_ios.backend.cuda.kernels.copy import copy_kernel
+from tvm_ios.backend.cuda.kernels.kernel import CudaKernel
+from tvm_ios.backend.cuda.kernels.schedule import schedule
+from tvm_ios.backend.cuda.measure.libraries import CudaLibraries
+from tvm_ios.tir.tensor import TensorSpec
 
 CROSS = {"kind": "cuda", "arch": "sm_90"}
 

@@ -10,8 +10,8 @@ from tvm import relax, s_tir
 
 from cuda_support import TARGET, Emulated
 from support import assert_close, compile_plain, constant, conv, relax_module, run_vm
-from tvm_ios.lower.cuda.tuned import functions_to_tune
-from tvm_ios.scheduler import Scheduler
+from tvm_ios.backend.cuda.rules.tuned import functions_to_tune
+from tvm_ios.compiler.scheduler import Scheduler
 
 ms = pytest.importorskip("tvm.s_tir.meta_schedule")  # needs psutil and cloudpickle
 

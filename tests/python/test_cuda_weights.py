@@ -15,11 +15,11 @@ from cuda_model import Driver
 from cuda_support import TARGET, Emulated
 from cuda_whole import settings
 from support import conv, few_stages, relax_module
-from tvm_ios.kernels.kernel import TensorSpec
-from tvm_ios.measure.cuda.device import CudaBench
-from tvm_ios.measure.cuda.libraries import CudaLibraries
-from tvm_ios.measure.cuda.weights import WeightsInMemory, weights_from
-from tvm_ios.scheduler import Scheduler
+from tvm_ios.backend.cuda.measure.device import CudaBench
+from tvm_ios.backend.cuda.measure.libraries import CudaLibraries
+from tvm_ios.backend.cuda.measure.weights import WeightsInMemory, weights_from
+from tvm_ios.compiler.scheduler import Scheduler
+from tvm_ios.tir.tensor import TensorSpec
 
 NETWORK = relax_module(
     lambda emit, x: emit(relax.op.nn.relu(emit(conv(x, 24, 3, seed=1)))), (1, 16, 9, 9)

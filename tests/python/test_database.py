@@ -264,7 +264,7 @@ EDITS: dict[str, Callable[[dict], object]] = {
     "no samples": lambda d: d.update(samples={}),
     "samples": lambda d: d["samples"].update(tiles=[0.0]),
     "large": lambda d: d["samples"].update(tiles=[10**400]),
-    "division": lambda d: d["samples"].update(warp=[1.0]),
+    "division": lambda d: d["samples"].update({"by warps": [1.0]}),
 }
 
 

@@ -18,12 +18,12 @@ import tvm
 from database_support import HERE, branches, digests, key, scheduler, searched, start
 from support import NATIVE
 from tvm_ios import DatabaseError
+from tvm_ios.backend.cpu.measure.libraries import KernelLibraries
+from tvm_ios.backend.shared.cold import arena_bytes, level_of
+from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.database import MeasurementDatabase, Row
-from tvm_ios.kernels.kernel import TensorSpec
-from tvm_ios.measure.cold import arena_bytes, level_of
-from tvm_ios.measure.libraries import KernelLibraries
 from tvm_ios.measure.records import Records, Subject
-from tvm_ios.scheduler import Scheduler
+from tvm_ios.tir.tensor import TensorSpec
 from tvm_ios.transform import InterOperatorSchedule
 
 NOBODY = 65534  # a user without rights

@@ -24,10 +24,10 @@ from support import NATIVE, few_stages
 from test_schedule import network
 from tvm_ios import draw
 from tvm_ios.cli.main import main
+from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.draw.layout import BOX_HEIGHT, BOX_WIDTH, Picture, layout
 from tvm_ios.errors import ScheduleError
 from tvm_ios.schedule import Schedule, ScheduledOperator, ScheduledStage
-from tvm_ios.scheduler import Scheduler
 
 SVG = "{http://www.w3.org/2000/svg}"
 SCHEDULES = {
@@ -258,10 +258,10 @@ def test_dot(schedule: Schedule, tmp_path: Path) -> None:
 
 
 def test_notebooks() -> None:
-    (element,) = (attrs for tag, attrs in Page(hostile()._repr_html_()).elements)
+    (element,) = (attrs for tag, attrs in Page(hostile()._repr_mimebundle_()["text/html"]).elements)
     assert element["srcdoc"] == draw.html([hostile()])
     assert element["sandbox"] == "allow-scripts"
-    ElementTree.fromstring(small()._repr_svg_())
+    ElementTree.fromstring(small()._repr_mimebundle_()["image/svg+xml"])
 
 
 @pytest.fixture

@@ -14,10 +14,10 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as T
 
 from support import NATIVE
+from tvm_ios.backend.cpu.code.functions import build_functions
 from tvm_ios.graph.recognise import _ELEMENTWISE
-from tvm_ios.kernels.elementwise import Operand, Program, Step
-from tvm_ios.kernels.functions import FUNCTIONS
-from tvm_ios.lower.functions import build_functions
+from tvm_ios.tir.epilogue import Operand, Program, Step
+from tvm_ios.tir.functions import FUNCTIONS
 
 REFERENCES: dict[str, Callable[..., np.ndarray]] = {
     "add": np.add,

@@ -13,7 +13,7 @@ import tvm
 
 from support import NATIVE, compile_plain, relax_module
 from tvm_ios import OptionError
-from tvm_ios.export import export
+from tvm_ios.backend.shared.export import export
 
 
 @pytest.fixture(scope="module")

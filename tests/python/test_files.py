@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from tvm_ios.files import replacing
-from tvm_ios.folders import TemporaryFolder
-from tvm_ios.transaction import PREFIX, settle
+from tvm_ios.support.files import replacing
+from tvm_ios.support.folders import TemporaryFolder
+from tvm_ios.support.transaction import PREFIX, settle
 
 
 def write(*paths: Path, text: str = "new") -> None:

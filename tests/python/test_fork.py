@@ -97,7 +97,7 @@ def test_a_child_leaves_the_parents_files(directory: Path) -> None:
     """A temporary folder is removed at the end of the process that made it, and of no other."""
     code = """
 import os, sys
-from tvm_ios.folders import TemporaryFolder
+from tvm_ios.support.folders import TemporaryFolder
 folder = TemporaryFolder()
 child = os.fork()
 if child == 0:

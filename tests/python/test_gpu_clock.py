@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from cuda_compile import compiler
-from tvm_ios.measure.cuda.clock import WarmClock
-from tvm_ios.measure.cuda.rounds import take_timings
+from tvm_ios.backend.cuda.measure.clock import WarmClock
+from tvm_ios.backend.cuda.measure.rounds import take_timings
 from tvm_ios_env.nvml import GpuMonitor
 
 NEARLY = 0.06  # what a clock that is warm may still lack, as a share of a sample

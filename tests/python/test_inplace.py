@@ -9,7 +9,7 @@ import pytest
 from tvm import relax
 
 from support import NATIVE, check_scheduled, conv, few_stages, isa_of, many_stages, relax_module
-from tvm_ios.scheduler import Scheduler
+from tvm_ios.compiler.scheduler import Scheduler
 
 LANES = isa_of(NATIVE)[0].lanes
 op = relax.op

@@ -13,15 +13,16 @@ from hypothesis import strategies as st
 from scipy.signal import correlate
 
 from support import NATIVE, TARGETS, assert_close, isa_of, poisoned, run_kernel, unpack
-from tvm_ios.kernels.conv2d import Conv2d, conv2d_kernel
-from tvm_ios.kernels.convert import pack_weights_kernel
-from tvm_ios.kernels.elementwise import Operand, Program, Step
-from tvm_ios.kernels.emit import Window, tap_groups
-from tvm_ios.kernels.kernel import convert_input
-from tvm_ios.kernels.layout import PLAIN, pack_weights
-from tvm_ios.kernels.tiling import choose_tile
-from tvm_ios.lower.functions import build_functions, kernel_function
+from tvm_ios.backend.cpu.code.functions import build_functions, kernel_function
+from tvm_ios.backend.cpu.kernels.conv2d import Conv2d, conv2d_kernel
+from tvm_ios.backend.cpu.kernels.convert import pack_weights_kernel
+from tvm_ios.backend.cpu.kernels.kernel import convert_input
+from tvm_ios.backend.cpu.kernels.layout import PLAIN, pack_weights
+from tvm_ios.backend.cpu.kernels.taps import tap_groups
+from tvm_ios.backend.cpu.kernels.tiling import choose_tile
 from tvm_ios.target import Core
+from tvm_ios.tir.epilogue import Operand, Program, Step
+from tvm_ios.tir.window import Window
 
 RELU = Step("relu", (Operand("value", 1),))
 BIAS = Program((Step("add", (Operand("value", 0), Operand("argument", 0))), RELU), ("channel",))

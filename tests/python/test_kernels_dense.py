@@ -10,12 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support import NATIVE, TARGETS, assert_close, isa_of, poisoned, run_kernel, unpack
-from tvm_ios.kernels.concat import concat_kernel
-from tvm_ios.kernels.convert import block_kernel, pack_weights_kernel, unblock_kernel
-from tvm_ios.kernels.elementwise import Operand, Program, Step
-from tvm_ios.kernels.kernel import convert_input, convert_output
-from tvm_ios.kernels.layout import pack_weights
-from tvm_ios.kernels.matmul import Matmul, matmul_kernel, pack_matrix
+from tvm_ios.backend.cpu.kernels.concat import concat_kernel
+from tvm_ios.backend.cpu.kernels.convert import (
+    block_kernel,
+    pack_weights_kernel,
+    unblock_kernel,
+)
+from tvm_ios.backend.cpu.kernels.kernel import convert_input, convert_output
+from tvm_ios.backend.cpu.kernels.layout import pack_weights
+from tvm_ios.backend.cpu.kernels.matmul import Matmul, matmul_kernel, pack_matrix
+from tvm_ios.tir.epilogue import Operand, Program, Step
 
 
 def random_array(*shape: int, seed: int = 0) -> np.ndarray:

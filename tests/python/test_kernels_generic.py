@@ -12,8 +12,8 @@ import tvm
 from tvm import relax, tirx
 
 from support import TARGETS, assert_close, relax_module, run_kernel
-from tvm_ios.kernels.generic import generic_kernel
-from tvm_ios.kernels.kernel import Kernel
+from tvm_ios.backend.cpu.kernels.generic import generic_kernel
+from tvm_ios.backend.cpu.kernels.kernel import Kernel
 
 op = relax.op
 

@@ -12,9 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support import NATIVE, TARGETS, assert_close, isa_of, poisoned, run_kernel, unpack
-from tvm_ios.kernels.elementwise import Operand, Program, Step
-from tvm_ios.kernels.emit import Window
-from tvm_ios.kernels.planes import Gather, Planes, global_average_kernel, planes_kernel
+from tvm_ios.backend.cpu.kernels.planes import (
+    Gather,
+    Planes,
+    global_average_kernel,
+    planes_kernel,
+)
+from tvm_ios.tir.epilogue import Operand, Program, Step
+from tvm_ios.tir.window import Window
 
 SHIFT = Program(
     (

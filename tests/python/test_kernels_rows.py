@@ -9,10 +9,10 @@ import scipy.special
 import tvm
 
 from support import NATIVE, TARGETS, assert_close, isa_of, run_kernel
-from tvm_ios.kernels.elementwise import Operand, Program, Step
-from tvm_ios.kernels.layer_norm import LayerNorm, layer_norm_kernel
-from tvm_ios.kernels.reduce import Reduce, reduce_kernel
-from tvm_ios.kernels.softmax import Softmax, softmax_kernel
+from tvm_ios.backend.cpu.kernels.layer_norm import LayerNorm, layer_norm_kernel
+from tvm_ios.backend.cpu.kernels.reduce import Reduce, reduce_kernel
+from tvm_ios.backend.cpu.kernels.softmax import Softmax, softmax_kernel
+from tvm_ios.tir.epilogue import Operand, Program, Step
 
 SHAPES = [(7, 100, 1), (3, 5, 1), (1, 1, 1), (2, 64, 1), (33, 130, 1), (2, 9, 21), (3, 4, 16)]
 STEPS = (

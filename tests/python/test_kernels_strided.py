@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support import NATIVE, TARGETS, isa_of, run_kernel
+from tvm_ios.backend.cpu.kernels.compose import beside, with_shapes
+from tvm_ios.backend.cpu.kernels.strided import StridedMap, strided_kernel
 from tvm_ios.graph.rearrange import Rearrangement
-from tvm_ios.kernels.compose import beside, with_shapes
-from tvm_ios.kernels.elementwise import Operand, Program, Step
-from tvm_ios.kernels.strided import StridedMap, Strides, strided_kernel
+from tvm_ios.tir.epilogue import Operand, Program, Step
+from tvm_ios.tir.strides import Strides
 
 
 def random_array(*shape: int, seed: int = 0) -> np.ndarray:

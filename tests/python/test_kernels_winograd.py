@@ -26,24 +26,26 @@ from support import (
     run_kernel,
     unpack,
 )
-from tvm_ios.graph.extract import extract
-from tvm_ios.graph.prepare import prepare
-from tvm_ios.kernels.conv2d import Conv2d
-from tvm_ios.kernels.elementwise import NOTHING, Operand, Program, Step
-from tvm_ios.kernels.emit import Window
-from tvm_ios.kernels.layout import Layout
-from tvm_ios.kernels.tiling import RegisterTile
-from tvm_ios.kernels.winograd import pack_winograd, winograd_kernel
-from tvm_ios.kernels.winograd_model import (
+from tvm_ios.backend.cpu.kernels.conv2d import Conv2d
+from tvm_ios.backend.cpu.kernels.layout import Layout
+from tvm_ios.backend.cpu.kernels.tiling import RegisterTile
+from tvm_ios.backend.cpu.kernels.winograd import pack_winograd, winograd_kernel
+from tvm_ios.backend.cpu.kernels.winograd_model import (
     WinogradTiling,
     choose_winograd,
     winograd_tilings,
     winograd_times,
 )
-from tvm_ios.lower.implement import LoweredGraph, implement
-from tvm_ios.lower.replace import find_replacements
-from tvm_ios.lower.rules import Preferences
+from tvm_ios.backend.cpu.replace.table import RULES
+from tvm_ios.backend.cpu.rules import Preferences
+from tvm_ios.backend.cpu.rules.implement import implement
+from tvm_ios.backend.shared.implementation import LoweredGraph
+from tvm_ios.backend.shared.replacements.find import find_replacements
+from tvm_ios.graph.extract import extract
+from tvm_ios.graph.prepare import prepare
 from tvm_ios.target import TYPICAL, Core, Transfers, core_of
+from tvm_ios.tir.epilogue import NOTHING, Operand, Program, Step
+from tvm_ios.tir.window import Window
 
 RELU = Step("relu", (Operand("value", 1),))
 BIAS = Program((Step("add", (Operand("value", 0), Operand("argument", 0))), RELU), ("channel",))
@@ -356,6 +358,6 @@ def test_a_network_computes_the_same(winograd: bool) -> None:
 def test_convolutions_by_winograd_are_still_merged() -> None:
     mod = relax_module(network, IMAGE)
     lowered = lower(mod)
-    pairs = zip(lowered.graph.operators, find_replacements(lowered).classes, strict=True)
+    pairs = zip(lowered.graph.operators, find_replacements(lowered, RULES).classes, strict=True)
     assert {c for op, c in pairs if op.kind == "conv2d"} == {0}
     check_scheduled(mod, cost_model=merging, relative=1e-5)

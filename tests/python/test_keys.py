@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from tvm_ios.database.digest import digest
-from tvm_ios.keys import Key, remembering
+from tvm_ios.support.keys import Key, remembering
 
 
 class Counted:

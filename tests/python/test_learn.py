@@ -16,14 +16,15 @@ from tvm import relax
 
 from database_support import scheduler
 from support import NATIVE, conv, relax_module
+from tvm_ios.backend.shared.stages import StageForm
+from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.errors import OptionError
-from tvm_ios.learn import Examples, LatencyModel, LearnedCost
-from tvm_ios.learn.features import FEATURES, OperatorTable, StageFeatures
-from tvm_ios.lower.assemble import StageForm
+from tvm_ios.graph.dag import Dag
+from tvm_ios.measure.learned import Examples, LatencyModel, LearnedCost
+from tvm_ios.measure.learned.features import FEATURES, OperatorTable, StageFeatures
 from tvm_ios.measure.timing import relative_error
 from tvm_ios.options import Options
-from tvm_ios.scheduler import Scheduler
-from tvm_ios.search import Dag, ScheduleSpace
+from tvm_ios.search import ScheduleSpace
 
 COLUMNS = ("seconds", "serial", "flops", "moved", "weights", "written", "tiles", "phases", "plane")
 

@@ -12,11 +12,11 @@ import pytest
 import lying_device
 from support import NATIVE, conv, relax_module
 from tvm_ios import DeviceError
+from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.database import MeasurementDatabase
 from tvm_ios.measure import sources
 from tvm_ios.measure.sites import Isolated
 from tvm_ios.options import Options
-from tvm_ios.scheduler import Scheduler
 
 LIMIT = 0.2  # seconds of a stage
 

@@ -11,13 +11,13 @@ import tvm
 from tvm import relax
 
 from support import NATIVE, WORKERS, conv, relax_module
-from tvm_ios.compare import compare
-from tvm_ios.kernels.kernel import TensorSpec
-from tvm_ios.measure.cold import ColdWeights
+from tvm_ios.backend.shared.cold import ColdWeights
+from tvm_ios.compiler.compare import compare
+from tvm_ios.compiler.scheduler import Scheduler
+from tvm_ios.graph.dag import Candidate
 from tvm_ios.measure.cost import MeasuredCost
 from tvm_ios.options import Options
-from tvm_ios.scheduler import Scheduler
-from tvm_ios.search import Candidate
+from tvm_ios.tir.tensor import TensorSpec
 
 
 def _twins() -> tvm.IRModule:
@@ -92,7 +92,9 @@ def test_what_cannot_gain_is_priced_above_its_operators(
 
 def test_the_fastest_way_is_returned(scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch) -> None:
     given = {"sequential": 2.0, "greedy": 1.0, "scheduled": 3.0}
-    monkeypatch.setattr("tvm_ios.measure.model.CompiledWays.seconds", lambda _self: dict(given))
+    monkeypatch.setattr(
+        "tvm_ios.backend.cpu.measure.model.CompiledWays.seconds", lambda _self: dict(given)
+    )
     outcome = compare(scheduler, with_greedy=True)
     assert outcome.name == "greedy"
     assert outcome.schedule.measured == {**given, "scheduled": 1.0, "found": 3.0}

@@ -14,15 +14,16 @@ from tvm import relax
 
 from support import NATIVE, TARGETS, check_scheduled, constant, merging, relax_module
 from test_kernels_conv2d import Case, reference
+from tvm_ios.backend.cpu.replace.table import RULES
+from tvm_ios.backend.cpu.rules import Preferences
+from tvm_ios.backend.cpu.rules.implement import implement
+from tvm_ios.backend.shared.replacements.find import find_replacements
+from tvm_ios.backend.shared.replacements.windows import Windows, enlarge
+from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.errors import ScheduleError
 from tvm_ios.graph.extract import extract
 from tvm_ios.graph.prepare import prepare
-from tvm_ios.lower.implement import implement
-from tvm_ios.lower.replace import find_replacements
-from tvm_ios.lower.replace.windows import Windows, enlarge
-from tvm_ios.lower.rules import Preferences
 from tvm_ios.schedule import ScheduledStage
-from tvm_ios.scheduler import Scheduler
 from tvm_ios.target import core_of
 
 op = relax.op
@@ -55,7 +56,7 @@ def classes(mod: tvm.IRModule) -> list[int]:
     graph = extract(prepared)
     results = relax.analysis.free_vars(prepared["main"].body.body)
     lowered = implement(graph, results, Preferences(core_of(NATIVE)))
-    pairs = zip(graph.operators, find_replacements(lowered).classes, strict=True)
+    pairs = zip(graph.operators, find_replacements(lowered, RULES).classes, strict=True)
     return [c for operator, c in pairs if "conv2d" in operator.kind]
 
 

@@ -8,9 +8,9 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tvm_ios.kernels.kernel import Kernel, Phase
-from tvm_ios.lower.divide import divisions, plan
-from tvm_ios.lower.plan import PlannedCall, StagePlan
+from tvm_ios.backend.cpu.kernels.kernel import Kernel, Phase
+from tvm_ios.backend.cpu.stage.divide import divisions, plan
+from tvm_ios.backend.cpu.stage.plan import PlannedCall, StagePlan
 
 CACHE = 1 << 20
 

@@ -7,7 +7,7 @@ import io
 
 import pytest
 
-from tvm_ios.measure.progress import progress, working
+from tvm_ios.support.progress import progress, working
 from tvm_ios_env import command
 
 

@@ -18,12 +18,12 @@ from tvm import relax
 from database_support import HERE, key
 from support import NATIVE, constant, conv, few_stages, relax_module
 from tvm_ios.cli.options import batch_sizes, input_shapes, search_options
+from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.database import MeasurementDatabase
 from tvm_ios.database.row import from_line, to_line
 from tvm_ios.draw import svg
 from tvm_ios.errors import DatabaseError, OptionError, ScheduleError
 from tvm_ios.schedule import Schedule
-from tvm_ios.scheduler import Scheduler
 
 NUMBERS = st.integers() | st.floats() | st.sampled_from([10**400, 2**63, -1, 0, 1e308])
 TEXTS = st.text(max_size=8) | st.sampled_from(["tiles", "merge", "bands", "streams-3", "none"])

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tvm_ios.export import export
-from tvm_ios.importing import captured
+from tvm_ios.backend.shared.export import export
+from tvm_ios.frontend.importing import captured
 
 
 def overlapping(first: Callable[[Callable], None], second: Callable[[Callable], None]) -> None:

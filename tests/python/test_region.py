@@ -15,21 +15,22 @@ from tvm.tirx.script import builder as T
 
 from support import NATIVE, assert_close, isa_of, relax_module
 from test_kernels_conv2d import Case, reference
-from tvm_ios.kernels.concat import concat_kernel
-from tvm_ios.kernels.conv2d import Conv2d, conv2d_kernel
-from tvm_ios.kernels.convert import block_kernel, unblock_kernel
-from tvm_ios.kernels.emit import Window
-from tvm_ios.kernels.generic import generic_kernel
-from tvm_ios.kernels.kernel import Kernel, Phase, TensorSpec
-from tvm_ios.kernels.layout import pack_weights
-from tvm_ios.kernels.planes import Planes, planes_kernel
-from tvm_ios.lower.constants import Constants
-from tvm_ios.lower.divide import plan
-from tvm_ios.lower.driver import driver_function
-from tvm_ios.lower.functions import KernelFunctions, build_functions
-from tvm_ios.lower.implement import Implementation, Slot
-from tvm_ios.lower.plan import PlannedCall
-from tvm_ios.lower.region import LoweredStage, Region, form_region
+from tvm_ios.backend.cpu.code.constants import Constants
+from tvm_ios.backend.cpu.code.driver import driver_function
+from tvm_ios.backend.cpu.code.functions import KernelFunctions, build_functions
+from tvm_ios.backend.cpu.code.region import LoweredStage, Region, form_region
+from tvm_ios.backend.cpu.kernels.concat import concat_kernel
+from tvm_ios.backend.cpu.kernels.conv2d import Conv2d, conv2d_kernel
+from tvm_ios.backend.cpu.kernels.convert import block_kernel, unblock_kernel
+from tvm_ios.backend.cpu.kernels.generic import generic_kernel
+from tvm_ios.backend.cpu.kernels.kernel import Kernel, Phase
+from tvm_ios.backend.cpu.kernels.layout import pack_weights
+from tvm_ios.backend.cpu.kernels.planes import Planes, planes_kernel
+from tvm_ios.backend.cpu.stage.divide import plan
+from tvm_ios.backend.cpu.stage.plan import PlannedCall
+from tvm_ios.backend.shared.implementation import Implementation, Slot
+from tvm_ios.tir.tensor import TensorSpec
+from tvm_ios.tir.window import Window
 
 LANES = isa_of(NATIVE)[0].lanes
 CHANNELS = (2 * LANES, 20)  # of the convolution, which fills its blocks, and the pooling

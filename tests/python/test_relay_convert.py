@@ -11,7 +11,7 @@ import pytest
 from relay_support import call, evaluate, module, operators_of, rand, variable
 from support import assert_close
 from tvm_ios.errors import RelayError
-from tvm_ios.relay.ast import (
+from tvm_ios.frontend.relay.ast import (
     Call,
     Constant,
     Expr,
@@ -26,7 +26,7 @@ from tvm_ios.relay.ast import (
     TupleType,
     Var,
 )
-from tvm_ios.relay.convert import convert
+from tvm_ios.frontend.relay.convert import convert
 
 VALUE = rand(2, 3)
 X = variable("x", VALUE)

@@ -14,9 +14,9 @@ import pytest
 from relay_bounded import load_bounded
 from relay_samples import parameters
 from relay_text_support import NAMES, SAMPLES
-from tvm_ios import relay
-from tvm_ios.relay.budget import BYTES, OPERATORS, PARTS, Budget
-from tvm_ios.relay.metadata import write_metadata
+from tvm_ios.frontend import relay
+from tvm_ios.frontend.relay.budget import BYTES, OPERATORS, PARTS, Budget
+from tvm_ios.frontend.relay.metadata import write_metadata
 
 HEADER = '#[version = "0.0.5"]\n'
 X = "%x: Tensor[(2, 8), float32]"

@@ -21,8 +21,8 @@ from relay_text_support import (
     main,
 )
 from tvm_ios.errors import RelayError
-from tvm_ios.relay import Module, ast, load_params, parse, to_text
-from tvm_ios.relay.tensors import decode, encode
+from tvm_ios.frontend.relay import Module, ast, load_params, parse, to_text
+from tvm_ios.frontend.relay.tensors import decode, encode
 
 Document = dict[str, Any]
 

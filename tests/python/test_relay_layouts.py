@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from support import check_scheduled
-from tvm_ios import relay
+from tvm_ios.frontend import relay
 from tvm_ios.graph.fold import is_op
 from tvm_ios.graph.prepare import prepare
 

@@ -13,7 +13,7 @@ import relay_cases_shape
 import relay_cases_tensor
 from relay_support import Case, run_cases
 from support import assert_close
-from tvm_ios.relay.operators import OPERATORS
+from tvm_ios.frontend.relay.operators import OPERATORS
 
 GROUPS = {
     "nn": relay_cases_nn.CASES,

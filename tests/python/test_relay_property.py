@@ -16,10 +16,10 @@ from relay_json_support import to_json
 from relay_random import damaged, random_module, with_strange_numbers
 from relay_text_support import NAMES_IN_JSON, SAMPLES, assert_same
 from tvm_ios.errors import RelayError
-from tvm_ios.relay import parse, to_text
-from tvm_ios.relay.convert import convert
-from tvm_ios.relay.lexer import tokenize
-from tvm_ios.relay.source import Source
+from tvm_ios.frontend.relay import parse, to_text
+from tvm_ios.frontend.relay.convert import convert
+from tvm_ios.frontend.relay.lexer import tokenize
+from tvm_ios.frontend.relay.source import Source
 
 SEEDS = st.integers(0, 2**32)
 SMALL = [(SAMPLES / f"{name}.relay").read_text() for name in ("branches", "functions", "mlp")]

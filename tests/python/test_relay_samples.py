@@ -12,7 +12,7 @@ import tvm
 from relay_samples import check_outputs, parameters, save_weights
 from relay_text_support import NAMES, NAMES_IN_JSON, SAMPLES
 from support import NATIVE, assert_close, check_scheduled, compile_plain, run_vm
-from tvm_ios import relay
+from tvm_ios.frontend import relay
 from tvm_ios.transform import InterOperatorSchedule
 
 # Inception-v3 takes TVM's own kernels half a minute; scheduled it is compared, too.

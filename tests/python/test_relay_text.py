@@ -20,8 +20,8 @@ from relay_text_support import (
     main,
 )
 from tvm_ios.errors import RelayError
-from tvm_ios.relay import Module, ast, parse, to_text
-from tvm_ios.relay.ast import FuncType, TensorType, TupleType
+from tvm_ios.frontend.relay import Module, ast, parse, to_text
+from tvm_ios.frontend.relay.ast import FuncType, TensorType, TupleType
 
 MATRIX = TensorType((2, 3))
 

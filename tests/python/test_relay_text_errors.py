@@ -10,8 +10,8 @@ import pytest
 
 from relay_text_support import HEADER, METADATA, WEIGHTS, main
 from tvm_ios.errors import ModelError, RelayError
-from tvm_ios.relay import parse
-from tvm_ios.relay.tensors import encode
+from tvm_ios.frontend.relay import parse
+from tvm_ios.frontend.relay.tensors import encode
 
 ERRORS = {
     # What is wrong, in a body that begins in line 3, column 3: (body, line, column, part of it).

@@ -27,10 +27,10 @@ from support import (
     unpack,
 )
 from test_kernels_conv2d import BIAS, Case, cases, reference
-from tvm_ios.kernels.conv2d import Conv2d
-from tvm_ios.kernels.conv2d_sum import conv2d_sum_kernel
-from tvm_ios.kernels.layout import PLAIN, pack_weights
-from tvm_ios.scheduler import Scheduler
+from tvm_ios.backend.cpu.kernels.conv2d import Conv2d
+from tvm_ios.backend.cpu.kernels.conv2d_sum import conv2d_sum_kernel
+from tvm_ios.backend.cpu.kernels.layout import PLAIN, pack_weights
+from tvm_ios.compiler.scheduler import Scheduler
 
 op = relax.op
 Emit = Callable[[relax.Expr], relax.Var]

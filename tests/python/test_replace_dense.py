@@ -23,9 +23,9 @@ from support import (
     relax_module,
     run_kernel,
 )
-from tvm_ios.kernels.elementwise import Operand, Program, Step
-from tvm_ios.kernels.matmul import Matmul, matmul_kernel, pack_side_by_side
-from tvm_ios.scheduler import Scheduler
+from tvm_ios.backend.cpu.kernels.matmul import Matmul, matmul_kernel, pack_side_by_side
+from tvm_ios.compiler.scheduler import Scheduler
+from tvm_ios.tir.epilogue import Operand, Program, Step
 
 op = relax.op
 Emit = Callable[[relax.Expr], relax.Var]

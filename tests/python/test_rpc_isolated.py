@@ -24,14 +24,14 @@ from tvm.tirx.script import builder as T
 from rpc_support import wait_until
 from support import NATIVE, conv, relax_module
 from tvm_ios import DeviceError
-from tvm_ios.kernels.kernel import Kernel
-from tvm_ios.lower.functions import kernel_function
-from tvm_ios.measure import libraries
+from tvm_ios.backend.cpu.code.functions import kernel_function
+from tvm_ios.backend.cpu.kernels.kernel import Kernel
+from tvm_ios.backend.cpu.measure import libraries
+from tvm_ios.compiler.scheduler import Scheduler
+from tvm_ios.graph.dag import Candidate
 from tvm_ios.measure.sites import Isolated
 from tvm_ios.measure.sources import _Server
 from tvm_ios.options import Options
-from tvm_ios.scheduler import Scheduler
-from tvm_ios.search import Candidate
 
 LIMIT = 0.5  # seconds of a stage
 

@@ -16,7 +16,7 @@ import tvm
 import tvm_ffi
 from tvm.script import tirx as T
 
-from tvm_ios import _ffi_api  # noqa: F401  (loads the library)
+from tvm_ios.support import _ffi_api  # noqa: F401  (loads the library)
 
 SIZE = 4096
 

@@ -11,12 +11,12 @@ import pytest
 
 from database_support import scheduler
 from tvm_ios import DeviceError
+from tvm_ios.backend.cpu.measure.device import Device
+from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.database import MeasurementDatabase
-from tvm_ios.measure.device import Device
+from tvm_ios.graph.dag import Candidate
 from tvm_ios.measure.samples import sensible, take, take_steady
 from tvm_ios.measure.timing import StageTimer, fastest
-from tvm_ios.scheduler import Scheduler
-from tvm_ios.search import Candidate
 
 IMPOSSIBLE = [math.nan, math.inf, -math.inf, 0.0, -1e-6]
 

@@ -13,9 +13,9 @@ import tvm
 from tvm import relax
 
 from support import NATIVE, check_scheduled, conv, few_stages, many_stages, relax_module
+from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.errors import ScheduleError
 from tvm_ios.schedule import Schedule, ScheduledStage
-from tvm_ios.scheduler import Scheduler
 from tvm_ios.transform import InterOperatorSchedule
 
 op = relax.op
@@ -91,8 +91,8 @@ DAMAGE = {
         "'fast' is no strategy",
     ),
     "a division": (
-        lambda d: {**d, "stages": [{"groups": [["a"]], "division": "half"}]},
-        "'half' is no division",
+        lambda d: {**d, "stages": [{"groups": [["a"]], "division": "in half"}]},
+        "'in half' is no division",
     ),
     "NaN": (
         lambda d: {**d, "stages": [{"groups": [["a"]], "seconds": float("nan")}]},

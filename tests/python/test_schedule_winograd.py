@@ -19,11 +19,10 @@ from cli_support import assert_one_sentence
 from support import NATIVE, conv, random_arguments, relax_module
 from tvm_ios.cli.main import main
 from tvm_ios.cli.options import add_kernels
+from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.errors import ScheduleError
-from tvm_ios.measure import sites
 from tvm_ios.options import Options
 from tvm_ios.schedule import Schedule
-from tvm_ios.scheduler import Scheduler
 from tvm_ios.target import TYPICAL
 
 
@@ -44,7 +43,7 @@ def compiled(**options) -> tvm_ios.CompiledModel:
 def _typical_machine() -> Iterator[None]:
     """One whose memory is as far away as is typical: where it is busy, Winograd's may be slower."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sites, "transfers_of", lambda *_: TYPICAL)
+        patch.setattr("tvm_ios.backend.cpu.backend.transfers_of", lambda *_: TYPICAL)
         yield
 
 

@@ -18,17 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tvm_ios.errors import CostError, GraphError, OptionError, ScheduleError, TvmIosError
-from tvm_ios.search import (
-    Candidate,
-    Dag,
-    components,
-    endings,
-    find_schedule,
-    greedy,
-    partition,
-    partition_cost,
-    sequential,
-)
+from tvm_ios.graph.dag import Candidate, Dag, components
+from tvm_ios.search import endings, find_schedule, greedy, partition, partition_cost, sequential
 
 Stages = tuple[Candidate, ...]
 

@@ -18,10 +18,10 @@ from cli_support import assert_one_sentence
 from cuda_support import with_standin
 from selftest_plans import NOTHING
 from support import assert_close, compile_plain, run_vm
+from tvm_ios.backend.cpu.rules import RULES
 from tvm_ios.cli.main import main
 from tvm_ios.graph.extract import extract
 from tvm_ios.graph.prepare import prepare
-from tvm_ios.lower.rules import RULES
 from tvm_ios.selftest import FAILED, LEFT_OUT, NOT_RUN, OK, Outcome, Settings
 from tvm_ios.selftest.cases import CASES, Case
 from tvm_ios.selftest.checks import WrongResult

@@ -10,10 +10,10 @@ import tvm
 from tvm import relax
 
 from support import NATIVE, check_scheduled, constant, conv, relax_module
+from tvm_ios.backend.cpu.rules import Preferences
+from tvm_ios.backend.cpu.rules.implement import implement
 from tvm_ios.graph.extract import extract
 from tvm_ios.graph.prepare import prepare
-from tvm_ios.lower.implement import implement
-from tvm_ios.lower.rules import Preferences
 from tvm_ios.target import core_of
 
 op = relax.op

@@ -12,12 +12,15 @@ import tvm
 from tvm import relax
 
 from support import NATIVE, conv, few_stages, relax_module
-from tvm_ios import network_search
-from tvm_ios.lower.replace import Replacements, find_replacements
+from tvm_ios.backend.cpu.replace.table import RULES
+from tvm_ios.backend.shared.replacements.find import Replacements, find_replacements
+from tvm_ios.compiler.check import check_schedule
+from tvm_ios.compiler.scheduler import Scheduler
+from tvm_ios.graph.dag import Candidate, Dag
 from tvm_ios.options import Options
-from tvm_ios.scheduler import Scheduler
-from tvm_ios.search import Candidate, Dag, ScheduleSpace, partition
-from tvm_ios.templates import Template, carry_over, find_templates
+from tvm_ios.search import ScheduleSpace, partition
+from tvm_ios.search import network as network_search
+from tvm_ios.search.templates import Template, carry_over, find_templates
 
 Emit = Callable[[relax.Expr], relax.Var]
 op = relax.op
@@ -48,7 +51,7 @@ def templates_of(
     """The templates of the blocks of a network; the results of ``returned`` leave it."""
     scheduler = Scheduler(mod, NATIVE, cost_model=few_stages)
     lowered = scheduler._assembler.lowered
-    replacements = find_replacements(lowered)
+    replacements = find_replacements(lowered, RULES)
     blocks = partition(scheduler.graph.dag, size, replacements.together)
     values = [v for i in returned for v in scheduler.graph.operators[i].outputs]
     return scheduler, find_templates(lowered, replacements, values, blocks)
@@ -158,7 +161,7 @@ def test_equal_blocks_are_searched_once(
         schedule = scheduler.search()
     assert searched == [size] * 3 + [5 * size]  # and the whole, for what the cuts give up
     assert f"{5 * size} operators in 5 blocks, of which 3 are searched" in caplog.text
-    schedule.check(scheduler.graph)
+    check_schedule(schedule, scheduler.graph)
     names = {o.name: o.index for o in scheduler.graph.operators}
     stages = [
         [[[names[n] for n in g] for g in s.groups] for s in schedule.stages

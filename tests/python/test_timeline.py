@@ -16,10 +16,10 @@ from cli_support import Compiled, assert_one_sentence
 from support import NATIVE, WORKERS, few_stages, merging, relax_module
 from test_schedule import network
 from tvm_ios.cli.main import main
+from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.errors import ScheduleError
-from tvm_ios.measure.device import Span
 from tvm_ios.schedule import Schedule
-from tvm_ios.scheduler import Scheduler
+from tvm_ios.schedule.timeline import Span
 
 TOLERANCE = 1e-6  # microseconds, of sums of numbers that were rounded
 

@@ -21,11 +21,12 @@ from support import (
     run_kernel,
     run_vm,
 )
+from tvm_ios.backend.cpu.rules import Preferences
+from tvm_ios.backend.cpu.rules.implement import implement
+from tvm_ios.backend.shared.implementation import Implementation
+from tvm_ios.backend.shared.tuned import active_database
 from tvm_ios.graph.extract import extract
 from tvm_ios.graph.prepare import prepare
-from tvm_ios.lower.implement import Implementation, implement
-from tvm_ios.lower.rules import Preferences
-from tvm_ios.lower.tuned import active_database
 from tvm_ios.target import core_of
 
 ms = pytest.importorskip("tvm.s_tir.meta_schedule")  # needs psutil and cloudpickle

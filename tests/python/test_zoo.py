@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from tvm import relax
 
-from tvm_ios import zoo
 from tvm_ios.errors import ModelError
-from tvm_ios.models import load_model
+from tvm_ios.frontend import zoo
+from tvm_ios.frontend.models import load_model
 from zoo_support import constants, shape_of
 
 FULL = (

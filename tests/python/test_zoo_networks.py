@@ -11,10 +11,10 @@ import tvm
 from tvm import relax
 
 from support import assert_close, compile_plain, few_stages, run_vm
-from tvm_ios import zoo
-from tvm_ios.scheduler import Scheduler
+from tvm_ios.compiler.scheduler import Scheduler
+from tvm_ios.frontend import zoo
+from tvm_ios.frontend.zoo.weights import Weights
 from tvm_ios.target import resolve
-from tvm_ios.zoo.weights import Weights
 from zoo_support import (
     SMALL_CASES,
     Sizes,

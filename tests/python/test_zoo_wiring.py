@@ -6,7 +6,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tvm_ios.zoo.wiring import Wiring, watts_strogatz
+from tvm_ios.frontend.zoo.wiring import Wiring, watts_strogatz
 
 
 def _edges(wiring: Wiring) -> set[tuple[int, int]]:

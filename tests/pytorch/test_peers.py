@@ -12,7 +12,7 @@ import torch
 
 from cli_support import SHAPE, reference, save_branches
 from support import assert_close
-from tvm_ios import zoo
+from tvm_ios.frontend import zoo
 from tvm_ios.peers.gpu import NAMES, gpu_peers
 from tvm_ios.peers.torch_module import torch_module
 from tvm_ios.peers.torch_runs import torch_runs

@@ -18,7 +18,7 @@ import torch
 import tvm_ios
 from tvm_ios.cli.main import main
 from tvm_ios.errors import ModelError
-from tvm_ios.pytorch import load_program
+from tvm_ios.frontend.pytorch import load_program
 
 
 class Network(torch.nn.Module):

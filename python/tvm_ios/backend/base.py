@@ -9,14 +9,16 @@ from typing import Protocol
 import tvm
 from tvm import relax
 
-from ..database import DeviceIdentity
+from ..database import DeviceIdentity, MeasurementDatabase
 from ..graph.operators import OperatorGraph
-from ..lower.assemble import Assembler
-from ..lower.emitter import Stages
-from ..measure.device import Span
 from ..measure.devices import Devices
 from ..measure.model import Ways
 from ..measure.records import Records
+from ..measure.sites import Site
+from ..options import Options
+from ..schedule.timeline import Span
+from .shared.emitter import Stages
+from .shared.stages import Assembler
 
 
 class Backend(Protocol):
@@ -67,3 +69,56 @@ class Backend(Protocol):
         ScheduleError
             When none of them has a kernel to run.
         """
+
+
+class TargetKind(Protocol):
+    """A kind of target, and what is asked of it before and after a network is scheduled.
+
+    Attributes
+    ----------
+    name : str
+        As TVM has it.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    def given(self, target: str | tvm.target.Target, site: Site) -> tvm.target.Target:
+        """Return the target as it is given, but of another machine with the number of its cores."""
+
+    def resolve(
+        self, target: str | tvm.target.Target, threads: int | None, site: Site
+    ) -> tvm.target.Target:
+        """Return the target with what the site has of a processor, where it names none.
+
+        Raises
+        ------
+        TargetError, OptionError, DeviceError
+        """
+
+    def check(self, target: tvm.target.Target, device_id: int) -> None:
+        """Raise TargetError unless code for the target runs in this process."""
+
+    def check_loaded(self, target: tvm.target.Target) -> None:
+        """Raise TargetError unless a library that was loaded can run."""
+
+    def create(
+        self,
+        target: tvm.target.Target,
+        site: Site,
+        options: Options,
+        database: MeasurementDatabase | None,
+    ) -> Backend:
+        """Return the back end of a target that was resolved.
+
+        Raises
+        ------
+        OptionError
+            For options that the target has no use for.
+        """
+
+    def pipeline(self, target: tvm.target.Target) -> tvm.transform.Pass:
+        """Return TVM's own pipeline for what is left after a function was scheduled."""
+
+    def build(self, mod: tvm.IRModule, target: tvm.target.Target) -> relax.VMExecutable:
+        """Compile a module whose function was scheduled."""

@@ -18,16 +18,17 @@ from tvm import relax
 
 from tvm_ios_runtime.session import leaves
 
-from ..compare import Comparison, as_returned, compare
+from ..backend.cuda.measure.clock import warm_clock
+from ..backend.cuda.measure.model import CudaWays
+from ..backend.cuda.measure.rounds import Timing
+from ..backend.registry import kind_of
+from ..compiler.compare import Comparison, as_returned, compare
+from ..compiler.scheduler import Scheduler
 from ..draw import words
-from ..files import replacing
-from ..measure.cuda.clock import warm_clock
-from ..measure.cuda.model import CudaWays
-from ..measure.cuda.rounds import Timing
-from ..measure.progress import working
 from ..peers.gpu import Peers, gpu_peers
-from ..schedule import Schedule
-from ..scheduler import Scheduler
+from ..schedule.schedule import Schedule
+from ..support.files import replacing
+from ..support.progress import working
 from ..target import is_cuda, resolve
 from . import interrupt, output
 from .options import Request, add_common, add_network, add_search, add_seed
@@ -93,12 +94,12 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
 def run(args: argparse.Namespace) -> None:
     """Search, time, check and report."""
     request = Request(args)
-    if not request.site.remote:
-        request.site.check(request.target)
+    if request.site.machine is None:
+        kind_of(request.target).check(request.target, request.site.device_id)
     with replacing(*filter(None, [args.schedule_out])) as drafts:
         mod, scheduler = request.load()
         contest = _contest(args, scheduler, _timed(scheduler, request.given))
-        elsewhere = request.site.remote or is_cuda(request.target)
+        elsewhere = request.site.machine is not None or is_cuda(request.target)
         here = resolve("llvm") if elsewhere else request.target
         schedule, errors = contest.ours.schedule, _errors(mod, scheduler, contest, here)
         for draft in drafts:

@@ -9,15 +9,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from .. import artifact
-from ..compare import choose
+from ..backend.shared.export import check_linker, export
+from ..compiler import artifact
+from ..compiler.compare import choose
+from ..compiler.specialise import specialise
 from ..draw import words
 from ..errors import OptionError
-from ..export import check_linker, export
-from ..files import replacing
-from ..measure.progress import working
-from ..schedule import Schedule
-from ..specialise import specialise
+from ..schedule.schedule import Schedule
+from ..support.files import replacing
+from ..support.progress import working
 from . import interrupt, output
 from .options import Request, add_common, add_network, add_search, add_seed, batch_sizes
 

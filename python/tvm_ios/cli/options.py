@@ -12,14 +12,16 @@ from typing import Any
 
 import tvm
 
+from ..backend.cpu.rules.tuned import check_database, open_database
+from ..backend.registry import kind_of
+from ..compiler.check import check_schedule
+from ..compiler.scheduler import Scheduler
 from ..errors import OptionError
-from ..lower.tuned import check_database, open_database
-from ..measure.progress import working
-from ..models import load_model
+from ..frontend.models import load_model
+from ..graph.dag import STRATEGIES
 from ..options import PRECISIONS, Options
-from ..schedule import Schedule
-from ..scheduler import Scheduler
-from ..search import STRATEGIES
+from ..schedule.schedule import Schedule
+from ..support.progress import working
 from .cache import add_database, chosen
 from .site import add_site, chosen_site
 
@@ -274,7 +276,8 @@ class Request:
             strategies=args.strategies,
         )
         self.site = chosen_site(args)
-        self.target = self.site.resolve(args.target, args.threads)
+        self._kind = kind_of(args.target)
+        self.target = self._kind.resolve(args.target, args.threads, self.site)
         self.given = Schedule.load(args.schedule_in) if args.schedule_in else None
         self.options = self.options.applying(self.given)
         self._searches = not getattr(args, "no_search", False)
@@ -292,8 +295,8 @@ class Request:
         batch : int, optional
             Instead of ``--batch``.
         """
-        if self.given is None and self._searches and not self.site.remote:
-            self.site.check(self.target)  # the search runs what it prices
+        if self.given is None and self._searches and self.site.machine is None:
+            self._kind.check(self.target, self.site.device_id)  # the search runs what it prices
         with working("reading the network"):
             batch = batch or self._batch
             mod = load_model(self.model, self._shapes, batch, self._params, self._trust)
@@ -303,5 +306,5 @@ class Request:
         _logger.info("%s has %d operators", self.model, len(scheduler.graph.operators))
         _logger.info("target %s", self.target)
         if self.given is not None:
-            self.given.check(scheduler.graph, self.target)
+            check_schedule(self.given, scheduler.graph, self.target)
         return mod, scheduler

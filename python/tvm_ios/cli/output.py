@@ -14,8 +14,8 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from ..folders import naming
-from ..schedule import Schedule
+from ..schedule.schedule import Schedule
+from ..support.folders import naming
 
 _WIDE = 160  # columns, where the output is no terminal and nobody is to cut it
 _COMPARED = ("launched", "sequential", "greedy", "scheduled")

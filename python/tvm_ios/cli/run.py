@@ -15,11 +15,10 @@ import numpy as np
 import tvm_ios_runtime
 from tvm_ios_runtime import Model, TensorInfo
 
-from .. import artifact
-from ..device_errors import device_errors
-from ..errors import ModelError, OptionError
-from ..files import replacing
-from ..importing import last_line
+from ..compiler import artifact
+from ..errors import ModelError, OptionError, device_errors
+from ..support.files import replacing
+from ..support.text import last_line
 from ..target import is_cuda
 from . import output
 from .options import add_common, add_device, add_seed, whole

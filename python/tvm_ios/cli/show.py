@@ -13,8 +13,8 @@ from rich.table import Table
 from .. import draw
 from ..draw import words
 from ..errors import OptionError
-from ..files import replacing
-from ..schedule import Schedule
+from ..schedule.schedule import Schedule
+from ..support.files import replacing
 from ..target import is_cuda
 from . import output
 from .options import add_common

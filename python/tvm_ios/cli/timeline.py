@@ -8,12 +8,13 @@ import argparse
 import tvm
 
 from .. import draw
+from ..backend.registry import kind_of
+from ..compiler.scheduler import Scheduler
 from ..errors import OptionError
+from ..frontend.models import load_model
 from ..measure.sites import Here
-from ..models import load_model
 from ..options import Options
-from ..schedule import Schedule
-from ..scheduler import Scheduler
+from ..schedule.schedule import Schedule
 from .options import add_device, add_kernels, add_model_shapes
 
 
@@ -45,7 +46,7 @@ def check_timeline(args: argparse.Namespace) -> None:
 def timeline(args: argparse.Namespace, schedule: Schedule) -> str:
     """Run the model on this machine, and tell when each worker, or stream, did what."""
     target, site = tvm.target.Target(schedule.target), Here(args.device_id)
-    site.check(target)
+    kind_of(target).check(target, args.device_id)
     allowed = Options(winograd=args.winograd, precision=args.precision, cudnn=args.cudnn)
     batch = args.batch or schedule.batch
     mod = load_model(args.model, args.input_shapes, batch, args.params, args.trust)

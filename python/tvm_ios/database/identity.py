@@ -14,14 +14,14 @@ import tvm
 
 from tvm_ios_env.gpu import gpus
 
-from ..libinfo import __version__
+from ..support.libinfo import __version__
 from ..target import num_workers
 
 _CPUINFO = Path("/proc/cpuinfo")
 # A processor without a name, as ARM's, has these.
 _PARTS = ("CPU implementer", "CPU architecture", "CPU variant", "CPU part")
 # What emits the code that is timed, and what times it.
-_TIMED = ("kernels", "lower", "measure")
+_TIMED = ("backend", "measure", "tir")
 
 
 @dataclass(frozen=True, order=True)

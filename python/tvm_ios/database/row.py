@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from ..errors import DatabaseError
-from ..lower.cuda.streams import is_division
+from ..schedule.partitioning import is_division
 from .identity import DeviceIdentity
 
 VERSION = 2
@@ -20,11 +20,8 @@ Samples = dict[str, list[float]]
 """Latencies in seconds by how the work was divided among the workers."""
 
 Features = tuple[float, ...]
-"""A stage in numbers, see :mod:`tvm_ios.learn.features`."""
+"""A stage in numbers, see :mod:`tvm_ios.measure.learned.features`."""
 
-# Divisions of a stage on a CPU, an operator on its own, and what a machine's transfers are measured
-# by.
-_WAYS = {"tiles", "groups", "bands", "alone", "multiply_add", "far", "memory"}
 _YEAR_10000 = 253402300800.0  # seconds after 1970
 _KEY = re.compile(r"[0-9a-f]{64}")
 
@@ -156,7 +153,7 @@ def _row(data: Mapping[str, Any]) -> Row:
 def _samples(value: object) -> Samples:
     if not isinstance(value, dict) or not value:
         raise ValueError("'samples' is no object of lists")
-    unknown = sorted(way for way in value.keys() - _WAYS if not is_division(way))
+    unknown = sorted(way for way in value if not is_division(way))
     if unknown:
         raise ValueError(f"'samples' holds {unknown[0]!r}, which is no way to divide work")
     for times in value.values():

@@ -5,9 +5,13 @@ A picture needs nothing but the schedule. Those that were saved by earlier relea
 their operators read, and are drawn without edges.
 """
 
+from ..schedule.schedule import drawings
 from .dot import dot
 from .html import frame, html
 from .perfetto import perfetto
 from .svg import svg
 
 __all__ = ["dot", "frame", "html", "perfetto", "svg"]
+
+drawings["text/html"] = frame
+drawings["image/svg+xml"] = lambda schedule: svg([schedule])

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from ..schedule import Schedule, ScheduledOperator, ScheduledStage
-from . import words
+from ..schedule.schedule import Schedule, ScheduledOperator, ScheduledStage
 from .layout import check
+from .words import heading, how, microseconds, printable, share
 
 
 def dot(schedule: Schedule) -> str:
@@ -24,7 +24,7 @@ def dot(schedule: Schedule) -> str:
     total = sum(stage.seconds or 0.0 for stage in schedule.stages)
     lines = [
         "digraph schedule {",
-        f"  label={_quoted(*words.heading(schedule))};",
+        f"  label={_quoted(*heading(schedule))};",
         '  graph [labelloc=t, fontname="sans-serif", newrank=true];',
         '  node [shape=box, style="rounded,filled", fillcolor=white, fontname="sans-serif"];',
     ]
@@ -42,17 +42,17 @@ def dot(schedule: Schedule) -> str:
 def _cluster(
     number: int, stage: ScheduledStage, operators: dict[str, ScheduledOperator], total: float
 ) -> Iterator[str]:
-    time = f"{words.microseconds(stage.seconds)} {words.share(stage.seconds, total)}".rstrip()
+    time = f"{microseconds(stage.seconds)} {share(stage.seconds, total)}".rstrip()
     look = "dashed" if stage.strategy == "merge" else "filled"
     yield f"  subgraph cluster_{number} {{"
-    yield f"    label={_quoted(f'stage {number}: {words.how(stage)}, {time}')};"
+    yield f"    label={_quoted(f'stage {number}: {how(stage)}, {time}')};"
     yield f'    style={look}; color="#8796a6"; fillcolor="#f1f4f8";'
     for k, group in enumerate(stage.groups):
         yield f"    subgraph cluster_{number}_{k} {{"
         yield '      label=""; style=filled; color="#dde4ec"; fillcolor="#dde4ec";'
         for name in group:
             operator = operators[name]
-            about = f"{operator.kind} · {words.microseconds(operator.seconds)}"
+            about = f"{operator.kind} · {microseconds(operator.seconds)}"
             yield f"      {_quoted(name)} [label={_quoted(name, about, *operator.outputs)}];"
         yield "    }"
     yield "  }"
@@ -67,6 +67,6 @@ def _order(stages: Sequence[ScheduledStage]) -> Iterator[str]:
 
 def _quoted(*lines: str) -> str:
     """A string of Graphviz: backslashes would be commands of it, and lines end with one."""
-    texts = map(words.printable, lines)
+    texts = map(printable, lines)
     escaped = [text.replace("\\", "\\\\").replace('"', '\\"') for text in texts]
     return '"' + "\\n".join(line.replace("\n", " ") for line in escaped) + '"'

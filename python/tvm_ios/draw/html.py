@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from html import escape
 from importlib import resources
 
-from ..schedule import Schedule
-from . import words
+from ..schedule.schedule import Schedule
 from .svg import spoken, svg
+from .words import heading
 
 _FRAME_HEIGHT = 640  # pixels of a notebook's cell
 
@@ -64,7 +64,7 @@ def html(schedules: Sequence[Schedule], titles: Sequence[str] = ()) -> str:
     """
     return _PAGE.format(
         policy=_POLICY,
-        title=spoken(" | ".join(titles) or words.heading(schedules[0])[0]),
+        title=spoken(" | ".join(titles) or heading(schedules[0])[0]),
         style=_resource("viewer.css"),
         picture=svg(schedules, titles),
         script=_resource("viewer.js"),

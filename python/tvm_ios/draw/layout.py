@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from ..errors import ScheduleError
-from ..schedule import Schedule, ScheduledOperator, ScheduledStage
+from ..schedule.schedule import Schedule, ScheduledOperator, ScheduledStage
 from .routes import Point, Row, route
 
 BOX_WIDTH, BOX_HEIGHT = 190, 36

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ..graph.operators import OperatorGraph
-from ..measure.device import Span
-from ..schedule import Schedule, ScheduledOperator
+from ..schedule.schedule import Schedule, ScheduledOperator
+from ..schedule.timeline import Span
 from ..target import is_cuda
-from . import words
+from .words import details, heading, how, microseconds
 
 # Numbers of the process, and of the track of stages; workers, or streams, follow. Perfetto takes
 # track 0, and the one that has the number of its process, for the process' main thread, and draws
@@ -35,7 +35,7 @@ _ON_A_GPU = {
 
 
 def perfetto(schedule: Schedule, graph: OperatorGraph, spans: Sequence[Span]) -> str:
-    """Write down what :meth:`tvm_ios.scheduler.Scheduler.trace` saw, as JSON.
+    """Write down what :meth:`tvm_ios.compiler.scheduler.Scheduler.trace` saw, as JSON.
 
     Times are in microseconds, as the format has them. What is measured and what is derived from it
     is written into the file's ``otherData``.
@@ -48,7 +48,7 @@ def perfetto(schedule: Schedule, graph: OperatorGraph, spans: Sequence[Span]) ->
     ]
     ran = {span.stage for span in spans}
     about = {
-        "what": words.heading(schedule)[0],
+        "what": heading(schedule)[0],
         **(_ON_A_GPU if is_cuda(schedule.target) else _ON_A_CPU),
         "derived": _DERIVED,
         "lowered by TVM and not run, or done in place by others": [
@@ -62,7 +62,7 @@ def perfetto(schedule: Schedule, graph: OperatorGraph, spans: Sequence[Span]) ->
 
 
 def _titles(schedule: Schedule, spans: Sequence[Span]) -> Iterator[dict[str, Any]]:
-    yield _title("process_name", _STAGES, words.heading(schedule)[0])
+    yield _title("process_name", _STAGES, heading(schedule)[0])
     yield _title("thread_name", _STAGES, "stages")
     who = "stream" if is_cuda(schedule.target) else "worker"
     for worker in range(max(schedule.workers, 1 + max(span.worker for span in spans))):
@@ -82,14 +82,14 @@ def _stages(schedule: Schedule, spans: Sequence[Span]) -> Iterator[dict[str, Any
         own = [span for span in spans if span.stage == number]
         if own:
             begin, end = min(span.begin for span in own), max(span.end for span in own)
-            about = {"how": words.how(stage), "groups": stage.groups}
+            about = {"how": how(stage), "groups": stage.groups}
             if stage.seconds is not None:
-                about["expected"] = words.microseconds(stage.seconds)
+                about["expected"] = microseconds(stage.seconds)
             yield _event(f"stage {number}", "stage", _STAGES, begin, end, about)
 
 
 def _call(span: Span, operators: Sequence[ScheduledOperator]) -> dict[str, Any]:
-    about = {operator.name: words.details(operator) for operator in operators}
+    about = {operator.name: details(operator) for operator in operators}
     return _event(
         " + ".join(operator.name for operator in operators),
         operators[0].kind,

@@ -7,8 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from html import escape
 from importlib import resources
 
-from ..schedule import Schedule
-from . import words
+from ..schedule.schedule import Schedule
 from .layout import (
     BOX_HEIGHT,
     BOX_WIDTH,
@@ -21,6 +20,7 @@ from .layout import (
     layout,
     offsets,
 )
+from .words import details, heading, how, microseconds, printable, share
 
 _STRIPE = 5  # the width of a box's colour
 _BAR = FIGURES - 24  # the length of the longest bar
@@ -63,7 +63,7 @@ def svg(schedules: Sequence[Schedule], titles: Sequence[str] = ()) -> str:
     size = f'width="{width:g}" height="{height:g}" viewBox="0 0 {width:g} {height:g}"'
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" class="tvm-ios" {size} role="img" '
-        f'aria-label="{spoken(words.heading(schedules[0])[0])}">',
+        f'aria-label="{spoken(heading(schedules[0])[0])}">',
         f"<style>{style()}</style>",
         f'<rect class="paper" width="{width:g}" height="{height:g}"/>',
     ]
@@ -82,12 +82,12 @@ def style() -> str:
 
 def spoken(text: str) -> str:
     """Text of others', for XML and HTML."""
-    return escape(words.printable(text))
+    return escape(printable(text))
 
 
 def _picture(picture: Picture, title: str, longest: float, first: Stages) -> Iterator[str]:
-    heading = words.heading(picture.schedule)
-    lines = [title, *heading] if title else heading
+    about = heading(picture.schedule)
+    lines = [title, *about] if title else about
     for k, line in enumerate(lines):
         look = "title" if k == 0 else "faint"
         yield f'<text class="{look}" x="{MARGIN}" y="{MARGIN + 14 + 18 * k}">{spoken(line)}</text>'
@@ -107,10 +107,10 @@ def _band(picture: Picture, band: Band, longest: float, first: Stages) -> Iterat
     width = picture.width - 2 * MARGIN
     yield _rect("band", MARGIN, band.y, width, band.height, 6)
     left, right = MARGIN + 10, MARGIN + 10 + _BAR
-    time = f"{words.microseconds(stage.seconds)} {words.share(stage.seconds, picture.seconds)}"
+    time = f"{microseconds(stage.seconds)} {share(stage.seconds, picture.seconds)}"
     yield _text("strong", left, band.y + 20, f"stage {band.number}")
     yield _text("end", right, band.y + 20, time.rstrip())
-    yield _text("faint", left, band.y + 37, words.how(stage))
+    yield _text("faint", left, band.y + 37, how(stage))
     yield _rect("track", left, band.y + 46, _BAR, 6, 3)
     if stage.seconds and longest:
         yield _rect("bar", left, band.y + 46, _BAR * stage.seconds / longest, 6, 3)
@@ -140,12 +140,12 @@ def _edge(edge: Edge) -> str:
 
 def _box(box: Box, slowest: float) -> Iterator[str]:
     operator, x, y = box.operator, box.x, box.y
-    details = "\n".join([operator.name, *words.details(operator)])
-    yield f'<g class="op" data-name="{spoken(operator.name)}"><title>{spoken(details)}</title>'
+    tip = "\n".join([operator.name, *details(operator)])
+    yield f'<g class="op" data-name="{spoken(operator.name)}"><title>{spoken(tip)}</title>'
     yield _rect("box", x, y, BOX_WIDTH, BOX_HEIGHT, 4)
     yield _rect(_family(operator.kind), x, y, _STRIPE, BOX_HEIGHT, 2)
     yield _text("name", x + 12, y + 15, _clipped(operator.name, _NAME))
-    about = f"{_clipped(operator.kind, _KIND)} · {words.microseconds(operator.seconds)}"
+    about = f"{_clipped(operator.kind, _KIND)} · {microseconds(operator.seconds)}"
     yield _text("about", x + 12, y + 28, about)
     if operator.seconds and slowest:
         load = (BOX_WIDTH - _STRIPE) * operator.seconds / slowest

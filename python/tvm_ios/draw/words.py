@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import re
 
-from ..lower.cuda.streams import FUSED, StreamDivision
-from ..schedule import Schedule, ScheduledOperator, ScheduledStage
+from ..schedule.partitioning import FUSED, StreamDivision
+from ..schedule.schedule import Schedule, ScheduledOperator, ScheduledStage
 from ..target import is_cuda, short_name
 
 # What neither XML nor a file in UTF-8 may hold, not even escaped.

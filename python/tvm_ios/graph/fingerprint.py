@@ -11,13 +11,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import tvm
 from tvm import relax
 
-if TYPE_CHECKING:
-    from .operators import Operator, OperatorGraph
+from .operators import Operator, OperatorGraph
 
 _VERSION = "2:"
 

@@ -16,7 +16,7 @@ import tvm
 from tvm import relax
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
-from ..kernels.index_check import SMALLEST_EXTENT, Bounds, index_check
+from ..tir.index_check import SMALLEST_EXTENT, Bounds, index_check
 from .fold import bindings_of, constant_array, is_op
 from .scatter import scatter_elements
 

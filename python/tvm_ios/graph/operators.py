@@ -10,9 +10,8 @@ from functools import cached_property
 import tvm
 from tvm import relax
 
-from ..kernels.elementwise import Program
-from ..search import Dag
-from .fingerprint import fingerprint
+from ..tir.epilogue import Program
+from .dag import Dag
 
 
 @dataclass(frozen=True)
@@ -115,11 +114,6 @@ class OperatorGraph:
     @cached_property
     def dag(self) -> Dag:
         return Dag(len(self.operators), self.edges)
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """A hash of operators, shapes and wiring: what a schedule is made for."""
-        return fingerprint(self)
 
     @cached_property
     def predecessors(self) -> tuple[tuple[int, ...], ...]:

@@ -9,7 +9,7 @@ import tvm
 from tvm import relax
 
 from ..errors import ModelError
-from ..importing import last_line
+from ..support.text import last_line
 from .fold import fold_affine, simplify_batch_norm
 from .indices import safe_indices
 from .layout import channels_first

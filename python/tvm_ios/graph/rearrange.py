@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from tvm import relax, tirx
 
-from ..kernels.strided import Strides
+from ..tir.strides import Strides
 from .recognise import is_float32, known_shape, op_name
 
 _RESHAPES = frozenset({"reshape", "flatten", "expand_dims", "squeeze"})

@@ -10,7 +10,7 @@ import tvm
 from tvm import relax
 
 from ..errors import ModelError
-from ..kernels.elementwise import Broadcast
+from ..tir.epilogue import Broadcast
 from .fold import constant_array
 from .indices import checks_indices
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from tvm import relax
 
-from ..kernels.elementwise import NOTHING, Broadcast, Operand, Program, Step
+from ..tir.epilogue import NOTHING, Broadcast, Operand, Program, Step
 from .recognise import (
     ElementwiseCall,
     broadcast_kind,

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..cost_model import Through
+from ..backend.shared.implementation import Implementation
+from ..backend.shared.stages import Assembler, StageForm
 from ..errors import DeviceError
-from ..lower.assemble import Assembler, StageForm
-from ..lower.implement import Implementation
-from ..search import Candidate
+from ..graph.dag import Candidate
+from ..search.cost_model import Through
+from ..support.progress import progress
 from .device import Device
 from .devices import Devices
-from .progress import progress
 from .records import Records, Subject, operator_subject, stage_subject
 from .timing import Samples, StageTimer, fastest, relative_error
 
@@ -92,6 +92,8 @@ class MeasuredCost:
     records : Records, optional
         What is known already, and where what is measured goes.
     """
+
+    equal_blocks_cost_the_same = True
 
     def __init__(
         self, devices: Devices, assembler: Assembler, records: Records | None = None

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol, TypeVar
 
+from ..backend.shared.kernel import Kernel
 from ..errors import ScheduleError
-from ..kernels.kernel import Kernel
-from ..threads import with_workers
-from .device import Device, Span
-from .libraries import KernelLibraries
+from ..schedule.timeline import Span
+from ..support.threads import with_workers
+from .device import Device, KernelBuilder
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -50,11 +50,11 @@ class ThisProcess:
     Parameters
     ----------
     device : Device
-    libraries : KernelLibraries
+    libraries : KernelBuilder
     workers : int
     """
 
-    def __init__(self, device: Device, libraries: KernelLibraries, workers: int) -> None:
+    def __init__(self, device: Device, libraries: KernelBuilder, workers: int) -> None:
         self._device, self._libraries, self._workers = device, libraries, workers
 
     def compile(self, kernels: Iterable[Kernel]) -> None:

@@ -8,16 +8,12 @@ from typing import Any, Protocol
 
 import numpy as np
 import tvm
-import tvm_ffi
 from tvm import relax
 
-from ..target import is_cuda
-from ..threads import with_workers
-from .progress import progress
+from ..support.progress import progress
 
 _ROUNDS = 11
 _WINDOW = 20e-3  # seconds of one round of one model
-_CAPTURABLE = ("tvm_ios.runtime.", "tvm_ios_", "vm.builtin.")
 
 
 class Ways(Protocol):
@@ -28,79 +24,6 @@ class Ways(Protocol):
 
     def __call__(self, name: str, arguments: Sequence[tvm.runtime.Tensor | tuple]) -> Any:
         """What the way ``name`` computes."""
-
-
-class CompiledWays:
-    """One function lowered in several ways and compiled.
-
-    Parameters
-    ----------
-    mod : tvm.IRModule
-        Holds a function for each way; equal kernels of theirs are one.
-    names : sequence of str
-        The functions.
-    inputs : sequence of tensors
-        What the ways are timed with.
-    target : tvm.target.Target
-    workers : int
-    """
-
-    def __init__(
-        self,
-        mod: tvm.IRModule,
-        names: Sequence[str],
-        inputs: Sequence[tvm.runtime.Tensor | tuple],
-        target: tvm.target.Target,
-        workers: int,
-    ) -> None:
-        executable = tvm.compile(mod, target, relax_pipeline=finish_pipeline(target))
-        self._vm = relax.VirtualMachine(executable, tvm.cpu())
-        self._names, self._workers = list(names), workers
-        self._arguments = inputs
-
-    def seconds(self) -> dict[str, float]:
-        return with_workers(self._workers, lambda: median_rounds(self._names, self._timer))
-
-    def __call__(self, name: str, arguments: Sequence[tvm.runtime.Tensor | tuple]) -> Any:
-        return with_workers(self._workers, lambda: self._vm[name](*arguments))
-
-    def _timer(self, name: str, number: int) -> Callable[[], float]:
-        timer = self._vm.time_evaluator(name, tvm.cpu(), number=number, repeat=1)
-        return lambda: timer(*self._arguments).results[0]
-
-
-def finish_pipeline(target: tvm.target.Target, *, graph: bool = True) -> tvm.transform.Pass:
-    """TVM's own pipeline for what is left after a function was scheduled.
-
-    Parameters
-    ----------
-    target : tvm.target.Target
-    graph : bool
-        Whether a CUDA device runs what was scheduled as one graph. What calls functions that the
-        user has given does not: a graph would not call them again.
-    """
-    default = relax.get_default_pipeline(target)
-    if not is_cuda(target):
-        return default
-
-    @tvm.transform.module_pass(opt_level=0, name="tvm_ios.finish_cuda")
-    def finish(mod: tvm.IRModule, context: tvm.transform.PassContext) -> tvm.IRModule:
-        captured = graph and not _calls_of_the_user(mod)
-        config = {**context.config, "relax.backend.use_cuda_graph": captured}
-        with tvm.transform.PassContext(opt_level=context.opt_level, config=config):
-            return default(mod)
-
-    return finish
-
-
-def _calls_of_the_user(mod: tvm.IRModule) -> bool:
-    """Whether functions are called by name that are neither ours nor TVM's."""
-    names: set[str] = set()
-    visit = [(relax.ExternFunc, lambda function: names.add(str(function.global_symbol)))]
-    for function in mod.functions.values():
-        if isinstance(function, relax.Function):
-            tvm_ffi.structural_walk(function, visit)
-    return not all(name.startswith(_CAPTURABLE) for name in names)
 
 
 def random_inputs(

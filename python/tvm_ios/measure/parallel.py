@@ -10,7 +10,7 @@ from typing import TypeVar
 import tvm
 from tvm.target import codegen
 
-from ..target import available_cores
+from tvm_ios_env.machine import default_threads
 
 _Batch, _Compiled = TypeVar("_Batch"), TypeVar("_Compiled")
 
@@ -45,4 +45,4 @@ def _threads(target: tvm.target.Target) -> int:
     if target.attrs.get("cl-opt"):
         return 1  # such options are set for the process and reset after every module
     codegen.llvm_get_targets()  # LLVM is started, which must not happen twice at once
-    return available_cores()
+    return default_threads()

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 
 import tvm
 
+from ..backend.shared.kernel import Kernel
+from ..backend.shared.stages import StageForm
 from ..database import DeviceIdentity, MeasurementDatabase, Row
 from ..database.digest import digest
 from ..errors import DatabaseError
-from ..kernels.kernel import Kernel
-from ..lower.assemble import StageForm
 
 _logger = logging.getLogger(__name__)
 

@@ -13,10 +13,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from ..backend.shared.kernel import Kernel
 from ..errors import DeviceError
-from ..kernels.kernel import Kernel
-from .device import Device
-from .libraries import KernelLibraries
+from .device import Device, KernelBuilder
 from .session import DeviceLost, RemoteSession
 from .sources import Source
 
@@ -46,7 +45,7 @@ class RemoteDevices:
         One of its sessions.
     make : callable
         From a session to its device.
-    libraries : KernelLibraries
+    libraries : KernelBuilder
     """
 
     def __init__(
@@ -54,7 +53,7 @@ class RemoteDevices:
         source: Source,
         first: RemoteSession,
         make: Callable[[RemoteSession], Device],
-        libraries: KernelLibraries,
+        libraries: KernelBuilder,
     ) -> None:
         self._libraries = libraries
         self._crew = _Crew(source, make, first.cpu)

@@ -19,7 +19,7 @@ from tvm.rpc import base
 from tvm.rpc.server import _serve_loop
 from tvm.support import utils
 
-from ..libinfo import library_path
+from ..support.libinfo import library_path
 
 _GREETING = 5.0  # seconds in which whoever connects must say the key
 

@@ -15,10 +15,10 @@ import tvm
 import tvm_ffi
 from tvm.libinfo import find_libtvm_runtime
 
-from .. import _ffi_api  # noqa: F401  (loads the library whose functions are looked up below)
 from ..database.identity import cpu_name
 from ..errors import DeviceError
-from .libraries import Library
+from ..support import _ffi_api  # noqa: F401  (loads the library whose functions are looked up below)
+from .device import Library
 
 _PREFIX = "tvm_ios.runtime."
 _PROTOCOL, _HEADER = "1", 3  # of src/runtime/describe.cc: its version, and lines of its own

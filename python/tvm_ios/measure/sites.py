@@ -4,53 +4,65 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from typing import Protocol
 
-import tvm
-
-from ..cuda_target import check_device, resolve_cuda
-from ..database import DeviceIdentity, MeasurementDatabase
 from ..errors import DeviceError, OptionError
-from ..lower.cuda.toolchain import check_compiler
-from ..lower.implement import LoweredGraph
-from ..target import TYPICAL, Transfers, check_runnable, is_cuda, num_workers, parse, resolve
-from .device import Device, present
-from .devices import Devices, ThisProcess
-from .libraries import KernelLibraries
-from .remote import RemoteDevices
-from .session import DeviceLost, LocalSession, RemoteSession
+from .session import DeviceLost, RemoteSession
 from .sources import Loopback, Source, Tracker
-from .transfers import transfers_of
 
 TIME_LIMIT = 10.0  # seconds that a stage may take elsewhere, before it counts as hanging
 _BUSY = 60.0  # seconds to wait for a device that is there and not free
 _PAUSE = 0.1
 
 
+@dataclass(frozen=True)
+class Machine:
+    """Another machine.
+
+    Attributes
+    ----------
+    cpu : str
+        The processor's name.
+    llvm_name : str or None
+        What LLVM calls it.
+    cores : int
+    """
+
+    cpu: str
+    llvm_name: str | None
+    cores: int
+
+
 class Site(Protocol):
-    """Where a search measures."""
+    """Where a search measures.
 
-    remote: bool
-    """Whether it is another machine, where whole models are timed, too."""
-    compiler: str | None
-    """What links code for it, where it is not this machine's compiler."""
+    Attributes
+    ----------
+    device_id : int
+        Which of this machine's GPUs a target means that is one.
+    compiler : str or None
+        What links code for it, where it is not this machine's compiler.
+    machine : Machine or None
+        Another machine, where whole models are timed, too; None for this one.
+    source : Source or None
+        What has sessions in other processes; None for this process.
+    """
 
-    def target(self, target: str | tvm.target.Target) -> tvm.target.Target:
-        """The target as it is given, but of another machine with the number of its cores."""
+    @property
+    def device_id(self) -> int: ...
 
-    def resolve(self, target: str | tvm.target.Target, threads: int | None) -> tvm.target.Target:
-        """The target with the CPU and the cores that the site has, where it names none."""
+    @property
+    def compiler(self) -> str | None: ...
 
-    def identity(self, target: tvm.target.Target) -> DeviceIdentity:
-        """Whose latencies are measured."""
+    @property
+    def machine(self) -> Machine | None: ...
 
-    def transfers(
-        self, target: tvm.target.Target, database: MeasurementDatabase | None
-    ) -> Transfers:
-        """How far memory is away there."""
+    @property
+    def source(self) -> Source | None: ...
 
-    def devices(self, lowered: LoweredGraph, target: tvm.target.Target, seed: int) -> Devices:
-        """What stages of a network are given to."""
+    def connect(self) -> RemoteSession:
+        """Return a session of the source, for which is waited while all devices are busy."""
 
 
 class Here:
@@ -62,46 +74,18 @@ class Here:
         Which of the machine's GPUs a target of CUDA means.
     """
 
-    remote = False
     compiler: str | None = None
+    machine: Machine | None = None
+    source: Source | None = None
 
     def __init__(self, device_id: int = 0) -> None:
         self.device_id = device_id
 
-    def target(self, target: str | tvm.target.Target) -> tvm.target.Target:
-        return parse(target)
-
-    def resolve(self, target: str | tvm.target.Target, threads: int | None) -> tvm.target.Target:
-        if not is_cuda(target):
-            return resolve(target, threads=threads)
-        if threads is not None:
-            raise OptionError("The number of threads is for a CPU; leave it out for a CUDA device.")
-        resolved = resolve_cuda(target, self.device_id)
-        check_compiler(resolved)
-        return resolved
-
-    def check(self, target: tvm.target.Target) -> None:
-        """Raise TargetError unless code for the target runs here."""
-        if is_cuda(target):
-            check_device(target, self.device_id)
-        else:
-            check_runnable(target)
-
-    def identity(self, target: tvm.target.Target) -> DeviceIdentity:
-        return DeviceIdentity.here(target)
-
-    def transfers(
-        self, target: tvm.target.Target, database: MeasurementDatabase | None
-    ) -> Transfers:
-        return transfers_of(target, database)
-
-    def devices(self, lowered: LoweredGraph, target: tvm.target.Target, seed: int) -> Devices:
-        libraries = KernelLibraries(target, network(lowered))
-        device = Device(lowered, libraries, LocalSession(), seed)
-        return ThisProcess(device, libraries, num_workers(target))
+    def connect(self) -> RemoteSession:
+        raise AssertionError("this process needs no connection")
 
 
-class Isolated(Here):
+class Isolated:
     """Another process of this machine: a stage that crashes or hangs costs only itself.
 
     Parameters
@@ -110,22 +94,16 @@ class Isolated(Here):
         Seconds that a stage may take.
     """
 
+    device_id = 0
+    compiler: str | None = None
+    machine: Machine | None = None
+
     def __init__(self, timeout: float = TIME_LIMIT) -> None:
         _check_timeout(timeout)
-        super().__init__()
-        self._source = Loopback(timeout)  # starts, while the network is prepared
+        self.source: Source = Loopback(timeout)  # starts, while the network is prepared
 
-    def target(self, target: str | tvm.target.Target) -> tvm.target.Target:
-        _refuse_cuda(target)
-        return super().target(target)
-
-    def resolve(self, target: str | tvm.target.Target, threads: int | None) -> tvm.target.Target:
-        _refuse_cuda(target)
-        return super().resolve(target, threads)
-
-    def devices(self, lowered: LoweredGraph, target: tvm.target.Target, seed: int) -> Devices:
-        libraries = KernelLibraries(target, network(lowered), linked=True)
-        return _remote(self._source, _first(self._source), lowered, libraries, target, seed)
+    def connect(self) -> RemoteSession:
+        return _connect(self.source)
 
 
 class Rpc:
@@ -150,7 +128,7 @@ class Rpc:
         When there is no tracker, no device, or a device without the library.
     """
 
-    remote = True
+    device_id = 0
 
     def __init__(
         self,
@@ -162,56 +140,17 @@ class Rpc:
     ) -> None:
         _check_timeout(timeout)
         self.compiler = cross_compiler
-        self._source = Tracker(tracker, key, timeout)
-        self._first: RemoteSession | None = _first(self._source)
-        self._cpu, self._cores = self._first.cpu, self._first.cores
-        self._llvm_name = self._first.llvm_name()
+        self.source: Source = Tracker(tracker, key, timeout)
+        first = _connect(self.source)
+        self.machine = Machine(first.cpu, first.llvm_name(), first.cores)
+        self._first: RemoteSession | None = first
 
-    def target(self, target: str | tvm.target.Target) -> tvm.target.Target:
-        return resolve(target, cpu=None, cores=self._cores)
-
-    def resolve(self, target: str | tvm.target.Target, threads: int | None) -> tvm.target.Target:
-        _refuse_cuda(target)
-        return resolve(target, threads=threads, cpu=self._llvm_name, cores=self._cores)
-
-    def identity(self, target: tvm.target.Target) -> DeviceIdentity:
-        return DeviceIdentity.of(self._cpu, target)
-
-    def transfers(
-        self, target: tvm.target.Target, database: MeasurementDatabase | None
-    ) -> Transfers:
-        """What is typical: it only decides between kernels."""
-        return TYPICAL
-
-    def devices(self, lowered: LoweredGraph, target: tvm.target.Target, seed: int) -> Devices:
-        first, self._first = self._first or _first(self._source), None
-        libraries = KernelLibraries(target, network(lowered), linked=True, compiler=self.compiler)
-        return _remote(self._source, first, lowered, libraries, target, seed)
+    def connect(self) -> RemoteSession:
+        first, self._first = self._first or _connect(self.source), None
+        return first
 
 
-def network(lowered: LoweredGraph) -> list:
-    """The kernels of a network's operators."""
-    return [implementation.kernel for implementation in present(lowered)]
-
-
-def _remote(
-    source: Source,
-    first: RemoteSession,
-    lowered: LoweredGraph,
-    libraries: KernelLibraries,
-    target: tvm.target.Target,
-    seed: int,
-) -> RemoteDevices:
-    workers = num_workers(target)
-
-    def make(session: RemoteSession) -> Device:
-        session.call("UseWorkers", workers)
-        return Device(lowered, libraries, session, seed)
-
-    return RemoteDevices(source, first, make, libraries)
-
-
-def _first(source: Source) -> RemoteSession:
+def _connect(source: Source) -> RemoteSession:
     """A session, for which is waited while all devices are busy."""
     end = time.monotonic() + _BUSY
     while True:
@@ -224,13 +163,6 @@ def _first(source: Source) -> RemoteSession:
                     "'python -m tvm.exec.query_rpc_tracker' for who has them."
                 ) from error
             time.sleep(_PAUSE)
-
-
-def _refuse_cuda(target: str | tvm.target.Target) -> None:
-    if is_cuda(target):
-        raise OptionError(
-            "A CUDA device is measured in this process only; leave --isolate or --rpc-tracker out."
-        )
 
 
 def _check_timeout(timeout: float) -> None:

@@ -16,8 +16,8 @@ from typing import Any, Protocol
 from tvm import rpc
 
 from ..errors import DeviceError, OptionError
-from ..folders import TemporaryFolder
-from ..processes import python_command
+from ..support.folders import TemporaryFolder
+from ..support.processes import python_command
 from .session import DeviceLost, RemoteSession
 
 _logger = logging.getLogger(__name__)

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..lower.assemble import Assembler, StageForm
-from ..lower.implement import Implementation
+from ..backend.shared.implementation import Implementation
+from ..backend.shared.stages import Assembler, StageForm
 from .device import Device
 from .samples import Turns, sensible, take, take_steady, take_turns
 

@@ -4,38 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 
-from ..measure.cuda.rounds import Contender
+from .contenders import Peers
 
 NAMES = ("torch_compile", "torch_cudnn")
 """PyTorch's compiler, and PyTorch's own kernels and cuDNN's."""
-
-
-class Peer(Contender, Protocol):
-    """A network that others have made ready to run."""
-
-    def outputs(self) -> list[np.ndarray]:
-        """What it computes, as float64."""
-
-
-@dataclass
-class Peers:
-    """Who takes part in a comparison.
-
-    Attributes
-    ----------
-    ready : dict of str to Peer
-        By the names that tables and JSON have.
-    left_out : dict of str to str
-        Why others are not there.
-    """
-
-    ready: dict[str, Peer] = field(default_factory=dict)
-    left_out: dict[str, str] = field(default_factory=dict)
 
 
 def gpu_peers(
@@ -51,13 +26,13 @@ def gpu_peers(
     Parameters
     ----------
     model, batch
-        The network, see :func:`tvm_ios.models.load_model`.
+        The network, see :func:`tvm_ios.frontend.models.load_model`.
     inputs : sequence of ndarray
     device_id : int
     precision : str
         As :class:`tvm_ios.options.Options` has it.
     trust : bool
-        As :func:`tvm_ios.models.load_model` has it.
+        As :func:`tvm_ios.frontend.models.load_model` has it.
     """
     try:
         import torch

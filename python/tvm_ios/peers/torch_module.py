@@ -8,10 +8,10 @@ from pathlib import Path
 
 import torch
 
-from .. import zoo
 from ..errors import ModelError
-from ..models import ZOO
-from ..pytorch import load_program
+from ..frontend import zoo
+from ..frontend.models import ZOO
+from ..frontend.pytorch import load_program
 
 
 def torch_module(model: str, batch: int | None, trust: bool = False) -> torch.nn.Module:
@@ -20,11 +20,11 @@ def torch_module(model: str, batch: int | None, trust: bool = False) -> torch.nn
     Parameters
     ----------
     model : str
-        As for :func:`tvm_ios.models.load_model`.
+        As for :func:`tvm_ios.frontend.models.load_model`.
     batch : int, optional
         Of a network of the zoo; in a file's operators it does not matter.
     trust : bool
-        As :func:`tvm_ios.models.load_model` has it.
+        As :func:`tvm_ios.frontend.models.load_model` has it.
 
     Raises
     ------

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..importing import captured, first_line
-from .gpu import Peers
+from ..frontend.importing import captured
+from ..support.text import first_line
+from .contenders import Peers
 from .torch_module import torch_module
 
 _WARM_UP = 3  # runs, after which cuDNN has chosen, and nothing is allocated any more

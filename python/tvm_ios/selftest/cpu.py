@@ -14,10 +14,10 @@ from tvm.tirx.script import builder as T
 
 from tvm_ios_env.machine import this_cpu
 
-from ..measure.fma import on_each_worker
-from ..scheduler import Scheduler
+from ..backend.cpu.measure.fma import on_each_worker
+from ..compiler.scheduler import Scheduler
+from ..support.threads import with_workers
 from ..target import check_runnable, core_of, num_workers, resolve
-from ..threads import with_workers
 from . import networks
 from .cases import CASES, Case
 from .checks import Check, Group, Settings, WrongResult

@@ -12,12 +12,11 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from ..cuda_target import check_device, check_precision, describe, resolve_cuda
-from ..device_errors import device_errors
-from ..errors import OptionError
-from ..lower.cuda.stage import CudaStage, Launch
-from ..lower.cuda.toolchain import check_compiler, find_toolchain
-from ..lower.implement import Implementation
+from ..backend.cuda.code.toolchain import check_compiler, find_toolchain
+from ..backend.cuda.stage.stage import CudaStage, Launch
+from ..backend.cuda.target import check_device, check_precision, describe, resolve_cuda
+from ..backend.shared.implementation import Implementation
+from ..errors import OptionError, device_errors
 from ..measure.samples import sensible
 from ..options import PRECISIONS
 from . import networks

@@ -12,18 +12,18 @@ import tvm
 import tvm_ffi
 from tvm import relax
 
-from ..cuda_target import device_for
-from ..device_errors import device_errors
+from ..backend.cuda.code.network import RUN_STAGE
+from ..backend.cuda.measure.device import CudaBench
+from ..backend.cuda.measure.libraries import CudaLibraries
+from ..backend.cuda.rules.implement import CudaNetwork, implement
+from ..backend.cuda.rules.preferences import CudaPreferences
+from ..backend.cuda.stage.stage import CudaStage, Value
+from ..backend.cuda.target import device_for
+from ..backend.shared.implementation import Implementation, LoweredGraph
+from ..errors import device_errors
 from ..graph.extract import extract
 from ..graph.prepare import prepare
-from ..kernels.kernel import TensorSpec
-from ..lower.cuda.implement import CudaNetwork, implement
-from ..lower.cuda.network import RUN_STAGE
-from ..lower.cuda.preferences import CudaPreferences
-from ..lower.cuda.stage import CudaStage, Value
-from ..lower.implement import Implementation, LoweredGraph
-from ..measure.cuda.device import CudaBench
-from ..measure.cuda.libraries import CudaLibraries
+from ..tir.tensor import TensorSpec
 from .cases import Case
 
 _TO_MEMORY, _TO_RELAX = (0, 2, 3, 1), (0, 3, 1, 2)  # axes of feature maps, whose channels are last

@@ -10,16 +10,16 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from .. import artifact
-from ..export import export
-from ..folders import TemporaryFolder
+from ..backend.shared.export import export
+from ..compiler import artifact
+from ..compiler.scheduler import Scheduler
+from ..graph.dag import Candidate, components
 from ..graph.operators import OperatorGraph
 from ..measure.model import Ways
 from ..measure.sites import Here
 from ..options import Options
-from ..schedule import ScheduledStage
-from ..scheduler import Scheduler
-from ..search import Candidate, components
+from ..schedule.schedule import ScheduledStage
+from ..support.folders import TemporaryFolder
 from .cases import Builder, Case, conv, dense
 from .checks import WrongResult
 

@@ -22,7 +22,7 @@ from dataclasses import asdict
 from pkgutil import resolve_name
 from typing import Any
 
-from ..processes import python_command
+from ..support.processes import python_command
 from .checks import FAILED, NOT_RUN, Group, Outcome, Settings
 
 LIMIT = 60.0

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The back end of CPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
+
+import tvm
+from tvm import relax
+
+from ...database import DeviceIdentity, MeasurementDatabase
+from ...graph.operators import OperatorGraph
+from ...measure.devices import Devices, ThisProcess, trace
+from ...measure.model import Ways
+from ...measure.records import Records
+from ...measure.remote import RemoteDevices
+from ...measure.session import LocalSession, RemoteSession
+from ...measure.sites import Site
+from ...options import Options
+from ...schedule.timeline import Span
+from ...target import TYPICAL, Transfers, core_of, num_workers
+from ..shared.emitter import Stages
+from ..shared.implementation import LoweredGraph, present
+from ..shared.kernel import Kernel
+from ..shared.tuned import active_database
+from .code.network import emit_ways
+from .code.region import LoweredStage
+from .measure.device import Device, weights_from
+from .measure.libraries import KernelLibraries
+from .measure.model import CompiledWays
+from .measure.remote_model import RemoteWays
+from .measure.transfers import transfers_of
+from .rules import Preferences
+from .rules.implement import implement
+from .rules.inplace import place_concatenations
+from .stage.assemble import CpuAssembler
+
+
+class CpuBackend:
+    """Stages are kernels whose tiles are shared out among threads.
+
+    Parameters
+    ----------
+    target : tvm.target.Target
+    site : Site
+    options : Options
+    database : MeasurementDatabase or None
+        Keeps how far memory is away.
+    """
+
+    checks_indices = True
+
+    def __init__(
+        self,
+        target: tvm.target.Target,
+        site: Site,
+        options: Options,
+        database: MeasurementDatabase | None,
+    ) -> None:
+        self._target, self._site, self._options = target, site, options
+        self._database = database
+        self.workers = num_workers(target)
+
+    def assemble(self, graph: OperatorGraph, results: Sequence[relax.Var]) -> CpuAssembler:
+        target, winograd = self._target, self._options.winograd is not False
+        preferences = Preferences(
+            core_of(target),
+            winograd,
+            self.workers,
+            active_database(),
+            self._transfers() if winograd else TYPICAL,
+        )
+        lowered = place_concatenations(implement(graph, results, preferences))
+        return CpuAssembler(lowered, self.workers)
+
+    def _transfers(self) -> Transfers:
+        """How far memory is away; of another machine what is typical, as it only decides between
+        kernels."""
+        return transfers_of(self._target, self._database) if self._site.machine is None else TYPICAL
+
+    def identity(self) -> DeviceIdentity:
+        machine = self._site.machine
+        if machine is None:
+            return DeviceIdentity.here(self._target)
+        return DeviceIdentity.of(machine.cpu, self._target)
+
+    def devices(self, assembler: CpuAssembler, seed: int) -> Devices:
+        site, lowered, kernels = self._site, assembler.lowered, network_kernels(assembler.lowered)
+        if site.source is None:
+            libraries = KernelLibraries(self._target, kernels)
+            device = Device(lowered, libraries, LocalSession(), seed)
+            return ThisProcess(device, libraries, self.workers)
+        libraries = KernelLibraries(self._target, kernels, linked=True, compiler=site.compiler)
+
+        def make(session: RemoteSession) -> Device:
+            session.call("UseWorkers", self.workers)
+            return Device(lowered, libraries, session, seed)
+
+        return RemoteDevices(site.source, site.connect(), make, libraries)
+
+    def conditions(self, assembler: CpuAssembler) -> Hashable:
+        return weights_from(assembler.lowered)
+
+    def tune(self, assembler: CpuAssembler, devices: Devices, records: Records) -> CpuAssembler:
+        """Rules have chosen the kernels."""
+        return assembler
+
+    def emit(
+        self, mod: tvm.IRModule, function: str, ways: Mapping[str, Stages], assembler: CpuAssembler
+    ) -> tvm.IRModule:
+        slots = assembler.lowered.slots
+        return emit_ways(mod, function, ways, slots, self.workers, self._target)
+
+    def compile(
+        self, ways: tvm.IRModule, names: Sequence[str], inputs: Sequence[Any], devices: Devices
+    ) -> Ways:
+        if self._site.machine is not None:
+            compiler = self._site.compiler
+            return RemoteWays(ways, list(names), inputs, self._target, devices, compiler)
+        return CompiledWays(ways, list(names), inputs, self._target, self.workers)
+
+    def trace(self, stages: Mapping[int, Any], devices: Devices, repeat: int) -> list[Span]:
+        """All stages run in one launch, as they do in a compiled network.
+
+        Operators that TVM lowers have no kernel to run, and are left out.
+        """
+        kept = {n: stage for n, stage in stages.items() if isinstance(stage, LoweredStage)}
+        kernels = [i.kernel for stage in kept.values() for i in stage.implementations]
+        return trace(devices, kept, [kernel for kernel in kernels if kernel.phases], repeat)
+
+
+def network_kernels(lowered: LoweredGraph) -> list[Kernel]:
+    """Return the kernels of a network's operators."""
+    return [implementation.kernel for implementation in present(lowered)]

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The driver of a region: one launch, each worker's ranges of tiles as constants."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import tvm
+from tvm import tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.tirx.script import builder as T
+
+from ....tir.tensor import TensorSpec
+from ...shared.implementation import Implementation
+from ..stage.plan import BandShare, Share, Step
+from .constants import Constants
+from .cpu_check import checked_cpu
+from .functions import KernelFunctions
+from .region import LoweredStage, Place, Region
+
+
+def driver_function(
+    name: str,
+    region: Region,
+    parameters: Sequence[TensorSpec],
+    kernels: KernelFunctions,
+    constants: Constants,
+    target: tvm.target.Target,
+) -> tirx.PrimFunc:
+    """A public function of the region's inputs, outputs and workspace.
+
+    Parameters
+    ----------
+    name : str
+    region : Region
+    parameters : sequence of TensorSpec
+        What the function is given for each place's parameter.
+    kernels : KernelFunctions
+        Where the kernels that it calls are kept.
+    constants : Constants
+        Those that the region's places speak of.
+    target : tvm.target.Target
+        What it is compiled for; elsewhere it raises an error.
+    """
+    with IRBuilder() as builder, T.prim_func(s_tir=True):
+        T.func_name(name)
+        T.func_attr({"tirx.noalias": True})
+        buffers = [
+            T.arg(f"t{i}", T.buffer(spec.shape, spec.dtype, layout=None))
+            for i, spec in enumerate(parameters)
+        ]
+        with checked_cpu(target), constants.linked():
+            _Driver(region, parameters, buffers, kernels, constants).emit()
+    return builder.get()
+
+
+class _Driver:
+    def __init__(
+        self,
+        region: Region,
+        parameters: Sequence[TensorSpec],
+        buffers: Sequence[Any],
+        kernels: KernelFunctions,
+        constants: Constants,
+    ) -> None:
+        self.region, self.kernels, self.constants = region, kernels, constants
+        self.parameters, self.buffers = parameters, buffers
+        self.workers = region.stages[0].plan.workers
+
+    def emit(self) -> None:
+        """All levels of all stages, in order; between them every worker waits for the others."""
+        levels = [(stage, level) for stage in self.region.stages for level in stage.plan.levels]
+        if self.workers == 1:
+            for stage, level in levels:
+                self._emit_level(stage, level, None)
+            return
+        zero, one = tirx.const(0, "int32"), tirx.const(1, "int32")
+        with T.attr(zero, "pragma_parallel_launch_point", one):
+            for stage, level in levels:
+                with (
+                    T.attr(zero, "pragma_parallel_barrier_when_finish", one),
+                    T.parallel(self.workers) as worker,
+                ):
+                    self._emit_level(stage, level, worker)
+
+    def _emit_level(
+        self, stage: LoweredStage, level: Sequence[Share | BandShare], worker: Any
+    ) -> None:
+        """The shares of ``worker`` one after another; of the only worker when it is None."""
+        for share in level:
+            if isinstance(share, BandShare):
+                self._emit_bands(stage, share, worker)
+            else:
+                begin = _per_worker(worker, share.cuts[:-1])
+                end = _per_worker(worker, share.cuts[1:])
+                self._call(stage.implementations[share.call], share.phase, begin, end)
+
+    def _emit_bands(self, stage: LoweredStage, share: BandShare, worker: Any) -> None:
+        for number, steps in enumerate(share.steps):
+            if worker is None:
+                self._emit_steps(stage, steps)
+            elif steps:
+                with T.If(worker == number), T.Then():
+                    self._emit_steps(stage, steps)
+
+    def _emit_steps(self, stage: LoweredStage, steps: Sequence[Step]) -> None:
+        for step in steps:
+            implementation = stage.implementations[step.call]
+            plane = implementation.kernel.plane
+            with T.serial(plane.outer) as outer:
+                first = outer * plane.tiles
+                self._call(implementation, 0, first + step.begin, first + step.end)
+
+    def _call(self, implementation: Implementation, phase: int, begin: Any, end: Any) -> None:
+        function = self.kernels.get(implementation.kernel, phase)
+        pointers = [self._pointer(place) for place in self.region.places[id(implementation)]]
+        T.evaluate(tvm.ir.Call(function, [*pointers, begin, end]))
+
+    def _pointer(self, place: Place) -> Any:
+        if place.parameter is None:
+            return self.constants.pointer(place.offset)
+        buffer, spec = self.buffers[place.parameter], self.parameters[place.parameter]
+        if not place.offset:
+            return buffer.data
+        size = spec.num_bytes // spec.num_elements
+        assert place.offset % size == 0, "a tensor begins at a whole element"
+        return buffer.access_ptr("rw", offset=place.offset // size)
+
+
+def _per_worker(worker: Any, values: Sequence[int]) -> Any:
+    """``values[worker]`` as an expression."""
+    if worker is None:
+        return tirx.const(values[0], "int32")
+    result = tirx.const(values[-1], "int32")
+    for w, (value, following) in reversed(list(enumerate(pairwise(values)))):
+        if value != following or not isinstance(result, tirx.IntImm):
+            result = tirx.Select(worker == w, tirx.const(value, "int32"), result)
+    return result

@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A region: stages that run in one launch, and where each of their tensors lies.
+
+Between the stages of a region the workers meet at a barrier instead of returning to the virtual
+machine. What only the region sees lies in one workspace, where tensors that are not needed at the
+same time share memory; what is concatenated in place lies inside the concatenation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from tvm import relax
+
+from ....tir.tensor import TensorSpec
+from ...shared.implementation import Implementation, Slot
+from ..rules.inplace import resolve
+from ..stage.plan import StagePlan
+from .memory import Lifetime, plan_memory
+
+Value = relax.Var | np.ndarray
+
+
+@dataclass(frozen=True)
+class LoweredStage:
+    """Kernels that run together: implementations and how their tiles are shared out."""
+
+    implementations: tuple[Implementation, ...]
+    plan: StagePlan
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a tensor lies: so many bytes into a parameter of the region's driver.
+
+    Attributes
+    ----------
+    parameter : int or None
+        None for the constants of the library.
+    offset : int
+    """
+
+    parameter: int | None
+    offset: int = 0
+
+
+@dataclass(frozen=True)
+class Region:
+    """Stages of one launch.
+
+    Its driver takes the inputs, the outputs and the workspace.
+
+    Attributes
+    ----------
+    stages : tuple of LoweredStage
+    inputs : tuple of relax.Var
+        Values that were computed before the region.
+    outputs : tuple of relax.Var
+        Values that are read after it.
+    output_specs : tuple of TensorSpec
+    workspace_bytes : int
+    places : mapping of int to tuple of Place
+        By ``id`` of an implementation, the places of its kernel's tensors.
+    """
+
+    stages: tuple[LoweredStage, ...]
+    inputs: tuple[relax.Var, ...]
+    outputs: tuple[relax.Var, ...]
+    output_specs: tuple[TensorSpec, ...]
+    workspace_bytes: int
+    places: Mapping[int, tuple[Place, ...]]
+
+
+def form_region(
+    stages: Sequence[LoweredStage],
+    visible: Collection[relax.Var],
+    slots: Mapping[relax.Var, Slot],
+    constants: Mapping[int, int],
+) -> Region:
+    """Find the tensors of a region and plan their memory.
+
+    Parameters
+    ----------
+    stages : sequence of LoweredStage
+    visible : collection of relax.Var
+        Values that are read outside of the region.
+    slots : mapping of relax.Var to Slot
+        Values that lie inside a concatenation.
+    constants : mapping of int to int
+        By ``id`` of an array, the byte of the constants at which it lies.
+    """
+    written = {
+        value: spec
+        for _, implementation in _enumerate(stages)
+        for value, spec in zip(implementation.outputs, implementation.kernel.outputs, strict=True)
+    }
+    inputs = dict.fromkeys(
+        value
+        for _, implementation in _enumerate(stages)
+        for value in implementation.inputs
+        if not isinstance(value, np.ndarray) and value not in written
+    )
+    outputs = [value for value in written if value in visible]
+    assert not any(v in slots for v in outputs), "what lies in a concatenation is not seen outside"
+    parameter = {key: i for i, key in enumerate(inputs)}
+    parameter.update({key: len(inputs) + i for i, key in enumerate(outputs)})
+    workspace = len(inputs) + len(outputs)
+    tensors = {
+        id(implementation): list(_tensors(implementation, slots))
+        for _, implementation in _enumerate(stages)
+    }
+    offsets, workspace_bytes = _plan_workspace(stages, tensors, {*parameter, *constants})
+
+    def place(key: object, offset: int) -> Place:
+        if key in parameter:
+            return Place(parameter[key], offset)
+        if key in constants:
+            return Place(None, constants[key] + offset)
+        return Place(workspace, offsets[key] + offset)
+
+    places = {
+        name: tuple(place(key, offset) for key, offset, _ in entries)
+        for name, entries in tensors.items()
+    }
+    return Region(
+        tuple(stages),
+        tuple(inputs),
+        tuple(outputs),
+        tuple(written[value] for value in outputs),
+        workspace_bytes,
+        places,
+    )
+
+
+def _enumerate(stages: Sequence[LoweredStage]) -> Iterator[tuple[int, Implementation]]:
+    for number, stage in enumerate(stages):
+        for implementation in stage.implementations:
+            yield number, implementation
+
+
+def _key(value: Value) -> object:
+    """What tells values apart: a variable itself, a constant by its identity."""
+    return id(value) if isinstance(value, np.ndarray) else value
+
+
+def _tensors(
+    implementation: Implementation, slots: Mapping[relax.Var, Slot]
+) -> Iterator[tuple[object, int, int]]:
+    """Of each tensor of a kernel what it lies in, at which byte of it, and its end there."""
+    kernel = implementation.kernel
+    values = (*implementation.inputs, *implementation.outputs)
+    for value, spec in zip(values, kernel.inputs + kernel.outputs, strict=True):
+        root, offset = (value, 0) if isinstance(value, np.ndarray) else resolve(value, slots)
+        yield _key(root), offset, offset + spec.num_bytes
+    for i, spec in enumerate(kernel.scratch):
+        yield (id(implementation), i), 0, spec.num_bytes
+
+
+def _plan_workspace(
+    stages: Sequence[LoweredStage],
+    tensors: Mapping[int, Sequence[tuple[object, int, int]]],
+    elsewhere: Collection[object],
+) -> tuple[dict[object, int], int]:
+    """The byte at which everything that is not ``elsewhere`` lies, and the workspace's size."""
+    lifetimes: dict[object, Lifetime] = {}
+    for number, implementation in _enumerate(stages):
+        for key, _, end in tensors[id(implementation)]:
+            if key in elsewhere:
+                continue
+            known = lifetimes.get(key, Lifetime(0, number, number))
+            lifetimes[key] = Lifetime(max(known.num_bytes, end), known.first, number)
+    offsets, num_bytes = plan_memory(list(lifetimes.values()))
+    return dict(zip(lifetimes, offsets, strict=True)), num_bytes

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels made of kernels: on tensors of other shapes, and side by side."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import accumulate
+from typing import Any
+
+from tvm.tirx.script import builder as T
+
+from ....tir.tensor import TensorSpec
+from .kernel import Emit, Kernel, Phase
+
+
+def with_shapes(
+    kernel: Kernel, inputs: Sequence[tuple[int, ...]], outputs: Sequence[tuple[int, ...]]
+) -> Kernel:
+    """``kernel`` on the same memory, its inputs and outputs seen in other shapes of equal size."""
+    result = replace(
+        kernel,
+        inputs=_reshaped(kernel.inputs, inputs),
+        outputs=_reshaped(kernel.outputs, outputs),
+        plane=None,
+        key=(kernel.key, tuple(inputs), tuple(outputs)),
+    )
+
+    def viewed(emit: Emit) -> Emit:
+        return lambda buffers, begin, extent: emit(
+            [_view(b, s) for b, s in zip(buffers, kernel.tensors, strict=True)], begin, extent
+        )
+
+    return replace(result, phases=tuple(replace(p, emit=viewed(p.emit)) for p in kernel.phases))
+
+
+def beside(kernels: Sequence[Kernel]) -> Kernel:
+    """Kernels of one phase that read the same tensors, as one with all their outputs."""
+    first = kernels[0]
+    assert all(k.inputs == first.inputs and len(k.phases) == 1 for k in kernels), "all alike"
+    ends = list(accumulate(kernel.phases[0].tiles for kernel in kernels))
+
+    def emit(buffers: Sequence[Any], begin: Any, extent: Any) -> None:
+        inputs, outputs = buffers[: len(first.inputs)], buffers[len(first.inputs) :]
+        for kernel, output, end in zip(kernels, outputs, ends, strict=True):
+            (phase,) = kernel.phases
+            low, high = (
+                T.min(T.max(bound - (end - phase.tiles), 0), phase.tiles)
+                for bound in (begin, begin + extent)
+            )
+            phase.emit([*inputs, output], low, high - low)
+
+    return Kernel(
+        name=first.name,
+        key=("beside", *(kernel.key for kernel in kernels)),
+        inputs=first.inputs,
+        outputs=tuple(kernel.outputs[0] for kernel in kernels),
+        phases=(Phase(ends[-1], emit),),
+    )
+
+
+def _reshaped(
+    specs: Sequence[TensorSpec], shapes: Sequence[tuple[int, ...]]
+) -> tuple[TensorSpec, ...]:
+    pairs = list(zip(specs, shapes, strict=True))
+    assert all(math.prod(s.shape) == math.prod(shape) for s, shape in pairs), "sizes are equal"
+    return tuple(replace(spec, shape=tuple(shape)) for spec, shape in pairs)
+
+
+def _view(buffer: Any, spec: TensorSpec) -> Any:
+    """The memory of ``buffer`` in the shape of ``spec``."""
+    if tuple(int(size) for size in buffer.shape) == spec.shape:
+        return buffer
+    return T.decl_buffer(spec.shape, spec.dtype, data=buffer.data, layout=None)

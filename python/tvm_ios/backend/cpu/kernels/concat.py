@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Concatenation of blocked feature maps along the channels."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from tvm.tirx.script import builder as T
+
+from ....tir.emit import lanes_of, select
+from .kernel import Kernel, Phase
+from .layout import Layout, blocks
+
+Expr = Any
+
+
+def concat_kernel(
+    batch: int,
+    channels: tuple[int, ...],
+    pixels: int,
+    layout: Layout,
+    copied: tuple[int, ...] | None = None,
+) -> Kernel:
+    """``[N, sum(channels), H, W]`` from parts of ``channels[i]`` channels, all in ``layout``.
+
+    What is copied at a time are as many channels as all parts' counts are multiples of, and at most
+    a block: they are neighbours both where they come from and where they go to. A tile is that many
+    channels of the whole plane.
+
+    Parameters
+    ----------
+    batch, pixels : int
+    channels : tuple of int
+    layout : Layout
+    copied : tuple of int, optional
+        The parts that are inputs of the kernel, all by default; the others are written in place by
+        whoever computes them.
+    """
+    width = math.gcd(layout.block, *channels[:-1])
+    counts = [blocks(c, width) for c in channels]
+    begins = [sum(counts[:i]) for i in range(len(counts))]
+    parts = tuple(range(len(channels))) if copied is None else copied
+    tiles = sum(counts[i] for i in parts)
+
+    def emit(buffers: Sequence[Any], begin: Expr, extent: Expr) -> None:
+        def copy(source: Any, part: int, image: Expr, i: Expr) -> None:
+            there = begins[part] + i
+            with T.serial(pixels) as p:
+                value = source[_index(image, i, p, width, layout)]
+                T.buffer_store(buffers[-1], value, _index(image, there, p, width, layout))
+
+        with T.serial(begin, begin + extent) as t:
+            select(
+                t % tiles,
+                [
+                    (counts[p], lambda i, s=s, p=p: copy(s, p, t // tiles, i))
+                    for s, p in zip(buffers[:-1], parts, strict=True)
+                ],
+            )
+
+    return Kernel(
+        name="concat",
+        key=("concat", batch, channels, pixels, layout, parts),
+        inputs=tuple(layout.spec((batch, channels[p], pixels, 1)) for p in parts),
+        outputs=(layout.spec((batch, sum(channels), pixels, 1)),),
+        phases=(Phase(batch * tiles, emit),) if parts else (),
+    )
+
+
+def whole_blocks(channels: tuple[int, ...], layout: Layout) -> bool:
+    """Whether every part of a concatenation begins at a whole block."""
+    return all(c % layout.block == 0 for c in channels[:-1])
+
+
+def _index(image: Expr, group: Expr, pixel: Expr, width: int, layout: Layout) -> tuple[Expr, ...]:
+    """Where the ``width`` channels of group ``group`` lie in a blocked map."""
+    channel = group * width
+    return image, channel // layout.block, pixel, lanes_of(channel % layout.block, width)

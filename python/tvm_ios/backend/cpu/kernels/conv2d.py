@@ -1,0 +1,370 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Register-tiled direct convolution.
+
+A tile of registers holds ``w`` output columns x ``b`` blocks of output channels. Each step of the
+reduction (input channel, row of taps) loads the weights of the row's taps for all blocks, then one
+input value after another: it is broadcast and multiplied by the weights of every tap through which
+some column reads it. An input is thus loaded once a row, and its layout matters little: blocked or
+row-major. Padding is never materialised: rows outside are skipped, columns outside are left out of
+the edge tiles' code.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tvm.tirx.script import builder as T
+
+from ....target import Core
+from ....tir.emit import (
+    Accumulators,
+    bind,
+    lanes_of,
+    loop,
+    select,
+    splat,
+    tile_scope,
+    unroll,
+    zeros,
+)
+from ....tir.epilogue import NOTHING, Program
+from ....tir.tensor import TensorSpec
+from ....tir.window import Window
+from .kernel import Kernel, Phase
+from .layout import Layout, blocks
+from .plane import PlaneTiles
+from .prefetch import Ahead
+from .taps import ColumnTile, add_taps, column_tiles, rows_inside, tap_groups
+from .tiling import RegisterTile, choose_tile
+
+Expr = Any
+
+
+@dataclass(frozen=True)
+class Conv2d:
+    """Geometry of a convolution.
+
+    Attributes
+    ----------
+    batch, channels : int
+        Of the input; ``channels`` counts all groups.
+    rows, columns : Window
+        How the kernel slides over height and width.
+    out_channels : tuple of int
+        One entry a result. Several results mean several convolutions that read the same input
+        through kernels of one size, merged into one (the ``merge`` strategy): the channels are
+        computed side by side and each result is written where it belongs, without a copy.
+    groups : int
+    program : Program
+        Computed on each result in registers. Of several results all arguments are per channel.
+    """
+
+    batch: int
+    channels: int
+    rows: Window
+    columns: Window
+    out_channels: tuple[int, ...]
+    groups: int = 1
+    program: Program = NOTHING
+
+    @property
+    def pointwise(self) -> bool:
+        """Whether it is a matrix product over all pixels."""
+        axes = (self.rows, self.columns)
+        return all(a.kernel == 1 and a.stride == 1 and not a.padded for a in axes)
+
+
+def conv2d_kernel(conv: Conv2d, in_layout: Layout, out_layout: Layout, core: Core) -> Kernel:
+    """The kernel of a convolution.
+
+    Inputs are the feature map in ``in_layout`` (row-major or blocked), the weights as
+    :func:`.layout.pack_weights` leaves them (of all results one after another) and the program's
+    arguments in ``out_layout``, per-channel ones of all results in one tensor.
+    Outputs are the results in ``out_layout``, which is blocked by ``core.lanes``.
+    """
+    emitter = ConvEmitter(conv, in_layout, out_layout, core)
+    return Kernel(
+        name="conv2d_pointwise" if conv.pointwise else "conv2d",
+        key=("conv2d", conv, in_layout, out_layout, core),
+        inputs=emitter.input_specs(),
+        outputs=emitter.output_specs(),
+        phases=(Phase(emitter.tiles, emitter.emit),),
+        plane=emitter.plane(),
+    )
+
+
+Place = Callable[[Expr, Expr, int, Expr, Expr], None]
+"""``place(image, block, b, place, following)`` emits one tile: ``b`` blocks of channels from
+``block``, and of these row or column tile ``place``; ``following`` begins the next chunk."""
+
+
+class ConvEmitter:
+    """Emits a range of tiles; a tile is (image, chunk of channel blocks, row or column tile).
+
+    A convolution that shares its tiles with others is given ``tile``, and ``flat`` if all of them
+    are pointwise: only then are a plane's pixels one row.
+    """
+
+    def __init__(
+        self,
+        conv: Conv2d,
+        source: Layout,
+        result: Layout,
+        core: Core,
+        *,
+        flat: bool | None = None,
+        tile: RegisterTile | None = None,
+    ) -> None:
+        assert result.block == core.lanes, "an output block is one vector"
+        self.conv, self.source, self.result = conv, source, result
+        self.lanes = core.lanes
+        self.in_block = source.block or 1
+        self.group_channels = conv.channels // conv.groups
+        self.result_blocks = [blocks(k, self.lanes) for k in conv.out_channels]
+        self.rows, self.columns = conv.rows, conv.columns
+        self.flat = conv.pointwise if flat is None else flat
+        if self.flat:
+            pixels = self.rows.out * self.columns.out
+            self.rows, self.columns = Window(1, 1, 1), Window(pixels, pixels, 1)
+        self.group_blocks = sum(self.result_blocks) // conv.groups
+        self.tile = tile or self._choose_tile(core)
+        self.taps = tap_groups(core, self.columns)
+        self.far_weights = self.input_specs()[1].num_bytes > core.l1_bytes
+        self.chunks = blocks(sum(self.result_blocks), self.tile.blocks)
+        per_plane = blocks(self.columns.out, self.tile.columns) if self.flat else self.rows.out
+        self.plane_tiles = per_plane
+        self.tiles = conv.batch * self.chunks * per_plane
+
+    def _choose_tile(self, core: Core) -> RegisterTile:
+        block_bytes = math.prod(self.input_specs()[1].shape[1:]) * 4
+        return choose_tile(
+            core,
+            self.columns.out,
+            self.group_blocks,
+            window=self.columns,
+            block_bytes=block_bytes,
+            equal=self.conv.groups > 1,
+        )
+
+    def plane(self) -> PlaneTiles:
+        conv = self.conv
+        outer, pixels = conv.batch * self.chunks, conv.rows.out * conv.columns.out
+        if self.flat:
+            return PlaneTiles(outer, self.plane_tiles, self.tile.columns, pixels)
+        rows, width = conv.rows, conv.columns.out
+        return PlaneTiles(outer, rows.out, width, pixels, rows, conv.columns.size)
+
+    def input_specs(self) -> tuple[TensorSpec, ...]:
+        conv = self.conv
+        image = (conv.batch, conv.channels, conv.rows.size, conv.columns.size)
+        weights = (
+            sum(self.result_blocks),
+            blocks(self.group_channels, self.in_block),
+            conv.rows.kernel,
+            self.in_block,
+            conv.columns.kernel,
+            self.lanes,
+        )
+        channels = sum(self.result_blocks) * self.lanes
+        shapes = {
+            "channel": (1, channels, 1, 1),
+            "full": (conv.batch, channels, conv.rows.out, conv.columns.out),
+        }
+        arguments = [self.result.spec(shapes[kind]) for kind in conv.program.arguments]
+        return (self.source.spec(image), TensorSpec(weights), *arguments)
+
+    def output_specs(self) -> tuple[TensorSpec, ...]:
+        conv = self.conv
+        size = (conv.rows.out, conv.columns.out)
+        return tuple(self.result.spec((conv.batch, k, *size)) for k in conv.out_channels)
+
+    def emit(self, buffers: Sequence[Any], begin: Expr, extent: Expr) -> None:
+        count = 2 + len(self.conv.program.arguments)
+        bound = ConvBuffers(buffers[0], buffers[1], buffers[2:count], buffers[count:])
+
+        def place(image: Expr, block: Expr, b: int, place: Expr, following: Expr) -> None:
+            tile = ConvTile(self, bound, image, block, b, 0 if self.flat else place, following)
+            self.emit_columns(place, tile.emit)
+
+        self.emit_tiles(begin, extent, place)
+
+    def emit_tiles(self, begin: Expr, extent: Expr, emit: Place) -> None:
+        """Call ``emit`` for each tile from ``begin`` to ``begin + extent``."""
+        with T.serial(begin, begin + extent) as t:
+            place = bind(t % self.plane_tiles)
+            chunk = bind((t // self.plane_tiles) % self.chunks)
+            image = bind(t // (self.plane_tiles * self.chunks))
+            more = bind(T.Select(t - place + self.plane_tiles < begin + extent, 1, 0))
+
+            def chunk_at(block: Expr, b: int) -> None:
+                block = bind(block)
+                emit(image, block, b, place, bind(block + b * more))
+
+            self._emit_chunk(chunk, chunk_at)
+
+    def _emit_chunk(self, chunk: Expr, body: Callable[[Expr, int], None]) -> None:
+        """``body(first_block, b)`` of a chunk; a narrower one lies in the middle.
+
+        Workers divide the tiles evenly by their number: so their work is even, too.
+        """
+        step = self.tile.blocks
+        full, rest = divmod(sum(self.result_blocks), step)
+        if not rest:
+            body(chunk * step, step)
+            return
+        before = full // 2
+        with T.If(chunk == before):
+            with T.Then():
+                body(before * step, rest)
+            with T.Else():
+                body(chunk * step - T.Select(chunk > before, step - rest, 0), step)
+
+    def emit_columns(
+        self,
+        place: Expr,
+        emit: Callable[[Expr, ColumnTile], None],
+        others: Sequence[Window] = (),
+    ) -> None:
+        """All columns of one row, or one column tile of a pointwise convolution."""
+        width = self.tile.columns
+        if not self.flat:
+            column_tiles(self.columns, width, emit, others)
+            return
+        full, rest = divmod(self.columns.out, width)
+        select(
+            place,
+            [
+                (full, lambda i: emit(i * width, ColumnTile(width))),
+                (1 if rest else 0, lambda i: emit(full * width, ColumnTile(rest))),
+            ],
+        )
+
+
+@dataclass(frozen=True)
+class ConvBuffers:
+    """A convolution's tensors."""
+
+    image: Any
+    weights: Any
+    arguments: Sequence[Any]
+    results: Sequence[Any]
+
+
+@dataclass(frozen=True)
+class ConvTile:
+    """One tile of registers: ``b`` blocks from ``block``, columns of output row ``row``.
+
+    Meanwhile the weights of the chunk from block ``following`` are fetched.
+    """
+
+    conv: ConvEmitter
+    buffers: ConvBuffers
+    image: Expr
+    block: Expr
+    b: int
+    row: Expr
+    following: Expr
+
+    def emit(self, first: Expr, tile: ColumnTile) -> None:
+        lanes = self.conv.lanes
+        with tile_scope():
+            registers = [Accumulators(tile.width, lanes, zeros(lanes)) for _ in range(self.b)]
+            self.reduce(registers, first, tile)
+            self.store(registers, first, tile.width)
+
+    def reduce(self, registers: Sequence[Accumulators], first: Expr, tile: ColumnTile) -> None:
+        """Sum over input channels and taps."""
+        conv = self.conv
+        begin = bind(conv.columns.position(first, 0))
+        ahead = self._ahead(first)
+
+        def channel_block(index: Expr) -> None:
+            left = conv.group_channels - index * conv.in_block
+            channels = left if isinstance(left, int) else bind(T.min(conv.in_block, left))
+
+            def row_of_taps(r: Expr, row: Expr) -> None:
+                if ahead:
+                    ahead.step(index * conv.rows.kernel + r)
+                for taps in conv.taps:
+                    loop(channels, lambda c, taps=taps: step(r, row, c, taps))
+
+            def step(r: Expr, row: Expr, c: Expr, taps: range) -> None:
+                add_taps(
+                    conv.columns,
+                    tile,
+                    taps,
+                    registers,
+                    lambda distance: self._input(index, c, row, begin + distance),
+                    lambda k, tap: self._weight(k, index, r, c, tap),
+                )
+
+            rows_inside(conv.rows, self.row, row_of_taps)
+
+        loop(blocks(conv.group_channels, conv.in_block), channel_block)
+
+    def _ahead(self, first: Expr) -> Ahead | None:
+        """This tile's share of the next chunk's weights; None where there is nothing to gain."""
+        conv, lanes = self.conv, self.conv.lanes
+        steps = blocks(conv.group_channels, conv.in_block) * conv.rows.kernel
+        per_row = blocks(conv.columns.out, conv.tile.columns)
+        tiles = conv.rows.out * per_row
+        block = math.prod(conv.input_specs()[1].shape[1:-1])
+        if conv.chunks == 1 or tiles == 1 or not conv.far_weights:
+            return None
+        share = blocks(conv.tile.blocks * block, tiles * steps)
+        tile = self.row * per_row + first // conv.tile.columns
+        begin = (self.following * block + tile * (steps * share)) * lanes
+        return Ahead(self.buffers.weights, bind(begin), share, lanes)
+
+    def _weight(self, k: int, index: Expr, r: Expr, c: Expr, tap: int) -> Expr:
+        """The weights of block ``k`` of this tile for channel ``c`` of block ``index``."""
+        vector = lanes_of(0, self.conv.lanes)
+        return self.buffers.weights[self.block + k, index, r, c, tap, vector]
+
+    def _input(self, index: Expr, c: Expr, row: Expr, column: Expr) -> Expr:
+        """The input of channel ``c`` of block ``index`` of this tile's group, in all lanes."""
+        conv, image = self.conv, self.buffers.image
+        if conv.conv.groups > 1:
+            group = self.block // conv.group_blocks
+            index = group * (conv.group_channels // conv.in_block) + index
+        if conv.source.block:
+            value = image[self.image, index, row * conv.columns.size + column, c]
+        elif conv.flat:
+            width = conv.conv.columns.size
+            value = image[self.image, index, column // width, column % width]
+        else:
+            value = image[self.image, index, row, column]
+        return splat(value, conv.lanes)
+
+    def store(self, registers: Sequence[Accumulators], first: Expr, width: int) -> None:
+        """Apply the program and write each block to the result that it belongs to."""
+
+        def block(k: int, sums: Accumulators) -> None:
+            def write(result: int, local: Expr) -> None:
+                unroll(0, width, lambda j: self._write(sums[j], first + j, k, result, local))
+
+            counts = self.conv.result_blocks
+            select(
+                self.block + k,
+                [(n, lambda local, i=i: write(i, local)) for i, n in enumerate(counts)],
+            )
+
+        for k, sums in enumerate(registers):
+            block(k, sums)
+
+    def _write(self, value: Expr, column: Expr, k: int, result: int, local: Expr) -> None:
+        """One vector of block ``k``, which is block ``local`` of ``result``."""
+        lanes, program = self.conv.lanes, self.conv.conv.program
+        vector = lanes_of(0, lanes)
+        pixel = self.row * self.conv.columns.out + column
+
+        def load(a: int) -> Expr:
+            if program.arguments[a] == "channel":
+                return self.buffers.arguments[a][0, self.block + k, 0, vector]
+            return self.buffers.arguments[a][self.image, self.block + k, pixel, vector]
+
+        place = [self.image, local, pixel, vector]
+        T.buffer_store(self.buffers.results[result], program.apply(value, load, lanes), place)

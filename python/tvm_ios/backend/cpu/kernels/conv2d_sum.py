@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The sum of several convolutions, of different inputs and windows, added up in registers.
+
+``conv(x, V) + conv(y, W)`` is one convolution over the channels of x and y together. Nothing has to
+be concatenated for that: a tile's sums run over the channels and taps of the one input and then of
+the other, and what would have been the first one's result is never stored.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from ....target import Core
+from ....tir.emit import Accumulators, tile_scope, zeros
+from ....tir.epilogue import Program
+from .conv2d import Conv2d, ConvBuffers, ConvEmitter, ConvTile
+from .kernel import Kernel, Phase
+from .layout import Layout
+from .taps import ColumnTile
+
+Expr = Any
+
+
+def conv2d_sum_kernel(
+    convs: Sequence[Conv2d],
+    program: Program,
+    in_layouts: Sequence[Layout],
+    out_layout: Layout,
+    core: Core,
+) -> Kernel:
+    """The kernel of ``program`` on the sum of convolutions of one group and one result.
+
+    Inputs are the feature map and the packed weights of the first convolution, those of the second,
+    and so on, and then the program's arguments; all as :func:`~.conv2d.conv2d_kernel` has them.
+    """
+    results = {(c.batch, c.out_channels, c.rows.out, c.columns.out) for c in convs}
+    assert len(results) == 1, "what is added is of one shape"
+    assert all(c.groups == 1 and len(c.out_channels) == 1 for c in convs), "one result each"
+    # The first one also stores, and so has the program.
+    first, *others = (replace(conv, program=Program()) for conv in convs)
+    convs = (replace(first, program=program), *others)
+    emitter = _SumEmitter(convs, in_layouts, out_layout, core)
+    feature_maps = [spec for part in emitter.parts for spec in part.input_specs()[:2]]
+    lead = emitter.parts[0]
+    return Kernel(
+        name="conv2d_sum",
+        key=("conv2d_sum", convs, tuple(in_layouts), out_layout, core),
+        inputs=(*feature_maps, *lead.input_specs()[2:]),
+        outputs=lead.output_specs(),
+        phases=(Phase(lead.tiles, emitter.emit),),
+    )
+
+
+class _SumEmitter:
+    """Tiles as those of one convolution, each computed by all of them."""
+
+    def __init__(
+        self,
+        convs: Sequence[Conv2d],
+        in_layouts: Sequence[Layout],
+        out_layout: Layout,
+        core: Core,
+    ) -> None:
+        flat = all(conv.pointwise for conv in convs)
+        pairs = list(zip(convs, in_layouts, strict=True))
+        apart = [ConvEmitter(c, layout, out_layout, core, flat=flat) for c, layout in pairs]
+        # What has the registers for the taps of the widest window has them for the others'.
+        widest = max(apart, key=lambda part: (len(part.taps[0]), _num_weights(part)))
+        self.parts = [
+            ConvEmitter(c, layout, out_layout, core, flat=flat, tile=widest.tile)
+            for c, layout in pairs
+        ]
+
+    def emit(self, buffers: Sequence[Any], begin: Expr, extent: Expr) -> None:
+        lead, fed = self.parts[0], 2 * len(self.parts)
+        count = fed + len(lead.conv.program.arguments)
+        bound = [
+            ConvBuffers(buffers[i], buffers[i + 1], buffers[fed:count], buffers[count:])
+            for i in range(0, fed, 2)
+        ]
+
+        def place(image: Expr, block: Expr, b: int, place: Expr, following: Expr) -> None:
+            row = 0 if lead.flat else place
+            tiles = [
+                ConvTile(part, own, image, block, b, row, following)
+                for part, own in zip(self.parts, bound, strict=True)
+            ]
+            windows = [part.columns for part in self.parts[1:]]
+            lead.emit_columns(place, lambda first, tile: _emit(tiles, first, tile), windows)
+
+        lead.emit_tiles(begin, extent, place)
+
+
+def _emit(tiles: Sequence[ConvTile], first: Expr, tile: ColumnTile) -> None:
+    """One set of registers: the sums of all convolutions one after another, then the results."""
+    lead = tiles[0]
+    lanes = lead.conv.lanes
+    with tile_scope():
+        registers = [Accumulators(tile.width, lanes, zeros(lanes)) for _ in range(lead.b)]
+        for part in tiles:
+            part.reduce(registers, first, tile.through(part.conv.columns))
+        lead.store(registers, first, tile.width)
+
+
+def _num_weights(part: ConvEmitter) -> int:
+    return math.prod(part.input_specs()[1].shape)

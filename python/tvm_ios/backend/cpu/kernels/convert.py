@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels that move a tensor from one layout to another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tvm.tirx.script import builder as T
+
+from ....tir.tensor import TensorSpec
+from .kernel import Kernel, Phase
+from .layout import Layout, blocks
+
+Expr = Any
+
+
+def block_kernel(shape: tuple[int, int, int, int], layout: Layout) -> Kernel:
+    """Row-major ``[N, C, H, W]`` to the blocked ``layout``; a tile is one block of one row."""
+    n, c, h, w = shape
+    count, block = blocks(c, layout.block), layout.block
+
+    def emit(buffers: Sequence[Any], begin: Expr, extent: Expr) -> None:
+        source, result = buffers
+        with T.serial(begin, begin + extent) as t:
+            row, i, image = t % h, (t // h) % count, t // (h * count)
+            lanes = T.min(block, c - i * block)
+            with T.serial(w) as x, T.serial(lanes) as lane:
+                value = source[image, i * block + lane, row, x]
+                T.buffer_store(result, value, [image, i, row * w + x, lane])
+
+    return Kernel(
+        name="to_blocked",
+        key=("to_blocked", shape, layout),
+        inputs=(TensorSpec(shape),),
+        outputs=(layout.spec(shape),),
+        phases=(Phase(n * count * h, emit),),
+    )
+
+
+def unblock_kernel(shape: tuple[int, int, int, int], layout: Layout) -> Kernel:
+    """The blocked ``layout`` to row-major ``[N, C, H, W]``; a tile is one channel of one row."""
+    n, c, h, w = shape
+    block = layout.block
+
+    def emit(buffers: Sequence[Any], begin: Expr, extent: Expr) -> None:
+        source, result = buffers
+        with T.serial(begin, begin + extent) as t:
+            row, channel, image = t % h, (t // h) % c, t // (h * c)
+            with T.serial(w) as x:
+                value = source[image, channel // block, row * w + x, channel % block]
+                T.buffer_store(result, value, [image, channel, row, x])
+
+    return Kernel(
+        name="to_plain",
+        key=("to_plain", shape, layout),
+        inputs=(layout.spec(shape),),
+        outputs=(TensorSpec(shape),),
+        phases=(Phase(n * c * h, emit),),
+    )
+
+
+def pack_weights_kernel(shape: tuple[int, int, int, int], in_block: int, out_block: int) -> Kernel:
+    """Convolution weights ``[K, C, R, S]`` that are known only at run time, packed.
+
+    The run-time twin of :func:`.layout.pack_weights`; a tile is one output channel.
+    Lanes beyond the last channel are left as they are.
+    """
+    k, c, r, s = shape
+    packed = (blocks(k, out_block), blocks(c, in_block), r, in_block, s, out_block)
+
+    def emit(buffers: Sequence[Any], begin: Expr, extent: Expr) -> None:
+        source, result = buffers
+        with (
+            T.serial(begin, begin + extent) as o,
+            T.serial(c) as i,
+            T.serial(r) as y,
+            T.serial(s) as x,
+        ):
+            target = [o // out_block, i // in_block, y, i % in_block, x, o % out_block]
+            T.buffer_store(result, source[o, i, y, x], target)
+
+    return Kernel(
+        name="pack_weights",
+        key=("pack_weights", shape, in_block, out_block),
+        inputs=(TensorSpec(shape),),
+        outputs=(TensorSpec(packed),),
+        phases=(Phase(k, emit),),
+    )

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Layer normalisation of the rows of a row-major matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import tirx
+from tvm.tirx.script import builder as T
+
+from ....target import Core
+from ....tir.emit import lanes_of, splat, tile_scope
+from ....tir.epilogue import NOTHING, Program
+from ....tir.functions import keep
+from ....tir.tensor import TensorSpec
+from .kernel import Kernel, Phase
+from .scan import along, reduce_row
+
+Expr = Any
+
+
+@dataclass(frozen=True)
+class LayerNorm:
+    """``(x - mean) / sqrt(variance + epsilon) * gamma + beta`` of each row, then ``program``.
+
+    A ``last`` argument of the program has one value for each position in a row.
+    """
+
+    rows: int
+    length: int
+    epsilon: float
+    program: Program = NOTHING
+
+
+def layer_norm_kernel(norm: LayerNorm, core: Core) -> Kernel:
+    """The kernel of a layer normalisation; inputs are the matrix, gamma, beta, the arguments.
+
+    The variance is the mean of squared differences, in a pass of its own over a row that is in the
+    first cache by then: a difference of means would lose its digits. All tensors are flat; a tile
+    is one row.
+    """
+    sizes = {"full": norm.rows * norm.length, "last": norm.length}
+
+    def emit(buffers: Sequence[Any], begin: Expr, extent: Expr) -> None:
+        with T.serial(begin, begin + extent) as row, tile_scope():
+            _emit_row(norm, core.lanes, buffers, row * norm.length)
+
+    return Kernel(
+        name="layer_norm",
+        key=("layer_norm", norm, core),
+        inputs=tuple(
+            TensorSpec((sizes[kind],)) for kind in ("full", "last", "last", *norm.program.arguments)
+        ),
+        outputs=(TensorSpec((sizes["full"],)),),
+        phases=(Phase(norm.rows, emit),),
+    )
+
+
+def _emit_row(norm: LayerNorm, lanes: int, buffers: Sequence[Any], start: Expr) -> None:
+    source, gamma, beta, *arguments, result = buffers
+    length, share = norm.length, T.float32(1.0 / norm.length)
+
+    def load(at: Expr, width: int) -> Expr:
+        return source[lanes_of(start + at, width)]
+
+    def squared(at: Expr, width: int) -> Expr:
+        difference = keep(load(at, width) - splat(mean, width))
+        return difference * difference
+
+    mean = keep(reduce_row(length, lanes, load, lambda a, b: a + b, 0.0) * share)
+    variance = reduce_row(length, lanes, squared, lambda a, b: a + b, 0.0) * share
+    scale = keep(T.float32(1) / tirx.sqrt(variance + T.float32(norm.epsilon)))
+
+    def finish(at: Expr, width: int) -> None:
+        within, place = lanes_of(at, width), lanes_of(start + at, width)
+        normal = (load(at, width) - splat(mean, width)) * splat(scale, width)
+
+        def argument(a: int) -> Expr:
+            return arguments[a][within if norm.program.arguments[a] == "last" else place]
+
+        with tile_scope():
+            value = norm.program.apply(normal * gamma[within] + beta[within], argument, width)
+            T.buffer_store(result, value, [place])
+
+    along(length, lanes, finish)

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a feature map lies in memory.
+
+Blocked feature maps are ``[N, ceil(C / b), H * W, b]``: ``b`` channels, the lanes of one vector,
+are neighbours, so that a kernel computes ``b`` output channels in one register. Lanes beyond ``C``
+hold no defined value: whoever reads a blocked map reads only its channels. Height and width are
+one axis because a pointwise kernel sees no rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ....tir.tensor import TensorSpec
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A memory layout: ``block`` channels together, or row-major as in Relax when it is 0."""
+
+    block: int = 0
+
+    def spec(self, shape: Sequence[int], dtype: str = "float32") -> TensorSpec:
+        """The tensor in memory that holds a logical tensor of ``shape``."""
+        if not self.block:
+            return TensorSpec(tuple(shape), dtype)
+        n, c, h, w = shape
+        return TensorSpec((n, blocks(c, self.block), h * w, self.block), dtype)
+
+    def pack(self, data: np.ndarray) -> np.ndarray:
+        """A row-major array ``[N, C, H, W]`` brought into this layout."""
+        if not self.block:
+            return data
+        n, c, h, w = data.shape
+        padded = np.zeros((n, blocks(c, self.block) * self.block, h * w), data.dtype)
+        padded[:, :c] = data.reshape(n, c, h * w)
+        split = padded.reshape(n, -1, self.block, h * w)
+        return np.ascontiguousarray(split.transpose(0, 1, 3, 2))
+
+
+PLAIN = Layout()
+
+
+def blocks(channels: int, block: int) -> int:
+    """Blocks that hold ``channels`` channels; the last may be partly filled."""
+    return -(-channels // block)
+
+
+def pack_weights(weights: np.ndarray, in_block: int, out_block: int, groups: int) -> np.ndarray:
+    """Convolution weights for the register-tiled kernel.
+
+    Parameters
+    ----------
+    weights : numpy.ndarray
+        ``[K, C / groups, R, S]``.
+    in_block, out_block : int
+        Channels of the input (1 when it is row-major) and of the output that lie together.
+    groups : int
+        When above 1, ``K / groups`` is a multiple of ``out_block``.
+
+    Returns
+    -------
+    numpy.ndarray
+        ``[ceil(K / out_block), ceil(C / groups / in_block), R, in_block, S, out_block]``: in the
+        order in which the kernel reads them.
+    """
+    k, c, r, s = weights.shape
+    assert groups == 1 or (k // groups) % out_block == 0, "an output block lies in one group"
+    kb, cb = blocks(k, out_block), blocks(c, in_block)
+    padded = np.zeros((kb * out_block, cb * in_block, r, s), weights.dtype)
+    padded[:k, :c] = weights
+    split = padded.reshape(kb, out_block, cb, in_block, r, s)
+    return np.ascontiguousarray(split.transpose(0, 2, 4, 3, 5, 1))

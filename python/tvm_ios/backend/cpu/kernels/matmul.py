@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Register-tiled matrix products ``[M, K] x [K, N]`` of row-major matrices.
+
+The right matrix is read in vectors along ``N``, and so is the result stored. Weights are packed at
+compile time so that ``b`` neighbouring columns lie together, as a convolution's output channels
+do. A right matrix that is computed is read where it lies, but for one so deep that the addresses
+of its rows are too many to be held: that one is packed in a phase of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from tvm.tirx.script import builder as T
+
+from ....target import Core
+from ....tir.emit import Accumulators, lanes_of, loop, select, splat, tile_scope, unroll, zeros
+from ....tir.tensor import TensorSpec
+from ...shared.product import Matmul
+from .kernel import Kernel, Phase
+from .layout import blocks
+from .tiling import choose_tile
+
+Expr = Any
+
+_PACK_WORK = 50.0  # packing a number takes as long as multiplying it with so many
+_MAX_STRIDED_DEPTH = 2048  # rows of a wide matrix, each in a page of memory of its own
+_MIN_PACKED_ROWS = 64
+
+
+def pack_matrix(weights: np.ndarray, lanes: int) -> np.ndarray:
+    """``[K, N]`` as ``[ceil(N / lanes), K, lanes]``, zero-padded."""
+    depth, columns = weights.shape
+    padded = np.zeros((depth, blocks(columns, lanes) * lanes), weights.dtype)
+    padded[:, :columns] = weights
+    return np.ascontiguousarray(padded.reshape(depth, -1, lanes).transpose(1, 0, 2))
+
+
+def pack_side_by_side(matrices: Sequence[np.ndarray], lanes: int) -> np.ndarray:
+    """Several ``[K, N]`` as :func:`pack_matrix` leaves them, the part blocks of all at the end.
+
+    A row of biases, one value a column, is such a matrix too.
+    """
+    packed = [pack_matrix(matrix, lanes) for matrix in matrices]
+    full = [matrix.shape[1] // lanes for matrix in matrices]
+    pairs = list(zip(packed, full, strict=True))
+    return np.concatenate([p[:n] for p, n in pairs] + [p[n:] for p, n in pairs])
+
+
+def matmul_kernel(matmul: Matmul, core: Core) -> Kernel:
+    """The kernel of a matrix product; inputs are the left and the right side, the arguments.
+
+    Where there are several results, the right side and the arguments lie as
+    :func:`pack_side_by_side` leaves them.
+    """
+    m, emitter = matmul, _MatmulEmitter(matmul, core)
+    assert not m.results or (m.weights and m.batch == 1 and sum(m.results) == m.columns)
+    assert not m.results or set(m.program.arguments) <= {"last"}, "one value a column"
+    results = tuple(TensorSpec((m.batch, m.rows, part)) for part in m.parts)
+    last = m.packed(core.lanes).shape[0] * core.lanes if m.results else m.columns
+    specs = {"full": results[0], "last": TensorSpec((last,))}
+    right, scratch, phases = m.right, (), (Phase(emitter.tiles, emitter.emit),)
+    if m.weights:
+        right = m.packed(core.lanes)
+    elif emitter.packs:
+        pack = _Packing(m, core.lanes)
+        scratch = (m.packed(core.lanes),)
+        phases = (Phase(pack.tiles, pack.emit, work=_PACK_WORK / m.rows), *phases)
+    return Kernel(
+        name="matmul",
+        key=("matmul", matmul, core),
+        inputs=(m.left, right, *(specs[kind] for kind in m.program.arguments)),
+        outputs=results,
+        scratch=scratch,
+        phases=phases,
+    )
+
+
+class _Packing:
+    """The right side packed; a tile is a block of columns. Lanes beyond the last are left alone."""
+
+    def __init__(self, matmul: Matmul, lanes: int) -> None:
+        self.matmul, self.lanes = matmul, lanes
+        self.blocks = blocks(matmul.columns, lanes)
+        self.tiles = matmul.right.shape[0] * self.blocks
+
+    def emit(self, buffers: Sequence[Any], begin: Expr, extent: Expr) -> None:
+        right, packed = buffers[1], buffers[-1]
+        full, rest = divmod(self.matmul.columns, self.lanes)
+        with T.serial(begin, begin + extent) as t:
+            block, matrix = t % self.blocks, t // self.blocks
+
+            def copy(first: Expr, width: int) -> None:
+                with T.serial(self.matmul.depth) as k:
+                    value = right[matrix, k, lanes_of(first * self.lanes, width)]
+                    T.buffer_store(packed, value, [matrix, first, k, lanes_of(0, width)])
+
+            select(
+                block,
+                [
+                    (full, lambda i: copy(i, self.lanes)),
+                    (1 if rest else 0, lambda _: copy(full, rest)),
+                ],
+            )
+
+
+class _MatmulEmitter:
+    """A tile is (matrix, chunk of column blocks, group of rows); part blocks go last.
+
+    All rows meet a chunk of columns before the next chunk comes, so that its weights, which are
+    read for every group of rows, stay in the second cache.
+    """
+
+    def __init__(self, matmul: Matmul, core: Core) -> None:
+        self.matmul, self.lanes = matmul, core.lanes
+        self.full = [part // core.lanes for part in matmul.parts]
+        # Of each result that has a part block its number and the columns of the block.
+        tails = enumerate(part % core.lanes for part in matmul.parts)
+        self.tails = [(result, width) for result, width in tails if width]
+        self.tile = choose_tile(core, matmul.rows, max(sum(self.full), 1))
+        self.full_chunks, self.rest_blocks = divmod(sum(self.full), self.tile.blocks)
+        self.chunks = self.full_chunks + (self.rest_blocks > 0) + len(self.tails)
+        self.row_tiles = blocks(matmul.rows, self.tile.columns)
+        self.tiles = matmul.batch * self.chunks * self.row_tiles
+        self.packs = (
+            not matmul.weights
+            and matmul.depth > _MAX_STRIDED_DEPTH
+            and matmul.rows >= _MIN_PACKED_ROWS
+        )
+
+    def emit(self, buffers: Sequence[Any], begin: Expr, extent: Expr) -> None:
+        step, lanes = self.tile.blocks, self.lanes
+        rest = self.full_chunks * step
+        with T.serial(begin, begin + extent) as t:
+            place, chunk = t % self.row_tiles, t // self.row_tiles % self.chunks
+            rows = _Tile(self, buffers, t // (self.row_tiles * self.chunks))
+
+            def columns(columns: _Columns) -> None:
+                full, last = divmod(self.matmul.rows, self.tile.columns)
+                height = self.tile.columns
+                select(
+                    place,
+                    [
+                        (full, lambda i: rows.emit(i * height, height, columns)),
+                        (1 if last else 0, lambda i: rows.emit(full * height, last, columns)),
+                    ],
+                )
+
+            select(
+                chunk,
+                [
+                    (self.full_chunks, lambda i: columns(_Columns(i * step, step, lanes))),
+                    (
+                        1 if self.rest_blocks else 0,
+                        lambda i: columns(_Columns(rest, self.rest_blocks, lanes)),
+                    ),
+                    *((1, lambda i, k=k: columns(self._tail(k))) for k in range(len(self.tails))),
+                ],
+            )
+
+    def _tail(self, k: int) -> _Columns:
+        """The part block number ``k``."""
+        result, width = self.tails[k]
+        return _Columns(sum(self.full) + k, 1, width, result)
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """``count`` blocks of ``width`` columns from block ``first`` on.
+
+    ``result`` is the one that a part block belongs to; full blocks are told apart by their numbers.
+    """
+
+    first: Expr
+    count: int
+    width: int
+    result: int | None = None
+
+
+class _Tile:
+    """The registers of one matrix's tile: what they read, and where they are stored."""
+
+    def __init__(self, emitter: _MatmulEmitter, buffers: Sequence[Any], matrix: Expr) -> None:
+        self.matmul, self.lanes, self.packs = emitter.matmul, emitter.lanes, emitter.packs
+        self.full, self.buffers, self.matrix = emitter.full, buffers, matrix
+
+    def emit(self, row: Expr, height: int, columns: _Columns) -> None:
+        """``height`` rows from ``row`` x the columns."""
+        left = self.matrix if self.matmul.left_batch else 0
+        first, count, width = columns.first, columns.count, columns.width
+        with tile_scope():
+            registers = Accumulators(height * count, width, zeros(width))
+
+            def multiply_add(k: Expr, i: Expr, j: Expr) -> None:
+                at = i * height + j
+                value = splat(self.buffers[0][left, row + j, k], width)
+                registers[at] = registers[at] + value * self._right(first + i, k, width)
+
+            def finish(i: Expr, j: Expr) -> None:
+                self._store(registers[i * height + j], row + j, i, columns)
+
+            def outer(body: Callable[[Expr, Expr], None]) -> None:
+                unroll(0, height, lambda j: unroll(0, count, lambda i: body(i, j)))
+
+            loop(self.matmul.depth, lambda k: outer(lambda i, j: multiply_add(k, i, j)))
+            outer(finish)
+
+    def _right(self, block: Expr, k: Expr, width: int) -> Expr:
+        """Row ``k`` of a block of columns."""
+        matrix = self.matrix if self.matmul.right_batch else 0
+        if self.matmul.weights:
+            return self.buffers[1][block, k, lanes_of(0, width)]
+        if self.packs:
+            return self.buffers[-1][matrix, block, k, lanes_of(0, width)]
+        return self.buffers[1][matrix, k, lanes_of(block * self.lanes, width)]
+
+    def _store(self, value: Expr, row: Expr, i: Expr, columns: _Columns) -> None:
+        """Apply the program to block ``i`` of the columns, and write it where it belongs."""
+        program, width = self.matmul.program, columns.width
+        block = columns.first + i
+
+        def load(a: int) -> Expr:
+            argument, column = self.buffers[2 + a], lanes_of(block * self.lanes, width)
+            last = program.arguments[a] == "last"
+            return argument[column] if last else argument[self.matrix, row, column]
+
+        def write(result: int, local: Expr) -> None:
+            tensor = self.buffers[2 + len(program.arguments) + result]
+            place = [self.matrix, row, lanes_of(local * self.lanes, width)]
+            T.buffer_store(tensor, program.apply(value, load, width), place)
+
+        if columns.result is not None:
+            write(columns.result, self.full[columns.result])
+        else:
+            select(
+                block,
+                [(n, lambda local, k=k: write(k, local)) for k, n in enumerate(self.full)],
+            )

@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels that treat each channel on its own: depthwise convolution, pooling, elementwise.
+
+On a blocked feature map they are all of one kind: a tile is one row of one block of channels, a
+register holds one pixel of that block, and what differs is what is gathered from the window, see
+:mod:`~tvm_ios.backend.cpu.kernels.gather`.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from tvm.tirx.script import builder as T
+
+from ....target import Core
+from ....tir.emit import Accumulators, bind, lanes_of, loop, splat, tile_scope, unroll, zeros
+from ....tir.epilogue import NOTHING, Program
+from ....tir.functions import largest
+from ....tir.tensor import TensorSpec
+from ....tir.window import Window
+from .gather import pooled, pooled_width, weighted_sums, weighted_width
+from .kernel import Kernel, Phase
+from .layout import Layout, blocks
+from .plane import PlaneTiles
+from .taps import ColumnTile, column_tiles, rows_inside
+
+Expr = Any
+Gather = Literal["depthwise", "max", "average", "identity"]
+
+_WAYS = 8  # independent sums hide the latency of an addition
+
+
+@dataclass(frozen=True)
+class Planes:
+    """A window over each channel, then a program.
+
+    Attributes
+    ----------
+    gather : {"depthwise", "max", "average", "identity"}
+        What is made of the window's values: their weighted sum, largest, mean, or the only one.
+    batch, channels : int
+    rows, columns : Window
+    pad_after : (int, int)
+        Padding below and to the right; counts only for ``include_pad``.
+    include_pad : bool
+        Whether the mean divides by the padded window.
+    program : Program
+    """
+
+    gather: Gather
+    batch: int
+    channels: int
+    rows: Window
+    columns: Window
+    pad_after: tuple[int, int] = (0, 0)
+    include_pad: bool = False
+    program: Program = NOTHING
+
+
+def planes_kernel(planes: Planes, layout: Layout, core: Core) -> Kernel:
+    """The kernel of a per-channel operator on feature maps in the blocked ``layout``.
+
+    Inputs are the feature map, the weights ``[ceil(C / b), R, S, b]`` for ``depthwise``, and the
+    program's arguments.
+    """
+    emitter = _PlanesEmitter(planes, layout, core)
+    return Kernel(
+        name=planes.gather,
+        key=("planes", planes, layout, core),
+        inputs=emitter.input_specs(),
+        outputs=(emitter.plane(planes.rows.out, planes.columns.out),),
+        phases=(Phase(emitter.tiles, emitter.emit),),
+        plane=emitter.plane_tiles(),
+    )
+
+
+class _PlanesEmitter:
+    def __init__(self, planes: Planes, layout: Layout, core: Core) -> None:
+        assert layout.block == core.lanes, "a block of channels is one vector"
+        self.planes, self.layout, self.core, self.lanes = planes, layout, core, core.lanes
+        self.blocks = blocks(planes.channels, core.lanes)
+        self.tiles = planes.batch * self.blocks * planes.rows.out
+        width = weighted_width if planes.gather == "depthwise" else pooled_width
+        self.width = width(core, planes.columns)
+
+    def plane(self, height: int, width: int) -> TensorSpec:
+        return self.layout.spec((self.planes.batch, self.planes.channels, height, width))
+
+    def plane_tiles(self) -> PlaneTiles:
+        p = self.planes
+        outer, width = p.batch * self.blocks, p.columns.out
+        return PlaneTiles(outer, p.rows.out, width, p.rows.out * width, p.rows, p.columns.size)
+
+    def input_specs(self) -> tuple[TensorSpec, ...]:
+        p = self.planes
+        specs = [self.plane(p.rows.size, p.columns.size)]
+        if p.gather == "depthwise":
+            shape = (self.blocks, p.rows.kernel, p.columns.kernel, self.lanes)
+            specs.append(TensorSpec(shape))
+        for kind in p.program.arguments:
+            full = self.plane(p.rows.out, p.columns.out)
+            specs.append(full if kind == "full" else self.layout.spec((1, p.channels, 1, 1)))
+        return tuple(specs)
+
+    def emit(self, buffers: Sequence[Any], begin: Expr, extent: Expr) -> None:
+        p = self.planes
+        with T.serial(begin, begin + extent) as t:
+            row = bind(t % p.rows.out)
+            block = bind((t // p.rows.out) % self.blocks)
+            image = bind(t // (p.rows.out * self.blocks))
+
+            def columns(first: Expr, tile: ColumnTile) -> None:
+                with tile_scope():
+                    values = self._gather(buffers, image, block, row, first, tile)
+                    for j, value in enumerate(values):
+                        pixel = row * p.columns.out + first + j
+                        self._store(buffers, value, image, block, pixel)
+
+            column_tiles(p.columns, self.width, columns)
+
+    def _gather(
+        self,
+        buffers: Sequence[Any],
+        image: Expr,
+        block: Expr,
+        row: Expr,
+        first: Expr,
+        tile: ColumnTile,
+    ) -> list[Expr]:
+        """What is made of each column's window."""
+        p, core, vector = self.planes, self.core, lanes_of(0, self.lanes)
+        begin = bind(p.columns.position(first, 0))
+
+        def rows(body: Callable[[Expr, Expr], None]) -> None:
+            rows_inside(p.rows, row, body)
+
+        def load(source_row: Expr, distance: Expr) -> Expr:
+            pixel = source_row * p.columns.size + begin + distance
+            return buffers[0][image, block, pixel, vector]
+
+        def weight(r: Expr, s: int) -> Expr:
+            return buffers[1][block, r, s, vector]
+
+        if p.gather == "depthwise":
+            return weighted_sums(core, p.columns, tile, rows, load, weight)
+        if p.gather == "max":
+            return pooled(core, p.columns, tile, rows, load, largest, -math.inf)
+        sums = pooled(core, p.columns, tile, rows, load, operator.add, 0.0)
+        return sums if p.gather == "identity" else self._means(sums, row, tile)
+
+    def _means(self, sums: list[Expr], row: Expr, tile: ColumnTile) -> list[Expr]:
+        """The sums divided by how many values each is of."""
+        p, scales = self.planes, {}
+        rows: Expr = p.rows.kernel
+        if p.rows.padded:
+            rows = _count_rows(p.rows, row, p.pad_after[0] if p.include_pad else None)
+            rows = T.max(rows, T.int32(1))  # in the padding alone there are none
+        counts = [self._count_columns(tile, j) for j in range(tile.width)]
+        for count in set(counts):
+            scale = T.float32(1.0) / T.cast(rows * count, "float32")
+            scales[count] = T.Bind(splat(scale, self.lanes))
+        return [value * scales[count] for value, count in zip(sums, counts, strict=True)]
+
+    def _count_columns(self, tile: ColumnTile, column: int) -> int:
+        """Columns that the mean at a tile's column is of."""
+        window = tile.window
+        if window is None:
+            return self.planes.columns.kernel
+        end = window.size + (self.planes.pad_after[1] if self.planes.include_pad else 0)
+        positions = [window.position(tile.start + column, tap) for tap in range(window.kernel)]
+        inside = sum(p < end and (p >= 0 or self.planes.include_pad) for p in positions)
+        return max(inside, 1)
+
+    def _store(
+        self, buffers: Sequence[Any], value: Expr, image: Expr, block: Expr, pixel: Expr
+    ) -> None:
+        program, lanes = self.planes.program, self.lanes
+        arguments = buffers[2 if self.planes.gather == "depthwise" else 1 : -1]
+        vector = lanes_of(0, lanes)
+
+        def load(a: int) -> Expr:
+            if program.arguments[a] == "channel":
+                return arguments[a][0, block, 0, vector]
+            return arguments[a][image, block, pixel, vector]
+
+        T.buffer_store(
+            buffers[-1], program.apply(value, load, lanes), [image, block, pixel, vector]
+        )
+
+
+def _count_rows(window: Window, out: Expr, pad_after: int | None) -> Expr:
+    """Taps of output ``out`` inside the input, or inside the padded input.
+
+    A window that ceil mode let run over the padding's end is cut there.
+    """
+    begin = window.position(out, 0)
+    if pad_after is None:
+        low, end = T.max(begin, 0), window.size
+    else:
+        low, end = begin, window.size + pad_after
+    return T.min(begin + window.kernel, end) - low
+
+
+def global_average_kernel(
+    batch: int, channels: int, pixels: int, program: Program, layout: Layout, core: Core
+) -> Kernel:
+    """Mean over all pixels of each channel; a tile is one block of channels."""
+    block_count, lanes = blocks(channels, core.lanes), core.lanes
+
+    def emit(buffers: Sequence[Any], begin: Expr, extent: Expr) -> None:
+        vector = lanes_of(0, lanes)
+        with T.serial(begin, begin + extent) as t:
+            block, image = t % block_count, t // block_count
+            with tile_scope():
+                ways = min(_WAYS, pixels)
+                registers = Accumulators(ways, lanes, zeros(lanes))
+
+                def add(way: Expr, pixel: Expr) -> None:
+                    registers[way] = registers[way] + buffers[0][image, block, pixel, vector]
+
+                full, rest = divmod(pixels, ways)
+                loop(full, lambda i: unroll(0, ways, lambda w: add(w, i * ways + w)))
+                unroll(0, rest, lambda w: add(w, full * ways + w))
+                total = registers[0]
+                for w in range(1, ways):
+                    total = total + registers[w]
+                mean = total * splat(T.float32(1.0 / pixels), lanes)
+
+                def load(a: int) -> Expr:
+                    index = 0 if program.arguments[a] == "channel" else image
+                    return buffers[1 + a][index, block, 0, vector]
+
+                value = program.apply(mean, load, lanes)
+                T.buffer_store(buffers[-1], value, [image, block, 0, vector])
+
+    one = {
+        "full": layout.spec((batch, channels, 1, 1)),
+        "channel": layout.spec((1, channels, 1, 1)),
+    }
+    return Kernel(
+        name="global_average",
+        key=("global_average", batch, channels, pixels, program, layout, core),
+        inputs=(layout.spec((batch, channels, pixels, 1)), *(one[k] for k in program.arguments)),
+        outputs=(one["full"],),
+        phases=(Phase(batch * block_count, emit),),
+    )

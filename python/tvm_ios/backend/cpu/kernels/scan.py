@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Passes over a row in memory: vectors along it, whatever is left at its end, and reductions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tvm.tirx.script import builder as T
+
+from ....tir.emit import Accumulators, lanes_of, loop, select, splat, unroll
+from ....tir.functions import keep, register
+
+Expr = Any
+Combine = Callable[[Expr, Expr], Expr]
+Load = Callable[[Expr, int], Expr]
+
+LOWEST = -3.4028234663852886e38
+_WAYS = 4  # reductions side by side, which hide the latency of an addition
+
+
+def along(length: int, lanes: int, body: Callable[[Expr, int], None]) -> None:
+    """Cover a row with vectors: ``body(first, width)``, narrower for what is left at the end."""
+    full, rest = divmod(length, lanes)
+    if full:
+        loop(full, lambda i: body(i * lanes, lanes))
+    if rest:
+        body(full * lanes, rest)
+
+
+def chunk(index: Expr, length: int, lanes: int, body: Callable[[Expr, int], None]) -> None:
+    """The vector of number ``index`` of those that :func:`along` covers a row with."""
+    full, rest = divmod(length, lanes)
+    select(
+        index,
+        [
+            (full, lambda i: body(i * lanes, lanes)),
+            (1 if rest else 0, lambda _: body(full * lanes, rest)),
+        ],
+    )
+
+
+def reduce_row(length: int, lanes: int, load: Load, combine: Combine, initial: float) -> Expr:
+    """All of ``load(first, width)`` along a row combined into one number.
+
+    Parameters
+    ----------
+    initial : float
+        What changes nothing when it is combined.
+    """
+    full, rest = divmod(length, lanes)
+    ways = min(_WAYS, full)
+    results = []
+    if full:
+        registers = Accumulators(ways, lanes, splat(T.float32(initial), lanes))
+
+        def add(way: Expr, vector: Expr) -> None:
+            registers[way] = combine(registers[way], load(vector * lanes, lanes))
+
+        rounds, over = divmod(full, ways)
+        loop(rounds, lambda i: unroll(0, ways, lambda way: add(way, i * ways + way)))
+        unroll(0, over, lambda way: add(way, rounds * ways + way))
+        total = registers[0]
+        for way in range(1, ways):
+            total = combine(total, registers[way])
+        results.append(fold(total, lanes, combine))
+    if rest:
+        results.append(fold(load(full * lanes, rest), rest, combine))
+    return keep(results[0] if len(results) == 1 else combine(*results))
+
+
+def fold(vector: Expr, lanes: int, combine: Combine) -> Expr:
+    """The lanes of ``vector`` combined into one number, in halves."""
+    buffer = register(lanes)
+    T.buffer_store(buffer, vector, [lanes_of(0, lanes)])
+    while lanes > 1:
+        half = lanes // 2
+        low, high = (buffer[lanes_of(begin, half)] for begin in (0, lanes - half))
+        T.buffer_store(buffer, combine(low, high), [lanes_of(0, half)])
+        lanes -= half
+    return buffer[0]

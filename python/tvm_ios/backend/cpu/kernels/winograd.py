@@ -1,0 +1,310 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Convolution of 3x3 windows by Winograd's minimal filtering.
+
+An output is cut into tiles of ``m`` x ``m``, each computed from ``n`` x ``n`` inputs. These are
+transformed to ``n * n`` points, a vector of channels each. For each point on its own the matrix of
+all tiles is multiplied by that of the weights, which were transformed beforehand, and the products
+are transformed to outputs while they are in the core's nearest cache.
+
+A *strip* is as many tiles as a set of registers multiplies, a *chunk* as many blocks of output
+channels. Where there are many strips a worker takes a strip from its inputs to its outputs, and
+what is between them stays in its cache (``fused``). Where there are few, a first phase transforms
+all inputs, and the unit of the second is a strip of a chunk; strips run fastest then, so that a
+chunk's weights, which are many, come from memory once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from tvm.tirx.script import builder as T
+
+from ....target import Core
+from ....tir.emit import (
+    Accumulators,
+    bind,
+    lanes_of,
+    loop,
+    select,
+    splat,
+    tile_scope,
+    unroll,
+    zeros,
+)
+from ....tir.tensor import TensorSpec
+from .conv2d import Conv2d
+from .kernel import Kernel, Phase
+from .layout import Layout, blocks
+from .prefetch import Ahead
+from .winograd_model import WinogradTiling, winograd_times
+from .winograd_tiles import Tiles, on_stack
+from .winograd_transform import Transform
+
+Expr = Any
+
+
+def pack_winograd(weights: np.ndarray, tiling: WinogradTiling, lanes: int) -> np.ndarray:
+    """Transform and pack ``[K, C, 3, 3]`` in the order in which the kernel reads them.
+
+    Returns
+    -------
+    numpy.ndarray
+        ``[points, C, b, lanes]`` of each chunk of ``b`` blocks of output channels, one after
+        another; points are in column-major order.
+    """
+    transform, chunk = Transform(tiling.outputs), tiling.registers.blocks
+    k, c = weights.shape[:2]
+    padded = np.zeros((blocks(k, lanes) * lanes, c, *weights.shape[2:]), weights.dtype)
+    padded[:k] = weights
+    split = padded.reshape(-1, lanes, c, *weights.shape[2:])
+    parts = []
+    for first in range(0, len(split), chunk):
+        transformed = transform.filter(split[first : first + chunk])
+        parts.append(transformed.transpose(4, 3, 2, 0, 1).astype("float32").ravel())
+    return np.concatenate(parts)
+
+
+def winograd_kernel(conv: Conv2d, tiling: WinogradTiling, layout: Layout, core: Core) -> Kernel:
+    """The kernel of a convolution of 3x3 windows with stride 1, of one result and one group.
+
+    Inputs are the feature map, the weights as :func:`pack_winograd` leaves them and the program's
+    arguments; they and the result are in ``layout``, which is blocked by ``core.lanes``.
+    """
+    assert layout.block == core.lanes, "a block of channels is one vector"
+    emitter = _Emitter(conv, tiling, core)
+    image = (conv.batch, conv.channels, conv.rows.size, conv.columns.size)
+    result = (conv.batch, *conv.out_channels, conv.rows.out, conv.columns.out)
+    arguments = {"channel": (1, *conv.out_channels, 1, 1), "full": result}
+    return Kernel(
+        name="conv2d_winograd",
+        key=("winograd", conv, tiling, layout, core),
+        inputs=(
+            layout.spec(image),
+            TensorSpec((emitter.out_blocks * emitter.tiles.points * conv.channels * core.lanes,)),
+            *(layout.spec(arguments[kind]) for kind in conv.program.arguments),
+        ),
+        outputs=(layout.spec(result),),
+        scratch=() if tiling.fused else (TensorSpec(emitter.transformed(emitter.strips)),),
+        phases=emitter.phases(),
+    )
+
+
+@dataclass(frozen=True)
+class _Buffers:
+    image: Any
+    weights: Any
+    arguments: Sequence[Any]
+    result: Any
+
+
+class _Emitter:
+    def __init__(self, conv: Conv2d, tiling: WinogradTiling, core: Core) -> None:
+        self.conv, self.tiling, self.core, self.lanes = conv, tiling, core, core.lanes
+        self.tiles = Tiles(conv, tiling.outputs, core.lanes)
+        self.strip, self.chunk = tiling.registers.columns, tiling.registers.blocks
+        assert self.strip <= self.tiles.count, "every strip but the last is full"
+        self.strips = blocks(self.tiles.count, self.strip)
+        self.in_blocks = blocks(conv.channels, core.lanes)
+        self.out_blocks = blocks(conv.out_channels[0], core.lanes)
+        self.chunks = blocks(self.out_blocks, self.chunk)
+
+    def transformed(self, strips: int) -> tuple[int, ...]:
+        """Shape of the transformed inputs; what a set of registers multiplies lies together.
+
+        The number of vectors of a point is odd, so that a tile's points, which are written one
+        after the other, fall into different sets of the cache.
+        """
+        return (strips, self.tiles.points, self.in_blocks * self.strip | 1, self.lanes)
+
+    def phases(self) -> tuple[Phase, ...]:
+        if self.tiling.fused:
+            return (Phase(self.strips, self._emit_fused),)
+        times = winograd_times(self.conv, self.tiling, self.core)
+        return (
+            Phase(self.tiles.count * self.in_blocks, self._emit_inputs, times.inputs),
+            Phase(self.strips * self.chunks, self._emit_products, times.products),
+        )
+
+    def _emit_fused(self, buffers: Sequence[Any], begin: Expr, extent: Expr) -> None:
+        """The unit is a strip."""
+        bound, transformed = self._bind(buffers), on_stack(self.transformed(1))
+        products = self._products()
+        with T.serial(begin, begin + extent) as strip:
+            first = bind(strip * self.strip)
+            count = bind(T.min(self.strip, self.tiles.count - first))
+            with T.serial(self.in_blocks) as block, T.serial(count) as i:
+                self._transform(bound.image, transformed, 0, block, bind(first + i), i)
+            with T.serial(self.chunks) as chunk:
+                self._emit_chunk(bound, transformed, products, 0, strip, chunk, 0)
+
+    def _emit_inputs(self, buffers: Sequence[Any], begin: Expr, extent: Expr) -> None:
+        """The unit is one tile of one block of channels."""
+        with T.serial(begin, begin + extent) as t:
+            block, tile = bind(t // self.tiles.count), bind(t % self.tiles.count)
+            strip, i = bind(tile // self.strip), bind(tile % self.strip)
+            self._transform(buffers[0], buffers[-1], strip, block, tile, i)
+
+    def _emit_products(self, buffers: Sequence[Any], begin: Expr, extent: Expr) -> None:
+        """The unit is one strip of one chunk."""
+        bound, products = self._bind(buffers), self._products()
+        with T.serial(begin, begin + extent) as t:
+            chunk, strip = bind(t // self.strips), bind(t % self.strips)
+            more = bind(T.Select(t - strip + self.strips < begin + extent, 1, 0))
+            self._emit_chunk(bound, buffers[-1], products, strip, strip, chunk, more)
+
+    def _bind(self, buffers: Sequence[Any]) -> _Buffers:
+        count = 2 + len(self.conv.program.arguments)
+        return _Buffers(buffers[0], buffers[1], buffers[2:count], buffers[count])
+
+    def _products(self) -> Any:
+        return on_stack((self.chunk, self.strip, self.tiles.points, self.lanes))
+
+    def _transform(
+        self, image: Any, transformed: Any, slot: Expr, block: Expr, tile: Expr, i: Expr
+    ) -> None:
+        """Transform a tile's inputs to tile ``i`` of the strip in ``slot``."""
+        position, vector = bind(block * self.strip + i), lanes_of(0, self.lanes)
+
+        def store(point: Expr, value: Expr) -> None:
+            T.buffer_store(transformed, value, [slot, point, position, vector])
+
+        self.tiles.transform_in(image, block, tile, store)
+
+    def _emit_chunk(
+        self,
+        buffers: _Buffers,
+        transformed: Any,
+        products: Any,
+        slot: Expr,
+        strip: Expr,
+        chunk: Expr,
+        more: Expr,
+    ) -> None:
+        """The outputs of one strip and one chunk; the last chunk may be narrower.
+
+        ``more`` is 1 if the caller goes on to the next chunk, else 0.
+        """
+        full, rest = divmod(self.out_blocks, self.chunk)
+
+        def part(width: int, first: Expr) -> None:
+            strip_of_chunk = _Part(
+                self, buffers, transformed, products, slot, strip, bind(first), width, more
+            )
+            strip_of_chunk.multiply()
+            strip_of_chunk.transform()
+
+        select(
+            chunk,
+            [
+                (full, lambda i: part(self.chunk, i * self.chunk)),
+                (1 if rest else 0, lambda i: part(rest, full * self.chunk)),
+            ],
+        )
+
+
+@dataclass(frozen=True)
+class _Part:
+    """``width`` blocks of output channels from block ``first``, of the tiles of ``strip``.
+
+    Its transformed inputs are in ``slot``.
+    """
+
+    shape: _Emitter
+    buffers: _Buffers
+    transformed: Any
+    products: Any
+    slot: Expr
+    strip: Expr
+    first: Expr
+    width: int
+    more: Expr
+
+    def multiply(self) -> None:
+        """All points' products, summed over the input channels; the last strip may be narrower."""
+        full, rest = divmod(self.shape.tiles.count, self.shape.strip)
+
+        def tiles(count: int) -> None:
+            with T.serial(self.shape.tiles.points) as point, tile_scope():
+                self._multiply(point, count)
+
+        select(
+            self.strip,
+            [(full, lambda _: tiles(self.shape.strip)), (1 if rest else 0, lambda _: tiles(rest))],
+        )
+
+    def _multiply(self, point: Expr, count: int) -> None:
+        """The product of ``count`` tiles by this part's weights, at one point."""
+        shape, width, lanes = self.shape, self.width, self.shape.lanes
+        channels = shape.conv.channels
+        registers = Accumulators(width * count, lanes, zeros(lanes))
+        base = bind((self.first * shape.tiles.points + point * width) * channels * lanes)
+
+        ahead = self._ahead(point)
+
+        def step(block: Expr, c: Expr) -> None:
+            def multiply_add(k: Expr, i: Expr) -> None:
+                place = base + ((block * lanes + c) * width + k) * lanes
+                value = splat(self.transformed[self.slot, point, block * shape.strip + i, c], lanes)
+                weights = self.buffers.weights[lanes_of(place, lanes)]
+                registers[k * count + i] = registers[k * count + i] + value * weights
+
+            unroll(0, width, lambda k: unroll(0, count, lambda i: multiply_add(k, i)))
+
+        full, rest = divmod(channels, lanes)
+        if full:
+
+            def channel_block(block: Expr) -> None:
+                if ahead:
+                    ahead.step(block)
+                loop(lanes, lambda c: step(block, c))
+
+            loop(full, channel_block)
+        if rest:
+            loop(rest, lambda c: step(full, c))
+
+        def store(k: Expr, i: Expr) -> None:
+            place = [k, i, point, lanes_of(0, lanes)]
+            T.buffer_store(self.products, registers[k * count + i], place)
+
+        unroll(0, width, lambda k: unroll(0, count, lambda i: store(k, i)))
+
+    def _ahead(self, point: Expr) -> Ahead | None:
+        """This strip's share of the next chunk's weights of ``point``."""
+        shape, lanes = self.shape, self.shape.lanes
+        channels, strips = shape.conv.channels, shape.strips
+        if shape.tiling.fused or shape.chunks == 1 or strips == 1:
+            return None
+        following = bind(self.first + self.width * self.more)
+        steps = blocks(channels, lanes)
+        share = blocks(self.width * lanes, strips)
+        begin = (following * shape.tiles.points + point * self.width) * channels
+        begin = begin + self.strip * (steps * share)
+        return Ahead(self.buffers.weights, bind(begin * lanes), share, lanes)
+
+    def transform(self) -> None:
+        """The outputs of all tiles."""
+        shape, vector = self.shape, lanes_of(0, self.shape.lanes)
+        first = bind(self.strip * shape.strip)
+        count = bind(T.min(shape.strip, shape.tiles.count - first))
+        with T.serial(self.width) as k, T.serial(count) as i:
+            place = shape.tiles.place(first + i)
+            shape.tiles.transform_out(
+                place,
+                lambda point: self.products[k, i, point, vector],
+                lambda pixel, value: self._store(place.image, self.first + k, pixel, value),
+            )
+
+    def _store(self, image: Expr, block: Expr, pixel: Expr, value: Expr) -> None:
+        """Apply the program to one vector of the result."""
+        program, vector = self.shape.conv.program, lanes_of(0, self.shape.lanes)
+
+        def load(a: int) -> Expr:
+            if program.arguments[a] == "channel":
+                return self.buffers.arguments[a][0, block, 0, vector]
+            return self.buffers.arguments[a][image, block, pixel, vector]
+
+        value = program.apply(value, load, self.shape.lanes)
+        T.buffer_store(self.buffers.result, value, [image, block, pixel, vector])

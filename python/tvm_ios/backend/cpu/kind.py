@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CPUs as a kind of target."""
+
+from __future__ import annotations
+
+import tvm
+from tvm import relax
+
+from ...database import MeasurementDatabase
+from ...errors import OptionError
+from ...measure.sites import Site
+from ...options import Options
+from ...target import CPU, check_runnable, parse, resolve
+from .backend import CpuBackend
+
+
+class CpuKind:
+    """The processor of this machine, or of those that RPC reaches."""
+
+    name = CPU
+
+    def given(self, target: str | tvm.target.Target, site: Site) -> tvm.target.Target:
+        if site.machine is None:
+            return parse(target)
+        return resolve(target, cpu=None, cores=site.machine.cores)
+
+    def resolve(
+        self, target: str | tvm.target.Target, threads: int | None, site: Site
+    ) -> tvm.target.Target:
+        if site.machine is None:
+            return resolve(target, threads=threads)
+        machine = site.machine
+        return resolve(target, threads=threads, cpu=machine.llvm_name, cores=machine.cores)
+
+    def check(self, target: tvm.target.Target, device_id: int) -> None:
+        check_runnable(target)
+
+    def check_loaded(self, target: tvm.target.Target) -> None:
+        check_runnable(target)
+
+    def create(
+        self,
+        target: tvm.target.Target,
+        site: Site,
+        options: Options,
+        database: MeasurementDatabase | None,
+    ) -> CpuBackend:
+        if options.precision != "fp32" or options.cudnn:
+            raise OptionError("precision and cudnn are for CUDA devices; leave them out for a CPU.")
+        return CpuBackend(target, site, options, database)
+
+    def pipeline(self, target: tvm.target.Target) -> tvm.transform.Pass:
+        return relax.get_default_pipeline(target)
+
+    def build(self, mod: tvm.IRModule, target: tvm.target.Target) -> relax.VMExecutable:
+        return tvm.compile(mod, target, relax_pipeline=self.pipeline(target))

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The workbench of a session: kernels and memory, where the stages run."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import tvm_ffi
+
+from ....measure.session import DeviceLost, Session
+from ....tir.tensor import TensorSpec
+from ...shared.cold import Place
+from ..kernels.kernel import Kernel
+from .libraries import KernelLibraries
+
+_CHUNK = 16 << 20  # bytes that travel at once
+
+
+@dataclass(frozen=True)
+class Call:
+    """A phase of a kernel and the places of its tensors."""
+
+    kernel: Kernel
+    phase: int
+    places: tuple[Place, ...]
+
+
+class Workbench:
+    """Kernels and memory of one session; both have numbers there, see ``src/runtime/workbench.h``.
+
+    Parameters
+    ----------
+    session : Session
+    libraries : KernelLibraries
+    """
+
+    def __init__(self, session: Session, libraries: KernelLibraries) -> None:
+        self._session, self._libraries = session, libraries
+        self._bench = session.call("NewWorkbench")
+        self._numbers: dict[Hashable, list[int]] = {}
+
+    def memory(self, num_bytes: int) -> int:
+        """New memory, all zeros."""
+        return self._session.call("AddMemory", self._bench, num_bytes)
+
+    def write(self, memory: int, array: np.ndarray) -> None:
+        """Copy an array to the beginning of a memory."""
+        content = memoryview(np.ascontiguousarray(array).reshape(-1).view("uint8"))
+        for begin in range(0, len(content), _CHUNK):
+            chunk = bytes(content[begin : begin + _CHUNK])
+            self._session.call("WriteMemory", self._bench, memory, begin, chunk)
+
+    def fill(self, memory: int, array: np.ndarray) -> None:
+        """Fill a memory with copies of an array."""
+        self._session.call("FillMemory", self._bench, memory, array.tobytes())
+
+    def use_workers(self, workers: int) -> None:
+        """Make the session's thread pool as large as a stage wants it."""
+        self._session.call("UseWorkers", workers)
+
+    def time(self, runs: Sequence[Sequence[Call]], program: np.ndarray, workers: int) -> np.ndarray:
+        """Seconds that a stage takes in each of several runs.
+
+        Parameters
+        ----------
+        runs : sequence of sequence of Call
+            The calls of each run; the runs differ in places only.
+        program : numpy.ndarray
+            int32 ``[rows, 2 + workers + 1]``: a call's number, its level, and the cuts between the
+            workers' tiles.
+        """
+        calls = np.array([n for run in runs for call in run for n in self._encode(call)], "int64")
+        samples = self._session.call(
+            "TimeOnBench",
+            self._bench,
+            program.tobytes(),
+            calls.tobytes(),
+            workers,
+            len(runs),
+            self._session.limit,
+        )
+        times = _floats(samples)
+        if len(times) != len(runs) or (self._session.limit and (times > self._session.limit).any()):
+            raise DeviceLost(
+                f"it answered {len(times)} latencies up to {max(times, default=0.0):g} s where "
+                f"{len(runs)} were asked for, each below {self._session.limit:g} s"
+            )
+        return times
+
+    def trace(self, calls: Sequence[Call], program: np.ndarray, workers: int) -> np.ndarray:
+        """When each worker is in which call, in one run.
+
+        Parameters
+        ----------
+        calls : sequence of Call
+        program : numpy.ndarray
+            As of :meth:`time`.
+
+        Returns
+        -------
+        numpy.ndarray
+            Float64 [n, 4]: worker, call, and the seconds at which it begins and ends.
+        """
+        numbers = np.array([n for call in calls for n in self._encode(call)], "int64")
+        spans = self._session.call(
+            "TraceOnBench",
+            self._bench,
+            program.tobytes(),
+            numbers.tobytes(),
+            workers,
+            self._session.limit,
+        )
+        found = _floats(spans)
+        if len(found) % 4:
+            raise DeviceLost(f"it answered {len(found)} numbers where each call has four")
+        return found.reshape(-1, 4)
+
+    def _encode(self, call: Call) -> Iterable[int]:
+        yield self._number(call.kernel, call.phase)
+        for place in call.places:
+            yield place.memory
+            yield place.offset
+
+    def _number(self, kernel: Kernel, phase: int) -> int:
+        if kernel.key not in self._numbers:
+            library = self._libraries.library(kernel)
+            module = self._session.load(library)
+            specs = np.array([n for spec in kernel.tensors for n in _described(spec)], "int64")
+            self._numbers[kernel.key] = [
+                self._session.call("AddKernel", self._bench, module, name, specs.tobytes())
+                for name in library.names[kernel.key]
+            ]
+        return self._numbers[kernel.key][phase]
+
+
+def _floats(answer: object) -> np.ndarray:
+    """What a device answered, which may be anything, as numbers."""
+    if not isinstance(answer, (bytes, bytearray)) or len(answer) % 8:
+        raise DeviceLost(f"it answered a {type(answer).__name__} where float64 numbers belong")
+    return np.frombuffer(answer, "float64")
+
+
+def _described(spec: TensorSpec) -> Iterable[int]:
+    dtype = tvm_ffi.dtype(spec.dtype)
+    return (dtype.type_code, dtype.bits, len(spec.shape), *spec.shape)

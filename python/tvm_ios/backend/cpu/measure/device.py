@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels and tensors of one network on a device, ready for any stage to be timed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+from tvm import relax
+
+from ....measure.session import Session
+from ....schedule.timeline import Span
+from ....tir.tensor import TensorSpec
+from ...shared.cold import ColdWeights, arena_bytes, level_of
+from ...shared.implementation import Implementation, LoweredGraph, constants, present
+from ..code.region import LoweredStage
+from ..rules.inplace import resolve
+from ..stage.plan import BandShare
+from .bench import Call, Place, Workbench
+from .libraries import KernelLibraries
+
+TakeWeights = Callable[[TensorSpec], Place]
+
+_BLOCK = 1 << 18  # random numbers that an arena is filled with, again and again
+
+
+class Device:
+    """Compiled kernels, one per key, and one tensor per value of the network, in a session.
+
+    Nothing is compiled before something is to be timed.
+
+    Parameters
+    ----------
+    lowered : LoweredGraph
+    libraries : KernelLibraries
+    session : Session
+    seed : int
+        Of the random inputs.
+
+    Attributes
+    ----------
+    session : Session
+    """
+
+    def __init__(
+        self, lowered: LoweredGraph, libraries: KernelLibraries, session: Session, seed: int
+    ) -> None:
+        self._libraries, self.session = libraries, session
+        self._random = np.random.default_rng(seed)
+        self._memories: dict[object, int] = {}
+        self._packed: dict[int, tuple[np.ndarray, int]] = {}
+        self._lowered = lowered
+        self._specs = {
+            value: spec
+            for i in present(lowered)
+            for value, spec in zip(i.outputs, i.kernel.outputs, strict=True)
+        }
+        self._started = False
+
+    def run(self, implementation: Implementation) -> None:
+        """Compute one operator on one worker."""
+        self.prepare()
+        self._run(implementation)
+
+    def time_alone(self, implementation: Implementation, repeat: int) -> list[float]:
+        """Seconds that one operator takes on one worker, ``repeat`` times."""
+        return self._time([implementation], _serial_rows(implementation), 1, repeat)
+
+    def time(self, stage: LoweredStage, repeat: int) -> list[float]:
+        """Seconds that a stage takes, ``repeat`` times, its weights cold as in the network."""
+        rows = _rows(stage)
+        return self._time(stage.implementations, rows, stage.plan.workers, repeat)
+
+    def trace(self, stages: Sequence[LoweredStage], repeat: int) -> list[Span]:
+        """When each worker computes what of a network, in the fastest of several runs.
+
+        All stages run in one launch, as they do in a compiled network, on the network's weights.
+        """
+        self.prepare()
+        calls: dict[tuple[int, int, int], int] = {}  # stage, implementation, phase
+        rows, level = [], 0
+        for number, stage in enumerate(stages):
+            for implementation, phase, own_level, cuts in _rows(stage):
+                call = calls.setdefault((number, implementation, phase), len(calls))
+                rows.append((call, level + own_level, *cuts))
+            level += len(stage.plan.levels)
+        made = []
+        for number, k, phase in calls:
+            implementation = stages[number].implementations[k]
+            made.append(Call(implementation.kernel, phase, self._places(implementation, None)))
+        program, workers = np.array(rows, "int32"), stages[0].plan.workers
+        runs = [self._bench.trace(made, program, workers) for _ in range(repeat)]
+        meaning = []
+        for number, k, phase in calls:
+            computed = stages[number].implementations[k]
+            meaning.append((number, computed.operators, computed.kernel.name, phase))
+        fastest = min(runs, key=lambda run: run[:, 3].max())
+        return [
+            Span(int(worker), *meaning[int(call)], begin, end)
+            for worker, call, begin, end in fastest.tolist()
+        ]
+
+    def prepare(self) -> None:
+        """Compute the network's values; does nothing the second time."""
+        if self._started:
+            return
+        operators = present(self._lowered)
+        self._bench = Workbench(self.session, self._libraries)
+        self._cold = ColdWeights(constants(self._lowered), self._allocate_random)
+        for implementation in operators:  # in order: every tensor holds what it will hold
+            if implementation.kernel.phases:
+                self._run(implementation)
+        self._started = True
+
+    def _run(self, implementation: Implementation) -> None:
+        places = self._places(implementation, None)
+        self._run_times([implementation], [[places]], _serial_rows(implementation), 1)
+
+    def _time(
+        self,
+        implementations: Sequence[Implementation],
+        rows: Sequence[_Row],
+        workers: int,
+        repeat: int,
+    ) -> list[float]:
+        self.prepare()
+        runs = [[self._places(i, self._cold.take) for i in implementations] for _ in range(repeat)]
+        return self._run_times(implementations, runs, rows, workers)
+
+    def _run_times(
+        self,
+        implementations: Sequence[Implementation],
+        runs: Sequence[Sequence[tuple[Place, ...]]],
+        rows: Sequence[_Row],
+        workers: int,
+    ) -> list[float]:
+        """Seconds of each run; the division of tiles has a row for each part of a call."""
+        numbers = {call: n for n, call in enumerate(dict.fromkeys(row[:2] for row in rows))}
+        calls = [
+            [Call(implementations[i].kernel, p, places[i]) for i, p in numbers] for places in runs
+        ]
+        program = np.array([(numbers[row[:2]], row[2], *row[3]) for row in rows], "int32")
+        return self._bench.time(calls, program, workers).tolist()
+
+    def _places(
+        self, implementation: Implementation, weights: TakeWeights | None
+    ) -> tuple[Place, ...]:
+        """A kernel's tensors; its float constants come from ``weights`` if that is given."""
+        kernel = implementation.kernel
+        inputs = [
+            weights(spec)
+            if weights is not None and isinstance(value, np.ndarray) and spec.dtype == "float32"
+            else self._input(value, spec)
+            for value, spec in zip(implementation.inputs, kernel.inputs, strict=True)
+        ]
+        outputs = [self._result(value) for value in implementation.outputs]
+        scratch = [
+            Place(self._kept((implementation.operators, i), spec.num_bytes))
+            for i, spec in enumerate(kernel.scratch)
+        ]
+        return (*inputs, *outputs, *scratch)
+
+    def _input(self, value: relax.Var | np.ndarray, spec: TensorSpec) -> Place:
+        if isinstance(value, np.ndarray):
+            if id(value) not in self._packed:  # the array is kept, so that its id stays its own
+                self._packed[id(value)] = (value, self._written(value))
+            return Place(self._packed[id(value)][1])
+        if value in self._specs:
+            return self._result(value)
+        if value not in self._memories:
+            self._memories[value] = self._written(self._random_values(spec))
+        return Place(self._memories[value])
+
+    def _result(self, value: relax.Var) -> Place:
+        """The tensor of what a kernel yields; in a concatenation if that is where it lies."""
+        root, offset = resolve(value, self._lowered.slots)
+        return Place(self._kept(root, self._specs[root].num_bytes), offset)
+
+    def _random_values(self, spec: TensorSpec) -> np.ndarray:
+        """An input of the network, or what an operator without a kernel yields."""
+        if spec.dtype.startswith("float"):
+            return self._random.standard_normal(spec.shape).astype(spec.dtype)
+        return np.ones(spec.shape, spec.dtype)
+
+    def _kept(self, key: object, num_bytes: int) -> int:
+        """The memory of ``key``, made when it is first asked for."""
+        if key not in self._memories:
+            self._memories[key] = self._bench.memory(num_bytes)
+        return self._memories[key]
+
+    def _written(self, array: np.ndarray) -> int:
+        memory = self._bench.memory(array.nbytes)
+        self._bench.write(memory, array)
+        return memory
+
+    def _allocate_random(self, num_bytes: int) -> int:
+        memory = self._bench.memory(num_bytes)
+        self._bench.fill(memory, self._random.standard_normal(_BLOCK, "float32"))
+        return memory
+
+
+def weights_from(lowered: LoweredGraph) -> str:
+    """Where timed stages read their weights from: it decides how long they take."""
+    return level_of(arena_bytes(constants(lowered)), lowered.preferences.core.l2_bytes)
+
+
+_Row = tuple[int, int, int, tuple[int, ...]]  # implementation, phase, level, cuts
+
+
+def _serial_rows(implementation: Implementation) -> list[_Row]:
+    """The whole operator on one worker."""
+    return [(0, p, p, (0, phase.tiles)) for p, phase in enumerate(implementation.kernel.phases)]
+
+
+def _rows(stage: LoweredStage) -> list[_Row]:
+    rows: list[_Row] = []
+    for number, level in enumerate(stage.plan.levels):
+        for share in level:
+            if isinstance(share, BandShare):
+                rows += [(call, 0, number, cuts) for call, cuts in _band_rows(stage, share)]
+            else:
+                rows.append((share.call, share.phase, number, share.cuts))
+    return rows
+
+
+def _band_rows(stage: LoweredStage, share: BandShare) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """Calls and their cuts; each gives one worker the same tiles of one plane."""
+    workers = stage.plan.workers
+    for worker, steps in enumerate(share.steps):
+        for step in steps:
+            plane = stage.implementations[step.call].kernel.plane
+            for outer in range(plane.outer):
+                begin, end = (outer * plane.tiles + tile for tile in (step.begin, step.end))
+                yield step.call, (begin,) * (worker + 1) + (end,) * (workers - worker)

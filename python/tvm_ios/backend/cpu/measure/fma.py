@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The limit of arithmetic: vector multiply-adds in registers, on one core or on several.
+
+The peak is measured, not looked up: a loop of independent multiply-adds, compiled as the kernels
+are. It is the fastest of many short runs, as a limit should be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import tvm
+from tvm import tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.tirx.script import builder as T
+
+from ....support.threads import with_workers
+from ....target import Core, core_of, num_workers
+from ....tir.emit import Accumulators, Expr, lanes_of, tile_scope, unroll, zeros
+
+CHAINS = 12  # independent multiply-adds: more than latency times pipelines, fewer than registers
+STEPS = 100_000
+_RUNS, _REPEAT = 5, 50
+
+
+class MultiplyAdds:
+    """A compiled loop of multiply-adds that each worker of the target runs at the same time.
+
+    Parameters
+    ----------
+    target : tvm.target.Target
+        Its ``num-cores`` is the number of workers.
+
+    Attributes
+    ----------
+    flops : int
+        Floating-point operations of one run, of all workers together.
+    """
+
+    def __init__(self, target: tvm.target.Target) -> None:
+        core, self.workers = core_of(target), num_workers(target)
+        self.flops = 2 * CHAINS * core.lanes * STEPS * self.workers
+        function = _function(core, STEPS, self.workers)
+        self._module = tvm.compile(tvm.IRModule({"fma": function}), target=target).mod
+        random = np.random.default_rng(0).uniform(0.5, 0.9, (CHAINS + 2, core.lanes))
+        self._source = tvm.runtime.tensor(random.astype("float32"))
+        shape = (self.workers, CHAINS, core.lanes)
+        self._result = tvm.runtime.tensor(np.zeros(shape, "float32"))
+
+    def __call__(self) -> None:
+        """One run, on the thread pool of the thread that calls."""
+        self._module["fma"](self._source, self._result)
+
+    def gflops(self, repeat: int = _REPEAT) -> float:
+        """The best speed of all workers together."""
+        timer = self._module.time_evaluator("fma", tvm.cpu(), number=_RUNS, repeat=repeat)
+        results = with_workers(self.workers, lambda: timer(self._source, self._result).results)
+        return self.flops / min(results) / 1e9
+
+
+def peak_gflops(target: tvm.target.Target) -> float:
+    """The best speed of multiply-adds in registers on the workers of ``target``, in GFLOP/s."""
+    return MultiplyAdds(target).gflops()
+
+
+def on_each_worker(workers: int, body: Callable[[Expr], None]) -> None:
+    """Emit ``body(worker)`` in one parallel launch; without one for a single worker."""
+    if workers == 1:
+        with tile_scope():
+            body(0)
+        return
+    with T.parallel(workers) as worker, tile_scope():
+        body(worker)
+
+
+def _function(core: Core, steps: int, workers: int) -> tirx.PrimFunc:
+    """``steps`` times ``CHAINS`` vector multiply-adds, none of which waits for its neighbours."""
+    with IRBuilder() as builder, T.prim_func(s_tir=True):
+        T.func_name("fma")
+        T.func_attr({"tirx.noalias": True})
+        source = T.arg("source", T.buffer((CHAINS + 2, core.lanes), layout=None))
+        result = T.arg("result", T.buffer((workers, CHAINS, core.lanes), layout=None))
+        with T.sblock("root"):
+            T.reads()
+            T.writes()
+            on_each_worker(workers, lambda worker: _chains(core, steps, source, result, worker))
+    return builder.get()
+
+
+def _chains(core: Core, steps: int, source: tirx.Buffer, result: tirx.Buffer, worker: Expr) -> None:
+    registers = Accumulators(CHAINS, core.lanes, zeros(core.lanes))
+
+    def vector(row: int) -> Expr:
+        return source[row, lanes_of(0, core.lanes)]
+
+    def start(i: int) -> None:
+        registers[i] = vector(i)
+
+    def step(i: int) -> None:
+        registers[i] = registers[i] * vector(CHAINS) + vector(CHAINS + 1)
+
+    def finish(i: int) -> None:
+        T.buffer_store(result, registers[i], [worker, i, lanes_of(0, core.lanes)])
+
+    unroll(0, CHAINS, start)
+    with T.serial(steps):
+        unroll(0, CHAINS, step)
+    unroll(0, CHAINS, finish)

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels compiled on this machine, each once, for every device that times them."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Hashable, Iterable, Sequence
+
+import tvm
+
+from ....measure.device import Library
+from ....measure.parallel import compiled
+from ....support.folders import TemporaryFolder
+from ....support.progress import progress
+from ...shared.export import export
+from ..code.functions import build_functions, kernel_function
+from ..kernels.kernel import Kernel
+
+_BATCH = 2  # kernels of a module: few enough that no core waits long for the last
+_LINKED_BATCH = 8  # where each module is linked and travels
+
+
+class KernelLibraries:
+    """The compiled kernels of one network.
+
+    Parameters
+    ----------
+    target : tvm.target.Target
+    network : iterable of Kernel
+        Those that any device needs; they are compiled with the first others.
+    linked : bool
+        Whether shared libraries are wanted, for another process to load.
+    compiler : str, optional
+        What links them, for another architecture than this machine's.
+    """
+
+    def __init__(
+        self,
+        target: tvm.target.Target,
+        network: Iterable[Kernel],
+        *,
+        linked: bool = False,
+        compiler: str | None = None,
+    ) -> None:
+        self._target, self._network = target, list(network)
+        self._folder = TemporaryFolder() if linked else None
+        self._compiler = compiler
+        self._count = itertools.count()
+        self._libraries: dict[Hashable, Library] = {}
+        self._lock = threading.Lock()  # several devices may find a kernel missing
+
+    def compile(self, kernels: Iterable[Kernel]) -> None:
+        """Compile the kernels that are new."""
+        with self._lock:
+            wanted = [*kernels, *self._network]
+            new = {k.key: k for k in wanted if k.phases and k.key not in self._libraries}
+            pending = list(new.values())
+            if not pending:
+                return
+            size = _BATCH if self._folder is None else _LINKED_BATCH
+            batches = [pending[i : i + size] for i in range(0, len(pending), size)]
+            with progress("compiling kernels", len(pending)) as advance:
+                for library in compiled(self._compile, batches, self._target):
+                    self._libraries.update(dict.fromkeys(library.names, library))
+                    advance(len(library.names))
+
+    def library(self, kernel: Kernel) -> Library:
+        """Where a kernel is; it is compiled if need be."""
+        if kernel.key not in self._libraries:
+            self.compile([kernel])
+        return self._libraries[kernel.key]
+
+    def _compile(self, kernels: Sequence[Kernel]) -> Library:
+        names = {k.key: [f"k{i}_{p}" for p in range(len(k.phases))] for i, k in enumerate(kernels)}
+        functions = {
+            name: kernel_function(kernel, phase, name)
+            for kernel in kernels
+            for phase, name in enumerate(names[kernel.key])
+        }
+        executable = build_functions(functions, self._target)
+        if self._folder is None:
+            executable.mod.get_function(next(iter(functions)))  # has machine code made
+            return Library(executable, None, names)
+        path = self._folder.path / f"kernels{next(self._count)}.so"
+        export(executable, path, self._compiler)
+        return Library(executable, path, names)

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whole models on a CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tvm
+from tvm import relax
+
+from ....measure.model import median_rounds
+from ....support.threads import with_workers
+
+
+class CompiledWays:
+    """One function lowered in several ways and compiled.
+
+    Parameters
+    ----------
+    mod : tvm.IRModule
+        Holds a function for each way; equal kernels of theirs are one.
+    names : sequence of str
+        The functions.
+    inputs : sequence of tensors
+        What the ways are timed with.
+    target : tvm.target.Target
+    workers : int
+    """
+
+    def __init__(
+        self,
+        mod: tvm.IRModule,
+        names: Sequence[str],
+        inputs: Sequence[tvm.runtime.Tensor | tuple],
+        target: tvm.target.Target,
+        workers: int,
+    ) -> None:
+        executable = tvm.compile(mod, target, relax_pipeline=relax.get_default_pipeline(target))
+        self._vm = relax.VirtualMachine(executable, tvm.cpu())
+        self._names, self._workers = list(names), workers
+        self._arguments = inputs
+
+    def seconds(self) -> dict[str, float]:
+        return with_workers(self._workers, lambda: median_rounds(self._names, self._timer))
+
+    def __call__(self, name: str, arguments: Sequence[tvm.runtime.Tensor | tuple]) -> Any:
+        return with_workers(self._workers, lambda: self._vm[name](*arguments))
+
+    def _timer(self, name: str, number: int) -> Callable[[], float]:
+        timer = self._vm.time_evaluator(name, tvm.cpu(), number=number, repeat=1)
+        return lambda: timer(*self._arguments).results[0]

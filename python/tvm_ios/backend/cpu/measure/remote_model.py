@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whole models timed against each other on a device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tvm
+from tvm import relax
+
+from ....errors import DeviceError, ModelError
+from ....measure.devices import Devices
+from ....measure.model import median_rounds
+from ....measure.session import RemoteSession
+from ....support.folders import TemporaryFolder
+from ...shared.export import export
+
+_NAME = "models.so"
+
+
+class RemoteWays:
+    """One function lowered in several ways, compiled for a device; see :class:`.model.Ways`.
+
+    Parameters
+    ----------
+    mod : tvm.IRModule
+        Holds a function for each way.
+    names : sequence of str
+        The functions.
+    inputs : sequence of tensors
+        What the ways are timed with.
+    target : tvm.target.Target
+    devices : Devices
+    compiler : str, optional
+        What links code for the device.
+
+    Raises
+    ------
+    ModelError
+        When an input is a tuple, which cannot be sent.
+    """
+
+    def __init__(
+        self,
+        mod: tvm.IRModule,
+        names: Sequence[str],
+        inputs: Sequence[tvm.runtime.Tensor | tuple],
+        target: tvm.target.Target,
+        devices: Devices,
+        compiler: str | None,
+    ) -> None:
+        if any(isinstance(value, tuple) for value in inputs):
+            raise ModelError(
+                "A tuple cannot be sent to a device; give the model tensors as inputs."
+            )
+        self._names, self._inputs, self._devices = list(names), inputs, devices
+        self._folder = TemporaryFolder()
+        self._path = self._folder.path / _NAME
+        export(
+            tvm.compile(mod, target, relax_pipeline=relax.get_default_pipeline(target)),
+            self._path,
+            compiler,
+        )
+
+    def seconds(self) -> dict[str, float]:
+        return self._on_device(self._time)
+
+    def __call__(self, name: str, arguments: Sequence[tvm.runtime.Tensor | tuple]) -> Any:
+        return self._on_device(lambda session: self._run(session, name, arguments))
+
+    def _on_device(self, work: Callable[[RemoteSession], Any]) -> Any:
+        results: list[Any] = []
+        self._devices.each(
+            [None],
+            lambda device, _: work(device.session),
+            lambda _, result: results.append(result),
+        )
+        if results[0] is None:
+            raise DeviceError(
+                "The whole model crashed on two devices, though its stages did not; compile it "
+                "with --no-search and run it on one to see why."
+            )
+        return results[0]
+
+    def _time(self, session: RemoteSession) -> dict[str, float]:
+        vm = self._load(session)
+        device = session.connection.cpu()
+        for name in self._names:
+            self._set_inputs(session, vm, name, self._inputs)
+
+        def timer_of(name: str, number: int) -> Callable[[], float]:
+            timer = vm.time_evaluator("invoke_stateful", device, number=number, repeat=1)
+            return lambda: session.watched(lambda: timer(name).results[0])
+
+        return median_rounds(self._names, timer_of)
+
+    def _run(self, session: RemoteSession, name: str, arguments: Sequence[Any]) -> Any:
+        vm = self._load(session)
+        self._set_inputs(session, vm, name, arguments)
+        session.watched(lambda: vm.invoke_stateful(name))
+        return _here(session.watched(lambda: vm.get_outputs(name)))
+
+    def _load(self, session: RemoteSession) -> relax.VirtualMachine:
+        module = session.load_file(str(self._path), _NAME)
+        return session.watched(lambda: relax.VirtualMachine(module, session.connection.cpu()))
+
+    def _set_inputs(
+        self, session: RemoteSession, vm: relax.VirtualMachine, name: str, inputs: Sequence[Any]
+    ) -> None:
+        device = session.connection.cpu()
+        sent = [session.watched(lambda v=v: tvm.runtime.tensor(v.numpy(), device)) for v in inputs]
+        session.watched(lambda: vm.set_input(name, *sent))
+
+
+def _here(outputs: Any) -> Any:
+    """Outputs of a device as tensors of this process."""
+    if isinstance(outputs, tuple):
+        return tuple(map(_here, outputs))
+    return tvm.runtime.tensor(outputs.numpy())

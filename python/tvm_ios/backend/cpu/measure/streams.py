@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The limit of memory: how fast vectors stream from and to each level of the hierarchy.
+
+``read`` sums an array, ``write`` fills one, ``copy`` scales one into another. Counted are the bytes
+that the program reads and writes, not those that a cache fetches in order to overwrite them. The
+multiplication in ``copy`` keeps LLVM from calling ``memcpy``, which has tricks of its own. Each
+figure is the fastest of many short runs, as a limit should be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import tvm
+from tvm import tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.tirx.script import builder as T
+
+from ....support.threads import with_workers
+from ....target import core_of, num_workers
+from ....tir.emit import Accumulators, Expr, lanes_of, splat, unroll, zeros
+from .fma import on_each_worker
+
+KINDS = ("write", "read", "copy")
+_VECTORS = 16  # in one step: more than an addition's latency, fewer than registers
+_SECONDS = 2e-3  # of one run
+_REPEAT = 20
+
+Step = Callable[[Expr, Expr], None]
+
+
+@dataclass(frozen=True)
+class Level:
+    """A place where data lies, and how much of it one worker streams so that it lies there."""
+
+    name: str
+    bytes_per_worker: int
+
+
+@dataclass(frozen=True)
+class Bandwidth:
+    """GB/s of all workers together."""
+
+    level: str
+    threads: int
+    bytes_per_worker: int
+    read: float
+    write: float
+    copy: float
+
+
+def measure(target: tvm.target.Target, level: Level) -> Bandwidth:
+    """Stream in each way, on as many workers as the target has cores."""
+    speeds = measure_kinds(target, level.bytes_per_worker, KINDS)
+    return Bandwidth(level.name, num_workers(target), level.bytes_per_worker, **speeds)
+
+
+def measure_kinds(
+    target: tvm.target.Target, bytes_per_worker: int, kinds: Sequence[str]
+) -> dict[str, float]:
+    """GB/s of all workers of the target together, each on an array of its own, in some ways."""
+    core, workers = core_of(target), num_workers(target)
+    elements = _VECTORS * core.lanes  # of one step
+    steps = max(2, bytes_per_worker // (4 * elements))
+    shape = (workers, steps * elements)
+    functions = {kind: stream_function(kind, shape, core.lanes) for kind in ("write", *kinds)}
+    module = tvm.compile(tvm.IRModule(functions), target=target).mod
+    arrays = [tvm.runtime.empty(shape, "float32") for _ in range(2)]
+
+    def speed(kind: str) -> float:
+        # A copy touches two arrays, half of each.
+        taken, passes = (steps // 2, 2) if kind == "copy" else (steps, 1)
+        moved = 4 * workers * taken * elements * passes
+        return moved / _fastest_round(module, kind, [*arrays, taken]) / 1e9
+
+    def speeds() -> dict[str, float]:
+        module["write"](*arrays, steps, 1)  # what a worker writes first is near it
+        return {kind: speed(kind) for kind in kinds}
+
+    return with_workers(workers, speeds)
+
+
+def _fastest_round(module: tvm.runtime.Module, name: str, arguments: Sequence[Any]) -> float:
+    """Seconds of one round over the arrays, in the fastest run of many rounds."""
+
+    def seconds(rounds: int, repeat: int) -> float:
+        timer = module.time_evaluator(name, tvm.cpu(), number=1, repeat=repeat)
+        return min(timer(*arguments, rounds).results) / rounds
+
+    return seconds(max(1, int(_SECONDS / seconds(1, 3))), _REPEAT)
+
+
+def stream_function(kind: str, shape: tuple[int, int], lanes: int) -> tirx.PrimFunc:
+    """``f(a, b, steps, rounds)``: stream so many steps of each worker's row, so many times."""
+    with IRBuilder() as builder, T.prim_func(s_tir=True):
+        T.func_name(kind)
+        T.func_attr({"tirx.noalias": True})
+        a, b = (T.arg(name, T.buffer(shape, layout=None)) for name in ("a", "b"))
+        steps, rounds = (T.arg(name, tirx.Var(name, "int32")) for name in ("steps", "rounds"))
+        with T.sblock("root"):
+            T.reads()
+            T.writes()
+            on_each_worker(
+                shape[0], lambda worker: _Stream(a, b, worker, lanes, steps, rounds).emit(kind)
+            )
+    return builder.get()
+
+
+@dataclass(frozen=True)
+class _Stream:
+    """The code of one worker, on its rows of two arrays."""
+
+    a: tirx.Buffer
+    b: tirx.Buffer
+    worker: Expr
+    lanes: int
+    steps: Expr
+    rounds: Expr
+
+    def emit(self, kind: str) -> None:
+        {"read": self._read, "write": self._write, "copy": self._copy}[kind]()
+
+    def _read(self) -> None:
+        """Sums in registers, stored at the end so that the reading is not in vain."""
+        sums = Accumulators(_VECTORS, self.lanes, zeros(self.lanes))
+
+        def add(i: Expr, j: Expr) -> None:
+            sums[j] = sums[j] + self.a[self._at(i, j)]
+
+        self._each_round(lambda _round: add)
+        unroll(0, _VECTORS, lambda j: T.buffer_store(self.b, sums[j], self._at(0, j)))
+
+    def _write(self) -> None:
+        def fill(count: Expr) -> Step:
+            value = splat(T.Cast("float32", count), self.lanes)
+            return lambda i, j: T.buffer_store(self.a, value, self._at(i, j))
+
+        self._each_round(fill)
+
+    def _copy(self) -> None:
+        def scale(count: Expr) -> Step:
+            factor = splat(T.Cast("float32", count), self.lanes)
+            return lambda i, j: T.buffer_store(
+                self.b, self.a[self._at(i, j)] * factor, self._at(i, j)
+            )
+
+        self._each_round(scale)
+
+    def _each_round(self, step: Callable[[Expr], Step]) -> None:
+        with T.serial(self.rounds) as count:
+            body = step(count)
+            with T.serial(self.steps) as i:
+                unroll(0, _VECTORS, lambda j: body(i, j))
+
+    def _at(self, i: Expr, j: Expr) -> list[Expr]:
+        """Where vector ``j`` of step ``i`` is."""
+        return [self.worker, lanes_of((i * _VECTORS + j) * self.lanes, self.lanes)]

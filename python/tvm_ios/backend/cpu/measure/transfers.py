@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How far away memory is, in units of arithmetic: what decides between two ways to compute."""
+
+from __future__ import annotations
+
+import functools
+
+import tvm
+
+from ....database import MeasurementDatabase
+from ....errors import TargetError
+from ....measure.records import Records, Subject
+from ....target import TYPICAL, Transfers, check_runnable, core_of
+from .fma import MultiplyAdds
+from .streams import measure_kinds
+
+_FAR, _MEMORY = 4, 64  # second caches: more than it holds; more than a share of the third one
+_REPEAT = 10
+_NAMES = ("multiply_add", "far", "memory")
+
+
+def transfers_of(
+    target: tvm.target.Target, database: MeasurementDatabase | None = None
+) -> Transfers:
+    """What this machine takes, measured once; what is typical where ``target`` does not run.
+
+    Kernels are chosen by it: with a database, the same ones the next time.
+    """
+    try:
+        check_runnable(target)
+    except TargetError:
+        return TYPICAL
+    seconds = _measure(str(target)) if database is None else _recalled(target, database)
+    multiply_add, far, memory = (seconds[name] for name in _NAMES)
+    return Transfers(far / multiply_add, max(far, memory) / multiply_add)
+
+
+def _recalled(target: tvm.target.Target, database: MeasurementDatabase) -> dict[str, float]:
+    records = Records.of(database, target, None)
+    subject = Subject("transfers", (), ("transfers", core_of(target)), "a vector read from afar")
+    records.recall([subject])
+    if not records.samples(subject.key):
+        measured = _measure(str(target))
+        records.add(subject, {name: [seconds] for name, seconds in measured.items()})
+    samples = records.samples(subject.key)
+    return {name: samples[name][0] for name in _NAMES}
+
+
+@functools.cache
+def _measure(description: str) -> dict[str, float]:
+    """Seconds of a vector multiply-add, and of reading a vector while all workers do so."""
+    target = tvm.target.Target(description)
+    core = core_of(target)
+    vectors = MultiplyAdds(target).gflops(_REPEAT) * 1e9 / (2 * core.lanes)
+
+    def read(bytes_per_worker: int) -> float:
+        speed = measure_kinds(target, bytes_per_worker, ["read"])["read"] * 1e9
+        return 4 * core.lanes / speed
+
+    far, memory = (read(n * core.l2_bytes) for n in (_FAR, _MEMORY))
+    return dict(zip(_NAMES, (1 / vectors, far, memory), strict=True))

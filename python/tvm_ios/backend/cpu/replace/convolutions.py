@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Convolutions that read the same tensor computed as one.
+
+IOS (section 3) concatenates the kernels of such convolutions, the smaller ones padded with zeros
+to the size of the largest, and splits the result. Here nothing is split: the merged kernel writes
+each block of channels to the result that it belongs to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+import numpy as np
+from tvm import relax
+
+from ....graph.fold import constant_array
+from ....graph.operators import Operator
+from ....graph.recognise import static_shape
+from ...shared.implementation import Implementation, LoweredGraph
+from ...shared.replacements.rule import Alike, Rule
+from ...shared.replacements.windows import Windows, enlarge, windows_of
+from ..kernels.conv2d import Conv2d, conv2d_kernel
+from ..kernels.layout import Layout
+from ..rules.feeds import Feeder, apply_conversions
+
+
+def stays_blocked(lowered: LoweredGraph, op: Operator) -> bool:
+    """Whether the results lie blocked, as they do unless somebody needs them row-major."""
+    return all(lowered.layouts.get(value, Layout()).block for value in op.outputs)
+
+
+def _key(lowered: LoweredGraph, op: Operator) -> Hashable | None:
+    windows = windows_of(op)
+    if windows is None or not stays_blocked(lowered, op):
+        return None
+    constants = all(constant_array(argument) is not None for argument in op.arguments)
+    channelwise = all(kind == "channel" for kind in op.program.arguments)
+    if not (constants and channelwise):
+        return None
+    return (op.anchor.args[0], windows.alignment, op.program)
+
+
+def _merge(lowered: LoweredGraph, operators: tuple[int, ...]) -> Implementation:
+    ops = [lowered.graph.operators[i] for i in operators]
+    windows = enlarge([windows_of(op) for op in ops])
+    data, core = ops[0].anchor.args[0], lowered.preferences.core
+    feeder = Feeder(lowered.layouts)
+    source, result = feeder.layout(data), Layout(core.lanes)
+    batch, channels = static_shape(data, "a feature map")[:2]
+    conv = Conv2d(
+        batch=batch,
+        channels=channels,
+        rows=windows.rows,
+        columns=windows.columns,
+        out_channels=tuple(static_shape(op.anchor, "a result")[1] for op in ops),
+        program=ops[0].program,
+    )
+    packed = [
+        feeder.weights(_weights(op, windows), source.block or 1, core.lanes, 1).value for op in ops
+    ]
+    arguments = [
+        np.concatenate([_argument(feeder, op, a, result) for op in ops], axis=1)
+        for a in range(len(ops[0].arguments))
+    ]
+    data_feed = feeder.feature_map(data, source)
+    kernel = apply_conversions(conv2d_kernel(conv, source, result, core), (data_feed,))
+    return Implementation(
+        operators=operators,
+        kernel=kernel,
+        inputs=(data_feed.value, np.concatenate(packed), *arguments),
+        outputs=tuple(op.outputs[0] for op in ops),
+    )
+
+
+def _weights(op: Operator, windows: Windows) -> relax.Expr:
+    """The operator's weights in a kernel of the merged size."""
+    return relax.const(windows.hold(constant_array(op.anchor.args[1]), windows_of(op)))
+
+
+def _argument(feeder: Feeder, op: Operator, index: int, layout: Layout) -> np.ndarray:
+    shape = static_shape(op.anchor, "a result")
+    return feeder.argument(op.arguments[index], "channel", layout, shape).value
+
+
+MERGE_CONVOLUTIONS = Rule("merge-convolutions", Alike(_key), _merge)

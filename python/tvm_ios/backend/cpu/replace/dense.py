@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Products of one matrix with several of known weights computed as one.
+
+Attention's queries, keys and values are such. The weights lie side by side, and so do the biases;
+each result is a tensor of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from tvm import relax
+
+from ....graph.fold import constant_array
+from ...shared.implementation import Implementation, LoweredGraph
+from ...shared.product import product_of, shared_left_side
+from ...shared.replacements.rule import Alike, Rule
+from ..kernels.matmul import matmul_kernel, pack_side_by_side
+from ..rules.base import on_row_major
+from ..rules.feeds import Feed, Feeder, apply_conversions
+
+
+def _merge(lowered: LoweredGraph, operators: tuple[int, ...]) -> Implementation:
+    ops = [lowered.graph.operators[i] for i in operators]
+    products, core = [product_of(op) for op in ops], lowered.preferences.core
+    columns = tuple(product.columns for product in products)
+    merged = replace(products[0], columns=sum(columns), results=columns)
+    arguments = [
+        _side_by_side([op.arguments[a] for op in ops], 1, core.lanes).ravel()
+        for a in range(len(merged.program.arguments))
+    ]
+    feeds = (
+        Feeder(lowered.layouts).plain(ops[0].anchor.args[0]),
+        Feed(_side_by_side([op.anchor.args[1] for op in ops], merged.depth, core.lanes)),
+        *map(Feed, arguments),
+    )
+    outputs = tuple(op.outputs[0] for op in ops)
+    kernel = on_row_major(matmul_kernel(merged, core), feeds, outputs)
+    kernel = apply_conversions(kernel, feeds)
+    return Implementation(operators, kernel, tuple(feed.value for feed in feeds), outputs)
+
+
+def _side_by_side(constants: Sequence[relax.Expr], rows: int, lanes: int) -> np.ndarray:
+    """Constants of ``rows`` rows packed for one kernel."""
+    return pack_side_by_side([constant_array(c).reshape(rows, -1) for c in constants], lanes)
+
+
+MERGE_DENSE = Rule("merge-dense", Alike(shared_left_side), _merge)

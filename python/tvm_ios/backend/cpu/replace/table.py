@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rules of replacement of CPUs."""
+
+from __future__ import annotations
+
+from ...shared.replacements.rule import Rule
+from .convolution_add import CONVOLUTION_ADD
+from .convolutions import MERGE_CONVOLUTIONS
+from .dense import MERGE_DENSE
+
+RULES: tuple[Rule, ...] = (MERGE_CONVOLUTIONS, CONVOLUTION_ADD, MERGE_DENSE)
+"""All rules. No two of them match the same operators."""

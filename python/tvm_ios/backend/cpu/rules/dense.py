@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Matrix products."""
+
+from __future__ import annotations
+
+from ....graph.fold import constant_array
+from ....graph.operators import Operator
+from ...shared.product import product_of
+from ..kernels.layout import PLAIN
+from ..kernels.matmul import matmul_kernel, pack_matrix
+from .base import Choice, Preferences, program_feeds, row_major
+from .feeds import Feeder
+
+
+def matmul(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice:
+    """Products of matrices, vectors and batches of them; the right side may be constant weights."""
+    core = preferences.core
+    left, right = op.anchor.args
+    product = product_of(op)
+    array = constant_array(right)
+    if product.weights:
+        matrix = array.reshape(product.depth, product.columns)
+        right_feed = feeder.constant(right, lambda _: pack_matrix(matrix, core.lanes))
+    else:
+        right_feed = feeder.plain(right)
+    feeds = (feeder.plain(left), right_feed, *program_feeds(op, feeder, PLAIN))
+    return row_major(matmul_kernel(product, core), feeds, op)

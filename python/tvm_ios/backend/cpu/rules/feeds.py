@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bringing each input into the form that a kernel wants.
+
+A constant is packed now; a value that already lies right is used as it is; anything else is
+converted by a phase in front of the kernel.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from tvm import relax
+
+from ....graph.fold import constant_array
+from ....graph.recognise import static_shape
+from ....tir.epilogue import Broadcast
+from ....tir.tensor import TensorSpec
+from ...shared.no_rule import NoRule
+from ..kernels.convert import block_kernel, pack_weights_kernel, unblock_kernel
+from ..kernels.kernel import Kernel, convert_input
+from ..kernels.layout import PLAIN, Layout, pack_weights
+
+
+@dataclass(frozen=True)
+class Feed:
+    """One input of a kernel.
+
+    Attributes
+    ----------
+    value : relax.Var or numpy.ndarray
+        A variable, or a constant already packed.
+    conversion : Kernel or None
+        What brings the variable's tensor into the form the kernel wants.
+    """
+
+    value: relax.Var | np.ndarray
+    conversion: Kernel | None = None
+
+
+class Feeder:
+    """Makes feeds, given the layouts of the values computed so far."""
+
+    def __init__(self, layouts: Mapping[relax.Var, Layout]) -> None:
+        self._layouts = layouts
+
+    def layout(self, expr: relax.Expr) -> Layout:
+        """How ``expr`` lies in memory now."""
+        return self._layouts.get(expr, PLAIN) if isinstance(expr, relax.Var) else PLAIN
+
+    def plain(self, expr: relax.Expr) -> Feed:
+        return self.feature_map(expr, PLAIN)
+
+    def feature_map(self, expr: relax.Expr, layout: Layout) -> Feed:
+        """``expr`` in ``layout``; of four axes unless both layouts are row-major."""
+        array = constant_array(expr)
+        if array is not None:
+            return Feed(layout.pack(array))
+        current = self.layout(expr)
+        if current == layout:
+            return Feed(expr)
+        shape = static_shape(expr, "a feature map")
+        if current.block and layout.block:
+            raise NoRule
+        if current.block:
+            return Feed(expr, unblock_kernel(shape, current))
+        return Feed(expr, block_kernel(shape, layout))
+
+    def argument(
+        self, expr: relax.Expr, kind: Broadcast, layout: Layout, shape: tuple[int, ...]
+    ) -> Feed:
+        """A tensor argument of a program whose result has ``shape`` and lies in ``layout``."""
+        if kind == "full":
+            return self.feature_map(expr, layout)
+        if kind == "last" and not layout.block:
+            return self.plain(expr)
+        if kind != "channel":
+            raise NoRule
+        channels = (1, shape[1], 1, 1)
+        array = constant_array(expr)
+        if array is not None:
+            return Feed(layout.pack(array.reshape(channels)))
+        if static_shape(expr, "an operand") != channels:
+            raise NoRule
+        return self.feature_map(expr, layout)
+
+    def weights(self, expr: relax.Expr, in_block: int, out_block: int, groups: int) -> Feed:
+        """Convolution weights, packed for the register-tiled kernel."""
+        array = constant_array(expr)
+        if array is not None:
+            return Feed(pack_weights(array, in_block, out_block, groups))
+        if self.layout(expr).block:
+            raise NoRule  # computed here, by a kernel that blocked it as a feature map
+        shape = static_shape(expr, "a weight")
+        return Feed(expr, pack_weights_kernel(shape, in_block, out_block))
+
+    def constant(self, expr: relax.Expr, pack: Callable[[np.ndarray], np.ndarray]) -> Feed:
+        """A constant packed by ``pack``; a value known only at run time has no rule."""
+        array = constant_array(expr)
+        if array is None:
+            raise NoRule
+        return Feed(pack(array))
+
+
+def plain_feeds(feeder: Feeder, values: Iterable[relax.Var | np.ndarray]) -> tuple[Feed, ...]:
+    """Return feeds of row-major tensors; arrays are fed as they are."""
+    return tuple(feeder.plain(v) if isinstance(v, relax.Var) else Feed(v) for v in values)
+
+
+def apply_conversions(kernel: Kernel, feeds: tuple[Feed, ...]) -> Kernel:
+    """``kernel`` with the conversions of its feeds in front."""
+    for i, feed in enumerate(feeds):
+        if feed.conversion is not None:
+            kernel = convert_input(kernel, i, feed.conversion)
+        else:
+            _check_feed(kernel.inputs[i], feed)
+    return kernel
+
+
+def _check_feed(spec: TensorSpec, feed: Feed) -> None:
+    if isinstance(feed.value, np.ndarray):
+        assert feed.value.shape == spec.shape, "a packed constant has the kernel's shape"
+    else:
+        size = math.prod(static_shape(feed.value, "an input"))
+        assert size <= math.prod(spec.shape), "a value fills no more than the kernel's input"

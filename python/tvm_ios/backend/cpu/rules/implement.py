@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every operator's implementation, and with it the layout of every value."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+
+from tvm import relax
+
+from ....graph.operators import Operator, OperatorGraph
+from ....graph.recognise import static_shape
+from ...shared.implementation import Implementation, LoweredGraph
+from ...shared.no_rule import NoRule
+from ..kernels.convert import unblock_kernel
+from ..kernels.kernel import convert_output
+from ..kernels.layout import PLAIN, Layout
+from . import RULES, Choice, Preferences
+from .feeds import Feeder, apply_conversions
+from .legalize import generic
+from .tuned import tuned
+
+
+def implement(
+    graph: OperatorGraph, results: Sequence[relax.Var], preferences: Preferences
+) -> LoweredGraph:
+    """Choose a kernel for every operator.
+
+    What an operator that stays as TVM wrote it reads must lie in memory as Relax has it. That an
+    operator has no kernel shows only after its producers were given theirs: then all is chosen
+    again.
+
+    Parameters
+    ----------
+    graph : OperatorGraph
+    results : sequence of relax.Var
+        Values that leave the function; they lie in memory as Relax has them.
+    preferences : Preferences
+    """
+    plain = set(results) | {v for op in graph.operators if op.alone for v in op.inputs}
+    while True:
+        lowered = _implement(graph, plain, preferences)
+        read = {v for i in lowered.alone for v in graph.operators[i].inputs}
+        blocked = read & lowered.layouts.keys()
+        if not blocked:
+            return lowered
+        plain |= blocked
+
+
+def _implement(
+    graph: OperatorGraph, plain: set[relax.Var], preferences: Preferences
+) -> LoweredGraph:
+    """Choose a kernel for every operator, in order; the values ``plain`` are row-major."""
+    layouts: dict[relax.Var, Layout] = {}
+    implementations: list[Implementation | None] = []
+    for op in graph.operators:
+        choice = _choose(op, Feeder(layouts), preferences)
+        if choice is None:
+            implementations.append(None)
+            continue
+        implementation, layout = _finish(op, choice, plain)
+        implementations.append(implementation)
+        layouts.update((v, layout) for v in op.outputs if layout.block)
+    return LoweredGraph(graph, tuple(implementations), layouts, preferences)
+
+
+def _choose(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice | None:
+    """The user's tuned kernel, else the rule of the kind, else TVM's own lowering, else nothing."""
+    if op.alone:
+        return None
+    if preferences.database is not None:
+        with suppress(NoRule):
+            return tuned(op, feeder, preferences.database)
+    rule = RULES.get(op.kind)
+    if rule is not None:
+        try:
+            return rule(op, feeder, preferences)
+        except NoRule:
+            pass
+    try:
+        return generic(op, feeder)
+    except NoRule:
+        return None
+
+
+def _finish(op: Operator, choice: Choice, plain: set[relax.Var]) -> tuple[Implementation, Layout]:
+    """The choice with its conversions; a value that leaves the function becomes row-major."""
+    kernel, layout = apply_conversions(choice.kernel, choice.feeds), choice.layout
+    if layout.block and any(v in plain for v in op.outputs):
+        (value,) = op.outputs
+        kernel = convert_output(kernel, 0, unblock_kernel(static_shape(value, "a result"), layout))
+        layout = PLAIN
+    inputs = tuple(feed.value for feed in choice.feeds)
+    return Implementation((op.index,), kernel, inputs, op.outputs), layout

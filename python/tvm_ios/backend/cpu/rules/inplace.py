@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Concatenation in place: producers write where the concatenated tensor will be read.
+
+Along the channels of blocked feature maps of one image, a concatenation is its parts one after
+another, if each begins at a whole block. Such a part needs no tensor of its own: it lies in a slot
+of the concatenation, and nothing is copied. A part can lie in one slot only; the largest of several
+concatenations gets it, and one whose parts turn out to lie side by side in the right order is a
+slot itself (DenseNet, each of whose layers concatenates a prefix of what the last one does).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from tvm import relax
+
+from ....graph.operators import Operator
+from ....graph.recognise import static_shape
+from ...shared.implementation import Implementation, LoweredGraph, Slot
+from ..kernels.concat import whole_blocks
+from .concat import copying, parts
+from .feeds import Feeder, apply_conversions
+
+_BYTES = 4  # of a float32
+
+
+def place_concatenations(lowered: LoweredGraph) -> LoweredGraph:
+    """Leave out the copies that concatenations can do without.
+
+    Nothing is placed where an operator stays as TVM wrote it: between such operators TVM's own
+    memory planning decides where tensors lie.
+    """
+    if lowered.alone:
+        return lowered
+    concats = [op for op in lowered.graph.operators if _placeable(lowered, op)]
+    slots: dict[relax.Var, Slot] = {}
+    for op in sorted(concats, key=lambda op: (-_size(op.anchor), -op.index)):
+        _place(lowered, op, slots)
+    implementations = list(lowered.implementations)
+    for op in concats:
+        implementations[op.index] = _copying(lowered, op, slots)
+    return replace(lowered, implementations=tuple(implementations), slots=slots)
+
+
+def resolve(value: relax.Var, slots: Mapping[relax.Var, Slot]) -> tuple[relax.Var, int]:
+    """The value whose tensor ``value`` lies in, and at which byte of it."""
+    offset = 0
+    while value in slots:
+        offset += slots[value].offset
+        value = slots[value].target
+    return value, offset
+
+
+def _placeable(lowered: LoweredGraph, op: Operator) -> bool:
+    """Whether it is a concatenation, of one image, of parts that begin at whole blocks."""
+    if op.kind != "concat" or op.outputs[0] not in lowered.layouts:
+        return False
+    fields, layout = parts(op), lowered.layouts[op.outputs[0]]
+    shapes = [static_shape(field, "a feature map") for field in fields]
+    return bool(fields) and shapes[0][0] == 1 and whole_blocks(_channels(shapes), layout)
+
+
+def _place(lowered: LoweredGraph, op: Operator, slots: dict[relax.Var, Slot]) -> None:
+    """Give the parts of ``op`` their slots, or ``op`` itself one if they have theirs already."""
+    (result,), fields = op.outputs, parts(op)
+    offsets = _offsets(fields)
+    placed = [resolve(field, slots) if field in slots else None for field in fields]
+    first = placed[0]
+    if (
+        result not in slots
+        and first is not None
+        and placed == [(first[0], first[1] + o) for o in offsets]
+    ):
+        slots[result] = Slot(*first)
+        return
+    for field, offset in zip(fields, offsets, strict=True):
+        computed_here = field in lowered.layouts
+        once = sum(other is field or other.same_as(field) for other in fields) == 1
+        if computed_here and once and field not in slots:
+            slots[field] = Slot(result, offset)
+
+
+def _copying(
+    lowered: LoweredGraph, op: Operator, slots: Mapping[relax.Var, Slot]
+) -> Implementation:
+    """The concatenation that copies the parts that lie elsewhere."""
+    fields = parts(op)
+    there = resolve(op.outputs[0], slots)
+    copied = tuple(
+        i
+        for i, (field, offset) in enumerate(zip(fields, _offsets(fields), strict=True))
+        if field not in slots or resolve(field, slots) != (there[0], there[1] + offset)
+    )
+    choice = copying(op, Feeder(lowered.layouts), lowered.preferences, copied)
+    kernel = apply_conversions(choice.kernel, choice.feeds)
+    return Implementation(
+        (op.index,), kernel, tuple(feed.value for feed in choice.feeds), op.outputs
+    )
+
+
+def _offsets(fields: Sequence[relax.Expr]) -> list[int]:
+    """The byte at which each part begins; all but the last fill their blocks."""
+    sizes = [_size(field) * _BYTES for field in fields]
+    return [sum(sizes[:i]) for i in range(len(sizes))]
+
+
+def _size(expr: relax.Expr) -> int:
+    return math.prod(static_shape(expr, "a feature map"))
+
+
+def _channels(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    return tuple(shape[1] for shape in shapes)

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TVM's own lowering of one operator: the way for everything that has no rule."""
+
+from __future__ import annotations
+
+import logging
+
+import tvm
+import tvm_ffi
+from tvm import s_tir, tirx
+
+from ....graph.operators import Operator
+from ...shared.legalize import tir_of
+from ...shared.no_rule import NoRule
+from ..kernels.generic import generic_kernel
+from ..kernels.layout import PLAIN
+from .base import Choice
+from .feeds import Feeder, plain_feeds
+
+_logger = logging.getLogger(__name__)
+
+
+def generic(op: Operator, feeder: Feeder) -> Choice:
+    """The operator as TVM lowers it, shared out by the loops of its result.
+
+    Raises
+    ------
+    NoRule
+        When TVM makes no single TIR function of it; the operator then stays as it is.
+    """
+    function, values = tir_of(op)
+    feeds = plain_feeds(feeder, values)
+    try:
+        kernel = generic_kernel(op.kind, _keeping_nan(function), len(feeds))
+    except (tvm.error.InternalError, s_tir.ScheduleError) as error:
+        raise NoRule from error  # indices that TVM cannot narrow, loops that it cannot move
+    _logger.info("operator %s (%s) has no rule: TVM's own lowering", op.name, op.kind)
+    return Choice(kernel, feeds, PLAIN)
+
+
+def _keeping_nan(function: tirx.PrimFunc) -> tirx.PrimFunc:
+    """The function with maxima and minima that are NaN where one side is.
+
+    TVM's are the second side wherever the first is not larger, or smaller.
+    """
+
+    def keep(extreme: tirx.Max | tirx.Min) -> tirx.Expr:
+        if not extreme.ty.dtype.is_float:
+            return extreme
+        return tirx.Select(tirx.isnan(extreme.a), extreme.a, extreme)
+
+    rewrites = [(tirx.Max, keep), (tirx.Min, keep)]
+    return function.with_body(tvm_ffi.structural_map(function.body, rewrites))

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Softmax, layer normalisation and reductions of row-major tensors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from ....graph.operators import Operator
+from ....graph.recognise import is_float32
+from ...shared.no_rule import NoRule, shape_of
+from ..kernels.layer_norm import LayerNorm, layer_norm_kernel
+from ..kernels.layout import PLAIN
+from ..kernels.reduce import Reduce, reduce_kernel
+from ..kernels.softmax import Softmax, softmax_kernel
+from .base import Choice, Preferences, program_feeds, row_major
+from .feeds import Feed, Feeder
+
+
+def softmax(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice:
+    data = op.anchor.args[0]
+    if not is_float32(data):
+        raise NoRule
+    outer, length, inner = _around(shape_of(data), [int(op.anchor.attrs.axis)])
+    if inner > 1 and "last" in op.program.arguments:
+        raise NoRule
+    kernel = softmax_kernel(Softmax(outer, length, inner, op.program), preferences.core)
+    return row_major(kernel, (feeder.plain(data), *program_feeds(op, feeder, PLAIN)), op)
+
+
+def layer_norm(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice:
+    """Layer normalisation over the last axes."""
+    data, gamma, beta = op.anchor.args
+    attrs = op.anchor.attrs
+    if not is_float32(data):
+        raise NoRule
+    outer, length, inner = _around(shape_of(data), [int(axis) for axis in attrs.axes])
+    several = len(attrs.axes) > 1
+    if inner > 1 or (several and "last" in op.program.arguments):
+        raise NoRule
+    norm = LayerNorm(outer, length, float(attrs.epsilon), op.program)
+    feeds = (
+        feeder.plain(data),
+        feeder.plain(gamma) if attrs.scale else Feed(np.ones(length, "float32")),
+        feeder.plain(beta) if attrs.center else Feed(np.zeros(length, "float32")),
+        *program_feeds(op, feeder, PLAIN),
+    )
+    return row_major(layer_norm_kernel(norm, preferences.core), feeds, op)
+
+
+def reduction(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice:
+    """A sum, mean or extreme along neighbouring axes."""
+    data, axes = op.anchor.args[0], op.anchor.attrs.axis
+    if not is_float32(data) or not shape_of(op.outputs[0]) or set(op.program.arguments) - {"full"}:
+        raise NoRule
+    shape = shape_of(data)
+    named = range(len(shape)) if axes is None else [int(axis) for axis in axes]
+    reduce = Reduce(op.kind, *_around(shape, named), op.program)
+    feeds = (feeder.plain(data), *program_feeds(op, feeder, PLAIN))
+    return row_major(reduce_kernel(reduce, preferences.core), feeds, op)
+
+
+def _around(shape: tuple[int, ...], axes: Sequence[int]) -> tuple[int, int, int]:
+    """Elements before, along and after some axes; no rule covers axes that are no neighbours."""
+    numbers = sorted(axis % len(shape) for axis in axes)
+    first, last = numbers[0], numbers[-1]
+    if numbers != list(range(first, last + 1)):
+        raise NoRule
+    parts = shape[:first], shape[first : last + 1], shape[last + 1 :]
+    return tuple(map(math.prod, parts))

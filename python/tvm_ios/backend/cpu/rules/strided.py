@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Elementwise operations and movements of row-major tensors."""
+
+from __future__ import annotations
+
+from itertools import accumulate, pairwise
+
+from tvm import relax
+
+from ....graph.operators import Operator
+from ....graph.rearrange import Rearrangement
+from ....graph.recognise import is_float32
+from ....tir.window import Window
+from ...shared.no_rule import NoRule, shape_of
+from ..kernels.compose import beside, with_shapes
+from ..kernels.convert import unblock_kernel
+from ..kernels.layout import PLAIN
+from ..kernels.planes import Planes, planes_kernel
+from ..kernels.strided import StridedMap, strided_kernel
+from .base import Choice, Preferences, program_feeds, row_major
+from .feeds import Feed, Feeder
+
+
+def elementwise(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice:
+    """Elementwise operations, their operands broadcast in any way."""
+    if op.source is None:
+        raise NoRule
+    moved = Rearrangement.of(shape_of(op.source))
+    return _strided(op, op.source, moved, feeder, preferences)
+
+
+def movement(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice:
+    """A chain of reshapes, transpositions, broadcasts and slices, and what follows it."""
+    source, moved = op.anchor.args[0], _movement(op)
+    layout = feeder.layout(source)
+    if layout.block and moved.only_reshapes and not op.program.steps:
+        kernel = unblock_kernel(shape_of(source), layout)
+        kernel = with_shapes(kernel, [kernel.inputs[0].shape], [moved.shape])
+        return Choice(kernel, (Feed(source),), PLAIN)
+    return _strided(op, source, moved, feeder, preferences)
+
+
+def sampling(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice:
+    """A slice of a blocked feature map's rows and columns, which stays blocked."""
+    core, source, moved = preferences.core, op.anchor.args[0], _movement(op)
+    layout, shape, result = feeder.layout(source), shape_of(source), moved.shape
+    if not layout.block or len(result) != 4 or result != moved.stored:
+        raise NoRule
+    (*planes, down, right), (y, x) = moved.strides.steps, divmod(moved.strides.offset, shape[3])
+    stride, beyond = divmod(down, shape[3])
+    whole = result[:2] == shape[:2] and planes == [
+        shape[1] * shape[2] * shape[3],
+        shape[2] * shape[3],
+    ]
+    if not whole or beyond or y >= shape[2] or min(stride, right) < 1:
+        raise NoRule
+    rows = Window(shape[2], result[2], 1, stride, before=-y)
+    columns = Window(shape[3], result[3], 1, right, before=-x)
+    slices = Planes("identity", *shape[:2], rows, columns, program=op.program)
+    feeds = (Feed(source), *program_feeds(op, feeder, layout))
+    return Choice(planes_kernel(slices, layout, core), feeds, layout)
+
+
+def split(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice:
+    """The parts of a tensor along one axis, as far as they are used."""
+    source = op.anchor.args[0]
+    whole = not isinstance(op.anchor.ty, relax.TupleType)  # into one part, which is no tuple
+    if whole or not is_float32(source) or op.bindings[0].var in op.outputs:
+        raise NoRule
+    shape = shape_of(source)
+    axis = int(op.anchor.attrs.axis) % len(shape)
+    sizes = [int(part.shape.values[axis]) for part in op.anchor.ty.fields]
+    bounds = list(pairwise(accumulate(sizes, initial=0)))
+    index = {binding.var: binding.value.index for binding in op.bindings[1:]}
+    kernels = []
+    for value in op.outputs:
+        part = Rearrangement.of(shape).part(axis, *bounds[index[value]])
+        kernels.append(strided_kernel(StridedMap(part.stored, part.strides), preferences.core))
+    return row_major(beside(kernels), (feeder.plain(source),), op)
+
+
+def _movement(op: Operator) -> Rearrangement:
+    """What the operator's movements make of its operand."""
+    moved = Rearrangement.of(shape_of(op.anchor.args[0])).then(op.anchor)
+    if moved is None:
+        raise NoRule
+    for binding in op.bindings[1:]:
+        following = moved.then(binding.value)
+        if following is None:
+            break
+        moved = following
+    return moved
+
+
+def _strided(
+    op: Operator,
+    source: relax.Expr,
+    moved: Rearrangement,
+    feeder: Feeder,
+    preferences: Preferences,
+) -> Choice:
+    """The operator's program on ``source`` as it was moved."""
+    arguments = []
+    for expr in op.arguments:
+        argument = Rearrangement.of(shape_of(expr)).broadcast(moved.shape).reshaped(moved.stored)
+        if argument.stored != moved.stored:
+            raise NoRule
+        arguments.append(argument.strides)
+    strided = StridedMap(moved.stored, moved.strides, op.program, tuple(arguments))
+    feeds = tuple(feeder.plain(expr) for expr in (source, *op.arguments))
+    return row_major(strided_kernel(strided, preferences.core), feeds, op)

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels that the user has tuned with TVM's MetaSchedule.
+
+MetaSchedule's records are of TIR functions as TVM's own fusion makes them. An operator whose
+function has a record is computed as that says, whatever rule there is: somebody took the time to
+measure it. Tune the module that :func:`~tvm_ios.graph.prepare.prepare` returns, as operators are
+formed from that one:
+
+    with target:
+        tasks = relax.get_pipeline("zero")(prepare(mod))
+        database = meta_schedule.relax_integration.tune_relax(tasks, {}, target, ...)
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import tvm
+from tvm import relax, tirx
+
+from ....errors import OptionError
+from ....graph.operators import Operator
+from ...shared.legalize import tir_of
+from ...shared.no_rule import NoRule
+from ..kernels.generic import scheduled_kernel
+from ..kernels.layout import PLAIN
+from .base import Choice
+from .feeds import Feeder, plain_feeds
+
+_FILES = ("database_workload.json", "database_tuning_record.json")
+
+
+def check_database(directory: str) -> None:
+    """Raise OptionError unless ``directory`` holds a database that MetaSchedule wrote."""
+    missing = [name for name in _FILES if not (Path(directory) / name).is_file()]
+    if missing:
+        raise OptionError(
+            f"{directory} is no MetaSchedule database: {missing[0]} is missing; give the "
+            "work_dir of a tuning run."
+        )
+
+
+def open_database(directory: str) -> Any:
+    """The database that MetaSchedule wrote into ``directory``, to be entered by ``with``.
+
+    Raises
+    ------
+    OptionError
+        When it cannot be read, or what MetaSchedule needs is not installed.
+    """
+    try:
+        from tvm.s_tir.meta_schedule.database import JSONDatabase
+
+        return JSONDatabase(*(str(Path(directory) / name) for name in _FILES))
+    except ImportError as error:
+        raise OptionError(
+            f"Reading tuning records needs {error.name}; pip install psutil cloudpickle."
+        ) from error
+    except Exception as error:
+        raise OptionError(f"{directory} is damaged: TVM cannot read its records.") from error
+
+
+def tuned(op: Operator, feeder: Feeder, database: Any) -> Choice:
+    """The kernel that ``database`` has for an operator; its tensors are row-major.
+
+    Parameters
+    ----------
+    op : Operator
+    feeder : Feeder
+    database : tvm.s_tir.meta_schedule.database.Database
+
+    Raises
+    ------
+    NoRule
+        When it has none.
+    """
+    function, values = tir_of(op)
+    feeds = plain_feeds(feeder, values)
+    scheduled = _look_up(function, database)
+    try:
+        kernel = scheduled_kernel(op.kind, scheduled, len(feeds))
+    except tvm.error.InternalError as error:  # 64-bit integers: TVM cannot narrow the indices
+        raise NoRule from error
+    return Choice(kernel, feeds, PLAIN)
+
+
+def _look_up(function: tirx.PrimFunc, database: Any) -> tirx.PrimFunc:
+    """The best schedule of a function; what TVM did not fuse has a pattern among its attributes."""
+    alone = tvm.IRModule({"main": function})
+    for mod in (alone, relax.transform.AnnotateTIROpPattern()(alone)):
+        with database, tvm.target.Target("llvm"):
+            found = relax.transform.MetaScheduleApplyDatabase()(mod)["main"]
+        if found.attrs is not None and found.attrs.get("tirx.is_scheduled"):
+            return found
+    raise NoRule

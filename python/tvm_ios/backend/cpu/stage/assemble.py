@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stages of a CPU: kernels whose tiles are shared out among threads."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable, Mapping
+from functools import cached_property
+from typing import get_args
+
+from ....errors import ScheduleError
+from ...shared.replacements.find import Replacements, find_replacements
+from ...shared.stages import Assembler, StageForm
+from ..code.region import LoweredStage
+from ..kernels.kernel import Kernel
+from ..replace.table import RULES
+from .bands import in_bands, passing_bytes
+from .divide import Division, divisions, plan
+from .plan import PlannedCall
+
+_BARRIER = 3e-6  # seconds, generous: what one barrier less can save
+_FAR = 1 / 20e9  # seconds, generous: what reading a byte from another core's cache costs more
+
+
+class CpuAssembler(Assembler):
+    """Builds the stages of one lowered graph for the threads of a CPU."""
+
+    usual = "tiles"
+
+    @property
+    def cache_bytes(self) -> int:
+        return self.lowered.preferences.core.l2_bytes
+
+    @cached_property
+    def replacements(self) -> Replacements:
+        return find_replacements(self.lowered, RULES)
+
+    def divisions(self, form: StageForm, costs: Mapping[Hashable, float]) -> tuple[str, ...]:
+        return divisions(_calls(form, costs), self.workers)
+
+    def stage(
+        self, form: StageForm, division: str, costs: Mapping[Hashable, float]
+    ) -> LoweredStage:
+        if division not in get_args(Division):
+            raise ScheduleError(
+                f"A CPU's work cannot be divided as {division!r}; the ways to divide it are "
+                f"{', '.join(get_args(Division))}."
+            )
+        calls = _calls(form, costs)
+        if division == "bands" and not in_bands(calls):
+            names = [name for i in form.implementations for name in self._names(i.operators)]
+            raise ScheduleError(
+                f"No bands can be cut of these operators: {', '.join(names)}; divide by tiles."
+            )
+        return LoweredStage(
+            form.implementations, plan(calls, self.workers, division, self.cache_bytes)
+        )
+
+    def kernels(self, form: StageForm, costs: Mapping[Hashable, float]) -> Iterable[Kernel]:
+        return [i.kernel for i in form.implementations]
+
+    def most_saved(
+        self, form: StageForm, apart: Mapping[Hashable, float], costs: Mapping[Hashable, float]
+    ) -> float:
+        """Barriers, waiting for the last tile of an operator, and uneven shares of its work."""
+        calls = _calls(form, {})
+        passed = passing_bytes(calls) if in_bands(calls) else 0
+        saved = passed * _FAR / self.workers - _BARRIER
+        for single in self.singles(form):
+            if single.free:
+                continue
+            (implementation,) = single.implementations
+            seconds, tiles = apart[single.key], implementation.kernel.tiles
+            rounds = math.ceil(tiles / self.workers)
+            waiting = seconds * (1 - tiles / (self.workers * rounds))
+            uneven = seconds - costs[implementation.kernel.key] / self.workers
+            saved += _BARRIER + max(waiting, uneven, 0.0)
+        return saved
+
+    def _names(self, operators: tuple[int, ...]) -> list[str]:
+        return self.lowered.graph.names(operators)
+
+
+def _calls(form: StageForm, costs: Mapping[Hashable, float]) -> list[PlannedCall]:
+    parts = zip(form.implementations, form.groups, form.after, strict=True)
+    return [
+        PlannedCall(i.kernel, costs.get(i.kernel.key, 1.0), group, after)
+        for i, group, after in parts
+    ]

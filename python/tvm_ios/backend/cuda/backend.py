@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The back end of CUDA devices."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
+
+import tvm
+from tvm import relax
+
+from ...database import DeviceIdentity
+from ...database.identity import gpu_model
+from ...graph.operators import OperatorGraph
+from ...measure.devices import Devices, ThisProcess, trace
+from ...measure.model import Ways
+from ...measure.records import Records
+from ...measure.sites import Site
+from ...options import Options
+from ...schedule.timeline import Span
+from ..shared.emitter import Stages
+from ..shared.tuned import active_database
+from .code.network import emit_ways
+from .code.toolchain import check_compiler
+from .measure.device import CudaBench
+from .measure.libraries import CudaLibraries
+from .measure.model import CudaWays
+from .measure.tune import tuned
+from .measure.weights import weights_from
+from .rules.implement import implement
+from .rules.preferences import CudaPreferences
+from .stage.assemble import CudaAssembler
+from .stage.stage import CudaStage
+from .target import check_architecture, check_device, check_precision, describe, device_for
+
+
+class CudaBackend:
+    """Stages are kernels on parallel streams, or one fused launch.
+
+    Parameters
+    ----------
+    target : tvm.target.Target
+    site : Site
+        Whose ``device_id`` is the device that measures.
+    options : Options
+    """
+
+    workers = 1
+    checks_indices = False
+
+    def __init__(self, target: tvm.target.Target, site: Site, options: Options) -> None:
+        check_architecture(target)
+        check_precision(target, options.precision)
+        self._target, self._device_id = target, site.device_id
+        self._options = options
+
+    def assemble(self, graph: OperatorGraph, results: Sequence[relax.Var]) -> CudaAssembler:
+        device = device_for(self._target, self._device_id)
+        preferences = CudaPreferences(
+            self._target,
+            self._options.precision,
+            device.multiprocessors,
+            device.l2_bytes,
+            cudnn=self._device_id if self._options.cudnn else None,
+            database=active_database(),
+        )
+        return CudaAssembler(network=implement(graph, preferences))
+
+    def identity(self) -> DeviceIdentity:
+        device = describe(self._device_id)
+        return DeviceIdentity.of(gpu_model(device.name, device.driver), self._target)
+
+    def devices(self, assembler: CudaAssembler, seed: int) -> Devices:
+        """The device in this machine.
+
+        Raises
+        ------
+        DeviceError, TargetError
+            When there is none, or it does not run code for the target.
+        OptionError
+            When there is no compiler.
+        """
+        check_compiler(self._target)
+        check_device(self._target, self._device_id)
+        libraries = CudaLibraries(self._target)
+        bench = CudaBench(assembler.lowered, libraries, self._device_id, seed)
+        return ThisProcess(bench, libraries, self.workers)
+
+    def conditions(self, assembler: CudaAssembler) -> Hashable:
+        return "graph", weights_from(assembler.lowered)
+
+    def tune(self, assembler: CudaAssembler, devices: Devices, records: Records) -> CudaAssembler:
+        return tuned(assembler, devices, records)
+
+    def emit(
+        self, mod: tvm.IRModule, function: str, ways: Mapping[str, Stages], assembler: CudaAssembler
+    ) -> tvm.IRModule:
+        check_compiler(self._target)  # a schedule can be made without one
+        return emit_ways(mod, function, ways, assembler.lowered.layouts, self._target)
+
+    def compile(
+        self, ways: tvm.IRModule, names: Sequence[str], inputs: Sequence[Any], devices: Devices
+    ) -> Ways:
+        return CudaWays(ways, names, inputs, self._target, self._device_id)
+
+    def trace(self, stages: Mapping[int, Any], devices: Devices, repeat: int) -> list[Span]:
+        """All stages run as one CUDA graph, as they do in a compiled network.
+
+        Operators that TVM lowers have no kernel to run, and are left out.
+        """
+        kept = {n: stage for n, stage in stages.items() if isinstance(stage, CudaStage)}
+        kernels = [launch.kernel for stage in kept.values() for launch in stage.launches]
+        return trace(devices, kept, kernels, repeat)

@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A scheduled network for a CUDA device as a Relax function: one call a stage.
+
+The kernels are one compiled module beside the function. What enters the network is copied, and what
+leaves it, too, by kernels that also bring feature maps into the order of memory: TVM captures all
+calls between them as one CUDA graph, as only those work on tensors that stay where they are. What
+enters is copied before all stages, and what leaves behind them, as a graph ends at a copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import tvm
+from tvm import relax
+
+from ....graph.operators import Operator
+from ....graph.recognise import static_shape
+from ....tir.tensor import TensorSpec
+from ...shared.emitter import Emitter, Library, Stages, emit_functions
+from ..kernels.copy import copy_kernel
+from ..kernels.kernel import CudaKernel
+from ..rules.layouts import CHANNELS_LAST
+from ..stage.stage import CudaStage, Value, identity
+from .build import KernelNames, build_kernels
+
+RUN_STAGE = "tvm_ios.runtime.cuda.RunStage"
+
+
+def emit_ways(
+    mod: tvm.IRModule,
+    function: str,
+    ways: Mapping[str, Stages],
+    layouts: Mapping[relax.Var, str],
+    target: tvm.target.Target,
+) -> tvm.IRModule:
+    """``mod`` with ``function`` replaced by one function for each way to run it.
+
+    Parameters
+    ----------
+    mod : tvm.IRModule
+        The prepared module.
+    function : str
+    ways : mapping of str to Stages
+        By the name of the function that it becomes, which may be ``function``.
+    layouts : mapping of relax.Var to str
+        Values that do not lie in memory as Relax has them.
+    target : tvm.target.Target
+    """
+    original = mod[function]
+    library = _Library(target)
+
+    def emitter_of(name: str) -> Emitter:
+        return _CudaEmitter(
+            relax.BlockBuilder(),
+            library=library,
+            layouts=layouts,
+            entering=_entering(original, ways[name]),
+            leaving=_leaving(original, ways[name]),
+        )
+
+    return emit_functions(mod, function, ways, emitter_of, library)
+
+
+def _entering(original: relax.Function, stages: Stages) -> list[relax.Var]:
+    """The parameters that a stage reads."""
+    read = {
+        identity(value)
+        for stage in stages
+        if not isinstance(stage, Operator)
+        for launch in stage.launches
+        for value in launch.inputs
+    }
+    return [parameter for parameter in original.params if parameter in read]
+
+
+def _leaving(original: relax.Function, stages: Stages) -> set[relax.Var]:
+    """The values that somebody else than a stage reads, or may read in another dataflow block."""
+    read = set(relax.analysis.free_vars(original.body.body))
+    for stage in stages:
+        if isinstance(stage, Operator):
+            read.update(stage.inputs)
+        else:
+            inputs = (value for launch in stage.launches for value in launch.inputs)
+            read.update(v for v in inputs if type(v) is relax.Var)
+    return read
+
+
+@dataclass
+class _Library(Library):
+    """The kernels of all ways, by the names of their functions."""
+
+    target: tvm.target.Target
+    names: KernelNames = field(default_factory=lambda: KernelNames("tvm_ios"))
+    variables: dict[str, tvm.ir.GlobalVar] = field(default_factory=dict)
+
+    def variable(self, kernel: CudaKernel) -> tvm.ir.GlobalVar:
+        """What the function is handed on by."""
+        name = self.names.name_of(kernel)
+        if name not in self.variables:
+            variable = tvm.ir.GlobalVar(name)
+            relax.expr._update_type(variable, relax.FuncType.opaque_func())
+            self.variables[name] = variable
+        return self.variables[name]
+
+    def handed_on(self) -> Iterable[tvm.ir.GlobalVar]:
+        return self.variables.values()
+
+    def compile(self) -> tvm.runtime.Module | None:
+        if not self.names.kernels:
+            return None
+        return build_kernels(self.names.kernels, self.target).mod
+
+
+@dataclass(kw_only=True)
+class _CudaEmitter(Emitter):
+    library: _Library
+    layouts: Mapping[relax.Var, str]
+    entering: list[relax.Var]
+    leaving: set[relax.Var]
+    _placed: dict[relax.Var, relax.Expr] = field(default_factory=dict)
+    _computed: dict[relax.Var, relax.Expr] = field(default_factory=dict)
+    _constants: dict[int, tuple[np.ndarray, relax.Expr]] = field(default_factory=dict)
+
+    def begin(self) -> None:
+        """There is nothing to set up."""
+
+    def call(self, stages: tuple[CudaStage, ...], visible: set[relax.Var]) -> None:
+        while self.entering:
+            self._place(self.entering.pop(0))
+        for stage in stages:
+            self._call_stage(stage)
+
+    def keep(self, operator: Operator, *, exported: bool) -> None:
+        for value in operator.inputs:
+            self._leave(value)
+        super().keep(operator, exported=exported)
+
+    def export(self) -> None:
+        """Nothing placed is seen in another dataflow block: it is placed again there."""
+        for value in list(self._computed):
+            self._leave(value)
+        super().export()
+        self._placed.clear()
+
+    def _call_stage(self, stage: CudaStage) -> None:
+        program = stage.program
+        inputs = [self._place(value) for value in program.inputs]
+        if len(stage.launches) == 1:
+            (kernel,) = program.kernels
+            results = self._call(self.library.names.name_of(kernel), inputs, program.written)
+        else:
+            kernels = map(self.library.variable, program.kernels)
+            numbers = relax.ShapeExpr(program.numbers)
+            results = self._call(RUN_STAGE, [numbers, *kernels, *inputs], program.written)
+        for variable, result in zip(program.outputs, results[: len(program.outputs)], strict=True):
+            self._placed[variable] = result
+            if variable in self.leaving:
+                self._computed[variable] = result
+
+    def _leave(self, value: relax.Var) -> None:
+        """Have what a stage computed as Relax has it."""
+        if value in self._computed:
+            result = self._computed.pop(value)
+            self._define(value, self._copy(result, self.layouts.get(value), None))
+
+    def _place(self, value: Value) -> relax.Expr:
+        """A tensor that a kernel reads, as it wants it."""
+        if isinstance(value, np.ndarray):
+            if id(value) not in self._constants:  # the array is kept, so that its id stays its own
+                # Without its type TVM makes 32 bits of 64.
+                self._constants[id(value)] = (value, relax.const(value, str(value.dtype)))
+            return self._constants[id(value)][1]
+        if value not in self._placed:
+            plain = self.values[value]
+            self._placed[value] = self._copy(plain, None, self.layouts.get(value))
+        return self._placed[value]
+
+    def _copy(self, tensor: relax.Expr, now: str | None, then: str | None) -> relax.Expr:
+        spec = TensorSpec(static_shape(tensor, "a tensor"), str(tensor.ty.dtype))
+        axes = {
+            (None, CHANNELS_LAST): (0, 2, 3, 1),
+            (CHANNELS_LAST, None): (0, 3, 1, 2),
+        }.get((now, then), tuple(range(len(spec.shape))))
+        kernel = copy_kernel(spec, axes, self.library.target)
+        (result,) = self._call(self.library.names.name_of(kernel), [tensor], kernel.outputs)
+        return result
+
+    def _call(self, name: str, arguments: list, written: tuple[TensorSpec, ...]) -> list:
+        """The tensors that a function writes."""
+        types = [relax.TensorType(spec.shape, spec.dtype) for spec in written]
+        several = len(types) > 1
+        call = relax.call_dps_packed(
+            name, relax.Tuple(arguments), out_ty=types if several else types[0]
+        )
+        result = self.builder.emit(call)
+        if not several:
+            return [result]
+        return [self.builder.emit(relax.TupleGetItem(result, i)) for i in range(len(types))]

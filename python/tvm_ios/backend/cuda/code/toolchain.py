@@ -1,0 +1,251 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CUDA's compiler: NVRTC as PyPI has it, or a toolkit; neither needs a GPU.
+
+TVM looks for headers beside a toolkit's ``nvcc`` only, and always has fast mathematics, whose tanh
+is exact to three digits. It also leaves device code as source where the driver is not installed,
+and has NVRTC read headers of CUDA's library that few kernels use, which takes more than a second.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+
+import tvm
+import tvm_ffi
+from tvm.support import nvcc
+
+from tvm_ios_runtime.library import nvidia_directories
+
+from ....errors import OptionError, TargetError
+from ....support import _ffi_api  # noqa: F401  (loads the library whose functions are looked up below)
+
+_MODE, _TOOLKIT = "TVM_CUDA_COMPILE_MODE", "CUDA_PATH"  # what TVM reads; a user may have set them
+_EXTRA, _EXACT = "TVM_CUDA_NVRTC_EXTRA_OPTS", "TVM_CUDA_NVCC_NO_FAST_MATH"
+_FAST = b"--use_fast_math"
+_REFUSAL = re.compile(r"unrecognized option|Cannot find CUDA headers|could not open source file")
+
+# What TVM puts in front of every source: two headers, for an INFINITY and for traits of types.
+_LIMITS = re.compile(
+    rb"#include <cuda/std/limits>\n#ifndef INFINITY\n#define INFINITY [^\n]*\n#endif\n"
+)
+_TRAITS = re.compile(rb"#include <cuda/std/type_traits>\s+namespace std \{.*?\n\s*\}\n", re.DOTALL)
+_INFINITY = b"#define INFINITY __int_as_float(0x7f800000)\n"
+_LIBRARY = re.compile(rb"(?<!using cuda::)std::")  # what those headers are read for
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """A compiler that TVM can call.
+
+    Attributes
+    ----------
+    name : str
+        ``nvrtc`` or ``nvcc``.
+    environment : mapping of str to str
+        By which TVM finds it.
+    architectures : frozenset of int
+        Those that it compiles for, as 90 for ``sm_90``; empty where it does not tell.
+    """
+
+    name: str
+    environment: Mapping[str, str]
+    architectures: frozenset[int] = field(default_factory=frozenset)
+
+
+def check_compiler(target: tvm.target.Target) -> None:
+    """Raise an error unless kernels can be compiled for ``target``.
+
+    Raises
+    ------
+    OptionError
+        When there is no compiler.
+    TargetError
+        When it knows nothing of the architecture.
+    """
+    known = find_toolchain().architectures
+    arch = str(target.attrs["arch"])
+    if known and int(arch.removeprefix("sm_").rstrip("af")) not in known:
+        raise TargetError(
+            f"CUDA's compiler that is installed knows sm_{min(known)} to sm_{max(known)}, and not "
+            f"{arch}; install another version of nvidia-cuda-nvrtc."
+        )
+
+
+def find_toolchain() -> Toolchain:
+    """The compiler that is installed: what the user has set, else NVRTC, else a toolkit's nvcc.
+
+    Raises
+    ------
+    OptionError
+        When there is none.
+    """
+    wanted = os.environ.get(_MODE, "").lower()
+    architectures = frozenset() if wanted == "nvcc" else _nvrtc_architectures()
+    if architectures:
+        headers = _headers()
+        if headers is not None:
+            return Toolchain("nvrtc", headers, architectures)
+    if wanted != "nvrtc" and shutil.which("nvcc"):
+        return Toolchain("nvcc", {_MODE: "nvcc", _EXACT: "1"})
+    raise OptionError(
+        "CUDA's compiler is not installed, which needs no GPU; pip install 'tvm-ios[cuda]'."
+    )
+
+
+class _Together:
+    """A context that the first of several threads enters, and the last leaves.
+
+    Parameters
+    ----------
+    context : callable
+        Makes it.
+    """
+
+    def __init__(self, context: Callable[[], AbstractContextManager[None]]) -> None:
+        self._context, self._entered = context, ExitStack()
+        self._lock, self._threads = threading.Lock(), 0
+
+    @contextmanager
+    def entered(self) -> Iterator[None]:
+        with self._lock:
+            if not self._threads:
+                self._entered.enter_context(self._context())
+            self._threads += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._threads -= 1
+                if not self._threads:
+                    self._entered.close()
+
+
+@contextmanager
+def _set_up() -> Iterator[None]:
+    """What a compilation changes is the process's."""
+    toolchain = find_toolchain()
+    before = {name: os.environ.get(name) for name in toolchain.environment}
+    os.environ.update(toolchain.environment)
+    try:
+        with _own_nvrtc() if toolchain.name == "nvrtc" else nullcontext():
+            yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name)
+            if value is not None:
+                os.environ[name] = value
+
+
+_shared = _Together(_set_up)
+
+
+@contextmanager
+def cuda_compiler() -> Iterator[None]:
+    """Within it TVM compiles device code by :func:`find_toolchain`, without fast mathematics.
+
+    Several threads may be within it at a time.
+
+    Raises
+    ------
+    OptionError
+        When there is no compiler, or it lacks headers, or is given an option that it does not know.
+    """
+    with _shared.entered():
+        try:
+            yield
+        except RuntimeError as error:
+            reasons = [line for line in str(error).splitlines() if _REFUSAL.search(line)]
+            if not reasons:
+                raise
+            raise OptionError(
+                f"CUDA's compiler cannot be used ({reasons[0].strip()}); look at {_TOOLKIT} and "
+                f"{_EXTRA}."
+            ) from error
+
+
+def compile_sources(module: tvm_ffi.Module) -> tvm_ffi.Module:
+    """Compile the device code below ``module`` that TVM has left as source, for it to be saved.
+
+    To be called within :func:`cuda_compiler`, with the target as the current one.
+    """
+    is_source = tvm_ffi.get_global_func("tvm_ios.cuda.IsSource")
+    if is_source(module):
+        code = tvm_ffi.get_global_func("tvm_callback_cuda_compile")(module.inspect_source())
+        return tvm_ffi.get_global_func("tvm_ios.cuda.WithMachineCode")(module, bytes(code))
+    imports = list(module.imports)
+    compiled = [compile_sources(imported) for imported in imports]
+    if any(a is not b for a, b in zip(imports, compiled, strict=True)):
+        module.clear_imports()
+        for imported in compiled:
+            module.import_module(imported)
+    return module
+
+
+@contextmanager
+def _own_nvrtc() -> Iterator[None]:
+    """TVM gives its source and its options no other way than past these functions."""
+    nvrtc = import_module("cuda.bindings.nvrtc")
+    create, compile_program = nvrtc.nvrtcCreateProgram, nvrtc.nvrtcCompileProgram
+
+    def create_lean(source: bytes, *others: object) -> object:
+        return create(_lean(source), *others)
+
+    def compile_exactly(program: object, _count: int, options: list[bytes]) -> object:
+        kept = [option for option in options if option != _FAST]  # which no option undoes
+        return compile_program(program, len(kept), kept)
+
+    nvrtc.nvrtcCreateProgram, nvrtc.nvrtcCompileProgram = create_lean, compile_exactly
+    try:
+        yield
+    finally:
+        nvrtc.nvrtcCreateProgram, nvrtc.nvrtcCompileProgram = create, compile_program
+
+
+def _lean(source: bytes) -> bytes:
+    """CUDA C without TVM's slow headers, where nothing of them is used.
+
+    NVRTC reads headers one thread at a time.
+    """
+    lean = _TRAITS.sub(b"", _LIMITS.sub(_INFINITY, source))
+    return source if _LIBRARY.search(lean) else lean
+
+
+def _nvrtc_architectures() -> frozenset[int]:
+    """What NVRTC compiles for; nothing where it is not installed."""
+    try:
+        nvrtc = import_module("cuda.bindings.nvrtc")
+        status, architectures = nvrtc.nvrtcGetSupportedArchs()
+    except Exception:  # of several types, by what is missing
+        return frozenset()
+    return frozenset(architectures) if int(status) == 0 else frozenset()
+
+
+def _headers() -> dict[str, str] | None:
+    """How TVM finds CUDA's headers; None where there are none."""
+    if _TOOLKIT in os.environ:
+        return {}  # the user's; TVM says what is wrong with it
+    for place in nvidia_directories():
+        toolkit = place / "cu13"
+        if _complete(toolkit / "include"):
+            others = os.environ.get(_EXTRA, "")
+            option = shlex.quote(f"-I{toolkit / 'include' / 'cccl'}")
+            return {_TOOLKIT: str(toolkit), _EXTRA: f"{others} {option}".strip()}
+    try:
+        toolkit = Path(nvcc.find_cuda_path())
+    except RuntimeError:
+        return None
+    return {} if any(map(_complete, toolkit.glob("targets/*/include"))) else None
+
+
+def _complete(include: Path) -> bool:
+    needed = ("cuda_runtime.h", "cccl/cuda/std/cstdint")
+    return all((include / header).exists() for header in needed)

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tensors copied, their axes in another order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import tvm
+from tvm import te
+
+from ....tir.tensor import TensorSpec
+from .kernel import CudaKernel
+from .schedule import schedule, scheduled_kernel
+
+
+def copy_kernel(source: TensorSpec, axes: Sequence[int], target: tvm.target.Target) -> CudaKernel:
+    """The kernel that writes ``numpy.transpose(source, axes)``.
+
+    Parameters
+    ----------
+    source : TensorSpec
+    axes : sequence of int
+    target : tvm.target.Target
+    """
+    shape = tuple(source.shape[axis] for axis in axes)
+    placeholder = te.placeholder(source.shape, source.dtype)
+
+    def element(*indices):
+        return placeholder(*(indices[axes.index(axis)] for axis in range(len(axes))))
+
+    axes = list(axes)
+    function = te.create_prim_func([placeholder, te.compute(shape, element)])
+    first = schedule(function, target, "fp32")[0]
+    return scheduled_kernel("copy", ("copy", source, tuple(axes)), first, 1)

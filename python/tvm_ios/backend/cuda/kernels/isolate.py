@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bringing a function that reduces along some axes to the two steps that it has in essence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tvm
+from tvm import s_tir, tirx
+
+from ...shared.no_rule import NoRule
+
+
+def isolate(function: tirx.PrimFunc) -> tuple[s_tir.Schedule, Any, Any]:
+    """Bring a function to two blocks: one that reduces, one that makes the result of that.
+
+    What is computed element by element before the reduction (padding, a ReLU) becomes part of what
+    it reads; what comes after it (bias, ReLU, a residual, a reshape) becomes the second block.
+
+    Parameters
+    ----------
+    function : tvm.tirx.PrimFunc
+        Schedulable, of static shapes.
+
+    Returns
+    -------
+    (Schedule, SBlockRV, SBlockRV)
+        The second block reads what the first leaves in a buffer of scope ``local``.
+
+    Raises
+    ------
+    NoRule
+        Where it has no reduction, or several, or results that are not made of its result alone.
+    """
+    sch = s_tir.Schedule(_narrowed(function))
+    root = sch.get_sblock("root")
+    for block in sch.get_child_blocks(root):
+        try:
+            sch.compute_inline(block)
+        except s_tir.ScheduleError:
+            continue  # a reduction, or what the function returns
+    reductions = [b for b in sch.get_child_blocks(root) if _reduces(sch.get(b))]
+    if len(reductions) != 1:
+        raise NoRule
+    try:
+        result = sch.cache_write(reductions[0], 0, "local")
+        while consumers := list(sch.get_consumers(result)):
+            sch.reverse_compute_inline(consumers[0])
+    except s_tir.ScheduleError as error:
+        raise NoRule from error
+    blocks = (reductions[0], result)
+    if len(sch.get_child_blocks(root)) != 2 or not all(_is_whole(sch, b) for b in blocks):
+        raise NoRule
+    return sch, *blocks
+
+
+def _narrowed(function: tirx.PrimFunc) -> tirx.PrimFunc:
+    try:
+        return tirx.transform.ForceNarrowIndexToInt32()(tvm.IRModule({"main": function}))["main"]
+    except tvm.error.InternalError as error:
+        raise NoRule from error  # tensors of int64
+
+
+def _reduces(block: s_tir.SBlock) -> bool:
+    return any(axis.iter_type == tirx.IterVar.CommReduce for axis in block.iter_vars)
+
+
+def _is_whole(sch: s_tir.Schedule, block: Any) -> bool:
+    """Whether a block is run for all that its loops run through."""
+    loops = sch.get_loops(block)
+    if not loops:
+        return False
+    predicate = sch.get(loops[-1]).body.predicate
+    return isinstance(predicate, tirx.IntImm) and int(predicate) == 1

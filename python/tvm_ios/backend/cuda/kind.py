@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CUDA devices as a kind of target."""
+
+from __future__ import annotations
+
+import tvm
+from tvm import relax
+
+from ...database import MeasurementDatabase
+from ...errors import OptionError
+from ...measure.sites import Site
+from ...options import Options
+from ...target import CUDA, parse
+from .backend import CudaBackend
+from .code.pipeline import finish_pipeline
+from .code.toolchain import check_compiler, compile_sources, cuda_compiler
+from .target import check_device, resolve_cuda
+
+
+class CudaKind:
+    """The GPUs of this machine."""
+
+    name = CUDA
+
+    def given(self, target: str | tvm.target.Target, site: Site) -> tvm.target.Target:
+        _check_site(site)
+        return parse(target)
+
+    def resolve(
+        self, target: str | tvm.target.Target, threads: int | None, site: Site
+    ) -> tvm.target.Target:
+        _check_site(site)
+        if threads is not None:
+            raise OptionError("The number of threads is for a CPU; leave it out for a CUDA device.")
+        resolved = resolve_cuda(target, site.device_id)
+        check_compiler(resolved)
+        return resolved
+
+    def check(self, target: tvm.target.Target, device_id: int) -> None:
+        check_device(target, device_id)
+
+    def check_loaded(self, target: tvm.target.Target) -> None:
+        """Loading has found a device that runs it."""
+
+    def create(
+        self,
+        target: tvm.target.Target,
+        site: Site,
+        options: Options,
+        database: MeasurementDatabase | None,
+    ) -> CudaBackend:
+        return CudaBackend(target, site, options)
+
+    def pipeline(self, target: tvm.target.Target) -> tvm.transform.Pass:
+        return finish_pipeline(target)
+
+    def build(self, mod: tvm.IRModule, target: tvm.target.Target) -> relax.VMExecutable:
+        with target, cuda_compiler():
+            executable = tvm.compile(mod, target, relax_pipeline=self.pipeline(target))
+            compile_sources(executable.mod)
+        return executable
+
+
+def _check_site(site: Site) -> None:
+    if site.source is not None:
+        raise OptionError(
+            "A CUDA device is measured in this process only; leave --isolate or --rpc-tracker out."
+        )

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels and tensors of one network on a CUDA device, ready for any stage to be timed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import tvm
+import tvm_ffi
+
+from ....errors import device_errors
+from ....schedule.timeline import Span
+from ....tir.tensor import TensorSpec
+from ...shared.implementation import Implementation, LoweredGraph, constants
+from ..stage.stage import CudaStage, Launch, StageProgram, Value, identity
+from .clock import warm_clock
+from .libraries import CudaLibraries
+from .weights import DTYPES, WeightsInMemory, weights_from
+
+_RUNS = 10  # of a stage in one graph, so that its launch does not count
+
+
+class CudaBench:
+    """One tensor per value of the network and per constant.
+
+    Where the network's weights do not fit the second cache, timed stages read theirs from memory.
+
+    Parameters
+    ----------
+    lowered : LoweredGraph
+    libraries : CudaLibraries
+    device_id : int
+    seed : int
+        Of the random numbers that all tensors hold.
+    """
+
+    def __init__(
+        self, lowered: LoweredGraph, libraries: CudaLibraries, device_id: int, seed: int
+    ) -> None:
+        self._lowered, self._libraries = lowered, libraries
+        self._device = tvm.cuda(device_id)
+        self._random = np.random.default_rng(seed)
+        self._tensors: dict[object, tuple[Value, tvm.runtime.Tensor]] = {}
+        self._scratch: dict[tuple[int, TensorSpec], tvm.runtime.Tensor] = {}
+        self._from_memory = weights_from(lowered) == "memory"
+
+    def run(self, implementation: Implementation) -> None:
+        """Compute one operator, which also loads its code."""
+        self.time_alone(implementation, 1)
+
+    def time_alone(self, implementation: Implementation, repeat: int) -> list[float]:
+        """Seconds that one operator takes, in a graph of some runs, ``repeat`` times."""
+        kernel = implementation.kernel
+        launch = Launch(kernel, 0, implementation.inputs, implementation.outputs)
+        return self.time(CudaStage((implementation,), (launch,)), repeat)
+
+    def time(self, stage: CudaStage, repeat: int) -> list[float]:
+        """Seconds that a stage takes, in a graph of some runs, ``repeat`` times.
+
+        The device's clock is up before, see :mod:`.clock`.
+        """
+        time = tvm_ffi.get_global_func("tvm_ios.runtime.cuda.TimeStage")
+        with device_errors(self._device.index):
+            runs = [self._arguments(stage, cold=True) for _ in range(_RUNS)]
+            seconds, _ = warm_clock(self._device.index).take(
+                lambda: time(repeat, runs, self._filler)
+            )
+        return seconds.numpy().tolist()
+
+    def trace(self, stages: Sequence[CudaStage], repeat: int) -> list[Span]:
+        """When each stream computes what of a network, in the fastest of several runs.
+
+        All stages run as one graph, as they do in a compiled network, in which each kernel stands
+        between two events.
+        """
+        trace = tvm_ffi.get_global_func("tvm_ios.runtime.cuda.TraceStages")
+        with device_errors(self._device.index):
+            runs = trace(repeat, [self._arguments(stage) for stage in stages]).numpy()
+        fastest = min(runs, key=lambda run: run.max())
+        launches = [(n, launch) for n, stage in enumerate(stages) for launch in stage.launches]
+        return [
+            Span(
+                worker=launch.stream,
+                stage=number,
+                operators=stages[number].computed_by(launch),
+                kernel=launch.kernel.variant or launch.kernel.name,
+                phase=0,
+                begin=begin,
+                end=end,
+            )
+            for (number, launch), (begin, end) in zip(launches, fastest.tolist(), strict=True)
+        ]
+
+    def _arguments(self, stage: CudaStage, *, cold: bool = False) -> list[Any]:
+        """A stage as it is called: its program, its kernels, its tensors."""
+        program = stage.program
+        kernels = [self._libraries.function(kernel) for kernel in program.kernels]
+        return [tvm_ffi.Shape(program.numbers), *kernels, *self._operands(stage, program, cold)]
+
+    def _operands(self, stage: CudaStage, program: StageProgram, cold: bool) -> list[Any]:
+        """The stage's tensors in the order in which its program numbers them."""
+        specs = {
+            identity(value): spec
+            for launch in stage.launches
+            for value, spec in zip(
+                (*launch.inputs, *launch.outputs),
+                (*launch.kernel.inputs, *launch.kernel.outputs),
+                strict=True,
+            )
+        }
+        values = (*program.inputs, *program.outputs)
+        scratch = program.written[len(program.outputs) :]
+        return [
+            *(self._tensor(value, specs[identity(value)], cold) for value in values),
+            *(self._memory(i, spec) for i, spec in enumerate(scratch)),
+        ]
+
+    def _tensor(self, value: Value, spec: TensorSpec, cold: bool) -> tvm.runtime.Tensor:
+        if cold and self._from_memory and isinstance(value, np.ndarray) and spec.dtype in DTYPES:
+            return self._weights.take(spec)
+        key = identity(value)
+        if key not in self._tensors:  # the value is kept, so that its identity stays its own
+            array = value if isinstance(value, np.ndarray) else self._random_values(spec)
+            self._tensors[key] = (value, tvm.runtime.tensor(array, self._device))
+        return self._tensors[key][1]
+
+    @cached_property
+    def _weights(self) -> WeightsInMemory:
+        return WeightsInMemory(constants(self._lowered, DTYPES), self._device, self._random)
+
+    @cached_property
+    def _filler(self) -> tvm.runtime.Tensor | None:
+        """What the second cache is filled with before runs that read weights from memory."""
+        if not self._from_memory:
+            return None
+        return tvm.runtime.empty((self._lowered.preferences.l2_bytes,), "uint8", self._device)
+
+    def _random_values(self, spec: TensorSpec) -> np.ndarray:
+        if spec.dtype.startswith("float"):
+            return self._random.standard_normal(spec.shape, "float32").astype(spec.dtype)
+        return np.ones(spec.shape, spec.dtype)
+
+    def _memory(self, number: int, spec: TensorSpec) -> tvm.runtime.Tensor:
+        """Scratch memory, which stages share: they are timed one after another."""
+        key = (number, spec)
+        if key not in self._scratch:
+            self._scratch[key] = tvm.runtime.empty(spec.shape, spec.dtype, self._device)
+        return self._scratch[key]

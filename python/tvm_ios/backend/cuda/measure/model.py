@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whole models on a CUDA device timed against each other, with and without a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import tvm
+from tvm import relax
+
+from ....errors import device_errors
+from ..code.pipeline import finish_pipeline
+from ..code.toolchain import cuda_compiler
+from .clock import warm_clock
+from .rounds import Contender, Timing, take_timings
+
+UNGRAPHED = "launched"
+"""The sequential way, kernel by kernel, not captured in a graph."""
+_SEQUENTIAL = "sequential"
+
+
+class CudaWays:
+    """One function lowered in several ways and compiled, each captured as one CUDA graph.
+
+    Parameters
+    ----------
+    mod : tvm.IRModule
+        Holds a function for each way; equal kernels of theirs are one.
+    names : sequence of str
+        The functions. Where one of them is ``sequential``, it is also timed without a graph.
+    inputs : sequence of tensors
+        What the ways are timed with.
+    target : tvm.target.Target
+    device_id : int
+    """
+
+    def __init__(
+        self,
+        mod: tvm.IRModule,
+        names: Sequence[str],
+        inputs: Sequence[tvm.runtime.Tensor | tuple],
+        target: tvm.target.Target,
+        device_id: int,
+    ) -> None:
+        self._device = tvm.cuda(device_id)
+        self._names = list(names)
+        with device_errors(device_id):
+            self._arguments = [_moved(value, self._device) for value in inputs]
+        self._vm = self._machine(mod, target, graph=True)
+        self._plain = self._machine(mod, target, graph=False) if _SEQUENTIAL in names else None
+
+    def seconds(self) -> dict[str, float]:
+        """Median seconds of each way, run after run, in interleaved rounds."""
+        return {name: timing.seconds for name, timing in self.timings().items()}
+
+    def timings(self, peers: Mapping[str, Contender] = MappingProxyType({})) -> dict[str, Timing]:
+        """How long each way takes, and each of ``peers``, in interleaved rounds.
+
+        The device's clock is up in all of them, see :mod:`.clock`.
+        """
+        names = self._names if self._plain is None else [*self._names, UNGRAPHED]
+        contenders = {**{name: _Way(self, name) for name in names}, **peers}
+        with device_errors(self._device.index):
+            return take_timings(contenders, warm_clock(self._device.index))
+
+    def __call__(self, name: str, arguments: Sequence[tvm.runtime.Tensor | tuple]) -> Any:
+        with device_errors(self._device.index):
+            return self._vm[name](*(_moved(value, self._device) for value in arguments))
+
+    def _machine(
+        self, mod: tvm.IRModule, target: tvm.target.Target, *, graph: bool
+    ) -> relax.VirtualMachine:
+        pipeline = finish_pipeline(target, graph=graph)
+        with target, cuda_compiler():
+            executable = tvm.compile(mod, target, relax_pipeline=pipeline)
+        return relax.VirtualMachine(executable, [self._device, tvm.cpu()])
+
+    def timer(self, name: str, number: int) -> Callable[[], float]:
+        """A function that runs a way so often, and returns the seconds of one run."""
+        machine, function = self._machine_of(name)
+        timer = machine.time_evaluator(function, self._device, number=number, repeat=1)
+        return lambda: timer(*self._arguments).results[0]
+
+    def run_once(self, name: str) -> None:
+        """Run a way, and wait for its result."""
+        machine, function = self._machine_of(name)
+        result = machine[function](*self._arguments)
+        self._device.sync()
+        del result  # its memory is used again
+
+    def _machine_of(self, name: str) -> tuple[relax.VirtualMachine, str]:
+        return (self._plain, _SEQUENTIAL) if name == UNGRAPHED else (self._vm, name)
+
+
+class _Way:
+    """A way as one of several that are timed."""
+
+    def __init__(self, ways: CudaWays, name: str) -> None:
+        self._ways, self._name = ways, name
+
+    def timer(self, number: int) -> Callable[[], float]:
+        return self._ways.timer(self._name, number)
+
+    def run_once(self) -> None:
+        self._ways.run_once(self._name)
+
+
+def _moved(value: tvm.runtime.Tensor | tuple, device: tvm.runtime.Device) -> Any:
+    if isinstance(value, tuple):
+        return tuple(_moved(item, device) for item in value)
+    return tvm.runtime.tensor(value.numpy(), device)

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which of an operator's possible kernels is the fastest on the device."""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+
+from ....errors import UnsupportedError
+from ....measure.devices import Devices
+from ....measure.records import Records, Subject, operator_subject
+from ....measure.samples import take
+from ....support.progress import progress
+from ...shared.implementation import Implementation
+from ..stage.assemble import CudaAssembler
+from .device import CudaBench
+
+_logger = logging.getLogger(__name__)
+
+_SAMPLES = 7
+
+
+def tuned(assembler: CudaAssembler, devices: Devices, records: Records) -> CudaAssembler:
+    """The network with the kernels that take least, each operator alone.
+
+    What the records have is not measured again. A kernel that fails is not used.
+    """
+    network = assembler.network
+    several = {i.kernel.key: i for found in network.candidates if len(found) > 1 for i in found}
+    subjects = {key: operator_subject(i.kernel) for key, i in several.items()}
+    records.recall(subjects.values())
+    missing = [several[key] for key, s in subjects.items() if not records.samples(s.key)]
+    _measure(missing, devices, records)
+    chosen = {}
+    for op, found in zip(network.lowered.graph.operators, network.candidates, strict=True):
+        if len(found) > 1:
+            fastest = min(found, key=lambda i: _seconds(records, subjects[i.kernel.key]))
+            chosen[op.name] = fastest.kernel.variant
+    return assembler.chosen(chosen)
+
+
+def _measure(missing: list[Implementation], devices: Devices, records: Records) -> None:
+    if not missing:
+        return
+    devices.compile(i.kernel for i in missing)
+    with progress("choosing kernels", len(missing)) as advance:
+
+        def done(implementation: Implementation, samples: list[float] | None) -> None:
+            subject = operator_subject(implementation.kernel)
+            if samples:
+                records.add(subject, {"alone": samples})
+            else:
+                _logger.warning("%s gave no times; it is not used.", subject.words)
+            advance(1)
+
+        devices.each(missing, _samples, done)
+
+
+def _samples(device: CudaBench, implementation: Implementation) -> list[float] | None:
+    """Seconds of some runs; None where a library has listed more than it has."""
+    try:
+        return take(lambda count: device.time_alone(implementation, count), _SAMPLES)
+    except UnsupportedError as error:
+        _logger.info("%s", error)
+        return None
+
+
+def _seconds(records: Records, subject: Subject) -> float:
+    samples = records.samples(subject.key)
+    return float(np.median(samples["alone"])) if samples else np.inf

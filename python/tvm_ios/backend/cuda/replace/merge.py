@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Convolutions, and products, that read the same tensor computed as one, on a CUDA device.
+
+As on the CPU the smaller windows are held by the largest one (IOS, section 3), and the kernel
+writes each result to where it belongs: nothing is split.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+
+import numpy as np
+import tvm_ffi
+from tvm import relax
+
+from ....graph.fold import constant_array
+from ....graph.operators import Operator
+from ...shared.implementation import Implementation, LoweredGraph
+from ...shared.product import shared_left_side
+from ...shared.replacements.rule import Alike, Rule
+from ...shared.replacements.windows import enlarge, windows_of
+from ..kernels.schedule import schedule_divided, scheduled_kernel
+from ..rules.function import operator_function
+from .combine import Emit, combines, convolution, rebuilt
+
+_CHANNELS, _COLUMNS = -3, -1
+"""The axis along which results lie side by side: of a feature map, and of a matrix."""
+
+
+def _key(lowered: LoweredGraph, op: Operator) -> Hashable | None:
+    windows = windows_of(op)
+    if windows is None or op.outputs[0] not in lowered.layouts or not combines(op):
+        return None
+    constants = all(constant_array(argument) is not None for argument in op.arguments)
+    channelwise = all(kind == "channel" for kind in op.program.arguments)
+    if not (constants and channelwise):
+        return None
+    return (op.anchor.args[0], windows.alignment, op.program, *_steps(op))
+
+
+def _product_key(lowered: LoweredGraph, op: Operator) -> Hashable | None:
+    if not combines(op):
+        return None
+    key = shared_left_side(lowered, op)
+    return None if key is None else (key, *_steps(op))
+
+
+def _steps(op: Operator) -> Iterator[Hashable]:
+    """The operator's bindings: a program is the same whichever side of a sum its value is on."""
+    for binding in op.bindings:
+        known = tuple(constant_array(argument) is not None for argument in binding.value.args)
+        yield (binding.value.op.name, known)
+
+
+def _merge_convolutions(lowered: LoweredGraph, operators: tuple[int, ...]) -> Implementation:
+    ops = [lowered.graph.operators[i] for i in operators]
+    windows = [windows_of(op) for op in ops]
+    held = enlarge(windows)
+    weights = [
+        held.hold(constant_array(op.anchor.args[1]), of)
+        for op, of in zip(ops, windows, strict=True)
+    ]
+    anchor = convolution(ops[0].anchor.args[0], np.concatenate(weights), held)
+    return _merged(lowered, ops, anchor, _CHANNELS)
+
+
+def _merge_products(lowered: LoweredGraph, operators: tuple[int, ...]) -> Implementation:
+    ops = [lowered.graph.operators[i] for i in operators]
+    weights = [constant_array(op.anchor.args[1]) for op in ops]
+    both = relax.const(np.concatenate(weights, axis=_COLUMNS))
+    return _merged(lowered, ops, relax.op.matmul(ops[0].anchor.args[0], both), _COLUMNS)
+
+
+def _merged(
+    lowered: LoweredGraph, ops: Sequence[Operator], anchor: relax.Expr, axis: int
+) -> Implementation:
+    """One kernel for operators that differ in what lies side by side along ``axis``."""
+    merged, preferences = merged_operator(ops, anchor, axis), lowered.preferences
+    layout = lowered.layouts.get(ops[0].outputs[0])
+    layouts = dict(lowered.layouts) | ({merged.outputs[0]: layout} if layout else {})
+    function, inputs = operator_function(merged, layouts)
+    widths = [int(op.outputs[0].ty.shape.values[axis]) for op in ops]
+    scheduled = schedule_divided(function, widths, preferences.target, preferences.precision)
+    key = ("merged", scheduled.name, tuple(widths), tvm_ffi.StructuralKey(function))
+    kernel = scheduled_kernel(f"{ops[0].kind}_merged", key, scheduled, len(inputs))
+    outputs = tuple(op.outputs[0] for op in ops)
+    return Implementation(tuple(op.index for op in ops), kernel, inputs, outputs)
+
+
+def merged_operator(ops: Sequence[Operator], anchor: relax.Expr, axis: int) -> Operator:
+    """One operator that computes the results of several, side by side along ``axis``.
+
+    Parameters
+    ----------
+    ops : sequence of Operator
+        They differ in nothing but their anchors and in what is added and so on along the axis.
+    anchor : relax.Expr
+        Computes what all their anchors do.
+    axis : int
+        Counted from the last.
+    """
+
+    def body(emit: Emit) -> None:
+        values: dict[relax.Var, relax.Expr] = {}
+        for rows in zip(*(op.bindings for op in ops), strict=True):
+            calls = [binding.value for binding in rows]
+            first = calls[0].same_as(ops[0].anchor)
+            variable = emit(anchor if first else _beside(calls, values, axis))
+            values.update((binding.var, variable) for binding in rows)
+
+    return rebuilt(ops[0], body)
+
+
+def _beside(
+    calls: Sequence[relax.Call], values: dict[relax.Var, relax.Expr], axis: int
+) -> relax.Call:
+    """A step after the anchors, of all their results."""
+    arguments = []
+    for parts in zip(*(call.args for call in calls), strict=True):
+        arrays = [constant_array(part) for part in parts]
+        if arrays[0] is None:
+            arguments.append(values.get(parts[0], parts[0]))
+        elif all(array.ndim == 0 for array in arrays):
+            arguments.append(parts[0])
+        else:
+            arguments.append(relax.const(np.concatenate(arrays, axis=axis)))
+    return relax.Call(calls[0].op, arguments, calls[0].attrs, calls[0].ty_args)
+
+
+MERGE_CONVOLUTIONS = Rule("merge-convolutions", Alike(_key), _merge_convolutions)
+MERGE_DENSE = Rule("merge-dense", Alike(_product_key), _merge_products)

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Convolutions that are added up computed as one on a CUDA device, whose result alone is stored.
+
+Those of one input are one convolution, whose weights are their sum. Those of several inputs are
+one matrix product, whose depth runs through all of them: nothing is copied. Where factors are
+rounded (``--precision``), an input that is added to its convolution is so, too: it is a factor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import tvm_ffi
+from tvm import relax
+
+from ....graph.operators import Operator
+from ...shared.implementation import Implementation, LoweredGraph
+from ...shared.replacements.convolution_sum import Combination, Term, added_up, sums_of
+from ...shared.replacements.rule import Rule
+from ...shared.replacements.sums import leading_sum
+from ..kernels.schedule import schedule_sum, scheduled_kernel
+from ..rules.function import operator_function
+from ..rules.layouts import CHANNELS_LAST
+from ..stage.stage import Value, identity
+from .combine import Emit, combines, convolution, rebuilt
+
+
+def _fits(lowered: LoweredGraph, op: Operator) -> bool:
+    return combines(op) and op.outputs[0] in lowered.layouts
+
+
+def _add(lowered: LoweredGraph, operators: tuple[int, ...]) -> Implementation:
+    op = lowered.graph.operators[operators[-1]]  # it reads the others
+    combination = added_up(lowered, operators)
+    others = (_alone(op, term) for term in combination.terms[1:])
+    parts = [
+        operator_function(part, {**lowered.layouts, part.outputs[0]: CHANNELS_LAST})
+        for part in (_with_ending(op, combination), *others)
+    ]
+    functions = [function for function, _ in parts]
+    inputs, places = _numbered([values for _, values in parts])
+    preferences = lowered.preferences
+    scheduled = schedule_sum(functions, places, preferences.target, preferences.precision)
+    key = ("added", scheduled.name, places, tuple(map(tvm_ffi.StructuralKey, functions)))
+    kernel = scheduled_kernel("conv2d_added", key, scheduled, len(inputs))
+    return Implementation(operators, kernel, inputs, op.outputs)
+
+
+def _with_ending(op: Operator, combination: Combination) -> Operator:
+    """The first convolution, what is added to it but convolutions, and what ``op`` does then."""
+    taken = leading_sum(op).steps
+    first, shift = combination.terms[0], combination.shift.astype("float32")
+
+    def body(emit: Emit) -> None:
+        value = emit(convolution(first.data, first.weights, first.windows))
+        if shift.any():
+            value = emit(relax.op.add(value, relax.const(shift.reshape(1, -1, 1, 1))))
+        for addend in combination.addends:
+            value = emit(relax.op.add(value, addend))
+        values = {op.bindings[taken].var: value}
+        renamed = [(relax.Var, lambda variable: values.get(variable, variable))]
+        for binding in op.bindings[taken + 1 :]:  # a binding after the anchor is a step
+            values[binding.var] = emit(tvm_ffi.structural_map(binding.value, renamed))
+
+    return rebuilt(op, body)
+
+
+def _alone(op: Operator, term: Term) -> Operator:
+    return rebuilt(op, lambda emit: emit(convolution(term.data, term.weights, term.windows)))
+
+
+def _numbered(
+    parts: Sequence[Sequence[Value]],
+) -> tuple[tuple[Value, ...], tuple[tuple[int, ...], ...]]:
+    """What all parts read, each value once, and which of these each part's are."""
+    values = {identity(value): value for part in parts for value in part}
+    place = {key: i for i, key in enumerate(values)}
+    places = tuple(tuple(place[identity(value)] for value in part) for part in parts)
+    return tuple(values.values()), places
+
+
+ADD_CONVOLUTIONS = Rule("convolution-add", sums_of(_fits), _add)

@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The table of replacements for a CUDA device."""
+
+from __future__ import annotations
+
+from ...shared.replacements.rule import Rule
+from .merge import MERGE_CONVOLUTIONS, MERGE_DENSE
+from .sums import ADD_CONVOLUTIONS
+
+REPLACEMENTS: tuple[Rule, ...] = (MERGE_CONVOLUTIONS, ADD_CONVOLUTIONS, MERGE_DENSE)
+"""All rules. No two of them match the same operators."""

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which operators cuDNN can compute, and the kernels that have it do so."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from tvm import relax
+
+from ....graph.fold import constant_array
+from ....graph.operators import Operator
+from ....tir.epilogue import Operand, Program
+from ....tir.window import Window
+from ...shared.convolution import convolution_windows
+from ...shared.implementation import Implementation
+from ...shared.no_rule import NoRule, shape_of
+from ..kernels.cudnn import CudnnProblem, Epilogue, Precision, cudnn_algorithms, cudnn_kernel
+
+_KINDS = ("conv2d", "depthwise_conv2d")
+_HALVES: dict[str, Precision] = {"float16": "fp16", "bfloat16": "bf16"}
+
+Value = relax.Var | np.ndarray
+
+
+def cudnn_implementations(
+    op: Operator, layouts: Mapping[relax.Var, str], precision: Precision, device_id: int = 0
+) -> list[Implementation]:
+    """The operator by each of cuDNN's algorithms, what cuDNN expects to be fastest first.
+
+    Parameters
+    ----------
+    op : Operator
+    layouts : mapping of relax.Var to str
+        Values that lie in memory with their channels last.
+    precision : str
+        ``fp32`` or ``tf32``, for operators on float32.
+    device_id : int
+        The device whose algorithms they are.
+
+    Raises
+    ------
+    NoRule
+        When cuDNN cannot compute it.
+    DeviceError
+        When there is no such device, or no cuDNN.
+    """
+    problem, inputs = cudnn_problem(op, layouts, precision)
+    return [
+        Implementation((op.index,), cudnn_kernel(problem, algorithm), inputs, op.outputs)
+        for algorithm in cudnn_algorithms(problem, device_id)
+    ]
+
+
+def cudnn_problem(
+    op: Operator, layouts: Mapping[relax.Var, str], precision: Precision
+) -> tuple[CudnnProblem, tuple[Value, ...]]:
+    """The operator as cuDNN knows it, and the tensors of the problem's inputs.
+
+    Raises
+    ------
+    NoRule
+        When it is no convolution of known weights in one of cuDNN's precisions, when its padding is
+        not the same on both sides, or when something follows it that cuDNN does not compute with
+        it.
+    """
+    if op.kind not in _KINDS or len(op.outputs) != 1:
+        raise NoRule
+    data, weights = op.anchor.args
+    geometry = convolution_windows(op.anchor)
+    if not (_is_symmetric(geometry.rows) and _is_symmetric(geometry.columns)):
+        raise NoRule
+    ending = _ending(op.program)
+    last = _channels_last(op, data, ending, layouts)
+    batch, in_channels = shape_of(data)[:2]
+    problem = CudnnProblem(
+        precision=_precision(op, precision),
+        channels_last=last,
+        epilogue=ending.epilogue,
+        residual=ending.residual is not None,
+        batch=batch,
+        in_channels=in_channels,
+        out_channels=shape_of(op.anchor)[1],
+        groups=geometry.groups,
+        rows=geometry.rows,
+        columns=geometry.columns,
+    )
+    inputs = (data, _packed(weights, last), *_addends(op, ending, problem))
+    for value, spec in zip(inputs, problem.inputs, strict=True):
+        assert not isinstance(value, np.ndarray) or value.shape == spec.shape
+    return problem, inputs
+
+
+@dataclass(frozen=True)
+class _Ending:
+    """What follows a convolution: its bias and its residual by their places among the program's
+    arguments.
+    """
+
+    bias: int | None = None
+    residual: int | None = None
+    relu: bool = False
+
+    @property
+    def epilogue(self) -> Epilogue:
+        if self.relu:
+            return "bias_relu"
+        return "nothing" if self.bias is None and self.residual is None else "bias"
+
+
+def _ending(program: Program) -> _Ending:
+    """Sums of a bias and of a residual, each at most once and in any order, and a relu."""
+    found: dict[str, int] = {}
+    relu = False
+    for i, step in enumerate(program.steps):
+        others = [operand for operand in step.operands if operand != Operand("value", i)]
+        if relu or len(others) != len(step.operands) - 1:
+            raise NoRule
+        relu = step.op == "relu"
+        if relu:
+            continue
+        if step.op != "add" or others[0].kind != "argument":
+            raise NoRule
+        role = {"channel": "bias", "full": "residual"}.get(program.arguments[others[0].index])
+        if role is None or role in found:
+            raise NoRule
+        found[role] = int(others[0].index)
+    return _Ending(**found, relu=relu)
+
+
+def _channels_last(
+    op: Operator, data: relax.Expr, ending: _Ending, layouts: Mapping[relax.Var, str]
+) -> bool:
+    """Whether all feature maps have their channels last; they may not differ in that."""
+    maps = [data, *op.outputs]
+    if ending.residual is not None:
+        maps.append(op.arguments[ending.residual])
+    if not all(isinstance(value, relax.Var) for value in maps):
+        raise NoRule
+    last = {value in layouts for value in maps}
+    if len(last) != 1:
+        raise NoRule
+    return last.pop()
+
+
+def _precision(op: Operator, precision: Precision) -> Precision:
+    dtypes = {str(e.ty.dtype) for e in (op.anchor, *op.anchor.args, *op.outputs, *op.arguments)}
+    if dtypes == {"float32"}:
+        # It multiplies tensors of float32 in that or in TF32, which is nearest to the halves.
+        return "fp32" if precision == "fp32" else "tf32"
+    if len(dtypes) != 1 or not dtypes <= _HALVES.keys():
+        raise NoRule
+    return _HALVES[dtypes.pop()]
+
+
+def _packed(weights: relax.Expr, channels_last: bool) -> np.ndarray:
+    array = constant_array(weights)
+    if array is None:
+        raise NoRule
+    return np.ascontiguousarray(array.transpose(0, 2, 3, 1)) if channels_last else array
+
+
+def _addends(op: Operator, ending: _Ending, problem: CudnnProblem) -> tuple[Value, ...]:
+    """The bias and the residual; a bias of zeros where cuDNN wants one and there is none."""
+    if ending.epilogue == "nothing":
+        return ()
+    if ending.bias is None:
+        bias = np.zeros(problem.out_channels, constant_array(op.anchor.args[1]).dtype)
+    else:
+        bias = constant_array(op.arguments[ending.bias])
+    if bias is None:
+        raise NoRule
+    residual = () if ending.residual is None else (op.arguments[ending.residual],)
+    return (bias.reshape(-1), *residual)
+
+
+def _is_symmetric(window: Window) -> bool:
+    """Whether as much padding behind as there is in front gives as many results."""
+    taps = (window.kernel - 1) * window.dilation + 1
+    return (window.size + 2 * window.before - taps) // window.stride + 1 == window.out

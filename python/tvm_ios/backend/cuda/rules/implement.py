@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every operator's possible kernels on a CUDA device, and the one that is used."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import tvm
+import tvm_ffi
+from tvm import relax, s_tir, tirx
+
+from ....graph.operators import Operator, OperatorGraph
+from ...shared.implementation import Implementation, LoweredGraph
+from ...shared.no_rule import NoRule
+from ..kernels.kernel import CudaKernel
+from ..kernels.schedule import ScheduledFunction, described, schedule, scheduled_kernel
+from .cudnn import cudnn_implementations
+from .function import operator_function
+from .layouts import channels_last_values
+from .preferences import CudaPreferences
+from .tuned import tuned_function
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class CudaNetwork:
+    """A network with all kernels that each operator may have.
+
+    Attributes
+    ----------
+    lowered : LoweredGraph
+        With the kernel that each operator has.
+    candidates : tuple of tuple of Implementation
+        Per operator, the likely fastest first; nothing for an operator that stays as TVM wrote it.
+    """
+
+    lowered: LoweredGraph
+    candidates: tuple[tuple[Implementation, ...], ...]
+
+    def choose(self, variants: Mapping[str, str | None]) -> CudaNetwork:
+        """The same with the kernels of these variants, by operator; others keep theirs."""
+        chosen = list(self.lowered.implementations)
+        for op in self.lowered.graph.operators:
+            wanted, candidates = variants.get(op.name), self.candidates[op.index]
+            found = next((c for c in candidates if c.kernel.variant == wanted), None)
+            if found is not None:
+                chosen[op.index] = found
+            elif wanted is not None and candidates:
+                _logger.warning("operator %s cannot be computed by %s here", op.name, wanted)
+        if all(a is b for a, b in zip(chosen, self.lowered.implementations, strict=True)):
+            return self
+        return replace(self, lowered=replace(self.lowered, implementations=tuple(chosen)))
+
+
+def implement(graph: OperatorGraph, preferences: CudaPreferences) -> CudaNetwork:
+    """Find the kernels that each operator may have, and give it the likely fastest."""
+    layouts = channels_last_values(graph)
+    known: dict[object, tuple[CudaKernel, ...]] = {}
+    candidates = tuple(
+        tuple(_candidates(op, layouts, preferences, known)) for op in graph.operators
+    )
+    first = tuple(found[0] if found else None for found in candidates)
+    return CudaNetwork(LoweredGraph(graph, first, layouts, preferences), candidates)
+
+
+def _candidates(
+    op: Operator,
+    layouts: Mapping[relax.Var, str],
+    preferences: CudaPreferences,
+    known: dict[object, tuple[CudaKernel, ...]],
+) -> list[Implementation]:
+    """All implementations of an operator; equal functions are scheduled once."""
+    if op.alone:
+        return []
+    try:
+        function, inputs = operator_function(op, layouts)
+        key = tvm_ffi.StructuralKey(function)
+        if key not in known:
+            known[key] = _kernels(op.kind, key, function, len(inputs), preferences)
+    except (NoRule, s_tir.ScheduleError, tvm.error.InternalError) as error:
+        _logger.info("operator %s (%s) stays as TVM wrote it: %s", op.name, op.kind, error)
+        return []
+    own = [Implementation((op.index,), kernel, inputs, op.outputs) for kernel in known[key]]
+    return [*own, *_by_cudnn(op, layouts, preferences)]
+
+
+def _by_cudnn(
+    op: Operator, layouts: Mapping[relax.Var, str], preferences: CudaPreferences
+) -> list[Implementation]:
+    """The implementations that the library has, where it may be used."""
+    if preferences.cudnn is None:
+        return []
+    try:
+        return cudnn_implementations(op, layouts, preferences.precision, preferences.cudnn)
+    except NoRule:
+        return []
+
+
+def _kernels(
+    name: str, key: object, function: tirx.PrimFunc, num_inputs: int, preferences: CudaPreferences
+) -> tuple[CudaKernel, ...]:
+    """The kernels of a function."""
+    return tuple(
+        scheduled_kernel(name, (scheduled.name, key), scheduled, num_inputs)
+        for scheduled in _schedules(function, preferences)
+        if not scheduled.workspace  # it is the host thread's, and stages share that
+    )
+
+
+def _schedules(
+    function: tirx.PrimFunc, preferences: CudaPreferences
+) -> Iterator[ScheduledFunction]:
+    """What the user has tuned, then what rules make of it."""
+    tuned = tuned_function(function, preferences.database, preferences.target)
+    if tuned is not None:
+        yield described("tuned", tuned)
+    yield from schedule(function, preferences.target, preferences.precision)

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stages of a CUDA device: kernels on parallel streams, or fused into one launch."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from ....errors import ScheduleError
+from ....schedule.partitioning import FUSED, StreamDivision
+from ...shared.implementation import LoweredGraph
+from ...shared.replacements.find import Replacements, find_replacements
+from ...shared.stages import Assembler, StageForm
+from ..kernels.kernel import CudaKernel
+from ..replace.table import REPLACEMENTS
+from ..rules.implement import CudaNetwork
+from .fused import FusedKernels
+from .stage import CudaStage, Launch
+from .streams import GroupLoad, stream_divisions
+
+_LAUNCH = 4e-6  # seconds, generous: what one launch less in a graph can save
+
+
+@dataclass
+class CudaAssembler(Assembler):
+    """Builds the stages of one network for a CUDA device.
+
+    Attributes
+    ----------
+    network : CudaNetwork
+    """
+
+    lowered: LoweredGraph = field(init=False)
+    workers: int = field(init=False)
+    network: CudaNetwork = field(kw_only=True)
+
+    usual = "streams"
+
+    def __post_init__(self) -> None:
+        self.lowered = self.network.lowered
+        self.workers = self.lowered.preferences.multiprocessors
+        self._fused_kernels = FusedKernels(self.lowered.preferences.target)
+
+    def variant(self, op: int) -> str | None:
+        implementation = self.lowered.implementations[op]
+        return None if implementation is None else implementation.kernel.variant
+
+    def variants(self, op: int) -> frozenset[str]:
+        return frozenset(found.kernel.variant for found in self.network.candidates[op])
+
+    def chosen(self, kernels: Mapping[str, str | None]) -> CudaAssembler:
+        network = self.network.choose(kernels)
+        return self if network is self.network else CudaAssembler(network=network)
+
+    @property
+    def cache_bytes(self) -> int:
+        return self.lowered.preferences.l2_bytes // self.workers
+
+    @cached_property
+    def replacements(self) -> Replacements:
+        return find_replacements(self.lowered, REPLACEMENTS)
+
+    def divisions(self, form: StageForm, costs: Mapping[Hashable, float]) -> tuple[str, ...]:
+        divisions = tuple(map(str, stream_divisions(_loads(form, costs))))
+        return divisions if self._fused(form, costs) is None else (*divisions, FUSED)
+
+    def stage(self, form: StageForm, division: str, costs: Mapping[Hashable, float]) -> CudaStage:
+        streams = StreamDivision.parse(division)
+        launches = self._fused(form, costs) if division == FUSED else None
+        if launches is not None:
+            return CudaStage(form.implementations, launches)
+        if streams is None:
+            names = self.lowered.graph.names(
+                [op for i in form.implementations for op in i.operators]
+            )
+            raise ScheduleError(
+                f"These operators cannot be divided as {division!r} on a CUDA device: "
+                f"{', '.join(names)}; divide them as 'streams'."
+            )
+        return CudaStage(form.implementations, tuple(_on_streams(form, streams, costs)))
+
+    def kernels(self, form: StageForm, costs: Mapping[Hashable, float]) -> Iterable[CudaKernel]:
+        stages = (self.stage(form, d, costs) for d in self.divisions(form, costs))
+        return [launch.kernel for stage in stages for launch in stage.launches]
+
+    def most_saved(
+        self, form: StageForm, apart: Mapping[Hashable, float], costs: Mapping[Hashable, float]
+    ) -> float:
+        """All but the longest group, if the device has room for it all, and launches."""
+        singles = self.singles(form)
+        seconds = [apart[single.key] for single in singles]
+        if len(singles) != len(form.groups):  # replaced: nobody knows
+            return sum(seconds)
+        groups: dict[int, float] = {}
+        for group, time in zip(form.groups, seconds, strict=True):
+            groups[group] = groups.get(group, 0.0) + time
+        return sum(seconds) - max(groups.values()) + _LAUNCH * (len(singles) - 1)
+
+    def _fused(self, form: StageForm, costs: Mapping[Hashable, float]) -> tuple[Launch, ...] | None:
+        """A launch for each level of the groups, the longest kernels of it first.
+
+        None where there is but one group, or kernels that cannot share a launch.
+        """
+        if len(set(form.groups)) == 1:
+            return None
+        launches = []
+        for level in _levels(form):
+            parts = [form.implementations[i] for i in level]
+            parts.sort(key=lambda part: -costs.get(part.kernel.key, 0.0))
+            launch = self._fused_kernels.launch(parts)
+            if launch is None:
+                return None
+            launches.append(launch)
+        return tuple(launches)
+
+
+def _on_streams(
+    form: StageForm, division: StreamDivision, costs: Mapping[Hashable, float]
+) -> Iterator[Launch]:
+    """The kernels level by level, so that every stream has something to do at once."""
+    numbers = list(dict.fromkeys(form.groups))
+    streams = division.assign(_loads(form, costs))
+    rank = {numbers[group]: place for place, group in enumerate(streams)}
+    for level in _levels(form):
+        for i in sorted(level, key=lambda i: rank[form.groups[i]]):
+            implementation, group = form.implementations[i], numbers.index(form.groups[i])
+            yield Launch(
+                implementation.kernel,
+                streams[group],
+                implementation.inputs,
+                implementation.outputs,
+            )
+
+
+def _levels(form: StageForm) -> list[list[int]]:
+    """The implementations by how many of the stage run before them in their group."""
+    depth: list[int] = []
+    for before in form.after:
+        depth.append(1 + max((depth[i] for i in before), default=-1))
+    return [[i for i, d in enumerate(depth) if d == level] for level in range(max(depth) + 1)]
+
+
+def _loads(form: StageForm, costs: Mapping[Hashable, float]) -> list[GroupLoad]:
+    """Of the groups, in the order in which they first appear."""
+    loads: dict[int, GroupLoad] = {}
+    for implementation, group in zip(form.implementations, form.groups, strict=True):
+        known, kernel = loads.get(group, GroupLoad(0.0, 0)), implementation.kernel
+        seconds = known.seconds + costs.get(kernel.key, 0.0)
+        loads[group] = GroupLoad(seconds, max(known.blocks, kernel.tiles))
+    return list(loads.values())

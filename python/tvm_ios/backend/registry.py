@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The kinds of targets that there is a back end for; the only place that asks which one it is."""
+
+from __future__ import annotations
+
+import tvm
+
+from ..target import parse
+from .base import TargetKind
+from .cpu.kind import CpuKind
+from .cuda.kind import CudaKind
+
+_KINDS: dict[str, TargetKind] = {}
+
+
+def register(kind: TargetKind) -> None:
+    """Add a back end, or replace the one of the same kind of target."""
+    _KINDS[kind.name] = kind
+
+
+def kind_of(target: str | tvm.target.Target) -> TargetKind:
+    """Return the back end of a target.
+
+    Raises
+    ------
+    TargetError
+        When TVM does not know the target, or there is no back end for its kind.
+    """
+    return _KINDS[parse(target, tuple(_KINDS)).kind.name]
+
+
+register(CpuKind())
+register(CudaKind())

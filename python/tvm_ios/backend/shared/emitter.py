@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A scheduled function, stage by stage, whatever kind of device it is for."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import relax
+
+from ...graph.operators import Operator
+
+Stages = Sequence[Any]
+"""The stages of a function in order: what its device's lowering makes of a stage, or an operator
+that stays as TVM wrote it."""
+
+
+@dataclass
+class Emitter(ABC):
+    """Writes the bindings of a scheduled function.
+
+    Attributes
+    ----------
+    builder : relax.BlockBuilder
+    values : dict of relax.Var to relax.Expr
+        What the original's variables have become.
+    """
+
+    builder: relax.BlockBuilder
+    values: dict[relax.Var, relax.Expr] = field(default_factory=dict)
+    _pending: list[relax.Var] = field(default_factory=list)
+
+    pure = True
+    """Whether what it emits has no effects."""
+
+    @abstractmethod
+    def begin(self) -> None:
+        """Emit what comes before all stages."""
+
+    @abstractmethod
+    def call(self, stages: tuple[Any, ...], visible: set[relax.Var]) -> None:
+        """Emit consecutive stages, of whose values the ``visible`` are read by others."""
+
+    def keep(self, operator: Operator, *, exported: bool) -> None:
+        """The operator's bindings as they were."""
+        for binding in operator.bindings:
+            value = self.translate(binding.value)
+            if isinstance(binding, relax.MatchCast):
+                new = self.builder.match_cast(value, binding.ty)
+            else:
+                new = self.builder.emit(value)
+            if exported:
+                self.values[binding.var] = new
+            else:
+                self._define(binding.var, new)
+
+    def export(self) -> None:
+        """Make what the dataflow block computed visible after it."""
+        for variable in self._pending:
+            self.values[variable] = self.builder.emit_output(self.values[variable])
+        self._pending.clear()
+
+    def translate(self, expr: relax.Expr) -> relax.Expr:
+        """``expr`` in terms of the new variables."""
+        lookup = [(relax.Var, lambda variable: self.values.get(variable, variable))]
+        return tvm_ffi.structural_map(expr, lookup)
+
+    def _define(self, variable: relax.Var, value: relax.Expr) -> None:
+        self.values[variable] = value
+        if not isinstance(variable, relax.DataflowVar):
+            self._pending.append(variable)
+
+
+class Library(ABC):
+    """Compiled code beside the functions, which their emitters fill."""
+
+    @abstractmethod
+    def compile(self) -> tvm.runtime.Module | None:
+        """The code as TVM keeps that of other code generators; None where there is none."""
+
+    def handed_on(self) -> Iterable[tvm.ir.GlobalVar]:
+        """What the functions hand functions of it on by."""
+        return ()
+
+
+def emit_functions(
+    mod: tvm.IRModule,
+    function: str,
+    ways: Mapping[str, Stages],
+    emitter_of: Callable[[str], Emitter],
+    library: Library,
+) -> tvm.IRModule:
+    """``mod`` with ``function`` replaced by one function for each way to run it.
+
+    Parameters
+    ----------
+    mod : tvm.IRModule
+        The prepared module.
+    function : str
+    ways : mapping of str to Stages
+        By the name of the function that it becomes, which may be ``function``.
+    emitter_of : callable
+        What emits a way, by its name.
+    library : Library
+        Filled by the emitters.
+    """
+    functions = {v: f for v, f in mod.functions.items() if v.name_hint != function}
+    for name, stages in ways.items():
+        variable = mod.get_global_var(name) if name == function else tvm.ir.GlobalVar(name)
+        functions[variable] = _emit_function(emitter_of(name), mod[function], stages, name)
+    functions.update((v, relax.ExternFunc(v.name_hint)) for v in library.handed_on())
+    result = tvm.IRModule(functions, attrs=mod.attrs, global_infos=mod.global_infos)
+    code = library.compile()
+    if code is None:
+        return result
+    others = list((mod.attrs or {}).get("external_mods", []))
+    return result.with_attr("external_mods", [*others, code])
+
+
+def _emit_function(
+    emitter: Emitter, original: relax.Function, stages: Stages, name: str
+) -> relax.Function:
+    """The function ``original`` as ``stages``, under another name if it was to be exported."""
+    parameters = [relax.Var(p.name, p.ty) for p in original.params]
+    emitter.values.update(zip(original.params, parameters, strict=True))
+    builder = emitter.builder
+    pure = emitter.pure and bool(original.is_pure)
+    with builder.function("__scheduled__", parameters, pure=pure, private=True):
+        emitter.begin()
+        _emit_blocks(emitter, original, stages)
+    attributes = dict(original.attrs or {})
+    if "global_symbol" in attributes:
+        attributes["global_symbol"] = name
+    scheduled = builder.finalize()["__scheduled__"].with_attrs(attributes)
+    return relax.Function(scheduled.params, scheduled.body, scheduled.ret_ty, pure, scheduled.attrs)
+
+
+def _emit_blocks(emitter: Emitter, original: relax.Function, stages: Stages) -> None:
+    """Regions and pure operators in dataflow blocks, operators with effects between them."""
+    builder, result = emitter.builder, original.body.body
+    for barrier, parts in _split(stages):
+        if barrier:
+            for operator in parts:
+                emitter.keep(operator, exported=True)
+            continue
+        with builder.dataflow():
+            for part in parts:
+                if isinstance(part, Operator):
+                    emitter.keep(part, exported=False)
+                else:
+                    emitter.call(part, _visible(part, stages, result))
+            emitter.export()
+    builder.emit_func_output(emitter.translate(result))
+
+
+_Part = Operator | tuple[Any, ...]
+
+
+def _split(stages: Stages) -> list[tuple[bool, list[_Part]]]:
+    """Runs of operators with effects, and of all else: operators, and as many stages as go."""
+    runs: list[tuple[bool, list[_Part]]] = []
+    for stage in stages:
+        barrier = isinstance(stage, Operator) and stage.barrier
+        if not runs or runs[-1][0] != barrier:
+            runs.append((barrier, []))
+        parts = runs[-1][1]
+        if isinstance(stage, Operator):
+            parts.append(stage)
+        elif parts and not isinstance(parts[-1], Operator):
+            parts[-1] += (stage,)
+        else:
+            parts.append((stage,))
+    return runs
+
+
+def _visible(part: tuple[Any, ...], stages: Stages, result: relax.Expr) -> set[relax.Var]:
+    """The values that are read outside of ``part``."""
+    read = set(relax.analysis.free_vars(result))
+    for stage in stages:
+        if isinstance(stage, Operator):
+            read.update(stage.inputs)
+        elif not any(stage is member for member in part):
+            read.update(
+                value
+                for implementation in stage.implementations
+                for value in implementation.inputs
+                if isinstance(value, relax.Var)
+            )
+    return read
+
+
+def choose_way(
+    ways: tvm.IRModule, names: Iterable[str], chosen: str, variable: tvm.ir.GlobalVar
+) -> tvm.IRModule:
+    """The module of :func:`emit_ways` with only the way ``chosen``, as function ``variable``.
+
+    Parameters
+    ----------
+    ways : tvm.IRModule
+    names : iterable of str
+        All ways.
+    chosen : str
+    variable : tvm.ir.GlobalVar
+        What the function is called in the module that the ways were made from.
+    """
+    dropped = set(names)
+    functions = {v: f for v, f in ways.functions.items() if v.name_hint not in dropped}
+    function = ways[chosen]
+    if function.attrs and "global_symbol" in function.attrs:
+        function = function.with_attr("global_symbol", variable.name_hint)
+    functions[variable] = function
+    return tvm.IRModule(functions, attrs=ways.attrs, global_infos=ways.global_infos)

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How every operator of a graph is computed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from tvm import relax
+
+from ...graph.operators import OperatorGraph
+from ...tir.tensor import TensorSpec
+from .kernel import Kernel
+
+
+@dataclass(frozen=True)
+class Implementation:
+    """How an operator, or several merged into one, is computed.
+
+    Attributes
+    ----------
+    operators : tuple of int
+        Indices in the graph; several when they were merged.
+    kernel : Kernel
+    inputs : tuple of relax.Var or numpy.ndarray
+        What the kernel's inputs are: values of the function, or constants packed for it.
+    outputs : tuple of relax.Var
+        What the kernel's outputs are.
+    """
+
+    operators: tuple[int, ...]
+    kernel: Kernel
+    inputs: tuple[relax.Var | np.ndarray, ...]
+    outputs: tuple[relax.Var, ...]
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A value's place: ``offset`` bytes into the tensor of the value ``target``."""
+
+    target: relax.Var
+    offset: int
+
+
+@dataclass(frozen=True)
+class LoweredGraph:
+    """An operator graph with an implementation for every operator.
+
+    Attributes
+    ----------
+    graph : OperatorGraph
+    implementations : tuple of Implementation or None
+        None for an operator that stays as TVM wrote it; it has a stage of its own.
+    layouts : dict of relax.Var to Layout
+        How each value lies in memory; row-major where nothing is said.
+    preferences : Preferences
+    slots : dict of relax.Var to Slot
+        Values that are written in place into a concatenation, see :mod:`.inplace`.
+    """
+
+    graph: OperatorGraph
+    implementations: tuple[Implementation | None, ...]
+    layouts: dict[relax.Var, Any]
+    preferences: Any
+    slots: dict[relax.Var, Slot] = field(default_factory=dict)
+
+    @cached_property
+    def alone(self) -> frozenset[int]:
+        """Operators that never share a stage."""
+        return frozenset(i for i, impl in enumerate(self.implementations) if impl is None)
+
+
+def present(lowered: LoweredGraph) -> list[Implementation]:
+    """The operators that have kernels."""
+    return [i for i in lowered.implementations if i is not None]
+
+
+def constants(lowered: LoweredGraph, dtypes: Collection[str] = ("float32",)) -> list[TensorSpec]:
+    """The weights of all kernels, which are constants of these types."""
+    return [
+        spec
+        for i in present(lowered)
+        for value, spec in zip(i.inputs, i.kernel.inputs, strict=True)
+        if isinstance(value, np.ndarray) and spec.dtype in dtypes
+    ]

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is known of a kernel, whatever kind of device it is for."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Protocol
+
+from ...tir.tensor import TensorSpec
+
+
+class Kernel(Protocol):
+    """A function that computes an operator, or several that were replaced by one.
+
+    Attributes
+    ----------
+    name : str
+        For tables and messages.
+    key : Hashable
+        Equal for kernels that are the same code.
+    inputs, outputs : sequence of TensorSpec
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def key(self) -> Hashable: ...
+
+    @property
+    def inputs(self) -> Sequence[TensorSpec]: ...
+
+    @property
+    def outputs(self) -> Sequence[TensorSpec]: ...
+
+    @property
+    def tensors(self) -> Sequence[TensorSpec]:
+        """Inputs, outputs and scratch memory."""
+
+    @property
+    def free(self) -> bool:
+        """Whether there is nothing to do, as the result is in place already."""

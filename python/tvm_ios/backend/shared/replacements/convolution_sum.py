@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Convolutions that are added up seen as one sum, whatever kind of device computes it.
+
+Convolution is linear: ``conv(x, V) + conv(x, W) = conv(x, V + W)``, the smaller kernel placed
+exactly in the larger one; of different inputs the sum is one convolution over the channels of both;
+and where a convolution is added to its own input, ``conv(x, W) + x = conv(x, W + I)``, the identity
+being a kernel of one tap. Biases are added up. Anything else between a convolution and the addition
+forbids it, and so does another reader of the convolution.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence, Set
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+from tvm import relax
+
+from ....graph.fold import constant_array
+from ....graph.operators import Operator
+from ..implementation import LoweredGraph
+from .rule import Reading
+from .sums import leading_sum
+from .windows import Windows, enlarge, windows_of
+
+Fits = Callable[[LoweredGraph, Operator], bool]
+"""Whether a device's kernels for sums take a convolution of one group and of known weights."""
+
+_MOST = 4
+"""Operators of a set. The sets of one wide sum grow exponentially with it, and a kernel of many
+convolutions is as long as all of theirs."""
+
+
+@dataclass(frozen=True)
+class Term:
+    """One convolution of a sum.
+
+    Attributes
+    ----------
+    data : relax.Expr
+    weights : numpy.ndarray
+        ``[K, C, R, S]`` in float64.
+    windows : Windows
+    """
+
+    data: relax.Expr
+    weights: np.ndarray
+    windows: Windows
+
+
+@dataclass(frozen=True)
+class Combination:
+    """A sum of convolutions, of a constant per channel, and of feature maps."""
+
+    terms: tuple[Term, ...]
+    shift: np.ndarray
+    addends: tuple[relax.Expr, ...]
+
+    def __add__(self, other: Combination) -> Combination:
+        return Combination(
+            self.terms + other.terms, self.shift + other.shift, self.addends + other.addends
+        )
+
+
+def sums_of(fits: Fits) -> Reading:
+    """The sets of operators that are one sum of convolutions."""
+    return Reading(partial(_sets, fits))
+
+
+def added_up(lowered: LoweredGraph, operators: Sequence[int]) -> Combination:
+    """What a set sums up before all else that its last operator does, in as few terms as go."""
+    op = lowered.graph.operators[operators[-1]]  # it reads the others
+    combination = _with_identities(_combine(lowered, op, set(operators)))
+    return replace(combination, terms=tuple(_gather(combination.terms)))
+
+
+def _sets(fits: Fits, lowered: LoweredGraph, op: Operator) -> Iterator[tuple[int, ...]]:
+    """Sets that end in ``op`` and are connected by sums, and ``op`` alone if its input is added."""
+    if windows_of(op) is None or not fits(lowered, op) or not leading_sum(op).addends:
+        return
+    if _with_identities(_combine(lowered, op, {op.index})).terms[1:]:
+        yield (op.index,)
+    known = {frozenset({op.index})}
+    pending = list(known)
+    while pending:
+        members = pending.pop()
+        for producer in {p for m in members for p in _summands(fits, lowered, m)} - members:
+            grown = members | {producer}
+            if len(grown) <= _MOST and grown not in known:
+                known.add(grown)
+                pending.append(grown)
+                yield tuple(sorted(grown))
+
+
+def _summands(fits: Fits, lowered: LoweredGraph, reader: int) -> list[int]:
+    """The convolutions that ``reader`` adds to its own, that nobody else reads."""
+    op = lowered.graph.operators[reader]
+    producers = []
+    for before in lowered.graph.predecessors[reader]:
+        producer = lowered.graph.operators[before]
+        if _is_summand(fits, lowered, producer) and _adds_once(op, producer.outputs[0]):
+            producers.append(before)
+    return producers
+
+
+def _adds_once(op: Operator, value: relax.Expr) -> bool:
+    """Whether the sum that the operator begins with is all that reads ``value``, and once."""
+    arguments = [
+        op.arguments[int(operand.index)]
+        for step in op.program.steps
+        for operand in step.operands
+        if operand.kind == "argument"
+    ]
+    read = sum(value.same_as(expr) for expr in (*op.anchor.args, *arguments))
+    return read == 1 == sum(value.same_as(expr) for expr in leading_sum(op).addends)
+
+
+def _is_summand(fits: Fits, lowered: LoweredGraph, op: Operator) -> bool:
+    """Whether the operator is a convolution and a sum, for one reader."""
+    if windows_of(op) is None or lowered.implementations[op.index] is None:
+        return False
+    (value,) = op.outputs
+    # A variable that is not the dataflow block's own is seen outside of it.
+    inner = isinstance(value, relax.DataflowVar)
+    once = len(lowered.graph.readers.get(value, ())) == 1
+    only = inner and once and leading_sum(op).steps == len(op.program.steps)
+    return only and fits(lowered, op)
+
+
+def _combine(lowered: LoweredGraph, op: Operator, members: Set[int]) -> Combination:
+    """What ``op`` sums up, the convolutions among ``members`` taken apart."""
+    leading = leading_sum(op)
+    weights = constant_array(op.anchor.args[1]).astype("float64")
+    term = Term(op.anchor.args[0], weights, windows_of(op))
+    result = Combination((term,), leading.shift, ())
+    owner = {
+        value: before
+        for before in lowered.graph.predecessors[op.index]
+        for value in lowered.graph.operators[before].outputs
+    }
+    for addend in leading.addends:
+        before = owner.get(addend) if isinstance(addend, relax.Var) else None
+        if before in members:
+            result += _combine(lowered, lowered.graph.operators[before], members)
+        else:
+            zero = np.zeros_like(leading.shift)
+            result += Combination((), zero, (addend,))
+    return result
+
+
+def _with_identities(combination: Combination) -> Combination:
+    """Inputs of the convolutions that are added to them as convolutions of one tap."""
+    terms, addends = list(combination.terms), []
+    for addend in combination.addends:
+        identities = (_identity(term, addend) for term in combination.terms)
+        identity = next((found for found in identities if found is not None), None)
+        if identity is None:
+            addends.append(addend)
+        else:
+            terms.append(identity)
+    return replace(combination, terms=tuple(terms), addends=tuple(addends))
+
+
+def _identity(term: Term, addend: relax.Expr) -> Term | None:
+    """``addend`` as a convolution that the kernel of ``term`` can hold; None if it cannot.
+
+    Where it can the result is as large as the input, and so the one tap lies inside the kernel.
+    """
+    axes = (term.windows.rows, term.windows.columns)
+    windows = Windows(*(replace(w, out=w.size, kernel=1, stride=1, before=0) for w in axes))
+    identity = Term(addend, np.eye(term.weights.shape[1])[:, :, None, None], windows)
+    return identity if _fit(term, identity) else None
+
+
+def _fit(one: Term, other: Term) -> bool:
+    """Whether one kernel can hold both."""
+    same = one.data.same_as(other.data)
+    return same and one.windows.alignment == other.windows.alignment
+
+
+def _gather(terms: Sequence[Term]) -> list[Term]:
+    """The terms, with those of one input added up that one kernel holds without more taps."""
+    gathered: list[Term] = []
+    for term in terms:
+        for i, known in enumerate(gathered):
+            if not _fit(known, term):
+                continue
+            windows = enlarge([known.windows, term.windows])
+            if windows.taps <= known.windows.taps + term.windows.taps:
+                held = [windows.hold(t.weights, t.windows) for t in (known, term)]
+                gathered[i] = Term(term.data, sum(held), windows)
+                break
+        else:
+            gathered.append(term)
+    return gathered

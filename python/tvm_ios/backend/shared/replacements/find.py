@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What of a network may be replaced, by a table of rules."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ..implementation import LoweredGraph
+from .rule import Reading, Rule
+
+_LARGEST = 6
+"""Operators of a class, at most: any of them may be replaced together, and each choice has weights
+of its own and is measured."""
+
+
+@dataclass(frozen=True)
+class Replacements:
+    """What of a network may be replaced.
+
+    Attributes
+    ----------
+    classes : tuple of int
+        Per operator a number; operators that share it can be replaced by one, any two or more of
+        them. -1 for all others.
+    sets : mapping of tuple of int to Rule
+        Further operators that can be replaced by one, in increasing order: all of a set, and an
+        operator may read another. Sets of one are replaced by another kernel.
+    """
+
+    classes: tuple[int, ...]
+    sets: Mapping[tuple[int, ...], Rule] = field(default_factory=dict)
+    _rules: Mapping[int, Rule] = field(default_factory=dict)
+
+    @staticmethod
+    def none(num_ops: int) -> Replacements:
+        """Nothing may be replaced in a network of so many operators."""
+        return Replacements((-1,) * num_ops)
+
+    def rule(self, ops: Sequence[int]) -> Rule | None:
+        """What replaces exactly these operators; None where nothing does."""
+        ops = tuple(sorted(ops))
+        if ops in self.sets:
+            return self.sets[ops]
+        classes = {self.classes[op] for op in ops}
+        return self._rules.get(classes.pop()) if len(ops) > len(classes) == 1 else None
+
+    def within(self, block: Sequence[int]) -> list[tuple[int, ...]]:
+        """The sets whose operators are all in the block."""
+        members = set(block)
+        return [ops for ops in self.sets if members.issuperset(ops)]
+
+    @property
+    def together(self) -> list[int]:
+        """Per operator a number that those share which a cut should not part; else -1."""
+        ties = [ops for ops in self.sets if len(ops) > 1]
+        for number in set(self.classes) - {-1}:
+            ties.append(tuple(op for op, c in enumerate(self.classes) if c == number))
+        first = list(range(len(self.classes)))
+        for ops in ties:
+            joined = {first[op] for op in ops}
+            first = [min(joined) if number in joined else number for number in first]
+        tied = {op for ops in ties for op in ops}
+        return [number if op in tied else -1 for op, number in enumerate(first)]
+
+
+def find_replacements(lowered: LoweredGraph, table: Sequence[Rule]) -> Replacements:
+    """Match every rule of a table against a network; no two match the same operators."""
+    numbers: dict[tuple[int, Hashable], int] = {}
+    classes: list[int] = []
+    sets: dict[tuple[int, ...], Rule] = {}
+    for op, implementation in zip(lowered.graph.operators, lowered.implementations, strict=True):
+        classes.append(-1)
+        if implementation is None:
+            continue
+        for position, rule in enumerate(table):
+            if isinstance(rule.source, Reading):
+                sets.update((ops, rule) for ops in rule.source.sets(lowered, op))
+                continue
+            key = rule.source.key(lowered, op)
+            if key is not None:
+                classes[-1] = numbers.setdefault((position, key), len(numbers))
+    rules = {number: table[position] for (position, _), number in numbers.items()}
+    return _in_small_classes(classes, rules, sets)
+
+
+def _in_small_classes(
+    alike: Sequence[int], rules: Mapping[int, Rule], sets: Mapping[tuple[int, ...], Rule]
+) -> Replacements:
+    """Operators that are alike, in classes of two or more of them, but never of many."""
+    classes, rule_of = [-1] * len(alike), {}
+    for number, rule in rules.items():
+        members = [op for op, other in enumerate(alike) if other == number]
+        parts = -(-len(members) // _LARGEST)
+        for part in range(parts if len(members) > 1 else 0):
+            for op in members[part * len(members) // parts : (part + 1) * len(members) // parts]:
+                classes[op] = len(rule_of)
+            rule_of[len(rule_of)] = rule
+    return Replacements(tuple(classes), sets, rule_of)

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A schedule's stages, which name operators, as stages of kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ...errors import ScheduleError
+from ...graph.operators import Operator, OperatorGraph
+from ...schedule.schedule import Schedule, ScheduledStage
+from .emitter import Stages
+from .stages import Assembler, StageForm, estimated_seconds
+
+
+@dataclass(frozen=True)
+class ScheduleLowering:
+    """Lowers schedules of one network.
+
+    Attributes
+    ----------
+    assembler : Assembler
+    """
+
+    assembler: Assembler
+
+    @property
+    def _graph(self) -> OperatorGraph:
+        return self.assembler.lowered.graph
+
+    def lower(self, schedule: Schedule) -> Stages:
+        """The stages; work is divided by the operator times that the schedule holds.
+
+        Raises
+        ------
+        ScheduleError
+            When operators cannot share stages as it says.
+        """
+        costs = estimated_seconds(self.assembler)
+        seconds = {o.name: o.seconds for o in schedule.operators}
+        for op in self._graph.operators:
+            implementation = self.assembler.lowered.implementations[op.index]
+            known = seconds.get(op.name)
+            if implementation is not None and known:
+                costs[implementation.kernel.key] = known
+        return [self._lower_stage(stage, costs) for stage in schedule.stages]
+
+    def adapt(self, stage: ScheduledStage, costs: Mapping[Hashable, float]) -> ScheduledStage:
+        """The stage with its work divided as it is, if that is possible with these operators."""
+        form = self._form(stage)
+        if isinstance(form, Operator):
+            return replace(stage, seconds=None)
+        possible = self.assembler.divisions(form, costs)
+        division = stage.division if stage.division in possible else self.assembler.usual
+        return replace(stage, division=division, seconds=None)
+
+    def divided(self, stage: ScheduledStage, division: str) -> ScheduledStage:
+        """The stage with its work divided as ``division`` says, if its operators can be."""
+        form, asked = self._form(stage), replace(stage, division=division, seconds=None)
+        if isinstance(form, Operator):
+            return stage
+        try:
+            self.assembler.stage(form, division, {})
+        except ScheduleError:
+            return stage
+        return asked
+
+    def _lower_stage(self, stage: ScheduledStage, costs: Mapping[Hashable, float]) -> Any:
+        form = self._form(stage)
+        if isinstance(form, Operator):
+            return form
+        return self.assembler.stage(form, stage.division, costs)
+
+    def _form(self, stage: ScheduledStage) -> StageForm | Operator:
+        """The kernels of a stage, or the operator that stays as TVM wrote it."""
+        index = {op.name: op.index for op in self._graph.operators}
+        groups = [[index[name] for name in group] for group in stage.groups]
+        ops = [i for group in groups for i in group]
+        alone = [i for i in ops if i in self.assembler.lowered.alone]
+        if alone and len(ops) > 1:
+            name = self._graph.operators[alone[0]].name
+            raise ScheduleError(f"Operator {name!r} has no kernel; give it a stage of its own.")
+        if alone:
+            return self._graph.operators[alone[0]]
+        if stage.strategy == "merge":
+            self._check_merge(ops)
+        return self.assembler.form(groups, stage.strategy)
+
+    def _check_merge(self, ops: Sequence[int]) -> None:
+        if len(ops) > 1 and self.assembler.replacements.rule(ops) is None:
+            names = ", ".join(self._graph.names(ops))
+            raise ScheduleError(f"The schedule merges operators that cannot be merged: {names}.")

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From sets of operators to stages of kernels, whatever kind of device they are for."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar
+
+from ...graph.dag import components
+from ...support.keys import remembering
+from .implementation import Implementation, LoweredGraph
+from .replacements.find import Replacements
+
+
+@dataclass(frozen=True)
+class StageForm:
+    """A stage before its work is divided.
+
+    Attributes
+    ----------
+    implementations : tuple of Implementation
+        In an order that respects the edges between them.
+    groups : tuple of int
+        The group of each.
+    after : tuple of tuple of int
+        The implementations, by position, whose results each one reads.
+    """
+
+    implementations: tuple[Implementation, ...]
+    groups: tuple[int, ...]
+    after: tuple[tuple[int, ...], ...]
+
+    @property
+    def free(self) -> bool:
+        """Whether there is nothing to do, as all results are in place already."""
+        return all(i.kernel.free for i in self.implementations)
+
+    @cached_property
+    def key(self) -> Hashable:
+        """Equal for stages of the same kernels, wiring and groups, wherever they stand."""
+        reads: dict[int, int] = {}
+        wiring = []
+        for implementation in self.implementations:
+            values = [v for v in implementation.inputs if hasattr(v, "ty")]
+            wiring.append(tuple(reads.setdefault(hash(v), len(reads)) for v in values))
+        kernels = tuple(i.kernel.key for i in self.implementations)
+        return remembering((kernels, tuple(wiring), self.groups, self.after))
+
+
+@dataclass
+class Assembler(ABC):
+    """Builds stages of one lowered graph; what replaces operators is built once.
+
+    Attributes
+    ----------
+    lowered : LoweredGraph
+    workers : int
+        What computes tiles at the same time: a CPU's threads, a GPU's multiprocessors.
+    """
+
+    lowered: LoweredGraph
+    workers: int
+    _replacing: dict[tuple[int, ...], Implementation] = field(default_factory=dict)
+
+    usual: ClassVar[str]
+    """The division that every stage has."""
+
+    @property
+    @abstractmethod
+    def cache_bytes(self) -> int:
+        """The second cache, as far as it is one worker's."""
+
+    @property
+    @abstractmethod
+    def replacements(self) -> Replacements:
+        """What of the graph may be replaced."""
+
+    @abstractmethod
+    def divisions(self, form: StageForm, costs: Mapping[Hashable, float]) -> tuple[str, ...]:
+        """The ways to share out the work of the stage that are worth measuring."""
+
+    @abstractmethod
+    def stage(self, form: StageForm, division: str, costs: Mapping[Hashable, float]) -> Any:
+        """The stage with its work shared out by ``costs``, seconds by kernel key.
+
+        Raises
+        ------
+        ScheduleError
+            When these operators' work cannot be shared out so.
+        """
+
+    @abstractmethod
+    def kernels(self, form: StageForm, costs: Mapping[Hashable, float]) -> Iterable[Any]:
+        """What must be compiled for the stage to be timed in all its divisions."""
+
+    @abstractmethod
+    def most_saved(
+        self, form: StageForm, apart: Mapping[Hashable, float], costs: Mapping[Hashable, float]
+    ) -> float:
+        """Seconds that running its operators together can save at most, generously.
+
+        Parameters
+        ----------
+        form : StageForm
+        apart : mapping
+            Seconds of each operator as a stage of its own, by the stage's key.
+        costs : mapping
+            Seconds of each kernel on one worker, by its key.
+        """
+
+    def variant(self, _op: int) -> str | None:
+        """Which of its possible kernels an operator has; None where it has no choice."""
+        return None
+
+    def variants(self, _op: int) -> frozenset[str]:
+        """All kernels that an operator has a choice of."""
+        return frozenset()
+
+    def chosen(self, _kernels: Mapping[str, str | None]) -> Assembler:
+        """The same with the kernels that a schedule names, by operator."""
+        return self
+
+    def form(self, groups: Sequence[Sequence[int]], strategy: str) -> StageForm:
+        """The stage of ``groups``; ``strategy`` is ``concurrent`` or ``merge``.
+
+        A single operator that has no replacement runs as it is with either.
+        """
+        ops = sorted(op for group in groups for op in group)
+        if strategy == "merge" and (len(ops) > 1 or self.replacements.rule(ops)):
+            return StageForm((self._replacement(tuple(ops)),), (0,), ((),))
+        before = self.lowered.graph.predecessors
+        group_of = {op: g for g, group in enumerate(groups) for op in group}
+        position = {op: i for i, op in enumerate(ops)}
+        implementations = [self.lowered.implementations[op] for op in ops]
+        assert all(i is not None for i in implementations), "a stage's operators have kernels"
+        return StageForm(
+            tuple(implementations),
+            tuple(group_of[op] for op in ops),
+            tuple(tuple(position[p] for p in before[op] if p in position) for op in ops),
+        )
+
+    def form_of(self, ops: Sequence[int], strategy: str) -> StageForm:
+        """The stage of ``ops`` whose groups are their connected components."""
+        return self.form(components(self.lowered.graph.dag, ops), strategy)
+
+    def _replacement(self, ops: tuple[int, ...]) -> Implementation:
+        """What the table of replacements has for the operators."""
+        if ops not in self._replacing:
+            rule = self.replacements.rule(ops)
+            assert rule is not None, "these operators may be replaced"
+            self._replacing[ops] = rule.target(self.lowered, ops)
+        return self._replacing[ops]
+
+    def originals(self, form: StageForm) -> tuple[Implementation, ...]:
+        """The operators of a stage as they run where nothing replaces them, in order."""
+        ops = [op for implementation in form.implementations for op in implementation.operators]
+        return tuple(self.lowered.implementations[op] for op in ops)
+
+    def singles(self, form: StageForm) -> list[StageForm]:
+        """Each operator of a stage, as it is, as a stage of its own."""
+        return [StageForm((i,), (0,), ((),)) for i in self.originals(form)]
+
+    def apart(self, form: StageForm, costs: Mapping[Hashable, float]) -> Any:
+        """The alternative to a stage: its operators one after another, each on all workers."""
+        originals = self.originals(form)
+        before = tuple(tuple(range(i)) for i in range(len(originals)))
+        return self.stage(StageForm(originals, (0,) * len(originals), before), self.usual, costs)
+
+
+def estimated_seconds(assembler: Assembler) -> dict[Hashable, float]:
+    """Operators' times where nothing was measured: floating-point operations plus bytes moved.
+
+    Only their proportions count; a byte is taken for ten operations.
+    """
+    lowered = assembler.lowered
+    result = {}
+    for op, implementation in zip(lowered.graph.operators, lowered.implementations, strict=True):
+        if implementation is not None:
+            moved = sum(spec.num_bytes for spec in implementation.kernel.tensors)
+            result[implementation.kernel.key] = 1e-11 * (op.flops + 10 * moved)
+    return result

@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The user's database of tuned kernels."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+
+def active_database() -> Any | None:
+    """The database in whose ``with`` block we are, if any."""
+    loaded = sys.modules.get("tvm.s_tir.meta_schedule")  # slow to import, and needs packages
+    return loaded.database.Database.current() if loaded is not None else None

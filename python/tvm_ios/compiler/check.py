@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether a schedule is one of a function and a target."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import tvm
+
+from ..errors import ScheduleError
+from ..graph.fingerprint import fingerprint, fits
+from ..graph.operators import OperatorGraph
+from ..schedule.schedule import Schedule, ScheduledStage
+from ..target import CUDA, num_workers
+
+
+def check_schedule(
+    schedule: Schedule, graph: OperatorGraph, target: tvm.target.Target | None = None
+) -> None:
+    """Raise ScheduleError unless this is a schedule of ``graph``, and for ``target``."""
+    if not fits(schedule.model, graph):
+        raise ScheduleError(
+            "The schedule was made for another model or other input shapes "
+            f"({schedule.model[:8]}, this one is {fingerprint(graph)[:8]}); search again."
+        )
+    if schedule.function != graph.function:
+        raise ScheduleError(
+            f"The schedule is of the function {schedule.function!r}, and this model's is "
+            f"{graph.function!r}; name that in it, or search again."
+        )
+    if target is not None:
+        _check_target(schedule, target)
+    _check_cover(schedule.stages, graph)
+    _check_edges(schedule.stages, graph)
+
+
+def _check_target(schedule: Schedule, target: tvm.target.Target) -> None:
+    made_for = _machine(schedule.target, schedule.workers)
+    wanted = _machine(str(target), num_workers(target))
+    if made_for != wanted:
+        raise ScheduleError(
+            f"The schedule was made for {made_for}, not for {wanted}; "
+            "name that target and number of threads, or search again."
+        )
+
+
+def _machine(target: str, workers: int) -> str:
+    """What of a target a schedule depends on, in words."""
+    try:
+        config = json.loads(target)
+    except ValueError:
+        config = None
+    if not isinstance(config, dict):
+        config = {"kind": target}
+    parts = [str(config[key]) for key in ("kind", "mcpu", "mattr", "arch") if config.get(key)]
+    name = " ".join(parts)
+    if config["kind"] == CUDA:
+        return name
+    return f"{name} with {workers} thread{'s' if workers > 1 else ''}"
+
+
+def _check_cover(stages: Sequence[ScheduledStage], graph: OperatorGraph) -> None:
+    """Every operator of the graph is in the schedule once, and nothing else is."""
+    known = {op.name for op in graph.operators}
+    seen: set[str] = set()
+    for name in (name for stage in stages for name in stage.operators):
+        if name not in known:
+            raise ScheduleError(f"The schedule has an operator {name!r} that the model lacks.")
+        if name in seen:
+            raise ScheduleError(f"The schedule repeats operator {name!r}; keep it in one stage.")
+        seen.add(name)
+    missing = sorted(known - seen)
+    if missing:
+        raise ScheduleError(f"The schedule omits operator {missing[0]!r}; add it to a stage.")
+
+
+def _check_edges(stages: Sequence[ScheduledStage], graph: OperatorGraph) -> None:
+    """Every operator runs after what it reads: in an earlier stage, or earlier in its group."""
+    place = {
+        name: (s, g, k)
+        for s, stage in enumerate(stages)
+        for g, group in enumerate(stage.groups)
+        for k, name in enumerate(group)
+    }
+    for u, v in graph.edges:
+        producer, consumer = graph.operators[u].name, graph.operators[v].name
+        (su, gu, ku), (sv, gv, kv) = place[producer], place[consumer]
+        if su > sv or (su == sv and (gu != gv or ku >= kv)):
+            raise ScheduleError(
+                f"The schedule breaks the edge from {producer!r} to {consumer!r}: "
+                "put the first into an earlier stage, or before the other in one group."
+            )

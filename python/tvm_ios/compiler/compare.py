@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Schedules of one network timed against each other as whole compiled models."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from ..measure.model import Ways
+from ..schedule.schedule import Schedule
+from .scheduler import Scheduler
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The outcome of a comparison.
+
+    Attributes
+    ----------
+    schedule : Schedule
+        The fastest, with all latencies.
+    name : str
+        Which one it is: ``sequential``, ``greedy`` or ``scheduled``.
+    ways : Ways
+        The models that were timed.
+    """
+
+    schedule: Schedule
+    name: str
+    ways: Ways
+
+
+def compare(
+    scheduler: Scheduler,
+    found: Schedule | None = None,
+    *,
+    with_greedy: bool = False,
+    others: Mapping[str, Schedule] | None = None,
+) -> Comparison:
+    """Search, time the result against the sequential schedule, and return the fastest.
+
+    In the schedule's latencies ``scheduled`` is what is returned; where that is not what the
+    search found, ``found`` is what the search's own result took.
+
+    Parameters
+    ----------
+    scheduler : Scheduler
+    found : Schedule, optional
+        What it found, where it has searched already.
+    with_greedy : bool
+        Time the greedy schedule as a whole model, too, and return it if it is the fastest; the
+        cost model prices it anyway.
+    others : mapping of str to Schedule, optional
+        Schedules of the same function to time and to choose from, too, by names of their own.
+    """
+    found = found or scheduler.search()
+    greedy, baseline = scheduler.greedy(), scheduler.sequential()
+    schedules = {"sequential": baseline, "scheduled": found, **(others or {})}
+    if with_greedy:
+        schedules["greedy"] = greedy
+    ways = scheduler.compile(schedules)
+    measured = ways.seconds()
+    name = min(schedules, key=lambda n: (measured[n], n != "scheduled"))
+    estimates = {**baseline.estimates, **greedy.estimates, **found.estimates}
+    schedule = replace(
+        schedules[name],
+        estimates=as_returned(estimates, name),
+        measured=as_returned(measured, name),
+        measurements=found.measurements,
+        search_seconds=found.search_seconds,
+        branches_cut=found.branches_cut,
+        given_up=found.given_up,
+    )
+    return Comparison(schedule, name, ways)
+
+
+def choose(
+    scheduler: Scheduler,
+    given: Schedule | None = None,
+    *,
+    search: bool = True,
+    timed: bool = True,
+) -> Schedule:
+    """The schedule to apply to a function.
+
+    Parameters
+    ----------
+    scheduler : Scheduler
+    given : Schedule, optional
+        What to apply instead of searching.
+    search : bool
+        Without the search each operator is a stage of its own, and nothing is measured.
+    timed : bool
+        Time what the search finds as a whole model, and take the sequential schedule if that is
+        faster; for costs that were not measured that would be another measure.
+    """
+    if given is not None:
+        return scheduler.applied(given)
+    if not search:
+        return scheduler.unsearched()
+    return compare(scheduler).schedule if timed else scheduler.search()
+
+
+def as_returned(latencies: Mapping[str, T], name: str) -> dict[str, T]:
+    """Latencies by name, ``scheduled`` being that of the schedule ``name`` where it is known."""
+    result = dict(latencies)
+    if name != "scheduled":
+        result["found"] = result.pop("scheduled")
+        if name in latencies:
+            result["scheduled"] = latencies[name]
+    return result

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What ``torch.export.save`` wrote, looked at before torch reads it.
+
+``torch.export.load`` executes what a file says in many places: it unpickles tensors, objects and
+example inputs, evaluates expressions of shapes, looks functions up by name to call them, imports
+modules that containers name, and loads compiled code. An ordinary program of fixed shapes needs
+none of this. It is checked here against what is allowed; everything else needs trust.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ..errors import ModelError
+
+_MEMBERS = re.compile(
+    r"archive_format|archive_version|byteorder|\.data/\w+|\.format_version|\.storage_alignment"
+    r"|models/[^/]+\.json"
+    r"|data/weights/(?:weight_\d+|[^/]+_weights_config\.json)"
+    r"|data/constants/(?:tensor_\d+|[^/]+_constants_config\.json)"
+    r"|data/sample_inputs/[^/]+\.pt"
+    r"|extra/.*",
+    re.ASCII,
+)
+_PROGRAM = re.compile(r"models/[^/]+\.json")
+_CONFIG = re.compile(r"data/[^/]+/[^/]+_config\.json")
+_INPUTS = re.compile(r"data/sample_inputs/[^/]+\.pt")
+_PAYLOAD = re.compile(r"(?:weight|tensor)_\d+", re.ASCII)
+_TARGET = re.compile(
+    r"torch\.ops\.(?:aten|prims)\.(?!from_file)\w+\.\w+|_operator\.getitem"
+    r"|torch\.ops\.higher_order\.(?:wrap_with_set_grad_enabled|wrap_with_autocast)",
+    re.ASCII,
+)
+_KINDS = frozenset(
+    f"as_{kind}{plural}"
+    for kind in (
+        "none", "name", "tensor", "int", "float", "string", "sym_int", "scalar_type",
+        "memory_format", "layout", "device", "bool", "graph", "optional_tensor", "complex",
+        "nested_tensor", "int_list", "float_list",
+    )
+    for plural in ("", "s")
+)  # fmt: skip
+_WORD = re.compile(r"[\w.+/:-]*", re.ASCII)  # that cannot be code where it becomes part of some
+# Texts that nothing is made of, and what is checked for itself.
+_FREE = ("metadata", "as_string", "as_strings", "in_spec", "out_spec")
+_CONTAINERS = (None, "builtins.tuple", "builtins.list", "builtins.dict", "collections.OrderedDict")
+
+
+class _Untrusted(Exception):
+    """Something that is not allowed, by its name."""
+
+
+def check_exported(path: Path) -> None:
+    """Check that a file has a program of operators and tensors, and nothing that is executed.
+
+    Raises
+    ------
+    ModelError
+        When it has, or is of an older format, in which that cannot be told; or it is damaged.
+    """
+    try:
+        _check(path)
+    except _Untrusted as found:
+        raise ModelError(
+            f"{path} has {found}, by which reading it may execute code; if you trust where it is "
+            "from, say so by --trust (trust=True in Python)."
+        ) from None
+
+
+def _check(path: Path) -> None:
+    import torch
+    from torch.export.pt2_archive._package import PT2ArchiveReader
+
+    with zipfile.ZipFile(path) as archive:
+        if "version" in archive.namelist():
+            raise _Untrusted("an older format")
+    with PT2ArchiveReader(str(path)) as reader:  # as torch reads it: zip can be read in two ways
+        for name in reader.get_file_names():
+            if not _MEMBERS.fullmatch(name):
+                raise _Untrusted(f"the member {name[:80]!r}")
+            if _PROGRAM.fullmatch(name):
+                _check_program(json.loads(reader.read_string(name)))
+            elif _CONFIG.fullmatch(name):
+                _check_payloads(json.loads(reader.read_string(name)))
+            elif _INPUTS.fullmatch(name):
+                try:
+                    torch.load(io.BytesIO(reader.read_bytes(name)), weights_only=True)
+                except Exception:  # what unpickling raises is not one type
+                    raise _Untrusted("example inputs that are not tensors alone") from None
+
+
+def _check_payloads(config: Any) -> None:
+    """Check that weights and constants are plain tensors."""
+    for value in config["config"].values():
+        if value.get("use_pickle") or not _PAYLOAD.fullmatch(value["path_name"]):
+            raise _Untrusted("pickled tensors or objects")
+    _check_words(config)
+
+
+def _check_program(program: Any) -> None:
+    if program.get("range_constraints"):
+        raise ModelError("Dimensions of the model are dynamic; export the model with fixed shapes.")
+    _check_words(program)
+    for call in program["graph_module"]["module_call_graph"]:
+        signature = call.get("signature") or {}
+        for spec in ("in_spec", "out_spec"):
+            if spec in signature:
+                _check_containers(json.loads(signature[spec])[1])
+
+
+def _check_words(document: Any) -> None:
+    """Check all that a document says: how arguments are given, what is called, and names."""
+    for key, value in _entries(document):
+        if key.startswith("as_") and key not in _KINDS:
+            raise _Untrusted(f"the argument {key[:80]!r}")
+        if not isinstance(value, str):
+            continue
+        if key == "target" and not _TARGET.fullmatch(value):
+            raise _Untrusted(f"a call of {value[:80]!r}")
+        if not _WORD.fullmatch(value):
+            raise _Untrusted(f"the name {value[:80]!r}")
+
+
+def _entries(document: Any) -> Iterator[tuple[str, Any]]:
+    """All keys with their values, those of lists under the key of the list."""
+    waiting = [("", document)]
+    while waiting:
+        key, value = waiting.pop()
+        yield key, value
+        if isinstance(value, dict):
+            yield from ((key, name) for name in value)
+            waiting += [item for item in value.items() if item[0] not in _FREE]
+        elif isinstance(value, list):
+            waiting += [(key, part) for part in value]
+
+
+def _check_containers(spec: Any) -> None:
+    """Check that arguments and results come in containers that Python has."""
+    waiting = [spec]
+    while waiting:
+        part = waiting.pop()
+        if part["type"] not in _CONTAINERS:
+            raise _Untrusted(f"the container {str(part['type'])[:80]!r}")
+        keys = json.loads(part["context"]) if part["context"] else None
+        if not all(isinstance(key, str | int) for key in keys or ()):
+            raise _Untrusted("a container with keys that are objects")
+        waiting += part["children_spec"]

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What importers print and raise, as this package tells it."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+import sys
+import threading
+import traceback
+import warnings
+from collections.abc import Iterator, Mapping
+from typing import Any, TextIO, cast
+
+from tvm.relax import BlockBuilder
+
+_logger = logging.getLogger(__name__)
+
+
+class _Router:
+    """A standard output that keeps what capturing threads print, and passes on all else."""
+
+    def __init__(self, original: TextIO) -> None:
+        self.original, self.captures = original, threading.local()
+
+    def write(self, text: str) -> int:
+        kept = getattr(self.captures, "kept", None)
+        return (self.original if kept is None else kept).write(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.original, name)
+
+
+_lock = threading.Lock()
+_captures = 0  # under way, in all threads
+
+
+@contextlib.contextmanager
+def _printed() -> Iterator[io.StringIO]:
+    """What this thread prints, which other threads do not notice."""
+    global _captures
+    with _lock:
+        if not _captures:
+            sys.stdout = cast(TextIO, _Router(sys.stdout))
+        _captures += 1
+        router = cast(_Router, sys.stdout)
+    before = getattr(router.captures, "kept", None)
+    kept = router.captures.kept = io.StringIO()
+    try:
+        yield kept
+    finally:
+        router.captures.kept = before
+        with _lock:
+            _captures -= 1
+            if not _captures:
+                sys.stdout = router.original
+
+
+@contextlib.contextmanager
+def captured() -> Iterator[io.StringIO]:
+    """Keep what the importer prints off the terminal; it and the warnings go to the log.
+
+    Warnings of other threads than the main one are shown: Python keeps one list of filters for all.
+    """
+    main = threading.current_thread() is threading.main_thread()
+    warned = warnings.catch_warnings(record=True) if main else contextlib.nullcontext([])
+    with _printed() as printed, warned as caught:
+        if main:
+            warnings.simplefilter("always")
+        try:
+            yield printed
+        finally:
+            for line in [*printed.getvalue().splitlines(), *(str(w.message) for w in caught or [])]:
+                _logger.debug("%s", line)
+
+
+@contextlib.contextmanager
+def closing_builders() -> Iterator[None]:
+    """End the blocks that a failing importer leaves open, of which TVM would print warnings."""
+    try:
+        yield
+    except Exception as error:
+        cause: BaseException | None = error
+        while cause is not None:
+            for frame, _ in traceback.walk_tb(cause.__traceback__):
+                _close_builders(frame.f_locals)
+            cause = cause.__cause__
+        raise
+
+
+def _close_builders(variables: Mapping[str, Any]) -> None:
+    attributes = getattr(variables.get("self"), "__dict__", {})
+    for builder in [*variables.values(), *attributes.values()]:
+        if isinstance(builder, BlockBuilder):
+            with contextlib.suppress(Exception):  # which says that there is no block left
+                while True:
+                    builder._end_block()

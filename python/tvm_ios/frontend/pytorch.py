@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PyTorch's models as Relax modules; torch is imported only where one is given."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import tvm
+from tvm import relax, tirx
+
+from ..errors import ModelError
+from ..support.text import first_line, last_line
+from .exported_file import check_exported
+from .importing import captured, closing_builders
+
+if TYPE_CHECKING:
+    import torch
+
+_EXTRA = "Reading PyTorch's models needs torch: pip install tvm-ios[torch]."
+
+
+def is_module(model: object) -> bool:
+    """Whether it is a ``torch.nn.Module``."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(model, torch.nn.Module)
+
+
+def is_exported(model: object) -> bool:
+    """Whether it is what ``torch.export.export`` returns."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(model, torch.export.ExportedProgram)
+
+
+def from_module(module: torch.nn.Module, example_inputs: Sequence[torch.Tensor]) -> tvm.IRModule:
+    """A module in inference mode, for inputs of these shapes.
+
+    Raises
+    ------
+    ModelError
+        When torch cannot export it, or TVM's importer cannot read it.
+    """
+    import torch
+
+    _check_inference(module)
+    try:
+        with torch.no_grad(), captured():
+            exported = torch.export.export(module, tuple(example_inputs))
+    except Exception as error:  # what tracing raises is not one type
+        raise ModelError(
+            f"torch.export cannot export the module: {first_line(error)}; see what it says of "
+            "data-dependent control flow."
+        ) from error
+    return from_exported(exported)
+
+
+def _check_inference(module: torch.nn.Module) -> None:
+    """Raise ModelError where a part of the module would do what is done in training."""
+    if module.training:
+        raise ModelError("The module is in training mode; call its eval() first.")
+    for name, part in module.named_modules():
+        if part.training:
+            raise ModelError(f"{name} is in training mode; call the module's eval() first.")
+
+
+def from_exported(program: torch.export.ExportedProgram) -> tvm.IRModule:
+    """An exported program with its weights as constants.
+
+    Raises
+    ------
+    ModelError
+        When a shape is dynamic, or TVM's importer cannot read it.
+    """
+    from tvm.relax.frontend.torch import from_exported_program
+
+    if program.range_constraints:
+        names = ", ".join(map(str, program.range_constraints))
+        raise ModelError(f"Dimensions {names} are dynamic; export the model with fixed shapes.")
+    try:
+        with captured(), closing_builders():
+            program = program.run_decompositions()
+            _check_pure(program)
+            _move_to_host(program)
+            return from_exported_program(
+                program, run_ep_decomposition=False, custom_convert_map={"index.Tensor": _index}
+            )
+    except ModelError:
+        raise
+    except Exception as error:  # the importer raises whatever a converter trips over
+        raise ModelError(
+            f"TVM's PyTorch importer cannot convert the model: {last_line(error)}."
+        ) from error
+
+
+def _index(node: torch.fx.Node, importer: Any) -> relax.Var:
+    """Convert ``x[i, j]``, whose indices may count from the end; TVM takes them as they are."""
+    data, indices = importer.retrieve_args(node)
+    extents = importer.shape_of(data)
+    counted = [
+        None if i is None else _from_the_beginning(i, extent)
+        for i, extent in zip(indices, extents, strict=False)
+    ]
+    given = SimpleNamespace(
+        block_builder=importer.block_builder,
+        shape_of=importer.shape_of,
+        retrieve_args=lambda _node: (data, counted),
+    )
+    return type(importer)._index_tensor(given, node)
+
+
+def _from_the_beginning(indices: relax.Expr, extent: tirx.IntImm) -> relax.Expr:
+    dtype = indices.ty.dtype.dtype
+    if dtype == "bool":
+        return indices
+    negative = relax.op.less(indices, relax.const(0, dtype))
+    return relax.op.where(negative, relax.op.add(indices, relax.const(int(extent), dtype)), indices)
+
+
+def _check_pure(program: torch.export.ExportedProgram) -> None:
+    """Raise ModelError for a model that has other effects than its results.
+
+    They show after the decomposition, before which a program may still assign in place.
+    """
+    signature = program.graph_signature
+    changed = {**signature.user_inputs_to_mutate, **signature.buffers_to_mutate}
+    if changed:
+        names = ", ".join(map(str, changed.values()))
+        raise ModelError(f"The model changes {names} in place; export one that does not.")
+
+
+def _move_to_host(program: torch.export.ExportedProgram) -> None:
+    """Take what lies on a GPU from there: TVM's importer, and what follows it, use the CPU."""
+    from torch.export.passes import move_to_device_pass
+
+    tensors = [*program.state_dict.values(), *program.constants.values()]
+    inputs = (node.meta.get("val") for node in program.graph.nodes if node.op == "placeholder")
+    if any(getattr(tensor, "is_cuda", False) for tensor in (*tensors, *inputs)):
+        move_to_device_pass(program, "cpu")
+
+
+def from_file(path: Path, trust: bool = False) -> tvm.IRModule:
+    """What ``torch.export.save`` wrote, see `load_program`."""
+    return from_exported(load_program(path, trust))
+
+
+def load_program(path: Path, trust: bool = False) -> torch.export.ExportedProgram:
+    """Read what ``torch.export.save`` wrote.
+
+    Parameters
+    ----------
+    path : Path
+    trust : bool
+        Whether code that the file brings may be executed.
+
+    Raises
+    ------
+    ModelError
+        When it is no such file, its model cannot be read, or it brings code and is not trusted.
+    """
+    try:
+        import torch
+    except ImportError as error:
+        raise ModelError(_EXTRA) from error
+    try:
+        with captured():
+            if not trust:
+                check_exported(path)
+            return torch.export.load(path)
+    except ModelError:
+        raise
+    except Exception as error:  # what unpickling raises is not one type
+        raise ModelError(
+            f"{path} is damaged, or torch.export.save did not write it: {first_line(error)}."
+        ) from error

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Relay as ``tvm.ir.save_json`` wrote it, from v0.8 to v0.19."""
+
+from __future__ import annotations
+
+from ...errors import RelayError
+from .ast import Function, GlobalVar, Module
+from .budget import Budget
+from .calls import check_calls
+from .metadata import load_json
+from .nodes import Node, Nodes
+from .objects import Objects, readable, unread
+from .source import Source
+from .walk import parts, postorder
+
+_MODULE = "IRModule"
+
+
+def parse_json(source: Source, budget: Budget) -> Module:
+    """Read a module, or a single function, which becomes ``main``.
+
+    Raises
+    ------
+    RelayError
+        Where it is no such JSON, is damaged, or has what cannot be converted.
+    """
+    nodes = Nodes(load_json(source, 0))
+    root = nodes[nodes.root]
+    _check_attributes(nodes)
+    objects = Objects(nodes, budget)
+    if root.type_key == _MODULE:
+        functions = _functions(objects.get(root.integer("functions")))
+    else:
+        functions = _functions({GlobalVar("main"): objects.get(nodes.root)})
+    check_calls(
+        {name: _called(name, function, budget) for name, function in functions.items()},
+        lambda caller, _, message: RelayError(f"In @{caller}: {message}"),
+    )
+    return Module(functions)
+
+
+def _functions(found: object) -> dict[str, Function]:
+    """Functions by name, in the order in which TVM prints them."""
+    if not isinstance(found, dict):
+        raise RelayError("The JSON's functions are no map; it is damaged.")
+    functions: dict[str, Function] = {}
+    for var, function in found.items():
+        name = var.name if isinstance(var, GlobalVar) else str(var)
+        if not isinstance(function, Function):
+            raise RelayError(
+                f"{name} is a {unread(function)} and no function of Relay; save the module before "
+                "it is lowered."
+            )
+        if name in functions:
+            raise RelayError(f"The JSON has two functions {name}; it is damaged.")
+        functions[name] = function
+    return dict(sorted(functions.items()))
+
+
+def _called(name: str, function: Function, budget: Budget) -> list[str]:
+    """The functions that one calls; functions may share what they are made of."""
+    called = []
+    for expr in postorder(function):
+        budget.spend("parts", 1 + len(parts(expr)), f"@{name}")
+        if isinstance(expr, GlobalVar):
+            called.append(expr.name)
+    return called
+
+
+def _check_attributes(nodes: Nodes) -> None:
+    """Check that all operators' attributes are known; those that are not are named together."""
+    unknown: set[str] = set()
+    for i in range(len(nodes)):
+        if nodes[i].type_key == "relay.Call" and not readable(_attributes(nodes, nodes[i])):
+            unknown.add(nodes[nodes[i].integer("op")].text or "a function")
+    if unknown:
+        raise RelayError(
+            f"The attributes of {', '.join(sorted(unknown))} are not known, so that "
+            f"{'they' if len(unknown) > 1 else 'it'} cannot be converted."
+        )
+
+
+def _attributes(nodes: Nodes, call: Node) -> str:
+    """The type of a call's attributes."""
+    return nodes[call.integer("attrs")].type_key

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The zoo's networks as ONNX models, for comparison with other engines on the same file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from .builder import Builder, Elementwise
+from .network import Input, Network
+from .values import Value, Window
+from .weights import NormStatistics
+
+OPSET = 17
+# The oldest file format that carries the opset, so that every reader of the opset reads the file.
+IR_VERSION = 8
+
+_ELEMENTWISE: dict[Elementwise, str] = {
+    "add": "Add",
+    "multiply": "Mul",
+    "relu": "Relu",
+    "sigmoid": "Sigmoid",
+    "tanh": "Tanh",
+}
+
+
+def to_onnx(network: Network, inputs: Sequence[Input], seed: int) -> onnx.ModelProto:
+    """Build a network as an ONNX model with its weights as initializers.
+
+    Parameters
+    ----------
+    network : Network
+        What to build.
+    inputs : sequence of Input
+        What it reads.
+    seed : int
+        Seed of the weights.
+
+    Returns
+    -------
+    onnx.ModelProto
+        A model with the inputs and one output.
+    """
+    builder = OnnxBuilder(seed)
+    result = network.describe(builder, *(Value(i.name, i.shape) for i in inputs))
+    model = helper.make_model(
+        builder.finish(network.name, inputs, result),
+        opset_imports=[helper.make_opsetid("", OPSET)],
+        ir_version=IR_VERSION,
+        producer_name="tvm_ios",
+    )
+    onnx.checker.check_model(model)
+    return model
+
+
+class OnnxBuilder(Builder[str]):
+    """Writes operators as nodes of an ONNX graph; a handle is the name of a tensor."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self._nodes: list[onnx.NodeProto] = []
+        self._initializers: list[onnx.TensorProto] = []
+
+    def finish(self, name: str, inputs: Sequence[Input], result: Value[str]) -> onnx.GraphProto:
+        """Return what was built as a graph from the inputs to the result."""
+        return helper.make_graph(
+            self._nodes,
+            name,
+            [
+                helper.make_tensor_value_info(
+                    i.name, helper.np_dtype_to_tensor_dtype(np.dtype(i.dtype)), i.shape
+                )
+                for i in inputs
+            ],
+            [helper.make_tensor_value_info(result.handle, TensorProto.FLOAT, result.shape)],
+            self._initializers,
+        )
+
+    def _emit_constant(self, array: np.ndarray) -> str:
+        name = f"constant_{len(self._initializers)}"
+        self._initializers.append(numpy_helper.from_array(np.asarray(array), name))
+        return name
+
+    def _emit_conv(
+        self, x: str, weight: np.ndarray, bias: np.ndarray | None, window: Window, groups: int
+    ) -> str:
+        constants = [weight] if bias is None else [weight, bias]
+        inputs = [x, *map(self._emit_constant, constants)]
+        return self._emit("Conv", inputs, **_attributes(window), group=groups)
+
+    def _emit_batch_norm(self, x: str, statistics: NormStatistics, epsilon: float) -> str:
+        inputs = [x, *map(self._emit_constant, statistics)]
+        return self._emit("BatchNormalization", inputs, epsilon=epsilon)
+
+    def _emit_max_pool(self, x: str, window: Window) -> str:
+        return self._emit("MaxPool", [x], **_attributes(window), ceil_mode=int(window.ceil))
+
+    def _emit_avg_pool(self, x: str, window: Window, count_padding: bool) -> str:
+        attributes = _attributes(window)
+        return self._emit("AveragePool", [x], **attributes, count_include_pad=int(count_padding))
+
+    def _emit_global_avg_pool(self, x: str) -> str:
+        return self._emit("GlobalAveragePool", [x])
+
+    def _emit_concat(self, values: list[str]) -> str:
+        return self._emit("Concat", values, axis=1)
+
+    def _emit_odd_pixels(self, x: str, size: Sequence[int]) -> str:
+        begin, end, axes, steps = ([1, 1], list(size), [2, 3], [2, 2])
+        return self._emit("Slice", [x, *map(self._integers, (begin, end, axes, steps))])
+
+    def _emit_matmul(self, x: str, y: str) -> str:
+        return self._emit("MatMul", [x, y])
+
+    def _emit_take(self, table: str, ids: str) -> str:
+        return self._emit("Gather", [table, ids], axis=0)
+
+    def _emit_layer_norm(self, x: str, gamma: np.ndarray, beta: np.ndarray, epsilon: float) -> str:
+        inputs = [x, *map(self._emit_constant, (gamma, beta))]
+        return self._emit("LayerNormalization", inputs, axis=-1, epsilon=epsilon)
+
+    def _emit_softmax(self, x: str) -> str:
+        return self._emit("Softmax", [x], axis=-1)
+
+    def _emit_reshape(self, x: str, shape: tuple[int, ...]) -> str:
+        return self._emit("Reshape", [x, self._integers(shape)])
+
+    def _emit_transpose(self, x: str, axes: tuple[int, ...]) -> str:
+        return self._emit("Transpose", [x], perm=axes)
+
+    def _emit_elementwise(self, name: Elementwise, operands: list[str]) -> str:
+        if name == "gelu":
+            return self._emit_gelu(*operands)
+        if name == "relu6":
+            return self._emit("Clip", [*operands, *map(self._number, (0.0, 6.0))])
+        return self._emit(_ELEMENTWISE[name], operands)
+
+    def _emit_gelu(self, x: str) -> str:
+        """Spell the operator out, which the opset does not have, in the form engines look for."""
+        erf = self._emit("Erf", [self._emit("Div", [x, self._number(np.sqrt(2.0))])])
+        twice = self._emit("Mul", [x, self._emit("Add", [erf, self._number(1.0)])])
+        return self._emit("Mul", [twice, self._number(0.5)])
+
+    def _emit(self, op_type: str, inputs: Sequence[str], **attributes: object) -> str:
+        name = f"{op_type.lower()}_{len(self._nodes)}"
+        self._nodes.append(helper.make_node(op_type, inputs, [name], name=name, **attributes))
+        return name
+
+    def _number(self, value: float) -> str:
+        return self._emit_constant(np.float32(value))
+
+    def _integers(self, values: Sequence[int]) -> str:
+        return self._emit_constant(np.array(values, "int64"))
+
+
+def _attributes(window: Window) -> dict[str, tuple[int, ...]]:
+    return {
+        "kernel_shape": window.kernel,
+        "strides": window.stride,
+        "pads": window.padding,
+    }

@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-"""From an operator graph and a schedule to Relax functions of fused TIR kernels."""

@@ -1,7 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-"""Operators replaced by one larger operator, as rules in one table (IOPS, section 2.3)."""
-
-from .rule import Alike, Reading, Rule
-from .table import RULES, Replacements, find_replacements
-
-__all__ = ["RULES", "Alike", "Reading", "Replacements", "Rule", "find_replacements"]

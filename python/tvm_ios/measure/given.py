@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Prices that the user gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..backend.shared.stages import Assembler, estimated_seconds
+from ..errors import CostError
+from ..graph.dag import Candidate
+from ..graph.operators import OperatorGraph
+from ..search.cost_model import Through
+
+StageCost = Callable[[OperatorGraph, Sequence[Candidate]], np.ndarray]
+"""A cost model of the user's: latencies in seconds, float64 [n], for candidate stages of a graph;
+infinity for a stage that must not be chosen."""
+
+
+@dataclass(frozen=True)
+class FinalPrices:
+    """Latencies that are known.
+
+    Attributes
+    ----------
+    latencies : numpy.ndarray
+        Seconds, float64 [n].
+    """
+
+    latencies: np.ndarray
+
+    def bounds(self) -> np.ndarray:
+        return self.latencies
+
+    def recall(self, through: Through) -> None:
+        """There is nothing to look up."""
+
+
+class GivenCost:
+    """A function of the user's as a cost model; work is divided by floating-point operations."""
+
+    measurements = 0
+    equal_blocks_cost_the_same = False  # the function may tell them apart
+
+    def __init__(self, function: StageCost, assembler: Assembler) -> None:
+        self._function, self._lowered = function, assembler.lowered
+        self._division = assembler.usual
+        self.operator_seconds = estimated_seconds(assembler)
+
+    def __call__(self, candidates: Sequence[Candidate]) -> np.ndarray:
+        answer = self._function(self._lowered.graph, candidates)
+        try:
+            latencies = np.array(answer, "float64", ndmin=1)
+        except (TypeError, ValueError) as error:
+            raise CostError(f"A cost model must return one number a stage: {error}.") from error
+        alone = self._lowered.alone
+        for i, candidate in enumerate(candidates[: len(latencies)]):
+            if len(candidate.ops) > 1 and alone.intersection(candidate.ops):
+                latencies[i] = np.inf
+        return latencies
+
+    def division(self, candidate: Candidate) -> str:
+        return self._division
+
+    def prices(self, candidates: Sequence[Candidate]) -> FinalPrices:
+        return FinalPrices(self(candidates))
+
+    def settle(self, candidates: Sequence[Candidate]) -> int:
+        """A given price is final."""
+        return 0

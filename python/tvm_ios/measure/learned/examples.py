@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The measured stages that a model of latencies is fitted to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...database import Row
+from ...graph.dag import Candidate
+from ..cost import MeasuredCost, Observation
+from ..records import Records, Subject
+from ..timing import fastest, relative_error
+from .features import FEATURES, StageFeatures
+
+_SECONDS = FEATURES.index("seconds")
+
+
+@dataclass(frozen=True)
+class TrainingSet:
+    """Rows of features, and what was measured.
+
+    Attributes
+    ----------
+    features : numpy.ndarray
+        float32 [n, features]
+    log_ratio, error : numpy.ndarray
+        float64 [n]: the logarithm of the latency over that of the operators one after another, and
+        its standard error.
+    """
+
+    features: np.ndarray
+    log_ratio: np.ndarray
+    error: np.ndarray
+
+
+class Examples:
+    """Stages of this network, and of others that the database has of this device.
+
+    Parameters
+    ----------
+    records : Records
+    """
+
+    def __init__(self, records: Records) -> None:
+        self._records = records
+        rows = records.described().items()
+        self._others = {k: r for k, r in rows if r.features and len(r.features) == len(FEATURES)}
+        self._own: dict[str, Candidate] = {}
+        self._new: dict[Subject, Candidate] = {}
+
+    def __len__(self) -> int:
+        return len(self._own) + len(self._others)
+
+    @property
+    def recalled(self) -> bool:
+        """Whether the database has any that this search has not asked for."""
+        return bool(self._others)
+
+    def add(self, candidate: Candidate, observation: Observation) -> None:
+        """Learn from a stage that was measured, or found in the database, from now on."""
+        digest = self._records.digest(observation.subject)
+        if digest in self._own:
+            return
+        self._own[digest] = candidate
+        if self._others.pop(digest, None) is None:
+            self._new[observation.subject] = candidate
+
+    def training_set(self, features: StageFeatures, measured: MeasuredCost) -> TrainingSet:
+        """All of them, in one order, however they came to be known."""
+        own = list(self._own.values())
+        observed = [measured.observation(candidate) for candidate in own]
+        rows = features(own)
+        parts = [
+            TrainingSet(
+                rows,
+                np.log([o.seconds for o in observed]) - rows[:, _SECONDS],
+                np.array([o.error for o in observed], "float64"),
+            ),
+            _from_rows(list(self._others.values())),
+        ]
+        order = np.argsort([*self._own, *self._others])
+        return TrainingSet(
+            *(
+                np.concatenate([getattr(part, name) for part in parts])[order]
+                for name in ("features", "log_ratio", "error")
+            )
+        )
+
+    def describe(self, features: StageFeatures) -> None:
+        """Tell the database what those are like that it was not told of."""
+        if not self._new:
+            return
+        rows = features(list(self._new.values())).astype("float64").tolist()
+        self._records.describe(dict(zip(self._new, rows, strict=True)))
+        self._new.clear()
+
+
+def _from_rows(rows: Sequence[Row]) -> TrainingSet:
+    features = np.array([row.features for row in rows], "float32").reshape(-1, len(FEATURES))
+    seconds = np.array([fastest(row.samples)[0] for row in rows], "float64")
+    errors = np.array([relative_error(row.samples) for row in rows], "float64")
+    return TrainingSet(features, np.log(seconds) - features[:, _SECONDS], errors)

@@ -1,0 +1,331 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The schedule of a network: an object to look at, to save, to edit and to apply.
+
+A schedule names operators as the extractor does (``conv2d_12``), holds no TVM IR, and fits every
+network with the same operators, shapes and wiring; weights do not matter.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..errors import ScheduleError
+from ..support.files import replacing
+from ..support.transaction import settle
+from .partitioning import is_division
+
+FORMAT = "tvm_ios.schedule.schedule"
+VERSION = 1
+
+
+_DAMAGE = (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
+"""What reading something else than a schedule may raise."""
+
+_MOST_WORKERS = 1 << 16
+_TARGET_NAME = re.compile(r"[\w./+-]{1,99}")
+
+
+@dataclass(frozen=True)
+class ScheduledOperator:
+    """An operator as a schedule knows it.
+
+    Only its name, its kind and its time decide what a schedule leads to. The others are there to be
+    looked at, and files of earlier releases lack them.
+
+    Attributes
+    ----------
+    name, kind : str
+    seconds : float or None
+        Its time on one worker, if known.
+    reads : tuple of str or None
+        The operators whose results it reads, by name; None where that was not written down.
+    outputs : tuple of str
+        The types of its results, as ``float32[1, 64, 55, 55]``.
+    flops : int or None
+        Floating-point operations, a multiply-add counted as two.
+    kernel : str or None
+        Which of its possible kernels it has, where it has a choice; decides what it is lowered to.
+    """
+
+    name: str
+    kind: str
+    seconds: float | None = None
+    reads: tuple[str, ...] | None = None
+    outputs: tuple[str, ...] = ()
+    flops: int | None = None
+    kernel: str | None = None
+
+
+@dataclass(frozen=True)
+class ScheduledStage:
+    """A stage of a schedule.
+
+    Attributes
+    ----------
+    groups : tuple of tuple of str
+        Operators by name, each group in the order in which it runs.
+    strategy : str
+        ``concurrent`` or ``merge``.
+    division : str
+        How the work is divided: ``tiles`` (every worker takes part of each operator),
+        ``groups`` (a group runs whole on one worker) or ``bands`` (every worker takes some rows of
+        the results through the whole group). On a CUDA device ``streams`` (a stream for each
+        group, or with a number behind a hyphen so many; the longest group is issued first, with
+        ``-widest`` at the end the one with most blocks) or ``fused`` (one launch).
+    seconds : float or None
+        The stage's latency when it was chosen.
+    """
+
+    groups: tuple[tuple[str, ...], ...]
+    strategy: str = "concurrent"
+    division: str = "tiles"
+    seconds: float | None = None
+
+    @property
+    def operators(self) -> tuple[str, ...]:
+        return tuple(name for group in self.groups for name in group)
+
+
+drawings: dict[str, Callable[[Schedule], str]] = {}
+"""What draws a schedule in a notebook, by the type of the picture, see :mod:`tvm_ios.draw`."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Stages in execution order, and what they were made for.
+
+    Attributes
+    ----------
+    model : str
+        Fingerprint of the operator graph.
+    function : str
+        The Relax function that was scheduled.
+    target : str
+        The target as JSON.
+    workers : int
+        Threads that the schedule was made for.
+    operators : tuple of ScheduledOperator
+    stages : tuple of ScheduledStage
+    estimates : dict of str to float
+        Seconds by the cost model, as sums over stages: ``sequential``, ``greedy``, ``scheduled``.
+    measured : dict of str to float
+        Seconds of whole compiled models, timed in one run, by the same names; empty when none
+        were.
+    measurements : int
+        Distinct stages whose latency was measured.
+    search_seconds : float
+        Time that the search took, measuring included.
+    branches_cut : int
+        What searching block by block gave up: branches and merges that the cuts between blocks
+        took away, see :func:`tvm_ios.partition`. At 0 the blocks lost nothing but stages across
+        a single operator.
+    given_up : float or None
+        Seconds that the cuts between blocks cost at most, by the cost model: what the best schedule
+        of the whole network would save. None where that has too many schedules to look at.
+    batch : int or None
+        The batch size that it was made for, where several schedules were made for several.
+    at_batch : dict of str to float
+        Seconds of whole models with the stages that the search found for this batch size, by the
+        batch size that they were run at, as a decimal number; empty where only one was searched.
+    winograd : bool
+        Whether convolutions may be computed by Winograd's algorithm; a file that does not say so
+        means yes.
+    """
+
+    model: str
+    function: str
+    target: str
+    workers: int
+    operators: tuple[ScheduledOperator, ...]
+    stages: tuple[ScheduledStage, ...]
+    estimates: dict[str, float] = field(default_factory=dict)
+    measured: dict[str, float] = field(default_factory=dict)
+    measurements: int = 0
+    search_seconds: float = 0.0
+    branches_cut: int = 0
+    given_up: float | None = None
+    batch: int | None = None
+    at_batch: dict[str, float] = field(default_factory=dict)
+    winograd: bool = True
+
+    def lowers_like(self, other: Schedule) -> bool:
+        """Whether both lead to the same code: their stages, and the times work is divided by."""
+        forms = [
+            (
+                [(stage.groups, stage.strategy, stage.division) for stage in schedule.stages],
+                [(op.name, op.kind, op.seconds, op.kernel) for op in schedule.operators],
+                schedule.winograd,
+            )
+            for schedule in (self, other)
+        ]
+        return forms[0] == forms[1]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The schedule as what JSON knows."""
+        return {"format": FORMAT, "version": VERSION, **asdict(self)}
+
+    def to_json(self) -> str:
+        """The text that :meth:`save` writes."""
+        return json.dumps(self.to_dict(), indent=1) + "\n"
+
+    @staticmethod
+    def from_dict(data: Any, source: str = "The schedule") -> Schedule:
+        """The inverse of :meth:`to_dict`.
+
+        Raises
+        ------
+        ScheduleError
+            When ``data`` is no schedule of this version.
+        """
+        if not isinstance(data, dict) or data.get("format") != FORMAT:
+            raise ScheduleError(f"{source} is not a schedule of tvm-ios.")
+        if data.get("version") != VERSION:
+            raise ScheduleError(
+                f"{source} has version {data.get('version')!r}; this release reads {VERSION}. "
+                "Search again to make a new one."
+            )
+        try:
+            return _parse(data)
+        except _DAMAGE as error:
+            raise ScheduleError(f"{source} is damaged: {_reason(error)}.") from error
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the schedule as JSON; the file appears whole or not at all."""
+        try:
+            with replacing(path) as (draft,):
+                draft.write_text(self.to_json())
+        except OSError as error:
+            reason = error.strerror
+            raise ScheduleError(f"Cannot write the schedule to {path}: {reason}.") from error
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> Schedule:
+        """Read a schedule that :meth:`save` wrote."""
+        settle(Path(path).resolve().parent)
+        try:
+            data = json.loads(Path(path).read_text())
+        except OSError as error:
+            raise ScheduleError(f"Cannot read the schedule {path}: {error.strerror}.") from error
+        except (ValueError, RecursionError) as error:
+            raise ScheduleError(f"{path} is not a schedule of tvm-ios: it is no JSON.") from error
+        return Schedule.from_dict(data, str(path))
+
+    def __repr__(self) -> str:
+        known = self.measured or self.estimates
+        lines = [
+            f"Schedule of {len(self.operators)} operators in {len(self.stages)} stages "
+            f"for {self.workers} workers"
+        ]
+        if known:
+            parts = [f"{name} {1e3 * s:.3f} ms" for name, s in known.items()]
+            lines[0] += ": " + ", ".join(parts)
+        for i, stage in enumerate(self.stages):
+            groups = " | ".join(", ".join(group) for group in stage.groups)
+            latency = "" if stage.seconds is None else f"{1e6 * stage.seconds:9.1f} us  "
+            how = "merge" if stage.strategy == "merge" else stage.division
+            lines.append(f"{i:4d}  {latency}{how:6s}  {groups}")
+        return "\n".join(lines)
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        """Return what a notebook shows, in the formats that it may choose from."""
+        return {"text/plain": repr(self), **{m: draw(self) for m, draw in drawings.items()}}
+
+
+def _parse(data: dict[str, Any]) -> Schedule:
+    workers, winograd = data["workers"], data.get("winograd", True)
+    if (
+        isinstance(workers, bool)
+        or not isinstance(workers, int)
+        or not 0 < workers <= _MOST_WORKERS
+    ):
+        raise ValueError("'workers' is no number of threads")
+    if not isinstance(data["operators"], list) or not isinstance(data["stages"], list):
+        raise ValueError("'operators' and 'stages' are no lists")
+    if not isinstance(winograd, bool):
+        raise ValueError("'winograd' is neither true nor false")
+    stages = tuple(_parse_stage(stage) for stage in data["stages"])
+    operators = tuple(map(_parse_operator, data["operators"]))
+    return Schedule(
+        model=str(data["model"]),
+        function=str(data["function"]),
+        target=_target(data["target"]),
+        workers=workers,
+        operators=operators,
+        stages=stages,
+        estimates={str(k): _seconds(v) or 0.0 for k, v in data.get("estimates", {}).items()},
+        measured={str(k): _seconds(v) or 0.0 for k, v in data.get("measured", {}).items()},
+        measurements=int(data.get("measurements", 0)),
+        search_seconds=_seconds(data.get("search_seconds")) or 0.0,
+        branches_cut=int(data.get("branches_cut", 0)),
+        given_up=_seconds(data.get("given_up")),
+        batch=None if data.get("batch") is None else int(data["batch"]),
+        at_batch={str(int(k)): _seconds(v) or 0.0 for k, v in data.get("at_batch", {}).items()},
+        winograd=winograd,
+    )
+
+
+def _target(text: Any) -> str:
+    """A target of TVM: a name, or JSON that names a kind."""
+    if not isinstance(text, str):
+        raise ValueError("'target' is no text")
+    named = bool(_TARGET_NAME.fullmatch(text))
+    if not named and not (text.startswith("{") and isinstance(json.loads(text).get("kind"), str)):
+        raise ValueError("'target' is no target")
+    return text
+
+
+def _parse_operator(operator: dict[str, Any]) -> ScheduledOperator:
+    reads, flops = operator.get("reads"), operator.get("flops")
+    return ScheduledOperator(
+        str(operator["name"]),
+        str(operator["kind"]),
+        _seconds(operator.get("seconds")),
+        None if reads is None else _texts(reads, "reads"),
+        _texts(operator.get("outputs", []), "outputs"),
+        None if flops is None else int(flops),
+        None if operator.get("kernel") is None else str(operator["kernel"]),
+    )
+
+
+def _texts(values: Any, what: str) -> tuple[str, ...]:
+    if not isinstance(values, list):
+        raise ValueError(f"an operator's {what} are no list")
+    return tuple(map(str, values))
+
+
+def _parse_stage(stage: dict[str, Any]) -> ScheduledStage:
+    strategy, division = stage.get("strategy", "concurrent"), stage.get("division", "tiles")
+    if strategy not in ("concurrent", "merge"):
+        raise ValueError(f"{strategy!r} is no strategy")
+    if not isinstance(division, str) or not is_division(division):
+        raise ValueError(f"{division!r} is no division")
+    groups = stage["groups"]
+    if not isinstance(groups, list) or not all(isinstance(g, list) and g for g in groups):
+        raise ValueError("a stage's groups are lists of operators' names")
+    if not groups:
+        raise ValueError("a stage has no operators")
+    named = tuple(tuple(map(str, group)) for group in groups)
+    return ScheduledStage(named, strategy, division, _seconds(stage.get("seconds")))
+
+
+def _seconds(value: Any) -> float | None:
+    """A latency; None where it is not known."""
+    if value is None:
+        return None
+    seconds = float(value)
+    if not math.isfinite(seconds) or seconds < 0:
+        raise ValueError(f"{value!r} is no latency")
+    return seconds
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, KeyError):
+        return f"{error} is missing"
+    return str(error).rstrip(".")

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The dynamic programme on a whole network, block by block."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tvm import relax
+
+from ..errors import OptionError
+from ..graph.dag import Candidate, Dag
+from .core import ScheduleSpace, Stage, partition, partition_cost
+from .cost_model import CostModel, Prices
+from .problem import Limits, Problem, Replaceable
+from .templates import Template, carry_over, find_templates, own_template
+
+_logger = logging.getLogger(__name__)
+
+_WHOLE = 50_000  # transitions: less than a second to look at, and to price
+
+
+@dataclass(frozen=True)
+class BlockSearch:
+    """The schedules of a block and what is known of their prices.
+
+    Attributes
+    ----------
+    block : sequence of int
+        Its operators.
+    space : ScheduleSpace
+        Of the operators' places in the block.
+    prices : Prices
+    """
+
+    block: Sequence[int]
+    space: ScheduleSpace
+    prices: Prices
+
+    def solve(self) -> list[Stage]:
+        """The stages, of operators of the graph, of the schedule cheapest by what is known."""
+        return [
+            Stage([[self.block[i] for i in g] for g in stage.groups], stage.strategy, stage.latency)
+            for stage in self.space.solve(self.prices.bounds()).stages
+        ]
+
+
+class NetworkSearch:
+    """Searches the blocks of a network, of equal ones one.
+
+    Parameters
+    ----------
+    lowered : Problem
+    replacements : Replaceable
+        What may be replaced by one operator.
+    results : sequence of relax.Var
+        What leaves the function.
+    limits : Limits
+
+    Attributes
+    ----------
+    branches_cut : int
+        Branches and merges that the cuts between blocks take away.
+    """
+
+    def __init__(
+        self,
+        lowered: Problem,
+        replacements: Replaceable,
+        results: Sequence[relax.Var],
+        limits: Limits,
+    ) -> None:
+        self._lowered, self._results, self._limits = lowered, results, limits
+        self._replacements = replacements
+        dag, together = lowered.graph.dag, replacements.together
+        self._blocks = partition(dag, limits.max_block_size, together)
+        self.branches_cut = partition_cost(dag, self._blocks, together)
+
+    def run(self, cost: CostModel) -> list[Stage]:
+        """The stages of all blocks, in order; a block that equals an earlier one takes its.
+
+        Stages of which only a bound is known may be chosen, too: their prices are found out and the
+        programme is solved again, until it chooses nothing that is not known.
+        """
+        templates = self._templates(cost)
+        own = dict.fromkeys(template.block for template in templates)
+        searches = {number: self.explore(self._blocks[number], cost) for number in own}
+        for search in searches.values():
+            search.prices.recall(search.space.through)
+        while True:
+            found = {number: search.solve() for number, search in searches.items()}
+            if not cost.settle([candidate_of(stage) for s in found.values() for stage in s]):
+                break
+        return [stage for t in templates for stage in carry_over(found[t.block], t)]
+
+    def given_up(self, stages: Sequence[Stage], cost: CostModel) -> float | None:
+        """Seconds that the cuts cost at most, by what is known of prices; nothing is measured.
+
+        None where the whole network has too many schedules to look at, or stages that cross the
+        cuts would have to be measured.
+        """
+        if len(self._blocks) == 1:
+            return 0.0
+        if self._limits.measure_all:  # nothing bounds what was not measured
+            return None
+        try:
+            whole = self.explore([op for block in self._blocks for op in block], cost, _WHOLE)
+        except OptionError:
+            return None
+        best = whole.space.solve(whole.prices.bounds()).latency
+        return max(sum(stage.latency for stage in stages) - best, 0.0)
+
+    def explore(
+        self, block: Sequence[int], cost: CostModel, max_transitions: int | None = None
+    ) -> BlockSearch:
+        """The schedules of one block."""
+        position = {op: i for i, op in enumerate(block)}
+        edges = [
+            (position[u], position[v])
+            for u, v in self._lowered.graph.edges
+            if u in position and v in position
+        ]
+        side_by_side = "concurrent" in self._limits.strategies
+        space = ScheduleSpace(
+            Dag(len(block), edges),
+            [self._replacements.classes[op] for op in block],
+            [[position[op] for op in ops] for ops in self._replacements.within(block)],
+            self._limits.max_group_size if side_by_side else 1,
+            self._limits.max_num_groups if side_by_side else 1,
+            max_transitions,
+        )
+        candidates = [
+            Candidate(tuple(sorted(block[i] for i in c.ops)), c.strategy) for c in space.candidates
+        ]
+        return BlockSearch(block, space, cost.prices(candidates))
+
+    def _templates(self, cost: CostModel) -> list[Template]:
+        """Which blocks need a search; all do where the user's prices may tell equal ones apart."""
+        if not cost.equal_blocks_cost_the_same:
+            templates = [own_template(number, block) for number, block in enumerate(self._blocks)]
+        else:
+            templates = find_templates(
+                self._lowered, self._replacements, self._results, self._blocks
+            )
+        _logger.info(
+            "%d operators in %d blocks, of which %d are searched and the others equal those; "
+            "the cuts between them take away %d branches or merges",
+            len(self._lowered.graph.operators),
+            len(self._blocks),
+            len({template.block for template in templates}),
+            self.branches_cut,
+        )
+        return templates
+
+
+def candidate_of(stage: Stage) -> Candidate:
+    """What the cost model is asked to price for a stage."""
+    return Candidate(tuple(sorted(i for group in stage.groups for i in group)), stage.strategy)

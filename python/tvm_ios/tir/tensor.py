@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tensors as kernels see them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """Shape and type of a tensor as it lies in memory."""
+
+    shape: tuple[int, ...]
+    dtype: str = "float32"
+
+    @property
+    def num_elements(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def num_bytes(self) -> int:
+        return self.num_elements * (int("".join(filter(str.isdigit, self.dtype)) or 8) // 8)

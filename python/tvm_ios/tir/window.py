@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Windows that slide along an axis."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+Expr = Any
+
+
+@dataclass(frozen=True)
+class Window:
+    """A sliding window along one axis.
+
+    Attributes
+    ----------
+    size, out : int
+        Elements of the input and of the output axis.
+    kernel, stride, dilation, before : int
+        Taps, step of the window, step of the taps, padding in front.
+    """
+
+    size: int
+    out: int
+    kernel: int
+    stride: int = 1
+    dilation: int = 1
+    before: int = 0
+
+    def position(self, out: Expr, tap: Expr) -> Expr:
+        """Where tap ``tap`` of output ``out`` reads; may lie in the padding."""
+        return self.distance(out, tap) - self.before
+
+    def distance(self, column: Expr, tap: Expr) -> Expr:
+        """How far from the first tap of column 0 tap ``tap`` of column ``column`` reads."""
+        return column * self.stride + tap * self.dilation
+
+    def inside(self, out: int, tap: int) -> bool:
+        return 0 <= self.position(out, tap) < self.size
+
+    @property
+    def padded(self) -> bool:
+        """Whether any tap of any output lies in the padding."""
+        last = self.position(self.out - 1, self.kernel - 1)
+        return self.before > 0 or last >= self.size

@@ -17,7 +17,18 @@ FRONTS = {"onnx": onnx_front, "relax": relax_front}
 
 
 class Wrong(Exception):
-    """A result that is not what it should be."""
+    """A result that is not what it should be.
+
+    Parameters
+    ----------
+    message : str
+    output : str, optional
+        Which one.
+    """
+
+    def __init__(self, message: str, output: str | None = None) -> None:
+        super().__init__(message)
+        self.output = output
 
 
 class Reference:
@@ -85,15 +96,22 @@ class Reference:
             in_double = self._looked_up("_double", name), self._looked_up("_nudged", name)
             wrong = difference(actual, expected, coarsest, terms, *in_double)
             if wrong:
-                raise Wrong(f"{name}: {wrong}")
+                raise Wrong(f"{name}: {wrong}", name)
 
     def _looked_up(self, values: str, name: str) -> Callable[[], np.ndarray | None]:
         return lambda: (getattr(self, values) or {}).get(name)
 
 
-def agree(network: Network, results: Sequence[np.ndarray], others: Sequence[np.ndarray]) -> bool:
-    """Whether two lists of a network's results are equal but for rounding."""
+def agree(
+    network: Network,
+    results: Sequence[np.ndarray],
+    others: Sequence[np.ndarray],
+    output: str | None,
+) -> bool:
+    """Whether two lists of a network's results are equal but for rounding, in one output or all."""
     for name, one, other in zip(network.outputs, results, others, strict=True):
+        if output not in (None, name):
+            continue
         coarsest = network.coarsest(name) if other.dtype.kind == "f" else ""
         if difference(one, other, coarsest, network.terms, lambda: None, lambda: None):
             return False

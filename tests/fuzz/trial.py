@@ -63,7 +63,7 @@ class Trial:
             self._check(model)
             self._check_specials(model)
         except Wrong as error:
-            return self._blame(mod, DIFFERS, str(error))
+            return self._blame(mod, DIFFERS, str(error), error.output)
         except ModelError as error:
             return REFUSED, str(error)
         except Exception:
@@ -101,13 +101,15 @@ class Trial:
         self._reference.check(self._results)
         return self._results
 
-    def _blame(self, mod: tvm.IRModule, status: str, detail: str) -> tuple[str, str]:
+    def _blame(
+        self, mod: tvm.IRModule, status: str, detail: str, output: str | None = None
+    ) -> tuple[str, str]:
         """The finding, unless TVM's own lowering of the network fails, or computes the same."""
         try:
             results = run_unscheduled(mod, list(self._reference.inputs.values()))
         except Exception as error:  # whatever TVM trips over
             return (FOREIGN, str(error)) if status == FAILS else (status, detail)
-        if status == DIFFERS and agree(self.network, self._results, results):
+        if status == DIFFERS and agree(self.network, self._results, results, output):
             return FOREIGN, detail
         return status, detail
 

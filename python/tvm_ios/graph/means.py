@@ -31,8 +31,7 @@ class _MeanDivider(PyExprMutator):
         extents = [int(extent) for extent in data.ty.shape]
         reduced = extents if axes is None else [extents[int(axis)] for axis in axes]
         total = self.builder_.emit(relax.op.sum(data, axes, call.attrs.keepdims))
-        # No element has the sum 0, and nothing divides by 0.
-        count = relax.const(max(1, math.prod(reduced)), str(data.ty.dtype.dtype))
+        count = relax.const(math.prod(reduced), str(data.ty.dtype.dtype))
         return relax.op.divide(total, count)
 
 

@@ -9,7 +9,9 @@ import tvm
 from tvm import relax
 
 from ..errors import ModelError
+from ..importing import last_line
 from ..support.text import last_line
+from .empty import fill_empty_sums
 from .fold import fold_affine, simplify_batch_norm
 from .indices import safe_indices
 from .layout import channels_first
@@ -53,6 +55,7 @@ def prepare(
         relax.transform.ConvertToDataflow(min_size=1),
         relax.transform.CanonicalizeBindings(),
         safe_indices(function, checked=checks_indices),
+        _on(function, fill_empty_sums),
         _on(function, divide_integer_sums),
         channels_first(function),
         _on(function, simplify_batch_norm),

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sums over nothing, of which TVM's kernels leave the result as it was in memory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+import tvm
+from tvm import relax
+from tvm.relax.expr_functor import PyExprMutator, mutator
+
+_NOTHING: Mapping[str, float] = {
+    **dict.fromkeys(
+        [
+            "relax.matmul",
+            *(f"relax.nn.conv{n}d{kind}" for n in (1, 2, 3) for kind in ("", "_transpose")),
+        ],
+        0.0,
+    ),
+    "relax.sum": 0.0,
+    "relax.prod": 1.0,
+    "relax.mean": math.nan,
+    "relax.variance": math.nan,
+    "relax.std": math.nan,
+    "relax.max": -math.inf,
+    "relax.min": math.inf,
+}
+"""What each of these operators computes of no elements, as NumPy and ONNX Runtime have it."""
+
+
+def fill_empty_sums(mod: tvm.IRModule, func: relax.Function) -> relax.Function:
+    """Replace what sums over an axis without elements by a constant.
+
+    The first element of a reduction initialises the result, so that without elements nobody does.
+    """
+    return _Filler(mod).visit_expr(func)
+
+
+@mutator
+class _Filler(PyExprMutator):
+    def visit_call_(self, call: relax.Call) -> relax.Expr:
+        call = super().visit_call_(call)
+        name = call.op.name if isinstance(call.op, tvm.ir.Op) else ""
+        if name not in _NOTHING or all(map(_size, call.args)) or not _size(call):
+            return call
+        dtype = str(call.ty.dtype.dtype)
+        shape = [int(extent) for extent in call.ty.shape]
+        return relax.const(np.full(shape, _value(name, dtype), dtype), dtype)
+
+
+def _value(name: str, dtype: str) -> float | int:
+    value = _NOTHING[name]
+    if dtype.startswith(("int", "uint")) and not math.isfinite(value):
+        if math.isnan(value):
+            return 0
+        limits = np.iinfo(dtype)
+        return int(limits.max if value > 0 else limits.min)
+    return value
+
+
+def _size(expr: relax.Expr) -> int | None:
+    """The elements of a tensor; 1 where that is not known."""
+    shape = getattr(expr.ty, "shape", None)
+    if shape is None or not all(isinstance(extent, tvm.tirx.IntImm) for extent in shape):
+        return 1
+    return math.prod(int(extent) for extent in shape)

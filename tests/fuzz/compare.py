@@ -7,9 +7,9 @@ In three steps, of which most results need the first only:
    few times explains agrees with it. What is no floating-point number must be equal.
 2. Else both are compared with the network in double precision. Ours may err sixteen times as much
    as the reference in single precision does itself, or as its result changes when all inputs and
-   constants, and what operators of ONNX round, move to a neighbouring number, and by what the order
-   of the longest sum among its operators explains. The first is small by chance at times, as where
-   values cancel each other.
+   constants and what operators round move to a neighbouring number, and by what the order of the
+   longest sum among its operators explains. The first is small by chance at times, as where values
+   cancel each other.
 3. Where there is nothing in double precision, the second part of that counts alone, doubled for
    every operator that passes an error on.
 """

@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 import tvm
@@ -57,10 +58,20 @@ def reference(network: Network, inputs: dict[str, np.ndarray]) -> dict[str, np.n
 def double_reference(
     network: Network,
     inputs: dict[str, np.ndarray],
-    _nudge: Callable[[np.ndarray], np.ndarray] | None = None,
+    nudge: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> dict[str, np.ndarray]:
-    """All values of a network in double precision; between its operators nothing is nudged."""
-    return _evaluate(network, inputs, _doubled)
+    """All values of a network in double precision; what single precision rounds is nudged."""
+    exact = _evaluate(network, inputs, _doubled)
+    if nudge is None:
+        return exact
+    single = reference(network, inputs)
+    factors = {}
+    for name in (name for node in network.nodes for name in node.outputs):
+        if single[name].dtype == "float32" and exact[name].size:
+            rounded = np.isfinite(exact[name]) & (single[name] != exact[name])
+            whole = np.where(rounded, exact[name], 1.0)
+            factors[name] = nudge(whole) / whole
+    return _evaluate(network, inputs, _doubled, factors)
 
 
 def _doubled(dtype: str) -> str:
@@ -68,10 +79,13 @@ def _doubled(dtype: str) -> str:
 
 
 def _evaluate(
-    network: Network, inputs: dict[str, np.ndarray], dtype_of: Callable[[str], str]
+    network: Network,
+    inputs: dict[str, np.ndarray],
+    dtype_of: Callable[[str], str],
+    factors: Mapping[str, np.ndarray] = MappingProxyType({}),
 ) -> dict[str, np.ndarray]:
     made = [name for node in network.nodes for name in node.outputs]
-    mod = _build(network, made, dtype_of)
+    mod = _build(network, made, dtype_of, factors)
     given = [inputs[n].astype(dtype_of(t.dtype)) for n, t in network.inputs.items()]
     results = run_unscheduled(mod, given)
     constants = {n: a.astype(dtype_of(str(a.dtype))) for n, a in network.constants.items()}
@@ -80,8 +94,12 @@ def _evaluate(
 
 
 def _build(
-    network: Network, outputs: Sequence[str], dtype_of: Callable[[str], str]
+    network: Network,
+    outputs: Sequence[str],
+    dtype_of: Callable[[str], str],
+    factors: Mapping[str, np.ndarray] = MappingProxyType({}),
 ) -> tvm.IRModule:
+    """The network as a function; some of its values are multiplied by factors."""
     block = relax.BlockBuilder()
     values: dict[str, relax.Expr] = {
         name: _variable(name, replace(tensor, dtype=dtype_of(tensor.dtype)))
@@ -93,13 +111,20 @@ def _build(
     with block.function("main", parameters):
         with block.dataflow():
             for node in network.nodes:
-                result = block.emit(_call(_typed(node, dtype_of), values))
+                call = _call(_typed(node, dtype_of), values)
+                if node.op in _SINGLE and dtype_of("float32") == "float64":
+                    call = relax.op.astype(block.emit(_in_single(call, block)), "float64")
+                result = block.emit(call)
                 if isinstance(result.ty, relax.TupleType):
                     parts = range(len(node.outputs))
                     results = [block.emit(relax.TupleGetItem(result, i)) for i in parts]
                 else:
                     results = [result]
-                values.update(zip(node.outputs, results, strict=True))
+                for name, value in zip(node.outputs, results, strict=True):
+                    factor = factors.get(name)
+                    values[name] = value
+                    if factor is not None:
+                        values[name] = block.emit(relax.op.multiply(value, _constant(factor)))
             shown = [values[name] for name in outputs]
             result = block.emit_output(shown[0] if len(shown) == 1 else relax.Tuple(shown))
         block.emit_func_output(result)
@@ -118,6 +143,15 @@ def _call(node: Node, values: dict[str, relax.Expr]) -> relax.Expr:
     if node.op in _OF_TUPLES:
         return function(relax.Tuple(operands), **node.attributes)
     return function(*operands, **node.attributes)
+
+
+_SINGLE = ("nn.layer_norm", "nn.group_norm", "nn.instance_norm", "nn.rms_norm")
+"""Which TVM lowers in single precision, and in half, only."""
+
+
+def _in_single(call: relax.Call, block: relax.BlockBuilder) -> relax.Call:
+    operands = [block.emit(relax.op.astype(operand, "float32")) for operand in call.args]
+    return relax.Call(call.op, operands, call.attrs)
 
 
 def _variable(name: str, tensor: Tensor) -> relax.Var:

@@ -47,7 +47,7 @@ def window(d: Draw, size: tuple[int, ...], dilated: bool = True) -> dict[str, An
 def groups(d: Draw, channels: int) -> int:
     """A divisor of the channels, mostly one or all of them."""
     divisors = [g for g in range(1, channels + 1) if channels % g == 0]
-    return d.pick([1, 1, 1, channels, *divisors])
+    return d.pick([1, 1, 1, channels or 1, *divisors])
 
 
 @ONNX.operator("Conv", 8.0)

@@ -9,7 +9,6 @@ import tvm
 from tvm import relax
 
 from ..errors import ModelError
-from ..importing import last_line
 from ..support.text import last_line
 from .empty import fill_empty_sums
 from .fold import fold_affine, simplify_batch_norm

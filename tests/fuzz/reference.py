@@ -31,6 +31,10 @@ class Wrong(Exception):
         self.output = output
 
 
+class NoReference(Exception):
+    """A network that the other implementation cannot compute."""
+
+
 class Reference:
     """The values of a network for some inputs.
 
@@ -53,8 +57,16 @@ class Reference:
 
     @cached_property
     def values(self) -> dict[str, np.ndarray]:
-        """All values in the network's own types."""
-        return self._front.reference(self.network, self.inputs)
+        """All values in the network's own types.
+
+        Raises
+        ------
+        NoReference
+        """
+        try:
+            return self._front.reference(self.network, self.inputs)
+        except Exception as error:  # another implementation's
+            raise NoReference(str(error)) from error
 
     @cached_property
     def _double(self) -> dict[str, np.ndarray] | None:

@@ -65,10 +65,13 @@ def double_reference(
     if nudge is None:
         return exact
     single = reference(network, inputs)
+    normalised = {node.inputs[0] for node in network.nodes if node.op in _SINGLE}
     factors = {}
     for name in (name for node in network.nodes for name in node.outputs):
         if single[name].dtype == "float32" and exact[name].size:
-            rounded = np.isfinite(exact[name]) & (single[name] != exact[name])
+            rounded = np.isfinite(exact[name]) & (exact[name] != 0)
+            if name not in normalised:  # whose mean rounds, though all of it may be equal
+                rounded &= single[name] != exact[name]
             whole = np.where(rounded, exact[name], 1.0)
             factors[name] = nudge(whole) / whole
     return _evaluate(network, inputs, _doubled, factors)

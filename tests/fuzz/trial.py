@@ -21,7 +21,7 @@ from .generate import random_network, random_of
 from .layouts import laid_out
 from .network import Network
 from .outcome import AGREES, DIFFERS, FAILS, FOREIGN, REFUSED, Outcome, Reduction
-from .reference import FRONTS, Reference, Wrong, agree
+from .reference import FRONTS, NoReference, Reference, Wrong, agree
 from .specials import comparable, with_specials
 
 
@@ -66,6 +66,8 @@ class Trial:
             return self._blame(mod, DIFFERS, str(error), error.output)
         except ModelError as error:
             return REFUSED, str(error)
+        except NoReference as error:
+            return FOREIGN, str(error)
         except Exception:
             return self._blame(mod, FAILS, traceback.format_exc())
         return AGREES, ""

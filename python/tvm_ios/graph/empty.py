@@ -27,7 +27,7 @@ _NOTHING: Mapping[str, float] = {
     "relax.max": -math.inf,
     "relax.min": math.inf,
 }
-"""What each of these operators computes of no elements, as NumPy and ONNX Runtime have it."""
+"""What each of these operators computes of no elements, as NumPy has it."""
 
 
 def fill_empty_sums(mod: tvm.IRModule, func: relax.Function) -> relax.Function:

@@ -9,19 +9,6 @@ find_cuda_runtime()  # which TVM looks for once, when it is loaded
 
 from tvm_ios import target, transform
 from tvm_ios.api import CompiledModel, compile, load
-from tvm_ios.errors import (
-    CostError,
-    DatabaseError,
-    DeviceError,
-    GraphError,
-    ModelError,
-    OptionError,
-    RelayError,
-    ScheduleError,
-    TargetError,
-    TvmIosError,
-    UnsupportedError,
-)
 from tvm_ios.frontend import relay, zoo
 from tvm_ios.graph.dag import Candidate, Dag, components
 from tvm_ios.measure.sites import Isolated, Rpc
@@ -36,6 +23,19 @@ from tvm_ios.search import (
     partition,
     partition_cost,
     sequential,
+)
+from tvm_ios.support.errors import (
+    CostError,
+    DatabaseError,
+    DeviceError,
+    GraphError,
+    ModelError,
+    OptionError,
+    RelayError,
+    ScheduleError,
+    TargetError,
+    TvmIosError,
+    UnsupportedError,
 )
 from tvm_ios.support.libinfo import __version__, library_path
 

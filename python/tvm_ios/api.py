@@ -16,12 +16,12 @@ from .backend.shared.export import check_linker, export
 from .compiler import artifact
 from .compiler.compare import choose
 from .compiler.scheduler import Scheduler
-from .errors import ModelError, OptionError, device_errors
 from .frontend import pytorch, torch_tensors
 from .frontend.models import load_model
 from .measure.sites import Here
-from .options import Options
+from .schedule.options import Options
 from .schedule.schedule import Schedule
+from .support.errors import ModelError, OptionError, device_errors
 from .support.files import replacing
 from .support.folders import TemporaryFolder
 from .support.progress import working

@@ -17,7 +17,7 @@ import tvm
 
 from tvm_ios_env.machine import data_caches, default_threads
 
-from .errors import TargetError
+from .support.errors import TargetError
 
 
 @dataclass(frozen=True)

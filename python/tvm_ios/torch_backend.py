@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from . import api
-from .errors import ModelError
+from .support.errors import ModelError
 
 _logger = logging.getLogger(__name__)
 

@@ -12,11 +12,11 @@ from tvm import relax
 from .backend.registry import kind_of
 from .compiler.compare import choose
 from .compiler.scheduler import Scheduler
-from .errors import TargetError
 from .measure.given import StageCost
 from .measure.sites import Site
-from .options import Options
+from .schedule.options import Options
 from .schedule.schedule import Schedule
+from .support.errors import TargetError
 from .support.progress import working
 
 PIPELINE = "tvm_ios"

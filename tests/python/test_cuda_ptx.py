@@ -14,11 +14,7 @@ from cuda_functions import conv_relu, function_of
 from cuda_support import TARGET
 from nvrtc import compile_source
 from test_cuda_schedule import WINDOWS
-from tvm_ios.backend.cuda.kernels.schedule import (
-    ScheduledFunction,
-    schedule,
-    schedule_sum,
-)
+from tvm_ios.backend.cuda.kernels.schedule import ScheduledFunction, schedule, schedule_sum
 
 REGISTERS, FRAME = 0x2F, 0x11  # of NVIDIA's attributes; a frame is what lies in memory
 PRECISIONS = {"fp32": "float32", "tf32": "float32", "fp16": "float16", "bf16": "bfloat16"}

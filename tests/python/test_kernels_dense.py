@@ -11,11 +11,7 @@ from hypothesis import strategies as st
 
 from support import NATIVE, TARGETS, assert_close, isa_of, poisoned, run_kernel, unpack
 from tvm_ios.backend.cpu.kernels.concat import concat_kernel
-from tvm_ios.backend.cpu.kernels.convert import (
-    block_kernel,
-    pack_weights_kernel,
-    unblock_kernel,
-)
+from tvm_ios.backend.cpu.kernels.convert import block_kernel, pack_weights_kernel, unblock_kernel
 from tvm_ios.backend.cpu.kernels.kernel import convert_input, convert_output
 from tvm_ios.backend.cpu.kernels.layout import pack_weights
 from tvm_ios.backend.cpu.kernels.matmul import Matmul, matmul_kernel, pack_matrix

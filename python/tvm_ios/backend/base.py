@@ -15,7 +15,7 @@ from ..measure.devices import Devices
 from ..measure.model import Ways
 from ..measure.records import Records
 from ..measure.sites import Site
-from ..options import Options
+from ..schedule.options import Options
 from ..schedule.timeline import Span
 from .shared.emitter import Stages
 from .shared.stages import Assembler

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ..database import MeasurementDatabase
 from ..database.file import VERSION
-from ..errors import OptionError
+from ..support.errors import OptionError
 
 _logger = logging.getLogger(__name__)
 

@@ -14,8 +14,8 @@ from ..compiler import artifact
 from ..compiler.compare import choose
 from ..compiler.specialise import specialise
 from ..draw import words
-from ..errors import OptionError
 from ..schedule.schedule import Schedule
+from ..support.errors import OptionError
 from ..support.files import replacing
 from ..support.progress import working
 from . import interrupt, output

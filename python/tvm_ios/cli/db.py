@@ -16,7 +16,7 @@ from rich.table import Table
 
 from ..database import DeviceIdentity, MeasurementDatabase
 from ..database.row import Row, from_line, to_line
-from ..errors import DatabaseError, OptionError
+from ..support.errors import DatabaseError, OptionError
 from ..support.files import replacing
 from ..target import short_name
 from . import output

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 from tvm_ios_env import interrupted
 
 from .. import __version__
-from ..errors import OptionError, TvmIosError
+from ..support.errors import OptionError, TvmIosError
 from . import bench, compile, db, env, interrupt, run, selftest, show
 
 USER_ERROR = 4

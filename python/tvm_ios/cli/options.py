@@ -16,11 +16,11 @@ from ..backend.cpu.rules.tuned import check_database, open_database
 from ..backend.registry import kind_of
 from ..compiler.check import check_schedule
 from ..compiler.scheduler import Scheduler
-from ..errors import OptionError
 from ..frontend.models import load_model
-from ..graph.dag import STRATEGIES
-from ..options import PRECISIONS, Options
+from ..schedule.options import PRECISIONS, Options
+from ..schedule.partitioning import STRATEGIES
 from ..schedule.schedule import Schedule
+from ..support.errors import OptionError
 from ..support.progress import working
 from .cache import add_database, chosen
 from .site import add_site, chosen_site

@@ -16,7 +16,7 @@ import tvm_ios_runtime
 from tvm_ios_runtime import Model, TensorInfo
 
 from ..compiler import artifact
-from ..errors import ModelError, OptionError, device_errors
+from ..support.errors import ModelError, OptionError, device_errors
 from ..support.files import replacing
 from ..support.text import last_line
 from ..target import is_cuda

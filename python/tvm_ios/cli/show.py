@@ -12,8 +12,8 @@ from rich.table import Table
 
 from .. import draw
 from ..draw import words
-from ..errors import OptionError
 from ..schedule.schedule import Schedule
+from ..support.errors import OptionError
 from ..support.files import replacing
 from ..target import is_cuda
 from . import output

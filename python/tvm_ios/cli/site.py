@@ -6,8 +6,8 @@ from __future__ import annotations
 import argparse
 import math
 
-from ..errors import OptionError
 from ..measure.sites import TIME_LIMIT, Here, Isolated, Rpc, Site
+from ..support.errors import OptionError
 
 
 def add_site(parser: argparse.ArgumentParser) -> None:

@@ -10,11 +10,11 @@ import tvm
 from .. import draw
 from ..backend.registry import kind_of
 from ..compiler.scheduler import Scheduler
-from ..errors import OptionError
 from ..frontend.models import load_model
 from ..measure.sites import Here
-from ..options import Options
+from ..schedule.options import Options
 from ..schedule.schedule import Schedule
+from ..support.errors import OptionError
 from .options import add_device, add_kernels, add_model_shapes
 
 

@@ -14,8 +14,8 @@ import tvm_ios_runtime
 from tvm_ios_runtime.model import FORMAT, METADATA, VERSION, LibraryError, Model
 
 from ..backend.registry import kind_of
-from ..errors import ModelError, device_errors
 from ..schedule.schedule import Schedule
+from ..support.errors import ModelError, device_errors
 from ..support.libinfo import __version__
 from ..support.progress import working
 from ..support.transaction import settle

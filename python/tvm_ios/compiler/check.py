@@ -8,10 +8,10 @@ from collections.abc import Sequence
 
 import tvm
 
-from ..errors import ScheduleError
 from ..graph.fingerprint import fingerprint, fits
 from ..graph.operators import OperatorGraph
 from ..schedule.schedule import Schedule, ScheduledStage
+from ..support.errors import ScheduleError
 from ..target import CUDA, num_workers
 
 

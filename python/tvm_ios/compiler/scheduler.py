@@ -16,7 +16,6 @@ from ..backend.shared.emitter import Stages, choose_way
 from ..backend.shared.replacements.find import Replacements
 from ..backend.shared.schedule_lowering import ScheduleLowering
 from ..database import MeasurementDatabase
-from ..errors import OptionError, ScheduleError
 from ..graph.dag import Candidate
 from ..graph.extract import extract
 from ..graph.fingerprint import fingerprint
@@ -29,12 +28,13 @@ from ..measure.given import GivenCost, StageCost
 from ..measure.model import Ways, random_inputs
 from ..measure.records import Records
 from ..measure.sites import Here, Site
-from ..options import Options
+from ..schedule.options import Options
 from ..schedule.schedule import Schedule, ScheduledOperator, ScheduledStage
 from ..schedule.timeline import Span
 from ..search.core import Stage, greedy, sequential
 from ..search.cost_model import CostModel
 from ..search.network import NetworkSearch, candidate_of
+from ..support.errors import OptionError, ScheduleError
 from ..support.progress import progress
 from .check import check_schedule
 

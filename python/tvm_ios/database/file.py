@@ -18,7 +18,7 @@ import time
 from contextlib import closing, suppress
 from pathlib import Path
 
-from ..errors import DatabaseError
+from ..support.errors import DatabaseError
 from .filesystem import is_local
 
 APPLICATION_ID = 0x74694F53  # "tiOS"

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from ..errors import DatabaseError
 from ..schedule.partitioning import is_division
+from ..support.errors import DatabaseError
 from .identity import DeviceIdentity
 
 VERSION = 2

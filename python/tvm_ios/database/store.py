@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import astuple, fields
 from pathlib import Path
 
-from ..errors import DatabaseError
+from ..support.errors import DatabaseError
 from .file import connect
 from .identity import DeviceIdentity
 from .row import Features, Row, Samples, plausible, read_features, read_samples, read_time

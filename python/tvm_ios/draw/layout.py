@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from ..errors import ScheduleError
 from ..schedule.schedule import Schedule, ScheduledOperator, ScheduledStage
+from ..support.errors import ScheduleError
 from .routes import Point, Row, route
 
 BOX_WIDTH, BOX_HEIGHT = 190, 36

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import tvm
 
-from ..errors import ModelError
+from ..support.errors import ModelError
 from ..support.text import last_line
 from . import pytorch, relay, zoo
 from .importing import captured, closing_builders

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import tvm
 from tvm import relax, tirx
 
-from ..errors import ModelError
+from ..support.errors import ModelError
 from ..support.text import first_line, last_line
 from .exported_file import check_exported
 from .importing import captured, closing_builders

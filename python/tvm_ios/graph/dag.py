@@ -9,11 +9,8 @@ from typing import NamedTuple
 import numpy as np
 import tvm_ffi
 
-from ..errors import GraphError
 from ..support import _ffi_api
-
-STRATEGIES = ("concurrent", "merge")
-"""How a stage may run, by the numbers of C++'s enum Strategy."""
+from ..support.errors import GraphError
 
 
 class Candidate(NamedTuple):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import tvm
 from tvm import relax
 
-from ..errors import ModelError
+from ..support.errors import ModelError
 from .operators import Operator, OperatorGraph
 from .prepare import relax_function
 from .rearrange import Rearrangement, moves

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import tvm
 from tvm import relax
 
-from ..errors import ModelError
+from ..support.errors import ModelError
 from ..support.text import last_line
 from .empty import fill_empty_sums
 from .fold import fold_affine, simplify_batch_norm

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import tvm
 from tvm import relax
 
-from ..errors import ModelError
+from ..support.errors import ModelError
 from ..tir.epilogue import Broadcast
 from .fold import constant_array
 from .indices import checks_indices

@@ -7,7 +7,7 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from ..errors import ModelError
+from ..support.errors import ModelError
 
 
 def scatter_elements(

@@ -12,9 +12,9 @@ import numpy as np
 
 from ..backend.shared.implementation import Implementation
 from ..backend.shared.stages import Assembler, StageForm
-from ..errors import DeviceError
 from ..graph.dag import Candidate
 from ..search.cost_model import Through
+from ..support.errors import DeviceError
 from ..support.progress import progress
 from .device import Device
 from .devices import Devices

@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Protocol, TypeVar
 
 from ..backend.shared.kernel import Kernel
-from ..errors import ScheduleError
 from ..schedule.timeline import Span
+from ..support.errors import ScheduleError
 from ..support.threads import with_workers
 from .device import Device, KernelBuilder
 

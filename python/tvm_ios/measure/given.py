@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..backend.shared.stages import Assembler, estimated_seconds
-from ..errors import CostError
 from ..graph.dag import Candidate
 from ..graph.operators import OperatorGraph
 from ..search.cost_model import Through
+from ..support.errors import CostError
 
 StageCost = Callable[[OperatorGraph, Sequence[Candidate]], np.ndarray]
 """A cost model of the user's: latencies in seconds, float64 [n], for candidate stages of a graph;

@@ -13,7 +13,7 @@ from ..backend.shared.kernel import Kernel
 from ..backend.shared.stages import StageForm
 from ..database import DeviceIdentity, MeasurementDatabase, Row
 from ..database.digest import digest
-from ..errors import DatabaseError
+from ..support.errors import DatabaseError
 
 _logger = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from ..backend.shared.kernel import Kernel
-from ..errors import DeviceError
+from ..support.errors import DeviceError
 from .device import Device, KernelBuilder
 from .session import DeviceLost, RemoteSession
 from .sources import Source

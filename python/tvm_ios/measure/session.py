@@ -16,8 +16,8 @@ import tvm_ffi
 from tvm.libinfo import find_libtvm_runtime
 
 from ..database.identity import cpu_name
-from ..errors import DeviceError
 from ..support import _ffi_api  # noqa: F401  (loads the library whose functions are looked up below)
+from ..support.errors import DeviceError
 from .device import Library
 
 _PREFIX = "tvm_ios.runtime."

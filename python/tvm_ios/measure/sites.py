@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from typing import Protocol
 
-from ..errors import DeviceError, OptionError
+from ..support.errors import DeviceError, OptionError
 from .session import DeviceLost, RemoteSession
 from .sources import Loopback, Source, Tracker
 

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from tvm import rpc
 
-from ..errors import DeviceError, OptionError
+from ..support.errors import DeviceError, OptionError
 from ..support.folders import TemporaryFolder
 from ..support.processes import python_command
 from .session import DeviceLost, RemoteSession

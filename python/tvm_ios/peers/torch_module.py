@@ -8,10 +8,10 @@ from pathlib import Path
 
 import torch
 
-from ..errors import ModelError
 from ..frontend import zoo
 from ..frontend.models import ZOO
 from ..frontend.pytorch import load_program
+from ..support.errors import ModelError
 
 
 def torch_module(model: str, batch: int | None, trust: bool = False) -> torch.nn.Module:

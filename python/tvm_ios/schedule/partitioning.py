@@ -7,6 +7,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+STRATEGIES = ("concurrent", "merge")
+"""How a stage may run, by the numbers of C++'s enum Strategy."""
+
 _PATTERN = re.compile(r"streams(-(?P<count>[1-9]\d*))?(?P<widest>-widest)?")
 
 

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..errors import ScheduleError
+from ..support.errors import ScheduleError
 from ..support.files import replacing
 from ..support.transaction import settle
 from .partitioning import is_division

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The search for a cheapest schedule: the dynamic programme, the baselines, equal blocks."""
 
-from ..graph.dag import STRATEGIES, Candidate, Dag, components
+from ..graph.dag import Candidate, Dag, components
+from ..schedule.partitioning import STRATEGIES
 from .core import (
     CostFunction,
     ScheduleSpace,

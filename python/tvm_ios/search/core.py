@@ -9,9 +9,10 @@ from functools import cached_property
 import numpy as np
 import tvm_ffi
 
-from ..errors import CostError, GraphError, OptionError
-from ..graph.dag import STRATEGIES, Candidate, Dag, int_vector
+from ..graph.dag import Candidate, Dag, int_vector
+from ..schedule.partitioning import STRATEGIES
 from ..support import _ffi_api
+from ..support.errors import CostError, GraphError, OptionError
 
 CostFunction = Callable[[Sequence[Candidate]], np.ndarray]
 """Latencies of a batch of candidates: float64 [n], in seconds, infinite for a stage that cannot

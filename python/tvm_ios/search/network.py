@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from tvm import relax
 
-from ..errors import OptionError
 from ..graph.dag import Candidate, Dag
+from ..support.errors import OptionError
 from .core import ScheduleSpace, Stage, partition, partition_cost
 from .cost_model import CostModel, Prices
 from .problem import Limits, Problem, Replaceable

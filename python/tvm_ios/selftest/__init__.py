@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..errors import OptionError
+from ..support.errors import OptionError
 from ..target import is_cuda, resolve
 from .checks import FAILED, LEFT_OUT, NOT_RUN, OK, Outcome, Settings
 from .supervisor import run_plan

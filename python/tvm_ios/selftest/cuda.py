@@ -16,9 +16,9 @@ from ..backend.cuda.code.toolchain import check_compiler, find_toolchain
 from ..backend.cuda.stage.stage import CudaStage, Launch
 from ..backend.cuda.target import check_device, check_precision, describe, resolve_cuda
 from ..backend.shared.implementation import Implementation
-from ..errors import OptionError, device_errors
 from ..measure.samples import sensible
-from ..options import PRECISIONS
+from ..schedule.options import PRECISIONS
+from ..support.errors import OptionError, device_errors
 from . import networks
 from .cases import CASES, Builder, Case
 from .checks import Check, Group, LeftOut, Settings, WrongResult

@@ -20,9 +20,9 @@ from ..backend.cuda.rules.preferences import CudaPreferences
 from ..backend.cuda.stage.stage import CudaStage, Value
 from ..backend.cuda.target import device_for
 from ..backend.shared.implementation import Implementation, LoweredGraph
-from ..errors import device_errors
 from ..graph.extract import extract
 from ..graph.prepare import prepare
+from ..support.errors import device_errors
 from ..tir.tensor import TensorSpec
 from .cases import Case
 

@@ -17,7 +17,7 @@ from ..graph.dag import Candidate, components
 from ..graph.operators import OperatorGraph
 from ..measure.model import Ways
 from ..measure.sites import Here
-from ..options import Options
+from ..schedule.options import Options
 from ..schedule.schedule import ScheduledStage
 from ..support.folders import TemporaryFolder
 from .cases import Builder, Case, conv, dense

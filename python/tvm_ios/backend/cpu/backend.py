@@ -17,7 +17,7 @@ from ...measure.records import Records
 from ...measure.remote import RemoteDevices
 from ...measure.session import LocalSession, RemoteSession
 from ...measure.sites import Site
-from ...options import Options
+from ...schedule.options import Options
 from ...schedule.timeline import Span
 from ...target import TYPICAL, Transfers, core_of, num_workers
 from ..shared.emitter import Stages

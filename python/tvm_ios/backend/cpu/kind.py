@@ -7,9 +7,9 @@ import tvm
 from tvm import relax
 
 from ...database import MeasurementDatabase
-from ...errors import OptionError
 from ...measure.sites import Site
-from ...options import Options
+from ...schedule.options import Options
+from ...support.errors import OptionError
 from ...target import CPU, check_runnable, parse, resolve
 from .backend import CpuBackend
 

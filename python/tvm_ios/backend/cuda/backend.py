@@ -16,7 +16,7 @@ from ...measure.devices import Devices, ThisProcess, trace
 from ...measure.model import Ways
 from ...measure.records import Records
 from ...measure.sites import Site
-from ...options import Options
+from ...schedule.options import Options
 from ...schedule.timeline import Span
 from ..shared.emitter import Stages
 from ..shared.tuned import active_database

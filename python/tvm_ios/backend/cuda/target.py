@@ -9,8 +9,8 @@ import tvm
 
 import tvm_ios_runtime.cuda
 
-from ...errors import DeviceError, OptionError, TargetError
 from ...support import _ffi_api  # noqa: F401  (loads the library whose function is looked up below)
+from ...support.errors import DeviceError, OptionError, TargetError
 from ...target import CUDA, parse, resolve
 
 _LIMITS = {"max_threads_per_block": 1024, "thread_warp_size": 32}

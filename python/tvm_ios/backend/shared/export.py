@@ -17,7 +17,7 @@ from pathlib import Path
 import tvm
 from tvm.support import cc
 
-from ...errors import OptionError
+from ...support.errors import OptionError
 from ...support.folders import TemporaryFolder
 from ...support.progress import working
 

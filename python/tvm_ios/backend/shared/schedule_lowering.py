@@ -7,9 +7,9 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ...errors import ScheduleError
 from ...graph.operators import Operator, OperatorGraph
 from ...schedule.schedule import Schedule, ScheduledStage
+from ...support.errors import ScheduleError
 from .emitter import Stages
 from .stages import Assembler, StageForm, estimated_seconds
 

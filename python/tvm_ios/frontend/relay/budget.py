@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from ...errors import ExpansionError
+from ...support.errors import ExpansionError
 
 What = Literal["parts", "operators", "bytes"]
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 
-from ...errors import RelayError
+from ...support.errors import RelayError
 
 
 def check_calls(

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from ...errors import RelayError
+from ...support.errors import RelayError
 from .ast import Call, Expr, Function, If, Let, Module, Type, Var
 from .budget import Budget
 from .cursor import MAX_NESTING

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from ...errors import RelayError
+from ...support.errors import RelayError
 from .lexer import Token, Words
 from .source import Source
 

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ...errors import ExpansionError, RelayError
+from ...support.errors import ExpansionError, RelayError
 from .ast import (
     Call,
     Constant,

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from ...errors import RelayError
+from ...support.errors import RelayError
 from .ast import Function, GlobalVar, Module
 from .budget import Budget
 from .calls import check_calls

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...errors import RelayError
+from ...support.errors import RelayError
 from .budget import Budget
 from .cursor import Cursor
 from .lexer import Token

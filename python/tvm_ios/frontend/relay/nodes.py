@@ -17,7 +17,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from ...errors import RelayError
+from ...support.errors import RelayError
 from .tensors import decode
 
 _N = TypeVar("_N", int, float)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...errors import RelayError
+from ...support.errors import RelayError
 from .ast import (
     Attribute,
     Call,

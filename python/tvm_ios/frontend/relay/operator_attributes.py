@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from ...errors import RelayError
+from ...support.errors import RelayError
 from .nodes import Node
 
 # A line a kind, without what all have around it (relay.attrs.BiasAddAttrs). An attribute is a

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ...errors import RelayError
+from ...support.errors import RelayError
 from .tensors import read_tensor
 
 _MAGIC = struct.pack("<QQ", 0xF7E58D4F05049CB7, 0)

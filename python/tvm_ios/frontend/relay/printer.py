@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ...errors import RelayError
+from ...support.errors import RelayError
 from .ast import (
     Attribute,
     Call,

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from ...errors import RelayError
+from ...support.errors import RelayError
 from .ast import Module
 from .budget import Budget
 from .check import check_module

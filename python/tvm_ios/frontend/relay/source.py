@@ -7,7 +7,7 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from functools import cached_property
 
-from ...errors import RelayError
+from ...support.errors import RelayError
 
 _LONGEST = 300  # characters of a message, in which names of any length may be
 _SHOWN = 100  # characters of a line; those that list a function's parameters have thousands

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 import tvm
 
-from ...errors import ModelError
+from ...support.errors import ModelError
 from . import (
     bert,
     densenet,

@@ -15,7 +15,7 @@ from typing import Generic, Literal
 
 import numpy as np
 
-from ...errors import ModelError
+from ...support.errors import ModelError
 from .values import Handle, Padding, Pair, Value, Window
 from .weights import NormStatistics, Weights
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from ...errors import ModelError
+from ...support.errors import ModelError
 
 Handle = TypeVar("Handle")
 Pair = tuple[int, int]

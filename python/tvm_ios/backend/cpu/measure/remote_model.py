@@ -9,10 +9,10 @@ from typing import Any
 import tvm
 from tvm import relax
 
-from ....errors import DeviceError, ModelError
 from ....measure.devices import Devices
 from ....measure.model import median_rounds
 from ....measure.session import RemoteSession
+from ....support.errors import DeviceError, ModelError
 from ....support.folders import TemporaryFolder
 from ...shared.export import export
 

@@ -8,8 +8,8 @@ import functools
 import tvm
 
 from ....database import MeasurementDatabase
-from ....errors import TargetError
 from ....measure.records import Records, Subject
+from ....support.errors import TargetError
 from ....target import TYPICAL, Transfers, check_runnable, core_of
 from .fma import MultiplyAdds
 from .streams import measure_kinds

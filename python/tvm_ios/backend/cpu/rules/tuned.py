@@ -19,8 +19,8 @@ from typing import Any
 import tvm
 from tvm import relax, tirx
 
-from ....errors import OptionError
 from ....graph.operators import Operator
+from ....support.errors import OptionError
 from ...shared.legalize import tir_of
 from ...shared.no_rule import NoRule
 from ..kernels.generic import scheduled_kernel

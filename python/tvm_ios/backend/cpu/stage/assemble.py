@@ -8,7 +8,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from functools import cached_property
 from typing import get_args
 
-from ....errors import ScheduleError
+from ....support.errors import ScheduleError
 from ...shared.replacements.find import Replacements, find_replacements
 from ...shared.stages import Assembler, StageForm
 from ..code.region import LoweredStage

@@ -25,8 +25,8 @@ from tvm.support import nvcc
 
 from tvm_ios_runtime.library import nvidia_directories
 
-from ....errors import OptionError, TargetError
 from ....support import _ffi_api  # noqa: F401  (loads the library whose functions are looked up below)
+from ....support.errors import OptionError, TargetError
 
 _MODE, _TOOLKIT = "TVM_CUDA_COMPILE_MODE", "CUDA_PATH"  # what TVM reads; a user may have set them
 _EXTRA, _EXACT = "TVM_CUDA_NVRTC_EXTRA_OPTS", "TVM_CUDA_NVCC_NO_FAST_MATH"

@@ -11,8 +11,8 @@ import numpy as np
 import tvm
 import tvm_ffi
 
-from ....errors import device_errors
 from ....schedule.timeline import Span
+from ....support.errors import device_errors
 from ....tir.tensor import TensorSpec
 from ...shared.implementation import Implementation, LoweredGraph, constants
 from ..stage.stage import CudaStage, Launch, StageProgram, Value, identity

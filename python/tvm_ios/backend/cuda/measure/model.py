@@ -10,7 +10,7 @@ from typing import Any
 import tvm
 from tvm import relax
 
-from ....errors import device_errors
+from ....support.errors import device_errors
 from ..code.pipeline import finish_pipeline
 from ..code.toolchain import cuda_compiler
 from .clock import warm_clock

@@ -7,10 +7,10 @@ import logging
 
 import numpy as np
 
-from ....errors import UnsupportedError
 from ....measure.devices import Devices
 from ....measure.records import Records, Subject, operator_subject
 from ....measure.samples import take
+from ....support.errors import UnsupportedError
 from ....support.progress import progress
 from ...shared.implementation import Implementation
 from ..stage.assemble import CudaAssembler

@@ -7,8 +7,8 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from ....errors import ScheduleError
 from ....schedule.partitioning import FUSED, StreamDivision
+from ....support.errors import ScheduleError
 from ...shared.implementation import LoweredGraph
 from ...shared.replacements.find import Replacements, find_replacements
 from ...shared.stages import Assembler, StageForm

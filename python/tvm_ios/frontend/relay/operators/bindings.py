@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 import tvm
 from tvm import relax
 
-from ....errors import ExpansionError
+from ....support.errors import ExpansionError
 from ..budget import LARGEST_TENSOR, MAX_RANK, Budget
 
 

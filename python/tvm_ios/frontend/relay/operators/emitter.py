@@ -9,7 +9,7 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from ....errors import RelayError
+from ....support.errors import RelayError
 from .bindings import Bindings
 
 

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from tvm import relax
 
-from ....errors import RelayError
+from ....support.errors import RelayError
 from ....support.text import last_line
 from ..ast import Attribute
 from .emitter import Emitter

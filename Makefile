@@ -95,6 +95,7 @@ tsan: $(VENV)/developed
 lint: $(VENV)/developed
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
+	$(BIN)/lint-imports --no-logo
 	$(BIN)/clang-format --dry-run -Werror $(CPP_SOURCES)
 
 format: $(VENV)/developed

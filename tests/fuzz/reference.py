@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from enum import Enum
 from functools import cached_property
 
 import numpy as np
@@ -35,6 +36,19 @@ class NoReference(Exception):
     """A network that the other implementation cannot compute."""
 
 
+class Lenience(Enum):
+    """What is asked of results that are computed from numbers that are not finite."""
+
+    NONE = 0
+    """That they are those of the reference."""
+    WINOGRAD = 1
+    """That none is finite that should not be: others are computed with numbers that the reference
+    leaves out."""
+    REPLACED = 2
+    """Nothing of those that should not be finite, either: a replacement that adds weights up has no
+    infinities of two signs."""
+
+
 class Reference:
     """The values of a network for some inputs.
 
@@ -42,15 +56,11 @@ class Reference:
     ----------
     network : Network
     inputs : dict of str to numpy.ndarray
-    lenient : bool
-        Whether what is not finite may be another such number, and what is finite be computed from
-        it: Winograd's algorithm, and weights of zero that a replacement puts around a smaller
-        window, multiply numbers that the reference leaves out, and a replacement that adds weights
-        up has no infinities of two signs.
+    lenient : Lenience
     """
 
     def __init__(
-        self, network: Network, inputs: Mapping[str, np.ndarray], lenient: bool = False
+        self, network: Network, inputs: Mapping[str, np.ndarray], lenient: Lenience = Lenience.NONE
     ) -> None:
         self.network, self.inputs, self._lenient = network, dict(inputs), lenient
         self._front = FRONTS[network.front]
@@ -101,8 +111,10 @@ class Reference:
             raise Wrong(f"{len(results)} results, not {len(outputs)}")
         for name, actual in zip(outputs, results, strict=True):
             expected = self.values[name]
-            if self._lenient and actual.shape == expected.shape:
-                actual = _finite(actual, expected)
+            if self._lenient is not Lenience.NONE and actual.shape == expected.shape:
+                actual = np.where(np.isfinite(actual), actual, expected)
+            if self._lenient is Lenience.REPLACED and actual.shape == expected.shape:
+                actual = np.where(np.isfinite(expected), actual, expected)
             coarsest = self.network.coarsest(name) if expected.dtype.kind == "f" else ""
             terms = self.network.terms
             in_double = self._looked_up("_double", name), self._looked_up("_nudged", name)
@@ -136,8 +148,3 @@ def _neighbour(array: np.ndarray, random: np.random.Generator) -> np.ndarray:
         return array
     towards = random.choice([-np.inf, np.inf], array.shape)
     return np.asarray(np.nextafter(array, towards.astype(array.dtype)))  # also without axes
-
-
-def _finite(actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """The results with what is expected where they are not finite."""
-    return np.where(np.isfinite(actual), actual, expected)

@@ -21,7 +21,7 @@ from .generate import random_network, random_of
 from .layouts import laid_out
 from .network import Network
 from .outcome import AGREES, DIFFERS, FAILS, FOREIGN, REFUSED, Outcome, Reduction
-from .reference import FRONTS, NoReference, Reference, Wrong, agree
+from .reference import FRONTS, Lenience, NoReference, Reference, Wrong, agree
 from .specials import comparable, with_specials
 
 
@@ -91,11 +91,12 @@ class Trial:
         if not comparable(self.network):
             return
         assert self.schedule is not None
-        lenient = self.choices.options.winograd or any(
-            stage.strategy == "merge" for stage in self.schedule.stages
-        )
+        if any(stage.strategy == "merge" for stage in self.schedule.stages):
+            lenient = Lenience.REPLACED
+        else:
+            lenient = Lenience.WINOGRAD if self.choices.options.winograd else Lenience.NONE
         inputs = with_specials(random_of(self.seed, "specials"), self.network.examples)
-        self._reference = Reference(self.network, inputs, lenient=bool(lenient))
+        self._reference = Reference(self.network, inputs, lenient)
         self._call(model, list(inputs.values()))
 
     def _call(self, model: Model, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -58,3 +59,20 @@ def test_integers(name: str, value: int) -> None:
     zeros = np.zeros(3, "int32")
     actual = tvm_ios.compile(mod, search=False, threads=1)(np.zeros((0, 3), "int32"), zeros)
     np.testing.assert_array_equal(actual, np.full(3, value, "int32"))
+
+
+def test_constants_without_elements(tmp_path: Path) -> None:
+    """TVM writes them into a library, and cannot read that."""
+
+    def network(emit, x):
+        nothing = relax.const(np.zeros((2, 0, 3), "float32"))
+        return emit(relax.Tuple([emit(op.concat([x, nothing], 1)), nothing, emit(op.exp(x))]))
+
+    model = tvm_ios.compile(relax_module(network, (2, 4, 3)), search=False, threads=1)
+    model.save(tmp_path / "model.so")
+    x = np.random.default_rng(0).standard_normal((2, 4, 3), "float32")
+    for each in (model, tvm_ios.load(tmp_path / "model.so")):
+        same, nothing, powers = each(x)
+        np.testing.assert_array_equal(same, x)
+        assert nothing.shape == (2, 0, 3)
+        np.testing.assert_allclose(powers, np.exp(x), rtol=1e-6)

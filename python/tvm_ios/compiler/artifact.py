@@ -19,6 +19,7 @@ from ..support.errors import ModelError, device_errors
 from ..support.libinfo import __version__
 from ..support.progress import working
 from ..support.transaction import settle
+from .empty_constants import allocate_empty_constants
 
 
 def build(mod: tvm.IRModule, schedule: Schedule, target: tvm.target.Target) -> relax.VMExecutable:
@@ -37,7 +38,7 @@ def build(mod: tvm.IRModule, schedule: Schedule, target: tvm.target.Target) -> r
         relax.Function([], text, relax.AnyType()).with_attr("global_symbol", METADATA),
     )
     with working("compiling the library"):
-        return kind_of(target).build(described, target)
+        return kind_of(target).build(allocate_empty_constants(described), target)
 
 
 def load(path: str | os.PathLike[str], device_id: int = 0) -> Model:

@@ -1,0 +1,281 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A back end of an interpreter: operators are computed by NumPy, and a clock is simulated.
+
+The device that it stands for has four processors. An operator runs on one of them: it takes 10
+microseconds to start, and then a thousand million operations a second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import count
+from typing import Any
+
+import numpy as np
+import tvm
+import tvm_ffi
+from numpy.lib.stride_tricks import sliding_window_view
+from tvm import relax
+
+from tvm_ios.backend.shared.emitter import Emitter, Library, Stages, emit_functions
+from tvm_ios.backend.shared.implementation import Implementation, LoweredGraph
+from tvm_ios.backend.shared.replacements.find import Replacements
+from tvm_ios.backend.shared.stages import Assembler, StageForm
+from tvm_ios.database import DeviceIdentity, MeasurementDatabase
+from tvm_ios.errors import ScheduleError
+from tvm_ios.graph.fold import constant_array
+from tvm_ios.graph.operators import Operator, OperatorGraph
+from tvm_ios.measure.devices import Devices, ThisProcess
+from tvm_ios.measure.model import Ways
+from tvm_ios.measure.records import Records
+from tvm_ios.measure.sites import Site
+from tvm_ios.options import Options
+from tvm_ios.schedule.timeline import Span
+from tvm_ios.tir.tensor import TensorSpec
+
+KIND = "test"  # a kind of target that TVM has for such purposes
+PROCESSORS, FLOPS, LAUNCH = 4, 1e9, 1e-5
+_numbers = count()
+
+
+def conv2d(call: relax.Call, data: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    top, left, bottom, right = (int(p) for p in call.attrs.padding)
+    padded = np.pad(data, ((0, 0), (0, 0), (top, bottom), (left, right)))
+    windows = sliding_window_view(padded, weights.shape[2:], (2, 3))
+    rows, columns = (int(s) for s in call.attrs.strides)
+    return np.einsum("nchwrs,kcrs->nkhw", windows[:, :, ::rows, ::columns], weights, optimize=True)
+
+
+OPERATORS: Mapping[str, Callable[..., np.ndarray]] = {
+    "relax.nn.conv2d": conv2d,
+    "relax.nn.relu": lambda _, x: np.maximum(x, 0),
+    "relax.add": lambda _, x, y: x + y,
+    "relax.multiply": lambda _, x, y: x * y,
+    "relax.concat": lambda call, *parts: np.concatenate(parts, int(call.attrs.axis)),
+}
+"""What is known; TVM computes the others."""
+
+
+@dataclass(frozen=True)
+class NumpyKernel:
+    """An operator's bindings, and the name of the function that computes them."""
+
+    name: str
+    key: Hashable
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    function: str
+    seconds: float
+
+    free, plane, tiles, steps = False, None, 1, 1
+
+    @property
+    def tensors(self) -> tuple[TensorSpec, ...]:
+        return self.inputs + self.outputs
+
+
+def implement(op: Operator) -> Implementation | None:
+    """The operator as an interpreted function; None if something of it is not known."""
+    calls = [binding.value for binding in op.bindings]
+    known = all(isinstance(c, relax.Call) and str(c.op.name) in OPERATORS for c in calls)
+    if op.alone or not known or len(op.outputs) != 1:
+        return None
+
+    def run(*tensors: Any) -> None:
+        *given, result = tensors
+        arrays = (tensor.numpy() for tensor in given)
+        values: dict[Any, np.ndarray] = dict(zip(op.inputs, arrays, strict=True))
+
+        def value(expr: relax.Expr) -> list[np.ndarray]:
+            if isinstance(expr, relax.Tuple):
+                return [array for field in expr.fields for array in value(field)]
+            return [values[expr] if isinstance(expr, relax.Var) else constant_array(expr)]
+
+        for binding in op.bindings:
+            call = binding.value
+            operands = [array for argument in call.args for array in value(argument)]
+            values[binding.var] = OPERATORS[call.op.name](call, *operands)
+        result.copyfrom(np.ascontiguousarray(values[op.outputs[0]], "float32"))
+
+    name = f"tests.numpy.{next(_numbers)}"
+    tvm_ffi.register_global_func(name, run)
+    inputs, outputs = (tuple(map(_spec, values)) for values in (op.inputs, op.outputs))
+    kernel = NumpyKernel(
+        op.kind, ("numpy", op.signature), inputs, outputs, name, LAUNCH + op.flops / FLOPS
+    )
+    return Implementation((op.index,), kernel, op.inputs, op.outputs)
+
+
+def _spec(value: relax.Var) -> TensorSpec:
+    return TensorSpec(tuple(int(extent) for extent in value.ty.shape), str(value.ty.dtype))
+
+
+@dataclass(frozen=True)
+class NumpyStage:
+    """The operators of a stage, and the processor of each."""
+
+    implementations: tuple[Implementation, ...]
+    processors: tuple[int, ...]
+
+    @property
+    def seconds(self) -> float:
+        busy = [0.0] * PROCESSORS
+        for implementation, processor in zip(self.implementations, self.processors, strict=True):
+            busy[processor] += implementation.kernel.seconds
+        return max(busy)
+
+
+class NumpyAssembler(Assembler):
+    """Gives each group of a stage a processor."""
+
+    usual, cache_bytes = "processors", 1 << 20
+
+    @cached_property
+    def replacements(self) -> Replacements:
+        return Replacements.none(len(self.lowered.graph.operators))
+
+    def divisions(self, form: StageForm, costs: Mapping[Hashable, float]) -> tuple[str, ...]:
+        return (self.usual,)
+
+    def stage(self, form: StageForm, division: str, costs: Mapping[Hashable, float]) -> NumpyStage:
+        if division != self.usual:
+            raise ScheduleError(f"Work is divided by processors only, not {division!r}.")
+        return NumpyStage(form.implementations, tuple(g % PROCESSORS for g in form.groups))
+
+    def kernels(self, form: StageForm, costs: Mapping[Hashable, float]) -> Iterable[NumpyKernel]:
+        return [implementation.kernel for implementation in form.implementations]
+
+    def most_saved(
+        self, form: StageForm, apart: Mapping[Hashable, float], costs: Mapping[Hashable, float]
+    ) -> float:
+        return sum(apart[single.key] for single in self.singles(form))
+
+
+class NumpyDevice:
+    """The simulated clock; also what would compile kernels."""
+
+    def compile(self, kernels: Iterable[NumpyKernel]) -> None:
+        """They are interpreted."""
+
+    def prepare(self) -> None:
+        """There is nothing to load."""
+
+    def run(self, implementation: Implementation) -> None:
+        """Nothing warms up."""
+
+    def time_alone(self, implementation: Implementation, repeat: int) -> list[float]:
+        return [implementation.kernel.seconds] * repeat
+
+    def time(self, stage: NumpyStage, repeat: int) -> list[float]:
+        return [stage.seconds] * repeat
+
+    def trace(self, stages: Sequence[NumpyStage], repeat: int) -> list[Span]:
+        raise AssertionError("nobody asks for a timeline here")
+
+
+class NumpyEmitter(Emitter):
+    """Calls the interpreted functions one after another."""
+
+    def begin(self) -> None:
+        """There is nothing to set up."""
+
+    def call(self, stages: tuple[NumpyStage, ...], visible: set[relax.Var]) -> None:
+        for implementation in (i for stage in stages for i in stage.implementations):
+            (result,) = implementation.outputs
+            inputs = relax.Tuple([self.values[value] for value in implementation.inputs])
+            function = implementation.kernel.function
+            call = relax.call_dps_packed(function, inputs, out_ty=result.ty)
+            self._define(result, self.builder.emit(call))
+
+
+class NoLibrary(Library):
+    """The functions are Python's."""
+
+    def compile(self) -> None:
+        return None
+
+
+@dataclass
+class NumpyWays:
+    """Whole models, timed by the simulated clock."""
+
+    machine: relax.VirtualMachine
+    clock: Mapping[str, float]
+
+    def seconds(self) -> dict[str, float]:
+        return dict(self.clock)
+
+    def __call__(self, name: str, arguments: Sequence[Any]) -> Any:
+        return self.machine[name](*arguments)
+
+
+class NumpyBackend:
+    workers, checks_indices = 1, False
+
+    def __init__(self) -> None:
+        self._clock: dict[str, float] = {}
+
+    def assemble(self, graph: OperatorGraph, results: Sequence[relax.Var]) -> NumpyAssembler:
+        implementations = tuple(map(implement, graph.operators))
+        return NumpyAssembler(LoweredGraph(graph, implementations, {}, None), PROCESSORS)
+
+    def identity(self) -> DeviceIdentity:
+        return DeviceIdentity.of("a simulated clock", tvm.target.Target(KIND))
+
+    def devices(self, assembler: NumpyAssembler, seed: int) -> Devices:
+        device = NumpyDevice()
+        return ThisProcess(device, device, self.workers)
+
+    def conditions(self, assembler: NumpyAssembler) -> Hashable:
+        return "simulated"
+
+    def tune(self, assembler: NumpyAssembler, devices: Devices, records: Records) -> NumpyAssembler:
+        return assembler
+
+    def emit(
+        self, mod: tvm.IRModule, function: str, ways: Mapping[str, Stages], _: NumpyAssembler
+    ) -> tvm.IRModule:
+        for name, stages in ways.items():
+            self._clock[name] = sum(getattr(stage, "seconds", 0.0) for stage in stages)
+        emitter = lambda _: NumpyEmitter(relax.BlockBuilder())  # noqa: E731
+        return emit_functions(mod, function, ways, emitter, NoLibrary())
+
+    def compile(
+        self, ways: tvm.IRModule, names: Sequence[str], inputs: Sequence[Any], devices: Devices
+    ) -> Ways:
+        machine = relax.VirtualMachine(tvm.compile(ways, "llvm"), tvm.cpu())
+        return NumpyWays(machine, {name: self._clock[name] for name in names})
+
+
+class NumpyKind:
+    name = KIND
+
+    def given(self, target: str | tvm.target.Target, site: Site) -> tvm.target.Target:
+        return tvm.target.Target(target)
+
+    def resolve(
+        self, target: str | tvm.target.Target, threads: int | None, site: Site
+    ) -> tvm.target.Target:
+        return tvm.target.Target(target)
+
+    def check(self, target: tvm.target.Target, device_id: int) -> None:
+        """It runs everywhere."""
+
+    check_loaded = check
+
+    def create(
+        self,
+        target: tvm.target.Target,
+        site: Site,
+        options: Options,
+        database: MeasurementDatabase | None,
+    ) -> NumpyBackend:
+        return NumpyBackend()
+
+    def pipeline(self, target: tvm.target.Target) -> tvm.transform.Pass:
+        return relax.get_default_pipeline(tvm.target.Target("llvm"))
+
+    def build(self, mod: tvm.IRModule, target: tvm.target.Target) -> relax.VMExecutable:
+        return tvm.compile(mod, "llvm")

@@ -23,6 +23,7 @@ from tvm import relax
 import machine
 import markdown
 from levels import levels
+from tvm_ios.backend.cpu.backend import network_kernels
 from tvm_ios.backend.cpu.measure import streams
 from tvm_ios.backend.cpu.measure.device import Device
 from tvm_ios.backend.cpu.measure.fma import peak_gflops
@@ -40,7 +41,6 @@ from tvm_ios.graph.recognise import static_shape
 from tvm_ios.measure.cost import MeasuredCost
 from tvm_ios.measure.devices import ThisProcess
 from tvm_ios.measure.session import LocalSession
-from tvm_ios.measure.sites import network
 from tvm_ios.target import core_of, num_workers, resolve
 
 KINDS = ("conv2d", "depthwise_conv2d", "max_pool2d", "avg_pool2d")
@@ -148,7 +148,7 @@ def measure(
 
 def _timer(lowered: LoweredGraph, target: tvm.target.Target) -> Callable[[int], float]:
     """What gives the seconds of one operator, on as many cores as the target has."""
-    libraries, workers = KernelLibraries(target, network(lowered)), num_workers(target)
+    libraries, workers = KernelLibraries(target, network_kernels(lowered)), num_workers(target)
     device = Device(lowered, libraries, LocalSession(), seed=0)
     if workers > 1:
         devices = ThisProcess(device, libraries, workers)

@@ -15,10 +15,9 @@ from test_merge import inception_e
 from test_replace_add import network, repvgg, residual
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.errors import OptionError, ScheduleError
-from tvm_ios.graph.dag import STRATEGIES
 from tvm_ios.options import Options
 from tvm_ios.schedule import Schedule, ScheduledStage
-from tvm_ios.search import partition
+from tvm_ios.search import STRATEGIES, partition
 from tvm_ios.search.templates import find_templates
 from tvm_ios.transform import InterOperatorSchedule
 

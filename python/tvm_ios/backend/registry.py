@@ -26,6 +26,8 @@ def kind_of(target: str | tvm.target.Target) -> TargetKind:
     TargetError
         When TVM does not know the target, or there is no back end for its kind.
     """
+    if isinstance(target, str) and target in _KINDS:  # TVM warns where it must make a device up
+        return _KINDS[target]
     return _KINDS[parse(target, tuple(_KINDS)).kind.name]
 
 

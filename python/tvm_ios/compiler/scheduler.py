@@ -50,7 +50,8 @@ class Scheduler:
         Of kind ``llvm`` or ``cuda``; taken as given, see :func:`tvm_ios.target.resolve`.
     function : str
     cost_model : "measure" or callable
-        Stages are measured on this machine, or priced by a :data:`.given.StageCost`.
+        Stages are measured on this machine, or priced by a
+        :data:`tvm_ios.measure.given.StageCost`.
     options : Options
     site : Site, optional
         Where stages are measured; by default in this process.

@@ -196,7 +196,7 @@ def _visible(part: tuple[Any, ...], stages: Stages, result: relax.Expr) -> set[r
 def choose_way(
     ways: tvm.IRModule, names: Iterable[str], chosen: str, variable: tvm.ir.GlobalVar
 ) -> tvm.IRModule:
-    """The module of :func:`emit_ways` with only the way ``chosen``, as function ``variable``.
+    """The module of :func:`emit_functions` with only the way ``chosen``, as function ``variable``.
 
     Parameters
     ----------

@@ -58,7 +58,8 @@ class LoweredGraph:
         How each value lies in memory; row-major where nothing is said.
     preferences : Preferences
     slots : dict of relax.Var to Slot
-        Values that are written in place into a concatenation, see :mod:`.inplace`.
+        Values that are written in place into a concatenation, see
+        :mod:`tvm_ios.backend.cpu.rules.inplace`.
     """
 
     graph: OperatorGraph

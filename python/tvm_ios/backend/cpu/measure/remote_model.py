@@ -20,7 +20,7 @@ _NAME = "models.so"
 
 
 class RemoteWays:
-    """One function lowered in several ways, compiled for a device; see :class:`.model.Ways`.
+    """Time and run one function, lowered in several ways, on a device; these are ``Ways``.
 
     Parameters
     ----------

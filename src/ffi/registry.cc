@@ -23,10 +23,10 @@
 #include "ffi/convert.h"
 #include "ffi/functions.h"
 #include "ffi/objects.h"
+#include "ffi/source_digest.h"
 #include "graph/components.h"
 #include "graph/partition.h"
 #include "runtime/arguments.h"
-#include "runtime/cores.h"
 #include "runtime/cpu_stage.h"
 #include "runtime/cuda/cudnn.h"
 #include "runtime/cuda/cudnn_convolution.h"
@@ -40,6 +40,7 @@
 #include "runtime/host_tensor.h"
 #include "runtime/parallel_api.h"
 #include "runtime/tensor_part.h"
+#include "runtime/workers.h"
 #include "search/baselines.h"
 #include "search/bounded.h"
 #include "search/fcm1.h"
@@ -192,27 +193,6 @@ ffi::Tensor TimeStage(CpuStage::Kernels kernels, CpuStage::Tensors args, ffi::Te
   return MakeTensor(stage.Time(number, repeat), {repeat}, kFloat64);
 }
 
-/*!
- * \brief Makes this thread's pool, if it is not there yet, and shares the allowed cores among it.
- *
- * TVM takes as many workers as there are names of cores; with more workers than cores some names
- * come again.
- */
-int64_t UseWorkers(int64_t workers) {
-  CheckRange(workers, 1, CpuStage::kMaxWorkers, "the number of workers");
-  static const ffi::Function configure =
-      ffi::Function::GetGlobalRequired("runtime.config_threadpool");
-  static const ffi::Function num_threads = ffi::Function::GetGlobalRequired("runtime.NumThreads");
-  constexpr int kShareAllCores = -3;  // ThreadGroup::kSpecifyThreadShareAllCore
-  ffi::Array<ffi::String> cores;
-  const std::vector<int>& allowed = AllowedCores();
-  for (int64_t i = 0; i < workers; ++i) {
-    cores.push_back(std::to_string(allowed[i % allowed.size()]));
-  }
-  configure(kShareAllCores, workers, cores);
-  return num_threads().cast<int64_t>();
-}
-
 int64_t AddKernel(WorkbenchRef bench, ffi::Module module, const ffi::String& name,
                   const ffi::Bytes& specs) {
   ffi::Optional<ffi::Function> function = module->GetFunction(name, /*query_imports=*/true);
@@ -336,7 +316,10 @@ TVM_FFI_STATIC_INIT_BLOCK() {
            "Make the thread pool of this thread so large; returns how large it is.")
       .def(
           "tvm_ios.runtime.Describe", [] { return ffi::String(Describe()); },
-          "What this machine is.");
+          "What this machine is.")
+      .def(
+          "tvm_ios.runtime.SourceDigest", [] { return ffi::String(kSourceDigest); },
+          "A digest of the sources of what runs and times stages.");
 
   Functions()
       .def_packed("tvm_ios.runtime.cuda.RunStage", RunCudaStage,

@@ -319,6 +319,7 @@ KINDS: dict[str, Sequence[Kind]] = {
     "runtime.NewWorkbench": (),
     "runtime.RunStage": (functions, kernel_tensors, program, workers),
     "runtime.SetRuntimeLibrary": (text,),
+    "runtime.SourceDigest": (),
     "runtime.TensorPart": (tensor, integer, shape, dtype),
     "runtime.TimeOnBench": (bench, program_bytes, call_bytes, workers, integer, real),
     "runtime.TimeStage": (functions, kernel_tensors, program, workers, integer, integer),

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import platform
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -16,12 +15,11 @@ from tvm_ios_env.gpu import gpus
 
 from ..support.libinfo import __version__
 from ..target import num_workers
+from .code_digest import code_digest
 
 _CPUINFO = Path("/proc/cpuinfo")
 # A processor without a name, as ARM's, has these.
 _PARTS = ("CPU implementer", "CPU architecture", "CPU variant", "CPU part")
-# What emits the code that is timed, and what times it.
-_TIMED = ("backend", "measure", "tir")
 
 
 @dataclass(frozen=True, order=True)
@@ -99,14 +97,9 @@ def cpu_name(machine: str, lines: Iterable[str]) -> str:
     return f"{machine} {name}" if name else ""
 
 
-@functools.cache
 def package_version() -> str:
-    """The version of this package, with a digest of the sources that emit and time kernels.
+    """The version of this package, with a digest of the code that emits, runs and times kernels.
 
-    While somebody works on the package, its kernels change and its version does not.
+    While somebody works on the package, its code changes and its version does not.
     """
-    package, digest = Path(__file__).resolve().parents[1], hashlib.sha256()
-    for path in sorted(path for name in _TIMED for path in (package / name).rglob("*.py")):
-        digest.update(path.relative_to(package).as_posix().encode() + b"\0")
-        digest.update(path.read_bytes() + b"\0")
-    return f"{__version__}/{digest.hexdigest()[:12]}"
+    return f"{__version__}/{code_digest()}"

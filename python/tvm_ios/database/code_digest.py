@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A digest of the code that decides how long a stage takes.
+
+A latency stays true until that code changes. What counts is the code and not its text: comments,
+docstrings and formatting change no digest.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import hashlib
+from pathlib import Path
+
+import tvm_ffi
+
+from ..support import _ffi_api  # noqa: F401  (loads the library)
+
+# From Python's packages down. What divides the work and emits the kernels, what compiles, runs and
+# times them, and what decides on which cores. What a kernel computes, and for which target, is in
+# the key of a latency, so that the front ends and the graph do not count.
+_TIMED = (
+    "tvm_ios/backend",
+    "tvm_ios/measure",
+    "tvm_ios/tir",
+    "tvm_ios/support/threads.py",
+    "tvm_ios_env/machine.py",
+    "tvm_ios_runtime/threads.py",
+)
+# What of it no stage meets that is timed: the network's code around the stages, and prices that are
+# given or learned. The features that are learned from count, as they are kept with the latencies.
+_UNTIMED = (
+    "tvm_ios/backend/cpu/code/constants.py",
+    "tvm_ios/backend/cpu/code/cpu_check.py",
+    "tvm_ios/backend/cpu/code/driver.py",
+    "tvm_ios/backend/cpu/code/network.py",
+    "tvm_ios/backend/cpu/code/thread_pool.py",
+    "tvm_ios/backend/cuda/code/network.py",
+    "tvm_ios/measure/given.py",
+    "tvm_ios/measure/learned/__init__.py",
+    "tvm_ios/measure/learned/active.py",
+    "tvm_ios/measure/learned/examples.py",
+    "tvm_ios/measure/learned/latency_model.py",
+)
+
+
+@functools.cache
+def code_digest() -> str:
+    """Return 12 hexadecimal digits that are others where stages may take another time.
+
+    They depend on the Python sources of this installation, and on the C++ sources that the loaded
+    library was built from.
+    """
+    cpp = tvm_ffi.get_global_func("tvm_ios.runtime.SourceDigest")()
+    python = python_digest(Path(__file__).resolve().parents[2])
+    return hashlib.sha256(f"{python} {cpp}".encode()).hexdigest()[:12]
+
+
+def python_digest(packages: Path) -> str:
+    """Return a digest of the Python code below ``packages`` that decides how long a stage takes.
+
+    Parameters
+    ----------
+    packages : Path
+        The directory that ``tvm_ios`` and its sister packages are in.
+    """
+    digest = hashlib.sha256()
+    for path in timed_sources(packages):
+        code: list[str] = [path.relative_to(packages).as_posix()]
+        _write(ast.parse(path.read_bytes()), code)
+        digest.update("\0".join(code).encode("utf-8", "surrogatepass") + b"\0")
+    return digest.hexdigest()
+
+
+def timed_sources(packages: Path) -> list[Path]:
+    """Return the Python files that decide how long a stage takes, sorted."""
+    untimed = {packages / name for name in _UNTIMED}
+    found: set[Path] = set()
+    for name in _TIMED:
+        path = packages / name
+        found.update(path.rglob("*.py") if path.is_dir() else [path])
+    return sorted(found - untimed)
+
+
+def _write(node: object, code: list[str]) -> None:
+    """Append a syntax tree, in the same way in each version of Python; ``ast.dump`` does not."""
+    if isinstance(node, ast.AST):
+        code.append(f"({type(node).__name__}")
+        for name in node._fields:
+            value = getattr(node, name, None)
+            if isinstance(value, ast.expr_context) or value is None or value == []:
+                continue
+            code.append(name)
+            _write(value, code)
+        code.append(")")
+    elif isinstance(node, list):
+        code.append("[")
+        for item in node:
+            if not _is_docstring(item):
+                _write(item, code)
+        code.append("]")
+    else:
+        code.append(repr(node))
+
+
+def _is_docstring(node: object) -> bool:
+    """Whether it is a string that is a statement, which does nothing wherever it stands."""
+    return (
+        isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+    )

@@ -95,6 +95,7 @@ tsan: $(VENV)/developed
 lint: $(VENV)/developed
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
+	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/clang-format --dry-run -Werror $(CPP_SOURCES)
 
@@ -109,7 +110,7 @@ wheel: $(VENV)/created
 	.ci/check-wheel $(BIN)/python dist/*.whl
 
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # What a file below .venv stands for is there. What the sources are built into is installed again

@@ -200,7 +200,7 @@ def _import(
         return load_model(os.fspath(model), input_shapes, batch, params, trust)
     if input_shapes or batch is not None or params is not None:
         raise OptionError("input_shapes, batch and params are for files; leave them out.")
-    if pytorch.is_module(model):
+    if example_inputs is not None:
         return pytorch.from_module(model, example_inputs)
     if pytorch.is_exported(model):
         return pytorch.from_exported(model)

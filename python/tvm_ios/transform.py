@@ -77,8 +77,9 @@ class InterOperatorSchedule:
     ) -> None:
         self._target, self._function, self._cost_model = target, function, cost_model
         self._search, self._site = search, site
-        given = schedule is None or isinstance(schedule, Schedule)
-        self._given = schedule if given else Schedule.load(schedule)
+        if isinstance(schedule, (str, os.PathLike)):
+            schedule = Schedule.load(schedule)
+        self._given = schedule
         self._options = Options(**options).applying(self._given)
         self.schedule: Schedule | None = None
 
@@ -102,9 +103,7 @@ class InterOperatorSchedule:
             scheduler.close()
 
 
-def pipeline(
-    target: str | tvm.target.Target | None = None, **options: object
-) -> tvm.transform.Pass:
+def pipeline(target: str | tvm.target.Target | None = None, **options: Any) -> tvm.transform.Pass:
     """TVM's pipeline with the pass in front, for ``tvm.compile(..., relax_pipeline=...)``.
 
     Parameters
@@ -121,8 +120,8 @@ def pipeline(
         if current is None:
             raise TargetError("The tvm_ios pipeline needs a target; give tvm.compile one.")
         current = tvm.target.Target(current)
-        scheduled = InterOperatorSchedule(current, **options)(mod)
-        return kind_of(current).pipeline(current)(scheduled)
+        schedule: tvm.transform.Pass = InterOperatorSchedule(current, **options)
+        return kind_of(current).pipeline(current)(schedule(mod))
 
     return run
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from dataclasses import dataclass
 
 _DRIVER = "libcuda.so.1"
@@ -44,7 +45,7 @@ def gpus() -> Gpus:
     return Gpus(driver, names, "" if names else "the NVIDIA driver has no device")
 
 
-def _number(function: ctypes._CFuncPtr) -> int:
+def _number(function: Callable[..., int]) -> int:
     value = ctypes.c_int(0)
     return value.value if function(ctypes.byref(value)) == 0 else 0
 

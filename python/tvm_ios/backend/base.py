@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 import tvm
 from tvm import relax
 
 from ..database import DeviceIdentity, MeasurementDatabase
-from ..graph.operators import OperatorGraph
+from ..graph.operators import Operator, OperatorGraph
 from ..measure.devices import Devices
 from ..measure.model import Ways
 from ..measure.records import Records
@@ -18,11 +18,14 @@ from ..measure.sites import Site
 from ..schedule.options import Options
 from ..schedule.timeline import Span
 from .shared.emitter import Stages
-from .shared.stages import Assembler
+from .shared.kernel import K
+from .shared.stages import AnyAssembler, S
+
+A = TypeVar("A", bound=AnyAssembler)
 
 
-class Backend(Protocol):
-    """What a kind of target brings with it.
+class Backend(Protocol[K, S, A]):
+    """What a kind of target brings with it: its kernels, its stages, and what builds them.
 
     Attributes
     ----------
@@ -36,32 +39,38 @@ class Backend(Protocol):
     workers: int
     checks_indices: bool
 
-    def assemble(self, graph: OperatorGraph, results: Sequence[relax.Var]) -> Assembler:
+    def assemble(self, graph: OperatorGraph, results: Sequence[relax.Var]) -> A:
         """Every operator's kernel, and stages of them; ``results`` leave the function."""
 
     def identity(self) -> DeviceIdentity:
         """Whose latencies are measured."""
 
-    def devices(self, assembler: Assembler, seed: int) -> Devices:
+    def devices(self, assembler: A, seed: int) -> Devices[K, S]:
         """What stages are given to, to be timed."""
 
-    def conditions(self, assembler: Assembler) -> Hashable:
+    def conditions(self, assembler: A) -> Hashable:
         """What besides device and stage decides how long a stage takes."""
 
-    def tune(self, assembler: Assembler, devices: Devices, records: Records) -> Assembler:
+    def tune(self, assembler: A, devices: Devices[K, S], records: Records) -> A:
         """Where operators have a choice of kernels, the same with those that are fastest."""
 
     def emit(
-        self, mod: tvm.IRModule, function: str, ways: Mapping[str, Stages], assembler: Assembler
+        self, mod: tvm.IRModule, function: str, ways: Mapping[str, Stages[S]], assembler: A
     ) -> tvm.IRModule:
         """``mod`` with ``function`` replaced by one function for each way to run it."""
 
     def compile(
-        self, ways: tvm.IRModule, names: Sequence[str], inputs: Sequence, devices: Devices
+        self,
+        ways: tvm.IRModule,
+        names: Sequence[str],
+        inputs: Sequence[Any],
+        devices: Devices[K, S],
     ) -> Ways:
         """Whole models that can be timed and run."""
 
-    def trace(self, stages: Mapping[int, object], devices: Devices, repeat: int) -> Sequence[Span]:
+    def trace(
+        self, stages: Mapping[int, S | Operator], devices: Devices[K, S], repeat: int
+    ) -> Sequence[Span]:
         """When each worker computes what of these stages, by their numbers.
 
         Raises
@@ -71,7 +80,7 @@ class Backend(Protocol):
         """
 
 
-class TargetKind(Protocol):
+class TargetKind(Protocol[K, S, A]):
     """A kind of target, and what is asked of it before and after a network is scheduled.
 
     Attributes
@@ -108,7 +117,7 @@ class TargetKind(Protocol):
         site: Site,
         options: Options,
         database: MeasurementDatabase | None,
-    ) -> Backend:
+    ) -> Backend[K, S, A]:
         """Return the back end of a target that was resolved.
 
         Raises
@@ -122,3 +131,7 @@ class TargetKind(Protocol):
 
     def build(self, mod: tvm.IRModule, target: tvm.target.Target) -> relax.VMExecutable:
         """Compile a module whose function was scheduled."""
+
+
+AnyKind = TargetKind[Any, Any, Any]
+"""A kind of target of whatever kernels and stages."""

@@ -6,19 +6,21 @@ from __future__ import annotations
 import tvm
 
 from ..target import parse
-from .base import TargetKind
+from .base import A, AnyKind, TargetKind
 from .cpu.kind import CpuKind
 from .cuda.kind import CudaKind
+from .shared.kernel import K
+from .shared.stages import S
 
-_KINDS: dict[str, TargetKind] = {}
+_KINDS: dict[str, AnyKind] = {}
 
 
-def register(kind: TargetKind) -> None:
+def register(kind: TargetKind[K, S, A]) -> None:
     """Add a back end, or replace the one of the same kind of target."""
     _KINDS[kind.name] = kind
 
 
-def kind_of(target: str | tvm.target.Target) -> TargetKind:
+def kind_of(target: str | tvm.target.Target) -> AnyKind:
     """Return the back end of a target.
 
     Raises

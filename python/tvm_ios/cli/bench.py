@@ -25,7 +25,8 @@ from ..backend.registry import kind_of
 from ..compiler.compare import Comparison, as_returned, compare
 from ..compiler.scheduler import Scheduler
 from ..draw import words
-from ..peers.gpu import Peers, gpu_peers
+from ..peers.contenders import Peers
+from ..peers.gpu import gpu_peers
 from ..schedule.schedule import Schedule
 from ..support.files import replacing
 from ..support.progress import working
@@ -182,7 +183,7 @@ def _result(
 ) -> dict[str, Any]:
     schedule = contest.ours.schedule
     measured = schedule.measured
-    result = {
+    result: dict[str, Any] = {
         "model": model,
         "target": schedule.target,
         "threads": schedule.workers,

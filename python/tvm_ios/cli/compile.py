@@ -113,11 +113,12 @@ def _compile(
 ) -> list[Schedule]:
     """Write the libraries and return the schedules that were applied."""
     schedulers = {batch: request.load(batch)[1] for batch in batches}
+    schedules: dict[int | None, Schedule] = {}
     if args.batch_sizes:
-        schedules = specialise(schedulers)
+        sized = {b: s for b, s in schedulers.items() if b is not None}
+        schedules.update(specialise(sized).items())
     else:
-        chosen = choose(schedulers[None], request.given, search=not args.no_search)
-        schedules = {None: chosen}
+        schedules[None] = choose(schedulers[None], request.given, search=not args.no_search)
     for batch, library in zip(batches, libraries, strict=True):
         schedule = schedules[batch]
         _logger.info("%r", schedule)

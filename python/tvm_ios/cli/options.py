@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Any
 
@@ -174,7 +174,7 @@ def add_kernels(parser: argparse._ActionsContainer) -> None:
     )
 
 
-def whole(least: int):
+def whole(least: int) -> Callable[[str], int]:
     """A type of arguments: whole numbers of at least ``least``."""
 
     def parse(text: str) -> int:
@@ -224,7 +224,7 @@ def search_options(pairs: Sequence[str], **others: Any) -> Options:
     OptionError
         For a name that does not exist, or a value out of range.
     """
-    values: dict[str, float | None] = {}
+    values: dict[str, Any] = {}
     for pair in pairs:
         name, _, text = pair.partition("=")
         if name not in _CONFIG:

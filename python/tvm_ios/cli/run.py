@@ -140,11 +140,13 @@ def _read_inputs(path: str, expected: Sequence[TensorInfo]) -> list[np.ndarray]:
 
 def _fill(info: TensorInfo, mode: str, random: np.random.Generator) -> np.ndarray:
     """Ones, zeros, or normal floats and integers of 0 and 1."""
+    shape = [size for size in info.shape if size is not None]
+    assert len(shape) == len(info.shape), "an input's shape is known"
     if mode != "random":
-        return np.full(info.shape, mode == "ones", info.dtype)
+        return np.full(shape, mode == "ones", info.dtype)
     if np.issubdtype(np.dtype(info.dtype), np.floating):
-        return random.standard_normal(info.shape).astype(info.dtype)
-    return random.integers(0, 2, info.shape).astype(info.dtype)
+        return random.standard_normal(shape).astype(info.dtype)
+    return random.integers(0, 2, shape).astype(info.dtype)
 
 
 def _in_place(array: np.ndarray) -> np.ndarray:

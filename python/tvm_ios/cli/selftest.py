@@ -50,11 +50,11 @@ def run(args: argparse.Namespace) -> int:
     settings = Settings(args.target, args.device_id, args.threads, args.cudnn)
     outcomes = selftest.run(settings)
     if args.json:
-        outcomes = list(outcomes)
-        output.print_json(_result(settings, outcomes))
+        known = list(outcomes)
+        output.print_json(_result(settings, known))
     else:
-        outcomes = list(_printed(outcomes, args.verbose))
-    return _FAILURE if any(o.status == FAILED for o in outcomes) else 0
+        known = list(_printed(outcomes, args.verbose))
+    return _FAILURE if any(o.status == FAILED for o in known) else 0
 
 
 def _printed(outcomes: Iterable[Outcome], verbose: bool) -> Iterable[Outcome]:

@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from typing import Any
 
 import tvm
 
@@ -23,7 +24,7 @@ from ..graph.indices import smallest_extent
 from ..graph.operators import Operator, OperatorGraph
 from ..graph.prepare import prepare
 from ..measure.cost import MeasuredCost
-from ..measure.devices import Devices
+from ..measure.devices import AnyDevices
 from ..measure.given import GivenCost, StageCost
 from ..measure.model import Ways, random_inputs
 from ..measure.records import Records
@@ -95,7 +96,7 @@ class Scheduler:
         self._compiled: dict[str, Schedule] = {}
 
     @cached_property
-    def _devices(self) -> Devices:
+    def _devices(self) -> AnyDevices:
         """Who measures; they are given back when this object is no longer used."""
         devices = self._backend.devices(self._assembler, self.options.seed)
         weakref.finalize(self, devices.close)
@@ -217,7 +218,7 @@ class Scheduler:
         variable = self.prepared.get_global_var(function)
         return choose_way(self._ways, self._compiled, names[0], variable)
 
-    def trace(self, schedule: Schedule, repeat: int = 20) -> list[Span]:
+    def trace(self, schedule: Schedule, repeat: int = 20) -> Sequence[Span]:
         """When each worker computes what, in the fastest of several runs.
 
         They run from the compiled kernels, and with the division of work that they are lowered to.
@@ -234,9 +235,9 @@ class Scheduler:
         stages = dict(enumerate(self._lower(schedule)))
         return self._backend.trace(stages, self._devices, repeat)
 
-    def random_inputs(self, seed: int) -> list[tvm.runtime.Tensor | tuple]:
+    def random_inputs(self, seed: int) -> list[tvm.runtime.Tensor | tuple[Any, ...]]:
         """Inputs that the network takes: its indices are of something that is there."""
-        integers = max(1, min(2, smallest_extent(self.prepared)))
+        integers = int(max(1, min(2, smallest_extent(self.prepared))))
         return random_inputs(self.prepared[self.graph.function], seed, integers)
 
     def compile(self, schedules: Mapping[str, Schedule]) -> Ways:
@@ -271,7 +272,7 @@ class Scheduler:
         ways = {name: self._lower(schedule) for name, schedule in schedules.items()}
         return self._backend.emit(self.prepared, self.graph.function, ways, self._assembler)
 
-    def _lower(self, schedule: Schedule) -> Stages:
+    def _lower(self, schedule: Schedule) -> Stages[Any]:
         """The stages of a schedule, with the kernels that it names."""
         kernels = {op.name: op.kernel for op in schedule.operators}
         return ScheduleLowering(self._assembler.chosen(kernels)).lower(schedule)
@@ -293,7 +294,7 @@ class Scheduler:
         if "_devices" in vars(self):
             self._devices.close()
 
-    def _replacements(self) -> Replacements:
+    def _replacements(self) -> Replacements[Any]:
         """What the search may replace."""
         if "merge" in self.options.strategies:
             return self._assembler.replacements

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import tvm
+from tvm.target import Target
 
 from tvm_ios_env.gpu import gpus
 
@@ -44,12 +45,12 @@ class DeviceIdentity:
     tvm: str
 
     @staticmethod
-    def here(target: tvm.target.Target) -> DeviceIdentity:
+    def here(target: Target) -> DeviceIdentity:
         """This machine, running code for ``target``."""
         return DeviceIdentity.of(cpu_model(), target)
 
     @staticmethod
-    def of(cpu: str, target: tvm.target.Target) -> DeviceIdentity:
+    def of(cpu: str, target: Target) -> DeviceIdentity:
         """A machine with the processor ``cpu``, running code for ``target`` from here."""
         workers = num_workers(target)
         return DeviceIdentity(cpu, str(target), workers, package_version(), str(tvm.__version__))

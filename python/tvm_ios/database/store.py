@@ -57,7 +57,8 @@ class MeasurementDatabase:
 
     def find(self, device: DeviceIdentity, keys: Iterable[str]) -> dict[str, Row]:
         """What is known of stages on a device, by key."""
-        wanted, found = list(keys), {}
+        wanted = list(keys)
+        found: dict[str, Row] = {}
         with self._translated():
             for begin in range(0, len(wanted), _BATCH):
                 batch = wanted[begin : begin + _BATCH]

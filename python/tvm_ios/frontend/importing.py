@@ -64,8 +64,9 @@ def captured() -> Iterator[io.StringIO]:
     Warnings of other threads than the main one are shown: Python keeps one list of filters for all.
     """
     main = threading.current_thread() is threading.main_thread()
-    warned = warnings.catch_warnings(record=True) if main else contextlib.nullcontext([])
-    with _printed() as printed, warned as caught:
+    quiet: contextlib.AbstractContextManager[list[warnings.WarningMessage] | None]
+    quiet = warnings.catch_warnings(record=True) if main else contextlib.nullcontext()
+    with _printed() as printed, quiet as caught:
         if main:
             warnings.simplefilter("always")
         try:

@@ -200,7 +200,7 @@ def _complete_shape(
                 f"Input {value.name!r} has no shape in the model; give it one with "
                 f'--input-shapes "{value.name}:[...]".'
             )
-        return list(checked_size(f"Input {value.name!r}", given))
+        return checked_size(f"Input {value.name!r}", list(given))
     declared = value.type.tensor_type.shape.dim
     # Some exporters write -1 for what is open.
     sizes = [dim.dim_value if dim.HasField("dim_value") else None for dim in declared]
@@ -221,14 +221,14 @@ def _fit(
             f"Input {name!r} has {len(fixed)} dimensions, but the shape given for it, "
             f"{list(given)}, has {len(given)}."
         )
-    wanted = list(given) if given is not None else [None] * len(fixed)
+    wanted: list[int | None] = [None] * len(fixed) if given is None else list(given)
     if batch is not None and wanted and wanted[0] is None:
         wanted[0] = batch
     shape = [_complete_dimension(name, i, fixed, wanted, symbols) for i in range(len(fixed))]
     return checked_size(f"Input {name!r}", shape)
 
 
-def checked_size(what: str, shape: Sequence[int]) -> Sequence[int]:
+def checked_size(what: str, shape: list[int]) -> list[int]:
     """A shape, unless no machine holds a tensor of it.
 
     Raises

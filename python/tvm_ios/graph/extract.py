@@ -13,7 +13,7 @@ from ..support.errors import ModelError
 from .operators import Operator, OperatorGraph
 from .prepare import relax_function
 from .rearrange import Rearrangement, moves
-from .recognise import flops_of, kind_of, known_shape
+from .recognise import flops_of, held_shape, kind_of
 from .region import Region, Uses, grow
 
 
@@ -102,7 +102,7 @@ def _grow_from(body: _Body, i: int, taken: set[int]) -> _Draft:
 def _movements(body: _Body, i: int, taken: set[int]) -> list[int]:
     """Binding ``i``, and where it only moves elements, those after it that are one view with it."""
     chain, value = [i], body.bindings[i].value
-    view = Rearrangement.of(known_shape(value.args[0])).then(value) if moves(value) else None
+    view = Rearrangement.of(held_shape(value.args[0])).then(value) if moves(value) else None
     while view is not None:
         readers = body.uses.readers(body.bindings[chain[-1]].var)
         reader = readers[0] if len(readers) == 1 else None
@@ -122,7 +122,8 @@ def _assemble(function: str, body: _Body, drafts: list[_Draft]) -> OperatorGraph
     operators = []
     for n, draft in enumerate(drafts):
         inputs = _inputs(body, draft)
-        producers = {body.uses.definition(v) for v in inputs} - {None}
+        definitions = (body.uses.definition(v) for v in inputs)
+        producers = {p for p in definitions if p is not None}
         edges.update((owner[p], n) for p in producers)
         edges.update(_barrier_edges(drafts, n))
         operators.append(_operator(body, draft, n, inputs))

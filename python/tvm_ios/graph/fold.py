@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeGuard
 
 import numpy as np
 import tvm
@@ -34,7 +35,14 @@ def constant_array(expr: relax.Expr) -> np.ndarray | None:
     return None
 
 
-def is_op(expr: relax.Expr, name: str) -> bool:
+def held_array(expr: relax.Expr) -> np.ndarray:
+    """The value of what is known to be a constant tensor."""
+    value = constant_array(expr)
+    assert value is not None, "it is constant"
+    return value
+
+
+def is_op(expr: relax.Expr | None, name: str) -> TypeGuard[relax.Call]:
     """Whether ``expr`` is a call of the operator ``relax.<name>``."""
     return (
         isinstance(expr, relax.Call)
@@ -80,9 +88,10 @@ class _BatchNormSimplifier(PyExprMutator):
         if norm.attrs.training or int(norm.attrs.axis) != 1:
             return super().visit_tuple_getitem_(op)
         statistics = [constant_array(argument) for argument in norm.args[1:5]]
-        if any(value is None for value in statistics):
+        known = [value.astype("float64") for value in statistics if value is not None]
+        if len(known) != len(statistics):
             return super().visit_tuple_getitem_(op)
-        gamma, beta, mean, variance = (value.astype("float64") for value in statistics)
+        gamma, beta, mean, variance = known
         with np.errstate(all="ignore"):
             factor = 1.0 / np.sqrt(variance + float(norm.attrs.epsilon))
             if norm.attrs.scale:
@@ -130,7 +139,7 @@ class _AffineFolder(PyExprMutator):
         if affine is None or np.all(affine.scale == 1.0):
             return super().visit_call_(call)
         conv = affine.conv
-        scaled = scale(constant_array(conv.args[1]), affine.scale[:, None, None, None])
+        scaled = scale(held_array(conv.args[1]), affine.scale[:, None, None, None])
         shift = _per_channel(affine.shift, 4, str(conv.ty.dtype))
         if scaled is None or shift is None:
             return super().visit_call_(call)

@@ -119,7 +119,8 @@ class _IndexRewriter(PyExprMutator):
         if name == "relax.take":  # whose other modes TVM warns of
             return relax.op.take(data, indices, op.attrs.axis, mode="clip")
         if name == "relax.scatter_elements":
-            return scatter_elements(data, indices, *others, op.attrs)
+            (updates,) = others
+            return scatter_elements(data, indices, updates, op.attrs)
         return relax.Call(op.op, [data, indices, *others], op.attrs, op.ty_args)
 
     def _parts(self, given: relax.Expr) -> list[relax.Expr]:
@@ -155,8 +156,9 @@ class _IndexRewriter(PyExprMutator):
         if not all(call.args[0].same_as(given) for call in (less, added)):
             return None
         zero, extent = self._known(less.args[1]), self._known(added.args[1])
-        same = zero is not None and extent is not None and not zero.any()
-        return given if same and np.array_equal(extent.ravel(), extents) else None
+        if zero is None or extent is None or zero.any():
+            return None
+        return given if np.array_equal(extent.ravel(), extents) else None
 
     def _uncut(self, indices: relax.Expr) -> relax.Expr:
         """What was cast to a narrower integer, which importers do: it could come within bounds."""

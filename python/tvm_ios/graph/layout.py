@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 import tvm
 from tvm import relax
@@ -46,7 +47,7 @@ def channels_first(function: str) -> tvm.transform.Pass:
 
 def _is_lowered(value: relax.Expr) -> bool:
     """Whether TVM lowers an operator, and rightly, in the layout that it was given."""
-    attrs = getattr(value, "attrs", None)
+    attrs: Any = getattr(value, "attrs", None)
     if any(is_op(value, name) for name in _OF_ROWS):
         # Their weights keep the order that their axes had: TVM takes it to be the rising one.
         axes = [int(axis) % value.args[0].ty.ndim for axis in attrs.axes]

@@ -72,6 +72,12 @@ class Operator:
         return f"{self.kind}|{attributes}|{shapes}|{steps}|{self.program}|{outputs}"
 
     @property
+    def call(self) -> relax.Call:
+        """The anchor of an operator that is known to have one."""
+        assert self.anchor is not None, f"a {self.kind} has an anchor"
+        return self.anchor
+
+    @property
     def output_types(self) -> tuple[str, ...]:
         """The types of its results for people, as ``float32[1, 64, 55, 55]``."""
         return tuple(text for value in self.outputs for text in _type_texts(value.ty))

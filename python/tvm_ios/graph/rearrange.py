@@ -13,7 +13,7 @@ import numpy as np
 from tvm import relax, tirx
 
 from ..tir.strides import Strides
-from .recognise import is_float32, known_shape, op_name
+from .recognise import held_shape, is_float32, known_shape, op_name
 
 _RESHAPES = frozenset({"reshape", "flatten", "expand_dims", "squeeze"})
 
@@ -45,7 +45,7 @@ class Rearrangement:
         """The chain with one more operation; None where it does not go on as one view."""
         if not moves(call):
             return None
-        name, shape = op_name(call), known_shape(call)
+        name, shape = op_name(call), held_shape(call)
         if name in _RESHAPES:
             return self.reshaped(shape)
         if self.shape != self.stored:
@@ -97,7 +97,7 @@ def _transpose(view: np.ndarray, call: relax.Call) -> np.ndarray:
 
 
 def _broadcast(view: np.ndarray, call: relax.Call) -> np.ndarray:
-    return np.broadcast_to(view, known_shape(call))
+    return np.broadcast_to(view, held_shape(call))
 
 
 def _slice(view: np.ndarray, call: relax.Call) -> np.ndarray:
@@ -107,10 +107,11 @@ def _slice(view: np.ndarray, call: relax.Call) -> np.ndarray:
         else [None]
         for argument in call.args[1:]
     ]
-    if any(None in column for column in numbers):
+    columns = [[number for number in column if number is not None] for column in numbers]
+    if list(map(len, columns)) != list(map(len, numbers)):
         return np.empty(0)  # of no known shape
-    axes, begins, ends = numbers[:3]
-    steps = numbers[3] if len(numbers) > 3 else [1] * len(axes)
+    axes, begins, ends = columns[:3]
+    steps = columns[3] if len(columns) > 3 else [1] * len(axes)
     slices = [slice(None)] * view.ndim
     for axis, *bounds in zip(axes, begins, ends, steps, strict=True):
         slices[axis] = slice(*bounds)

@@ -60,15 +60,17 @@ def elementwise(expr: relax.Expr) -> ElementwiseCall | None:
     """``expr`` as an elementwise step on float32; None for everything else."""
     name = op_name(expr)
     if name == "power" and is_float32(expr):
-        step = _POWERS.get(scalar_constant(expr.args[1]))
+        exponent = scalar_constant(expr.args[1])
+        step = None if exponent is None else _POWERS.get(exponent)
         return ElementwiseCall(step, (expr.args[0],)) if step else None
     if name not in _ELEMENTWISE or not is_float32(expr):
         return None
     if name == "clip":
         bounds = [_number(argument) for argument in expr.args[1:3]]
-        if any(bound is None for bound in bounds):
+        numbers = tuple(bound for bound in bounds if bound is not None)
+        if len(numbers) != len(bounds):
             return None
-        return ElementwiseCall("clip", (expr.args[0],), tuple(bounds))
+        return ElementwiseCall("clip", (expr.args[0],), numbers)
     constants = (float(expr.attrs.alpha),) if name == "nn.leakyrelu" else ()
     return ElementwiseCall(_ELEMENTWISE[name], tuple(expr.args), constants)
 
@@ -161,6 +163,13 @@ def known_shape(expr: relax.Expr) -> tuple[int, ...] | None:
     if not all(isinstance(size, tvm.tirx.IntImm) for size in sizes):
         return None
     return tuple(int(size) for size in sizes)
+
+
+def held_shape(expr: relax.Expr) -> tuple[int, ...]:
+    """The shape of a tensor of which it is known to be static."""
+    shape = known_shape(expr)
+    assert shape is not None, "its shape is static"
+    return shape
 
 
 def flops_of(anchor: relax.Expr) -> int:

@@ -112,10 +112,11 @@ def grow(
     best = builder.snapshot(absorbed)
     while len(builder.steps) < _MAX_STEPS:
         members = {start, *absorbed}
-        readers = [r for v in builder.values for r in uses.readers(v) if r not in members]
-        if not readers or None in readers:
+        readers = {r for v in builder.values for r in uses.readers(v)} - members
+        bound = [r for r in readers if r is not None]
+        if not bound or len(bound) != len(readers):
             break
-        candidate = min(readers)
+        candidate = min(bound)
         last = absorbed[-1] if absorbed else start
         trial = builder.copy()
         joined = _join(trial, _Body(bindings, pure, uses, taken), candidate, last)

@@ -19,7 +19,7 @@ def is_wide(dtype: str) -> bool:
     return dtype in _WIDE
 
 
-def scale(weights: np.ndarray, factors: np.ndarray) -> np.ndarray | None:
+def scale(weights: np.ndarray, factors: np.ndarray | np.float64) -> np.ndarray | None:
     """Weights times factors, which broadcast, in the type of the weights.
 
     None where the type does not allow it, or a product leaves its range.

@@ -18,7 +18,7 @@ import tvm
 from tvm import relax
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
-from .fold import bindings_of, constant_array, is_op, use_counts
+from .fold import bindings_of, constant_array, held_array, is_op, use_counts
 from .scaling import scale
 
 _AXES = 4  # of the concatenations that are looked at
@@ -48,7 +48,7 @@ class _Distributor(_Rewriter):
     def visit_call_(self, call: relax.Call) -> relax.Expr:
         parts = self._parts(call.args[0]) if call.args else None
         pieces = None if parts is None else _split_operand(call, parts)
-        if pieces is None:
+        if parts is None or pieces is None:
             return super().visit_call_(call)
         results = []
         for part, piece in zip(parts, pieces, strict=True):
@@ -79,8 +79,8 @@ def _split_operand(call: relax.Call, parts: list[relax.Expr]) -> list[list[relax
     if not any(is_op(call, name) for name in _BINARY):
         return None
     value = constant_array(call.args[1])
-    channels = [_channels(part) for part in parts]
-    if value is None or None in channels:
+    channels = [count for part in parts if (count := _channels(part)) is not None]
+    if value is None or len(channels) != len(parts):
         return None
     if value.size == 1 and value.ndim <= _AXES:  # of more axes it would add some to the result
         return [[call.args[1]] for _ in parts]
@@ -112,7 +112,7 @@ class _ScaleSinker(_Rewriter):
         if is_op(call, "nn.conv2d"):
             factor = self._factor(call.args[0])
             if factor is not None:
-                scaled = scale(constant_array(call.args[1]), np.float64(factor))
+                scaled = scale(held_array(call.args[1]), np.float64(factor))
                 assert scaled is not None, "a factor sinks into weights that can take it"
                 arguments = [self.visit_expr(call.args[0]), relax.const(scaled, str(scaled.dtype))]
                 return relax.Call(call.op, arguments, call.attrs, call.ty_args)
@@ -125,7 +125,9 @@ class _ScaleSinker(_Rewriter):
     def _factor(self, data: relax.Expr) -> float | None:
         """The factor that is dropped from the relu that ``data`` is."""
         relu = self.bound.get(data) if isinstance(data, relax.Var) else None
-        product = self._product(relu) if is_op(relu, "nn.relu") else None
+        if not is_op(relu, "nn.relu"):
+            return None
+        product = self._product(relu)
         return product[1] if product is not None and self._sinks(relu, product[1]) else None
 
     def _product(self, relu: relax.Call) -> tuple[relax.Expr, float] | None:
@@ -156,5 +158,6 @@ def _takes_factor(expr: relax.Expr, variable: relax.Var, factor: float) -> bool:
     if not is_op(expr, "nn.conv2d") or not expr.args[0].same_as(variable):
         return False
     weights = constant_array(expr.args[1])
-    same_type = weights is not None and str(weights.dtype) == str(variable.ty.dtype)
-    return same_type and scale(weights, np.float64(factor)) is not None
+    if weights is None or str(weights.dtype) != str(variable.ty.dtype):
+        return False
+    return scale(weights, np.float64(factor)) is not None

@@ -11,13 +11,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..backend.shared.implementation import Implementation
-from ..backend.shared.stages import Assembler, StageForm
+from ..backend.shared.kernel import Kernel
+from ..backend.shared.stages import AnyAssembler, AnyForm
 from ..graph.dag import Candidate
 from ..search.cost_model import Through
 from ..support.errors import DeviceError
+from ..support.keys import Key
 from ..support.progress import progress
-from .device import Device
-from .devices import Devices
+from .device import AnyDevice
+from .devices import AnyDevices
 from .records import Records, Subject, operator_subject, stage_subject
 from .timing import Samples, StageTimer, fastest, relative_error
 
@@ -96,13 +98,13 @@ class MeasuredCost:
     equal_blocks_cost_the_same = True
 
     def __init__(
-        self, devices: Devices, assembler: Assembler, records: Records | None = None
+        self, devices: AnyDevices, assembler: AnyAssembler, records: Records | None = None
     ) -> None:
         self._devices, self._assembler = devices, assembler
         self._records = records or Records()
         self.operator_seconds: dict[Hashable, float] = {}
         self._timer = StageTimer(assembler, self.operator_seconds)
-        self._forms: dict[Candidate, StageForm] = {}
+        self._forms: dict[Candidate, AnyForm] = {}
         self._seconds: dict[Hashable, float] = {}
         self._hopeless: dict[Hashable, float] = {}  # by what is known of their operators now
         self._timed: set[Hashable] = set()
@@ -124,7 +126,7 @@ class MeasuredCost:
         if self._alone(candidate):
             return self._assembler.usual
         samples = self._records.samples(self._form(candidate).key)
-        return self._assembler.usual if samples is None else fastest(samples)[1]
+        return fastest(samples)[1] if samples else self._assembler.usual
 
     def prices(self, candidates: Sequence[Candidate]) -> FullPrices:
         """Every stage that can gain something is measured when its price is asked for."""
@@ -144,7 +146,7 @@ class MeasuredCost:
             self._hopeless.clear()
         return fresh
 
-    def _refine(self, forms: Iterable[StageForm]) -> int:
+    def _refine(self, forms: Iterable[AnyForm]) -> int:
         """Measure more often, in this order, what was not yet; returns how many that are."""
         fresh = {
             form.key: form
@@ -181,7 +183,7 @@ class MeasuredCost:
         """Whether the operators of the candidate can share a stage."""
         return len(candidate.ops) == 1 or not self._alone(candidate)
 
-    def _form(self, candidate: Candidate) -> StageForm:
+    def _form(self, candidate: Candidate) -> AnyForm:
         if candidate not in self._forms:
             form = self._assembler.form_of(candidate.ops, candidate.strategy)
             self._forms[candidate] = form
@@ -196,7 +198,7 @@ class MeasuredCost:
         key = self._form(candidate).key
         return self._seconds[key] if key in self._seconds else self._hopeless[key]
 
-    def _price(self, forms: Iterable[StageForm]) -> None:
+    def _price(self, forms: Iterable[AnyForm]) -> None:
         """Find latencies for stages that have none: first operators alone, then the rest."""
         priced = self._seconds.keys() | self._hopeless.keys()
         new = {form.key: form for form in forms if form.key not in priced}
@@ -214,14 +216,14 @@ class MeasuredCost:
             if key not in self._seconds:
                 self._hopeless[key] = self._apart(form) * (1 + 1e-6)
 
-    def _measure_singles(self, description: str, forms: Mapping[Hashable, StageForm]) -> None:
+    def _measure_singles(self, description: str, forms: Mapping[Key, AnyForm]) -> None:
         """Time stages of one kernel, but those that have nothing to do or cannot run."""
         self._seconds.update((key, 0.0) for key, form in forms.items() if form.free)
         broken = [key for key, form in forms.items() if self._broken(form)]
         self._seconds.update(dict.fromkeys(broken, math.inf))
         self._measure(description, forms.values())
 
-    def _check_possible(self, singles: Iterable[StageForm]) -> None:
+    def _check_possible(self, singles: Iterable[AnyForm]) -> None:
         """Raise DeviceError where an operator failed, as every schedule needs it."""
         for form in singles:
             if math.isinf(self._seconds[form.key]):
@@ -231,7 +233,7 @@ class MeasuredCost:
                     "impossible times; 'compile --no-search' does without measuring."
                 )
 
-    def _measure(self, description: str, forms: Iterable[StageForm]) -> None:
+    def _measure(self, description: str, forms: Iterable[AnyForm]) -> None:
         """Time those stages that are not known."""
         forms = list(forms)
         self._recall(forms)
@@ -242,7 +244,7 @@ class MeasuredCost:
             lambda device, form: self._timer.measure(device, form, self._alternative(form)),
         )
 
-    def _recall(self, forms: Iterable[StageForm]) -> None:
+    def _recall(self, forms: Iterable[AnyForm]) -> None:
         """Take from the records what they have."""
         missing = [form for form in forms if form.key not in self._seconds]
         self._records.recall(map(stage_subject, missing))
@@ -251,16 +253,16 @@ class MeasuredCost:
             if samples:
                 self._seconds[form.key], _ = fastest(samples)
 
-    def _apart(self, form: StageForm) -> float:
+    def _apart(self, form: AnyForm) -> float:
         """What a stage's operators take one after another."""
         return sum(self._seconds[single.key] for single in self._assembler.singles(form))
 
-    def _alternative(self, form: StageForm) -> float:
+    def _alternative(self, form: AnyForm) -> float:
         """What a stage is to undercut; nothing does for an operator as it is."""
         itself = len(form.implementations) == 1 and not self._replaced(form)
         return math.inf if itself else self._apart(form)
 
-    def _replaced(self, form: StageForm) -> bool:
+    def _replaced(self, form: AnyForm) -> bool:
         """Whether something replaces operators of the stage."""
         originals = self._assembler.originals(form)
         return list(map(id, form.implementations)) != list(map(id, originals))
@@ -268,8 +270,8 @@ class MeasuredCost:
     def _run(
         self,
         description: str,
-        forms: Iterable[StageForm],
-        work: Callable[[Device, StageForm], Samples],
+        forms: Iterable[AnyForm],
+        work: Callable[[AnyDevice, AnyForm], Samples],
         *,
         refined: bool = False,
     ) -> None:
@@ -284,13 +286,13 @@ class MeasuredCost:
         )
         with progress(description, len(stages)) as advance:
 
-            def done(form: StageForm, samples: Samples | None) -> None:
+            def done(form: AnyForm, samples: Samples | None) -> None:
                 self._note(form, samples, refined)
                 advance(1)
 
             self._devices.each(stages, work, done)
 
-    def _note(self, form: StageForm, samples: Samples | None, refined: bool) -> None:
+    def _note(self, form: AnyForm, samples: Samples | None, refined: bool) -> None:
         subject = stage_subject(form)
         self._observed.pop(form.key, None)
         if samples or (refined and samples is not None):
@@ -301,17 +303,17 @@ class MeasuredCost:
             _logger.warning("%s is not used: %s.", subject.words, _WRONG)
         self._timed.add(form.key)
 
-    def _broken(self, form: StageForm) -> bool:
+    def _broken(self, form: AnyForm) -> bool:
         """Whether an operator of it did not run alone."""
         return any(math.isinf(self.operator_seconds[i.kernel.key]) for i in form.implementations)
 
-    def _priceable(self, form: StageForm) -> bool:
+    def _priceable(self, form: AnyForm) -> bool:
         if form.key in self._seconds or self._replaced(form):
             return form.key in self._seconds
         known = all(single.key in self._seconds for single in self._assembler.singles(form))
         return known and not self._can_gain(form)
 
-    def _can_gain(self, form: StageForm) -> bool:
+    def _can_gain(self, form: AnyForm) -> bool:
         """Whether running the stage's operators together may pay.
 
         Where they could save less than 1% of the operators' time, no composition of them is worth
@@ -324,7 +326,7 @@ class MeasuredCost:
             _WORTH * total
         )
 
-    def _time_operators(self, implementations: Iterable[Implementation]) -> None:
+    def _time_operators(self, implementations: Iterable[Implementation[Kernel]]) -> None:
         """Time kernels alone on one worker, which is what work is divided by."""
         new = {i.kernel.key: i for i in implementations}
         new = {key: i for key, i in new.items() if key not in self.operator_seconds}
@@ -341,7 +343,7 @@ class MeasuredCost:
                 self.operator_seconds[key] = min(samples["alone"])
             self.operator_seconds.setdefault(key, 0.0)
 
-    def _note_alone(self, implementation: Implementation, samples: Samples | None) -> None:
+    def _note_alone(self, implementation: Implementation[Kernel], samples: Samples | None) -> None:
         subject = operator_subject(implementation.kernel)
         if samples:
             self._records.add(subject, samples)

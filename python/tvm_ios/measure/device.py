@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import tvm
 
@@ -14,30 +14,43 @@ from ..backend.shared.implementation import Implementation
 from ..backend.shared.kernel import Kernel
 from ..schedule.timeline import Span
 
+K_contra = TypeVar("K_contra", bound=Kernel, contravariant=True)
+"""The kernels of one back end."""
+S_contra = TypeVar("S_contra", contravariant=True)
+"""Its stages."""
 
-class Device(Protocol):
+
+class Device(Protocol[K_contra, S_contra]):
     """Runs stages of one network, and times them."""
 
-    def run(self, implementation: Implementation) -> None:
+    def run(self, implementation: Implementation[K_contra]) -> None:
         """Run an operator once."""
 
-    def time_alone(self, implementation: Implementation, repeat: int) -> list[float]:
+    def time_alone(self, implementation: Implementation[K_contra], repeat: int) -> list[float]:
         """Return the seconds of each run of an operator on one worker."""
 
-    def time(self, stage: Any, repeat: int) -> list[float]:
+    def time(self, stage: S_contra, repeat: int) -> list[float]:
         """Return the seconds of each run of a stage."""
 
-    def trace(self, stages: Sequence[Any], repeat: int) -> list[Span]:
+    def trace(self, stages: Sequence[S_contra], repeat: int) -> list[Span]:
         """Return when each worker computes what, in the fastest of several runs."""
+
+
+class FarDevice(Device[K_contra, S_contra], Protocol[K_contra, S_contra]):
+    """A device that is got ready before it is given work."""
 
     def prepare(self) -> None:
         """Load what will be needed."""
 
 
-class KernelBuilder(Protocol):
+AnyDevice = Device[Any, Any]
+"""That of any back end, for what is not concerned with its kernels."""
+
+
+class KernelBuilder(Protocol[K_contra]):
     """Compiles each kernel of a network once."""
 
-    def compile(self, kernels: Iterable[Kernel]) -> None:
+    def compile(self, kernels: Iterable[K_contra]) -> None:
         """Compile the kernels that are new."""
 
 

@@ -5,28 +5,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
-from ..backend.shared.kernel import Kernel
+from ..backend.shared.kernel import K
 from ..schedule.timeline import Span
 from ..support.errors import ScheduleError
 from ..support.threads import with_workers
-from .device import Device, KernelBuilder
+from .device import Device, K_contra, KernelBuilder, S_contra
 
+S = TypeVar("S")
 T = TypeVar("T")
 R = TypeVar("R")
 
 
-class Devices(Protocol):
+class Devices(Protocol[K_contra, S_contra]):
     """What work on stages is given to."""
 
-    def compile(self, kernels: Iterable[Kernel]) -> None:
+    def compile(self, kernels: Iterable[K_contra]) -> None:
         """Compile kernels that work will need."""
 
     def each(
         self,
         items: Sequence[T],
-        work: Callable[[Device, T], R],
+        work: Callable[[Device[K_contra, S_contra], T], R],
         done: Callable[[T, R | None], None],
     ) -> None:
         """Do ``work(device, item)`` for every item.
@@ -44,7 +45,7 @@ class Devices(Protocol):
         """Give the devices back; nothing is measured any more."""
 
 
-class ThisProcess:
+class ThisProcess(Generic[K, S]):
     """The device in this process, where a crash is the search's, too.
 
     Parameters
@@ -54,16 +55,16 @@ class ThisProcess:
     workers : int
     """
 
-    def __init__(self, device: Device, libraries: KernelBuilder, workers: int) -> None:
+    def __init__(self, device: Device[K, S], libraries: KernelBuilder[K], workers: int) -> None:
         self._device, self._libraries, self._workers = device, libraries, workers
 
-    def compile(self, kernels: Iterable[Kernel]) -> None:
+    def compile(self, kernels: Iterable[K]) -> None:
         self._libraries.compile(kernels)
 
     def each(
         self,
         items: Sequence[T],
-        work: Callable[[Device, T], R],
+        work: Callable[[Device[K, S], T], R],
         done: Callable[[T, R | None], None],
     ) -> None:
         def body() -> None:
@@ -76,8 +77,12 @@ class ThisProcess:
         """There is nothing to give back."""
 
 
+AnyDevices = Devices[Any, Any]
+"""Those of any back end."""
+
+
 def trace(
-    devices: Devices, stages: Mapping[int, T], kernels: Sequence[Kernel], repeat: int
+    devices: Devices[K, S], stages: Mapping[int, S], kernels: Sequence[K], repeat: int
 ) -> list[Span]:
     """When each worker computes what of these stages, by their numbers.
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..backend.shared.stages import Assembler, estimated_seconds
+from ..backend.shared.stages import AnyAssembler, estimated_seconds
 from ..graph.dag import Candidate
 from ..graph.operators import OperatorGraph
 from ..search.cost_model import Through
@@ -44,7 +44,7 @@ class GivenCost:
     measurements = 0
     equal_blocks_cost_the_same = False  # the function may tell them apart
 
-    def __init__(self, function: StageCost, assembler: Assembler) -> None:
+    def __init__(self, function: StageCost, assembler: AnyAssembler) -> None:
         self._function, self._lowered = function, assembler.lowered
         self._division = assembler.usual
         self.operator_seconds = estimated_seconds(assembler)

@@ -22,13 +22,13 @@ class Ways(Protocol):
     def seconds(self) -> dict[str, float]:
         """Median seconds of each way, in interleaved rounds: a drift hits all alike."""
 
-    def __call__(self, name: str, arguments: Sequence[tvm.runtime.Tensor | tuple]) -> Any:
+    def __call__(self, name: str, arguments: Sequence[tvm.runtime.Tensor | tuple[Any, ...]]) -> Any:
         """What the way ``name`` computes."""
 
 
 def random_inputs(
     func: relax.Function, seed: int, integers: int = 2
-) -> list[tvm.runtime.Tensor | tuple]:
+) -> list[tvm.runtime.Tensor | tuple[Any, ...]]:
     """One value per parameter: standard normal, or as many different integers from 0 on."""
     random = np.random.default_rng(seed)
     return [_random_input(parameter.ty, random, integers) for parameter in func.params]
@@ -36,7 +36,7 @@ def random_inputs(
 
 def _random_input(
     ty: relax.Type, random: np.random.Generator, integers: int
-) -> tvm.runtime.Tensor | tuple:
+) -> tvm.runtime.Tensor | tuple[Any, ...]:
     if isinstance(ty, relax.TupleType):
         return tuple(_random_input(field, random, integers) for field in ty.fields)
     shape, dtype = [int(size) for size in ty.shape.values], str(ty.dtype)

@@ -12,7 +12,8 @@ from tvm.target import codegen
 
 from tvm_ios_env.machine import default_threads
 
-_Batch, _Compiled = TypeVar("_Batch"), TypeVar("_Compiled")
+_Batch = TypeVar("_Batch")
+_Compiled = TypeVar("_Compiled")
 
 
 def compiled(

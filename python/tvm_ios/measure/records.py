@@ -39,14 +39,13 @@ class Subject:
     words: str
 
 
-def stage_subject(form: StageForm) -> Subject:
+def stage_subject(form: StageForm[Kernel]) -> Subject:
     """A stage on all workers."""
     kernels = tuple(i.kernel for i in form.implementations)
     groups: dict[int, list[str]] = {}
     for kernel, group in zip(kernels, form.groups, strict=True):
         groups.setdefault(group, []).append(kernel.name)
-    _, *rest = form.key
-    return Subject(form.key, kernels, tuple(rest), " | ".join(map(" → ".join, groups.values())))
+    return Subject(form.key, kernels, form.key[1:], " | ".join(map(" → ".join, groups.values())))
 
 
 def operator_subject(kernel: Kernel) -> Subject:
@@ -70,7 +69,7 @@ class Records:
     ----------
     database : MeasurementDatabase or None
     device : DeviceIdentity or None
-        Whose latencies these are; only needed for a database.
+        Whose latencies these are; without one the database is left alone.
     conditions : Hashable
         What else of the search decides how long a stage takes.
     """
@@ -98,13 +97,13 @@ class Records:
         self._sought.update(new)
         keys = {self.digest(subject): key for key, subject in new.items()}
         found: dict[str, Row] = {}
-        self._attempt(lambda database: found.update(database.find(self.device, keys)))
+        self._attempt(lambda database, device: found.update(database.find(device, keys)))
         for text, row in found.items():
             self._known.setdefault(keys[text], _Record(row.samples, row.refined))
 
-    def samples(self, key: Hashable) -> Mapping[str, Sequence[float]] | None:
-        """Seconds by division, or None for what was never measured."""
-        return self._known[key].samples if key in self._known else None
+    def samples(self, key: Hashable) -> Mapping[str, Sequence[float]]:
+        """Seconds by division; none for what was never measured."""
+        return self._known[key].samples if key in self._known else {}
 
     def refined(self, key: Hashable) -> bool:
         """Whether it was measured as often as what a schedule rests on."""
@@ -119,16 +118,16 @@ class Records:
             known.samples.setdefault(division, []).extend(times)
         known.refined |= refined
         self._attempt(
-            lambda database: database.add(
-                self.device, self.digest(subject), subject.words, samples, refined=refined
+            lambda database, device: database.add(
+                device, self.digest(subject), subject.words, samples, refined=refined
             )
         )
 
     def describe(self, features: Mapping[Subject, Sequence[float]]) -> None:
         """Keep what stages that were measured are like."""
         self._attempt(
-            lambda database: database.describe(
-                self.device, {self.digest(s): tuple(values) for s, values in features.items()}
+            lambda database, device: database.describe(
+                device, {self.digest(s): tuple(values) for s, values in features.items()}
             )
         )
 
@@ -136,15 +135,15 @@ class Records:
         """Stages of all networks, by digest, that were measured on this device and described."""
         found: dict[str, Row] = {}
         self._attempt(
-            lambda database: found.update((r.key, r) for r in database.described(self.device))
+            lambda database, device: found.update((r.key, r) for r in database.described(device))
         )
         return found
 
-    def _attempt(self, action: Callable[[MeasurementDatabase], None]) -> None:
-        if self.database is None:
+    def _attempt(self, action: Callable[[MeasurementDatabase, DeviceIdentity], None]) -> None:
+        if self.database is None or self.device is None:
             return
         try:
-            action(self.database)
+            action(self.database, self.device)
         except DatabaseError as error:
             _logger.warning("%s The search goes on without it.", error)
             self.database = None

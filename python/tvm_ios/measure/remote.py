@@ -11,16 +11,17 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
-from ..backend.shared.kernel import Kernel
+from ..backend.shared.kernel import K
 from ..support.errors import DeviceError
-from .device import Device, KernelBuilder
+from .device import Device, FarDevice, KernelBuilder
 from .session import DeviceLost, RemoteSession
 from .sources import Source
 
 _logger = logging.getLogger(__name__)
 
+S = TypeVar("S")
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -32,7 +33,11 @@ _PATIENCE = 3  # time limits of a stage without any device, after which the sear
 _STARTING = 5.0  # and seconds, in which a server may start again
 
 
-class RemoteDevices:
+_AnyDevice = FarDevice[Any, Any]
+"""What the hands work on, which need not know of what back end it is."""
+
+
+class RemoteDevices(Generic[K, S]):
     """All devices of a source at once, each with a thread of this process.
 
     What a lost device was doing is done by another one. Work that takes two devices down in turn is
@@ -52,22 +57,22 @@ class RemoteDevices:
         self,
         source: Source,
         first: RemoteSession,
-        make: Callable[[RemoteSession], Device],
-        libraries: KernelBuilder,
+        make: Callable[[RemoteSession], FarDevice[K, S]],
+        libraries: KernelBuilder[K],
     ) -> None:
         self._libraries = libraries
         self._crew = _Crew(source, make, first.cpu)
         self._patience = _PATIENCE * first.limit + _STARTING
         self._hands = [_Hand(self._crew, first)]
 
-    def compile(self, kernels: Iterable[Kernel]) -> None:
+    def compile(self, kernels: Iterable[K]) -> None:
         """Compile kernels that work will need."""
         self._libraries.compile(kernels)
 
     def each(
         self,
         items: Sequence[T],
-        work: Callable[[Device, T], R],
+        work: Callable[[Device[K, S], T], R],
         done: Callable[[T, R | None], None],
     ) -> None:
         """As :meth:`tvm_ios.measure.devices.Devices.each` says.
@@ -157,7 +162,7 @@ class RemoteDevices:
 class _Deal:
     """Items that are worked on in the same way."""
 
-    work: Callable[[Device, Any], Any]
+    work: Callable[[Device[Any, Any], Any], Any]
     done: Callable[[Any, Any], None]
     open: int
     outcomes: queue.Queue[tuple[_Hand, _Job, Any, BaseException | None]] = field(
@@ -178,7 +183,9 @@ class _Job:
 class _Crew:
     """What the hands have in common."""
 
-    def __init__(self, source: Source, make: Callable[[RemoteSession], Device], cpu: str) -> None:
+    def __init__(
+        self, source: Source, make: Callable[[RemoteSession], _AnyDevice], cpu: str
+    ) -> None:
         self.source, self.make, self._cpu = source, make, cpu
         self.jobs: queue.Queue[_Job | None] = queue.Queue()
         self.reason = "none is free"
@@ -209,7 +216,7 @@ class _Hand:
 
     def __init__(self, crew: _Crew, session: RemoteSession | None = None) -> None:
         self._crew, self._session = crew, session
-        self._device: Device | None = None
+        self._device: _AnyDevice | None = None
         self._failures = 0  # to get ready, in turn
         self._connecting = math.inf
         self.job: _Job | None = None
@@ -265,7 +272,7 @@ class _Hand:
             self._session = self._device = None
         job.deal.outcomes.put((self, job, result, failure))
 
-    def _ready_device(self) -> Device:
+    def _ready_device(self) -> _AnyDevice:
         if self._device is None:
             if self._session is None:
                 self._connecting = time.monotonic() + _CONNECTING

@@ -17,7 +17,7 @@ from tvm import rpc
 
 from ..support.errors import DeviceError, OptionError
 from ..support.folders import TemporaryFolder
-from ..support.processes import python_command
+from ..support.processes import piped, python_command
 from .session import DeviceLost, RemoteSession
 
 _logger = logging.getLogger(__name__)
@@ -160,22 +160,23 @@ class _Server:
             env=os.environ | {"TMPDIR": str(self._folder.path)},
             start_new_session=True,  # Ctrl-C is the search's, which ends it
         )
+        self._stdin, self._stdout = piped(self._process.stdin), piped(self._process.stdout)
         # Not as an argument, which all users of the machine can read.
-        self._process.stdin.write(f"{self._key}\n".encode())
-        self._process.stdin.flush()
+        self._stdin.write(f"{self._key}\n".encode())
+        self._stdin.flush()
         self._port: int | None = None
 
     def connect(self) -> rpc.RPCSession:
         if self._port is None:
-            self._port = int(self._process.stdout.readline())
+            self._port = int(self._stdout.readline())
         return rpc.connect("127.0.0.1", self._port, self._key)
 
     def close(self) -> None:
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)  # with the session that it serves
         with suppress(BrokenPipeError):
-            self._process.stdin.close()
-        self._process.stdout.close()
+            self._stdin.close()
+        self._stdout.close()
         self._process.wait()
         self._folder.remove()
         self._log.seek(0)

@@ -15,8 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..backend.shared.implementation import Implementation
-from ..backend.shared.stages import Assembler, StageForm
-from .device import Device
+from ..backend.shared.kernel import Kernel
+from ..backend.shared.stages import AnyAssembler, AnyForm
+from .device import AnyDevice
 from .samples import Turns, sensible, take, take_steady, take_turns
 
 Samples = dict[str, list[float]]
@@ -44,16 +45,16 @@ class StageTimer:
         Operators' times on one worker, by which work is divided.
     """
 
-    assembler: Assembler
+    assembler: AnyAssembler
     operator_seconds: Mapping[Hashable, float]
 
-    def alone(self, device: Device, implementation: Implementation) -> Samples:
+    def alone(self, device: AnyDevice, implementation: Implementation[Kernel]) -> Samples:
         """Seconds of an operator on one worker, after a run that warms up."""
         device.run(implementation)
         times = take(lambda count: device.time_alone(implementation, count), _ALONE)
         return {"alone": times} if times else {}
 
-    def measure(self, device: Device, form: StageForm, known: float = math.inf) -> Samples:
+    def measure(self, device: AnyDevice, form: AnyForm, known: float = math.inf) -> Samples:
         """Seconds of a stage in every division that is worth it.
 
         The first run warms up; it also says how often to repeat, and whether to: a division far
@@ -69,8 +70,8 @@ class StageTimer:
 
     def refine(
         self,
-        device: Device,
-        form: StageForm,
+        device: AnyDevice,
+        form: AnyForm,
         samples: Mapping[str, Sequence[float]],
         known: float = math.inf,
     ) -> Samples:
@@ -82,7 +83,7 @@ class StageTimer:
         return _without_empty(self._repeat(turns, near, _REFINED_BUDGET, (7, 50)))
 
     def _turns(
-        self, device: Device, form: StageForm, divisions: Iterable[str], known: float
+        self, device: AnyDevice, form: AnyForm, divisions: Iterable[str], known: float
     ) -> Turns:
         """Seconds of the stage, at the speed that the machine had when ``known`` was measured.
 

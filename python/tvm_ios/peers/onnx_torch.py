@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import onnx
@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from onnx import helper, numpy_helper
 from torch import fx
 
-Tensor = fx.Proxy  # stands for a torch.Tensor while the code is written
+Tensor: TypeAlias = fx.Proxy  # stands for a torch.Tensor while the code is written
 Operator = Callable[..., Any]
 
 
@@ -38,6 +38,19 @@ class Node:
         array = self.constants[index] if index < len(self.constants) else None
         given = self.get(name) if array is None else array.reshape(-1)
         return None if given is None else [int(value) for value in given]
+
+    def known_ints(self, index: int, name: str = "") -> list[int]:
+        """The same, where PyTorch has to know them.
+
+        Raises
+        ------
+        NotImplementedError
+            When they are computed, or left out.
+        """
+        found = self.ints(index, name)
+        if found is None:
+            raise NotImplementedError(f"an operator whose input {index} is no constant")
+        return found
 
 
 def to_module(model: onnx.ModelProto) -> fx.GraphModule:
@@ -154,13 +167,15 @@ def _average_pool(node: Node, x: Tensor) -> Tensor:
 
 def _batch_norm(
     node: Node, x: Tensor, scale: Tensor, offset: Tensor, mean: Tensor, variance: Tensor
-):
+) -> Tensor:
     return F.batch_norm(x, mean, variance, scale, offset, eps=node.get("epsilon", 1e-5))
 
 
 def _layer_norm(node: Node, x: Tensor, scale: Tensor, offset: Tensor | None = None) -> Tensor:
-    shape = node.constants[1].shape
-    return F.layer_norm(x, shape, scale, offset, node.get("epsilon", 1e-5))
+    factors = node.constants[1]
+    if factors is None:
+        raise NotImplementedError("LayerNormalization with a scale that is computed")
+    return F.layer_norm(x, factors.shape, scale, offset, node.get("epsilon", 1e-5))
 
 
 def _gemm(node: Node, a: Tensor, b: Tensor, c: Tensor | None = None) -> Tensor:
@@ -170,21 +185,21 @@ def _gemm(node: Node, a: Tensor, b: Tensor, c: Tensor | None = None) -> Tensor:
 
 
 def _reshape(node: Node, x: Tensor, _shape: Tensor) -> Tensor:
-    return x.reshape([x.shape[i] if n == 0 else n for i, n in enumerate(node.ints(1))])
+    return x.reshape([x.shape[i] if n == 0 else n for i, n in enumerate(node.known_ints(1))])
 
 
 def _squeeze(node: Node, x: Tensor, _axes: Tensor | None = None) -> Tensor:
-    return torch.squeeze(x, tuple(node.ints(1, "axes")))
+    return torch.squeeze(x, tuple(node.known_ints(1, "axes")))
 
 
 def _unsqueeze(node: Node, x: Tensor, _axes: Tensor | None = None) -> Tensor:
-    for axis in sorted(node.ints(1, "axes")):
+    for axis in sorted(node.known_ints(1, "axes")):
         x = torch.unsqueeze(x, axis)
     return x
 
 
 def _slice(node: Node, x: Tensor, *_bounds: Tensor) -> Tensor:
-    starts, ends = node.ints(1), node.ints(2)
+    starts, ends = node.known_ints(1), node.known_ints(2)
     axes = node.ints(3) or range(len(starts))
     steps = node.ints(4) or [1] * len(starts)
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
@@ -212,9 +227,10 @@ def _gather(node: Node, x: Tensor, indices: Tensor) -> Tensor:
 
 
 def _clip(node: Node, x: Tensor, *_bounds: Tensor) -> Tensor:
+    given = (*node.constants, None, None)[1:3]
     low, high = (
-        float(node.constants[i]) if i < len(node.constants) and node.constants[i] is not None else d
-        for i, d in ((1, node.get("min")), (2, node.get("max")))
+        node.get(name) if bound is None else float(bound)
+        for bound, name in zip(given, ("min", "max"), strict=True)
     )
     return torch.clamp(x, low, high)
 

@@ -292,7 +292,9 @@ def _limit(dag: Dag, value: int | None) -> int:
     return dag.num_ops if value is None else int(value)
 
 
-def _operator_sets(masks: np.ndarray, num_ops: int, rows: int = 1 << 16) -> Iterator[tuple]:
+def _operator_sets(
+    masks: np.ndarray, num_ops: int, rows: int = 1 << 16
+) -> Iterator[tuple[int, ...]]:
     """Yield the operators of each row of uint64 [n, words]; ``rows`` at a time bound the memory."""
     for begin in range(0, len(masks), rows):
         chunk = np.ascontiguousarray(masks[begin : begin + rows], dtype="<u8")

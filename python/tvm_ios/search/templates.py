@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from tvm import relax
 
@@ -124,6 +125,7 @@ class _Description:
         """What the operator reads and writes, and what its kernel does: copies may be left out."""
         operator = self.lowered.graph.operators[op]
         implementation = self.lowered.implementations[op]
+        uses: list[tuple[str, Sequence[Any]]]
         uses = [("reads", operator.inputs), ("writes", operator.outputs)]
         if implementation is not None:
             uses.append(("kernel reads", implementation.inputs))

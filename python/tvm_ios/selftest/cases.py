@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import tvm
@@ -102,7 +103,7 @@ def module_of(
     return block.get()
 
 
-def conv(b: Builder, x: relax.Expr, channels: int, size: int = 3, **attributes) -> relax.Var:
+def conv(b: Builder, x: relax.Expr, channels: int, size: int = 3, **attributes: Any) -> relax.Var:
     """A convolution, a bias and a ReLU, which are one operator."""
     weights = b.weights(channels, int(x.ty.shape[1]), size, size)
     attributes = {"padding": size // 2, **attributes}
@@ -140,7 +141,7 @@ def _split(b: Builder, x: relax.Expr) -> relax.Var:
     return b.emit(op.concat([last, first], axis=1))
 
 
-def _plain(function: Callable[..., relax.Expr], **attributes) -> Body:
+def _plain(function: Callable[..., relax.Expr], **attributes: Any) -> Body:
     return lambda b, *inputs: b.emit(function(*inputs, **attributes))
 
 

@@ -6,13 +6,14 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import tvm
 from tvm import relax
 
 from ..backend.cuda.code.toolchain import check_compiler, find_toolchain
+from ..backend.cuda.kernels.kernel import CudaKernel
 from ..backend.cuda.stage.stage import CudaStage, Launch
 from ..backend.cuda.target import check_device, check_precision, describe, resolve_cuda
 from ..backend.shared.implementation import Implementation
@@ -81,16 +82,12 @@ class _GpuChecks:
     def kernels(self, precision: str) -> tuple[Check, ...]:
         """Every family of kernels that there is for each case."""
         cases = [case for case in CASES if case.product or precision == "fp32"]
-        return tuple(
-            Check(case.name, lambda case=case: self._families(case, precision)) for case in cases
-        )
+        return tuple(Check(case.name, partial(self._families, case, precision)) for case in cases)
 
     def cudnn(self) -> tuple[Check, ...]:
         """Each of cuDNN's algorithms for convolutions."""
         cases = [case for case in CASES if "convolution" in case.name]
-        return tuple(
-            Check(case.name, lambda case=case: self._cudnn_algorithms(case)) for case in cases
-        )
+        return tuple(Check(case.name, partial(self._cudnn_algorithms, case)) for case in cases)
 
     def stages(self) -> tuple[Check, ...]:
         """Each way in which a stage may run."""
@@ -283,7 +280,7 @@ _VARIANTS: dict[str, tuple[Case, Sequence[str]]] = {
 """Networks by name, with the ways in which their stages are divided."""
 
 
-def _stage(implementations: Sequence[Implementation]) -> CudaStage:
+def _stage(implementations: Sequence[Implementation[CudaKernel]]) -> CudaStage:
     """Operators side by side, a stream for each."""
     launches = (
         Launch(i.kernel, stream, i.inputs, i.outputs) for stream, i in enumerate(implementations)

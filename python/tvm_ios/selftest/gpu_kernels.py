@@ -13,6 +13,7 @@ import tvm_ffi
 from tvm import relax
 
 from ..backend.cuda.code.network import RUN_STAGE
+from ..backend.cuda.kernels.kernel import CudaKernel
 from ..backend.cuda.measure.device import CudaBench
 from ..backend.cuda.measure.libraries import CudaLibraries
 from ..backend.cuda.rules.implement import CudaNetwork, implement
@@ -67,11 +68,11 @@ class KernelNetwork:
         self._network: CudaNetwork = implement(extract(prepared), preferences)
 
     @property
-    def lowered(self) -> LoweredGraph:
+    def lowered(self) -> LoweredGraph[CudaKernel]:
         return self._network.lowered
 
     @cached_property
-    def variants(self) -> dict[str, tuple[Implementation, ...]]:
+    def variants(self) -> dict[str, tuple[Implementation[CudaKernel], ...]]:
         """The implementations of all operators, by the kernel of which each family has one.
 
         The operator with the most kernels has its choice; others have their best guess.
@@ -79,7 +80,7 @@ class KernelNetwork:
         candidates = self._network.candidates
         assert all(candidates), "every operator of a case has a kernel"
         varied = max(range(len(candidates)), key=lambda i: len(candidates[i]))
-        chosen: dict[str, Implementation] = {}
+        chosen: dict[str, Implementation[CudaKernel]] = {}
         for implementation in candidates[varied]:
             chosen.setdefault(_family(implementation.kernel.variant), implementation)
         return {
@@ -126,7 +127,7 @@ class KernelRunner:
         )
 
     def time(
-        self, network: KernelNetwork, implementations: Sequence[Implementation]
+        self, network: KernelNetwork, implementations: Sequence[Implementation[CudaKernel]]
     ) -> list[float]:
         """Seconds of the last of these kernels, as a search takes them: by events, in a graph."""
         bench = CudaBench(network.lowered, self._libraries, self._device_id, seed=0)
@@ -135,7 +136,7 @@ class KernelRunner:
     def run(
         self,
         network: KernelNetwork,
-        implementations: Sequence[Implementation],
+        implementations: Sequence[Implementation[CudaKernel]],
         inputs: Sequence[np.ndarray],
     ) -> np.ndarray:
         """The network's result by these kernels, one after another.
@@ -169,7 +170,9 @@ class KernelRunner:
         values.update(zip(program.outputs, written, strict=False))  # scratch memory is behind
 
     def _launch(
-        self, implementation: Implementation, values: dict[relax.Var, tvm.runtime.Tensor]
+        self,
+        implementation: Implementation[CudaKernel],
+        values: dict[relax.Var, tvm.runtime.Tensor],
     ) -> None:
         kernel = implementation.kernel
         read = [self._tensor(value, values) for value in implementation.inputs]

@@ -22,7 +22,7 @@ from dataclasses import asdict
 from pkgutil import resolve_name
 from typing import Any
 
-from ..support.processes import python_command
+from ..support.processes import piped, python_command
 from .checks import FAILED, NOT_RUN, Group, Outcome, Settings
 
 LIMIT = 60.0
@@ -116,6 +116,7 @@ class _Child:
             pass_fds=[writing],
             start_new_session=True,  # Ctrl-C is the self-test's, which ends it
         )
+        self._stdin = piped(self._process.stdin)
         os.close(writing)
         self._pipe, self._read = reading, b""
 
@@ -123,8 +124,8 @@ class _Child:
         """Have it run the checks of a group from the number ``first`` on."""
         self.answer(LIMIT)  # that it is ready; where it is not, its first check says why
         with suppress(BrokenPipeError):
-            self._process.stdin.write(f"{group} {first}\n".encode())
-            self._process.stdin.flush()
+            self._stdin.write(f"{group} {first}\n".encode())
+            self._stdin.flush()
 
     def answer(self, limit: float) -> Any:
         """What it says next, or in a sentence why it says nothing."""
@@ -153,7 +154,7 @@ class _Child:
             return
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.stdin.close()
+        self._stdin.close()
         self._process.wait()
         os.close(self._pipe)
         self._log.close()

@@ -3,9 +3,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from tvm_ffi import init_ffi_api
 
 from .libinfo import load_library
 
 LIBRARY = load_library()
 init_ffi_api("tvm_ios", __name__)
+
+if TYPE_CHECKING:  # which members there are is only known where the library is
+
+    def __getattr__(name: str) -> Any: ...

@@ -100,8 +100,12 @@ def locked(path: Path) -> Iterator[bool]:
     try:
         with suppress(OSError):  # it has just been removed, or is another user's
             descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-        own = descriptor is not None and os.fstat(descriptor).st_uid == os.geteuid()
-        yield own and _lock(descriptor) == _FREE and _is_at(descriptor, path)
+        yield (
+            descriptor is not None
+            and os.fstat(descriptor).st_uid == os.geteuid()
+            and _lock(descriptor) == _FREE
+            and _is_at(descriptor, path)
+        )
     finally:
         if descriptor is not None:
             os.close(descriptor)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 
-class Key(tuple):
+class Key(tuple[Hashable, ...]):
     """A tuple that computes its hash once.
 
     The key of a kernel has TVM's functions in it, that of a stage the keys of its kernels; a search

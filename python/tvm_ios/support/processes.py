@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import sys
+from typing import IO
 
 # "-c" puts the current directory in front, where a file of the user's may have a module's name.
 _START = """\
@@ -22,3 +23,9 @@ def python_command(module: str, *arguments: str) -> list[str]:
     PyTorch is hidden from it, as TVM would import it along.
     """
     return [sys.executable, "-c", _START.format(module=module), *arguments]
+
+
+def piped(stream: IO[bytes] | None) -> IO[bytes]:
+    """An end of a pipe that a process was started with."""
+    assert stream is not None, "it was started with a pipe"
+    return stream

@@ -40,9 +40,10 @@ class Step:
     operands: tuple[Operand, ...]
 
 
-Broadcast = Literal["full", "channel", "last"]
+Broadcast = Literal["full", "channel", "last", "any"]
 """How a tensor argument meets the result: of its shape; one value for each position of axis 1 of a
-result of four axes; one value for each position of the result's last axis."""
+result of four axes; one value for each position of the result's last axis; in another way, which
+only an elementwise operation that is no part of another operator's takes."""
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import tvm
 from tvm import relax
 
 from ...database import DeviceIdentity, MeasurementDatabase
-from ...graph.operators import OperatorGraph
+from ...graph.operators import Operator, OperatorGraph
 from ...measure.devices import Devices, ThisProcess, trace
 from ...measure.model import Ways
 from ...measure.records import Records
@@ -22,10 +22,10 @@ from ...schedule.timeline import Span
 from ...target import TYPICAL, Transfers, core_of, num_workers
 from ..shared.emitter import Stages
 from ..shared.implementation import LoweredGraph, present
-from ..shared.kernel import Kernel
 from ..shared.tuned import active_database
 from .code.network import emit_ways
 from .code.region import LoweredStage
+from .kernels.kernel import Kernel
 from .measure.device import Device, weights_from
 from .measure.libraries import KernelLibraries
 from .measure.model import CompiledWays
@@ -85,7 +85,7 @@ class CpuBackend:
             return DeviceIdentity.here(self._target)
         return DeviceIdentity.of(machine.cpu, self._target)
 
-    def devices(self, assembler: CpuAssembler, seed: int) -> Devices:
+    def devices(self, assembler: CpuAssembler, seed: int) -> Devices[Kernel, LoweredStage]:
         site, lowered, kernels = self._site, assembler.lowered, network_kernels(assembler.lowered)
         if site.source is None:
             libraries = KernelLibraries(self._target, kernels)
@@ -102,25 +102,40 @@ class CpuBackend:
     def conditions(self, assembler: CpuAssembler) -> Hashable:
         return weights_from(assembler.lowered)
 
-    def tune(self, assembler: CpuAssembler, devices: Devices, records: Records) -> CpuAssembler:
+    def tune(
+        self, assembler: CpuAssembler, devices: Devices[Kernel, LoweredStage], records: Records
+    ) -> CpuAssembler:
         """Rules have chosen the kernels."""
         return assembler
 
     def emit(
-        self, mod: tvm.IRModule, function: str, ways: Mapping[str, Stages], assembler: CpuAssembler
+        self,
+        mod: tvm.IRModule,
+        function: str,
+        ways: Mapping[str, Stages[LoweredStage]],
+        assembler: CpuAssembler,
     ) -> tvm.IRModule:
         slots = assembler.lowered.slots
         return emit_ways(mod, function, ways, slots, self.workers, self._target)
 
     def compile(
-        self, ways: tvm.IRModule, names: Sequence[str], inputs: Sequence[Any], devices: Devices
+        self,
+        ways: tvm.IRModule,
+        names: Sequence[str],
+        inputs: Sequence[Any],
+        devices: Devices[Kernel, LoweredStage],
     ) -> Ways:
         if self._site.machine is not None:
             compiler = self._site.compiler
             return RemoteWays(ways, list(names), inputs, self._target, devices, compiler)
         return CompiledWays(ways, list(names), inputs, self._target, self.workers)
 
-    def trace(self, stages: Mapping[int, Any], devices: Devices, repeat: int) -> list[Span]:
+    def trace(
+        self,
+        stages: Mapping[int, LoweredStage | Operator],
+        devices: Devices[Kernel, LoweredStage],
+        repeat: int,
+    ) -> list[Span]:
         """All stages run in one launch, as they do in a compiled network.
 
         Operators that TVM lowers have no kernel to run, and are left out.
@@ -130,6 +145,6 @@ class CpuBackend:
         return trace(devices, kept, [kernel for kernel in kernels if kernel.phases], repeat)
 
 
-def network_kernels(lowered: LoweredGraph) -> list[Kernel]:
+def network_kernels(lowered: LoweredGraph[Kernel]) -> list[Kernel]:
     """Return the kernels of a network's operators."""
     return [implementation.kernel for implementation in present(lowered)]

@@ -11,7 +11,7 @@ from tvm import relax
 
 from ...database import DeviceIdentity
 from ...database.identity import gpu_model
-from ...graph.operators import OperatorGraph
+from ...graph.operators import Operator, OperatorGraph
 from ...measure.devices import Devices, ThisProcess, trace
 from ...measure.model import Ways
 from ...measure.records import Records
@@ -22,6 +22,7 @@ from ..shared.emitter import Stages
 from ..shared.tuned import active_database
 from .code.network import emit_ways
 from .code.toolchain import check_compiler
+from .kernels.kernel import CudaKernel
 from .measure.device import CudaBench
 from .measure.libraries import CudaLibraries
 from .measure.model import CudaWays
@@ -70,7 +71,7 @@ class CudaBackend:
         device = describe(self._device_id)
         return DeviceIdentity.of(gpu_model(device.name, device.driver), self._target)
 
-    def devices(self, assembler: CudaAssembler, seed: int) -> Devices:
+    def devices(self, assembler: CudaAssembler, seed: int) -> Devices[CudaKernel, CudaStage]:
         """The device in this machine.
 
         Raises
@@ -89,21 +90,36 @@ class CudaBackend:
     def conditions(self, assembler: CudaAssembler) -> Hashable:
         return "graph", weights_from(assembler.lowered)
 
-    def tune(self, assembler: CudaAssembler, devices: Devices, records: Records) -> CudaAssembler:
+    def tune(
+        self, assembler: CudaAssembler, devices: Devices[CudaKernel, CudaStage], records: Records
+    ) -> CudaAssembler:
         return tuned(assembler, devices, records)
 
     def emit(
-        self, mod: tvm.IRModule, function: str, ways: Mapping[str, Stages], assembler: CudaAssembler
+        self,
+        mod: tvm.IRModule,
+        function: str,
+        ways: Mapping[str, Stages[CudaStage]],
+        assembler: CudaAssembler,
     ) -> tvm.IRModule:
         check_compiler(self._target)  # a schedule can be made without one
         return emit_ways(mod, function, ways, assembler.lowered.layouts, self._target)
 
     def compile(
-        self, ways: tvm.IRModule, names: Sequence[str], inputs: Sequence[Any], devices: Devices
+        self,
+        ways: tvm.IRModule,
+        names: Sequence[str],
+        inputs: Sequence[Any],
+        devices: Devices[CudaKernel, CudaStage],
     ) -> Ways:
         return CudaWays(ways, names, inputs, self._target, self._device_id)
 
-    def trace(self, stages: Mapping[int, Any], devices: Devices, repeat: int) -> list[Span]:
+    def trace(
+        self,
+        stages: Mapping[int, CudaStage | Operator],
+        devices: Devices[CudaKernel, CudaStage],
+        repeat: int,
+    ) -> list[Span]:
         """All stages run as one CUDA graph, as they do in a compiled network.
 
         Operators that TVM lowers have no kernel to run, and are left out.

@@ -39,7 +39,7 @@ class ColdWeights:
     """
 
     def __init__(self, specs: Iterable[TensorSpec], allocate: Callable[[int], int]) -> None:
-        self._allocate = allocate
+        self._allocate, self._next = allocate, 0
         self._grow(arena_bytes(specs))
 
     def take(self, spec: TensorSpec) -> Place:

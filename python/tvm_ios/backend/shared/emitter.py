@@ -6,21 +6,22 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Generic
 
 import tvm
 import tvm_ffi
 from tvm import relax
 
 from ...graph.operators import Operator
+from .stages import S
 
-Stages = Sequence[Any]
+Stages = Sequence[S | Operator]
 """The stages of a function in order: what its device's lowering makes of a stage, or an operator
 that stays as TVM wrote it."""
 
 
 @dataclass
-class Emitter(ABC):
+class Emitter(ABC, Generic[S]):
     """Writes the bindings of a scheduled function.
 
     Attributes
@@ -34,15 +35,17 @@ class Emitter(ABC):
     values: dict[relax.Var, relax.Expr] = field(default_factory=dict)
     _pending: list[relax.Var] = field(default_factory=list)
 
-    pure = True
-    """Whether what it emits has no effects."""
+    @property
+    def pure(self) -> bool:
+        """Whether what it emits has no effects."""
+        return True
 
     @abstractmethod
     def begin(self) -> None:
         """Emit what comes before all stages."""
 
     @abstractmethod
-    def call(self, stages: tuple[Any, ...], visible: set[relax.Var]) -> None:
+    def call(self, stages: tuple[S, ...], visible: set[relax.Var]) -> None:
         """Emit consecutive stages, of whose values the ``visible`` are read by others."""
 
     def keep(self, operator: Operator, *, exported: bool) -> None:
@@ -90,8 +93,8 @@ class Library(ABC):
 def emit_functions(
     mod: tvm.IRModule,
     function: str,
-    ways: Mapping[str, Stages],
-    emitter_of: Callable[[str], Emitter],
+    ways: Mapping[str, Stages[S]],
+    emitter_of: Callable[[str], Emitter[S]],
     library: Library,
 ) -> tvm.IRModule:
     """``mod`` with ``function`` replaced by one function for each way to run it.
@@ -122,7 +125,7 @@ def emit_functions(
 
 
 def _emit_function(
-    emitter: Emitter, original: relax.Function, stages: Stages, name: str
+    emitter: Emitter[S], original: relax.Function, stages: Stages[S], name: str
 ) -> relax.Function:
     """The function ``original`` as ``stages``, under another name if it was to be exported."""
     parameters = [relax.Var(p.name, p.ty) for p in original.params]
@@ -139,12 +142,13 @@ def _emit_function(
     return relax.Function(scheduled.params, scheduled.body, scheduled.ret_ty, pure, scheduled.attrs)
 
 
-def _emit_blocks(emitter: Emitter, original: relax.Function, stages: Stages) -> None:
+def _emit_blocks(emitter: Emitter[S], original: relax.Function, stages: Stages[S]) -> None:
     """Regions and pure operators in dataflow blocks, operators with effects between them."""
     builder, result = emitter.builder, original.body.body
     for barrier, parts in _split(stages):
         if barrier:
             for operator in parts:
+                assert isinstance(operator, Operator), "only operators have effects"
                 emitter.keep(operator, exported=True)
             continue
         with builder.dataflow():
@@ -157,12 +161,12 @@ def _emit_blocks(emitter: Emitter, original: relax.Function, stages: Stages) -> 
     builder.emit_func_output(emitter.translate(result))
 
 
-_Part = Operator | tuple[Any, ...]
+_Part = Operator | tuple[S, ...]
 
 
-def _split(stages: Stages) -> list[tuple[bool, list[_Part]]]:
+def _split(stages: Stages[S]) -> list[tuple[bool, list[_Part[S]]]]:
     """Runs of operators with effects, and of all else: operators, and as many stages as go."""
-    runs: list[tuple[bool, list[_Part]]] = []
+    runs: list[tuple[bool, list[_Part[S]]]] = []
     for stage in stages:
         barrier = isinstance(stage, Operator) and stage.barrier
         if not runs or runs[-1][0] != barrier:
@@ -177,7 +181,7 @@ def _split(stages: Stages) -> list[tuple[bool, list[_Part]]]:
     return runs
 
 
-def _visible(part: tuple[Any, ...], stages: Stages, result: relax.Expr) -> set[relax.Var]:
+def _visible(part: tuple[S, ...], stages: Stages[S], result: relax.Expr) -> set[relax.Var]:
     """The values that are read outside of ``part``."""
     read = set(relax.analysis.free_vars(result))
     for stage in stages:

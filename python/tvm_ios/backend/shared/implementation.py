@@ -6,18 +6,18 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Generic
 
 import numpy as np
 from tvm import relax
 
 from ...graph.operators import OperatorGraph
 from ...tir.tensor import TensorSpec
-from .kernel import Kernel
+from .kernel import K, K_co, Kernel
 
 
 @dataclass(frozen=True)
-class Implementation:
+class Implementation(Generic[K_co]):
     """How an operator, or several merged into one, is computed.
 
     Attributes
@@ -32,7 +32,7 @@ class Implementation:
     """
 
     operators: tuple[int, ...]
-    kernel: Kernel
+    kernel: K_co
     inputs: tuple[relax.Var | np.ndarray, ...]
     outputs: tuple[relax.Var, ...]
 
@@ -46,7 +46,7 @@ class Slot:
 
 
 @dataclass(frozen=True)
-class LoweredGraph:
+class LoweredGraph(Generic[K_co]):
     """An operator graph with an implementation for every operator.
 
     Attributes
@@ -63,7 +63,7 @@ class LoweredGraph:
     """
 
     graph: OperatorGraph
-    implementations: tuple[Implementation | None, ...]
+    implementations: tuple[Implementation[K_co] | None, ...]
     layouts: dict[relax.Var, Any]
     preferences: Any
     slots: dict[relax.Var, Slot] = field(default_factory=dict)
@@ -74,12 +74,14 @@ class LoweredGraph:
         return frozenset(i for i, impl in enumerate(self.implementations) if impl is None)
 
 
-def present(lowered: LoweredGraph) -> list[Implementation]:
+def present(lowered: LoweredGraph[K]) -> list[Implementation[K]]:
     """The operators that have kernels."""
     return [i for i in lowered.implementations if i is not None]
 
 
-def constants(lowered: LoweredGraph, dtypes: Collection[str] = ("float32",)) -> list[TensorSpec]:
+def constants(
+    lowered: LoweredGraph[Kernel], dtypes: Collection[str] = ("float32",)
+) -> list[TensorSpec]:
     """The weights of all kernels, which are constants of these types."""
     return [
         spec

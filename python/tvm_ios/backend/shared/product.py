@@ -15,6 +15,7 @@ from ...graph.recognise import is_float32
 from ...tir.epilogue import NOTHING, Program
 from ...tir.tensor import TensorSpec
 from .implementation import LoweredGraph
+from .kernel import Kernel
 from .no_rule import NoRule, shape_of
 
 
@@ -77,13 +78,13 @@ def product_of(op: Operator) -> Matmul:
     NoRule
         When it is of another type than float32, or its batches do not meet one by one.
     """
-    if not all(map(is_float32, op.anchor.args)):
+    if not all(map(is_float32, op.call.args)):
         raise NoRule
-    left, right = (shape_of(argument) for argument in op.anchor.args)
+    left, right = (shape_of(argument) for argument in op.call.args)
     matrices, rows = (left[:-2], left[-2]) if len(left) > 1 else ((), 1)
     depth, columns = right[-2:] if len(right) > 1 else (right[0], 1)
     if math.prod(right[:-2]) == 1:
-        weights = constant_array(op.anchor.args[1]) is not None
+        weights = constant_array(op.call.args[1]) is not None
         rows *= math.prod(matrices)
         return Matmul(rows, depth, columns, op.program, weights=weights)
     batch = math.prod(np.broadcast_shapes(matrices, right[:-2]))
@@ -93,7 +94,7 @@ def product_of(op: Operator) -> Matmul:
     return Matmul(rows, depth, columns, op.program, batch, False, sizes[0] > 1, sizes[1] > 1)
 
 
-def shared_left_side(_lowered: LoweredGraph, op: Operator) -> Hashable | None:
+def shared_left_side(_lowered: LoweredGraph[Kernel], op: Operator) -> Hashable | None:
     """Return what products have in common that read the same matrix and may become one."""
     if op.kind != "matmul":
         return None
@@ -101,7 +102,7 @@ def shared_left_side(_lowered: LoweredGraph, op: Operator) -> Hashable | None:
         product = product_of(op)
     except NoRule:
         return None
-    left, right = op.anchor.args
+    left, right = op.call.args
     vector = len(shape_of(right)) == 1  # its result has no columns
     constants = all(constant_array(argument) is not None for argument in op.arguments)
     columnwise = all(kind == "last" for kind in op.program.arguments)

@@ -5,17 +5,18 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Generic
 
 from ...graph.operators import Operator, OperatorGraph
 from ...schedule.schedule import Schedule, ScheduledStage
 from ...support.errors import ScheduleError
 from .emitter import Stages
-from .stages import Assembler, StageForm, estimated_seconds
+from .kernel import K
+from .stages import Assembler, S, StageForm, estimated_seconds
 
 
 @dataclass(frozen=True)
-class ScheduleLowering:
+class ScheduleLowering(Generic[K, S]):
     """Lowers schedules of one network.
 
     Attributes
@@ -23,13 +24,13 @@ class ScheduleLowering:
     assembler : Assembler
     """
 
-    assembler: Assembler
+    assembler: Assembler[K, S]
 
     @property
     def _graph(self) -> OperatorGraph:
         return self.assembler.lowered.graph
 
-    def lower(self, schedule: Schedule) -> Stages:
+    def lower(self, schedule: Schedule) -> Stages[S]:
         """The stages; work is divided by the operator times that the schedule holds.
 
         Raises
@@ -66,13 +67,13 @@ class ScheduleLowering:
             return stage
         return asked
 
-    def _lower_stage(self, stage: ScheduledStage, costs: Mapping[Hashable, float]) -> Any:
+    def _lower_stage(self, stage: ScheduledStage, costs: Mapping[Hashable, float]) -> S | Operator:
         form = self._form(stage)
         if isinstance(form, Operator):
             return form
         return self.assembler.stage(form, stage.division, costs)
 
-    def _form(self, stage: ScheduledStage) -> StageForm | Operator:
+    def _form(self, stage: ScheduledStage) -> StageForm[K] | Operator:
         """The kernels of a stage, or the operator that stays as TVM wrote it."""
         index = {op.name: op.index for op in self._graph.operators}
         groups = [[index[name] for name in group] for group in stage.groups]

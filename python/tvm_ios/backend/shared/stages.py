@@ -7,16 +7,28 @@ from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from ...graph.dag import components
-from ...support.keys import remembering
+from ...support.keys import Key
 from .implementation import Implementation, LoweredGraph
+from .kernel import K, K_co, Kernel
 from .replacements.find import Replacements
 
 
+class Stage(Protocol):
+    """A stage whose work is shared out, as a back end runs it."""
+
+    @property
+    def implementations(self) -> Sequence[Implementation[Kernel]]: ...
+
+
+S = TypeVar("S", bound=Stage)
+"""The stages of one back end."""
+
+
 @dataclass(frozen=True)
-class StageForm:
+class StageForm(Generic[K_co]):
     """A stage before its work is divided.
 
     Attributes
@@ -29,7 +41,7 @@ class StageForm:
         The implementations, by position, whose results each one reads.
     """
 
-    implementations: tuple[Implementation, ...]
+    implementations: tuple[Implementation[K_co], ...]
     groups: tuple[int, ...]
     after: tuple[tuple[int, ...], ...]
 
@@ -39,7 +51,7 @@ class StageForm:
         return all(i.kernel.free for i in self.implementations)
 
     @cached_property
-    def key(self) -> Hashable:
+    def key(self) -> Key:
         """Equal for stages of the same kernels, wiring and groups, wherever they stand."""
         reads: dict[int, int] = {}
         wiring = []
@@ -47,11 +59,11 @@ class StageForm:
             values = [v for v in implementation.inputs if hasattr(v, "ty")]
             wiring.append(tuple(reads.setdefault(hash(v), len(reads)) for v in values))
         kernels = tuple(i.kernel.key for i in self.implementations)
-        return remembering((kernels, tuple(wiring), self.groups, self.after))
+        return Key((kernels, tuple(wiring), self.groups, self.after))
 
 
 @dataclass
-class Assembler(ABC):
+class Assembler(ABC, Generic[K, S]):
     """Builds stages of one lowered graph; what replaces operators is built once.
 
     Attributes
@@ -61,9 +73,9 @@ class Assembler(ABC):
         What computes tiles at the same time: a CPU's threads, a GPU's multiprocessors.
     """
 
-    lowered: LoweredGraph
+    lowered: LoweredGraph[K]
     workers: int
-    _replacing: dict[tuple[int, ...], Implementation] = field(default_factory=dict)
+    _replacing: dict[tuple[int, ...], Implementation[K]] = field(default_factory=dict)
 
     usual: ClassVar[str]
     """The division that every stage has."""
@@ -75,15 +87,15 @@ class Assembler(ABC):
 
     @property
     @abstractmethod
-    def replacements(self) -> Replacements:
+    def replacements(self) -> Replacements[K]:
         """What of the graph may be replaced."""
 
     @abstractmethod
-    def divisions(self, form: StageForm, costs: Mapping[Hashable, float]) -> tuple[str, ...]:
+    def divisions(self, form: StageForm[K], costs: Mapping[Hashable, float]) -> tuple[str, ...]:
         """The ways to share out the work of the stage that are worth measuring."""
 
     @abstractmethod
-    def stage(self, form: StageForm, division: str, costs: Mapping[Hashable, float]) -> Any:
+    def stage(self, form: StageForm[K], division: str, costs: Mapping[Hashable, float]) -> S:
         """The stage with its work shared out by ``costs``, seconds by kernel key.
 
         Raises
@@ -93,12 +105,12 @@ class Assembler(ABC):
         """
 
     @abstractmethod
-    def kernels(self, form: StageForm, costs: Mapping[Hashable, float]) -> Iterable[Any]:
+    def kernels(self, form: StageForm[K], costs: Mapping[Hashable, float]) -> Iterable[K]:
         """What must be compiled for the stage to be timed in all its divisions."""
 
     @abstractmethod
     def most_saved(
-        self, form: StageForm, apart: Mapping[Hashable, float], costs: Mapping[Hashable, float]
+        self, form: StageForm[K], apart: Mapping[Hashable, float], costs: Mapping[Hashable, float]
     ) -> float:
         """Seconds that running its operators together can save at most, generously.
 
@@ -119,11 +131,11 @@ class Assembler(ABC):
         """All kernels that an operator has a choice of."""
         return frozenset()
 
-    def chosen(self, _kernels: Mapping[str, str | None]) -> Assembler:
+    def chosen(self, _kernels: Mapping[str, str | None]) -> Assembler[K, S]:
         """The same with the kernels that a schedule names, by operator."""
         return self
 
-    def form(self, groups: Sequence[Sequence[int]], strategy: str) -> StageForm:
+    def form(self, groups: Sequence[Sequence[int]], strategy: str) -> StageForm[K]:
         """The stage of ``groups``; ``strategy`` is ``concurrent`` or ``merge``.
 
         A single operator that has no replacement runs as it is with either.
@@ -134,19 +146,17 @@ class Assembler(ABC):
         before = self.lowered.graph.predecessors
         group_of = {op: g for g, group in enumerate(groups) for op in group}
         position = {op: i for i, op in enumerate(ops)}
-        implementations = [self.lowered.implementations[op] for op in ops]
-        assert all(i is not None for i in implementations), "a stage's operators have kernels"
         return StageForm(
-            tuple(implementations),
+            self._implementations(ops),
             tuple(group_of[op] for op in ops),
             tuple(tuple(position[p] for p in before[op] if p in position) for op in ops),
         )
 
-    def form_of(self, ops: Sequence[int], strategy: str) -> StageForm:
+    def form_of(self, ops: Sequence[int], strategy: str) -> StageForm[K]:
         """The stage of ``ops`` whose groups are their connected components."""
         return self.form(components(self.lowered.graph.dag, ops), strategy)
 
-    def _replacement(self, ops: tuple[int, ...]) -> Implementation:
+    def _replacement(self, ops: tuple[int, ...]) -> Implementation[K]:
         """What the table of replacements has for the operators."""
         if ops not in self._replacing:
             rule = self.replacements.rule(ops)
@@ -154,23 +164,32 @@ class Assembler(ABC):
             self._replacing[ops] = rule.target(self.lowered, ops)
         return self._replacing[ops]
 
-    def originals(self, form: StageForm) -> tuple[Implementation, ...]:
+    def originals(self, form: StageForm[K]) -> tuple[Implementation[K], ...]:
         """The operators of a stage as they run where nothing replaces them, in order."""
-        ops = [op for implementation in form.implementations for op in implementation.operators]
-        return tuple(self.lowered.implementations[op] for op in ops)
+        return self._implementations([op for i in form.implementations for op in i.operators])
 
-    def singles(self, form: StageForm) -> list[StageForm]:
+    def _implementations(self, ops: Sequence[int]) -> tuple[Implementation[K], ...]:
+        known = [i for op in ops if (i := self.lowered.implementations[op]) is not None]
+        assert len(known) == len(ops), "a stage's operators have kernels"
+        return tuple(known)
+
+    def singles(self, form: StageForm[K]) -> list[StageForm[K]]:
         """Each operator of a stage, as it is, as a stage of its own."""
         return [StageForm((i,), (0,), ((),)) for i in self.originals(form)]
 
-    def apart(self, form: StageForm, costs: Mapping[Hashable, float]) -> Any:
+    def apart(self, form: StageForm[K], costs: Mapping[Hashable, float]) -> S:
         """The alternative to a stage: its operators one after another, each on all workers."""
         originals = self.originals(form)
         before = tuple(tuple(range(i)) for i in range(len(originals)))
         return self.stage(StageForm(originals, (0,) * len(originals), before), self.usual, costs)
 
 
-def estimated_seconds(assembler: Assembler) -> dict[Hashable, float]:
+AnyForm = StageForm[Any]
+AnyAssembler = Assembler[Any, Any]
+"""Those of any back end, for what is not concerned with its kernels."""
+
+
+def estimated_seconds(assembler: AnyAssembler) -> dict[Hashable, float]:
     """Operators' times where nothing was measured: floating-point operations plus bytes moved.
 
     Only their proportions count; a byte is taken for ten operations.

@@ -39,6 +39,7 @@ def read_attributes(cursor: Cursor, metadata: Metadata, close: str) -> dict[str,
 
 
 def _value(cursor: Cursor, metadata: Metadata) -> Attribute | Device:
+    value: Attribute | Device
     cursor.enter()
     token = cursor.take() if cursor.token.kind != "end" else cursor.token
     if token.kind == "[":

@@ -171,7 +171,9 @@ def _check_type_exists(name: str, tensor: TensorType) -> None:
         tvm.DataType(tensor.dtype)
     except ValueError:
         raise RelayError(f"{where} is of {tensor.dtype}, which Relax does not have.") from None
-    check_tensor(tensor.shape, tensor.dtype, where)
+    shape = [size for size in tensor.shape if size is not None]
+    assert len(shape) == len(tensor.shape), "it was completed"
+    check_tensor(shape, tensor.dtype, where)
 
 
 def _complete_tensor(name: str, declared: Type | None, given: Sequence[int] | None) -> TensorType:
@@ -221,6 +223,7 @@ def _written(value: Type) -> str:
 def _relax_type(value: Type) -> relax.Type:
     if isinstance(value, TupleType):
         return relax.TupleType([_relax_type(t) for t in value.fields])
+    assert isinstance(value, TensorType), "a parameter is a tensor, or a tuple of them"
     return relax.TensorType(value.shape, value.dtype)
 
 
@@ -239,6 +242,7 @@ def _put_together(value: Value) -> relax.Expr:
 
 def _evaluator(module: Module, bindings: Bindings, budget: Budget) -> Evaluator:
     def call_operator(call: Call, arguments: Sequence[Value]) -> Value:
+        assert isinstance(call.callee, Operator), "functions are taken apart before"
         name = call.callee.name
         emit = Emitter(bindings, name, call.line)
         value = apply(name, emit, arguments, call.attrs)

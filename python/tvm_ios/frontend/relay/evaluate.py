@@ -133,11 +133,11 @@ class Evaluator:
 
     def _drive(self, expr: Expr, frame: _Frame) -> _Result:
         """Evaluate ``expr`` by a stack of evaluations, each of which waits for the next."""
-        result = _known(expr, frame)  # a parameter, or nothing yet
+        result = _known(expr, frame)  # a parameter, or nothing yet, which starts an evaluation
         stack: list[_Step] = [] if result else [self._visit(expr, frame)]
         while stack:
             try:
-                wanted = stack[-1].send(result)
+                wanted = _resume(stack[-1], result)
             except StopIteration as done:
                 stack.pop()
                 result = done.value
@@ -145,6 +145,7 @@ class Evaluator:
                 result = _known(*wanted)
                 if result is None:
                     stack.append(self._visit(*wanted))
+        assert result is not None, "an evaluation ends with a result"
         return result
 
     def _visit(self, expr: Expr, frame: _Frame) -> _Step:
@@ -152,6 +153,7 @@ class Evaluator:
         result = yield from self._evaluate(expr, frame)
         holder = frame
         while holder.depth > result.depth:
+            assert holder.outer is not None, "what is outermost has no depth"
             holder = holder.outer
         holder.results[expr] = result
         return result
@@ -221,11 +223,12 @@ class Evaluator:
 
     def _let(self, expr: Let, frame: _Frame) -> _Step:
         """A chain of them, which may be long."""
-        while isinstance(expr, Let):
+        body: Expr = expr
+        while isinstance(body, Let):
             self._budget.spend("parts", 1, self._active[-1].name)
-            frame.variables[expr.var] = yield expr.value, frame
-            expr = expr.body
-        return (yield expr, frame)
+            frame.variables[body.var] = yield body.value, frame
+            body = body.body
+        return (yield body, frame)
 
     def _if(self, expr: If, frame: _Frame) -> _Step:
         condition = yield expr.condition, frame
@@ -281,11 +284,17 @@ class Evaluator:
         return self._module.functions[name]
 
 
+def _resume(step: _Step, result: _Result | None) -> tuple[Expr, _Frame]:
+    """What an evaluation waits for next; one that has not begun is not given a result."""
+    return next(step) if result is None else step.send(result)
+
+
 def _known(expr: Expr, frame: _Frame) -> _Result | None:
     """What ``expr`` is, if that is known here or where the function was written."""
     holder: _Frame | None = frame
     while holder is not None:
-        found = holder.variables.get(expr) or holder.results.get(expr)
+        found = holder.variables.get(expr) if isinstance(expr, Var) else None
+        found = found or holder.results.get(expr)
         if found is not None:
             return found
         holder = holder.outer

@@ -314,13 +314,14 @@ def _function(_: Node, below: Sequence[object]) -> object:
     params, body, result, generic, values = below
     if generic:
         raise RelayError("Generic functions cannot be converted; give their types first.")
-    params = _sequence(params, "a function's parameters")
-    if not all(isinstance(param, Var) for param in params):
+    parameters = _sequence(params, "a function's parameters")
+    variables = tuple(parameter for parameter in parameters if isinstance(parameter, Var))
+    if len(variables) != len(parameters):
         raise RelayError("A function's parameter is no variable; the JSON is damaged.")
     if values is not None and not isinstance(values, dict):
         raise RelayError("A function's attributes are no map; the JSON is damaged.")
     return Function(
-        params,
+        variables,
         _expression(body, "A function's body"),
         _type(result, "a function's result"),
         attributes(values or {}, "a function"),

@@ -352,12 +352,13 @@ class _Parser:
 
     def _local(self, token: Token) -> Expr:
         """A variable, or values taken out of it: ``%a.0`` is either, and ``%a`` knows which."""
-        name, indices = token.text[1:], []
+        name = token.text[1:]
+        indices: list[int] = []
         while name not in self._variables:
-            name, dot, index = name.rpartition(".")
-            if not dot or not _INDEX.fullmatch(index) or len(indices) == MAX_NESTING:
+            name, dot, place = name.rpartition(".")
+            if not dot or not _INDEX.fullmatch(place) or len(indices) == MAX_NESTING:
                 raise self._cursor.error(f"{token.text} is not bound before this.", token)
-            indices.append(int(index))
+            indices.append(int(place))
         var = self._variables[name]
         if var is None:
             raise self._cursor.error(

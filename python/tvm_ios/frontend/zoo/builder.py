@@ -194,7 +194,7 @@ class Builder(ABC, Generic[Handle]):
 
     def scale(self, x: Value[Handle], factor: float) -> Value[Handle]:
         """Multiply by a number."""
-        return self.multiply(x, self._constant(np.float32(factor)))
+        return self.multiply(x, self._constant(np.array(factor, "float32")))
 
     def weighted_sum(self, values: Sequence[Value[Handle]]) -> Value[Handle]:
         """Add tensors, each times a positive number of its own."""

@@ -150,7 +150,7 @@ class OnnxBuilder(Builder[str]):
         return name
 
     def _number(self, value: float) -> str:
-        return self._emit_constant(np.float32(value))
+        return self._emit_constant(np.array(value, "float32"))
 
     def _integers(self, values: Sequence[int]) -> str:
         return self._emit_constant(np.array(values, "int64"))

@@ -19,7 +19,7 @@ from itertools import islice
 
 import numpy as np
 
-from ...backend.shared.stages import Assembler
+from ...backend.shared.stages import AnyAssembler
 from ...graph.dag import Candidate
 from ...search.cost_model import Through
 from ..cost import MeasuredCost
@@ -64,7 +64,7 @@ class LearnedCost:
     def __init__(
         self,
         measured: MeasuredCost,
-        assembler: Assembler,
+        assembler: AnyAssembler,
         examples: Examples,
         model: LatencyModel,
         seed: int,
@@ -166,7 +166,7 @@ class LearnedCost:
         """The features of stages, by what the operators take alone."""
         assembler, lowered = self._assembler, self._assembler.lowered
         alone = [Candidate((i,), "concurrent") for i in range(len(lowered.implementations))]
-        table = OperatorTable.of(lowered, self._measured(alone), self.operator_seconds)
+        table = OperatorTable.of(lowered, self._measured(alone).tolist(), self.operator_seconds)
         self.settled.update(dict.fromkeys(alone))
         return StageFeatures(table, assembler.workers, assembler.cache_bytes)
 

@@ -71,7 +71,8 @@ class Examples:
     def training_set(self, features: StageFeatures, measured: MeasuredCost) -> TrainingSet:
         """All of them, in one order, however they came to be known."""
         own = list(self._own.values())
-        observed = [measured.observation(candidate) for candidate in own]
+        observed = [o for c in own if (o := measured.observation(c)) is not None]
+        assert len(observed) == len(own), "they were measured"
         rows = features(own)
         parts = [
             TrainingSet(

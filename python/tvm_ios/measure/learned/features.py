@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from ...backend.shared.implementation import Implementation, LoweredGraph
+from ...backend.shared.kernel import Kernel
 from ...graph.dag import Candidate
 
 _CLASSES = (
@@ -79,7 +80,7 @@ class OperatorTable:
 
     @classmethod
     def of(
-        cls, lowered: LoweredGraph, seconds: Sequence[float], serial: Mapping[Any, float]
+        cls, lowered: LoweredGraph[Kernel], seconds: Sequence[float], serial: Mapping[Any, float]
     ) -> OperatorTable:
         """The operators of a network.
 
@@ -107,7 +108,7 @@ class OperatorTable:
         return cls(values, classes, np.array(lowered.graph.edges, "int64").reshape(-1, 2))
 
 
-def _sizes(implementation: Implementation) -> tuple[float, ...]:
+def _sizes(implementation: Implementation[Kernel]) -> tuple[float, ...]:
     """Bytes moved, of weights and written; tiles, phases, and whether bands can be cut."""
     kernel = implementation.kernel
     pairs = list(zip(implementation.inputs, kernel.inputs, strict=True))

@@ -70,7 +70,7 @@ class LatencyModel:
         random = np.random.default_rng(self._seed)
         target = np.clip(log_ratio, -_EXTREME, _EXTREME)
         weight = 1.0 / (error**2 + _TRUSTED**2)
-        self._members, excess, trials = [], 0.0, 0
+        self._members, excess, trials = [], 0.0, 0.0
         for number in range(_MEMBERS):
             drawn = random.integers(0, count, count)
             data = _matrix(features[drawn], target[drawn], weight[drawn])

@@ -14,6 +14,7 @@ from tvm.tirx.script import builder as T
 
 from ....tir.tensor import TensorSpec
 from ...shared.implementation import Implementation
+from ..kernels.kernel import Kernel
 from ..stage.plan import BandShare, Share, Step
 from .constants import Constants
 from .cpu_check import checked_cpu
@@ -113,7 +114,9 @@ class _Driver:
                 first = outer * plane.tiles
                 self._call(implementation, 0, first + step.begin, first + step.end)
 
-    def _call(self, implementation: Implementation, phase: int, begin: Any, end: Any) -> None:
+    def _call(
+        self, implementation: Implementation[Kernel], phase: int, begin: Any, end: Any
+    ) -> None:
         function = self.kernels.get(implementation.kernel, phase)
         pointers = [self._pointer(place) for place in self.region.places[id(implementation)]]
         T.evaluate(tvm.ir.Call(function, [*pointers, begin, end]))

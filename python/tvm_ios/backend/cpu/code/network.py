@@ -29,7 +29,7 @@ from .thread_pool import defaults_function, set_defaults, use_workers
 def emit_ways(
     mod: tvm.IRModule,
     function: str,
-    ways: Mapping[str, Stages],
+    ways: Mapping[str, Stages[LoweredStage]],
     slots: Mapping[relax.Var, Slot],
     workers: int,
     target: tvm.target.Target,
@@ -53,7 +53,7 @@ def emit_ways(
     lowered = [s for stages in ways.values() for s in stages if not isinstance(s, Operator)]
     library = _Library(target, Constants.of(lowered))
 
-    def emitter_of(name: str) -> Emitter:
+    def emitter_of(name: str) -> Emitter[LoweredStage]:
         return _CpuEmitter(
             relax.BlockBuilder(),
             library=library,
@@ -86,7 +86,7 @@ class _Library(Library):
 
 
 @dataclass(kw_only=True)
-class _CpuEmitter(Emitter):
+class _CpuEmitter(Emitter[LoweredStage]):
     library: _Library
     slots: Mapping[relax.Var, Slot]
     prefix: str

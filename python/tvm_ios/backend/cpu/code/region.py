@@ -10,24 +10,26 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from tvm import relax
 
 from ....tir.tensor import TensorSpec
 from ...shared.implementation import Implementation, Slot
+from ..kernels.kernel import Kernel
 from ..rules.inplace import resolve
 from ..stage.plan import StagePlan
 from .memory import Lifetime, plan_memory
 
-Value = relax.Var | np.ndarray
+Value: TypeAlias = relax.Var | np.ndarray
 
 
 @dataclass(frozen=True)
 class LoweredStage:
     """Kernels that run together: implementations and how their tiles are shared out."""
 
-    implementations: tuple[Implementation, ...]
+    implementations: tuple[Implementation[Kernel], ...]
     plan: StagePlan
 
 
@@ -134,7 +136,7 @@ def form_region(
     )
 
 
-def _enumerate(stages: Sequence[LoweredStage]) -> Iterator[tuple[int, Implementation]]:
+def _enumerate(stages: Sequence[LoweredStage]) -> Iterator[tuple[int, Implementation[Kernel]]]:
     for number, stage in enumerate(stages):
         for implementation in stage.implementations:
             yield number, implementation
@@ -146,7 +148,7 @@ def _key(value: Value) -> object:
 
 
 def _tensors(
-    implementation: Implementation, slots: Mapping[relax.Var, Slot]
+    implementation: Implementation[Kernel], slots: Mapping[relax.Var, Slot]
 ) -> Iterator[tuple[object, int, int]]:
     """Of each tensor of a kernel what it lies in, at which byte of it, and its end there."""
     kernel = implementation.kernel

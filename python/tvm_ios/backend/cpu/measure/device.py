@@ -11,12 +11,13 @@ from tvm import relax
 from ....measure.session import Session
 from ....schedule.timeline import Span
 from ....tir.tensor import TensorSpec
-from ...shared.cold import ColdWeights, arena_bytes, level_of
+from ...shared.cold import ColdWeights, Place, arena_bytes, level_of
 from ...shared.implementation import Implementation, LoweredGraph, constants, present
 from ..code.region import LoweredStage
+from ..kernels.kernel import Kernel
 from ..rules.inplace import resolve
 from ..stage.plan import BandShare
-from .bench import Call, Place, Workbench
+from .bench import Call, Workbench
 from .libraries import KernelLibraries
 
 TakeWeights = Callable[[TensorSpec], Place]
@@ -43,7 +44,7 @@ class Device:
     """
 
     def __init__(
-        self, lowered: LoweredGraph, libraries: KernelLibraries, session: Session, seed: int
+        self, lowered: LoweredGraph[Kernel], libraries: KernelLibraries, session: Session, seed: int
     ) -> None:
         self._libraries, self.session = libraries, session
         self._random = np.random.default_rng(seed)
@@ -57,12 +58,12 @@ class Device:
         }
         self._started = False
 
-    def run(self, implementation: Implementation) -> None:
+    def run(self, implementation: Implementation[Kernel]) -> None:
         """Compute one operator on one worker."""
         self.prepare()
         self._run(implementation)
 
-    def time_alone(self, implementation: Implementation, repeat: int) -> list[float]:
+    def time_alone(self, implementation: Implementation[Kernel], repeat: int) -> list[float]:
         """Seconds that one operator takes on one worker, ``repeat`` times."""
         return self._time([implementation], _serial_rows(implementation), 1, repeat)
 
@@ -112,13 +113,13 @@ class Device:
                 self._run(implementation)
         self._started = True
 
-    def _run(self, implementation: Implementation) -> None:
+    def _run(self, implementation: Implementation[Kernel]) -> None:
         places = self._places(implementation, None)
         self._run_times([implementation], [[places]], _serial_rows(implementation), 1)
 
     def _time(
         self,
-        implementations: Sequence[Implementation],
+        implementations: Sequence[Implementation[Kernel]],
         rows: Sequence[_Row],
         workers: int,
         repeat: int,
@@ -129,7 +130,7 @@ class Device:
 
     def _run_times(
         self,
-        implementations: Sequence[Implementation],
+        implementations: Sequence[Implementation[Kernel]],
         runs: Sequence[Sequence[tuple[Place, ...]]],
         rows: Sequence[_Row],
         workers: int,
@@ -143,7 +144,7 @@ class Device:
         return self._bench.time(calls, program, workers).tolist()
 
     def _places(
-        self, implementation: Implementation, weights: TakeWeights | None
+        self, implementation: Implementation[Kernel], weights: TakeWeights | None
     ) -> tuple[Place, ...]:
         """A kernel's tensors; its float constants come from ``weights`` if that is given."""
         kernel = implementation.kernel
@@ -199,7 +200,7 @@ class Device:
         return memory
 
 
-def weights_from(lowered: LoweredGraph) -> str:
+def weights_from(lowered: LoweredGraph[Kernel]) -> str:
     """Where timed stages read their weights from: it decides how long they take."""
     return level_of(arena_bytes(constants(lowered)), lowered.preferences.core.l2_bytes)
 
@@ -207,7 +208,7 @@ def weights_from(lowered: LoweredGraph) -> str:
 _Row = tuple[int, int, int, tuple[int, ...]]  # implementation, phase, level, cuts
 
 
-def _serial_rows(implementation: Implementation) -> list[_Row]:
+def _serial_rows(implementation: Implementation[Kernel]) -> list[_Row]:
     """The whole operator on one worker."""
     return [(0, p, p, (0, phase.tiles)) for p, phase in enumerate(implementation.kernel.phases)]
 

@@ -32,7 +32,7 @@ class CompiledWays:
         self,
         mod: tvm.IRModule,
         names: Sequence[str],
-        inputs: Sequence[tvm.runtime.Tensor | tuple],
+        inputs: Sequence[tvm.runtime.Tensor | tuple[Any, ...]],
         target: tvm.target.Target,
         workers: int,
     ) -> None:
@@ -44,7 +44,7 @@ class CompiledWays:
     def seconds(self) -> dict[str, float]:
         return with_workers(self._workers, lambda: median_rounds(self._names, self._timer))
 
-    def __call__(self, name: str, arguments: Sequence[tvm.runtime.Tensor | tuple]) -> Any:
+    def __call__(self, name: str, arguments: Sequence[tvm.runtime.Tensor | tuple[Any, ...]]) -> Any:
         return with_workers(self._workers, lambda: self._vm[name](*arguments))
 
     def _timer(self, name: str, number: int) -> Callable[[], float]:

@@ -9,12 +9,14 @@ from typing import Any
 import tvm
 from tvm import relax
 
-from ....measure.devices import Devices
+from ....measure.device import AnyDevice
+from ....measure.devices import AnyDevices
 from ....measure.model import median_rounds
 from ....measure.session import RemoteSession
 from ....support.errors import DeviceError, ModelError
 from ....support.folders import TemporaryFolder
 from ...shared.export import export
+from .device import Device
 
 _NAME = "models.so"
 
@@ -45,9 +47,9 @@ class RemoteWays:
         self,
         mod: tvm.IRModule,
         names: Sequence[str],
-        inputs: Sequence[tvm.runtime.Tensor | tuple],
+        inputs: Sequence[tvm.runtime.Tensor | tuple[Any, ...]],
         target: tvm.target.Target,
-        devices: Devices,
+        devices: AnyDevices,
         compiler: str | None,
     ) -> None:
         if any(isinstance(value, tuple) for value in inputs):
@@ -66,14 +68,14 @@ class RemoteWays:
     def seconds(self) -> dict[str, float]:
         return self._on_device(self._time)
 
-    def __call__(self, name: str, arguments: Sequence[tvm.runtime.Tensor | tuple]) -> Any:
+    def __call__(self, name: str, arguments: Sequence[tvm.runtime.Tensor | tuple[Any, ...]]) -> Any:
         return self._on_device(lambda session: self._run(session, name, arguments))
 
     def _on_device(self, work: Callable[[RemoteSession], Any]) -> Any:
         results: list[Any] = []
         self._devices.each(
             [None],
-            lambda device, _: work(device.session),
+            lambda device, _: work(_session(device)),
             lambda _, result: results.append(result),
         )
         if results[0] is None:
@@ -118,3 +120,9 @@ def _here(outputs: Any) -> Any:
     if isinstance(outputs, tuple):
         return tuple(map(_here, outputs))
     return tvm.runtime.tensor(outputs.numpy())
+
+
+def _session(device: AnyDevice) -> RemoteSession:
+    assert isinstance(device, Device), "a CPU runs on a CPU's devices"
+    assert isinstance(device.session, RemoteSession), "its device is another machine's"
+    return device.session

@@ -22,7 +22,7 @@ from ..rules.feeds import Feed, Feeder, apply_conversions
 from .convolutions import stays_blocked
 
 
-def _add(lowered: LoweredGraph, operators: tuple[int, ...]) -> Implementation:
+def _add(lowered: LoweredGraph[Kernel], operators: tuple[int, ...]) -> Implementation[Kernel]:
     op = lowered.graph.operators[operators[-1]]  # it reads the others
     combination = added_up(lowered, operators)
     rewritten = with_sum(op, combination.shift, combination.addends)
@@ -36,7 +36,7 @@ def _add(lowered: LoweredGraph, operators: tuple[int, ...]) -> Implementation:
 
 
 def _convolve(
-    lowered: LoweredGraph, terms: Sequence[Term], program: Program
+    lowered: LoweredGraph[Kernel], terms: Sequence[Term], program: Program
 ) -> tuple[Kernel, tuple[Feed, ...]]:
     """The kernel of the terms in sum, and what feeds it but for the program's arguments."""
     feeder, core = Feeder(lowered.layouts), lowered.preferences.core

@@ -20,16 +20,17 @@ from ...shared.implementation import Implementation, LoweredGraph
 from ...shared.replacements.rule import Alike, Rule
 from ...shared.replacements.windows import Windows, enlarge, windows_of
 from ..kernels.conv2d import Conv2d, conv2d_kernel
+from ..kernels.kernel import Kernel
 from ..kernels.layout import Layout
 from ..rules.feeds import Feeder, apply_conversions
 
 
-def stays_blocked(lowered: LoweredGraph, op: Operator) -> bool:
+def stays_blocked(lowered: LoweredGraph[Kernel], op: Operator) -> bool:
     """Whether the results lie blocked, as they do unless somebody needs them row-major."""
     return all(lowered.layouts.get(value, Layout()).block for value in op.outputs)
 
 
-def _key(lowered: LoweredGraph, op: Operator) -> Hashable | None:
+def _key(lowered: LoweredGraph[Kernel], op: Operator) -> Hashable | None:
     windows = windows_of(op)
     if windows is None or not stays_blocked(lowered, op):
         return None
@@ -37,13 +38,13 @@ def _key(lowered: LoweredGraph, op: Operator) -> Hashable | None:
     channelwise = all(kind == "channel" for kind in op.program.arguments)
     if not (constants and channelwise):
         return None
-    return (op.anchor.args[0], windows.alignment, op.program)
+    return (op.call.args[0], windows.alignment, op.program)
 
 
-def _merge(lowered: LoweredGraph, operators: tuple[int, ...]) -> Implementation:
+def _merge(lowered: LoweredGraph[Kernel], operators: tuple[int, ...]) -> Implementation[Kernel]:
     ops = [lowered.graph.operators[i] for i in operators]
     windows = enlarge([windows_of(op) for op in ops])
-    data, core = ops[0].anchor.args[0], lowered.preferences.core
+    data, core = ops[0].call.args[0], lowered.preferences.core
     feeder = Feeder(lowered.layouts)
     source, result = feeder.layout(data), Layout(core.lanes)
     batch, channels = static_shape(data, "a feature map")[:2]
@@ -74,7 +75,7 @@ def _merge(lowered: LoweredGraph, operators: tuple[int, ...]) -> Implementation:
 
 def _weights(op: Operator, windows: Windows) -> relax.Expr:
     """The operator's weights in a kernel of the merged size."""
-    return relax.const(windows.hold(constant_array(op.anchor.args[1]), windows_of(op)))
+    return relax.const(windows.hold(constant_array(op.call.args[1]), windows_of(op)))
 
 
 def _argument(feeder: Feeder, op: Operator, index: int, layout: Layout) -> np.ndarray:

@@ -13,16 +13,17 @@ from dataclasses import replace
 import numpy as np
 from tvm import relax
 
-from ....graph.fold import constant_array
+from ....graph.fold import held_array
 from ...shared.implementation import Implementation, LoweredGraph
 from ...shared.product import product_of, shared_left_side
 from ...shared.replacements.rule import Alike, Rule
+from ..kernels.kernel import Kernel
 from ..kernels.matmul import matmul_kernel, pack_side_by_side
 from ..rules.base import on_row_major
 from ..rules.feeds import Feed, Feeder, apply_conversions
 
 
-def _merge(lowered: LoweredGraph, operators: tuple[int, ...]) -> Implementation:
+def _merge(lowered: LoweredGraph[Kernel], operators: tuple[int, ...]) -> Implementation[Kernel]:
     ops = [lowered.graph.operators[i] for i in operators]
     products, core = [product_of(op) for op in ops], lowered.preferences.core
     columns = tuple(product.columns for product in products)
@@ -32,8 +33,8 @@ def _merge(lowered: LoweredGraph, operators: tuple[int, ...]) -> Implementation:
         for a in range(len(merged.program.arguments))
     ]
     feeds = (
-        Feeder(lowered.layouts).plain(ops[0].anchor.args[0]),
-        Feed(_side_by_side([op.anchor.args[1] for op in ops], merged.depth, core.lanes)),
+        Feeder(lowered.layouts).plain(ops[0].call.args[0]),
+        Feed(_side_by_side([op.call.args[1] for op in ops], merged.depth, core.lanes)),
         *map(Feed, arguments),
     )
     outputs = tuple(op.outputs[0] for op in ops)
@@ -44,7 +45,7 @@ def _merge(lowered: LoweredGraph, operators: tuple[int, ...]) -> Implementation:
 
 def _side_by_side(constants: Sequence[relax.Expr], rows: int, lanes: int) -> np.ndarray:
     """Constants of ``rows`` rows packed for one kernel."""
-    return pack_side_by_side([constant_array(c).reshape(rows, -1) for c in constants], lanes)
+    return pack_side_by_side([held_array(c).reshape(rows, -1) for c in constants], lanes)
 
 
 MERGE_DENSE = Rule("merge-dense", Alike(shared_left_side), _merge)

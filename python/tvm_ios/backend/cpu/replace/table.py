@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 from ...shared.replacements.rule import Rule
+from ..kernels.kernel import Kernel
 from .convolution_add import CONVOLUTION_ADD
 from .convolutions import MERGE_CONVOLUTIONS
 from .dense import MERGE_DENSE
 
-RULES: tuple[Rule, ...] = (MERGE_CONVOLUTIONS, CONVOLUTION_ADD, MERGE_DENSE)
+RULES: tuple[Rule[Kernel], ...] = (MERGE_CONVOLUTIONS, CONVOLUTION_ADD, MERGE_DENSE)
 """All rules. No two of them match the same operators."""

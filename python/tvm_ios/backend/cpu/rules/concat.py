@@ -18,7 +18,7 @@ def concat(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice:
     """Concatenation of feature maps along the channels, some of them blocked."""
     result, fields = shape_of(op.anchor), parts(op)
     blocked = any(feeder.layout(field).block for field in fields)
-    axis = op.anchor.attrs.axis
+    axis = op.call.attrs.axis
     if len(result) != 4 or axis is None or int(axis) % 4 != 1 or not blocked:
         raise NoRule
     if not is_float32(op.anchor):
@@ -40,5 +40,5 @@ def copying(
 
 def parts(op: Operator) -> list[relax.Expr]:
     """What is concatenated; nothing where the tuple is not written out."""
-    operand = op.anchor.args[0]
+    operand = op.call.args[0]
     return list(operand.fields) if isinstance(operand, relax.Tuple) else []

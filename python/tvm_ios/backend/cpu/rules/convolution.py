@@ -21,7 +21,7 @@ from .feeds import Feed, Feeder
 def conv2d(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice:
     core = preferences.core
     geometry = conv_geometry(op.anchor)
-    data, weights = op.anchor.args
+    data, weights = op.call.args
     batch, channels = shape_of(data)[:2]
     out_channels, groups = shape_of(op.anchor)[1], geometry.groups
     source, result = feeder.layout(data), Layout(core.lanes)

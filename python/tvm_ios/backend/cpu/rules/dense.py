@@ -15,7 +15,7 @@ from .feeds import Feeder
 def matmul(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice:
     """Products of matrices, vectors and batches of them; the right side may be constant weights."""
     core = preferences.core
-    left, right = op.anchor.args
+    left, right = op.call.args
     product = product_of(op)
     array = constant_array(right)
     if product.weights:

@@ -13,7 +13,7 @@ from ....graph.recognise import static_shape
 from ...shared.implementation import Implementation, LoweredGraph
 from ...shared.no_rule import NoRule
 from ..kernels.convert import unblock_kernel
-from ..kernels.kernel import convert_output
+from ..kernels.kernel import Kernel, convert_output
 from ..kernels.layout import PLAIN, Layout
 from . import RULES, Choice, Preferences
 from .feeds import Feeder, apply_conversions
@@ -23,7 +23,7 @@ from .tuned import tuned
 
 def implement(
     graph: OperatorGraph, results: Sequence[relax.Var], preferences: Preferences
-) -> LoweredGraph:
+) -> LoweredGraph[Kernel]:
     """Choose a kernel for every operator.
 
     What an operator that stays as TVM wrote it reads must lie in memory as Relax has it. That an
@@ -49,10 +49,10 @@ def implement(
 
 def _implement(
     graph: OperatorGraph, plain: set[relax.Var], preferences: Preferences
-) -> LoweredGraph:
+) -> LoweredGraph[Kernel]:
     """Choose a kernel for every operator, in order; the values ``plain`` are row-major."""
     layouts: dict[relax.Var, Layout] = {}
-    implementations: list[Implementation | None] = []
+    implementations: list[Implementation[Kernel] | None] = []
     for op in graph.operators:
         choice = _choose(op, Feeder(layouts), preferences)
         if choice is None:
@@ -83,7 +83,9 @@ def _choose(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice | 
         return None
 
 
-def _finish(op: Operator, choice: Choice, plain: set[relax.Var]) -> tuple[Implementation, Layout]:
+def _finish(
+    op: Operator, choice: Choice, plain: set[relax.Var]
+) -> tuple[Implementation[Kernel], Layout]:
     """The choice with its conversions; a value that leaves the function becomes row-major."""
     kernel, layout = apply_conversions(choice.kernel, choice.feeds), choice.layout
     if layout.block and any(v in plain for v in op.outputs):

@@ -20,13 +20,14 @@ from ....graph.operators import Operator
 from ....graph.recognise import static_shape
 from ...shared.implementation import Implementation, LoweredGraph, Slot
 from ..kernels.concat import whole_blocks
+from ..kernels.kernel import Kernel
 from .concat import copying, parts
 from .feeds import Feeder, apply_conversions
 
 _BYTES = 4  # of a float32
 
 
-def place_concatenations(lowered: LoweredGraph) -> LoweredGraph:
+def place_concatenations(lowered: LoweredGraph[Kernel]) -> LoweredGraph[Kernel]:
     """Leave out the copies that concatenations can do without.
 
     Nothing is placed where an operator stays as TVM wrote it: between such operators TVM's own
@@ -53,7 +54,7 @@ def resolve(value: relax.Var, slots: Mapping[relax.Var, Slot]) -> tuple[relax.Va
     return value, offset
 
 
-def _placeable(lowered: LoweredGraph, op: Operator) -> bool:
+def _placeable(lowered: LoweredGraph[Kernel], op: Operator) -> bool:
     """Whether it is a concatenation, of one image, of parts that begin at whole blocks."""
     if op.kind != "concat" or op.outputs[0] not in lowered.layouts:
         return False
@@ -62,7 +63,7 @@ def _placeable(lowered: LoweredGraph, op: Operator) -> bool:
     return bool(fields) and shapes[0][0] == 1 and whole_blocks(_channels(shapes), layout)
 
 
-def _place(lowered: LoweredGraph, op: Operator, slots: dict[relax.Var, Slot]) -> None:
+def _place(lowered: LoweredGraph[Kernel], op: Operator, slots: dict[relax.Var, Slot]) -> None:
     """Give the parts of ``op`` their slots, or ``op`` itself one if they have theirs already."""
     (result,), fields = op.outputs, parts(op)
     offsets = _offsets(fields)
@@ -83,8 +84,8 @@ def _place(lowered: LoweredGraph, op: Operator, slots: dict[relax.Var, Slot]) ->
 
 
 def _copying(
-    lowered: LoweredGraph, op: Operator, slots: Mapping[relax.Var, Slot]
-) -> Implementation:
+    lowered: LoweredGraph[Kernel], op: Operator, slots: Mapping[relax.Var, Slot]
+) -> Implementation[Kernel]:
     """The concatenation that copies the parts that lie elsewhere."""
     fields = parts(op)
     there = resolve(op.outputs[0], slots)

@@ -8,18 +8,18 @@ import numpy as np
 from ....graph.operators import Operator
 from ....graph.recognise import is_float32
 from ....tir.window import Window
+from ...shared.convolution import conv_geometry
 from ...shared.no_rule import NoRule, shape_of
 from ..kernels.layout import Layout
 from ..kernels.planes import Planes, global_average_kernel, planes_kernel
 from .base import Choice, Preferences, program_feeds
-from .convolution import conv_geometry
 from .feeds import Feeder
 
 
 def depthwise_conv2d(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice:
     core = preferences.core
     geometry = conv_geometry(op.anchor)
-    data, weights = op.anchor.args
+    data, weights = op.call.args
     batch, channels = shape_of(data)[:2]
     if shape_of(op.anchor)[1] != channels:
         raise NoRule
@@ -42,7 +42,7 @@ def depthwise_conv2d(op: Operator, feeder: Feeder, preferences: Preferences) -> 
 
 def pool2d(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice:
     core = preferences.core
-    attrs, data = op.anchor.attrs, op.anchor.args[0]
+    attrs, data = op.call.attrs, op.call.args[0]
     if attrs.layout != "NCHW" or not is_float32(data) or any(int(d) != 1 for d in attrs.dilation):
         raise NoRule
     source, result, layout = shape_of(data), shape_of(op.anchor), Layout(core.lanes)
@@ -73,14 +73,14 @@ def pool2d(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice:
 def global_average(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice:
     """``adaptive_avg_pool2d`` to one pixel, or ``mean`` over height and width."""
     core = preferences.core
-    data, result = op.anchor.args[0], shape_of(op.anchor)
+    data, result = op.call.args[0], shape_of(op.anchor)
     source = shape_of(data)
     if len(source) != 4 or result != (*source[:2], 1, 1) or not is_float32(data):
         raise NoRule
-    axes = op.anchor.attrs.axis if op.kind == "mean" else (2, 3)
+    axes = op.call.attrs.axis if op.kind == "mean" else (2, 3)
     if axes is None or sorted(int(a) % 4 for a in axes) != [2, 3]:
         raise NoRule
-    if op.kind != "mean" and op.anchor.attrs.layout != "NCHW":
+    if op.kind != "mean" and op.call.attrs.layout != "NCHW":
         raise NoRule
     layout = Layout(core.lanes)
     batch, channels, pixels = source[0], source[1], source[2] * source[3]

@@ -20,10 +20,10 @@ from .feeds import Feed, Feeder
 
 
 def softmax(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice:
-    data = op.anchor.args[0]
+    data = op.call.args[0]
     if not is_float32(data):
         raise NoRule
-    outer, length, inner = _around(shape_of(data), [int(op.anchor.attrs.axis)])
+    outer, length, inner = _around(shape_of(data), [int(op.call.attrs.axis)])
     if inner > 1 and "last" in op.program.arguments:
         raise NoRule
     kernel = softmax_kernel(Softmax(outer, length, inner, op.program), preferences.core)
@@ -32,8 +32,8 @@ def softmax(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice:
 
 def layer_norm(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice:
     """Layer normalisation over the last axes."""
-    data, gamma, beta = op.anchor.args
-    attrs = op.anchor.attrs
+    data, gamma, beta = op.call.args
+    attrs = op.call.attrs
     if not is_float32(data):
         raise NoRule
     outer, length, inner = _around(shape_of(data), [int(axis) for axis in attrs.axes])
@@ -52,7 +52,7 @@ def layer_norm(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice
 
 def reduction(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice:
     """A sum, mean or extreme along neighbouring axes."""
-    data, axes = op.anchor.args[0], op.anchor.attrs.axis
+    data, axes = op.call.args[0], op.call.attrs.axis
     if not is_float32(data) or not shape_of(op.outputs[0]) or set(op.program.arguments) - {"full"}:
         raise NoRule
     shape = shape_of(data)

@@ -31,7 +31,7 @@ def elementwise(op: Operator, feeder: Feeder, preferences: Preferences) -> Choic
 
 def movement(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice:
     """A chain of reshapes, transpositions, broadcasts and slices, and what follows it."""
-    source, moved = op.anchor.args[0], _movement(op)
+    source, moved = op.call.args[0], _movement(op)
     layout = feeder.layout(source)
     if layout.block and moved.only_reshapes and not op.program.steps:
         kernel = unblock_kernel(shape_of(source), layout)
@@ -42,7 +42,7 @@ def movement(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice:
 
 def sampling(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice:
     """A slice of a blocked feature map's rows and columns, which stays blocked."""
-    core, source, moved = preferences.core, op.anchor.args[0], _movement(op)
+    core, source, moved = preferences.core, op.call.args[0], _movement(op)
     layout, shape, result = feeder.layout(source), shape_of(source), moved.shape
     if not layout.block or len(result) != 4 or result != moved.stored:
         raise NoRule
@@ -63,13 +63,13 @@ def sampling(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice:
 
 def split(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice:
     """The parts of a tensor along one axis, as far as they are used."""
-    source = op.anchor.args[0]
-    whole = not isinstance(op.anchor.ty, relax.TupleType)  # into one part, which is no tuple
+    source = op.call.args[0]
+    whole = not isinstance(op.call.ty, relax.TupleType)  # into one part, which is no tuple
     if whole or not is_float32(source) or op.bindings[0].var in op.outputs:
         raise NoRule
     shape = shape_of(source)
-    axis = int(op.anchor.attrs.axis) % len(shape)
-    sizes = [int(part.shape.values[axis]) for part in op.anchor.ty.fields]
+    axis = int(op.call.attrs.axis) % len(shape)
+    sizes = [int(part.shape.values[axis]) for part in op.call.ty.fields]
     bounds = list(pairwise(accumulate(sizes, initial=0)))
     index = {binding.var: binding.value.index for binding in op.bindings[1:]}
     kernels = []
@@ -81,7 +81,7 @@ def split(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice:
 
 def _movement(op: Operator) -> Rearrangement:
     """What the operator's movements make of its operand."""
-    moved = Rearrangement.of(shape_of(op.anchor.args[0])).then(op.anchor)
+    moved = Rearrangement.of(shape_of(op.call.args[0])).then(op.anchor)
     if moved is None:
         raise NoRule
     for binding in op.bindings[1:]:

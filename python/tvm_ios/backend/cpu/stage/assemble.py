@@ -22,7 +22,7 @@ _BARRIER = 3e-6  # seconds, generous: what one barrier less can save
 _FAR = 1 / 20e9  # seconds, generous: what reading a byte from another core's cache costs more
 
 
-class CpuAssembler(Assembler):
+class CpuAssembler(Assembler[Kernel, LoweredStage]):
     """Builds the stages of one lowered graph for the threads of a CPU."""
 
     usual = "tiles"
@@ -32,14 +32,16 @@ class CpuAssembler(Assembler):
         return self.lowered.preferences.core.l2_bytes
 
     @cached_property
-    def replacements(self) -> Replacements:
+    def replacements(self) -> Replacements[Kernel]:
         return find_replacements(self.lowered, RULES)
 
-    def divisions(self, form: StageForm, costs: Mapping[Hashable, float]) -> tuple[str, ...]:
+    def divisions(
+        self, form: StageForm[Kernel], costs: Mapping[Hashable, float]
+    ) -> tuple[str, ...]:
         return divisions(_calls(form, costs), self.workers)
 
     def stage(
-        self, form: StageForm, division: str, costs: Mapping[Hashable, float]
+        self, form: StageForm[Kernel], division: str, costs: Mapping[Hashable, float]
     ) -> LoweredStage:
         if division not in get_args(Division):
             raise ScheduleError(
@@ -56,11 +58,14 @@ class CpuAssembler(Assembler):
             form.implementations, plan(calls, self.workers, division, self.cache_bytes)
         )
 
-    def kernels(self, form: StageForm, costs: Mapping[Hashable, float]) -> Iterable[Kernel]:
+    def kernels(self, form: StageForm[Kernel], costs: Mapping[Hashable, float]) -> Iterable[Kernel]:
         return [i.kernel for i in form.implementations]
 
     def most_saved(
-        self, form: StageForm, apart: Mapping[Hashable, float], costs: Mapping[Hashable, float]
+        self,
+        form: StageForm[Kernel],
+        apart: Mapping[Hashable, float],
+        costs: Mapping[Hashable, float],
     ) -> float:
         """Barriers, waiting for the last tile of an operator, and uneven shares of its work."""
         calls = _calls(form, {})
@@ -81,7 +86,7 @@ class CpuAssembler(Assembler):
         return self.lowered.graph.names(operators)
 
 
-def _calls(form: StageForm, costs: Mapping[Hashable, float]) -> list[PlannedCall]:
+def _calls(form: StageForm[Kernel], costs: Mapping[Hashable, float]) -> list[PlannedCall]:
     parts = zip(form.implementations, form.groups, form.after, strict=True)
     return [
         PlannedCall(i.kernel, costs.get(i.kernel.key, 1.0), group, after)

@@ -32,7 +32,7 @@ RUN_STAGE = "tvm_ios.runtime.cuda.RunStage"
 def emit_ways(
     mod: tvm.IRModule,
     function: str,
-    ways: Mapping[str, Stages],
+    ways: Mapping[str, Stages[CudaStage]],
     layouts: Mapping[relax.Var, str],
     target: tvm.target.Target,
 ) -> tvm.IRModule:
@@ -52,7 +52,7 @@ def emit_ways(
     original = mod[function]
     library = _Library(target)
 
-    def emitter_of(name: str) -> Emitter:
+    def emitter_of(name: str) -> Emitter[CudaStage]:
         return _CudaEmitter(
             relax.BlockBuilder(),
             library=library,
@@ -64,7 +64,7 @@ def emit_ways(
     return emit_functions(mod, function, ways, emitter_of, library)
 
 
-def _entering(original: relax.Function, stages: Stages) -> list[relax.Var]:
+def _entering(original: relax.Function, stages: Stages[CudaStage]) -> list[relax.Var]:
     """The parameters that a stage reads."""
     read = {
         identity(value)
@@ -76,7 +76,7 @@ def _entering(original: relax.Function, stages: Stages) -> list[relax.Var]:
     return [parameter for parameter in original.params if parameter in read]
 
 
-def _leaving(original: relax.Function, stages: Stages) -> set[relax.Var]:
+def _leaving(original: relax.Function, stages: Stages[CudaStage]) -> set[relax.Var]:
     """The values that somebody else than a stage reads, or may read in another dataflow block."""
     read = set(relax.analysis.free_vars(original.body.body))
     for stage in stages:
@@ -115,7 +115,7 @@ class _Library(Library):
 
 
 @dataclass(kw_only=True)
-class _CudaEmitter(Emitter):
+class _CudaEmitter(Emitter[CudaStage]):
     library: _Library
     layouts: Mapping[relax.Var, str]
     entering: list[relax.Var]
@@ -188,7 +188,9 @@ class _CudaEmitter(Emitter):
         (result,) = self._call(self.library.names.name_of(kernel), [tensor], kernel.outputs)
         return result
 
-    def _call(self, name: str, arguments: list, written: tuple[TensorSpec, ...]) -> list:
+    def _call(
+        self, name: str, arguments: list[relax.Expr], written: tuple[TensorSpec, ...]
+    ) -> list[relax.Expr]:
         """The tensors that a function writes."""
         types = [relax.TensorType(spec.shape, spec.dtype) for spec in written]
         several = len(types) > 1

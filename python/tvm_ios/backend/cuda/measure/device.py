@@ -15,6 +15,7 @@ from ....schedule.timeline import Span
 from ....support.errors import device_errors
 from ....tir.tensor import TensorSpec
 from ...shared.implementation import Implementation, LoweredGraph, constants
+from ..kernels.kernel import CudaKernel
 from ..stage.stage import CudaStage, Launch, StageProgram, Value, identity
 from .clock import warm_clock
 from .libraries import CudaLibraries
@@ -38,7 +39,7 @@ class CudaBench:
     """
 
     def __init__(
-        self, lowered: LoweredGraph, libraries: CudaLibraries, device_id: int, seed: int
+        self, lowered: LoweredGraph[CudaKernel], libraries: CudaLibraries, device_id: int, seed: int
     ) -> None:
         self._lowered, self._libraries = lowered, libraries
         self._device = tvm.cuda(device_id)
@@ -47,11 +48,11 @@ class CudaBench:
         self._scratch: dict[tuple[int, TensorSpec], tvm.runtime.Tensor] = {}
         self._from_memory = weights_from(lowered) == "memory"
 
-    def run(self, implementation: Implementation) -> None:
+    def run(self, implementation: Implementation[CudaKernel]) -> None:
         """Compute one operator, which also loads its code."""
         self.time_alone(implementation, 1)
 
-    def time_alone(self, implementation: Implementation, repeat: int) -> list[float]:
+    def time_alone(self, implementation: Implementation[CudaKernel], repeat: int) -> list[float]:
         """Seconds that one operator takes, in a graph of some runs, ``repeat`` times."""
         kernel = implementation.kernel
         launch = Launch(kernel, 0, implementation.inputs, implementation.outputs)

@@ -40,7 +40,7 @@ class CudaWays:
         self,
         mod: tvm.IRModule,
         names: Sequence[str],
-        inputs: Sequence[tvm.runtime.Tensor | tuple],
+        inputs: Sequence[tvm.runtime.Tensor | tuple[Any, ...]],
         target: tvm.target.Target,
         device_id: int,
     ) -> None:
@@ -65,7 +65,7 @@ class CudaWays:
         with device_errors(self._device.index):
             return take_timings(contenders, warm_clock(self._device.index))
 
-    def __call__(self, name: str, arguments: Sequence[tvm.runtime.Tensor | tuple]) -> Any:
+    def __call__(self, name: str, arguments: Sequence[tvm.runtime.Tensor | tuple[Any, ...]]) -> Any:
         with device_errors(self._device.index):
             return self._vm[name](*(_moved(value, self._device) for value in arguments))
 
@@ -107,7 +107,7 @@ class _Way:
         self._ways.run_once(self._name)
 
 
-def _moved(value: tvm.runtime.Tensor | tuple, device: tvm.runtime.Device) -> Any:
+def _moved(value: tvm.runtime.Tensor | tuple[Any, ...], device: tvm.runtime.Device) -> Any:
     if isinstance(value, tuple):
         return tuple(_moved(item, device) for item in value)
     return tvm.runtime.tensor(value.numpy(), device)

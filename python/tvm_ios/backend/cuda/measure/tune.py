@@ -7,21 +7,25 @@ import logging
 
 import numpy as np
 
+from ....measure.device import Device
 from ....measure.devices import Devices
 from ....measure.records import Records, Subject, operator_subject
 from ....measure.samples import take
 from ....support.errors import UnsupportedError
 from ....support.progress import progress
 from ...shared.implementation import Implementation
+from ..kernels.kernel import CudaKernel
 from ..stage.assemble import CudaAssembler
-from .device import CudaBench
+from ..stage.stage import CudaStage
 
 _logger = logging.getLogger(__name__)
 
 _SAMPLES = 7
 
 
-def tuned(assembler: CudaAssembler, devices: Devices, records: Records) -> CudaAssembler:
+def tuned(
+    assembler: CudaAssembler, devices: Devices[CudaKernel, CudaStage], records: Records
+) -> CudaAssembler:
     """The network with the kernels that take least, each operator alone.
 
     What the records have is not measured again. A kernel that fails is not used.
@@ -40,13 +44,17 @@ def tuned(assembler: CudaAssembler, devices: Devices, records: Records) -> CudaA
     return assembler.chosen(chosen)
 
 
-def _measure(missing: list[Implementation], devices: Devices, records: Records) -> None:
+def _measure(
+    missing: list[Implementation[CudaKernel]],
+    devices: Devices[CudaKernel, CudaStage],
+    records: Records,
+) -> None:
     if not missing:
         return
     devices.compile(i.kernel for i in missing)
     with progress("choosing kernels", len(missing)) as advance:
 
-        def done(implementation: Implementation, samples: list[float] | None) -> None:
+        def done(implementation: Implementation[CudaKernel], samples: list[float] | None) -> None:
             subject = operator_subject(implementation.kernel)
             if samples:
                 records.add(subject, {"alone": samples})
@@ -57,7 +65,9 @@ def _measure(missing: list[Implementation], devices: Devices, records: Records) 
         devices.each(missing, _samples, done)
 
 
-def _samples(device: CudaBench, implementation: Implementation) -> list[float] | None:
+def _samples(
+    device: Device[CudaKernel, CudaStage], implementation: Implementation[CudaKernel]
+) -> list[float] | None:
     """Seconds of some runs; None where a library has listed more than it has."""
     try:
         return take(lambda count: device.time_alone(implementation, count), _SAMPLES)

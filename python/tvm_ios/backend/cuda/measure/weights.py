@@ -17,13 +17,14 @@ import tvm_ffi
 from ....tir.tensor import TensorSpec
 from ...shared.cold import ColdWeights, arena_bytes
 from ...shared.implementation import LoweredGraph, constants
+from ..kernels.kernel import CudaKernel
 
 DTYPES = ("float32", "float16", "bfloat16")
 
 _BLOCK = 1 << 18  # random numbers that an arena is filled with, again and again
 
 
-def weights_from(lowered: LoweredGraph) -> str:
+def weights_from(lowered: LoweredGraph[CudaKernel]) -> str:
     """Where timed stages read their weights from: it decides how long they take."""
     fit = arena_bytes(constants(lowered, DTYPES)) <= lowered.preferences.l2_bytes
     return "second cache" if fit else "memory"

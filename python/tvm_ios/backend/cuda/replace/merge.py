@@ -19,6 +19,7 @@ from ...shared.implementation import Implementation, LoweredGraph
 from ...shared.product import shared_left_side
 from ...shared.replacements.rule import Alike, Rule
 from ...shared.replacements.windows import enlarge, windows_of
+from ..kernels.kernel import CudaKernel
 from ..kernels.schedule import schedule_divided, scheduled_kernel
 from ..rules.function import operator_function
 from .combine import Emit, combines, convolution, rebuilt
@@ -27,7 +28,7 @@ _CHANNELS, _COLUMNS = -3, -1
 """The axis along which results lie side by side: of a feature map, and of a matrix."""
 
 
-def _key(lowered: LoweredGraph, op: Operator) -> Hashable | None:
+def _key(lowered: LoweredGraph[CudaKernel], op: Operator) -> Hashable | None:
     windows = windows_of(op)
     if windows is None or op.outputs[0] not in lowered.layouts or not combines(op):
         return None
@@ -35,10 +36,10 @@ def _key(lowered: LoweredGraph, op: Operator) -> Hashable | None:
     channelwise = all(kind == "channel" for kind in op.program.arguments)
     if not (constants and channelwise):
         return None
-    return (op.anchor.args[0], windows.alignment, op.program, *_steps(op))
+    return (op.call.args[0], windows.alignment, op.program, *_steps(op))
 
 
-def _product_key(lowered: LoweredGraph, op: Operator) -> Hashable | None:
+def _product_key(lowered: LoweredGraph[CudaKernel], op: Operator) -> Hashable | None:
     if not combines(op):
         return None
     key = shared_left_side(lowered, op)
@@ -52,28 +53,31 @@ def _steps(op: Operator) -> Iterator[Hashable]:
         yield (binding.value.op.name, known)
 
 
-def _merge_convolutions(lowered: LoweredGraph, operators: tuple[int, ...]) -> Implementation:
+def _merge_convolutions(
+    lowered: LoweredGraph[CudaKernel], operators: tuple[int, ...]
+) -> Implementation[CudaKernel]:
     ops = [lowered.graph.operators[i] for i in operators]
     windows = [windows_of(op) for op in ops]
     held = enlarge(windows)
     weights = [
-        held.hold(constant_array(op.anchor.args[1]), of)
-        for op, of in zip(ops, windows, strict=True)
+        held.hold(constant_array(op.call.args[1]), of) for op, of in zip(ops, windows, strict=True)
     ]
-    anchor = convolution(ops[0].anchor.args[0], np.concatenate(weights), held)
+    anchor = convolution(ops[0].call.args[0], np.concatenate(weights), held)
     return _merged(lowered, ops, anchor, _CHANNELS)
 
 
-def _merge_products(lowered: LoweredGraph, operators: tuple[int, ...]) -> Implementation:
+def _merge_products(
+    lowered: LoweredGraph[CudaKernel], operators: tuple[int, ...]
+) -> Implementation[CudaKernel]:
     ops = [lowered.graph.operators[i] for i in operators]
-    weights = [constant_array(op.anchor.args[1]) for op in ops]
+    weights = [constant_array(op.call.args[1]) for op in ops]
     both = relax.const(np.concatenate(weights, axis=_COLUMNS))
-    return _merged(lowered, ops, relax.op.matmul(ops[0].anchor.args[0], both), _COLUMNS)
+    return _merged(lowered, ops, relax.op.matmul(ops[0].call.args[0], both), _COLUMNS)
 
 
 def _merged(
-    lowered: LoweredGraph, ops: Sequence[Operator], anchor: relax.Expr, axis: int
-) -> Implementation:
+    lowered: LoweredGraph[CudaKernel], ops: Sequence[Operator], anchor: relax.Expr, axis: int
+) -> Implementation[CudaKernel]:
     """One kernel for operators that differ in what lies side by side along ``axis``."""
     merged, preferences = merged_operator(ops, anchor, axis), lowered.preferences
     layout = lowered.layouts.get(ops[0].outputs[0])

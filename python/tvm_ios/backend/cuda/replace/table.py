@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 from ...shared.replacements.rule import Rule
+from ..kernels.kernel import CudaKernel
 from .merge import MERGE_CONVOLUTIONS, MERGE_DENSE
 from .sums import ADD_CONVOLUTIONS
 
-REPLACEMENTS: tuple[Rule, ...] = (MERGE_CONVOLUTIONS, ADD_CONVOLUTIONS, MERGE_DENSE)
+REPLACEMENTS: tuple[Rule[CudaKernel], ...] = (MERGE_CONVOLUTIONS, ADD_CONVOLUTIONS, MERGE_DENSE)
 """All rules. No two of them match the same operators."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from tvm import relax
 
-from ....graph.fold import constant_array
+from ....graph.fold import constant_array, held_array
 from ....graph.operators import Operator
 from ....tir.epilogue import Operand, Program
 from ....tir.window import Window
@@ -17,16 +18,17 @@ from ...shared.convolution import convolution_windows
 from ...shared.implementation import Implementation
 from ...shared.no_rule import NoRule, shape_of
 from ..kernels.cudnn import CudnnProblem, Epilogue, Precision, cudnn_algorithms, cudnn_kernel
+from ..kernels.kernel import CudaKernel
 
 _KINDS = ("conv2d", "depthwise_conv2d")
 _HALVES: dict[str, Precision] = {"float16": "fp16", "bfloat16": "bf16"}
 
-Value = relax.Var | np.ndarray
+Value: TypeAlias = relax.Var | np.ndarray
 
 
 def cudnn_implementations(
     op: Operator, layouts: Mapping[relax.Var, str], precision: Precision, device_id: int = 0
-) -> list[Implementation]:
+) -> list[Implementation[CudaKernel]]:
     """The operator by each of cuDNN's algorithms, what cuDNN expects to be fastest first.
 
     Parameters
@@ -67,7 +69,7 @@ def cudnn_problem(
     """
     if op.kind not in _KINDS or len(op.outputs) != 1:
         raise NoRule
-    data, weights = op.anchor.args
+    data, weights = op.call.args
     geometry = convolution_windows(op.anchor)
     if not (_is_symmetric(geometry.rows) and _is_symmetric(geometry.columns)):
         raise NoRule
@@ -145,7 +147,7 @@ def _channels_last(
 
 
 def _precision(op: Operator, precision: Precision) -> Precision:
-    dtypes = {str(e.ty.dtype) for e in (op.anchor, *op.anchor.args, *op.outputs, *op.arguments)}
+    dtypes = {str(e.ty.dtype) for e in (op.anchor, *op.call.args, *op.outputs, *op.arguments)}
     if dtypes == {"float32"}:
         # It multiplies tensors of float32 in that or in TF32, which is nearest to the halves.
         return "fp32" if precision == "fp32" else "tf32"
@@ -166,7 +168,7 @@ def _addends(op: Operator, ending: _Ending, problem: CudnnProblem) -> tuple[Valu
     if ending.epilogue == "nothing":
         return ()
     if ending.bias is None:
-        bias = np.zeros(problem.out_channels, constant_array(op.anchor.args[1]).dtype)
+        bias = np.zeros(problem.out_channels, held_array(op.call.args[1]).dtype)
     else:
         bias = constant_array(op.arguments[ending.bias])
     if bias is None:

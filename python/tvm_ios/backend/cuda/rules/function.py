@@ -49,7 +49,7 @@ def _weights(op: Operator, values: Sequence[relax.Var | np.ndarray]) -> int | No
     """Which of the values are a convolution's weights, if these are known."""
     if op.kind not in _WEIGHTED:
         return None
-    shape = tuple(int(size) for size in op.anchor.args[1].ty.shape.values)
+    shape = tuple(int(size) for size in op.call.args[1].ty.shape.values)
     for i, value in enumerate(values):
         if isinstance(value, np.ndarray) and value.shape == shape:
             return i

@@ -37,8 +37,8 @@ class CudaNetwork:
         Per operator, the likely fastest first; nothing for an operator that stays as TVM wrote it.
     """
 
-    lowered: LoweredGraph
-    candidates: tuple[tuple[Implementation, ...], ...]
+    lowered: LoweredGraph[CudaKernel]
+    candidates: tuple[tuple[Implementation[CudaKernel], ...], ...]
 
     def choose(self, variants: Mapping[str, str | None]) -> CudaNetwork:
         """The same with the kernels of these variants, by operator; others keep theirs."""
@@ -71,7 +71,7 @@ def _candidates(
     layouts: Mapping[relax.Var, str],
     preferences: CudaPreferences,
     known: dict[object, tuple[CudaKernel, ...]],
-) -> list[Implementation]:
+) -> list[Implementation[CudaKernel]]:
     """All implementations of an operator; equal functions are scheduled once."""
     if op.alone:
         return []
@@ -89,7 +89,7 @@ def _candidates(
 
 def _by_cudnn(
     op: Operator, layouts: Mapping[relax.Var, str], preferences: CudaPreferences
-) -> list[Implementation]:
+) -> list[Implementation[CudaKernel]]:
     """The implementations that the library has, where it may be used."""
     if preferences.cudnn is None:
         return []

@@ -26,7 +26,7 @@ def channels_last_values(graph: OperatorGraph) -> dict[relax.Var, str]:
     for op in graph.operators:
         values: Collection[relax.Expr] = ()
         if _is_of_images(op):
-            values = (op.anchor.args[0], *op.outputs)
+            values = (op.call.args[0], *op.outputs)
         elif not op.alone and any(value in found for value in op.inputs):
             values = op.outputs
         found.update((v, CHANNELS_LAST) for v in values if _has_axes(v))
@@ -36,7 +36,7 @@ def channels_last_values(graph: OperatorGraph) -> dict[relax.Var, str]:
 def _is_of_images(op: Operator) -> bool:
     if op.alone or op.kind not in _IMAGE:
         return False
-    attrs = op.anchor.attrs
+    attrs = op.call.attrs
     return attrs.layout == "NCHW" if "pool" in op.kind else attrs.data_layout == "NCHW"
 
 

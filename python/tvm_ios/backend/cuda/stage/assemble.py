@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from ....schedule.partitioning import FUSED, StreamDivision
+from ....schedule.partitioning import FUSED, GroupLoad, StreamDivision
 from ....support.errors import ScheduleError
 from ...shared.implementation import LoweredGraph
 from ...shared.replacements.find import Replacements, find_replacements
@@ -17,13 +17,13 @@ from ..replace.table import REPLACEMENTS
 from ..rules.implement import CudaNetwork
 from .fused import FusedKernels
 from .stage import CudaStage, Launch
-from .streams import GroupLoad, stream_divisions
+from .streams import stream_divisions
 
 _LAUNCH = 4e-6  # seconds, generous: what one launch less in a graph can save
 
 
 @dataclass
-class CudaAssembler(Assembler):
+class CudaAssembler(Assembler[CudaKernel, CudaStage]):
     """Builds the stages of one network for a CUDA device.
 
     Attributes
@@ -31,7 +31,7 @@ class CudaAssembler(Assembler):
     network : CudaNetwork
     """
 
-    lowered: LoweredGraph = field(init=False)
+    lowered: LoweredGraph[CudaKernel] = field(init=False)
     workers: int = field(init=False)
     network: CudaNetwork = field(kw_only=True)
 
@@ -58,14 +58,18 @@ class CudaAssembler(Assembler):
         return self.lowered.preferences.l2_bytes // self.workers
 
     @cached_property
-    def replacements(self) -> Replacements:
+    def replacements(self) -> Replacements[CudaKernel]:
         return find_replacements(self.lowered, REPLACEMENTS)
 
-    def divisions(self, form: StageForm, costs: Mapping[Hashable, float]) -> tuple[str, ...]:
+    def divisions(
+        self, form: StageForm[CudaKernel], costs: Mapping[Hashable, float]
+    ) -> tuple[str, ...]:
         divisions = tuple(map(str, stream_divisions(_loads(form, costs))))
         return divisions if self._fused(form, costs) is None else (*divisions, FUSED)
 
-    def stage(self, form: StageForm, division: str, costs: Mapping[Hashable, float]) -> CudaStage:
+    def stage(
+        self, form: StageForm[CudaKernel], division: str, costs: Mapping[Hashable, float]
+    ) -> CudaStage:
         streams = StreamDivision.parse(division)
         launches = self._fused(form, costs) if division == FUSED else None
         if launches is not None:
@@ -80,12 +84,17 @@ class CudaAssembler(Assembler):
             )
         return CudaStage(form.implementations, tuple(_on_streams(form, streams, costs)))
 
-    def kernels(self, form: StageForm, costs: Mapping[Hashable, float]) -> Iterable[CudaKernel]:
+    def kernels(
+        self, form: StageForm[CudaKernel], costs: Mapping[Hashable, float]
+    ) -> Iterable[CudaKernel]:
         stages = (self.stage(form, d, costs) for d in self.divisions(form, costs))
         return [launch.kernel for stage in stages for launch in stage.launches]
 
     def most_saved(
-        self, form: StageForm, apart: Mapping[Hashable, float], costs: Mapping[Hashable, float]
+        self,
+        form: StageForm[CudaKernel],
+        apart: Mapping[Hashable, float],
+        costs: Mapping[Hashable, float],
     ) -> float:
         """All but the longest group, if the device has room for it all, and launches."""
         singles = self.singles(form)
@@ -97,7 +106,9 @@ class CudaAssembler(Assembler):
             groups[group] = groups.get(group, 0.0) + time
         return sum(seconds) - max(groups.values()) + _LAUNCH * (len(singles) - 1)
 
-    def _fused(self, form: StageForm, costs: Mapping[Hashable, float]) -> tuple[Launch, ...] | None:
+    def _fused(
+        self, form: StageForm[CudaKernel], costs: Mapping[Hashable, float]
+    ) -> tuple[Launch, ...] | None:
         """A launch for each level of the groups, the longest kernels of it first.
 
         None where there is but one group, or kernels that cannot share a launch.
@@ -116,7 +127,7 @@ class CudaAssembler(Assembler):
 
 
 def _on_streams(
-    form: StageForm, division: StreamDivision, costs: Mapping[Hashable, float]
+    form: StageForm[CudaKernel], division: StreamDivision, costs: Mapping[Hashable, float]
 ) -> Iterator[Launch]:
     """The kernels level by level, so that every stream has something to do at once."""
     numbers = list(dict.fromkeys(form.groups))
@@ -133,7 +144,7 @@ def _on_streams(
             )
 
 
-def _levels(form: StageForm) -> list[list[int]]:
+def _levels(form: StageForm[CudaKernel]) -> list[list[int]]:
     """The implementations by how many of the stage run before them in their group."""
     depth: list[int] = []
     for before in form.after:
@@ -141,7 +152,7 @@ def _levels(form: StageForm) -> list[list[int]]:
     return [[i for i, d in enumerate(depth) if d == level] for level in range(max(depth) + 1)]
 
 
-def _loads(form: StageForm, costs: Mapping[Hashable, float]) -> list[GroupLoad]:
+def _loads(form: StageForm[CudaKernel], costs: Mapping[Hashable, float]) -> list[GroupLoad]:
     """Of the groups, in the order in which they first appear."""
     loads: dict[int, GroupLoad] = {}
     for implementation, group in zip(form.implementations, form.groups, strict=True):

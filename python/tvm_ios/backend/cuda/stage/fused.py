@@ -27,7 +27,7 @@ class FusedKernels:
     target: tvm.target.Target
     _known: dict[Hashable, CudaKernel | None] = field(default_factory=dict)
 
-    def launch(self, parts: Sequence[Implementation]) -> Launch | None:
+    def launch(self, parts: Sequence[Implementation[CudaKernel]]) -> Launch | None:
         """Independent operators as one launch, on the first stream; None where they cannot be.
 
         Parameters

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from tvm import relax
@@ -12,7 +13,7 @@ from ....tir.tensor import TensorSpec
 from ...shared.implementation import Implementation
 from ..kernels.kernel import CudaKernel
 
-Value = relax.Var | np.ndarray
+Value: TypeAlias = relax.Var | np.ndarray
 """A value of the function, or a constant."""
 
 
@@ -44,7 +45,7 @@ class CudaStage:
     launches : tuple of Launch
     """
 
-    implementations: tuple[Implementation, ...]
+    implementations: tuple[Implementation[CudaKernel], ...]
     launches: tuple[Launch, ...]
 
     @property

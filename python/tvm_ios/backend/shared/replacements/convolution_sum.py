@@ -17,14 +17,15 @@ from functools import partial
 import numpy as np
 from tvm import relax
 
-from ....graph.fold import constant_array
+from ....graph.fold import held_array
 from ....graph.operators import Operator
 from ..implementation import LoweredGraph
+from ..kernel import K, Kernel
 from .rule import Reading
 from .sums import leading_sum
 from .windows import Windows, enlarge, windows_of
 
-Fits = Callable[[LoweredGraph, Operator], bool]
+Fits = Callable[[LoweredGraph[K], Operator], bool]
 """Whether a device's kernels for sums take a convolution of one group and of known weights."""
 
 _MOST = 4
@@ -63,19 +64,19 @@ class Combination:
         )
 
 
-def sums_of(fits: Fits) -> Reading:
+def sums_of(fits: Fits[K]) -> Reading[K]:
     """The sets of operators that are one sum of convolutions."""
     return Reading(partial(_sets, fits))
 
 
-def added_up(lowered: LoweredGraph, operators: Sequence[int]) -> Combination:
+def added_up(lowered: LoweredGraph[Kernel], operators: Sequence[int]) -> Combination:
     """What a set sums up before all else that its last operator does, in as few terms as go."""
     op = lowered.graph.operators[operators[-1]]  # it reads the others
     combination = _with_identities(_combine(lowered, op, set(operators)))
     return replace(combination, terms=tuple(_gather(combination.terms)))
 
 
-def _sets(fits: Fits, lowered: LoweredGraph, op: Operator) -> Iterator[tuple[int, ...]]:
+def _sets(fits: Fits[K], lowered: LoweredGraph[K], op: Operator) -> Iterator[tuple[int, ...]]:
     """Sets that end in ``op`` and are connected by sums, and ``op`` alone if its input is added."""
     if windows_of(op) is None or not fits(lowered, op) or not leading_sum(op).addends:
         return
@@ -93,7 +94,7 @@ def _sets(fits: Fits, lowered: LoweredGraph, op: Operator) -> Iterator[tuple[int
                 yield tuple(sorted(grown))
 
 
-def _summands(fits: Fits, lowered: LoweredGraph, reader: int) -> list[int]:
+def _summands(fits: Fits[K], lowered: LoweredGraph[K], reader: int) -> list[int]:
     """The convolutions that ``reader`` adds to its own, that nobody else reads."""
     op = lowered.graph.operators[reader]
     producers = []
@@ -112,11 +113,11 @@ def _adds_once(op: Operator, value: relax.Expr) -> bool:
         for operand in step.operands
         if operand.kind == "argument"
     ]
-    read = sum(value.same_as(expr) for expr in (*op.anchor.args, *arguments))
+    read = sum(value.same_as(expr) for expr in (*op.call.args, *arguments))
     return read == 1 == sum(value.same_as(expr) for expr in leading_sum(op).addends)
 
 
-def _is_summand(fits: Fits, lowered: LoweredGraph, op: Operator) -> bool:
+def _is_summand(fits: Fits[K], lowered: LoweredGraph[K], op: Operator) -> bool:
     """Whether the operator is a convolution and a sum, for one reader."""
     if windows_of(op) is None or lowered.implementations[op.index] is None:
         return False
@@ -128,11 +129,13 @@ def _is_summand(fits: Fits, lowered: LoweredGraph, op: Operator) -> bool:
     return only and fits(lowered, op)
 
 
-def _combine(lowered: LoweredGraph, op: Operator, members: Set[int]) -> Combination:
+def _combine(lowered: LoweredGraph[Kernel], op: Operator, members: Set[int]) -> Combination:
     """What ``op`` sums up, the convolutions among ``members`` taken apart."""
     leading = leading_sum(op)
-    weights = constant_array(op.anchor.args[1]).astype("float64")
-    term = Term(op.anchor.args[0], weights, windows_of(op))
+    weights = held_array(op.call.args[1]).astype("float64")
+    windows = windows_of(op)
+    assert windows is not None, "only such convolutions are summed up"
+    term = Term(op.call.args[0], weights, windows)
     result = Combination((term,), leading.shift, ())
     owner = {
         value: before
@@ -141,7 +144,7 @@ def _combine(lowered: LoweredGraph, op: Operator, members: Set[int]) -> Combinat
     }
     for addend in leading.addends:
         before = owner.get(addend) if isinstance(addend, relax.Var) else None
-        if before in members:
+        if before is not None and before in members:
             result += _combine(lowered, lowered.graph.operators[before], members)
         else:
             zero = np.zeros_like(leading.shift)
@@ -188,8 +191,8 @@ def _gather(terms: Sequence[Term]) -> list[Term]:
                 continue
             windows = enlarge([known.windows, term.windows])
             if windows.taps <= known.windows.taps + term.windows.taps:
-                held = [windows.hold(t.weights, t.windows) for t in (known, term)]
-                gathered[i] = Term(term.data, sum(held), windows)
+                held, added = (windows.hold(t.weights, t.windows) for t in (known, term))
+                gathered[i] = Term(term.data, held + added, windows)
                 break
         else:
             gathered.append(term)

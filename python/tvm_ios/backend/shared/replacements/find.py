@@ -5,8 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Generic
 
 from ..implementation import LoweredGraph
+from ..kernel import K
 from .rule import Reading, Rule
 
 _LARGEST = 6
@@ -15,7 +17,7 @@ of its own and is measured."""
 
 
 @dataclass(frozen=True)
-class Replacements:
+class Replacements(Generic[K]):
     """What of a network may be replaced.
 
     Attributes
@@ -29,15 +31,15 @@ class Replacements:
     """
 
     classes: tuple[int, ...]
-    sets: Mapping[tuple[int, ...], Rule] = field(default_factory=dict)
-    _rules: Mapping[int, Rule] = field(default_factory=dict)
+    sets: Mapping[tuple[int, ...], Rule[K]] = field(default_factory=dict)
+    _rules: Mapping[int, Rule[K]] = field(default_factory=dict)
 
     @staticmethod
-    def none(num_ops: int) -> Replacements:
+    def none(num_ops: int) -> Replacements[Any]:
         """Nothing may be replaced in a network of so many operators."""
         return Replacements((-1,) * num_ops)
 
-    def rule(self, ops: Sequence[int]) -> Rule | None:
+    def rule(self, ops: Sequence[int]) -> Rule[K] | None:
         """What replaces exactly these operators; None where nothing does."""
         ops = tuple(sorted(ops))
         if ops in self.sets:
@@ -64,11 +66,11 @@ class Replacements:
         return [number if op in tied else -1 for op, number in enumerate(first)]
 
 
-def find_replacements(lowered: LoweredGraph, table: Sequence[Rule]) -> Replacements:
+def find_replacements(lowered: LoweredGraph[K], table: Sequence[Rule[K]]) -> Replacements[K]:
     """Match every rule of a table against a network; no two match the same operators."""
     numbers: dict[tuple[int, Hashable], int] = {}
     classes: list[int] = []
-    sets: dict[tuple[int, ...], Rule] = {}
+    sets: dict[tuple[int, ...], Rule[K]] = {}
     for op, implementation in zip(lowered.graph.operators, lowered.implementations, strict=True):
         classes.append(-1)
         if implementation is None:
@@ -85,10 +87,11 @@ def find_replacements(lowered: LoweredGraph, table: Sequence[Rule]) -> Replaceme
 
 
 def _in_small_classes(
-    alike: Sequence[int], rules: Mapping[int, Rule], sets: Mapping[tuple[int, ...], Rule]
-) -> Replacements:
+    alike: Sequence[int], rules: Mapping[int, Rule[K]], sets: Mapping[tuple[int, ...], Rule[K]]
+) -> Replacements[K]:
     """Operators that are alike, in classes of two or more of them, but never of many."""
-    classes, rule_of = [-1] * len(alike), {}
+    classes = [-1] * len(alike)
+    rule_of: dict[int, Rule[K]] = {}
     for number, rule in rules.items():
         members = [op for op, other in enumerate(alike) if other == number]
         parts = -(-len(members) // _LARGEST)

@@ -5,13 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
+from typing import Generic
 
 from ....graph.operators import Operator
 from ..implementation import Implementation, LoweredGraph
+from ..kernel import K
 
 
 @dataclass(frozen=True)
-class Alike:
+class Alike(Generic[K]):
     """Matches any operators, two or more, that have the same key; none of them reads another.
 
     Attributes
@@ -21,11 +23,11 @@ class Alike:
         together have in common, None for what never is.
     """
 
-    key: Callable[[LoweredGraph, Operator], Hashable | None]
+    key: Callable[[LoweredGraph[K], Operator], Hashable | None]
 
 
 @dataclass(frozen=True)
-class Reading:
+class Reading(Generic[K]):
     """Matches an operator, alone or with some that only it reads, or only they.
 
     Attributes
@@ -35,16 +37,16 @@ class Reading:
         of which ``op`` is the last, each in increasing order.
     """
 
-    sets: Callable[[LoweredGraph, Operator], Iterable[tuple[int, ...]]]
+    sets: Callable[[LoweredGraph[K], Operator], Iterable[tuple[int, ...]]]
 
 
-Target = Callable[[LoweredGraph, tuple[int, ...]], Implementation]
+Target = Callable[[LoweredGraph[K], tuple[int, ...]], Implementation[K]]
 """The implementation in place of the operators, given in increasing order: its kernel, and the
 constants that it needs, computed from theirs."""
 
 
 @dataclass(frozen=True)
-class Rule:
+class Rule(Generic[K]):
     """Operators that one larger operator may be computed in place of.
 
     A source must match nothing that the target does not compute exactly, but for rounding and for
@@ -58,5 +60,5 @@ class Rule:
     """
 
     name: str
-    source: Alike | Reading
-    target: Target
+    source: Alike[K] | Reading[K]
+    target: Target[K]

@@ -17,7 +17,7 @@ from tvm import relax
 from ....graph.fold import constant_array
 from ....graph.operators import Operator
 from ....graph.recognise import static_shape
-from ....tir.epilogue import Operand, Program, Step
+from ....tir.epilogue import Broadcast, Operand, Program, Step
 
 
 @dataclass(frozen=True)
@@ -86,16 +86,20 @@ def _values(op: Operator) -> list[_Value | None]:
         return None if array is None else _Value(0, array.reshape(-1).astype("float64"))
 
     for step in op.program.steps:
-        operands = [read(operand) for operand in step.operands]
-        if step.op not in ("add", "subtract") or None in operands:
-            values.append(None)
-        elif step.op == "add":
-            values.append(operands[0] + operands[1])
-        elif operands[1].constant:
-            values.append(operands[0] + _Value(0, -operands[1].shift))
-        else:
-            values.append(None)
+        values.append(_applied(step.op, [read(operand) for operand in step.operands]))
     return values
+
+
+def _applied(step: str, operands: Sequence[_Value | None]) -> _Value | None:
+    """The sum that an addition makes, or a subtraction of constants; None for all else."""
+    if step not in ("add", "subtract"):
+        return None
+    left, right = operands
+    if left is None or right is None:
+        return None
+    if step == "add":
+        return left + right
+    return left + _Value(0, -right.shift) if right.constant else None
 
 
 @dataclass(frozen=True)
@@ -109,9 +113,11 @@ class Rewritten:
 def with_sum(op: Operator, shift: np.ndarray, addends: Sequence[relax.Expr]) -> Rewritten:
     """The operator's program with another sum in front: ``shift`` per channel, and ``addends``."""
     taken = leading_sum(op).steps
-    kinds, arguments, steps = [], [], []
+    kinds: list[Broadcast] = []
+    arguments: list[relax.Expr] = []
+    steps: list[Step] = []
 
-    def argument(kind: str, expr: relax.Expr) -> Operand:
+    def argument(kind: Broadcast, expr: relax.Expr) -> Operand:
         kinds.append(kind)
         arguments.append(expr)
         return Operand("argument", len(arguments) - 1)

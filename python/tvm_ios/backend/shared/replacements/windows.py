@@ -68,7 +68,7 @@ def _offset(window: Window, enlarged: Window) -> int:
 
 def windows_of(op: Operator) -> Windows | None:
     """How a convolution of one group and of known weights slides; None for all else."""
-    if op.kind != "conv2d" or constant_array(op.anchor.args[1]) is None:
+    if op.kind != "conv2d" or constant_array(op.call.args[1]) is None:
         return None
     try:
         geometry = conv_geometry(op.anchor)

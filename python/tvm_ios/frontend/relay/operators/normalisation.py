@@ -7,7 +7,6 @@ import math
 
 from tvm import relax
 
-from ..ast import Attribute
 from .emitter import Emitter, dtype_of, shape_of
 from .table import integers, operator
 
@@ -106,7 +105,9 @@ def group_norm(
 
 
 @operator("nn.l2_normalize")
-def l2_normalize(emit: Emitter, data: relax.Expr, *, eps: float, axis: Attribute) -> relax.Expr:
+def l2_normalize(
+    emit: Emitter, data: relax.Expr, *, eps: float, axis: int | tuple[int, ...] | None
+) -> relax.Expr:
     axes = list(axis) if isinstance(axis, tuple) else [axis]
     squares = emit(relax.op.sum(relax.op.multiply(data, data), axes, keepdims=True))
     norm = relax.op.sqrt(relax.op.maximum(squares, emit.scalar(eps, data)))

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from tvm import relax
 
-from ..ast import Attribute
 from ..budget import MAX_RANK
 from .emitter import Emitter, shape_of
 from .table import operator
@@ -28,10 +27,11 @@ def stack(emit: Emitter, tensors: Tensors, *, axis: int = 0) -> relax.Expr:
 
 @operator("split")
 def split(
-    emit: Emitter, data: relax.Expr, *, indices_or_sections: Attribute, axis: int = 0
+    emit: Emitter, data: relax.Expr, *, indices_or_sections: int | Sizes, axis: int = 0
 ) -> Tensors:
     """Into as many equal parts, or before each of the positions."""
     axis = emit.axis(axis, len(shape_of(data)))
+    where: int | list[int]
     if isinstance(indices_or_sections, tuple):
         where, count = list(indices_or_sections), len(indices_or_sections) + 1
     else:
@@ -52,9 +52,9 @@ def strided_slice(
     *,
     begin: Sizes,
     end: Sizes,
-    strides: Attribute = None,
+    strides: Sizes | None = None,
     slice_mode: str = "end",
-    axes: Attribute = None,
+    axes: Sizes | None = None,
 ) -> relax.Expr:
     shape = shape_of(data)
     chosen = [emit.axis(i, len(shape)) for i in axes] if axes else list(range(len(shape)))
@@ -86,7 +86,7 @@ def _end_of(size: int, begin: int | None, count: int | None) -> int | None:
 
 @operator("slice_like")
 def slice_like(
-    emit: Emitter, data: relax.Expr, like: relax.Expr, *, axes: Attribute = None
+    emit: Emitter, data: relax.Expr, like: relax.Expr, *, axes: Sizes | None = None
 ) -> relax.Expr:
     """The beginning of ``data``, as long as ``like`` is."""
     shape, wanted = shape_of(data), shape_of(like)

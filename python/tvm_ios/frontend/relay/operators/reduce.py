@@ -8,7 +8,6 @@ from collections.abc import Callable
 
 from tvm import relax
 
-from ..ast import Attribute
 from .emitter import Emitter, dtype_of, shape_of
 from .table import Converter, operator
 
@@ -23,8 +22,11 @@ _OF_BOOL = {"all": relax.op.min, "any": relax.op.max}
 _POSITIONS = {"argmax": relax.op.argmax, "argmin": relax.op.argmin}
 
 
-def reduced_axes(emit: Emitter, ndim: int, axis: Attribute, exclude: bool) -> list[int]:
+def reduced_axes(
+    emit: Emitter, ndim: int, axis: int | tuple[int, ...] | None, exclude: bool
+) -> list[int]:
     """The axes that are reduced, counted from the front."""
+
     given = axis if isinstance(axis, tuple) else () if axis is None else (axis,)
     axes = sorted({emit.axis(int(i), ndim) for i in given})
     if exclude and not axes:
@@ -39,7 +41,7 @@ def _reduction(build: Callable[..., relax.Expr]) -> Converter:
         emit: Emitter,
         data: relax.Expr,
         *,
-        axis: Attribute = None,
+        axis: int | tuple[int, ...] | None = None,
         keepdims: bool = False,
         exclude: bool = False,
     ) -> relax.Expr:
@@ -57,7 +59,7 @@ def _of_bool(build: Callable[..., relax.Expr]) -> Converter:
         emit: Emitter,
         data: relax.Expr,
         *,
-        axis: Attribute = None,
+        axis: int | tuple[int, ...] | None = None,
         keepdims: bool = False,
         exclude: bool = False,
     ) -> relax.Expr:
@@ -73,7 +75,7 @@ def _position(build: Callable[..., relax.Expr]) -> Converter:
         emit: Emitter,
         data: relax.Expr,
         *,
-        axis: Attribute = None,
+        axis: int | tuple[int, ...] | None = None,
         keepdims: bool = False,
         select_last_index: bool = False,
         exclude: bool = False,
@@ -112,7 +114,7 @@ def variance(
     data: relax.Expr,
     mean: relax.Expr,
     *,
-    axis: Attribute = None,
+    axis: int | tuple[int, ...] | None = None,
     keepdims: bool = False,
     exclude: bool = False,
     unbiased: bool = False,

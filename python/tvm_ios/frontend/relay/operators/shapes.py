@@ -7,7 +7,6 @@ import math
 
 from tvm import relax
 
-from ..ast import Attribute
 from ..budget import MAX_RANK
 from .emitter import Emitter, shape_of
 from .layouts import relayout
@@ -119,7 +118,7 @@ def expand_dims(emit: Emitter, data: relax.Expr, *, axis: int, num_newaxis: int 
 
 
 @operator("squeeze")
-def squeeze(emit: Emitter, data: relax.Expr, *, axis: Attribute = None) -> relax.Expr:
+def squeeze(emit: Emitter, data: relax.Expr, *, axis: int | Sizes | None = None) -> relax.Expr:
     shape = shape_of(data)
     if axis is None:
         return emit.reshape(data, [size for size in shape if size != 1])
@@ -131,7 +130,7 @@ def squeeze(emit: Emitter, data: relax.Expr, *, axis: Attribute = None) -> relax
 
 
 @operator("transpose")
-def transpose(emit: Emitter, data: relax.Expr, *, axes: Attribute = None) -> relax.Expr:
+def transpose(emit: Emitter, data: relax.Expr, *, axes: Sizes | None = None) -> relax.Expr:
     ndim = len(shape_of(data))
     order = [emit.axis(i, ndim) for i in axes] if axes else [*range(ndim)][::-1]
     return emit.transpose(data, order)

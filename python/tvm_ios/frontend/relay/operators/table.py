@@ -127,7 +127,7 @@ def integers(emit: Emitter, value: Attribute, count: int, what: str) -> tuple[in
     RelayError
         When it is none of these; the message says ``what`` it is.
     """
-    numbers = value if isinstance(value, tuple) else (value,)
+    numbers: tuple[Any, ...] = value if isinstance(value, tuple) else (value,)
     if len(numbers) == 1:
         numbers = numbers * count
     if len(numbers) != count:

@@ -7,7 +7,7 @@ import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, get_args
 
 from ..support.errors import OptionError
 from .partitioning import STRATEGIES
@@ -15,7 +15,9 @@ from .partitioning import STRATEGIES
 if TYPE_CHECKING:
     from .schedule import Schedule
 
-PRECISIONS = ("fp32", "tf32", "fp16", "bf16")
+Precision = Literal["fp32", "tf32", "fp16", "bf16"]
+"""What is multiplied; sums are of float32. ``tf32`` is float32 in memory."""
+PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,7 @@ class Options:
     measure_all: bool = False
     caution: float = 0.5
     winograd: bool | None = None
-    precision: str = "fp32"
+    precision: Precision = "fp32"
     cudnn: bool = False
     database: str | os.PathLike[str] | None = None
     strategies: Sequence[str] = STRATEGIES

@@ -18,7 +18,7 @@ from ..backend.cuda.stage.stage import CudaStage, Launch
 from ..backend.cuda.target import check_device, check_precision, describe, resolve_cuda
 from ..backend.shared.implementation import Implementation
 from ..measure.samples import sensible
-from ..schedule.options import PRECISIONS
+from ..schedule.options import PRECISIONS, Precision
 from ..support.errors import OptionError, device_errors
 from . import networks
 from .cases import CASES, Builder, Case
@@ -79,7 +79,7 @@ class _GpuChecks:
             Check("times by events", self._times),
         )
 
-    def kernels(self, precision: str) -> tuple[Check, ...]:
+    def kernels(self, precision: Precision) -> tuple[Check, ...]:
         """Every family of kernels that there is for each case."""
         cases = [case for case in CASES if case.product or precision == "fp32"]
         return tuple(Check(case.name, partial(self._families, case, precision)) for case in cases)
@@ -168,7 +168,7 @@ class _GpuChecks:
             medians.append(1e6 * statistics.median(samples))
         return f"{medians[0]:.1f} µs for 10007 numbers, {medians[1]:.1f} µs for a convolution"
 
-    def _families(self, case: Case, precision: str) -> str:
+    def _families(self, case: Case, precision: Precision) -> str:
         reason = self._lacking(precision)
         if reason:
             raise LeftOut(reason)
@@ -205,7 +205,7 @@ class _GpuChecks:
             raise LeftOut("there is no kernel for it")
         return f"error {worst:.1e}: {', '.join(right)}"
 
-    def _compiled_networks(self, precision: str) -> dict[str, KernelNetwork]:
+    def _compiled_networks(self, precision: Precision) -> dict[str, KernelNetwork]:
         """The cases of a precision by name, their kernels compiled together.
 
         What cannot be compiled is compiled again by its own check, which then says why.
@@ -216,7 +216,7 @@ class _GpuChecks:
             self._runner().compile(found)
         return {network.case.name: network for network in found}
 
-    def _lacking(self, precision: str) -> str:
+    def _lacking(self, precision: Precision) -> str:
         """Why the device has no such precision; nothing where it has."""
         try:
             check_precision(self.target(), precision)
@@ -224,10 +224,12 @@ class _GpuChecks:
             return str(error)
         return ""
 
-    def _stage_check(self, name: str, case: Case, schedule: str, precision: str = "fp32") -> Check:
+    def _stage_check(
+        self, name: str, case: Case, schedule: str, precision: Precision = "fp32"
+    ) -> Check:
         return Check(name, lambda: self._compare(case, schedule, precision))
 
-    def _compare(self, case: Case, schedule: str, precision: str = "fp32") -> str:
+    def _compare(self, case: Case, schedule: str, precision: Precision = "fp32") -> str:
         reason = self._lacking(precision)
         if reason:
             raise LeftOut(reason)
@@ -247,7 +249,7 @@ class _GpuChecks:
             said = compare(result, reference(case)(arrays))
         return said
 
-    def _compiled_variants(self, name: str, precision: str) -> Variants:
+    def _compiled_variants(self, name: str, precision: Precision) -> Variants:
         case, divisions = _VARIANTS[name]
         merging = case in networks.MERGED
         return Variants(case, self.target(), self._device_id, divisions, merging, precision)

@@ -23,6 +23,7 @@ from ..backend.cuda.target import device_for
 from ..backend.shared.implementation import Implementation, LoweredGraph
 from ..graph.extract import extract
 from ..graph.prepare import prepare
+from ..schedule.options import Precision
 from ..support.errors import device_errors
 from ..tir.tensor import TensorSpec
 from .cases import Case
@@ -51,7 +52,7 @@ class KernelNetwork:
         case: Case,
         target: tvm.target.Target,
         device_id: int = 0,
-        precision: str = "fp32",
+        precision: Precision = "fp32",
         cudnn: bool = False,
     ) -> None:
         self.case = case

@@ -17,7 +17,7 @@ from ..graph.dag import Candidate, components
 from ..graph.operators import OperatorGraph
 from ..measure.model import Ways
 from ..measure.sites import Here
-from ..schedule.options import Options
+from ..schedule.options import Options, Precision
 from ..schedule.schedule import ScheduledStage
 from ..support.folders import TemporaryFolder
 from .cases import Builder, Case, conv, dense
@@ -135,7 +135,7 @@ class Variants:
         device_id: int = 0,
         divisions: Sequence[str] = (),
         merging: bool = False,
-        precision: str = "fp32",
+        precision: Precision = "fp32",
     ) -> None:
         options = Options(precision=precision)
         scheduler = Scheduler(

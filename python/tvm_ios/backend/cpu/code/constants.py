@@ -94,8 +94,8 @@ class Constants:
         return T.call_extern("handle", _FUNCTION, tirx.const(offset, "int64"))
 
 
-def _bytes(array: np.ndarray) -> np.ndarray:
-    return np.ascontiguousarray(array).reshape(-1).view("uint8")
+def _bytes(array: np.ndarray) -> memoryview:
+    return np.ascontiguousarray(array).reshape(-1).view("uint8").data
 
 
 def _digest(array: np.ndarray) -> bytes:
@@ -113,7 +113,7 @@ def _write(arrays: Mapping[bytes, np.ndarray]) -> Path:
         for array in arrays.values():
             data = _bytes(array)
             file.write(data)
-            file.write(bytes(aligned(data.size) - data.size))
+            file.write(bytes(aligned(data.nbytes) - data.nbytes))
         file.flush()
         _check_room(folder, file.tell())
     return Path(file.name).rename(Path(file.name).with_name(name))

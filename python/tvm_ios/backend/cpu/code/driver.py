@@ -109,7 +109,7 @@ class _Driver:
     def _emit_steps(self, stage: LoweredStage, steps: Sequence[Step]) -> None:
         for step in steps:
             implementation = stage.implementations[step.call]
-            plane = implementation.kernel.plane
+            plane = implementation.kernel.band_plane
             with T.serial(plane.outer) as outer:
                 first = outer * plane.tiles
                 self._call(implementation, 0, first + step.begin, first + step.end)

@@ -106,7 +106,7 @@ def form_region(
     )
     outputs = [value for value in written if value in visible]
     assert not any(v in slots for v in outputs), "what lies in a concatenation is not seen outside"
-    parameter = {key: i for i, key in enumerate(inputs)}
+    parameter: dict[object, int] = {key: i for i, key in enumerate(inputs)}
     parameter.update({key: len(inputs) + i for i, key in enumerate(outputs)})
     workspace = len(inputs) + len(outputs)
     tensors = {
@@ -118,7 +118,7 @@ def form_region(
     def place(key: object, offset: int) -> Place:
         if key in parameter:
             return Place(parameter[key], offset)
-        if key in constants:
+        if isinstance(key, int) and key in constants:
             return Place(None, constants[key] + offset)
         return Place(workspace, offsets[key] + offset)
 

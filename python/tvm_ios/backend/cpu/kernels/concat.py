@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from tvm.tirx.script import builder as T
@@ -55,7 +56,7 @@ def concat_kernel(
             select(
                 t % tiles,
                 [
-                    (counts[p], lambda i, s=s, p=p: copy(s, p, t // tiles, i))
+                    (counts[p], partial(copy, s, p, t // tiles))
                     for s, p in zip(buffers[:-1], parts, strict=True)
                 ],
             )

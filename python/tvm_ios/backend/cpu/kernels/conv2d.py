@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from tvm.tirx.script import builder as T
@@ -289,9 +290,9 @@ class ConvTile:
                 if ahead:
                     ahead.step(index * conv.rows.kernel + r)
                 for taps in conv.taps:
-                    loop(channels, lambda c, taps=taps: step(r, row, c, taps))
+                    loop(channels, partial(step, r, row, taps))
 
-            def step(r: Expr, row: Expr, c: Expr, taps: range) -> None:
+            def step(r: Expr, row: Expr, taps: range, c: Expr) -> None:
                 add_taps(
                     conv.columns,
                     tile,
@@ -349,7 +350,7 @@ class ConvTile:
             counts = self.conv.result_blocks
             select(
                 self.block + k,
-                [(n, lambda local, i=i: write(i, local)) for i, n in enumerate(counts)],
+                [(n, partial(write, i)) for i, n in enumerate(counts)],
             )
 
         for k, sums in enumerate(registers):

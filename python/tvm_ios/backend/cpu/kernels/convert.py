@@ -15,7 +15,7 @@ from .layout import Layout, blocks
 Expr = Any
 
 
-def block_kernel(shape: tuple[int, int, int, int], layout: Layout) -> Kernel:
+def block_kernel(shape: tuple[int, ...], layout: Layout) -> Kernel:
     """Row-major ``[N, C, H, W]`` to the blocked ``layout``; a tile is one block of one row."""
     n, c, h, w = shape
     count, block = blocks(c, layout.block), layout.block
@@ -38,7 +38,7 @@ def block_kernel(shape: tuple[int, int, int, int], layout: Layout) -> Kernel:
     )
 
 
-def unblock_kernel(shape: tuple[int, int, int, int], layout: Layout) -> Kernel:
+def unblock_kernel(shape: tuple[int, ...], layout: Layout) -> Kernel:
     """The blocked ``layout`` to row-major ``[N, C, H, W]``; a tile is one channel of one row."""
     n, c, h, w = shape
     block = layout.block
@@ -60,7 +60,7 @@ def unblock_kernel(shape: tuple[int, int, int, int], layout: Layout) -> Kernel:
     )
 
 
-def pack_weights_kernel(shape: tuple[int, int, int, int], in_block: int, out_block: int) -> Kernel:
+def pack_weights_kernel(shape: tuple[int, ...], in_block: int, out_block: int) -> Kernel:
     """Convolution weights ``[K, C, R, S]`` that are known only at run time, packed.
 
     The run-time twin of :func:`.layout.pack_weights`; a tile is one output channel.

@@ -87,6 +87,12 @@ class Kernel:
         return len(self.phases)
 
     @property
+    def band_plane(self) -> PlaneTiles:
+        """The plane of a kernel whose bands are computed."""
+        assert self.plane is not None, "bands are cut of planes"
+        return self.plane
+
+    @property
     def free(self) -> bool:
         """Whether there is nothing to do, as all results are in place already."""
         return not self.phases

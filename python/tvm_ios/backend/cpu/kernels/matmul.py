@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -62,7 +63,9 @@ def matmul_kernel(matmul: Matmul, core: Core) -> Kernel:
     results = tuple(TensorSpec((m.batch, m.rows, part)) for part in m.parts)
     last = m.packed(core.lanes).shape[0] * core.lanes if m.results else m.columns
     specs = {"full": results[0], "last": TensorSpec((last,))}
-    right, scratch, phases = m.right, (), (Phase(emitter.tiles, emitter.emit),)
+    right = m.right
+    scratch: tuple[TensorSpec, ...] = ()
+    phases: tuple[Phase, ...] = (Phase(emitter.tiles, emitter.emit),)
     if m.weights:
         right = m.packed(core.lanes)
     elif emitter.packs:
@@ -237,5 +240,5 @@ class _Tile:
         else:
             select(
                 block,
-                [(n, lambda local, k=k: write(k, local)) for k, n in enumerate(self.full)],
+                [(n, partial(write, k)) for k, n in enumerate(self.full)],
             )

@@ -81,6 +81,9 @@ def column_tiles(
         columns = range(starts[i], starts[i] + widths[i])
         return all(w.inside(c, t) for w in windows for c in columns for t in range(w.kernel))
 
+    def each(start: int, tile: ColumnTile) -> Callable[[Expr], None]:
+        return lambda k: body(start + k * width, tile)
+
     i = 0
     while i < len(starts):
         run = i
@@ -89,7 +92,7 @@ def column_tiles(
         start = starts[i]
         if run > i:
             tile = ColumnTile(widths[i])
-            loop(run - i, lambda k, start=start, tile=tile: body(start + k * width, tile))
+            loop(run - i, each(start, tile))
             i = run
         else:
             body(start, ColumnTile(widths[i], window, start))

@@ -47,7 +47,7 @@ class Workbench:
 
     def write(self, memory: int, array: np.ndarray) -> None:
         """Copy an array to the beginning of a memory."""
-        content = memoryview(np.ascontiguousarray(array).reshape(-1).view("uint8"))
+        content = np.ascontiguousarray(array).reshape(-1).view("uint8").data
         for begin in range(0, len(content), _CHUNK):
             chunk = bytes(content[begin : begin + _CHUNK])
             self._session.call("WriteMemory", self._bench, memory, begin, chunk)

@@ -81,8 +81,8 @@ class Device:
         calls: dict[tuple[int, int, int], int] = {}  # stage, implementation, phase
         rows, level = [], 0
         for number, stage in enumerate(stages):
-            for implementation, phase, own_level, cuts in _rows(stage):
-                call = calls.setdefault((number, implementation, phase), len(calls))
+            for k, phase, own_level, cuts in _rows(stage):
+                call = calls.setdefault((number, k, phase), len(calls))
                 rows.append((call, level + own_level, *cuts))
             level += len(stage.plan.levels)
         made = []
@@ -229,7 +229,7 @@ def _band_rows(stage: LoweredStage, share: BandShare) -> Iterator[tuple[int, tup
     workers = stage.plan.workers
     for worker, steps in enumerate(share.steps):
         for step in steps:
-            plane = stage.implementations[step.call].kernel.plane
+            plane = stage.implementations[step.call].kernel.band_plane
             for outer in range(plane.outer):
                 begin, end = (outer * plane.tiles + tile for tile in (step.begin, step.end))
                 yield step.call, (begin,) * (worker + 1) + (end,) * (workers - worker)

@@ -111,7 +111,11 @@ class RemoteWays:
         self, session: RemoteSession, vm: relax.VirtualMachine, name: str, inputs: Sequence[Any]
     ) -> None:
         device = session.connection.cpu()
-        sent = [session.watched(lambda v=v: tvm.runtime.tensor(v.numpy(), device)) for v in inputs]
+
+        def send(value: Any) -> tvm.runtime.Tensor:
+            return session.watched(lambda: tvm.runtime.tensor(value.numpy(), device))
+
+        sent = [send(value) for value in inputs]
         session.watched(lambda: vm.set_input(name, *sent))
 
 

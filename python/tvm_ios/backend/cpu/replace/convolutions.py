@@ -13,12 +13,12 @@ from collections.abc import Hashable
 import numpy as np
 from tvm import relax
 
-from ....graph.fold import constant_array
+from ....graph.fold import constant_array, held_array
 from ....graph.operators import Operator
 from ....graph.recognise import static_shape
 from ...shared.implementation import Implementation, LoweredGraph
 from ...shared.replacements.rule import Alike, Rule
-from ...shared.replacements.windows import Windows, enlarge, windows_of
+from ...shared.replacements.windows import Windows, enlarge, held_windows, windows_of
 from ..kernels.conv2d import Conv2d, conv2d_kernel
 from ..kernels.kernel import Kernel
 from ..kernels.layout import Layout
@@ -43,7 +43,7 @@ def _key(lowered: LoweredGraph[Kernel], op: Operator) -> Hashable | None:
 
 def _merge(lowered: LoweredGraph[Kernel], operators: tuple[int, ...]) -> Implementation[Kernel]:
     ops = [lowered.graph.operators[i] for i in operators]
-    windows = enlarge([windows_of(op) for op in ops])
+    windows = enlarge([held_windows(op) for op in ops])
     data, core = ops[0].call.args[0], lowered.preferences.core
     feeder = Feeder(lowered.layouts)
     source, result = feeder.layout(data), Layout(core.lanes)
@@ -75,7 +75,7 @@ def _merge(lowered: LoweredGraph[Kernel], operators: tuple[int, ...]) -> Impleme
 
 def _weights(op: Operator, windows: Windows) -> relax.Expr:
     """The operator's weights in a kernel of the merged size."""
-    return relax.const(windows.hold(constant_array(op.call.args[1]), windows_of(op)))
+    return relax.const(windows.hold(held_array(op.call.args[1]), held_windows(op)))
 
 
 def _argument(feeder: Feeder, op: Operator, index: int, layout: Layout) -> np.ndarray:

@@ -48,4 +48,4 @@ def _side_by_side(constants: Sequence[relax.Expr], rows: int, lanes: int) -> np.
     return pack_side_by_side([held_array(c).reshape(rows, -1) for c in constants], lanes)
 
 
-MERGE_DENSE = Rule("merge-dense", Alike(shared_left_side), _merge)
+MERGE_DENSE: Rule[Kernel] = Rule("merge-dense", Alike(shared_left_side), _merge)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from ....graph.fold import constant_array
+from ....graph.fold import held_array
 from ....graph.operators import Operator
 from ...shared.product import product_of
 from ..kernels.layout import PLAIN
@@ -17,9 +17,8 @@ def matmul(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice:
     core = preferences.core
     left, right = op.call.args
     product = product_of(op)
-    array = constant_array(right)
     if product.weights:
-        matrix = array.reshape(product.depth, product.columns)
+        matrix = held_array(right).reshape(product.depth, product.columns)
         right_feed = feeder.constant(right, lambda _: pack_matrix(matrix, core.lanes))
     else:
         right_feed = feeder.plain(right)

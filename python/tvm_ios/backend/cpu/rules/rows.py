@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import get_args
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from ....graph.recognise import is_float32
 from ...shared.no_rule import NoRule, shape_of
 from ..kernels.layer_norm import LayerNorm, layer_norm_kernel
 from ..kernels.layout import PLAIN
-from ..kernels.reduce import Reduce, reduce_kernel
+from ..kernels.reduce import Reduce, Reduction, reduce_kernel
 from ..kernels.softmax import Softmax, softmax_kernel
 from .base import Choice, Preferences, program_feeds, row_major
 from .feeds import Feed, Feeder
@@ -57,7 +58,8 @@ def reduction(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice:
         raise NoRule
     shape = shape_of(data)
     named = range(len(shape)) if axes is None else [int(axis) for axis in axes]
-    reduce = Reduce(op.kind, *_around(shape, named), op.program)
+    kinds: tuple[Reduction, ...] = get_args(Reduction)
+    reduce = Reduce(kinds[kinds.index(op.kind)], *_around(shape, named), op.program)
     feeds = (feeder.plain(data), *program_feeds(op, feeder, PLAIN))
     return row_major(reduce_kernel(reduce, preferences.core), feeds, op)
 
@@ -68,5 +70,5 @@ def _around(shape: tuple[int, ...], axes: Sequence[int]) -> tuple[int, int, int]
     first, last = numbers[0], numbers[-1]
     if numbers != list(range(first, last + 1)):
         raise NoRule
-    parts = shape[:first], shape[first : last + 1], shape[last + 1 :]
-    return tuple(map(math.prod, parts))
+    along = math.prod(shape[first : last + 1])
+    return math.prod(shape[:first]), along, math.prod(shape[last + 1 :])

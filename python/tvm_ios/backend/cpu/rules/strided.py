@@ -56,7 +56,7 @@ def sampling(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice:
         raise NoRule
     rows = Window(shape[2], result[2], 1, stride, before=-y)
     columns = Window(shape[3], result[3], 1, right, before=-x)
-    slices = Planes("identity", *shape[:2], rows, columns, program=op.program)
+    slices = Planes("identity", shape[0], shape[1], rows, columns, program=op.program)
     feeds = (Feed(source), *program_feeds(op, feeder, layout))
     return Choice(planes_kernel(slices, layout, core), feeds, layout)
 

@@ -43,10 +43,11 @@ class CpuAssembler(Assembler[Kernel, LoweredStage]):
     def stage(
         self, form: StageForm[Kernel], division: str, costs: Mapping[Hashable, float]
     ) -> LoweredStage:
-        if division not in get_args(Division):
+        known: tuple[Division, ...] = get_args(Division)
+        if division not in known:
             raise ScheduleError(
                 f"A CPU's work cannot be divided as {division!r}; the ways to divide it are "
-                f"{', '.join(get_args(Division))}."
+                f"{', '.join(known)}."
             )
         calls = _calls(form, costs)
         if division == "bands" and not in_bands(calls):
@@ -55,7 +56,8 @@ class CpuAssembler(Assembler[Kernel, LoweredStage]):
                 f"No bands can be cut of these operators: {', '.join(names)}; divide by tiles."
             )
         return LoweredStage(
-            form.implementations, plan(calls, self.workers, division, self.cache_bytes)
+            form.implementations,
+            plan(calls, self.workers, known[known.index(division)], self.cache_bytes),
         )
 
     def kernels(self, form: StageForm[Kernel], costs: Mapping[Hashable, float]) -> Iterable[Kernel]:

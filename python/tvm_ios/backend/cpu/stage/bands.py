@@ -74,8 +74,8 @@ class _Group:
         they read at their own pixels, if they do.
         """
         members = [i for i, c in enumerate(calls) if c.group == group and c.kernel.phases]
-        planes = {i: calls[i].kernel.plane for i in members}
-        if len(members) < 2 or any(plane is None for plane in planes.values()):
+        planes = {i: p for i in members if (p := calls[i].kernel.plane) is not None}
+        if len(members) < 2 or len(planes) < len(members):
             return None
         before = {i: _producers(calls, i) for i in members}
         readers = {i: tuple(j for j in members if i in before[j]) for i in members}

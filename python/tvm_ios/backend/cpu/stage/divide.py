@@ -147,5 +147,5 @@ def _check_bands(share: BandShare, calls: Sequence[PlannedCall]) -> set[tuple[in
         for step in steps:
             computed.setdefault(step.call, set()).update(range(step.begin, step.end))
     for call, tiles in computed.items():
-        assert tiles == set(range(calls[call].kernel.plane.tiles)), "bands cover their planes"
+        assert tiles == set(range(calls[call].kernel.band_plane.tiles)), "bands cover their planes"
     return {(call, 0) for call in computed}

@@ -18,6 +18,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import tvm
 import tvm_ffi
@@ -193,7 +194,7 @@ def compile_sources(module: tvm_ffi.Module) -> tvm_ffi.Module:
 @contextmanager
 def _own_nvrtc() -> Iterator[None]:
     """TVM gives its source and its options no other way than past these functions."""
-    nvrtc = import_module("cuda.bindings.nvrtc")
+    nvrtc: Any = import_module("cuda.bindings.nvrtc")
     create, compile_program = nvrtc.nvrtcCreateProgram, nvrtc.nvrtcCompileProgram
 
     def create_lean(source: bytes, *others: object) -> object:
@@ -222,7 +223,7 @@ def _lean(source: bytes) -> bytes:
 def _nvrtc_architectures() -> frozenset[int]:
     """What NVRTC compiles for; nothing where it is not installed."""
     try:
-        nvrtc = import_module("cuda.bindings.nvrtc")
+        nvrtc: Any = import_module("cuda.bindings.nvrtc")
         status, architectures = nvrtc.nvrtcGetSupportedArchs()
     except Exception:  # of several types, by what is missing
         return frozenset()

@@ -93,8 +93,8 @@ def _reorder(schedule: s_tir.Schedule, block: Any) -> None:
     write = statement.writes[0]
     spatial = [v.var for v in statement.iter_vars if v.iter_type == tirx.IterVar.DataPar]
     reduced = [v.var for v in statement.iter_vars if v.iter_type != tirx.IterVar.DataPar]
-    order = [_index(spatial, r.min) for r in write.region]
-    if None in order or sorted(order) != list(range(len(spatial))):
+    order = [i for r in write.region if (i := _index(spatial, r.min)) is not None]
+    if len(order) < len(write.region) or sorted(order) != list(range(len(spatial))):
         return
     if reduced:
         read = [_index(reduced, r.min) for r in statement.reads[-1].region]
@@ -103,8 +103,8 @@ def _reorder(schedule: s_tir.Schedule, block: Any) -> None:
         order += [len(spatial) + i for i in (*first, *rest)]
     if order == sorted(order):
         return
-    places = {v.var: i for i, v in enumerate(statement.iter_vars)}
-    places = [places[(spatial + reduced)[i]] for i in order]
+    place_of = {v.var: i for i, v in enumerate(statement.iter_vars)}
+    places = [place_of[(spatial + reduced)[i]] for i in order]
     loops = schedule.get_loops(block)
     schedule.reorder(*(loops[i] for i in places))
     schedule.reorder_block_iter_var(block, places)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import tvm
 from tvm import te
@@ -25,7 +26,7 @@ def copy_kernel(source: TensorSpec, axes: Sequence[int], target: tvm.target.Targ
     shape = tuple(source.shape[axis] for axis in axes)
     placeholder = te.placeholder(source.shape, source.dtype)
 
-    def element(*indices):
+    def element(*indices: Any) -> Any:
         return placeholder(*(indices[axes.index(axis)] for axis in range(len(axes))))
 
     axes = list(axes)

@@ -16,13 +16,11 @@ from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as T
 
+from ....schedule.options import PRECISIONS, Precision
 from ....support import _ffi_api  # noqa: F401  (loads the library whose functions are looked up below)
 from ....tir.tensor import TensorSpec
 from ....tir.window import Window
 from .kernel import CudaKernel
-
-Precision = Literal["fp32", "tf32", "fp16", "bf16"]
-"""What is multiplied; sums are of float32. ``tf32`` is float32 in memory."""
 
 Epilogue = Literal["nothing", "bias", "bias_relu"]
 
@@ -66,7 +64,7 @@ class CudnnProblem:
         """The problem for the C++ library, see ``src/runtime/cuda/cudnn_problem.h``."""
         rows, columns = self.rows, self.columns
         return (
-            get_args(Precision).index(self.precision),
+            PRECISIONS.index(self.precision),
             int(self.channels_last),
             get_args(Epilogue).index(self.epilogue),
             int(self.residual),

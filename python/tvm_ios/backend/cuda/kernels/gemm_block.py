@@ -87,7 +87,7 @@ class GemmBlock(ABC):
             T.buffer_store(self.sums, T.float32(0), [i])
         products = list(zip(left, right, strict=True))
         if tile.slots == 1:
-            self._alternate(products)
+            self._alternate([(_registers(left), _registers(right)) for left, right in products])
         else:
             assert len(products) == 1, "the slices of a sum are brought one at a time"
             self._pipeline(*products[0])
@@ -211,6 +211,11 @@ class GemmBlock(ABC):
         with when(self.team == 0), T.serial(others) as t, T.unroll(self.count) as i:
             other = sums[(t * self.count + i) * self.members + self.member]
             T.buffer_store(self.sums, self.sums[i] + other, [i])
+
+
+def _registers(stage: Stage) -> RegisterStage:
+    assert isinstance(stage, RegisterStage), "slices that have one slot come through registers"
+    return stage
 
 
 def _of_each(ends: Sequence[int], do: Callable[[int, Expr], None], step: Expr) -> None:

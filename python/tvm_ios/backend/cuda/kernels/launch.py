@@ -248,6 +248,7 @@ def _strip(
         buffer = statement.buffer
         if buffer not in offsets:
             return statement
+        assert memory is not None, "there is memory where something lies in it"
         return tirx.DeclBuffer(buffer, data=tirx.address_of(memory[offsets[buffer]]))
 
     return tvm_ffi.structural_map(body, [(tirx.AttrStmt, enter), (tirx.AllocBuffer, place)])

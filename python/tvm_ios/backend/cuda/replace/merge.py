@@ -13,12 +13,12 @@ import numpy as np
 import tvm_ffi
 from tvm import relax
 
-from ....graph.fold import constant_array
+from ....graph.fold import constant_array, held_array
 from ....graph.operators import Operator
 from ...shared.implementation import Implementation, LoweredGraph
 from ...shared.product import shared_left_side
 from ...shared.replacements.rule import Alike, Rule
-from ...shared.replacements.windows import enlarge, windows_of
+from ...shared.replacements.windows import enlarge, held_windows, windows_of
 from ..kernels.kernel import CudaKernel
 from ..kernels.schedule import schedule_divided, scheduled_kernel
 from ..rules.function import operator_function
@@ -57,10 +57,10 @@ def _merge_convolutions(
     lowered: LoweredGraph[CudaKernel], operators: tuple[int, ...]
 ) -> Implementation[CudaKernel]:
     ops = [lowered.graph.operators[i] for i in operators]
-    windows = [windows_of(op) for op in ops]
+    windows = [held_windows(op) for op in ops]
     held = enlarge(windows)
     weights = [
-        held.hold(constant_array(op.call.args[1]), of) for op, of in zip(ops, windows, strict=True)
+        held.hold(held_array(op.call.args[1]), of) for op, of in zip(ops, windows, strict=True)
     ]
     anchor = convolution(ops[0].call.args[0], np.concatenate(weights), held)
     return _merged(lowered, ops, anchor, _CHANNELS)
@@ -70,7 +70,7 @@ def _merge_products(
     lowered: LoweredGraph[CudaKernel], operators: tuple[int, ...]
 ) -> Implementation[CudaKernel]:
     ops = [lowered.graph.operators[i] for i in operators]
-    weights = [constant_array(op.call.args[1]) for op in ops]
+    weights = [held_array(op.call.args[1]) for op in ops]
     both = relax.const(np.concatenate(weights, axis=_COLUMNS))
     return _merged(lowered, ops, relax.op.matmul(ops[0].call.args[0], both), _COLUMNS)
 
@@ -121,10 +121,11 @@ def _beside(
     """A step after the anchors, of all their results."""
     arguments = []
     for parts in zip(*(call.args for call in calls), strict=True):
-        arrays = [constant_array(part) for part in parts]
-        if arrays[0] is None:
+        if constant_array(parts[0]) is None:
             arguments.append(values.get(parts[0], parts[0]))
-        elif all(array.ndim == 0 for array in arrays):
+            continue
+        arrays = [held_array(part) for part in parts]
+        if all(array.ndim == 0 for array in arrays):
             arguments.append(parts[0])
         else:
             arguments.append(relax.const(np.concatenate(arrays, axis=axis)))

@@ -12,12 +12,13 @@ from tvm import relax
 
 from ....graph.fold import constant_array, held_array
 from ....graph.operators import Operator
+from ....schedule.options import Precision
 from ....tir.epilogue import Operand, Program
 from ....tir.window import Window
 from ...shared.convolution import convolution_windows
 from ...shared.implementation import Implementation
 from ...shared.no_rule import NoRule, shape_of
-from ..kernels.cudnn import CudnnProblem, Epilogue, Precision, cudnn_algorithms, cudnn_kernel
+from ..kernels.cudnn import CudnnProblem, Epilogue, cudnn_algorithms, cudnn_kernel
 from ..kernels.kernel import CudaKernel
 
 _KINDS = ("conv2d", "depthwise_conv2d")
@@ -124,7 +125,7 @@ def _ending(program: Program) -> _Ending:
             continue
         if step.op != "add" or others[0].kind != "argument":
             raise NoRule
-        role = {"channel": "bias", "full": "residual"}.get(program.arguments[others[0].index])
+        role = {"channel": "bias", "full": "residual"}.get(program.arguments[int(others[0].index)])
         if role is None or role in found:
             raise NoRule
         found[role] = int(others[0].index)
@@ -167,6 +168,7 @@ def _addends(op: Operator, ending: _Ending, problem: CudnnProblem) -> tuple[Valu
     """The bias and the residual; a bias of zeros where cuDNN wants one and there is none."""
     if ending.epilogue == "nothing":
         return ()
+    bias: np.ndarray | None
     if ending.bias is None:
         bias = np.zeros(problem.out_channels, held_array(op.call.args[1]).dtype)
     else:

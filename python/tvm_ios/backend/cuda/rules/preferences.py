@@ -8,6 +8,8 @@ from typing import Any
 
 import tvm
 
+from ....schedule.options import Precision
+
 
 @dataclass(frozen=True)
 class CudaPreferences:
@@ -28,7 +30,7 @@ class CudaPreferences:
     """
 
     target: tvm.target.Target
-    precision: str
+    precision: Precision
     multiprocessors: int
     l2_bytes: int
     cudnn: int | None = None

@@ -23,7 +23,7 @@ from ..implementation import LoweredGraph
 from ..kernel import K, Kernel
 from .rule import Reading
 from .sums import leading_sum
-from .windows import Windows, enlarge, windows_of
+from .windows import Windows, enlarge, held_windows, windows_of
 
 Fits = Callable[[LoweredGraph[K], Operator], bool]
 """Whether a device's kernels for sums take a convolution of one group and of known weights."""
@@ -133,9 +133,7 @@ def _combine(lowered: LoweredGraph[Kernel], op: Operator, members: Set[int]) -> 
     """What ``op`` sums up, the convolutions among ``members`` taken apart."""
     leading = leading_sum(op)
     weights = held_array(op.call.args[1]).astype("float64")
-    windows = windows_of(op)
-    assert windows is not None, "only such convolutions are summed up"
-    term = Term(op.call.args[0], weights, windows)
+    term = Term(op.call.args[0], weights, held_windows(op))
     result = Combination((term,), leading.shift, ())
     owner = {
         value: before

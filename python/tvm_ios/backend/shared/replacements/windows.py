@@ -66,6 +66,13 @@ def _offset(window: Window, enlarged: Window) -> int:
     return (enlarged.before - window.before) // window.dilation
 
 
+def held_windows(op: Operator) -> Windows:
+    """How a convolution slides of which that is known."""
+    windows = windows_of(op)
+    assert windows is not None, "only convolutions of one group and of known weights are replaced"
+    return windows
+
+
 def windows_of(op: Operator) -> Windows | None:
     """How a convolution of one group and of known weights slides; None for all else."""
     if op.kind != "conv2d" or constant_array(op.call.args[1]) is None:

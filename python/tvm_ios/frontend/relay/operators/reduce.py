@@ -26,7 +26,6 @@ def reduced_axes(
     emit: Emitter, ndim: int, axis: int | tuple[int, ...] | None, exclude: bool
 ) -> list[int]:
     """The axes that are reduced, counted from the front."""
-
     given = axis if isinstance(axis, tuple) else () if axis is None else (axis,)
     axes = sorted({emit.axis(int(i), ndim) for i in given})
     if exclude and not axes:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Inter-operator scheduling for TVM."""
 
-from tvm_ios_env import requirements
+from tvm_ios_env import autoload, requirements
 from tvm_ios_runtime.cuda import find_cuda_runtime
 
 requirements.check()  # before TVM is loaded: a wrong version may crash
@@ -78,4 +78,4 @@ __all__ = [
     "zoo",
 ]
 
-transform.register()
+autoload.register()

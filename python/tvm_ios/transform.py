@@ -7,7 +7,6 @@ import os
 from typing import Any
 
 import tvm
-from tvm import relax
 
 from .backend.registry import kind_of
 from .compiler.compare import choose
@@ -18,8 +17,6 @@ from .schedule.options import Options
 from .schedule.schedule import Schedule
 from .support.errors import TargetError
 from .support.progress import working
-
-PIPELINE = "tvm_ios"
 
 
 @tvm.transform.module_pass(opt_level=0, name="tvm_ios.InterOperatorSchedule")
@@ -124,8 +121,3 @@ def pipeline(target: str | tvm.target.Target | None = None, **options: Any) -> t
         return kind_of(current).pipeline(current)(schedule(mod))
 
     return run
-
-
-def register() -> None:
-    """Make the pipeline known to TVM by its name."""
-    relax.register_pipeline(PIPELINE)(pipeline)

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from ....schedule.partitioning import FUSED, GroupLoad, StreamDivision
+from ....schedule.partitioning import FUSED, StreamDivision
 from ....support.errors import ScheduleError
 from ...shared.implementation import LoweredGraph
 from ...shared.replacements.find import Replacements, find_replacements
@@ -17,7 +17,7 @@ from ..replace.table import REPLACEMENTS
 from ..rules.implement import CudaNetwork
 from .fused import FusedKernels
 from .stage import CudaStage, Launch
-from .streams import stream_divisions
+from .streams import GroupLoad, assign, stream_divisions
 
 _LAUNCH = 4e-6  # seconds, generous: what one launch less in a graph can save
 
@@ -131,7 +131,7 @@ def _on_streams(
 ) -> Iterator[Launch]:
     """The kernels level by level, so that every stream has something to do at once."""
     numbers = list(dict.fromkeys(form.groups))
-    streams = division.assign(_loads(form, costs))
+    streams = assign(division, _loads(form, costs))
     rank = {numbers[group]: place for place, group in enumerate(streams)}
     for level in _levels(form):
         for i in sorted(level, key=lambda i: rank[form.groups[i]]):

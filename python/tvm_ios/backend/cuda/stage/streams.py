@@ -10,8 +10,51 @@ and the widest, which needs the most of the device and finds room only while tha
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from ....schedule.partitioning import GroupLoad, StreamDivision
+from ....schedule.partitioning import StreamDivision
+
+
+@dataclass(frozen=True)
+class GroupLoad:
+    """What of a group decides its place.
+
+    Attributes
+    ----------
+    seconds : float
+        Its kernels one after another.
+    blocks : int
+        Thread blocks of its largest kernel.
+    """
+
+    seconds: float
+    blocks: int
+
+
+def assign(division: StreamDivision, groups: Sequence[GroupLoad]) -> dict[int, int]:
+    """Return the stream of each group, in the order in which the groups are issued.
+
+    A group goes to the stream that is free first; streams are numbered as they are used.
+    """
+    count = min(division.count or len(groups), len(groups))
+    busy = [0.0] * count
+    streams: dict[int, int] = {}
+    for number in _order(division, groups):
+        stream = min(range(count), key=lambda s: (busy[s], s))
+        busy[stream] += max(groups[number].seconds, 1e-9)
+        streams[number] = stream
+    return streams
+
+
+def _order(division: StreamDivision, groups: Sequence[GroupLoad]) -> list[int]:
+    """Return the groups in the order in which they are issued."""
+
+    def rank(number: int) -> tuple[float, ...]:
+        group = groups[number]
+        first, second = group.seconds, group.blocks
+        return (-second, -first, number) if division.widest else (-first, -second, number)
+
+    return sorted(range(len(groups)), key=rank)
 
 
 def stream_divisions(groups: Sequence[GroupLoad]) -> list[StreamDivision]:
@@ -22,5 +65,5 @@ def stream_divisions(groups: Sequence[GroupLoad]) -> list[StreamDivision]:
     for count in (None, 2):
         for widest in (False, True):
             division = StreamDivision(count, widest)
-            found.setdefault(tuple(division.assign(groups).items()), division)
+            found.setdefault(tuple(assign(division, groups).items()), division)
     return list(found.values())

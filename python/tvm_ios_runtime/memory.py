@@ -66,7 +66,8 @@ class DeviceMemory:
     @property
     def stream(self) -> int:
         """The handle of TVM's current stream of this thread."""
-        return tvm_ffi.get_raw_stream(self._device)
+        handle: int = tvm_ffi.get_raw_stream(self._device)
+        return handle
 
     def borrow(self, value: Any) -> tvm_ffi.Tensor:
         """A tensor of any library on the device, to be read on the current stream."""

@@ -60,7 +60,8 @@ def make_pool(workers: int) -> bool:
     with on_distinct_cores(workers):
         names = [str(core) for core in range(workers)]
         tvm_ffi.get_global_func("runtime.config_threadpool")(SHARE_ALL_CORES, workers, names)
-    return tvm_ffi.get_global_func("runtime.NumThreads")() >= workers
+    threads: int = tvm_ffi.get_global_func("runtime.NumThreads")()
+    return threads >= workers
 
 
 class Runner:

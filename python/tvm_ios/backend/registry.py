@@ -3,14 +3,35 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import tvm
 
 from ..target import parse
-from .base import A, AnyKind, TargetKind
+from .base import A, AnyKind, Backend, TargetKind
 from .cpu.kind import CpuKind
 from .cuda.kind import CudaKind
 from .shared.kernel import K
 from .shared.stages import S
+
+if TYPE_CHECKING:
+    from .cpu.backend import CpuBackend
+    from .cpu.code.region import LoweredStage
+    from .cpu.kernels.kernel import Kernel
+    from .cpu.stage.assemble import CpuAssembler
+    from .cuda.backend import CudaBackend
+    from .cuda.kernels.kernel import CudaKernel
+    from .cuda.stage.assemble import CudaAssembler
+    from .cuda.stage.stage import CudaStage
+
+    # Where one of them does not fill the protocol, it is said here by what.
+
+    def _cpu(backend: CpuBackend) -> Backend[Kernel, LoweredStage, CpuAssembler]:
+        return backend
+
+    def _cuda(backend: CudaBackend) -> Backend[CudaKernel, CudaStage, CudaAssembler]:
+        return backend
+
 
 _KINDS: dict[str, AnyKind] = {}
 

@@ -34,7 +34,7 @@ examples:
 """
 
 
-def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
         "db",
         help="look after the database of measurements",
@@ -48,7 +48,9 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
         add_common(action)
 
 
-def _add_info(actions: argparse._SubParsersAction[Any]) -> argparse.ArgumentParser:
+def _add_info(
+    actions: argparse._SubParsersAction[argparse.ArgumentParser],
+) -> argparse.ArgumentParser:
     parser = actions.add_parser(
         "info", help="show what is in it", description="Count measurements by device and version."
     )
@@ -56,7 +58,9 @@ def _add_info(actions: argparse._SubParsersAction[Any]) -> argparse.ArgumentPars
     return parser
 
 
-def _add_export(actions: argparse._SubParsersAction[Any]) -> argparse.ArgumentParser:
+def _add_export(
+    actions: argparse._SubParsersAction[argparse.ArgumentParser],
+) -> argparse.ArgumentParser:
     parser = actions.add_parser(
         "export",
         help="write it as lines of JSON",
@@ -69,7 +73,9 @@ def _add_export(actions: argparse._SubParsersAction[Any]) -> argparse.ArgumentPa
     return parser
 
 
-def _add_import(actions: argparse._SubParsersAction[Any]) -> argparse.ArgumentParser:
+def _add_import(
+    actions: argparse._SubParsersAction[argparse.ArgumentParser],
+) -> argparse.ArgumentParser:
     parser = actions.add_parser(
         "import",
         help="add lines of JSON to it",
@@ -83,7 +89,9 @@ def _add_import(actions: argparse._SubParsersAction[Any]) -> argparse.ArgumentPa
     return parser
 
 
-def _add_prune(actions: argparse._SubParsersAction[Any]) -> argparse.ArgumentParser:
+def _add_prune(
+    actions: argparse._SubParsersAction[argparse.ArgumentParser],
+) -> argparse.ArgumentParser:
     parser = actions.add_parser(
         "prune", help="delete what is of no more use", description="Delete measurements."
     )

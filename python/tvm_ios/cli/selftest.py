@@ -30,7 +30,7 @@ examples:
 """
 
 
-def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
         "selftest",
         help="check that compiled networks compute the right numbers on this machine",

@@ -16,6 +16,7 @@ from ..backend.registry import kind_of
 from ..backend.shared.emitter import Stages, choose_way
 from ..backend.shared.replacements.find import Replacements
 from ..backend.shared.schedule_lowering import ScheduleLowering
+from ..backend.shared.stages import AnyAssembler
 from ..database import MeasurementDatabase
 from ..graph.dag import Candidate
 from ..graph.extract import extract
@@ -88,7 +89,7 @@ class Scheduler:
         self.graph: OperatorGraph = extract(self.prepared, function)
         body = self.prepared[function].body.body
         self._results = tvm.relax.analysis.free_vars(body)
-        self._assembler = self._backend.assemble(self.graph, self._results)
+        self._assembler: AnyAssembler = self._backend.assemble(self.graph, self._results)
         self._given_cost = cost_model
         self._cost: CostModel | None = None
         # What was compiled to be timed need not be compiled again to be used.

@@ -201,7 +201,8 @@ class MeasurementDatabase:
         )
 
     def _count(self, table: str) -> int:
-        return self._connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
+        count: int = self._connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
+        return count
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:

@@ -108,7 +108,8 @@ class ScheduleSpace(tvm_ffi.Object):
 
     def solve(self, latencies: np.ndarray) -> SearchResult:
         """Find the cheapest schedule by a latency in seconds for each candidate."""
-        return _ffi_api.Solve(self, self._checked(latencies))
+        result: SearchResult = _ffi_api.Solve(self, self._checked(latencies))
+        return result
 
     def through(self, latencies: np.ndarray) -> np.ndarray:
         """For each candidate, the latency of the cheapest schedule that it is a stage of."""
@@ -243,7 +244,8 @@ def partition_cost(
         If ``merge_class`` has not one entry for each operator.
     """
     ops = [int_vector(block, GraphError, "blocks").tolist() for block in blocks]
-    return _ffi_api.PartitionCost(dag, ops, _merge_classes(dag, merge_class))
+    cost: int = _ffi_api.PartitionCost(dag, ops, _merge_classes(dag, merge_class))
+    return cost
 
 
 def endings(

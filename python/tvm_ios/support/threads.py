@@ -24,7 +24,8 @@ T = TypeVar("T")
 def use_workers(workers: int) -> bool:
     """Configure this thread's pool; False when it exists already and is too small."""
     with on_distinct_cores(workers):
-        return tvm_ffi.get_global_func("tvm_ios.runtime.UseWorkers")(workers) >= workers
+        threads: int = tvm_ffi.get_global_func("tvm_ios.runtime.UseWorkers")(workers)
+    return threads >= workers
 
 
 def with_workers(workers: int, work: Callable[[], T]) -> T:

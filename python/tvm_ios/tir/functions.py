@@ -35,7 +35,8 @@ _STACK_BYTES = 1024  # a larger buffer TVM has its runtime allocate
 
 def lanes_in(x: Expr) -> int:
     """How many lanes an expression has."""
-    return x.ty.dtype.lanes
+    lanes: int = x.ty.dtype.lanes
+    return lanes
 
 
 def register(count: int) -> Any:

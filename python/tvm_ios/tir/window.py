@@ -37,7 +37,8 @@ class Window:
         return column * self.stride + tap * self.dilation
 
     def inside(self, out: int, tap: int) -> bool:
-        return 0 <= self.position(out, tap) < self.size
+        position: int = self.position(out, tap)
+        return 0 <= position < self.size
 
     @property
     def padded(self) -> bool:

@@ -22,6 +22,7 @@ from .shared.kernel import K
 from .shared.stages import AnyAssembler, S
 
 A = TypeVar("A", bound=AnyAssembler)
+"""What builds the stages of one back end, of its kernels."""
 
 
 class Backend(Protocol[K, S, A]):

@@ -7,7 +7,7 @@ from tvm_ios_runtime.cuda import find_cuda_runtime
 requirements.check()  # before TVM is loaded: a wrong version may crash
 find_cuda_runtime()  # which TVM looks for once, when it is loaded
 
-from tvm_ios import relay, target, transform, zoo
+from tvm_ios import draw, relay, target, transform, zoo
 from tvm_ios.api import CompiledModel, compile, load
 from tvm_ios.graph.dag import Candidate, Dag, components
 from tvm_ios.measure.sites import Isolated, Rpc
@@ -64,6 +64,7 @@ __all__ = [
     "__version__",
     "compile",
     "components",
+    "draw",
     "endings",
     "find_schedule",
     "greedy",

@@ -8,6 +8,7 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
 from collections.abc import Iterator
@@ -304,3 +305,12 @@ def test_show_with_arguments_at_odds(path: Path, capsys) -> None:
 def test_names_that_are_hostile_are_worth_their_name() -> None:
     assert "</script>" in HOSTILE[0]
     assert any("\ud800" in name for name in HOSTILE)
+
+
+def test_a_notebook_shows_a_picture() -> None:
+    """Importing the package is enough."""
+    script = "import tvm_ios; from tvm_ios.schedule.schedule import drawings; print(*drawings)"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.split() == ["text/html", "image/svg+xml"]

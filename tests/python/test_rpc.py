@@ -18,7 +18,6 @@ from database_support import branches
 from rpc_support import Cluster, free_port, kill
 from support import NATIVE, compile_plain, random_arguments, run_vm
 from tvm_ios import DeviceError, OptionError, database
-from tvm_ios.backend.registry import kind_of
 from tvm_ios.cli.main import main
 from tvm_ios.compiler.compare import compare
 from tvm_ios.compiler.scheduler import Scheduler
@@ -50,7 +49,7 @@ def test_a_network_is_scheduled_and_timed_on_a_device(
     config = {str(k): v for k, v in NATIVE.export().items() if k != "num-cores"}
     site = Rpc(cluster.address, "pair")
     made = _scheduler(site, tmp_path / "m.sqlite3", tvm.target.Target(config))
-    assert made.workers == kind_of("llvm").resolve("llvm", None, site).attrs["num-cores"]
+    assert made.workers == site.resolve("llvm").attrs["num-cores"]
     outcome = compare(made)
     assert all(seconds > 0 for seconds in outcome.schedule.measured.values())
     with closing(MeasurementDatabase(tmp_path / "m.sqlite3")) as measured:

@@ -7,7 +7,10 @@ import time
 from dataclasses import dataclass
 from typing import Protocol
 
+import tvm
+
 from ..support.errors import DeviceError, OptionError
+from ..target import resolve
 from .session import DeviceLost, RemoteSession
 from .sources import Loopback, Source, Tracker
 
@@ -144,6 +147,26 @@ class Rpc:
         first = _connect(self.source)
         self.machine = Machine(first.cpu, first.llvm_name(), first.cores)
         self._first: RemoteSession | None = first
+
+    def resolve(
+        self, target: str | tvm.target.Target, threads: int | None = None
+    ) -> tvm.target.Target:
+        """Return the target with the CPU and the cores that the devices have, where it names none.
+
+        Parameters
+        ----------
+        target : str or tvm.target.Target
+            Of kind ``llvm``.
+        threads : int, optional
+            By default all cores of a device.
+
+        Raises
+        ------
+        TargetError
+            When TVM does not know the target, or it is no CPU.
+        """
+        machine = self.machine
+        return resolve(target, threads=threads, cpu=machine.llvm_name, cores=machine.cores)
 
     def connect(self) -> RemoteSession:
         first, self._first = self._first or _connect(self.source), None

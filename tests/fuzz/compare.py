@@ -20,7 +20,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-_LEAST = 1e-15  # what is nearer to each other is equal: some exponentials end at zero before
+_LEAST = 1e-25  # what is nearer to each other is equal: some exponentials end at zero before
 _ROUNDINGS = 64.0  # of the largest number: what is nearer is not looked at closely
 _WORSE = 16.0
 _EPSILON = {"float32": 2.0**-24, "float64": 2.0**-53, "float16": 2.0**-11}

@@ -45,7 +45,7 @@ class Lenience(Enum):
     """That none is finite that should not be: others are computed with numbers that the reference
     leaves out."""
     REPLACED = 2
-    """Nothing of those that should not be finite, either: a replacement that adds weights up has no
+    """Nothing of those that should be no number, either: a replacement that adds weights up has no
     infinities of two signs."""
 
 
@@ -114,7 +114,7 @@ class Reference:
             if self._lenient is not Lenience.NONE and actual.shape == expected.shape:
                 actual = np.where(np.isfinite(actual), actual, expected)
             if self._lenient is Lenience.REPLACED and actual.shape == expected.shape:
-                actual = np.where(np.isfinite(expected), actual, expected)
+                actual = np.where(np.isnan(expected), expected, actual)
             coarsest = self.network.coarsest(name) if expected.dtype.kind == "f" else ""
             terms = self.network.terms
             in_double = self._looked_up("_double", name), self._looked_up("_nudged", name)

@@ -239,8 +239,11 @@ class NumpyBackend:
     ) -> tvm.IRModule:
         for name, stages in ways.items():
             self._clock[name] = sum(getattr(stage, "seconds", 0.0) for stage in stages)
-        emitter = lambda _: NumpyEmitter(relax.BlockBuilder())  # noqa: E731
-        return emit_functions(mod, function, ways, emitter, NoLibrary())
+
+        def emitter_of(_name: str) -> NumpyEmitter:
+            return NumpyEmitter(relax.BlockBuilder())
+
+        return emit_functions(mod, function, ways, emitter_of, NoLibrary())
 
     def compile(
         self, ways: tvm.IRModule, names: Sequence[str], inputs: Sequence[Any], devices: Devices

@@ -11,6 +11,8 @@ import tvm
 from tvm import relax
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
+from .fold import is_static
+
 _NOTHING: Mapping[str, float] = {
     **dict.fromkeys(
         [
@@ -43,7 +45,9 @@ class _Filler(PyExprMutator):
     def visit_call_(self, call: relax.Call) -> relax.Expr:
         call = super().visit_call_(call)
         name = call.op.name if isinstance(call.op, tvm.ir.Op) else ""
-        if name not in _NOTHING or all(map(_size, call.args)) or not _size(call):
+        if name not in _NOTHING or not any(map(_is_empty, call.args)):
+            return call
+        if not is_static(call) or _is_empty(call):
             return call
         dtype = str(call.ty.dtype.dtype)
         shape = [int(extent) for extent in call.ty.shape]
@@ -60,9 +64,6 @@ def _value(name: str, dtype: str) -> float | int:
     return value
 
 
-def _size(expr: relax.Expr) -> int | None:
-    """The elements of a tensor; 1 where that is not known."""
-    shape = getattr(expr.ty, "shape", None)
-    if shape is None or not all(isinstance(extent, tvm.tirx.IntImm) for extent in shape):
-        return 1
-    return math.prod(int(extent) for extent in shape)
+def _is_empty(expr: relax.Expr) -> bool:
+    """Whether ``expr`` is a tensor that is known to have no elements."""
+    return is_static(expr) and 0 in map(int, expr.ty.shape)

@@ -42,6 +42,12 @@ def held_array(expr: relax.Expr) -> np.ndarray:
     return value
 
 
+def is_static(expr: relax.Expr) -> bool:
+    """Whether ``expr`` is a tensor whose extents are all known."""
+    shape = getattr(expr.ty, "shape", None)
+    return shape is not None and all(isinstance(extent, tvm.tirx.IntImm) for extent in shape)
+
+
 def is_op(expr: relax.Expr | None, name: str) -> TypeGuard[relax.Call]:
     """Whether ``expr`` is a call of the operator ``relax.<name>``."""
     return (

@@ -17,7 +17,7 @@ from tvm import relax
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
 from ..tir.index_check import SMALLEST_EXTENT, Bounds, index_check
-from .fold import bindings_of, constant_array, is_op
+from .fold import bindings_of, constant_array, is_op, is_static
 from .scatter import scatter_elements
 
 Extents = Callable[[relax.Call, int], tuple[int, ...]]
@@ -111,7 +111,7 @@ class _IndexRewriter(PyExprMutator):
             return super().visit_call_(op)
         data, given, *others = op.args
         parts = self._parts(given)
-        if not _is_static(data) or not all(map(_is_static, parts)):
+        if not is_static(data) or not all(map(is_static, parts)):
             return super().visit_call_(op)
         made = [self._make_safe(op, part, number) for number, part in enumerate(parts)]
         indices = relax.Tuple(made) if isinstance(given.ty, relax.TupleType) else made[0]
@@ -176,7 +176,7 @@ class _IndexRewriter(PyExprMutator):
             return self._known(value.args[0])
         if is_op(value, "shape_to_tensor"):
             shape = self._value(value.args[0])
-            static = is_op(shape, "shape_of") and _is_static(shape.args[0])
+            static = is_op(shape, "shape_of") and is_static(shape.args[0])
             return np.array(_shape(shape.args[0])) if static else None
         if is_op(value, "take"):
             data, at = (self._known(a) for a in value.args)
@@ -222,8 +222,3 @@ def _clamped(
 
 def _shape(tensor: relax.Expr) -> list[int]:
     return [int(extent) for extent in tensor.ty.shape]
-
-
-def _is_static(tensor: relax.Expr) -> bool:
-    shape = getattr(tensor.ty, "shape", None)
-    return shape is not None and all(isinstance(extent, tvm.tirx.IntImm) for extent in shape)

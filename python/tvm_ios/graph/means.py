@@ -9,7 +9,7 @@ import tvm
 from tvm import relax
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
-from .fold import is_op
+from .fold import is_op, is_static
 
 
 def divide_integer_sums(mod: tvm.IRModule, func: relax.Function) -> relax.Function:
@@ -36,6 +36,4 @@ class _MeanDivider(PyExprMutator):
 
 
 def _is_static_integer(data: relax.Expr) -> bool:
-    shape = data.ty.shape
-    static = shape is not None and all(isinstance(e, tvm.tirx.IntImm) for e in shape)
-    return static and "int" in str(data.ty.dtype.dtype)
+    return is_static(data) and "int" in str(data.ty.dtype.dtype)

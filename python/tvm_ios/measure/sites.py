@@ -65,7 +65,7 @@ class Site(Protocol):
     def source(self) -> Source | None: ...
 
     def connect(self) -> RemoteSession:
-        """Return a session of the source, for which is waited while all devices are busy."""
+        """Return a session of the source; wait while all devices are busy."""
 
 
 class Here:
@@ -104,6 +104,25 @@ class Isolated:
     def __init__(self, timeout: float = TIME_LIMIT) -> None:
         _check_timeout(timeout)
         self.source: Source = Loopback(timeout)  # starts, while the network is prepared
+
+    def resolve(
+        self, target: str | tvm.target.Target, threads: int | None = None
+    ) -> tvm.target.Target:
+        """Return the target with this machine's CPU and cores, where it names none.
+
+        Parameters
+        ----------
+        target : str or tvm.target.Target
+            Of kind ``llvm``.
+        threads : int, optional
+            By default all cores.
+
+        Raises
+        ------
+        TargetError
+            When TVM does not know the target, or it is no CPU.
+        """
+        return resolve_at(self.machine, target, threads)
 
     def connect(self) -> RemoteSession:
         return _connect(self.source)
@@ -165,16 +184,24 @@ class Rpc:
         TargetError
             When TVM does not know the target, or it is no CPU.
         """
-        machine = self.machine
-        return resolve(target, threads=threads, cpu=machine.llvm_name, cores=machine.cores)
+        return resolve_at(self.machine, target, threads)
 
     def connect(self) -> RemoteSession:
         first, self._first = self._first or _connect(self.source), None
         return first
 
 
+def resolve_at(
+    machine: Machine | None, target: str | tvm.target.Target, threads: int | None
+) -> tvm.target.Target:
+    """Return a CPU's target with what a machine has, where it names none; None is this machine."""
+    if machine is None:
+        return resolve(target, threads=threads)
+    return resolve(target, threads=threads, cpu=machine.llvm_name, cores=machine.cores)
+
+
 def _connect(source: Source) -> RemoteSession:
-    """A session, for which is waited while all devices are busy."""
+    """Return a session; wait while all devices are busy."""
     end = time.monotonic() + _BUSY
     while True:
         try:

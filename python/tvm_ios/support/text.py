@@ -6,8 +6,6 @@ from __future__ import annotations
 import re
 
 _LONGEST = 300  # characters of a line
-
-
 _OBJECTS = re.compile(
     r"In ir\.Op\(.*support_level=\d+\), | when calling: `.*?`|# Metadata omitted.*?show it\. "
 )

@@ -75,9 +75,13 @@ class CpuBackend:
         return CpuAssembler(lowered, self.workers)
 
     def _transfers(self) -> Transfers:
-        """How far memory is away; of another machine what is typical, as it only decides between
-        kernels."""
-        return transfers_of(self._target, self._database) if self._site.machine is None else TYPICAL
+        """Measure how far memory is away; take typical values for another machine.
+
+        They only decide between kernels.
+        """
+        if self._site.machine is not None:
+            return TYPICAL
+        return transfers_of(self._target, self._database)
 
     def identity(self) -> DeviceIdentity:
         machine = self._site.machine

@@ -7,7 +7,7 @@ import tvm
 from tvm import relax
 
 from ...database import MeasurementDatabase
-from ...measure.sites import Site
+from ...measure.sites import Site, resolve_at
 from ...schedule.options import Options
 from ...support.errors import OptionError
 from ...target import CPU, check_runnable, parse, resolve
@@ -27,10 +27,7 @@ class CpuKind:
     def resolve(
         self, target: str | tvm.target.Target, threads: int | None, site: Site
     ) -> tvm.target.Target:
-        if site.machine is None:
-            return resolve(target, threads=threads)
-        machine = site.machine
-        return resolve(target, threads=threads, cpu=machine.llvm_name, cores=machine.cores)
+        return resolve_at(site.machine, target, threads)
 
     def check(self, target: tvm.target.Target, device_id: int) -> None:
         check_runnable(target)

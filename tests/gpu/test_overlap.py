@@ -64,7 +64,7 @@ def test_a_stage_takes_less_than_its_parts() -> None:
     found, seconds = scheduler.search(), {}
     for division in ("streams", "streams-1"):
         schedule = divided(scheduler, found, division)
-        stages = [s for s in scheduler._lower(schedule) if isinstance(s, CudaStage)]
+        stages = [s for s in scheduler.lower(schedule) if isinstance(s, CudaStage)]
         widest = max(stages, key=lambda stage: len(stage.launches))
         assert len(widest.launches) > 1
         bench.time(widest, 5)

@@ -103,7 +103,7 @@ def _compile(network: tvm.IRModule | str, divisions: Sequence[str], function: st
     return Whole(
         scheduler.compile(schedules),
         {way: [stage.division for stage in s.stages] for way, s in schedules.items()},
-        {way: list(map(_streams, scheduler._lower(s))) for way, s in schedules.items()},
+        {way: list(map(_streams, scheduler.lower(s))) for way, s in schedules.items()},
     )
 
 

@@ -44,7 +44,7 @@ def test_blocks_that_live_together_are_apart(lifetimes: list[Lifetime]) -> None:
 
 
 def lowered_stages(scheduler: Scheduler, schedule) -> list[LoweredStage]:
-    return list(scheduler._lower(schedule))
+    return list(scheduler.lower(schedule))
 
 
 def places_by_value(scheduler: Scheduler, stages: list[LoweredStage]) -> list[tuple]:

@@ -91,7 +91,7 @@ def test_schedules(data: Any) -> None:
         assert svg([schedule]).startswith("<svg")
     try:
         SCHEDULER._check(schedule)
-        SCHEDULER._lower(schedule)
+        SCHEDULER.lower(schedule)
     except ScheduleError:
         return
     assert sorted(op for stage in schedule.stages for op in stage.operators) == sorted(

@@ -22,7 +22,7 @@ from tvm_ios.cli.options import add_kernels
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.errors import ScheduleError
 from tvm_ios.options import Options
-from tvm_ios.schedule import Schedule
+from tvm_ios.schedule import Schedule, ScheduledStage
 from tvm_ios.target import TYPICAL
 
 
@@ -73,6 +73,43 @@ def test_a_schedule_is_applied_as_it_was_made(without, usual, tmp_path: Path) ->
     told = compiled(schedule=path, winograd=True)
     np.testing.assert_array_equal(told(X), usual(X))
     assert told.schedule.winograd
+
+
+@pytest.mark.parametrize("variant", ["direct", "winograd2", "winograd4"])
+def test_the_kernels_that_a_schedule_names(variant: str, usual, tmp_path: Path) -> None:
+    """Whatever this process, which measures the machine anew, would choose itself."""
+    operators = tuple(
+        replace(op, kernel=variant) if op.kernel else op for op in usual.schedule.operators
+    )
+    assert operators[-1].kernel == variant
+    schedule = replace(usual.schedule, operators=operators)
+    scheduler = Scheduler(MOD, NATIVE)
+    (*_, stage) = scheduler.lower(schedule)
+    assert stage.implementations[0].kernel.variant == variant
+    assert compiled(schedule=schedule).schedule.operators == operators
+
+
+def test_row_strips_of_a_machine_on_which_the_direct_kernel_was_faster() -> None:
+    """Those of a schedule that was searched elsewhere are cut of the kernels that it had."""
+
+    def two(emit, x):
+        return emit(relax.op.mean(emit(conv(body(emit, x), 40)), [2, 3]))
+
+    mod = relax_module(two, (2, 36, 17, 19))
+    given = Scheduler(mod, NATIVE).unsearched()
+    names = [op.name for op in given.operators]
+    operators = tuple(replace(op, kernel="direct") if op.kernel else op for op in given.operators)
+    assert operators != given.operators
+    stages = (given.stages[0], ScheduledStage((tuple(names[1:3]),), division="bands"))
+    stages += given.stages[3:]
+    schedule = replace(given, operators=operators, stages=stages)
+    (expected,) = random_arguments(mod)
+    library = tvm_ios.compile(mod, target=NATIVE, schedule=schedule)
+    single = tvm_ios.compile(mod, target=NATIVE, search=False, winograd=False)
+    np.testing.assert_allclose(library(expected), single(expected), rtol=1e-4, atol=1e-4)
+    scheduler = Scheduler(mod, NATIVE)
+    names = [span.kernel for span in scheduler.trace(schedule, 1)]
+    assert not any("winograd" in name for name in names)
 
 
 def test_in_a_pipeline(without) -> None:

@@ -233,7 +233,7 @@ class Scheduler:
         """
         self._check(schedule)
         self._check_kernels(schedule)
-        stages = dict(enumerate(self._lower(schedule)))
+        stages = dict(enumerate(self.lower(schedule)))
         return self._backend.trace(stages, self._devices, repeat)
 
     def random_inputs(self, seed: int) -> list[tvm.runtime.Tensor | tuple[Any, ...]]:
@@ -252,8 +252,17 @@ class Scheduler:
         return compiled
 
     def applied(self, schedule: Schedule) -> Schedule:
-        """A schedule as it is applied here, which the options may say otherwise of than it does."""
-        return replace(schedule, winograd=self.winograd)
+        """Return a schedule as it is applied here, where the options may differ from it.
+
+        Kernels that were chosen without Winograd's algorithm are chosen anew where it is allowed.
+        """
+        if schedule.winograd == self.winograd:
+            return schedule
+        operators = schedule.operators
+        if self.winograd:
+            variants = {op.name: self._assembler.variant(op.index) for op in self.graph.operators}
+            operators = tuple(replace(op, kernel=variants.get(op.name)) for op in operators)
+        return replace(schedule, winograd=self.winograd, operators=operators)
 
     @property
     def winograd(self) -> bool:
@@ -270,17 +279,16 @@ class Scheduler:
 
     def _emit(self, schedules: Mapping[str, Schedule]) -> tvm.IRModule:
         """The function under each schedule, by the name it is given."""
-        ways = {name: self._lower(schedule) for name, schedule in schedules.items()}
+        ways = {name: self.lower(schedule) for name, schedule in schedules.items()}
         return self._backend.emit(self.prepared, self.graph.function, ways, self._assembler)
 
-    def _lower(self, schedule: Schedule) -> Stages[Any]:
+    def lower(self, schedule: Schedule) -> Stages[Any]:
         """The stages of a schedule, with the kernels that it names."""
-        kernels = {op.name: op.kernel for op in schedule.operators}
-        return ScheduleLowering(self._assembler.chosen(kernels)).lower(schedule)
+        return ScheduleLowering(self._assembler.chosen(_kernels(schedule))).lower(schedule)
 
     def _check_kernels(self, schedule: Schedule) -> None:
         """Raise ScheduleError unless all operators have the kernels that the schedule names."""
-        kernels = {op.name: op.kernel for op in schedule.operators}
+        kernels = _kernels(schedule)
         for op in self.graph.operators:
             wanted = kernels[op.name]
             if wanted is not None and wanted not in self._assembler.variants(op.index):
@@ -354,3 +362,8 @@ class Scheduler:
             flops=op.flops,
             kernel=self._assembler.variant(op.index),
         )
+
+
+def _kernels(schedule: Schedule) -> dict[str, str | None]:
+    """Return the kernels that a schedule names, by operator; None where it names none."""
+    return {op.name: op.kernel for op in schedule.operators}

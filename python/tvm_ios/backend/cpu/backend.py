@@ -32,8 +32,6 @@ from .measure.model import CompiledWays
 from .measure.remote_model import RemoteWays
 from .measure.transfers import transfers_of
 from .rules import Preferences
-from .rules.implement import implement
-from .rules.inplace import place_concatenations
 from .stage.assemble import CpuAssembler
 
 
@@ -71,8 +69,7 @@ class CpuBackend:
             active_database(),
             self._transfers() if winograd else TYPICAL,
         )
-        lowered = place_concatenations(implement(graph, results, preferences))
-        return CpuAssembler(lowered, self.workers)
+        return CpuAssembler.of(graph, results, preferences)
 
     def _transfers(self) -> Transfers:
         """Measure how far memory is away; take typical values for another machine.

@@ -58,6 +58,9 @@ class Kernel:
     plane : PlaneTiles or None
         How the tiles of a kernel of one phase cover its result; None where they do so in no order
         that others can make use of.
+    variant : str or None
+        Which of the kernels of its operator it is, as a schedule names it; None where there is no
+        choice.
     """
 
     name: str
@@ -67,6 +70,7 @@ class Kernel:
     phases: tuple[Phase, ...] = field(compare=False)
     scratch: tuple[TensorSpec, ...] = ()
     plane: PlaneTiles | None = field(default=None, compare=False)
+    variant: str | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "key", remembering(self.key))

@@ -76,6 +76,23 @@ def choose_winograd(
     return tiling if winograd < _WORTH * _direct_time(conv, core, transfers) else None
 
 
+def variant_name(tiling: WinogradTiling | None) -> str:
+    """Return how a schedule names a kernel that could be either; None stands for the direct one."""
+    return "direct" if tiling is None else f"winograd{tiling.outputs}"
+
+
+def named_tiling(
+    variant: str, conv: Conv2d, core: Core, workers: int, transfers: Transfers = TYPICAL
+) -> WinogradTiling | None:
+    """Return the best tiling of the kernel that :func:`variant_name` names so; None if direct."""
+    tilings = [best_tiling(conv, [m], core, workers, transfers) for m in OUTPUTS]
+    return next((tiling for tiling in tilings if variant_name(tiling) == variant), None)
+
+
+VARIANTS = frozenset({"direct", *(f"winograd{m}" for m in OUTPUTS)})
+"""All kernels of a convolution that Winograd's algorithm can compute."""
+
+
 def is_filter(conv: Conv2d) -> bool:
     """Whether Winograd's algorithm computes it: 3x3 windows, stride 1, one group, one result."""
     axes = (conv.rows, conv.columns)

@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -46,6 +46,8 @@ class Preferences:
         Kernels that were tuned; they are preferred to what the rules have.
     transfers : Transfers
         How far away large weights are.
+    variants : mapping of str to str
+        Which of its kernels an operator gets, by the operator's name, whatever the rules prefer.
     """
 
     core: Core
@@ -53,6 +55,7 @@ class Preferences:
     workers: int = 1
     database: Any | None = None
     transfers: Transfers = TYPICAL
+    variants: Mapping[str, str] = field(default_factory=dict)
 
 
 Rule = Callable[[Operator, Feeder, Preferences], Choice]

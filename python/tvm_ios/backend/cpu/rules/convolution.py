@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tvm import relax
 
 from ....graph.fold import constant_array
@@ -13,7 +15,14 @@ from ..kernels.conv2d import Conv2d, conv2d_kernel
 from ..kernels.kernel import Kernel
 from ..kernels.layout import PLAIN, Layout
 from ..kernels.winograd import pack_winograd, winograd_kernel
-from ..kernels.winograd_model import WinogradTiling, choose_winograd
+from ..kernels.winograd_model import (
+    VARIANTS,
+    WinogradTiling,
+    choose_winograd,
+    is_filter,
+    named_tiling,
+    variant_name,
+)
 from .base import Choice, Preferences, program_feeds
 from .feeds import Feed, Feeder
 
@@ -33,29 +42,54 @@ def conv2d(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice:
     conv = Conv2d(
         batch, channels, geometry.rows, geometry.columns, (out_channels,), groups, op.program
     )
-    kernel, packed = convolve(conv, source, weights, feeder, preferences)
+    variant = preferences.variants.get(op.name)
+    kernel, packed = convolve(conv, source, weights, feeder, preferences, variant)
     feeds = (feeder.feature_map(data, source), packed, *program_feeds(op, feeder, result))
     return Choice(kernel, feeds, result)
 
 
 def convolve(
-    conv: Conv2d, source: Layout, weights: relax.Expr, feeder: Feeder, preferences: Preferences
+    conv: Conv2d,
+    source: Layout,
+    weights: relax.Expr,
+    feeder: Feeder,
+    preferences: Preferences,
+    variant: str | None = None,
 ) -> tuple[Kernel, Feed]:
-    """The faster kernel of a convolution of one result, and its weights as it wants them."""
+    """Return the kernel of a convolution of one result, and its weights as the kernel reads them.
+
+    Parameters
+    ----------
+    conv : Conv2d
+    source : Layout
+        Of the feature map.
+    weights : relax.Expr
+        [out channels, channels of a group, kernel rows, kernel columns].
+    feeder : Feeder
+    preferences : Preferences
+    variant : str, optional
+        The kernel to use, of :data:`~tvm_ios.backend.cpu.kernels.winograd_model.VARIANTS`; by
+        default the one that is predicted to be the fastest.
+    """
     core = preferences.core
-    tiling = _winograd_tiling(conv, source, weights, preferences)
+    blocked = source.block == core.lanes
+    choice = is_filter(conv) and blocked and constant_array(weights) is not None
+    tiling = _winograd_tiling(conv, preferences, variant) if choice else None
+    name = variant_name(tiling) if choice else None
     if tiling is not None:
-        kernel = winograd_kernel(conv, tiling, source, core)
+        kernel = replace(winograd_kernel(conv, tiling, source, core), variant=name)
         return kernel, feeder.constant(weights, lambda w: pack_winograd(w, tiling, core.lanes))
-    kernel = conv2d_kernel(conv, source, Layout(core.lanes), core)
+    kernel = replace(conv2d_kernel(conv, source, Layout(core.lanes), core), variant=name)
     return kernel, feeder.weights(weights, source.block or 1, core.lanes, conv.groups)
 
 
 def _winograd_tiling(
-    conv: Conv2d, source: Layout, weights: relax.Expr, preferences: Preferences
+    conv: Conv2d, preferences: Preferences, variant: str | None
 ) -> WinogradTiling | None:
-    """How to compute the convolution by Winograd's algorithm; None where the direct one is used."""
-    possible = source.block == preferences.core.lanes and constant_array(weights) is not None
-    if not (preferences.winograd and possible):
+    """Return how to compute the convolution by Winograd's algorithm; None for the direct kernel."""
+    if not preferences.winograd:
         return None
-    return choose_winograd(conv, preferences.core, preferences.workers, preferences.transfers)
+    core, workers, transfers = preferences.core, preferences.workers, preferences.transfers
+    if variant in VARIANTS:
+        return named_tiling(variant, conv, core, workers, transfers)
+    return choose_winograd(conv, core, workers, transfers)

@@ -4,16 +4,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import get_args
 
+from tvm import relax
+
+from ....graph.operators import OperatorGraph
 from ....support.errors import ScheduleError
 from ...shared.replacements.find import Replacements, find_replacements
 from ...shared.stages import Assembler, StageForm
 from ..code.region import LoweredStage
 from ..kernels.kernel import Kernel
+from ..kernels.winograd_model import VARIANTS
 from ..replace.table import RULES
+from ..rules.base import Preferences
+from ..rules.implement import implement
+from ..rules.inplace import place_concatenations
 from .bands import in_bands, passing_bytes
 from .divide import Division, divisions, plan
 from .plan import PlannedCall
@@ -22,10 +30,42 @@ _BARRIER = 3e-6  # seconds, generous: what one barrier less can save
 _FAR = 1 / 20e9  # seconds, generous: what reading a byte from another core's cache costs more
 
 
+@dataclass
 class CpuAssembler(Assembler[Kernel, LoweredStage]):
-    """Builds the stages of one lowered graph for the threads of a CPU."""
+    """Builds the stages of one lowered graph for the threads of a CPU.
+
+    Attributes
+    ----------
+    results : sequence of relax.Var
+        Values that leave the function.
+    """
+
+    results: Sequence[relax.Var] = ()
 
     usual = "tiles"
+
+    @staticmethod
+    def of(
+        graph: OperatorGraph, results: Sequence[relax.Var], preferences: Preferences
+    ) -> CpuAssembler:
+        """Lower a graph, and return what builds its stages."""
+        lowered = place_concatenations(implement(graph, results, preferences))
+        return CpuAssembler(lowered, preferences.workers, results=results)
+
+    def variant(self, op: int) -> str | None:
+        implementation = self.lowered.implementations[op]
+        return None if implementation is None else implementation.kernel.variant
+
+    def variants(self, op: int) -> frozenset[str]:
+        return frozenset() if self.variant(op) is None else VARIANTS
+
+    def chosen(self, kernels: Mapping[str, str | None]) -> CpuAssembler:
+        graph, preferences = self.lowered.graph, self.lowered.preferences
+        mine = {op.name: v for op in graph.operators if (v := self.variant(op.index)) is not None}
+        named = {name: kernels.get(name) or variant for name, variant in mine.items()}
+        if named == mine or not preferences.winograd:
+            return self
+        return CpuAssembler.of(graph, self.results, replace(preferences, variants=named))
 
     @property
     def cache_bytes(self) -> int:

@@ -152,7 +152,7 @@ def _timer(lowered: LoweredGraph, target: tvm.target.Target) -> Callable[[int], 
     device = Device(lowered, libraries, LocalSession(), seed=0)
     if workers > 1:
         devices = ThisProcess(device, libraries, workers)
-        cost = MeasuredCost(devices, Assembler(lowered, workers))
+        cost = MeasuredCost.begin(devices, Assembler(lowered, workers))
         return lambda index: float(cost([Candidate((index,), "concurrent")])[0])
 
     def alone(index: int) -> float:

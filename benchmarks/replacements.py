@@ -59,7 +59,7 @@ def measure(network: str, target: tvm.target.Target, limits: Mapping[str, int]) 
         found: dict[str, Schedule] = {}
         for method, strategies in METHODS.items():
             options = Options(**limits, strategies=strategies, database=database)
-            scheduler = Scheduler(mod, target, options=options)
+            scheduler = Scheduler.prepare(mod, target, options=options)
             found[method] = scheduler.search()
         schedules = {"sequential": scheduler.sequential(), **found}
     # The names become those of functions.

@@ -69,7 +69,7 @@ class Comparison:
     def search(self, name: str, kind: str, options: Options) -> Scheduler:
         """Search from nothing and keep what was found."""
         begin = time.perf_counter()
-        scheduler = Scheduler(self._mod, self._target, options=options)
+        scheduler = Scheduler.prepare(self._mod, self._target, options=options)
         found = scheduler.search()
         self._add(name, kind, found, time.perf_counter() - begin)
         print(f"{name}: {found.measurements} stages measured", file=sys.stderr)

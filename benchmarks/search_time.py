@@ -50,7 +50,7 @@ def search(model: str, options: Options, threads: int | None) -> Search:
     """Search in this process."""
     mod, target = load_model(model), resolve("llvm", threads=threads)
     begin = time.perf_counter()
-    found = Scheduler(mod, target, options=options).search()
+    found = Scheduler.prepare(mod, target, options=options).search()
     return Search(time.perf_counter() - begin, found.measurements, len(found.stages))
 
 

@@ -13,7 +13,6 @@ import numpy as np
 
 from tvm_ios.backend.cuda.measure.model import CudaWays
 from tvm_ios.backend.cuda.target import resolve_cuda
-from tvm_ios.compiler.compare import choose
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.frontend import zoo
 from tvm_ios.measure.sites import Here
@@ -46,10 +45,10 @@ class Unsearched:
     def __init__(self, args: argparse.Namespace) -> None:
         options = Options(precision=args.precision, cudnn=args.cudnn)
         target = resolve_cuda("cuda", args.device_id)
-        self._scheduler = Scheduler(
+        self._scheduler = Scheduler.prepare(
             zoo.load(args.network), target, options=options, site=Here(args.device_id)
         )
-        self.schedule: Schedule = choose(self._scheduler, search=False)
+        self.schedule: Schedule = self._scheduler.unsearched()
         ways = self._scheduler.compile({SEQUENTIAL: self.schedule})
         assert isinstance(ways, CudaWays), "the target is a GPU"
         self.ways = ways

@@ -18,7 +18,9 @@ def main() -> None:
     """The greedy schedule has a limit of groups, too."""
     model, threads, groups, *paths = sys.argv[1:]
     options = Options(max_num_groups=int(groups))
-    scheduler = Scheduler(load_model(model), resolve("llvm", threads=int(threads)), options=options)
+    scheduler = Scheduler.prepare(
+        load_model(model), resolve("llvm", threads=int(threads)), options=options
+    )
     for schedule, path in zip((scheduler.sequential(), scheduler.greedy()), paths, strict=True):
         schedule.save(path)
 

@@ -6,16 +6,14 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import tvm
 
-from .backend.registry import kind_of
-from .backend.shared.export import check_linker, export
-from .compiler import artifact
-from .compiler.compare import choose
-from .compiler.scheduler import Scheduler
+from .backend.shared.export import check_linker
+from .compiler import artifact, steps
 from .frontend import pytorch, torch_tensors
 from .frontend.models import load_model
 from .measure.sites import Here
@@ -142,25 +140,16 @@ def compile(
     """
     check_linker()
     site = Here(device_id)
-    kind = kind_of(target)
-    resolved = kind.resolve(target, threads, site)
-    kind.check(resolved, device_id)
+    resolved = steps.resolve(target, threads, site, runs=True)
     given = schedule if isinstance(schedule, Schedule | None) else Schedule.load(schedule)
     chosen_options = Options(**options).applying(given)
     with working("reading the network"):
         mod = _import(model, example_inputs, input_shapes, batch, params, trust)
-    with working("preparing the network"):
-        scheduler = Scheduler(mod, resolved, options=chosen_options, site=site)
-    try:
-        chosen = choose(scheduler, given, search=search)
-        with working("compiling the kernels"):
-            scheduled = scheduler.emit(chosen)
-        executable = artifact.build(scheduled, chosen, resolved)
-    finally:
-        scheduler.close()
+    with closing(steps.prepare(mod, resolved, chosen_options, site)) as scheduler:
+        executable = steps.build(scheduler, steps.choose(scheduler, given, search=search))
     folder = TemporaryFolder()
     path = folder.path / "model.so"
-    export(executable, path)
+    steps.write(executable, path)
     return CompiledModel(path, folder, device_id)
 
 

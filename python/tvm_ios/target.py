@@ -68,8 +68,6 @@ MOST_THREADS = 1024
 
 _OTHER_NAMES = ("amd64", "i486", "i586", "i686", "ppc")  # that LLVM has for architectures
 
-_TAGS = "nvidia/"  # TVM's names of boards
-
 
 def available_cores() -> int:
     """Cores that this process may run on, and that it is granted the time of."""
@@ -163,20 +161,8 @@ def parse(target: str | tvm.target.Target, kinds: Collection[str] = KINDS) -> tv
     return parsed
 
 
-def is_cuda(target: str | tvm.target.Target) -> bool:
-    """Whether a target is one of kind ``cuda``."""
-    if isinstance(target, str) and not (CUDA in target or target.startswith(_TAGS)):
-        return False
-    return target == CUDA or parse(target).kind.name == CUDA
-
-
 def num_workers(target: tvm.target.Target) -> int:
-    """Worker threads of a stage: the target's ``num-cores``, else all cores available.
-
-    One thread drives a GPU.
-    """
-    if target.kind.name != CPU:
-        return 1
+    """Return the worker threads of a CPU: its ``num-cores``, else all cores available."""
     cores = int(target.attrs.get("num-cores", 0))
     return cores if cores > 0 else available_cores()
 

@@ -4,19 +4,18 @@
 from __future__ import annotations
 
 import os
+from contextlib import closing
 from typing import Any
 
 import tvm
 
 from .backend.registry import kind_of
-from .compiler.compare import choose
-from .compiler.scheduler import Scheduler
+from .compiler import steps
 from .measure.given import StageCost
 from .measure.sites import Site
 from .schedule.options import Options
 from .schedule.schedule import Schedule
 from .support.errors import TargetError
-from .support.progress import working
 
 
 @tvm.transform.module_pass(opt_level=0, name="tvm_ios.InterOperatorSchedule")
@@ -83,21 +82,17 @@ class InterOperatorSchedule:
     def transform_module(
         self, mod: tvm.IRModule, _context: tvm.transform.PassContext
     ) -> tvm.IRModule:
-        with working("preparing the network"):
-            scheduler = Scheduler(
-                mod, self._target, self._function, self._cost_model, self._options, self._site
-            )
-        try:
-            self.schedule = choose(
-                scheduler,
-                self._given,
-                search=self._search,
-                timed=not callable(self._cost_model),
-            )
-            with working("compiling the kernels"):
-                return scheduler.emit(self.schedule)
-        finally:
-            scheduler.close()
+        network = steps.prepare(
+            mod,
+            self._target,
+            self._options,
+            self._site,
+            function=self._function,
+            cost_model=self._cost_model,
+        )
+        with closing(network) as scheduler:
+            self.schedule = steps.choose(scheduler, self._given, search=self._search)
+            return steps.emit(scheduler, self.schedule)
 
 
 def pipeline(target: str | tvm.target.Target | None = None, **options: Any) -> tvm.transform.Pass:

@@ -54,7 +54,7 @@ def timeline() -> str:
         return emit(conv(emit(relax.op.concat([left, right], 1)), 20))
 
     mod = relax_module(body, (1, 16, 14, 14))
-    scheduler = Scheduler(mod, NATIVE, cost_model=few_stages)
+    scheduler = Scheduler.prepare(mod, NATIVE, cost_model=few_stages)
     schedule = scheduler.search()
     return perfetto(schedule, scheduler.graph, scheduler.trace(schedule, repeat=2))
 

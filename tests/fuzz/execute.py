@@ -34,7 +34,7 @@ def compile_network(
     cost = RandomPrices(choices.options.seed)
     # Of the machine's memory everything is known: kernels do not depend on where this runs.
     with mock.patch("tvm_ios.backend.cpu.backend.transfers_of", return_value=choices.transfers):
-        scheduler = Scheduler(mod, target, cost_model=cost, options=choices.options)
+        scheduler = Scheduler.prepare(mod, target, cost_model=cost, options=choices.options)
     try:
         schedule = schedule_of(scheduler, choices, random)
         if choices.json:

@@ -35,7 +35,7 @@ def compile_ways(
     **options: object,
 ) -> Ways:
     """A network of as few stages as can be, once with each division, each one CUDA graph."""
-    scheduler = Scheduler(
+    scheduler = Scheduler.prepare(
         mod, target(device_id), cost_model=few_stages, options=Options(**options),
         site=Here(device_id),
     )  # fmt: skip

@@ -42,7 +42,7 @@ def test_profile() -> None:
 def test_timeline() -> None:
     """By events inside of a CUDA graph: streams side by side, and stages one after another."""
     options = Options(strategies=["concurrent"])
-    scheduler = Scheduler(branches(), target(), cost_model=few_stages, options=options)
+    scheduler = Scheduler.prepare(branches(), target(), cost_model=few_stages, options=options)
     schedule = divided(scheduler, scheduler.search(), "streams")
     spans = scheduler.trace(schedule)
     assert all(0 <= span.begin < span.end for span in spans)
@@ -59,8 +59,8 @@ def test_timeline() -> None:
 def test_a_stage_takes_less_than_its_parts() -> None:
     """By CUDA's events: kernels on a stream each, and the same one after another."""
     options = Options(strategies=["concurrent"])
-    scheduler = Scheduler(branches(), target(), cost_model=few_stages, options=options)
-    bench = CudaBench(scheduler._assembler.lowered, CudaLibraries(target()), 0, 0)
+    scheduler = Scheduler.prepare(branches(), target(), cost_model=few_stages, options=options)
+    bench = CudaBench(scheduler.assembler.lowered, CudaLibraries(target()), 0, 0)
     found, seconds = scheduler.search(), {}
     for division in ("streams", "streams-1"):
         schedule = divided(scheduler, found, division)

@@ -68,14 +68,14 @@ def settings(values: Mapping[str, str]) -> Iterator[None]:
 
 def divided(scheduler: Scheduler, found: Schedule, division: str) -> Schedule:
     """The schedule with all stages divided so that can be."""
-    lowering = ScheduleLowering(scheduler._assembler)
+    lowering = ScheduleLowering(scheduler.assembler)
 
     def one(stage: ScheduledStage) -> ScheduledStage:
         form = lowering._form(stage)
         if not isinstance(form, StageForm):
             return stage
         possible = (
-            *scheduler._assembler.divisions(form, {}), "streams-1", "streams-2", "streams-widest"
+            *scheduler.assembler.divisions(form, {}), "streams-1", "streams-2", "streams-widest"
         )  # fmt: skip
         return replace(stage, division=division) if division in possible else stage
 
@@ -96,7 +96,7 @@ def compile_whole(
 
 def _compile(network: tvm.IRModule | str, divisions: Sequence[str], function: str) -> Whole:
     mod = tvm_ios.frontend.zoo.load(network) if isinstance(network, str) else network
-    scheduler = Scheduler(mod, TARGET, function, cost_model=few_stages)
+    scheduler = Scheduler.prepare(mod, TARGET, function, cost_model=few_stages)
     found = scheduler.search()
     schedules = {d: divided(scheduler, found, d) for d in divisions}
     schedules["sequential"] = scheduler.unsearched()

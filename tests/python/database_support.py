@@ -48,7 +48,7 @@ def branches() -> tvm.IRModule:
 def scheduler(
     database: str | Path | None, target: tvm.target.Target = NATIVE, **options: object
 ) -> Scheduler:
-    return Scheduler(branches(), target, options=Options(database=database, **options))
+    return Scheduler.prepare(branches(), target, options=Options(database=database, **options))
 
 
 def searched(made: Scheduler) -> Scheduler:
@@ -63,7 +63,7 @@ def digests() -> list[str]:
     made = scheduler(None, winograd=False)
     count = len(made.graph.operators)
     everything = [(i,) for i in range(count)] + [tuple(range(count))]
-    forms = [made._assembler.form_of(ops, "concurrent") for ops in everything]
+    forms = [made.assembler.form_of(ops, "concurrent") for ops in everything]
     return [Records().digest(stage_subject(form)) for form in forms]
 
 

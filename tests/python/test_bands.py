@@ -91,7 +91,7 @@ def between(body: Callable[..., relax.Expr]) -> Callable[..., relax.Expr]:
 
 def one_stage_in_bands(mod: tvm.IRModule, target: tvm.target.Target) -> Schedule:
     """All operators but the last in one stage."""
-    schedule = Scheduler(mod, target, cost_model=few_stages).sequential()
+    schedule = Scheduler.prepare(mod, target, cost_model=few_stages).sequential()
     *names, last = [operator.name for operator in schedule.operators]
     stages = (ScheduledStage((tuple(names),), division="bands"), ScheduledStage(((last,),)))
     return replace(schedule, stages=stages)
@@ -116,7 +116,7 @@ def test_small_caches_make_many_bands(body, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_bands_that_cannot_be_cut_are_refused() -> None:
     mod = relax_module(lambda emit, x: emit(conv(x, 20, 3)), (1, 20, 8, 8))
-    scheduler = Scheduler(mod, NATIVE, cost_model=few_stages)
+    scheduler = Scheduler.prepare(mod, NATIVE, cost_model=few_stages)
     schedule = scheduler.sequential()
     wrong = replace(schedule, stages=(replace(schedule.stages[0], division="bands"),))
     with pytest.raises(ScheduleError, match="conv2d_0"):
@@ -126,12 +126,12 @@ def test_bands_that_cannot_be_cut_are_refused() -> None:
 def test_bands_are_measured() -> None:
     """They are one of the ways in which a stage's latency is found."""
     mod = relax_module(between(separable), (1, 20, 13, 11))
-    scheduler = Scheduler(mod, NATIVE)
-    form = scheduler._assembler.form_of((1, 2), "concurrent")
-    assert scheduler._assembler.divisions(form, scheduler.cost.operator_seconds)[-1] == "bands"
-    stage = scheduler._assembler.stage(form, "bands", scheduler.cost.operator_seconds)
+    scheduler = Scheduler.prepare(mod, NATIVE)
+    form = scheduler.assembler.form_of((1, 2), "concurrent")
+    assert scheduler.assembler.divisions(form, scheduler.cost.operator_seconds)[-1] == "bands"
+    stage = scheduler.assembler.stage(form, "bands", scheduler.cost.operator_seconds)
     samples: list[float] = []
-    scheduler._devices.each(
+    scheduler.devices.each(
         [stage], lambda device, s: device.time(s, 3), lambda _, taken: samples.extend(taken)
     )
     assert len(samples) == 3

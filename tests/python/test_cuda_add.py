@@ -62,7 +62,9 @@ def chain(emit, x, y):
 def run(module: tvm.IRModule, arguments: list[np.ndarray], precision: str = "fp32") -> tuple:
     """The operators of each merged stage, and what the network computes in several orders; the
     launches of a run."""
-    scheduler = Scheduler(module, TARGET, cost_model=merging, options=Options(precision=precision))
+    scheduler = Scheduler.prepare(
+        module, TARGET, cost_model=merging, options=Options(precision=precision)
+    )
     schedule = scheduler.search()
     ways = scheduler.compile({"merged": schedule})
     driver, results = Driver(), []
@@ -201,7 +203,7 @@ def test_random_sums(emulated: Emulated, precision: str) -> None:
 def search(module: tvm.IRModule) -> tuple[list[int], list[int]]:
     """What a search by measuring merges, where a launch takes a millisecond, and each stage."""
     with settings({"TVM_IOS_STANDIN_COMPUTE": "0"}):
-        schedule = Scheduler(module, TARGET).search()
+        schedule = Scheduler.prepare(module, TARGET).search()
     return replaced(schedule), [len(stage.operators) for stage in schedule.stages]
 
 
@@ -240,11 +242,11 @@ def test_what_is_no_sum_of_convolutions() -> None:
         return relax.Tuple([value(emit, x, y) for value, (x, y) in bodies])
 
     module = relax_module(body, *[(2, 20, 9, 11)] * (2 * len(REFUSED)))
-    scheduler = Scheduler(module, TARGET, cost_model=merging)
+    scheduler = Scheduler.prepare(module, TARGET, cost_model=merging)
     kinds = [operator.kind for operator in scheduler.graph.operators]
     # But for the depthwise ones, and for an image that is added to its own convolution.
     assert kinds.count("conv2d") == 2 * (len(REFUSED) - 1) - 1
-    assert not scheduler._assembler.replacements.sets
+    assert not scheduler.assembler.replacements.sets
 
 
 def test_weights_that_are_inputs() -> None:
@@ -253,7 +255,7 @@ def test_weights_that_are_inputs() -> None:
         return emit(op.add(left, conv(emit, x, 2, **THREE)))
 
     module = relax_module(body, (2, 20, 9, 11), (20, 20, 3, 3))
-    assert not Scheduler(module, TARGET, cost_model=merging)._assembler.replacements.sets
+    assert not Scheduler.prepare(module, TARGET, cost_model=merging).assembler.replacements.sets
 
 
 def test_what_leaves_the_network() -> None:
@@ -267,4 +269,6 @@ def test_what_leaves_the_network() -> None:
             right = builder.emit(op.nn.conv2d(inputs[1], weights[1], padding=1))
             both = builder.emit_output(op.add(left, right))
         builder.emit_func_output(relax.Tuple([left, both]))
-    assert not Scheduler(builder.get(), TARGET, cost_model=merging)._assembler.replacements.sets
+    assert not Scheduler.prepare(
+        builder.get(), TARGET, cost_model=merging
+    ).assembler.replacements.sets

@@ -72,7 +72,7 @@ NETWORKS = {
 
 def run_merged(name: str, arguments: list[np.ndarray]) -> tuple[int, list[np.ndarray]]:
     """The stages that are merged, and what the network computes."""
-    scheduler = Scheduler(NETWORKS[name](), TARGET, cost_model=merging)
+    scheduler = Scheduler.prepare(NETWORKS[name](), TARGET, cost_model=merging)
     schedule = scheduler.search()
     merged = sum(stage.strategy == "merge" for stage in schedule.stages)
     ways = scheduler.compile({"merged": schedule})

@@ -55,7 +55,7 @@ def run_best(directory: Path) -> tuple[Schedule, list[np.ndarray]]:
     """The best of what a search by measuring finds, and what it then computes."""
     options = Options(database=directory / "m.sqlite3")
     with settings(NOT_COMPUTING):
-        outcome = compare(Scheduler(NETWORK, TARGET, options=options), with_greedy=True)
+        outcome = compare(Scheduler.prepare(NETWORK, TARGET, options=options), with_greedy=True)
     return outcome.schedule, flatten(outcome.ways(outcome.name, tensors()))
 
 
@@ -68,15 +68,15 @@ def search(directory: Path) -> tuple[Schedule, list[str]]:
     driver = Driver()
     with settings(NOT_COMPUTING), driver.journal() as journal:
         options = Options(database=directory / "m.sqlite3", measure_all=True)
-        schedule = Scheduler(NETWORK, TARGET, options=options).search()
+        schedule = Scheduler.prepare(NETWORK, TARGET, options=options).search()
     return schedule, journal
 
 
 def search_with_records(directory: Path) -> tuple[list[str], list[str]]:
     """By records which have an operator's last kernel the fastest: the last and the chosen ones."""
     database = directory / "m.sqlite3"
-    scheduler = Scheduler(NETWORK, TARGET, options=Options(database=database))
-    backend, assembler = scheduler._backend, scheduler._assembler
+    scheduler = Scheduler.prepare(NETWORK, TARGET, options=Options(database=database))
+    backend, assembler = scheduler.backend, scheduler.assembler
     conditions = backend.conditions(assembler)
     records = Records(MeasurementDatabase(database), backend.identity(), conditions)
     several = [found for found in assembler.network.candidates if len(found) > 1]
@@ -95,7 +95,7 @@ def run_edited(schedule: Schedule, divisions: list[str]) -> tuple[bool, list[lis
     """Whether a schedule that was written and read leads to the same code; what it computes when
     it is edited to other divisions."""
     read = Schedule.from_dict(json.loads(json.dumps(schedule.to_dict())))
-    scheduler = Scheduler(NETWORK, TARGET)
+    scheduler = Scheduler.prepare(NETWORK, TARGET)
     same = kernels_of(scheduler.emit(read)) == kernels_of(scheduler.emit(schedule))
     edited = {
         d: replace(read, stages=tuple(replace(s, division=_possible(s, d)) for s in read.stages))
@@ -118,7 +118,7 @@ def kernels_of(mod: tvm.IRModule) -> list[str]:
 def refusal(schedule: Schedule, target: tvm.target.Target = TARGET) -> str:
     """What is said of a schedule that cannot be applied."""
     with pytest.raises(tvm_ios.TvmIosError) as error:
-        Scheduler(NETWORK, target, cost_model=few_stages).emit(schedule)
+        Scheduler.prepare(NETWORK, target, cost_model=few_stages).emit(schedule)
     return str(error.value)
 
 
@@ -172,7 +172,7 @@ def test_schedules_are_applied_and_edited(
 
 def test_schedules_that_cannot_be_applied(best: tuple[Schedule, list[np.ndarray]]) -> None:
     schedule = best[0]
-    sequential = Scheduler(NETWORK, TARGET, cost_model=few_stages).unsearched()
+    sequential = Scheduler.prepare(NETWORK, TARGET, cost_model=few_stages).unsearched()
     joined = replace(sequential, stages=(replace(sequential.stages[0], division="fused"),
                                          *sequential.stages[1:]))  # fmt: skip
     assert "cannot be divided as 'fused' on a CUDA device" in refusal(joined)
@@ -180,7 +180,7 @@ def test_schedules_that_cannot_be_applied(best: tuple[Schedule, list[np.ndarray]
                                     *joined.stages[1:]))  # fmt: skip
     assert "divide them as 'streams'" in refusal(tiles)
     assert "was made for cuda sm_90, not for llvm" in refusal(schedule, NATIVE)
-    other = Scheduler(NETWORK, NATIVE, cost_model=few_stages).unsearched()
+    other = Scheduler.prepare(NETWORK, NATIVE, cost_model=few_stages).unsearched()
     assert "not for cuda sm_90" in refusal(other)
     older = tvm.target.Target({**TARGET.export(), "arch": "sm_80"})
     assert "not for cuda sm_80" in refusal(schedule, older)

@@ -48,7 +48,7 @@ Traced = tuple[Schedule, list[Span], list[list[tuple[int, ...]]], list[str]]
 def scheduled(way: str) -> tuple[Scheduler, Schedule]:
     """The network with as few stages as there may be, divided so, or merged, or sequential."""
     cost_model = merging if way == "merge" else few_stages
-    scheduler = Scheduler(NETWORK, TARGET, cost_model=cost_model)
+    scheduler = Scheduler.prepare(NETWORK, TARGET, cost_model=cost_model)
     if way == "sequential":
         return scheduler, scheduler.unsearched()
     found = scheduler.search()
@@ -144,7 +144,7 @@ def test_the_trace_is_of_one_graph(traced: Callable[[str], Traced]) -> None:
 
 def traced_in_vain() -> str:
     mod = relax_module(lambda emit, x: emit(op.sort(x)), (4, 4))
-    scheduler = Scheduler(mod, TARGET, cost_model=few_stages)
+    scheduler = Scheduler.prepare(mod, TARGET, cost_model=few_stages)
     with pytest.raises(ScheduleError) as error:
         scheduler.trace(scheduler.unsearched())
     return str(error.value)
@@ -166,7 +166,7 @@ def test_kernels_that_cannot_be_had(caplog: pytest.LogCaptureFixture) -> None:
 
 def saved(directory: Path, network: str) -> Schedule:
     """A schedule of few stages on streams, as a file."""
-    scheduler = Scheduler(tvm_ios.frontend.zoo.load(network), TARGET, cost_model=few_stages)
+    scheduler = Scheduler.prepare(tvm_ios.frontend.zoo.load(network), TARGET, cost_model=few_stages)
     schedule = divided(scheduler, scheduler.search(), "streams")
     schedule.save(directory / "s.json")
     return schedule

@@ -54,7 +54,7 @@ def run_tuned(image: np.ndarray) -> tuple[list[str | None], np.ndarray]:
     """The kernels that the operators have, and what the network computes by them."""
     module = relax_module(network, SHAPE)
     with tuned_database(TARGET):
-        scheduler = Scheduler(module, TARGET)
+        scheduler = Scheduler.prepare(module, TARGET)
     schedule = scheduler.unsearched()
     ways = scheduler.compile({"plain": schedule})
     result = ways("plain", [tvm.runtime.tensor(image)])

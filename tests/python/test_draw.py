@@ -184,7 +184,7 @@ def test_schedules_of_earlier_releases_have_no_edges(tmp_path: Path) -> None:
 
 
 def test_what_an_operator_reads_is_kept(tmp_path: Path) -> None:
-    scheduler = Scheduler(network(), NATIVE, cost_model=few_stages)
+    scheduler = Scheduler.prepare(network(), NATIVE, cost_model=few_stages)
     for schedule in (scheduler.search(), scheduler.unsearched(), scheduler.sequential()):
         described = {op.name: op for op in schedule.operators}
         concat = described["concat_4"]

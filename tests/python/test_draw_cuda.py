@@ -24,11 +24,11 @@ def test_pictures(write) -> None:
 
 def test_what_is_known_of_an_operator() -> None:
     schedule = on_a_gpu()
-    assert words.details(schedule.operators[0])[-2:] == [
+    assert words.details(schedule.operators[0], schedule.target)[-2:] == [
         "3.0 µs alone",
         "kernel gemm_fp32_16x32x32",
     ]
-    assert words.details(schedule.operators[-1]) == ["topk"]
+    assert words.details(schedule.operators[-1], schedule.target) == ["topk"]
 
 
 def test_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

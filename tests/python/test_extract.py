@@ -229,7 +229,7 @@ def test_fingerprints_know_which_operand_is_where() -> None:
 def test_schedules_of_the_first_fingerprint_are_still_applied() -> None:
     """It is without a version; another network's is refused."""
     mod = relax_module(lambda emit, x: emit(conv(x, 20)), IMAGE)
-    found = Scheduler(mod, NATIVE, cost_model=few_stages).search()
+    found = Scheduler.prepare(mod, NATIVE, cost_model=few_stages).search()
     assert found.model.startswith("2:")
     graph = graph_of(mod)
     text = "\n".join(o.signature for o in graph.operators)

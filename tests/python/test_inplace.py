@@ -79,10 +79,10 @@ CASES = {
 @pytest.mark.parametrize(("body", "channels", "copied"), CASES.values(), ids=CASES)
 def test_what_is_copied(body, channels: int, copied: int) -> None:
     mod = relax_module(body, (1, channels, 5, 6))
-    scheduler = Scheduler(mod, NATIVE, cost_model=few_stages)
+    scheduler = Scheduler.prepare(mod, NATIVE, cost_model=few_stages)
     concats = [
         i
-        for i in scheduler._assembler.lowered.implementations
+        for i in scheduler.assembler.lowered.implementations
         if scheduler.graph.operators[i.operators[0]].kind == "concat"
     ]
     assert sum(len(i.inputs) for i in concats) == copied

@@ -156,10 +156,10 @@ def test_the_search_finds_what_measuring_all_finds(tmp_path: Path) -> None:
     for measure_all in (False, True):
         database = tmp_path / f"{measure_all}.sqlite3"
         options = Options(measure_all=measure_all, winograd=False, database=database)
-        made = Scheduler(ladder(), NATIVE, options=options)
+        made = Scheduler.prepare(ladder(), NATIVE, options=options)
         found[measure_all] = made.search()
         assert isinstance(made.cost, LearnedCost) is not measure_all
-        again = Scheduler(ladder(), NATIVE, options=options).search()
+        again = Scheduler.prepare(ladder(), NATIVE, options=options).search()
         assert again.measurements == 0
         assert again.stages == found[measure_all].stages
     latency = {way: schedule.estimates["scheduled"] for way, schedule in found.items()}

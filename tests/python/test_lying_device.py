@@ -28,7 +28,7 @@ def test_a_device_that_lies(lie: str, tmp_path: Path, monkeypatch: pytest.Monkey
     database = tmp_path / "d.sqlite3"
     options = Options(winograd=False, database=database)
     mod = relax_module(lambda emit, x: emit(conv(x, 24)), (1, 8, 9, 9))
-    made = Scheduler(mod, NATIVE, options=options, site=Isolated(LIMIT))
+    made = Scheduler.prepare(mod, NATIVE, options=options, site=Isolated(LIMIT))
     with closing(made), pytest.raises(DeviceError):
         made.search()
     with closing(MeasurementDatabase(database)) as kept:

@@ -49,7 +49,7 @@ def lowered_stages(scheduler: Scheduler, schedule) -> list[LoweredStage]:
 
 def places_by_value(scheduler: Scheduler, stages: list[LoweredStage]) -> list[tuple]:
     """Of every tensor of the workspace its bytes and the stages in which it is used."""
-    slots = scheduler._assembler.lowered.slots
+    slots = scheduler.assembler.lowered.slots
     region = form_region(stages, set(), slots, Constants.of(stages).offsets)
     workspace = len(region.inputs) + len(region.outputs)
     used: dict[object, tuple[int, int, set[int]]] = {}
@@ -86,7 +86,7 @@ def assert_disjoint(scheduler: Scheduler, schedule) -> int:
 def test_the_tensors_of_a_whole_network_lie_apart() -> None:
     network = zoo.load("inception_v3_small", image_size=75)
     for cost_model in (few_stages, many_stages):
-        scheduler = Scheduler(network, NATIVE, cost_model=cost_model)
+        scheduler = Scheduler.prepare(network, NATIVE, cost_model=cost_model)
         assert assert_disjoint(scheduler, scheduler.search()) > 0
 
 
@@ -99,5 +99,5 @@ def test_branches_of_equal_sizes_lie_apart() -> None:
             x = emit(branches[0] + emit(branches[1] + branches[2]))
         return x
 
-    scheduler = Scheduler(relax_module(body, (1, 20, 8, 8)), NATIVE, cost_model=few_stages)
+    scheduler = Scheduler.prepare(relax_module(body, (1, 20, 8, 8)), NATIVE, cost_model=few_stages)
     assert_disjoint(scheduler, scheduler.search())

@@ -84,7 +84,7 @@ MERGEABLE = {
 def test_merged_convolutions_compute_the_same(convs) -> None:
     mod = branches(*convs)
     assert len(set(classes(mod))) == 1
-    schedule = Scheduler(mod, NATIVE, cost_model=merging).search()
+    schedule = Scheduler.prepare(mod, NATIVE, cost_model=merging).search()
     merged = [stage for stage in schedule.stages if stage.strategy == "merge"]
     assert [len(stage.operators) for stage in merged] == [len(convs)]
     check_scheduled(mod, schedule=schedule)
@@ -93,7 +93,7 @@ def test_merged_convolutions_compute_the_same(convs) -> None:
 @pytest.mark.parametrize("target", TARGETS)
 def test_merging_in_every_instruction_set(target: tvm.target.Target) -> None:
     mod = branches(ONE, {**THREE, "channels": 10})
-    schedule = Scheduler(mod, target, cost_model=merging).search()
+    schedule = Scheduler.prepare(mod, target, cost_model=merging).search()
     assert any(stage.strategy == "merge" for stage in schedule.stages)
     check_scheduled(mod, target=target, schedule=schedule)
 
@@ -149,7 +149,7 @@ def test_results_that_leave_the_function_are_not_merged() -> None:
 
 def test_a_schedule_that_merges_what_cannot_be_merged_is_refused() -> None:
     mod = branches(THREE, {**THREE, "strides": 2})
-    scheduler = Scheduler(mod, NATIVE, cost_model=merging)
+    scheduler = Scheduler.prepare(mod, NATIVE, cost_model=merging)
     schedule = scheduler.sequential()
     names = [stage.operators[0] for stage in schedule.stages]
     convs = tuple((name,) for name in names if name.startswith("conv2d"))
@@ -185,7 +185,7 @@ def inception_e() -> tvm.IRModule:
 
 def test_a_row_and_a_column_of_taps_in_a_block_of_inception() -> None:
     mod = inception_e()
-    scheduler = Scheduler(mod, NATIVE, cost_model=merging)
+    scheduler = Scheduler.prepare(mod, NATIVE, cost_model=merging)
     schedule = scheduler.search()
     merged = [stage.operators for stage in schedule.stages if stage.strategy == "merge"]
     operators = {operator.name: operator for operator in scheduler.graph.operators}
@@ -221,7 +221,7 @@ def test_merges_of_any_geometry(convs: list[dict]) -> None:
     found = classes(mod)
     fronts = [tuple(p % conv["dilation"] for p in conv["padding"][:2]) for conv in convs]
     assert [c >= 0 for c in found] == [fronts.count(front) > 1 for front in fronts]
-    check_scheduled(mod, schedule=Scheduler(mod, NATIVE, cost_model=merging).search())
+    check_scheduled(mod, schedule=Scheduler.prepare(mod, NATIVE, cost_model=merging).search())
 
 
 @settings(max_examples=60, deadline=None, derandomize=True, database=None)

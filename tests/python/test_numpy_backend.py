@@ -36,7 +36,7 @@ MOD = relax_module(branches, (2, 5, 9, 7))
 
 @pytest.mark.parametrize("measure_all", [True, False])
 def test_the_search_finds_what_the_clock_rewards(measure_all: bool) -> None:
-    made = Scheduler(MOD, KIND, options=Options(measure_all=measure_all))
+    made = Scheduler.prepare(MOD, KIND, options=Options(measure_all=measure_all))
     comparison = compare(made, with_greedy=True)
     made.close()
     schedule = comparison.schedule
@@ -58,17 +58,17 @@ def test_the_network_computes_the_same(search: bool) -> None:
 
 
 def test_a_schedule_is_saved_and_applied() -> None:
-    made = Scheduler(MOD, KIND)
+    made = Scheduler.prepare(MOD, KIND)
     text = made.search().to_json()
     again = Schedule.from_dict(json.loads(text))
-    scheduled = Scheduler(MOD, KIND).emit(again)
+    scheduled = Scheduler.prepare(MOD, KIND).emit(again)
     machine = relax.VirtualMachine(tvm.compile(scheduled, "llvm"), tvm.cpu())
     (x,) = random_arguments(MOD)
     assert_close(machine["main"](tvm.runtime.tensor(x)).numpy(), run_vm(compile_plain(MOD), [x])[0])
     with pytest.raises(ScheduleError, match="made for test"):
-        Scheduler(MOD, "llvm").emit(again)
+        Scheduler.prepare(MOD, "llvm").emit(again)
 
 
 def test_other_kinds_are_refused() -> None:
     with pytest.raises(TargetError, match="not supported"):
-        Scheduler(MOD, "opencl")
+        Scheduler.prepare(MOD, "opencl")

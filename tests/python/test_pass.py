@@ -153,7 +153,7 @@ def test_what_a_cost_model_raises_is_passed_on() -> None:
         raise ZeroDivisionError("the cost model is broken")
 
     with pytest.raises(ZeroDivisionError, match="the cost model is broken"):
-        Scheduler(network(), NATIVE, cost_model=broken).search()
+        Scheduler.prepare(network(), NATIVE, cost_model=broken).search()
 
 
 def test_a_cost_that_forbids_everything() -> None:
@@ -169,7 +169,7 @@ def test_the_same_costs_give_the_same_schedule() -> None:
         keys = [(c.ops, len(c.strategy)) for c in candidates]
         return np.array([hash(key) % 97 + 1.0 for key in keys])
 
-    found = [Scheduler(network(), NATIVE, cost_model=costs).search() for _ in range(3)]
+    found = [Scheduler.prepare(network(), NATIVE, cost_model=costs).search() for _ in range(3)]
     assert found[0].stages == found[1].stages == found[2].stages
 
 
@@ -198,7 +198,7 @@ def test_networks_against_onnx_runtime(name: str, size: int, tmp_path: Path) -> 
     session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"))
     (expected,) = session.run(None, {"data": image})
     options = Options(max_group_size=2, max_num_groups=4)
-    scheduler = Scheduler(zoo.load(name, image_size=size), NATIVE, options=options)
+    scheduler = Scheduler.prepare(zoo.load(name, image_size=size), NATIVE, options=options)
     schedules = {
         "scheduled": scheduler.search(),
         "greedy": scheduler.greedy(),
@@ -216,7 +216,7 @@ def test_a_network_in_large_and_in_merged_stages() -> None:
     mod = zoo.load("inception_v3_small", image_size=75)
     arguments = random_arguments(mod)
     (expected,) = run_vm(compile_plain(mod, UNOPTIMISED), arguments)
-    large, merged = (Scheduler(mod, NATIVE, cost_model=c) for c in (few_stages, merging))
+    large, merged = (Scheduler.prepare(mod, NATIVE, cost_model=c) for c in (few_stages, merging))
     schedules = [large.search(), merged.search()]
     assert max(len(stage.operators) for stage in schedules[0].stages) > 8
     assert any(stage.strategy == "merge" for stage in schedules[1].stages)

@@ -70,7 +70,7 @@ def _network() -> Scheduler:
         arms = [emit(conv(x, 8)), emit(conv(x, 16, 1)), emit(relax.op.nn.relu(x))]
         return emit(relax.op.add(emit(relax.op.concat(arms, axis=1)), constant(1, 28, 1, 1)))
 
-    return Scheduler(relax_module(body, (1, 4, 5, 5)), NATIVE, cost_model=few_stages)
+    return Scheduler.prepare(relax_module(body, (1, 4, 5, 5)), NATIVE, cost_model=few_stages)
 
 
 SCHEDULER = _network()
@@ -90,7 +90,7 @@ def test_schedules(data: Any) -> None:
     with suppress(ScheduleError):
         assert svg([schedule]).startswith("<svg")
     try:
-        SCHEDULER._check(schedule)
+        SCHEDULER.check(schedule)
         SCHEDULER.lower(schedule)
     except ScheduleError:
         return

@@ -193,7 +193,7 @@ def replaced(schedule) -> list[int]:
 @pytest.mark.parametrize(("body", "operators"), REPLACED.values(), ids=REPLACED)
 def test_sums_in_a_network(body: Body, operators: int) -> None:
     mod = network(body)
-    schedule = Scheduler(mod, NATIVE, cost_model=merging).search()
+    schedule = Scheduler.prepare(mod, NATIVE, cost_model=merging).search()
     assert replaced(schedule) == [operators]
     check_scheduled(mod, schedule=schedule)
 
@@ -237,9 +237,9 @@ def test_the_rule_on_random_sums(drawn, same: bool, width: int, seed: int) -> No
     for i, (w, b, attrs) in enumerate(zip(weights, biases, convs, strict=True)):
         case = Case(1, width, (5, 6), (width,), **attrs)
         expected = expected + reference(case, images[0 if same else i], w) + b
-    scheduler = Scheduler(network(body, (1, width, 5, 6)), NATIVE, cost_model=merging)
-    lowered = scheduler._assembler.lowered
-    ops, rule = next((s, r) for s, r in scheduler._assembler.replacements.sets.items() if s[1:])
+    scheduler = Scheduler.prepare(network(body, (1, width, 5, 6)), NATIVE, cost_model=merging)
+    lowered = scheduler.assembler.lowered
+    ops, rule = next((s, r) for s, r in scheduler.assembler.replacements.sets.items() if s[1:])
     implementation = rule.target(lowered, ops)
     x = lowered.graph.operators[ops[0]].anchor.args[0]
     _, layout = isa_of(NATIVE)
@@ -255,7 +255,7 @@ def test_the_rule_on_random_sums(drawn, same: bool, width: int, seed: int) -> No
 @pytest.mark.parametrize("target", TARGETS)
 def test_sums_in_every_instruction_set(target: tvm.target.Target) -> None:
     mod = network(tree)
-    schedule = Scheduler(mod, target, cost_model=merging).search()
+    schedule = Scheduler.prepare(mod, target, cost_model=merging).search()
     assert replaced(schedule)
     check_scheduled(mod, target=target, schedule=schedule)
 
@@ -309,13 +309,13 @@ NOT_REPLACED = {
 
 @pytest.mark.parametrize("body", NOT_REPLACED.values(), ids=NOT_REPLACED)
 def test_what_is_no_sum_of_convolutions(body: Body) -> None:
-    scheduler = Scheduler(network(body), NATIVE, cost_model=merging)
-    assert not scheduler._assembler.replacements.sets
+    scheduler = Scheduler.prepare(network(body), NATIVE, cost_model=merging)
+    assert not scheduler.assembler.replacements.sets
 
 
 def test_a_convolution_added_to_what_it_reads() -> None:
-    scheduler = Scheduler(network(its_own_input), NATIVE, cost_model=merging)
-    (ops,) = scheduler._assembler.replacements.sets
+    scheduler = Scheduler.prepare(network(its_own_input), NATIVE, cost_model=merging)
+    (ops,) = scheduler.assembler.replacements.sets
     assert len(ops) == 1
 
 
@@ -327,7 +327,7 @@ def test_weights_that_are_inputs() -> None:
         return emit(op.nn.avg_pool2d(value, (2, 2)))
 
     mod = relax_module(body, (1, WIDTH, 9, 11), (WIDTH, WIDTH, 3, 3))
-    assert not Scheduler(mod, NATIVE, cost_model=merging)._assembler.replacements.sets
+    assert not Scheduler.prepare(mod, NATIVE, cost_model=merging).assembler.replacements.sets
 
 
 def test_a_sum_that_leaves_the_function() -> None:
@@ -335,4 +335,4 @@ def test_a_sum_that_leaves_the_function() -> None:
         return emit(op.add(conv(emit, x, 1, **THREE), conv(emit, x, 2, **THREE)))
 
     mod = relax_module(body, (1, WIDTH, 9, 11))
-    assert not Scheduler(mod, NATIVE, cost_model=merging)._assembler.replacements.sets
+    assert not Scheduler.prepare(mod, NATIVE, cost_model=merging).assembler.replacements.sets

@@ -111,7 +111,7 @@ MERGED = {
 
 
 def merges(mod: tvm.IRModule) -> tuple[list[int], object]:
-    schedule = Scheduler(mod, NATIVE, cost_model=merging).search()
+    schedule = Scheduler.prepare(mod, NATIVE, cost_model=merging).search()
     return [len(s.operators) for s in schedule.stages if s.strategy == "merge"], schedule
 
 

@@ -38,7 +38,7 @@ def cluster() -> Iterator[Cluster]:
 
 def _scheduler(site: Rpc, path: Path | None = None, target: object = NATIVE) -> Scheduler:
     options = Options(max_num_groups=2, winograd=False, database=path)
-    return Scheduler(branches(), target, options=options, site=site)
+    return Scheduler.prepare(branches(), target, options=options, site=site)
 
 
 def test_a_network_is_scheduled_and_timed_on_a_device(
@@ -117,7 +117,7 @@ def test_killed_servers(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> No
         found = made.search()
     assert one.poll() is not None
     assert len(added) > 4
-    alone = made._assembler.lowered.alone
+    alone = made.assembler.lowered.alone
     names = set(made.graph.names(sorted(alone)))
     seconds = [s.seconds for s in found.stages if not names.intersection(*s.groups)]
     assert all(0 < s < math.inf for s in seconds)

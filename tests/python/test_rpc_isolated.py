@@ -42,7 +42,7 @@ def _scheduler() -> Scheduler:
         lambda emit, x: relax_concat([emit(conv(x, 24, seed=seed)) for seed in (1, 2)]),
         (1, 8, 9, 9),
     )
-    return Scheduler(mod, NATIVE, options=Options(winograd=False), site=Isolated(LIMIT))
+    return Scheduler.prepare(mod, NATIVE, options=Options(winograd=False), site=Isolated(LIMIT))
 
 
 def relax_concat(values: list[tvm.relax.Expr]) -> tvm.relax.Expr:
@@ -66,7 +66,7 @@ def test_a_stage_that_crashes_or_hangs_is_not_used(
     function: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     made = _scheduler()
-    sound = {i.kernel.key for i in made._assembler.lowered.implementations}
+    sound = {i.kernel.key for i in made.assembler.lowered.implementations}
 
     def compiled(kernel: Kernel, phase: int, name: str) -> tirx.PrimFunc:
         if kernel.key in sound:

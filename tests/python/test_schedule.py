@@ -35,7 +35,7 @@ def network(size: int = 8, width: int = 24) -> tvm.IRModule:
 
 @pytest.fixture(scope="module")
 def scheduler() -> Scheduler:
-    return Scheduler(network(), NATIVE, cost_model=few_stages)
+    return Scheduler.prepare(network(), NATIVE, cost_model=few_stages)
 
 
 @pytest.fixture(scope="module")
@@ -266,7 +266,7 @@ def test_what_a_schedule_says_of_itself(scheduler: Scheduler, schedule: Schedule
     merged = replace(schedule, stages=EDITED["merged"])
     assert "merge" in repr(merged)
     assert "conv2d_2 | conv2d_1" in repr(merged)
-    found = Scheduler(network(), NATIVE, cost_model=many_stages).search()
+    found = Scheduler.prepare(network(), NATIVE, cost_model=many_stages).search()
     assert repr(found).count("\n") == 5
 
 

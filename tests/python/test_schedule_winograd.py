@@ -83,7 +83,7 @@ def test_the_kernels_that_a_schedule_names(variant: str, usual, tmp_path: Path) 
     )
     assert operators[-1].kernel == variant
     schedule = replace(usual.schedule, operators=operators)
-    scheduler = Scheduler(MOD, NATIVE)
+    scheduler = Scheduler.prepare(MOD, NATIVE)
     (*_, stage) = scheduler.lower(schedule)
     assert stage.implementations[0].kernel.variant == variant
     assert compiled(schedule=schedule).schedule.operators == operators
@@ -96,7 +96,7 @@ def test_row_strips_of_a_machine_on_which_the_direct_kernel_was_faster() -> None
         return emit(relax.op.mean(emit(conv(body(emit, x), 40)), [2, 3]))
 
     mod = relax_module(two, (2, 36, 17, 19))
-    given = Scheduler(mod, NATIVE).unsearched()
+    given = Scheduler.prepare(mod, NATIVE).unsearched()
     names = [op.name for op in given.operators]
     operators = tuple(replace(op, kernel="direct") if op.kernel else op for op in given.operators)
     assert operators != given.operators
@@ -107,7 +107,7 @@ def test_row_strips_of_a_machine_on_which_the_direct_kernel_was_faster() -> None
     library = tvm_ios.compile(mod, target=NATIVE, schedule=schedule)
     single = tvm_ios.compile(mod, target=NATIVE, search=False, winograd=False)
     np.testing.assert_allclose(library(expected), single(expected), rtol=1e-4, atol=1e-4)
-    scheduler = Scheduler(mod, NATIVE)
+    scheduler = Scheduler.prepare(mod, NATIVE)
     names = [span.kernel for span in scheduler.trace(schedule, 1)]
     assert not any("winograd" in name for name in names)
 
@@ -123,7 +123,7 @@ def test_in_a_pipeline(without) -> None:
 
 
 def test_a_scheduler_that_was_told_nothing_refuses_it(without) -> None:
-    scheduler = Scheduler(MOD, NATIVE)
+    scheduler = Scheduler.prepare(MOD, NATIVE)
     with pytest.raises(ScheduleError, match=r"give Options\(winograd=False\)"):
         scheduler.emit(without.schedule)
 

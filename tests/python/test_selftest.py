@@ -168,7 +168,7 @@ def test_lines(plans: None, monkeypatch, capsys: pytest.CaptureFixture[str]) -> 
 def test_bad_options(capsys: pytest.CaptureFixture[str]) -> None:
     for line, sentence in (
         ("--target cuda --threads 2", "number of threads is for a CPU"),
-        ("--cudnn", "cuDNN is for CUDA devices"),
+        ("--cudnn", "precision and cudnn are for CUDA devices"),
         ("--target nothing", "TVM does not know the target"),
         ("--device-id x", "invalid whole number value"),
     ):

@@ -33,7 +33,7 @@ def network(batch: int, kernels: tuple[int, ...] = (1, 3)) -> tvm.IRModule:
 
 def test_each_batch_size_has_a_schedule_that_was_run_at_all() -> None:
     costs = {1: few_stages, 3: many_stages}
-    made = {b: Scheduler(network(b), NATIVE, cost_model=cost) for b, cost in costs.items()}
+    made = {b: Scheduler.prepare(network(b), NATIVE, cost_model=cost) for b, cost in costs.items()}
     schedules = specialise(made)
     assert [schedules[b].batch for b in (1, 3)] == [1, 3]
     for batch, schedule in schedules.items():
@@ -46,9 +46,9 @@ def test_each_batch_size_has_a_schedule_that_was_run_at_all() -> None:
 
 
 def test_adapted_stages_stay_together() -> None:
-    one = Scheduler(network(1), NATIVE, cost_model=few_stages)
+    one = Scheduler.prepare(network(1), NATIVE, cost_model=few_stages)
     found = one.search()
-    three = Scheduler(network(3), NATIVE, cost_model=many_stages)
+    three = Scheduler.prepare(network(3), NATIVE, cost_model=many_stages)
     adapted = three.adapt(found)
     assert [s.groups for s in adapted.stages] == [s.groups for s in found.stages]
     assert adapted.model == fingerprint(three.graph) != found.model
@@ -56,8 +56,8 @@ def test_adapted_stages_stay_together() -> None:
 
 
 def test_another_network_is_no_other_batch_size() -> None:
-    found = Scheduler(network(1), NATIVE, cost_model=few_stages).search()
-    other = Scheduler(network(3, (1, 3, 5)), NATIVE, cost_model=few_stages)
+    found = Scheduler.prepare(network(1), NATIVE, cost_model=few_stages).search()
+    other = Scheduler.prepare(network(3, (1, 3, 5)), NATIVE, cost_model=few_stages)
     with pytest.raises(ScheduleError, match="made for other operators"):
         other.adapt(found)
 

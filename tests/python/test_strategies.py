@@ -24,7 +24,7 @@ from tvm_ios.transform import InterOperatorSchedule
 
 def search(mod: tvm.IRModule, cost, *strategies: str) -> Schedule:
     options = Options(max_num_groups=2, strategies=strategies or STRATEGIES)
-    return Scheduler(mod, NATIVE, cost_model=cost, options=options).search()
+    return Scheduler.prepare(mod, NATIVE, cost_model=cost, options=options).search()
 
 
 def kinds(schedule: Schedule) -> set[tuple[str, bool]]:
@@ -89,7 +89,7 @@ def test_a_schedule_with_a_replacement_is_kept(body, tmp_path: Path) -> None:
 
 def test_operators_that_only_look_like_a_sum_are_refused() -> None:
     """A schedule that was edited: an operator reads the other, but does not add it."""
-    scheduler = Scheduler(network(repvgg), NATIVE, cost_model=merging)
+    scheduler = Scheduler.prepare(network(repvgg), NATIVE, cost_model=merging)
     schedule = scheduler.sequential()
     names = [stage.operators[0] for stage in schedule.stages]
     pool = next(name for name in names if name.startswith("max_pool2d"))
@@ -110,14 +110,14 @@ def test_replacements_of_equal_cells_are_searched_once() -> None:
 
     mod = network(cells)
     options = Options(max_block_size=3)
-    scheduler = Scheduler(mod, NATIVE, cost_model=merging, options=options)
-    found, graph = scheduler._assembler.replacements, scheduler.graph
+    scheduler = Scheduler.prepare(mod, NATIVE, cost_model=merging, options=options)
+    found, graph = scheduler.assembler.replacements, scheduler.graph
     pairs = [ops for ops in found.sets if len(ops) == 2]
     assert len({found.together[op] for ops in pairs for op in ops}) == len(pairs) == 3
     blocks = partition(graph.dag, 3, found.together)
     assert all(any(set(ops) <= set(block) for block in blocks) for ops in pairs)
-    lowered = scheduler._assembler.lowered
-    templates = find_templates(lowered, found, scheduler._results, blocks)
+    lowered = scheduler.assembler.lowered
+    templates = find_templates(lowered, found, scheduler.results, blocks)
     assert len({template.block for template in templates}) < len(blocks)
     schedule = scheduler.search()
     assert sum(stage.strategy == "merge" for stage in schedule.stages) == 3

@@ -20,7 +20,7 @@ from tvm_ios.graph.dag import Candidate, Dag
 from tvm_ios.options import Options
 from tvm_ios.search import ScheduleSpace, partition
 from tvm_ios.search import network as network_search
-from tvm_ios.search.templates import Template, carry_over, find_templates
+from tvm_ios.search.templates import Template, find_templates
 
 Emit = Callable[[relax.Expr], relax.Var]
 op = relax.op
@@ -49,8 +49,8 @@ def templates_of(
     mod: tvm.IRModule, size: int, returned: Sequence[int] = ()
 ) -> tuple[Scheduler, list[Template]]:
     """The templates of the blocks of a network; the results of ``returned`` leave it."""
-    scheduler = Scheduler(mod, NATIVE, cost_model=few_stages)
-    lowered = scheduler._assembler.lowered
+    scheduler = Scheduler.prepare(mod, NATIVE, cost_model=few_stages)
+    lowered = scheduler.assembler.lowered
     replacements = find_replacements(lowered, RULES)
     blocks = partition(scheduler.graph.dag, size, replacements.together)
     values = [v for i in returned for v in scheduler.graph.operators[i].outputs]
@@ -62,7 +62,7 @@ def numbers(mod: tvm.IRModule, size: int) -> list[int]:
 
 
 def operators_of_a_cell() -> int:
-    return len(Scheduler(cells(3), NATIVE, cost_model=few_stages).graph.operators)
+    return len(Scheduler.prepare(cells(3), NATIVE, cost_model=few_stages).graph.operators)
 
 
 def test_equal_cells_have_one_template() -> None:
@@ -123,7 +123,7 @@ def test_places_in_a_concatenation_are_part_of_a_template() -> None:
         return x
 
     mod = relax_module(network, (1, 32, 8, 9))
-    assert Scheduler(mod, NATIVE, cost_model=few_stages)._assembler.lowered.slots
+    assert Scheduler.prepare(mod, NATIVE, cost_model=few_stages).assembler.lowered.slots
     assert numbers(mod, 4)[1:4] == [1, 2, 1]
 
 
@@ -131,7 +131,7 @@ def test_labels_are_the_same_in_every_process() -> None:
     """No address and no order of a set is in what is hashed."""
     scheduler, _ = templates_of(cells(3, 3), 4)
     for operator, implementation in zip(
-        scheduler.graph.operators, scheduler._assembler.lowered.implementations, strict=True
+        scheduler.graph.operators, scheduler.assembler.lowered.implementations, strict=True
     ):
         text = f"{operator.signature} {implementation.kernel.key!r}"
         assert " at 0x" not in text
@@ -156,7 +156,9 @@ def test_equal_blocks_are_searched_once(
     """The schedule found fits the network, and equal blocks have equal stages."""
     searched = counting(monkeypatch)
     size = operators_of_a_cell()
-    scheduler = Scheduler(cells(3, 3, 3, 3, 3), NATIVE, options=Options(max_block_size=size))
+    scheduler = Scheduler.prepare(
+        cells(3, 3, 3, 3, 3), NATIVE, options=Options(max_block_size=size)
+    )
     with caplog.at_level(logging.INFO, logger="tvm_ios"):
         schedule = scheduler.search()
     assert searched == [size] * 3 + [5 * size]  # and the whole, for what the cuts give up
@@ -183,7 +185,9 @@ def test_given_prices_may_tell_equal_blocks_apart(monkeypatch: pytest.MonkeyPatc
                          for c in candidates])  # fmt: skip
 
     options = Options(max_block_size=size)
-    schedule = Scheduler(cells(3, 3, 3, 3, 3), NATIVE, cost_model=dear, options=options).search()
+    schedule = Scheduler.prepare(
+        cells(3, 3, 3, 3, 3), NATIVE, cost_model=dear, options=options
+    ).search()
     assert searched == [size] * 5 + [5 * size]
     assert sum(len(stage.operators) > 1 for stage in schedule.stages) > 0
 
@@ -194,23 +198,23 @@ def test_what_blocks_give_up_is_told() -> None:
     given_up = []
     for block in (size, 3 * size):
         options = Options(max_block_size=block)
-        made = Scheduler(cells(3, 3, 3), NATIVE, cost_model=few_stages, options=options)
+        made = Scheduler.prepare(cells(3, 3, 3), NATIVE, cost_model=few_stages, options=options)
         found = made.search()
         given_up.append(found.given_up)
-        whole = Scheduler(
+        whole = Scheduler.prepare(
             cells(3, 3, 3), NATIVE, cost_model=few_stages, options=Options(max_block_size=3 * size)
         ).search()
         assert found.given_up == found.estimates["scheduled"] - whole.estimates["scheduled"]
     assert given_up[0] >= given_up[1] == 0.0
 
 
-def test_carried_over_stages_keep_strategy_and_latency() -> None:
-    scheduler = Scheduler(cells(3), NATIVE, cost_model=few_stages)
+def test_carried_over_stages_keep_their_strategy() -> None:
+    scheduler = Scheduler.prepare(cells(3), NATIVE, cost_model=few_stages)
     none = Replacements.none(len(scheduler.graph.operators))
     search = network_search.NetworkSearch(
-        scheduler._assembler.lowered, none, scheduler._results, Options()
+        scheduler.assembler.lowered, none, scheduler.results, Options()
     )
     stages = search.explore([0, 1], scheduler.cost).solve()
-    (carried, *rest) = carry_over(stages, Template(0, {0: 7, 1: 9}))
-    assert (carried.strategy, carried.latency) == (stages[0].strategy, stages[0].latency)
-    assert {o for s in (carried, *rest) for g in s.groups for o in g} == {7, 9}
+    carried = [network_search.of_operators(stage, {0: 7, 1: 9}) for stage in stages]
+    assert [c.strategy for c in carried] == [s.strategy for s in stages]
+    assert {op for c in carried for op in c.ops} == {7, 9}

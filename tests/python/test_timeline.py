@@ -33,7 +33,7 @@ def by_worker(spans: list[Span]) -> dict[int, list[Span]]:
 
 @pytest.mark.parametrize("cost_model", [few_stages, merging])
 def test_a_trace_is_a_run_of_the_schedule(cost_model) -> None:
-    scheduler = Scheduler(network(), NATIVE, cost_model=cost_model)
+    scheduler = Scheduler.prepare(network(), NATIVE, cost_model=cost_model)
     schedule = scheduler.search()
     spans = scheduler.trace(schedule, repeat=2)
     assert min(span.begin for span in spans) == 0.0
@@ -51,7 +51,7 @@ def test_a_trace_is_a_run_of_the_schedule(cost_model) -> None:
 
 
 def test_stages_meet_at_barriers() -> None:
-    scheduler = Scheduler(network(32, 64), NATIVE, cost_model=few_stages)
+    scheduler = Scheduler.prepare(network(32, 64), NATIVE, cost_model=few_stages)
     spans = scheduler.trace(scheduler.sequential())
     ends, begins = defaultdict(float), defaultdict(lambda: float("inf"))
     for span in spans:
@@ -65,7 +65,7 @@ def test_stages_meet_at_barriers() -> None:
 
 def test_nothing_to_run() -> None:
     mod = relax_module(lambda emit, x: emit(relax.op.sort(x)), (4, 4))
-    scheduler = Scheduler(mod, NATIVE, cost_model=few_stages)
+    scheduler = Scheduler.prepare(mod, NATIVE, cost_model=few_stages)
     with pytest.raises(ScheduleError, match="TVM lowers it all"):
         scheduler.trace(scheduler.sequential())
 

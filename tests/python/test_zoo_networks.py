@@ -188,7 +188,7 @@ def test_one_worker_equals_onnx_runtime(name: str, tmp_path: Path) -> None:
     """An operator a stage: without other workers to wait for, nothing keeps the stages apart."""
     sizes = dict(SMALL_CASES)[name]
     inputs, expected = reference(name, sizes, tmp_path)
-    scheduler = Scheduler(zoo.load(name, **sizes), ONE_WORKER, cost_model=few_stages)
+    scheduler = Scheduler.prepare(zoo.load(name, **sizes), ONE_WORKER, cost_model=few_stages)
     executable = compile_plain(scheduler.emit(scheduler.sequential()), ONE_WORKER)
     (actual,) = run_vm(executable, list(inputs.values()))
     assert_close(actual, expected)
@@ -196,6 +196,8 @@ def test_one_worker_equals_onnx_runtime(name: str, tmp_path: Path) -> None:
 
 def test_depthwise_convolutions_are_told_apart() -> None:
     mod = zoo.load("mobilenet_v2_small")
-    kinds = [op.kind for op in Scheduler(mod, ONE_WORKER, cost_model=few_stages).graph.operators]
+    kinds = [
+        op.kind for op in Scheduler.prepare(mod, ONE_WORKER, cost_model=few_stages).graph.operators
+    ]
     assert kinds.count("depthwise_conv2d") == 4
     assert kinds.count("conv2d") == 9

@@ -88,10 +88,20 @@ class TargetKind(Protocol[K, S, A]):
     ----------
     name : str
         As TVM has it.
+    device : str
+        As TVM names the devices that run its code.
     """
 
     @property
     def name(self) -> str: ...
+
+    @property
+    def device(self) -> str: ...
+
+    def check_options(
+        self, target: str | tvm.target.Target, options: Options, threads: int | None
+    ) -> None:
+        """Raise OptionError or TargetError for options that a target has no use for."""
 
     def given(self, target: str | tvm.target.Target, site: Site) -> tvm.target.Target:
         """Return the target as it is given, but of another machine with the number of its cores."""

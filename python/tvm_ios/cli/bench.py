@@ -30,7 +30,7 @@ from ..peers.gpu import gpu_peers
 from ..schedule.schedule import Schedule
 from ..support.files import replacing
 from ..support.progress import working
-from ..target import is_cuda, resolve
+from ..target import resolve
 from . import interrupt, output
 from .options import Request, add_common, add_network, add_search, add_seed
 
@@ -100,9 +100,7 @@ def run(args: argparse.Namespace) -> None:
     with replacing(*filter(None, [args.schedule_out])) as drafts:
         mod, scheduler = request.load()
         contest = _contest(args, scheduler, _timed(scheduler, request.given))
-        elsewhere = request.site.machine is not None or is_cuda(request.target)
-        here = resolve("llvm") if elsewhere else request.target
-        schedule, errors = contest.ours.schedule, _errors(mod, scheduler, contest, here)
+        schedule, errors = contest.ours.schedule, _errors(mod, scheduler, contest)
         for draft in drafts:
             output.write_schedule(draft, schedule)
         interrupt.check()
@@ -140,16 +138,16 @@ def _contest(args: argparse.Namespace, scheduler: Scheduler, ours: Comparison) -
 
 
 def _errors(
-    mod: tvm.IRModule, scheduler: Scheduler, contest: Contest, here: tvm.target.Target
+    mod: tvm.IRModule, scheduler: Scheduler, contest: Contest
 ) -> dict[str, tuple[float, float]]:
     """By contender, the largest absolute error, and relative to the largest output.
 
     The reference is TVM's default lowering of the imported module, which has nothing in common
-    with the kernels of this package; it runs in this process, for the target ``here``.
+    with the kernels of this package; it runs on the CPU of this process.
     """
     function = scheduler.graph.function
     arguments = scheduler.random_inputs(scheduler.options.seed)
-    target = _compiled_quickly(here)
+    target = _compiled_quickly(resolve("llvm"))
     with working("computing the outputs by TVM alone"):
         reference = tvm.compile(mod, target, relax_pipeline=relax.get_default_pipeline(target))
         vm = relax.VirtualMachine(reference, tvm.cpu())

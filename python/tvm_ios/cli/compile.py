@@ -9,15 +9,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ..backend.shared.export import check_linker, export
-from ..compiler import artifact
-from ..compiler.compare import choose
+from ..backend.shared.export import check_linker
+from ..compiler import steps
 from ..compiler.specialise import specialise
 from ..draw import words
 from ..schedule.schedule import Schedule
 from ..support.errors import OptionError
 from ..support.files import replacing
-from ..support.progress import working
 from . import interrupt, output
 from .options import Request, add_common, add_network, add_search, add_seed, batch_sizes
 
@@ -118,14 +116,11 @@ def _compile(
         sized = {b: s for b, s in schedulers.items() if b is not None}
         schedules.update(specialise(sized).items())
     else:
-        schedules[None] = choose(schedulers[None], request.given, search=not args.no_search)
+        schedules[None] = steps.choose(schedulers[None], request.given, search=not args.no_search)
     for batch, library in zip(batches, libraries, strict=True):
         schedule = schedules[batch]
         _logger.info("%r", schedule)
-        with working("compiling the kernels"):
-            module = schedulers[batch].emit(schedule)
-        executable = artifact.build(module, schedule, request.target)
-        export(executable, library, request.site.compiler)
+        steps.write(steps.build(schedulers[batch], schedule), library, request.site)
     return list(schedules.values())
 
 

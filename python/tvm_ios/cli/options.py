@@ -14,7 +14,7 @@ import tvm
 
 from ..backend.cpu.rules.tuned import check_database, open_database
 from ..backend.registry import kind_of
-from ..compiler.check import check_schedule
+from ..compiler import steps
 from ..compiler.scheduler import Scheduler
 from ..frontend.models import load_model
 from ..schedule.options import PRECISIONS, Options
@@ -276,8 +276,7 @@ class Request:
             strategies=args.strategies,
         )
         self.site = chosen_site(args)
-        self._kind = kind_of(args.target)
-        self.target = self._kind.resolve(args.target, args.threads, self.site)
+        self.target = steps.resolve(args.target, args.threads, self.site, runs=False)
         self.given = Schedule.load(args.schedule_in) if args.schedule_in else None
         self.options = self.options.applying(self.given)
         self._searches = not getattr(args, "no_search", False)
@@ -296,15 +295,16 @@ class Request:
             Instead of ``--batch``.
         """
         if self.given is None and self._searches and self.site.machine is None:
-            self._kind.check(self.target, self.site.device_id)  # the search runs what it prices
+            # The search runs what it prices.
+            kind_of(self.target).check(self.target, self.site.device_id)
         with working("reading the network"):
             batch = batch or self._batch
             mod = load_model(self.model, self._shapes, batch, self._params, self._trust)
         tuned = open_database(self._records) if self._records else nullcontext()
-        with tuned, working("preparing the network"):
-            scheduler = Scheduler(mod, self.target, options=self.options, site=self.site)
+        with tuned:
+            scheduler = steps.prepare(mod, self.target, self.options, self.site)
         _logger.info("%s has %d operators", self.model, len(scheduler.graph.operators))
         _logger.info("target %s", self.target)
         if self.given is not None:
-            check_schedule(self.given, scheduler.graph, self.target)
+            scheduler.check(self.given)
         return mod, scheduler

@@ -14,11 +14,11 @@ import numpy as np
 import tvm_ios_runtime
 from tvm_ios_runtime import Model, TensorInfo
 
+from ..backend.registry import kind_of
 from ..compiler import artifact
 from ..support.errors import ModelError, OptionError, device_errors
 from ..support.files import replacing
 from ..support.text import last_line
-from ..target import is_cuda
 from . import output
 from .options import add_common, add_device, add_seed, whole
 
@@ -98,9 +98,11 @@ def _index_errors(args: argparse.Namespace) -> Iterator[None]:
 
 def _check_device(device: str | None, model: Model) -> None:
     """Raise OptionError if the library is for another kind of device than the user says."""
-    kind = "cuda" if is_cuda(model.metadata["target"]) else "cpu"
-    if device not in (None, kind):
-        raise OptionError(f"The library was compiled for --device {kind}; compile it for {device}.")
+    made_for = kind_of(model.metadata["target"]).device
+    if device not in (None, made_for):
+        raise OptionError(
+            f"The library was compiled for --device {made_for}; compile it for {device}."
+        )
 
 
 def _read_inputs(path: str, expected: Sequence[TensorInfo]) -> list[np.ndarray]:

@@ -12,10 +12,10 @@ from rich.table import Table
 
 from .. import draw
 from ..draw import words
+from ..schedule.devices import device_terms
 from ..schedule.schedule import Schedule
 from ..support.errors import OptionError
 from ..support.files import replacing
-from ..target import is_cuda
 from . import output
 from .options import add_common
 from .timeline import add_timeline, check_timeline, timeline
@@ -137,7 +137,7 @@ def _comparison(paths: Sequence[str], schedules: Sequence[Schedule]) -> Iterator
         table.add_row(
             path,
             "-" if schedule.batch is None else str(schedule.batch),
-            "-" if is_cuda(schedule.target) else str(schedule.workers),
+            str(schedule.workers) if device_terms(schedule.target).counted else "-",
             str(len(schedule.stages)),
             str(sum(len(stage.groups) for stage in schedule.stages)),
             str(sum(stage.strategy == "merge" for stage in schedule.stages)),

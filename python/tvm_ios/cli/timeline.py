@@ -9,7 +9,7 @@ import tvm
 
 from .. import draw
 from ..backend.registry import kind_of
-from ..compiler.scheduler import Scheduler
+from ..compiler import steps
 from ..frontend.models import load_model
 from ..measure.sites import Here
 from ..schedule.options import Options
@@ -50,7 +50,6 @@ def timeline(args: argparse.Namespace, schedule: Schedule) -> str:
     allowed = Options(winograd=args.winograd, precision=args.precision, cudnn=args.cudnn)
     batch = args.batch or schedule.batch
     mod = load_model(args.model, args.input_shapes, batch, args.params, args.trust)
-    scheduler = Scheduler(
-        mod, target, schedule.function, options=allowed.applying(schedule), site=site
-    )
+    options, function = allowed.applying(schedule), schedule.function
+    scheduler = steps.prepare(mod, target, options, site, function=function)
     return draw.perfetto(schedule, scheduler.graph, scheduler.trace(schedule))

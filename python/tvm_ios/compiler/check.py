@@ -3,22 +3,29 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-
-import tvm
 
 from ..graph.fingerprint import fingerprint, fits
 from ..graph.operators import OperatorGraph
+from ..schedule.devices import machine_name
 from ..schedule.schedule import Schedule, ScheduledStage
 from ..support.errors import ScheduleError
-from ..target import CUDA, num_workers
 
 
 def check_schedule(
-    schedule: Schedule, graph: OperatorGraph, target: tvm.target.Target | None = None
+    schedule: Schedule, graph: OperatorGraph, target: str | None = None, workers: int = 1
 ) -> None:
-    """Raise ScheduleError unless this is a schedule of ``graph``, and for ``target``."""
+    """Raise ScheduleError unless a schedule is one of a graph, and of a target.
+
+    Parameters
+    ----------
+    schedule : Schedule
+    graph : OperatorGraph
+    target : str, optional
+        As JSON; by default any will do.
+    workers : int
+        Of the target.
+    """
     if not fits(schedule.model, graph):
         raise ScheduleError(
             "The schedule was made for another model or other input shapes "
@@ -30,34 +37,18 @@ def check_schedule(
             f"{graph.function!r}; name that in it, or search again."
         )
     if target is not None:
-        _check_target(schedule, target)
+        _check_target(schedule, machine_name(target, workers))
     _check_cover(schedule.stages, graph)
     _check_edges(schedule.stages, graph)
 
 
-def _check_target(schedule: Schedule, target: tvm.target.Target) -> None:
-    made_for = _machine(schedule.target, schedule.workers)
-    wanted = _machine(str(target), num_workers(target))
+def _check_target(schedule: Schedule, wanted: str) -> None:
+    made_for = machine_name(schedule.target, schedule.workers)
     if made_for != wanted:
         raise ScheduleError(
             f"The schedule was made for {made_for}, not for {wanted}; "
             "name that target and number of threads, or search again."
         )
-
-
-def _machine(target: str, workers: int) -> str:
-    """What of a target a schedule depends on, in words."""
-    try:
-        config = json.loads(target)
-    except ValueError:
-        config = None
-    if not isinstance(config, dict):
-        config = {"kind": target}
-    parts = [str(config[key]) for key in ("kind", "mcpu", "mattr", "arch") if config.get(key)]
-    name = " ".join(parts)
-    if config["kind"] == CUDA:
-        return name
-    return f"{name} with {workers} thread{'s' if workers > 1 else ''}"
 
 
 def _check_cover(stages: Sequence[ScheduledStage], graph: OperatorGraph) -> None:

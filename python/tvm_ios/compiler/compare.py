@@ -77,33 +77,6 @@ def compare(
     return Comparison(schedule, name, ways)
 
 
-def choose(
-    scheduler: Scheduler,
-    given: Schedule | None = None,
-    *,
-    search: bool = True,
-    timed: bool = True,
-) -> Schedule:
-    """The schedule to apply to a function.
-
-    Parameters
-    ----------
-    scheduler : Scheduler
-    given : Schedule, optional
-        What to apply instead of searching.
-    search : bool
-        Without the search each operator is a stage of its own, and nothing is measured.
-    timed : bool
-        Time what the search finds as a whole model, and take the sequential schedule if that is
-        faster; for costs that were not measured that would be another measure.
-    """
-    if given is not None:
-        return scheduler.applied(given)
-    if not search:
-        return scheduler.unsearched()
-    return compare(scheduler).schedule if timed else scheduler.search()
-
-
 def as_returned(latencies: Mapping[str, T], name: str) -> dict[str, T]:
     """Latencies by name, ``scheduled`` being that of the schedule ``name`` where it is known."""
     result = dict(latencies)

@@ -1,145 +1,164 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a Relax module to a schedule and back: the steps that the pass and the commands share."""
+"""One function of a module: what it is made of, and its schedules."""
 
 from __future__ import annotations
 
 import time
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import tvm
+from tvm import relax
 
+from ..backend.base import Backend
 from ..backend.registry import kind_of
-from ..backend.shared.emitter import Stages, choose_way
+from ..backend.shared.emitter import Stages
 from ..backend.shared.replacements.find import Replacements
 from ..backend.shared.schedule_lowering import ScheduleLowering
 from ..backend.shared.stages import AnyAssembler
 from ..database import MeasurementDatabase
-from ..graph.dag import Candidate
+from ..graph.dag import Candidate, components
 from ..graph.extract import extract
 from ..graph.fingerprint import fingerprint
 from ..graph.indices import smallest_extent
 from ..graph.operators import Operator, OperatorGraph
 from ..graph.prepare import prepare
-from ..measure.cost import MeasuredCost
 from ..measure.devices import AnyDevices
 from ..measure.given import GivenCost, StageCost
 from ..measure.model import Ways, random_inputs
-from ..measure.records import Records
 from ..measure.sites import Here, Site
 from ..schedule.options import Options
 from ..schedule.schedule import Schedule, ScheduledOperator, ScheduledStage
 from ..schedule.timeline import Span
-from ..search.core import Stage, greedy, sequential
+from ..search.core import candidate_of, greedy, sequential
 from ..search.cost_model import CostModel
-from ..search.network import NetworkSearch, candidate_of
+from ..search.network import NetworkSearch
 from ..support.errors import OptionError, ScheduleError
 from ..support.progress import progress
 from .check import check_schedule
+from .compiled import CompiledSchedules
+from .pricing import measure_prices
 
 
+@dataclass
 class Scheduler:
-    """Schedules one function of a module for one target.
+    """One function of a module, ready to be scheduled for one target.
 
-    Parameters
+    Made by :meth:`prepare`.
+
+    Attributes
     ----------
-    mod : tvm.IRModule
-        A high-level Relax module.
-    target : str or tvm.target.Target
-        Of kind ``llvm`` or ``cuda``; taken as given, see :func:`tvm_ios.target.resolve`.
-    function : str
-    cost_model : "measure" or callable
-        Stages are measured on this machine, or priced by a
-        :data:`tvm_ios.measure.given.StageCost`.
+    target : tvm.target.Target
     options : Options
-    site : Site, optional
-        Where stages are measured; by default in this process.
-
-    Raises
-    ------
-    DatabaseError
-        When the file that the options name is no database of measurements.
-    DeviceError
-        When a device cannot measure; from what measures, too.
+    prepared : tvm.IRModule
+        What is scheduled: the module, brought into the form that operators are found in.
+    graph : OperatorGraph
+    results : sequence of relax.Var
+        Values that leave the function.
+    backend : Backend
+    assembler : Assembler
+        Builds stages of the kernels that operators have.
+    given_cost : StageCost or None
+        The user's prices of stages; None where they are measured.
+    database : MeasurementDatabase or None
     """
 
-    def __init__(
-        self,
+    target: tvm.target.Target
+    options: Options
+    prepared: tvm.IRModule
+    graph: OperatorGraph
+    results: Sequence[relax.Var]
+    backend: Backend[Any, Any, Any]
+    assembler: AnyAssembler
+    given_cost: StageCost | None = None
+    database: MeasurementDatabase | None = None
+    _compiled: CompiledSchedules = field(default_factory=CompiledSchedules)
+
+    @classmethod
+    def prepare(
+        cls,
         mod: tvm.IRModule,
         target: str | tvm.target.Target,
         function: str = "main",
         cost_model: str | StageCost = "measure",
         options: Options | None = None,
         site: Site | None = None,
-    ) -> None:
-        if cost_model != "measure" and not callable(cost_model):
-            raise OptionError(f"cost_model must be 'measure' or a function, got {cost_model!r}.")
-        site = site or Here()
-        kind = kind_of(target)
-        self.target = kind.given(target, site)
-        self.options = options or Options()
-        database = self.options.database
-        self._database = None if database is None else MeasurementDatabase(database)
-        self._backend = kind.create(self.target, site, self.options, self._database)
-        self.workers = self._backend.workers
-        self.prepared = prepare(mod, function, checks_indices=self._backend.checks_indices)
-        self.graph: OperatorGraph = extract(self.prepared, function)
-        body = self.prepared[function].body.body
-        self._results = tvm.relax.analysis.free_vars(body)
-        self._assembler: AnyAssembler = self._backend.assemble(self.graph, self._results)
-        self._given_cost = cost_model
-        self._cost: CostModel | None = None
-        # What was compiled to be timed need not be compiled again to be used.
-        self._ways: tvm.IRModule | None = None
-        self._compiled: dict[str, Schedule] = {}
+    ) -> Scheduler:
+        """Find the operators of a function, and the kernels that compute them.
+
+        Parameters
+        ----------
+        mod : tvm.IRModule
+            A high-level Relax module.
+        target : str or tvm.target.Target
+            Of kind ``llvm`` or ``cuda``; taken as given, see :func:`tvm_ios.target.resolve`.
+        function : str
+        cost_model : "measure" or callable
+            Stages are measured on this machine, or priced by a
+            :data:`tvm_ios.measure.given.StageCost`.
+        options : Options, optional
+        site : Site, optional
+            Where stages are measured; by default in this process.
+
+        Raises
+        ------
+        ModelError
+            When the function has what cannot be scheduled.
+        DatabaseError
+            When the file that the options name is no database of measurements.
+        DeviceError
+            When a device cannot measure; from what measures, too.
+        """
+        given = _given_cost(cost_model)
+        options, site, kind = options or Options(), site or Here(), kind_of(target)
+        path = options.database
+        database = None if path is None else MeasurementDatabase(path)
+        resolved = kind.given(target, site)
+        backend = kind.create(resolved, site, options, database)
+        prepared = prepare(mod, function, checks_indices=backend.checks_indices)
+        graph = extract(prepared, function)
+        results = relax.analysis.free_vars(prepared[function].body.body)
+        assembler = backend.assemble(graph, results)
+        return cls(resolved, options, prepared, graph, results, backend, assembler, given, database)
+
+    @property
+    def workers(self) -> int:
+        """Threads that a schedule is made for."""
+        return self.backend.workers
 
     @cached_property
-    def _devices(self) -> AnyDevices:
-        """Who measures; they are given back when this object is no longer used."""
-        devices = self._backend.devices(self._assembler, self.options.seed)
+    def devices(self) -> AnyDevices:
+        """What measures; they are given back when this object is no longer used."""
+        devices = self.backend.devices(self.assembler, self.options.seed)
         weakref.finalize(self, devices.close)
         return devices
 
-    @property
+    @cached_property
     def cost(self) -> CostModel:
-        """The cost model; kernels are compiled when it is first asked for."""
-        if self._cost is None:
-            if callable(self._given_cost):
-                self._cost = GivenCost(self._given_cost, self._assembler)
-            else:
-                self._cost = self._measured_cost()
-        return self._cost
-
-    def _measured_cost(self) -> CostModel:
-        # xgboost takes a second to import, and GivenCost does not need it.
-        from ..measure.learned import Examples, LatencyModel, LearnedCost
-
-        backend, options = self._backend, self.options
-        conditions = backend.conditions(self._assembler)
-        records = Records(self._database, backend.identity(), conditions)
-        self._assembler = backend.tune(self._assembler, self._devices, records)
-        measured = MeasuredCost(self._devices, self._assembler, records)
-        if options.measure_all:
-            return measured
-        model = LatencyModel(options.seed, options.caution)
-        return LearnedCost(measured, self._assembler, Examples(records), model, options.seed)
+        """The prices of stages; kernels are compiled and timed when they are first asked for."""
+        if self.given_cost is not None:
+            return GivenCost(self.given_cost, self.assembler)
+        cost, self.assembler = measure_prices(
+            self.backend, self.assembler, self.devices, self.options, self.database
+        )
+        return cost
 
     def search(self) -> Schedule:
         """The cheapest schedule by the cost model: IOS's dynamic programme on each block."""
         begin = time.perf_counter()
         cost = self.cost  # which also chooses kernels
         search = NetworkSearch(
-            self._assembler.lowered, self._replacements(), self._results, self.options
+            self.assembler.lowered, self._replacements(), self.results, self.options
         )
-        stages = search.run(cost)
+        candidates = search.run(cost)
         return replace(
-            self._schedule(stages, "scheduled"),
+            self._schedule(candidates, "scheduled"),
             search_seconds=time.perf_counter() - begin,
             branches_cut=search.branches_cut,
-            given_up=search.given_up(stages, cost),
+            given_up=search.given_up(candidates, cost),
         )
 
     def unsearched(self) -> Schedule:
@@ -147,12 +166,12 @@ class Scheduler:
         operators = [self._describe(op, None) for op in self.graph.operators]
         return self._new_schedule(
             operators,
-            [ScheduledStage(((op.name,),), division=self._assembler.usual) for op in operators],
+            [ScheduledStage(((op.name,),), division=self.assembler.usual) for op in operators],
         )
 
     def sequential(self) -> Schedule:
         """The baseline: one operator a stage."""
-        return self._schedule(sequential(self.graph.dag), "sequential")
+        return self._schedule(map(candidate_of, sequential(self.graph.dag)), "sequential")
 
     def greedy(self) -> Schedule:
         """The baseline: each stage takes all ready operators, at most ``max_num_groups``.
@@ -160,14 +179,13 @@ class Scheduler:
         An operator that must be alone is, in a stage of its own.
         """
         limit = self.options.max_num_groups or len(self.graph.operators)
-        alone = self._assembler.lowered.alone
-        stages = []
-        for stage in greedy(self.graph.dag, limit):
-            stages += [Stage([g], "concurrent", 0.0) for g in stage.groups if g[0] in alone]
-            shared = [g for g in stage.groups if g[0] not in alone]
-            if shared:
-                stages.append(Stage(shared, "concurrent", 0.0))
-        return self._schedule(stages, "greedy")
+        alone = self.assembler.lowered.alone
+        candidates = []
+        for ops, strategy in map(candidate_of, greedy(self.graph.dag, limit)):
+            shared = tuple(op for op in ops if op not in alone)
+            candidates += [Candidate((op,), strategy) for op in ops if op in alone]
+            candidates += [Candidate(shared, strategy)] if shared else []
+        return self._schedule(candidates, "greedy")
 
     def adapt(self, schedule: Schedule) -> Schedule:
         """The stages of a schedule of the same operators in other sizes, for this function.
@@ -185,7 +203,7 @@ class Scheduler:
                 "same."
             )
         costs = self.cost.operator_seconds
-        lowering = ScheduleLowering(self._assembler)
+        lowering = ScheduleLowering(self.assembler)
         stages = [lowering.adapt(stage, costs) for stage in schedule.stages]
         adapted = self._new_schedule(operators, stages)
         check_schedule(adapted, self.graph)
@@ -196,7 +214,7 @@ class Scheduler:
 
         A stage of one operator keeps its own.
         """
-        lowering = ScheduleLowering(self._assembler)
+        lowering = ScheduleLowering(self.assembler)
         stages = (
             lowering.divided(stage, division) if len(stage.operators) > 1 else stage
             for stage in schedule.stages
@@ -211,13 +229,10 @@ class Scheduler:
         ScheduleError
             When it is no schedule of this function.
         """
-        self._check(schedule)
+        self.check(schedule)
         function = self.graph.function
-        names = [name for name, known in self._compiled.items() if known.lowers_like(schedule)]
-        if self._ways is None or not names:
-            return self._emit({function: schedule})
-        variable = self.prepared.get_global_var(function)
-        return choose_way(self._ways, self._compiled, names[0], variable)
+        known = self._compiled.find(schedule, self.prepared.get_global_var(function))
+        return known or self._emit({function: schedule})
 
     def trace(self, schedule: Schedule, repeat: int = 20) -> Sequence[Span]:
         """When each worker computes what, in the fastest of several runs.
@@ -231,10 +246,10 @@ class Scheduler:
             When it is no schedule of this function, when it names kernels that cannot be had here,
             or when none of its stages can be run.
         """
-        self._check(schedule)
+        self.check(schedule)
         self._check_kernels(schedule)
         stages = dict(enumerate(self.lower(schedule)))
-        return self._backend.trace(stages, self._devices, repeat)
+        return self.backend.trace(stages, self.devices, repeat)
 
     def random_inputs(self, seed: int) -> list[tvm.runtime.Tensor | tuple[Any, ...]]:
         """Inputs that the network takes: its indices are of something that is there."""
@@ -245,9 +260,10 @@ class Scheduler:
         """The whole model under each schedule, ready to be timed or run where is measured."""
         inputs = self.random_inputs(self.options.seed)
         with progress("compiling models", 2) as advance:
-            self._ways, self._compiled = self._emit(schedules), dict(schedules)
+            module = self._emit(schedules)
+            self._compiled.keep(module, schedules)
             advance(1)
-            compiled = self._backend.compile(self._ways, list(schedules), inputs, self._devices)
+            compiled = self.backend.compile(module, list(schedules), inputs, self.devices)
             advance(1)
         return compiled
 
@@ -260,7 +276,7 @@ class Scheduler:
             return schedule
         operators = schedule.operators
         if self.winograd:
-            variants = {op.name: self._assembler.variant(op.index) for op in self.graph.operators}
+            variants = {op.name: self.assembler.variant(op.index) for op in self.graph.operators}
             operators = tuple(replace(op, kernel=variants.get(op.name)) for op in operators)
         return replace(schedule, winograd=self.winograd, operators=operators)
 
@@ -269,9 +285,9 @@ class Scheduler:
         """Whether convolutions may be computed by Winograd's algorithm."""
         return self.options.winograd is not False
 
-    def _check(self, schedule: Schedule) -> None:
+    def check(self, schedule: Schedule) -> None:
         """Raise ScheduleError unless it is one of this function, and can be applied as it says."""
-        check_schedule(schedule, self.graph, self.target)
+        check_schedule(schedule, self.graph, str(self.target), self.workers)
         if self.options.winograd is None and not schedule.winograd:
             raise ScheduleError(
                 "The schedule was made without Winograd's algorithm; give Options(winograd=False)."
@@ -280,18 +296,18 @@ class Scheduler:
     def _emit(self, schedules: Mapping[str, Schedule]) -> tvm.IRModule:
         """The function under each schedule, by the name it is given."""
         ways = {name: self.lower(schedule) for name, schedule in schedules.items()}
-        return self._backend.emit(self.prepared, self.graph.function, ways, self._assembler)
+        return self.backend.emit(self.prepared, self.graph.function, ways, self.assembler)
 
     def lower(self, schedule: Schedule) -> Stages[Any]:
         """The stages of a schedule, with the kernels that it names."""
-        return ScheduleLowering(self._assembler.chosen(_kernels(schedule))).lower(schedule)
+        return ScheduleLowering(self.assembler.chosen(_kernels(schedule))).lower(schedule)
 
     def _check_kernels(self, schedule: Schedule) -> None:
         """Raise ScheduleError unless all operators have the kernels that the schedule names."""
         kernels = _kernels(schedule)
         for op in self.graph.operators:
             wanted = kernels[op.name]
-            if wanted is not None and wanted not in self._assembler.variants(op.index):
+            if wanted is not None and wanted not in self.assembler.variants(op.index):
                 raise ScheduleError(
                     f"Operator {op.name!r} of the schedule is computed by {wanted}, which is not "
                     "among its kernels here; give the precision, and cuDNN, that the schedule was "
@@ -300,35 +316,42 @@ class Scheduler:
 
     def close(self) -> None:
         """Leave the devices to others; nothing is measured any more."""
-        if "_devices" in vars(self):
-            self._devices.close()
+        if "devices" in vars(self):
+            self.devices.close()
 
     def _replacements(self) -> Replacements[Any]:
         """What the search may replace."""
         if "merge" in self.options.strategies:
-            return self._assembler.replacements
+            return self.assembler.replacements
         return Replacements.none(len(self.graph.operators))
 
-    def _schedule(self, stages: Sequence[Stage], name: str) -> Schedule:
-        """Stages of operator indices, priced, as a schedule."""
-        candidates = list(map(candidate_of, stages))
-        seconds = self.cost(candidates)
+    def _schedule(self, candidates: Iterable[Candidate], name: str) -> Schedule:
+        """Return the stages, of operator indices, as a schedule with their prices."""
+        stages = list(candidates)
+        seconds = self.cost(stages)
         scheduled = tuple(
             ScheduledStage(
-                tuple(tuple(self.graph.names(group)) for group in stage.groups),
-                self._strategy(candidate),
-                self.cost.division(candidate),
+                self._groups(stage),
+                self._strategy(stage),
+                self.cost.division(stage),
                 float(latency),
             )
-            for stage, candidate, latency in zip(stages, candidates, seconds, strict=True)
+            for stage, latency in zip(stages, seconds, strict=True)
         )
         schedule = self._new_schedule(map(self._timed, self.graph.operators), scheduled)
         estimates = {name: float(seconds.sum())}
         return replace(schedule, estimates=estimates, measurements=self.cost.measurements)
 
+    def _groups(self, candidate: Candidate) -> tuple[tuple[str, ...], ...]:
+        """Return the operators of each group by name; merged ones are one group."""
+        if candidate.strategy == "merge":
+            return (tuple(self.graph.names(candidate.ops)),)
+        groups = components(self.graph.dag, candidate.ops)
+        return tuple(tuple(self.graph.names(group)) for group in groups)
+
     def _strategy(self, candidate: Candidate) -> str:
         """A candidate's strategy; that of an operator that nothing replaces is ``concurrent``."""
-        replaced = self._assembler.replacements.rule(candidate.ops) is not None
+        replaced = self.assembler.replacements.rule(candidate.ops) is not None
         return candidate.strategy if replaced else "concurrent"
 
     def _new_schedule(
@@ -347,7 +370,7 @@ class Scheduler:
 
     def _timed(self, op: Operator) -> ScheduledOperator:
         """An operator with the time that the cost model has of it."""
-        implementation = self._assembler.lowered.implementations[op.index]
+        implementation = self.assembler.lowered.implementations[op.index]
         if implementation is None:
             return self._describe(op, None)
         return self._describe(op, self.cost.operator_seconds[implementation.kernel.key])
@@ -360,10 +383,19 @@ class Scheduler:
             reads=tuple(self.graph.names(self.graph.predecessors[op.index])),
             outputs=op.output_types,
             flops=op.flops,
-            kernel=self._assembler.variant(op.index),
+            kernel=self.assembler.variant(op.index),
         )
 
 
 def _kernels(schedule: Schedule) -> dict[str, str | None]:
     """Return the kernels that a schedule names, by operator; None where it names none."""
     return {op.name: op.kernel for op in schedule.operators}
+
+
+def _given_cost(cost_model: str | StageCost) -> StageCost | None:
+    """Return the user's prices; None where stages are measured."""
+    if callable(cost_model):
+        return cost_model
+    if cost_model != "measure":
+        raise OptionError(f"cost_model must be 'measure' or a function, got {cost_model!r}.")
+    return None

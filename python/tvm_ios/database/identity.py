@@ -47,12 +47,11 @@ class DeviceIdentity:
     @staticmethod
     def here(target: Target) -> DeviceIdentity:
         """This machine, running code for ``target``."""
-        return DeviceIdentity.of(cpu_model(), target)
+        return DeviceIdentity.of(cpu_model(), target, num_workers(target))
 
     @staticmethod
-    def of(cpu: str, target: Target) -> DeviceIdentity:
-        """A machine with the processor ``cpu``, running code for ``target`` from here."""
-        workers = num_workers(target)
+    def of(cpu: str, target: Target, workers: int = 1) -> DeviceIdentity:
+        """Return the identity of a processor that runs code for ``target`` from here."""
         return DeviceIdentity(cpu, str(target), workers, package_version(), str(tvm.__version__))
 
     @property

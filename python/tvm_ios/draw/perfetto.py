@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ..graph.operators import OperatorGraph
-from ..schedule.schedule import Schedule, ScheduledOperator
+from ..schedule.devices import device_terms
+from ..schedule.schedule import Schedule
 from ..schedule.timeline import Span
-from ..target import is_cuda
 from .words import details, heading, how, microseconds
 
 # Numbers of the process, and of the track of stages; workers, or streams, follow. Perfetto takes
@@ -19,19 +19,6 @@ from .words import details, heading, how, microseconds
 _PROCESS, _STAGES = 1, 2
 
 _DERIVED = "a stage lasts from the beginning of its first kernel to the end of its last"
-_ON_A_CPU = {
-    "measured": "when each worker entered and left each kernel, in one launch of all stages, the "
-    "fastest of several runs",
-    "unlike the compiled library": "the kernels are called one by one and not by the driver of a "
-    "compiled library, every value has a tensor of its own, inputs are random",
-}
-_ON_A_GPU = {
-    "measured": "when each stream came to the events before and behind each kernel, in one CUDA "
-    "graph of all stages, the fastest of several runs; CUDA tells it to half a microsecond",
-    "unlike the compiled library": "the events are nodes of the graph: between kernels lies time "
-    "that the library does not spend, and what is drawn of a kernel begins when it could start; "
-    "every value has a tensor of its own, inputs are random, and nothing is copied in or out",
-}
 
 
 def perfetto(schedule: Schedule, graph: OperatorGraph, spans: Sequence[Span]) -> str:
@@ -40,16 +27,15 @@ def perfetto(schedule: Schedule, graph: OperatorGraph, spans: Sequence[Span]) ->
     Times are in microseconds, as the format has them. What is measured and what is derived from it
     is written into the file's ``otherData``.
     """
-    operators = {operator.name: operator for operator in schedule.operators}
     events = [
         *_titles(schedule, spans),
         *_stages(schedule, spans),
-        *(_call(span, [operators[name] for name in graph.names(span.operators)]) for span in spans),
+        *(_call(span, _about(schedule, graph.names(span.operators))) for span in spans),
     ]
     ran = {span.stage for span in spans}
     about = {
         "what": heading(schedule)[0],
-        **(_ON_A_GPU if is_cuda(schedule.target) else _ON_A_CPU),
+        **device_terms(schedule.target).timeline,
         "derived": _DERIVED,
         "lowered by TVM and not run, or done in place by others": [
             {"stage": number, "operators": stage.operators}
@@ -64,9 +50,9 @@ def perfetto(schedule: Schedule, graph: OperatorGraph, spans: Sequence[Span]) ->
 def _titles(schedule: Schedule, spans: Sequence[Span]) -> Iterator[dict[str, Any]]:
     yield _title("process_name", _STAGES, heading(schedule)[0])
     yield _title("thread_name", _STAGES, "stages")
-    who = "stream" if is_cuda(schedule.target) else "worker"
+    lane = device_terms(schedule.target).lane
     for worker in range(max(schedule.workers, 1 + max(span.worker for span in spans))):
-        yield _title("thread_name", _track_of(worker), f"{who} {worker}")
+        yield _title("thread_name", _track_of(worker), f"{lane} {worker}")
 
 
 def _track_of(worker: int) -> int:
@@ -88,11 +74,16 @@ def _stages(schedule: Schedule, spans: Sequence[Span]) -> Iterator[dict[str, Any
             yield _event(f"stage {number}", "stage", _STAGES, begin, end, about)
 
 
-def _call(span: Span, operators: Sequence[ScheduledOperator]) -> dict[str, Any]:
-    about = {operator.name: details(operator) for operator in operators}
+def _about(schedule: Schedule, names: Sequence[str]) -> dict[str, list[str]]:
+    """Return all that is known of some operators, by name."""
+    operators = {operator.name: operator for operator in schedule.operators}
+    return {name: details(operators[name], schedule.target) for name in names}
+
+
+def _call(span: Span, about: dict[str, list[str]]) -> dict[str, Any]:
     return _event(
-        " + ".join(operator.name for operator in operators),
-        operators[0].kind,
+        " + ".join(about),
+        next(iter(about.values()))[0],
         _track_of(span.worker),
         span.begin,
         span.end,

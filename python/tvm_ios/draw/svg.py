@@ -97,7 +97,7 @@ def _picture(picture: Picture, title: str, longest: float, first: Stages) -> Ite
     slowest = max((op.seconds or 0.0 for op in picture.schedule.operators), default=0.0)
     for band in picture.bands:
         for box in (box for lane in band.lanes for box in lane.boxes):
-            yield from _box(box, slowest)
+            yield from _box(box, slowest, picture.schedule.target)
 
 
 def _band(picture: Picture, band: Band, longest: float, first: Stages) -> Iterator[str]:
@@ -138,9 +138,9 @@ def _edge(edge: Edge) -> str:
     return f'<path class="edge" {ends} d="{"".join(parts)}"/>'
 
 
-def _box(box: Box, slowest: float) -> Iterator[str]:
+def _box(box: Box, slowest: float, target: str) -> Iterator[str]:
     operator, x, y = box.operator, box.x, box.y
-    tip = "\n".join([operator.name, *details(operator)])
+    tip = "\n".join([operator.name, *details(operator, target)])
     yield f'<g class="op" data-name="{spoken(operator.name)}"><title>{spoken(tip)}</title>'
     yield _rect("box", x, y, BOX_WIDTH, BOX_HEIGHT, 4)
     yield _rect(_family(operator.kind), x, y, _STRIPE, BOX_HEIGHT, 2)

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import re
 
+from ..schedule.devices import device_terms, threads
 from ..schedule.partitioning import FUSED, StreamDivision
 from ..schedule.schedule import Schedule, ScheduledOperator, ScheduledStage
-from ..target import is_cuda, short_name
+from ..target import short_name
 
 # What neither XML nor a file in UTF-8 may hold, not even escaped.
 _UNSPEAKABLE = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -54,9 +55,8 @@ def _division(stage: ScheduledStage) -> str:
 
 def machine(schedule: Schedule) -> str:
     """What of the machine the stages are made for: ``2 threads``, or ``cuda sm_90``."""
-    if is_cuda(schedule.target):
-        return short_name(schedule.target)
-    return f"{schedule.workers} thread{'s' if schedule.workers > 1 else ''}"
+    counted = device_terms(schedule.target).counted
+    return threads(schedule.workers) if counted else short_name(schedule.target)
 
 
 def target(schedule: Schedule) -> str:
@@ -70,14 +70,13 @@ def share(seconds: float | None, total: float) -> str:
     return "" if seconds is None or not total else f"{seconds / total:.1%}"
 
 
-def details(operator: ScheduledOperator) -> list[str]:
-    """All that is known of an operator besides its name."""
+def details(operator: ScheduledOperator, target: str) -> list[str]:
+    """All that is known of an operator besides its name; ``target`` is its schedule's."""
     lines = [operator.kind, *operator.outputs]
     if operator.flops:
         lines.append(operations(operator.flops))
     if operator.seconds is not None:
-        where = " on one worker" if operator.kernel is None else ""
-        lines.append(f"{microseconds(operator.seconds)} alone{where}")
+        lines.append(f"{microseconds(operator.seconds)} {device_terms(target).operator_latency}")
     if operator.kernel is not None:
         lines.append(f"kernel {operator.kernel}")
     return lines

@@ -109,7 +109,15 @@ class MeasuredCost:
         self._hopeless: dict[Hashable, float] = {}  # by what is known of their operators now
         self._timed: set[Hashable] = set()
         self._observed: dict[Hashable, Observation] = {}
-        self._time_operators(i for i in assembler.lowered.implementations if i is not None)
+
+    @classmethod
+    def begin(
+        cls, devices: AnyDevices, assembler: AnyAssembler, records: Records | None = None
+    ) -> MeasuredCost:
+        """Time every operator alone, which work is divided by."""
+        cost = cls(devices, assembler, records)
+        cost._time_operators(i for i in assembler.lowered.implementations if i is not None)
+        return cost
 
     @property
     def measurements(self) -> int:

@@ -39,6 +39,11 @@ class Stage(tvm_ffi.Object):
     latency: float
 
 
+def candidate_of(stage: Stage) -> Candidate:
+    """Return the operators of a stage and how they run; its groups follow from the graph."""
+    return Candidate(tuple(sorted(i for group in stage.groups for i in group)), stage.strategy)
+
+
 @tvm_ffi.register_object("tvm_ios.SearchResult")
 class SearchResult(tvm_ffi.Object):
     """A cheapest schedule, and what it took to find it.

@@ -4,17 +4,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tvm import relax
 
 from ..graph.dag import Candidate, Dag
 from ..support.errors import OptionError
-from .core import ScheduleSpace, Stage, partition, partition_cost
+from .core import ScheduleSpace, candidate_of, partition, partition_cost
 from .cost_model import CostModel, Prices
 from .problem import Limits, Problem, Replaceable
-from .templates import Template, carry_over, find_templates, own_template
+from .templates import Template, find_templates, own_template
 
 _logger = logging.getLogger(__name__)
 
@@ -38,12 +38,10 @@ class BlockSearch:
     space: ScheduleSpace
     prices: Prices
 
-    def solve(self) -> list[Stage]:
-        """The stages, of operators of the graph, of the schedule cheapest by what is known."""
-        return [
-            Stage([[self.block[i] for i in g] for g in stage.groups], stage.strategy, stage.latency)
-            for stage in self.space.solve(self.prices.bounds()).stages
-        ]
+    def solve(self) -> list[Candidate]:
+        """Return the stages of the schedule that is cheapest by what is known."""
+        stages = map(candidate_of, self.space.solve(self.prices.bounds()).stages)
+        return [of_operators(stage, self.block) for stage in stages]
 
 
 class NetworkSearch:
@@ -77,7 +75,7 @@ class NetworkSearch:
         self._blocks = partition(dag, limits.max_block_size, together)
         self.branches_cut = partition_cost(dag, self._blocks, together)
 
-    def run(self, cost: CostModel) -> list[Stage]:
+    def run(self, cost: CostModel) -> list[Candidate]:
         """The stages of all blocks, in order; a block that equals an earlier one takes its.
 
         Stages of which only a bound is known may be chosen, too: their prices are found out and the
@@ -90,11 +88,15 @@ class NetworkSearch:
             search.prices.recall(search.space.through)
         while True:
             found = {number: search.solve() for number, search in searches.items()}
-            if not cost.settle([candidate_of(stage) for s in found.values() for stage in s]):
+            if not cost.settle([stage for stages in found.values() for stage in stages]):
                 break
-        return [stage for t in templates for stage in carry_over(found[t.block], t)]
+        return [
+            of_operators(stage, template.counterparts)
+            for template in templates
+            for stage in found[template.block]
+        ]
 
-    def given_up(self, stages: Sequence[Stage], cost: CostModel) -> float | None:
+    def given_up(self, stages: Sequence[Candidate], cost: CostModel) -> float | None:
         """Seconds that the cuts cost at most, by what is known of prices; nothing is measured.
 
         None where the whole network has too many schedules to look at, or stages that cross the
@@ -109,7 +111,7 @@ class NetworkSearch:
         except OptionError:
             return None
         best = whole.space.solve(whole.prices.bounds()).latency
-        return max(sum(stage.latency for stage in stages) - best, 0.0)
+        return max(float(cost(stages).sum()) - best, 0.0)
 
     def explore(
         self, block: Sequence[int], cost: CostModel, max_transitions: int | None = None
@@ -130,9 +132,7 @@ class NetworkSearch:
             self._limits.max_num_groups if side_by_side else 1,
             max_transitions,
         )
-        candidates = [
-            Candidate(tuple(sorted(block[i] for i in c.ops)), c.strategy) for c in space.candidates
-        ]
+        candidates = [of_operators(candidate, block) for candidate in space.candidates]
         return BlockSearch(block, space, cost.prices(candidates))
 
     def _templates(self, cost: CostModel) -> list[Template]:
@@ -154,6 +154,6 @@ class NetworkSearch:
         return templates
 
 
-def candidate_of(stage: Stage) -> Candidate:
-    """What the cost model is asked to price for a stage."""
-    return Candidate(tuple(sorted(i for group in stage.groups for i in group)), stage.strategy)
+def of_operators(stage: Candidate, operators: Mapping[int, int] | Sequence[int]) -> Candidate:
+    """Return the stage with each index replaced by the operator that it stands for."""
+    return Candidate(tuple(sorted(operators[i] for i in stage.ops)), stage.strategy)

@@ -16,7 +16,6 @@ from typing import Any
 from tvm import relax
 
 from ..graph.isomorphism import LabelledGraph, isomorphism
-from .core import Stage
 from .problem import Problem, Replaceable
 
 
@@ -39,18 +38,6 @@ class Template:
 def own_template(number: int, block: Sequence[int]) -> Template:
     """That of a block which is searched itself."""
     return Template(number, {op: op for op in block})
-
-
-def carry_over(stages: Sequence[Stage], template: Template) -> list[Stage]:
-    """The stages of a template's block as stages of the block that it stands for."""
-    return [
-        Stage(
-            [[template.counterparts[op] for op in group] for group in stage.groups],
-            stage.strategy,
-            stage.latency,
-        )
-        for stage in stages
-    ]
 
 
 def find_templates(

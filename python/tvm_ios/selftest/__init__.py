@@ -5,14 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..support.errors import OptionError
-from ..target import is_cuda, resolve
+from ..backend.registry import kind_of
+from ..schedule.options import Options
+from ..target import CPU, CUDA
 from .checks import FAILED, LEFT_OUT, NOT_RUN, OK, Outcome, Settings
 from .supervisor import run_plan
 
 __all__ = ["FAILED", "LEFT_OUT", "NOT_RUN", "OK", "Outcome", "Settings", "run"]
 
-_CPU, _CUDA = "tvm_ios.selftest.cpu:plan", "tvm_ios.selftest.cuda:plan"
+_PLANS = {CPU: "tvm_ios.selftest.cpu:plan", CUDA: "tvm_ios.selftest.cuda:plan"}
 
 
 def run(settings: Settings) -> Iterator[Outcome]:
@@ -30,11 +31,6 @@ def run(settings: Settings) -> Iterator[Outcome]:
     OptionError
         When the settings have what the target has no use for.
     """
-    cuda = is_cuda(settings.target)
-    if cuda and settings.threads is not None:
-        raise OptionError("The number of threads is for a CPU; leave it out for a CUDA device.")
-    if settings.cudnn and not cuda:
-        raise OptionError("cuDNN is for CUDA devices; leave it out for a CPU.")
-    if not cuda:
-        resolve(settings.target, threads=settings.threads)  # which raises what is wrong with them
-    return run_plan(_CUDA if cuda else _CPU, settings)
+    kind = kind_of(settings.target)
+    kind.check_options(settings.target, Options(cudnn=settings.cudnn), settings.threads)
+    return run_plan(_PLANS[kind.name], settings)

@@ -111,7 +111,7 @@ def _thread_names(workers: int) -> tvm.tirx.PrimFunc:
 
 def _kernel(target: tvm.target.Target, case: Case) -> str:
     inputs = case.inputs()
-    scheduler = Scheduler(case.module(), target)
+    scheduler = Scheduler.prepare(case.module(), target)
     ways = scheduler.compile({"sequential": scheduler.unsearched()})
     result = ways("sequential", [tvm.runtime.tensor(x) for x in inputs]).numpy()
     return compare(result, reference(case)(inputs))

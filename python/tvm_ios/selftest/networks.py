@@ -138,7 +138,7 @@ class Variants:
         precision: Precision = "fp32",
     ) -> None:
         options = Options(precision=precision)
-        scheduler = Scheduler(
+        scheduler = Scheduler.prepare(
             case.module(),
             target,
             cost_model=merged if merging else together,
@@ -177,7 +177,7 @@ def run_library(
     inputs : sequence of sequence of numpy.ndarray
         Of one run after the other.
     """
-    scheduler = Scheduler(case.module(), target, site=Here(device_id))
+    scheduler = Scheduler.prepare(case.module(), target, site=Here(device_id))
     schedule = scheduler.unsearched()
     executable = artifact.build(scheduler.emit(schedule), schedule, target)
     with TemporaryFolder() as directory:

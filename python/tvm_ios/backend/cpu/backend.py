@@ -84,7 +84,7 @@ class CpuBackend:
         machine = self._site.machine
         if machine is None:
             return DeviceIdentity.here(self._target)
-        return DeviceIdentity.of(machine.cpu, self._target)
+        return DeviceIdentity.of(machine.cpu, self._target, self.workers)
 
     def devices(self, assembler: CpuAssembler, seed: int) -> Devices[Kernel, LoweredStage]:
         site, lowered, kernels = self._site, assembler.lowered, network_kernels(assembler.lowered)

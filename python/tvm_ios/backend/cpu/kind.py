@@ -17,7 +17,14 @@ from .backend import CpuBackend
 class CpuKind:
     """The processor of this machine, or of those that RPC reaches."""
 
-    name = CPU
+    name, device = CPU, "cpu"
+
+    def check_options(
+        self, target: str | tvm.target.Target, options: Options, threads: int | None
+    ) -> None:
+        if options.precision != "fp32" or options.cudnn:
+            raise OptionError("precision and cudnn are for CUDA devices; leave them out for a CPU.")
+        resolve(target, threads=threads)  # which raises what is wrong with them
 
     def given(self, target: str | tvm.target.Target, site: Site) -> tvm.target.Target:
         if site.machine is None:
@@ -42,8 +49,7 @@ class CpuKind:
         options: Options,
         database: MeasurementDatabase | None,
     ) -> CpuBackend:
-        if options.precision != "fp32" or options.cudnn:
-            raise OptionError("precision and cudnn are for CUDA devices; leave them out for a CPU.")
+        self.check_options(target, options, None)
         return CpuBackend(target, site, options, database)
 
     def pipeline(self, target: tvm.target.Target) -> tvm.transform.Pass:

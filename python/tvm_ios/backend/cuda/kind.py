@@ -20,7 +20,13 @@ from .target import check_device, resolve_cuda
 class CudaKind:
     """The GPUs of this machine."""
 
-    name = CUDA
+    name, device = CUDA, "cuda"
+
+    def check_options(
+        self, target: str | tvm.target.Target, options: Options, threads: int | None
+    ) -> None:
+        if threads is not None:
+            raise OptionError("The number of threads is for a CPU; leave it out for a CUDA device.")
 
     def given(self, target: str | tvm.target.Target, site: Site) -> tvm.target.Target:
         _check_site(site)
@@ -30,8 +36,7 @@ class CudaKind:
         self, target: str | tvm.target.Target, threads: int | None, site: Site
     ) -> tvm.target.Target:
         _check_site(site)
-        if threads is not None:
-            raise OptionError("The number of threads is for a CPU; leave it out for a CUDA device.")
+        self.check_options(target, Options(), threads)
         resolved = resolve_cuda(target, site.device_id)
         check_compiler(resolved)
         return resolved

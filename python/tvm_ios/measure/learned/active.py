@@ -45,7 +45,8 @@ class LearnedCost:
     ----------
     measured : MeasuredCost
         Measures.
-    assembler : Assembler
+    features : StageFeatures
+        Describes stages by what their operators take alone.
     examples : Examples
         What the model learns from.
     model : LatencyModel
@@ -64,21 +65,48 @@ class LearnedCost:
     def __init__(
         self,
         measured: MeasuredCost,
-        assembler: AnyAssembler,
+        features: StageFeatures,
         examples: Examples,
         model: LatencyModel,
         seed: int,
     ) -> None:
         self._random = np.random.default_rng(seed)
-        self._measured, self._assembler = measured, assembler
+        self._measured, self._features = measured, features
         self._examples, self._model = examples, model
         self._fitted = 0  # examples that the model has seen
         self.settled: dict[Candidate, None] = {}  # in the order in which they were
         self.revision = 0
         self._priced: list[Candidate] = []
         self._first: list[Candidate] | None = None
-        self._features = self._describe_operators()
-        self._fit()
+
+    @classmethod
+    def begin(
+        cls,
+        measured: MeasuredCost,
+        assembler: AnyAssembler,
+        examples: Examples,
+        model: LatencyModel,
+        seed: int,
+    ) -> LearnedCost:
+        """Measure every operator, and fit ``model`` to the examples.
+
+        Parameters
+        ----------
+        measured : MeasuredCost
+        assembler : Assembler
+        examples : Examples
+        model : LatencyModel
+        seed : int
+        """
+        lowered = assembler.lowered
+        alone = [Candidate((i,), "concurrent") for i in range(len(lowered.implementations))]
+        seconds = measured(alone).tolist()
+        table = OperatorTable.of(lowered, seconds, measured.operator_seconds)
+        features = StageFeatures(table, assembler.workers, assembler.cache_bytes)
+        cost = cls(measured, features, examples, model, seed)
+        cost.settled.update(dict.fromkeys(alone))
+        cost._fit()
+        return cost
 
     @property
     def operator_seconds(self) -> Mapping[Hashable, float]:
@@ -161,14 +189,6 @@ class LearnedCost:
             for stages in sizes.values()
             for i in self._random.permutation(len(stages))[:each]
         ]
-
-    def _describe_operators(self) -> StageFeatures:
-        """The features of stages, by what the operators take alone."""
-        assembler, lowered = self._assembler, self._assembler.lowered
-        alone = [Candidate((i,), "concurrent") for i in range(len(lowered.implementations))]
-        table = OperatorTable.of(lowered, self._measured(alone).tolist(), self.operator_seconds)
-        self.settled.update(dict.fromkeys(alone))
-        return StageFeatures(table, assembler.workers, assembler.cache_bytes)
 
     def _fit_rest(self) -> int:
         """Fit the model to what it has not seen; returns how much that is."""

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The steps from a Relax module to a shared library, in the order in which they are taken.
+
+=================  ===============================================================================
+:func:`resolve`    complete the target with what the machine has
+:func:`prepare`    find the operators of a function, and kernels that compute them
+:func:`choose`     search the cheapest schedule, and time it against the sequential one
+:func:`emit`       lower the function as the schedule says
+:func:`build`      compile the module to an executable that describes itself
+:func:`write`      link the executable as a shared library
+=================  ===============================================================================
+
+:func:`tvm_ios.compile` and ``tvm-ios compile`` take all of them; the pass takes those from
+:func:`prepare` to :func:`emit`, and leaves the rest to TVM's pipeline.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import tvm
+from tvm import relax
+
+from ..backend.registry import kind_of
+from ..backend.shared.export import export
+from ..measure.given import StageCost
+from ..measure.sites import Site
+from ..schedule.options import Options
+from ..schedule.schedule import Schedule
+from ..support.progress import working
+from . import artifact
+from .compare import compare
+from .scheduler import Scheduler
+
+
+def resolve(
+    target: str | tvm.target.Target, threads: int | None, site: Site, *, runs: bool
+) -> tvm.target.Target:
+    """Return the target, completed with the processor and the cores of a machine.
+
+    Parameters
+    ----------
+    target : str or tvm.target.Target
+    threads : int or None
+        Worker threads; None for all cores.
+    site : Site
+        Where stages are measured.
+    runs : bool
+        Whether code for the target is to run in this process.
+
+    Raises
+    ------
+    TargetError, OptionError, DeviceError
+    """
+    kind = kind_of(target)
+    resolved = kind.resolve(target, threads, site)
+    if runs and site.machine is None:
+        kind.check(resolved, site.device_id)
+    return resolved
+
+
+def prepare(
+    mod: tvm.IRModule,
+    target: str | tvm.target.Target,
+    options: Options,
+    site: Site | None = None,
+    *,
+    function: str = "main",
+    cost_model: str | StageCost = "measure",
+) -> Scheduler:
+    """Find the operators of a function, and kernels that compute them.
+
+    Parameters and errors are those of :meth:`Scheduler.prepare`.
+    """
+    with working("preparing the network"):
+        return Scheduler.prepare(mod, target, function, cost_model, options, site)
+
+
+def choose(scheduler: Scheduler, given: Schedule | None = None, *, search: bool = True) -> Schedule:
+    """Return the schedule to apply to a function.
+
+    What the search finds is timed as a whole model against the sequential schedule, and the faster
+    one is returned. Where the user gives prices nothing is timed, as that would be another measure.
+
+    Parameters
+    ----------
+    scheduler : Scheduler
+    given : Schedule, optional
+        What to apply instead of searching.
+    search : bool
+        Without the search each operator is a stage of its own, and nothing is measured.
+    """
+    if given is not None:
+        return scheduler.applied(given)
+    if not search:
+        return scheduler.unsearched()
+    if scheduler.given_cost is not None:
+        return scheduler.search()
+    return compare(scheduler).schedule
+
+
+def emit(scheduler: Scheduler, schedule: Schedule) -> tvm.IRModule:
+    """Return the module with the function lowered as ``schedule`` says."""
+    with working("compiling the kernels"):
+        return scheduler.emit(schedule)
+
+
+def build(scheduler: Scheduler, schedule: Schedule) -> relax.VMExecutable:
+    """Compile the module, with the function lowered as ``schedule`` says."""
+    return artifact.build(emit(scheduler, schedule), schedule, scheduler.target)
+
+
+def write(executable: relax.VMExecutable, path: Path, site: Site | None = None) -> None:
+    """Link an executable as a shared library, for the machine of ``site``."""
+    export(executable, path, None if site is None else site.compiler)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import count
 from typing import Any
 
@@ -21,7 +20,6 @@ from tvm import relax
 
 from tvm_ios.backend.shared.emitter import Emitter, Library, Stages, emit_functions
 from tvm_ios.backend.shared.implementation import Implementation, LoweredGraph
-from tvm_ios.backend.shared.replacements.find import Replacements
 from tvm_ios.backend.shared.stages import Assembler, StageForm
 from tvm_ios.database import DeviceIdentity, MeasurementDatabase
 from tvm_ios.errors import ScheduleError
@@ -132,25 +130,10 @@ class NumpyAssembler(Assembler):
 
     usual, cache_bytes = "processors", 1 << 20
 
-    @cached_property
-    def replacements(self) -> Replacements:
-        return Replacements.none(len(self.lowered.graph.operators))
-
-    def divisions(self, form: StageForm, costs: Mapping[Hashable, float]) -> tuple[str, ...]:
-        return (self.usual,)
-
     def stage(self, form: StageForm, division: str, costs: Mapping[Hashable, float]) -> NumpyStage:
         if division != self.usual:
             raise ScheduleError(f"Work is divided by processors only, not {division!r}.")
         return NumpyStage(form.implementations, tuple(g % PROCESSORS for g in form.groups))
-
-    def kernels(self, form: StageForm, costs: Mapping[Hashable, float]) -> Iterable[NumpyKernel]:
-        return [implementation.kernel for implementation in form.implementations]
-
-    def most_saved(
-        self, form: StageForm, apart: Mapping[Hashable, float], costs: Mapping[Hashable, float]
-    ) -> float:
-        return sum(apart[single.key] for single in self.singles(form))
 
 
 class NumpyDevice:

@@ -85,14 +85,14 @@ class Assembler(ABC, Generic[K, S]):
     def cache_bytes(self) -> int:
         """The second cache, as far as it is one worker's."""
 
-    @property
-    @abstractmethod
+    @cached_property
     def replacements(self) -> Replacements[K]:
-        """What of the graph may be replaced."""
+        """What of the graph may be replaced; nothing, unless a back end has rules."""
+        return Replacements.none(len(self.lowered.graph.operators))
 
-    @abstractmethod
     def divisions(self, form: StageForm[K], costs: Mapping[Hashable, float]) -> tuple[str, ...]:
-        """The ways to share out the work of the stage that are worth measuring."""
+        """Return the ways to share out the work of the stage that are worth measuring."""
+        return (self.usual,)
 
     @abstractmethod
     def stage(self, form: StageForm[K], division: str, costs: Mapping[Hashable, float]) -> S:
@@ -104,15 +104,16 @@ class Assembler(ABC, Generic[K, S]):
             When these operators' work cannot be shared out so.
         """
 
-    @abstractmethod
     def kernels(self, form: StageForm[K], costs: Mapping[Hashable, float]) -> Iterable[K]:
-        """What must be compiled for the stage to be timed in all its divisions."""
+        """Return what must be compiled for the stage to be timed in all its divisions."""
+        return [i.kernel for i in form.implementations]
 
-    @abstractmethod
     def most_saved(
         self, form: StageForm[K], apart: Mapping[Hashable, float], costs: Mapping[Hashable, float]
     ) -> float:
-        """Seconds that running its operators together can save at most, generously.
+        """Return the seconds that running its operators together can save at most, generously.
+
+        By default that is all of them.
 
         Parameters
         ----------
@@ -122,6 +123,7 @@ class Assembler(ABC, Generic[K, S]):
         costs : mapping
             Seconds of each kernel on one worker, by its key.
         """
+        return sum(apart[single.key] for single in self.singles(form))
 
     def variant(self, _op: int) -> str | None:
         """Which of its possible kernels an operator has; None where it has no choice."""

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import get_args
@@ -99,9 +99,6 @@ class CpuAssembler(Assembler[Kernel, LoweredStage]):
             form.implementations,
             plan(calls, self.workers, known[known.index(division)], self.cache_bytes),
         )
-
-    def kernels(self, form: StageForm[Kernel], costs: Mapping[Hashable, float]) -> Iterable[Kernel]:
-        return [i.kernel for i in form.implementations]
 
     def most_saved(
         self,

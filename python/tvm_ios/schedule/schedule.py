@@ -21,7 +21,7 @@ from ..support.files import replacing
 from ..support.transaction import settle
 from .partitioning import is_division
 
-FORMAT = "tvm_ios.schedule.schedule"
+FORMAT = "tvm_ios.schedule"
 VERSION = 1
 
 

@@ -41,24 +41,50 @@ class Backend(Protocol[K, S, A]):
     checks_indices: bool
 
     def assemble(self, graph: OperatorGraph, results: Sequence[relax.Var]) -> A:
-        """Every operator's kernel, and stages of them; ``results`` leave the function."""
+        """Choose every operator's kernel, and return what builds stages of them.
+
+        Parameters
+        ----------
+        graph : OperatorGraph
+        results : sequence of relax.Var
+            The values that leave the function.
+        """
 
     def identity(self) -> DeviceIdentity:
         """Whose latencies are measured."""
 
     def devices(self, assembler: A, seed: int) -> Devices[K, S]:
-        """What stages are given to, to be timed."""
+        """Return the pool that stages are timed by."""
 
     def conditions(self, assembler: A) -> Hashable:
-        """What besides device and stage decides how long a stage takes."""
+        """Return what besides the device and the stage decides how long a stage takes."""
 
     def tune(self, assembler: A, devices: Devices[K, S], records: Records) -> A:
-        """Where operators have a choice of kernels, the same with those that are fastest."""
+        """Time kernels where operators have a choice, and return a builder with the fastest.
+
+        Parameters
+        ----------
+        assembler : A
+        devices : Devices
+            Where kernels are timed.
+        records : Records
+            Latencies that are known, and where new ones go.
+        """
 
     def emit(
         self, mod: tvm.IRModule, function: str, ways: Mapping[str, Stages[S]], assembler: A
     ) -> tvm.IRModule:
-        """``mod`` with ``function`` replaced by one function for each way to run it."""
+        """Return ``mod`` with ``function`` replaced by one function for each variant of it.
+
+        Parameters
+        ----------
+        mod : tvm.IRModule
+        function : str
+        ways : mapping of str to stages
+            The stages of each variant, by the name of its function.
+        assembler : A
+            What built the stages.
+        """
 
     def compile(
         self,
@@ -67,12 +93,33 @@ class Backend(Protocol[K, S, A]):
         inputs: Sequence[Any],
         devices: Devices[K, S],
     ) -> Ways:
-        """Whole models that can be timed and run."""
+        """Compile whole models that can be timed and run.
+
+        Parameters
+        ----------
+        ways : tvm.IRModule
+            Made by :meth:`emit`.
+        names : sequence of str
+            The functions to compile.
+        inputs : sequence of tensors
+            What they are timed on.
+        devices : Devices
+            Where they are timed.
+        """
 
     def trace(
         self, stages: Mapping[int, S | Operator], devices: Devices[K, S], repeat: int
     ) -> Sequence[Span]:
-        """When each worker computes what of these stages, by their numbers.
+        """Run stages, and return when each worker computes what of them.
+
+        Parameters
+        ----------
+        stages : mapping of int to stages or Operator
+            By their numbers; operators that are left to TVM's default lowering do not run.
+        devices : Devices
+            Where they run.
+        repeat : int
+            Runs, of which the fastest counts.
 
         Raises
         ------
@@ -101,7 +148,15 @@ class TargetKind(Protocol[K, S, A]):
     def check_options(
         self, target: str | tvm.target.Target, options: Options, threads: int | None
     ) -> None:
-        """Raise OptionError or TargetError for options that a target has no use for."""
+        """Raise OptionError or TargetError for options that a target has no use for.
+
+        Parameters
+        ----------
+        target : str or tvm.target.Target
+        options : Options
+        threads : int or None
+            The number that the user wants.
+        """
 
     def given(self, target: str | tvm.target.Target, site: Site) -> tvm.target.Target:
         """Return the target as it is given, but of another machine with the number of its cores."""
@@ -109,7 +164,15 @@ class TargetKind(Protocol[K, S, A]):
     def resolve(
         self, target: str | tvm.target.Target, threads: int | None, site: Site
     ) -> tvm.target.Target:
-        """Return the target with what the site has of a processor, where it names none.
+        """Return the target, completed with the processor and the cores of a machine.
+
+        Parameters
+        ----------
+        target : str or tvm.target.Target
+        threads : int or None
+            Worker threads; None for all cores.
+        site : Site
+            Which machine.
 
         Raises
         ------
@@ -130,6 +193,15 @@ class TargetKind(Protocol[K, S, A]):
         database: MeasurementDatabase | None,
     ) -> Backend[K, S, A]:
         """Return the back end of a target that was resolved.
+
+        Parameters
+        ----------
+        target : tvm.target.Target
+        site : Site
+            Where stages are measured.
+        options : Options
+        database : MeasurementDatabase or None
+            Where measurements are kept.
 
         Raises
         ------

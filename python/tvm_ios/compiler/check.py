@@ -52,7 +52,7 @@ def _check_target(schedule: Schedule, wanted: str) -> None:
 
 
 def _check_cover(stages: Sequence[ScheduledStage], graph: OperatorGraph) -> None:
-    """Every operator of the graph is in the schedule once, and nothing else is."""
+    """Raise ScheduleError unless the stages have every operator of the graph once, and no other."""
     known = {op.name for op in graph.operators}
     seen: set[str] = set()
     for name in (name for stage in stages for name in stage.operators):
@@ -67,7 +67,7 @@ def _check_cover(stages: Sequence[ScheduledStage], graph: OperatorGraph) -> None
 
 
 def _check_edges(stages: Sequence[ScheduledStage], graph: OperatorGraph) -> None:
-    """Every operator runs after what it reads: in an earlier stage, or earlier in its group."""
+    """Raise ScheduleError unless every operator runs after its producers."""
     place = {
         name: (s, g, k)
         for s, stage in enumerate(stages)

@@ -147,7 +147,7 @@ class Scheduler:
         return cost
 
     def search(self) -> Schedule:
-        """The cheapest schedule by the cost model: IOS's dynamic programme on each block."""
+        """Search the cheapest schedule by the cost model, block by block."""
         begin = time.perf_counter()
         cost = self.cost  # which also chooses kernels
         search = NetworkSearch(
@@ -162,7 +162,7 @@ class Scheduler:
         )
 
     def unsearched(self) -> Schedule:
-        """One operator a stage; nothing is measured."""
+        """Return the schedule of one operator a stage; nothing is measured."""
         operators = [self._describe(op, None) for op in self.graph.operators]
         return self._new_schedule(
             operators,
@@ -170,11 +170,11 @@ class Scheduler:
         )
 
     def sequential(self) -> Schedule:
-        """The baseline: one operator a stage."""
+        """Return the baseline of one operator a stage, with prices."""
         return self._schedule(map(candidate_of, sequential(self.graph.dag)), "sequential")
 
     def greedy(self) -> Schedule:
-        """The baseline: each stage takes all ready operators, at most ``max_num_groups``.
+        """Return the baseline whose stages take all ready operators, at most ``max_num_groups``.
 
         An operator that must be alone is, in a stage of its own.
         """
@@ -188,7 +188,7 @@ class Scheduler:
         return self._schedule(candidates, "greedy")
 
     def adapt(self, schedule: Schedule) -> Schedule:
-        """The stages of a schedule of the same operators in other sizes, for this function.
+        """Return the stages of a schedule of other sizes, as one of this function.
 
         Raises
         ------
@@ -210,7 +210,7 @@ class Scheduler:
         return adapted
 
     def divided(self, schedule: Schedule, division: str) -> Schedule:
-        """The schedule with the work of all stages divided as ``division`` says, where it can be.
+        """Return the schedule with its stages partitioned as ``division`` says.
 
         A stage of one operator keeps its own.
         """
@@ -222,7 +222,7 @@ class Scheduler:
         return replace(schedule, stages=tuple(stages))
 
     def emit(self, schedule: Schedule) -> tvm.IRModule:
-        """The module with the function lowered as ``schedule`` says.
+        """Return the module with the function lowered as ``schedule`` says.
 
         Raises
         ------
@@ -235,7 +235,7 @@ class Scheduler:
         return known or self._emit({function: schedule})
 
     def trace(self, schedule: Schedule, repeat: int = 20) -> Sequence[Span]:
-        """When each worker computes what, in the fastest of several runs.
+        """Run the stages, and return when each worker computes what in the fastest of several runs.
 
         They run from the compiled kernels, and with the division of work that they are lowered to.
         Workers of a CUDA device are streams.
@@ -257,7 +257,7 @@ class Scheduler:
         return random_inputs(self.prepared[self.graph.function], seed, integers)
 
     def compile(self, schedules: Mapping[str, Schedule]) -> Ways:
-        """The whole model under each schedule, ready to be timed or run where is measured."""
+        """Compile the whole model under each schedule, to be timed where stages are measured."""
         inputs = self.random_inputs(self.options.seed)
         with progress("compiling models", 2) as advance:
             module = self._emit(schedules)
@@ -294,12 +294,12 @@ class Scheduler:
             )
 
     def _emit(self, schedules: Mapping[str, Schedule]) -> tvm.IRModule:
-        """The function under each schedule, by the name it is given."""
+        """Return a module with one function for each schedule, of its name."""
         ways = {name: self.lower(schedule) for name, schedule in schedules.items()}
         return self.backend.emit(self.prepared, self.graph.function, ways, self.assembler)
 
     def lower(self, schedule: Schedule) -> Stages[Any]:
-        """The stages of a schedule, with the kernels that it names."""
+        """Return a schedule's stages as the back end runs them."""
         return ScheduleLowering(self.assembler.chosen(_kernels(schedule))).lower(schedule)
 
     def _check_kernels(self, schedule: Schedule) -> None:
@@ -320,7 +320,7 @@ class Scheduler:
             self.devices.close()
 
     def _replacements(self) -> Replacements[Any]:
-        """What the search may replace."""
+        """Return the sets of operators that the search may replace by one."""
         if "merge" in self.options.strategies:
             return self.assembler.replacements
         return Replacements.none(len(self.graph.operators))
@@ -350,14 +350,14 @@ class Scheduler:
         return tuple(tuple(self.graph.names(group)) for group in groups)
 
     def _strategy(self, candidate: Candidate) -> str:
-        """A candidate's strategy; that of an operator that nothing replaces is ``concurrent``."""
+        """Return a candidate's strategy: ``concurrent`` where nothing replaces its operators."""
         replaced = self.assembler.replacements.rule(candidate.ops) is not None
         return candidate.strategy if replaced else "concurrent"
 
     def _new_schedule(
         self, operators: Iterable[ScheduledOperator], stages: Iterable[ScheduledStage]
     ) -> Schedule:
-        """A schedule of this function for this target."""
+        """Return a schedule of this function for this target."""
         return Schedule(
             model=fingerprint(self.graph),
             function=self.graph.function,
@@ -369,7 +369,7 @@ class Scheduler:
         )
 
     def _timed(self, op: Operator) -> ScheduledOperator:
-        """An operator with the time that the cost model has of it."""
+        """Describe an operator, with its time by the cost model."""
         implementation = self.assembler.lowered.implementations[op.index]
         if implementation is None:
             return self._describe(op, None)

@@ -52,12 +52,12 @@ def specialise(schedulers: Mapping[int, Scheduler]) -> dict[int, Schedule]:
 def _adapted(
     scheduler: Scheduler, batch: int, found: Mapping[int, Schedule]
 ) -> dict[str, Schedule]:
-    """The schedules of the other batch sizes, for this one."""
+    """Return the schedules of the other batch sizes, adapted to this one."""
     return {_name(b): scheduler.adapt(other) for b, other in found.items() if b != batch}
 
 
 def _seconds(outcome: Comparison, made_for: int, *, at: int) -> float:
-    """What the schedule found for one batch size takes at another."""
+    """Return the seconds that the schedule found for one batch size takes at another."""
     measured = outcome.schedule.measured
     if made_for == at:
         return measured.get("found", measured["scheduled"])

@@ -43,7 +43,7 @@ class ColdWeights:
         self._grow(arena_bytes(specs))
 
     def take(self, spec: TensorSpec) -> Place:
-        """The next place of a tensor."""
+        """Return the next place of a tensor."""
         size = _aligned(spec.num_bytes)
         if 2 * size > self._size:  # a merged stage's padded weights
             self._grow(2 * size)
@@ -58,13 +58,13 @@ class ColdWeights:
 
 
 def arena_bytes(specs: Iterable[TensorSpec]) -> int:
-    """The size of the arena: it decides which cache the weights are read from."""
+    """Return the size of the arena, which decides the cache that weights are read from."""
     sizes = [_aligned(spec.num_bytes) for spec in specs]
     return max(sum(sizes), 2 * max(sizes, default=_ALIGNMENT))
 
 
 def level_of(num_bytes: int, l2_bytes: int) -> str:
-    """The level of the hierarchy that an arena is read from, by the size of a second cache."""
+    """Return the level of the memory hierarchy that an arena is read from."""
     if num_bytes <= l2_bytes:
         return "second cache"
     return "third cache" if num_bytes <= _THIRD * l2_bytes else "memory"

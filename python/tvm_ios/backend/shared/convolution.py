@@ -22,7 +22,7 @@ class ConvGeometry:
 
 
 def convolution_windows(conv: relax.Call) -> ConvGeometry:
-    """The geometry of a ``nn.conv2d`` in NCHW of whatever type.
+    """Return the geometry of a ``nn.conv2d`` in NCHW, of any type.
 
     Raises
     ------
@@ -50,7 +50,7 @@ def convolution_windows(conv: relax.Call) -> ConvGeometry:
 
 
 def conv_geometry(conv: relax.Call) -> ConvGeometry:
-    """The geometry of a ``nn.conv2d`` in NCHW of float32.
+    """Return the geometry of a ``nn.conv2d`` in NCHW of float32.
 
     Raises
     ------

@@ -49,7 +49,7 @@ class Emitter(ABC, Generic[S]):
         """Emit consecutive stages, of whose values the ``visible`` are read by others."""
 
     def keep(self, operator: Operator, *, exported: bool) -> None:
-        """The operator's bindings as they were."""
+        """Emit the operator's bindings as they were."""
         for binding in operator.bindings:
             value = self.translate(binding.value)
             if isinstance(binding, relax.MatchCast):
@@ -68,7 +68,7 @@ class Emitter(ABC, Generic[S]):
         self._pending.clear()
 
     def translate(self, expr: relax.Expr) -> relax.Expr:
-        """``expr`` in terms of the new variables."""
+        """Return ``expr`` in terms of the new variables."""
         lookup = [(relax.Var, lambda variable: self.values.get(variable, variable))]
         return tvm_ffi.structural_map(expr, lookup)
 
@@ -83,10 +83,10 @@ class Library(ABC):
 
     @abstractmethod
     def compile(self) -> tvm.runtime.Module | None:
-        """The code as TVM keeps that of other code generators; None where there is none."""
+        """Compile the code as TVM keeps that of external code generators."""
 
     def handed_on(self) -> Iterable[tvm.ir.GlobalVar]:
-        """What the functions hand functions of it on by."""
+        """Return the library's functions that the emitted functions call."""
         return ()
 
 
@@ -97,7 +97,7 @@ def emit_functions(
     emitter_of: Callable[[str], Emitter[S]],
     library: Library,
 ) -> tvm.IRModule:
-    """``mod`` with ``function`` replaced by one function for each way to run it.
+    """Return ``mod`` with ``function`` replaced by one function for each variant of it.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ def emit_functions(
 def _emit_function(
     emitter: Emitter[S], original: relax.Function, stages: Stages[S], name: str
 ) -> relax.Function:
-    """The function ``original`` as ``stages``, under another name if it was to be exported."""
+    """Return ``original`` as a sequence of ``stages``, renamed if it was exported."""
     parameters = [relax.Var(p.name, p.ty) for p in original.params]
     emitter.values.update(zip(original.params, parameters, strict=True))
     builder = emitter.builder
@@ -182,7 +182,7 @@ def _split(stages: Stages[S]) -> list[tuple[bool, list[_Part[S]]]]:
 
 
 def _visible(part: tuple[S, ...], stages: Stages[S], result: relax.Expr) -> set[relax.Var]:
-    """The values that are read outside of ``part``."""
+    """Return the values that are read outside of ``part``."""
     read = set(relax.analysis.free_vars(result))
     for stage in stages:
         if isinstance(stage, Operator):
@@ -200,7 +200,7 @@ def _visible(part: tuple[S, ...], stages: Stages[S], result: relax.Expr) -> set[
 def choose_way(
     ways: tvm.IRModule, names: Iterable[str], chosen: str, variable: tvm.ir.GlobalVar
 ) -> tvm.IRModule:
-    """The module of :func:`emit_functions` with only the way ``chosen``, as function ``variable``.
+    """Return the module of :func:`emit_functions` with one variant alone.
 
     Parameters
     ----------

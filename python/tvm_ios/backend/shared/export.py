@@ -70,7 +70,7 @@ def check_linker(compiler: str | None = None) -> None:
 
 
 def _fullest(library: Path, temporary: Path) -> Path:
-    """What there is no room for or in, as no message names it: the linker has files, too."""
+    """Return the fuller of the folders involved, as the linker's message names none."""
     places = {library.parent: library, temporary: temporary}
     linker = Path(os.environ.get("TMPDIR", temporary))
     if linker.is_dir():

@@ -75,14 +75,14 @@ class LoweredGraph(Generic[K_co]):
 
 
 def present(lowered: LoweredGraph[K]) -> list[Implementation[K]]:
-    """The operators that have kernels."""
+    """Return the implementations of the operators that have kernels."""
     return [i for i in lowered.implementations if i is not None]
 
 
 def constants(
     lowered: LoweredGraph[Kernel], dtypes: Collection[str] = ("float32",)
 ) -> list[TensorSpec]:
-    """The weights of all kernels, which are constants of these types."""
+    """Return the specs of all kernels' weights, which are constants of these types."""
     return [
         spec
         for i in present(lowered)

@@ -18,7 +18,7 @@ _MAX_ELEMENTS = 2**31 - 1
 
 
 def tir_of(op: Operator) -> tuple[tirx.PrimFunc, tuple[relax.Var | np.ndarray, ...]]:
-    """The operator's bindings legalised and fused into one TIR function, and what it reads.
+    """Legalize the operator's bindings into one TIR function and what it reads.
 
     Its parameters are what it reads, in the order in which TVM's own fusion has them, and its
     results.
@@ -49,7 +49,7 @@ class _Isolated:
 
 
 def _isolate(op: Operator) -> _Isolated:
-    """The operator's bindings as a primitive function; parameters in the order of their use."""
+    """Return the operator's bindings as a primitive function."""
     values: list[relax.Var | np.ndarray] = []
     parameters: list[relax.Var] = []
     known: dict[relax.Var, relax.Var] = {}
@@ -81,7 +81,7 @@ def _isolate(op: Operator) -> _Isolated:
 
 
 def _fuse(isolated: _Isolated) -> tirx.PrimFunc | None:
-    """The operator as one TIR function; None where TVM makes none or several of it."""
+    """Return the operator as one TIR function; None where TVM makes none or several of it."""
     builder = relax.BlockBuilder()
     gv = builder.add_func(isolated.function, "op")
     parameters = [relax.Var(p.name, p.ty) for p in isolated.function.params]
@@ -109,7 +109,7 @@ def _is_operator_call(value: relax.Expr) -> bool:
 
 
 def _is_static(func: tirx.PrimFunc) -> bool:
-    """Whether all tensors have axes, of known sizes that 32-bit indices reach.
+    """Return whether all tensors have axes, of known sizes that 32-bit indices reach.
 
     TVM cannot narrow the index that it makes up for a tensor without axes.
     """

@@ -15,7 +15,7 @@ class NoRule(Exception):
 
 
 def shape_of(expr: relax.Expr) -> tuple[int, ...]:
-    """The static shape of a tensor; no rule covers anything else."""
+    """Return the static shape of a tensor; raise NoRule for any other."""
     if not isinstance(expr.ty, relax.TensorType) or expr.ty.shape is None:
         raise NoRule
     shape = static_shape(expr, op_name(expr) or "a tensor")

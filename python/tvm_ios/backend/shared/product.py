@@ -63,13 +63,13 @@ class Matmul:
         return TensorSpec((self.batch if self.right_batch else 1, self.depth, self.columns))
 
     def packed(self, lanes: int) -> TensorSpec:
-        """The right side with ``lanes`` columns together."""
+        """Pack the right side with ``lanes`` columns together."""
         shape = (sum(-(-part // lanes) for part in self.parts), self.depth, lanes)
         return TensorSpec(shape if self.weights else (*self.right.shape[:1], *shape))
 
 
 def product_of(op: Operator) -> Matmul:
-    """The operator as a batch of equal products.
+    """Return the operator as a batch of equal matrix products.
 
     A right side without a batch meets all matrices on the left as the rows of one.
 

@@ -31,7 +31,7 @@ class ScheduleLowering(Generic[K, S]):
         return self.assembler.lowered.graph
 
     def lower(self, schedule: Schedule) -> Stages[S]:
-        """The stages; work is divided by the operator times that the schedule holds.
+        """Lower a schedule; work is divided by the operator times that it holds.
 
         Raises
         ------
@@ -48,7 +48,7 @@ class ScheduleLowering(Generic[K, S]):
         return [self._lower_stage(stage, costs) for stage in schedule.stages]
 
     def adapt(self, stage: ScheduledStage, costs: Mapping[Hashable, float]) -> ScheduledStage:
-        """The stage with its work divided as it is, if that is possible with these operators."""
+        """Return the stage, in the default partitioning if its own is impossible."""
         form = self._form(stage)
         if isinstance(form, Operator):
             return replace(stage, seconds=None)
@@ -57,7 +57,7 @@ class ScheduleLowering(Generic[K, S]):
         return replace(stage, division=division, seconds=None)
 
     def divided(self, stage: ScheduledStage, division: str) -> ScheduledStage:
-        """The stage with its work divided as ``division`` says, if its operators can be."""
+        """Return the stage partitioned as ``division`` says, or as it is."""
         form, asked = self._form(stage), replace(stage, division=division, seconds=None)
         if isinstance(form, Operator):
             return stage
@@ -74,7 +74,7 @@ class ScheduleLowering(Generic[K, S]):
         return self.assembler.stage(form, stage.division, costs)
 
     def _form(self, stage: ScheduledStage) -> StageForm[K] | Operator:
-        """The kernels of a stage, or the operator that stays as TVM wrote it."""
+        """Return the kernels of a stage, or the operator that is left to TVM's default lowering."""
         index = {op.name: op.index for op in self._graph.operators}
         groups = [[index[name] for name in group] for group in stage.groups]
         ops = [i for group in groups for i in group]

@@ -96,7 +96,14 @@ class Assembler(ABC, Generic[K, S]):
 
     @abstractmethod
     def stage(self, form: StageForm[K], division: str, costs: Mapping[Hashable, float]) -> S:
-        """The stage with its work shared out by ``costs``, seconds by kernel key.
+        """Partition the stage's work by the kernels' times.
+
+        Parameters
+        ----------
+        form : StageForm
+        division : str
+        costs : mapping of kernel key to float
+            Seconds of each kernel on one worker.
 
         Raises
         ------
@@ -126,19 +133,19 @@ class Assembler(ABC, Generic[K, S]):
         return sum(apart[single.key] for single in self.singles(form))
 
     def variant(self, _op: int) -> str | None:
-        """Which of its possible kernels an operator has; None where it has no choice."""
+        """Return which of its possible kernels an operator has; None where it has no choice."""
         return None
 
     def variants(self, _op: int) -> frozenset[str]:
-        """All kernels that an operator has a choice of."""
+        """Return the names of all kernels that an operator has a choice of."""
         return frozenset()
 
     def chosen(self, _kernels: Mapping[str, str | None]) -> Assembler[K, S]:
-        """The same with the kernels that a schedule names, by operator."""
+        """Return a builder with the kernels that a schedule names, by operator."""
         return self
 
     def form(self, groups: Sequence[Sequence[int]], strategy: str) -> StageForm[K]:
-        """The stage of ``groups``; ``strategy`` is ``concurrent`` or ``merge``.
+        """Return the spec of the stage of ``groups``; ``strategy`` is ``concurrent`` or ``merge``.
 
         A single operator that has no replacement runs as it is with either.
         """
@@ -155,11 +162,11 @@ class Assembler(ABC, Generic[K, S]):
         )
 
     def form_of(self, ops: Sequence[int], strategy: str) -> StageForm[K]:
-        """The stage of ``ops`` whose groups are their connected components."""
+        """Return the spec of the stage of ``ops``, whose groups are their connected components."""
         return self.form(components(self.lowered.graph.dag, ops), strategy)
 
     def _replacement(self, ops: tuple[int, ...]) -> Implementation[K]:
-        """What the table of replacements has for the operators."""
+        """Return the implementation that replaces the operators."""
         if ops not in self._replacing:
             rule = self.replacements.rule(ops)
             assert rule is not None, "these operators may be replaced"
@@ -167,7 +174,7 @@ class Assembler(ABC, Generic[K, S]):
         return self._replacing[ops]
 
     def originals(self, form: StageForm[K]) -> tuple[Implementation[K], ...]:
-        """The operators of a stage as they run where nothing replaces them, in order."""
+        """Return the implementations of a stage's operators, none replaced."""
         return self._implementations([op for i in form.implementations for op in i.operators])
 
     def _implementations(self, ops: Sequence[int]) -> tuple[Implementation[K], ...]:
@@ -176,11 +183,11 @@ class Assembler(ABC, Generic[K, S]):
         return tuple(known)
 
     def singles(self, form: StageForm[K]) -> list[StageForm[K]]:
-        """Each operator of a stage, as it is, as a stage of its own."""
+        """Return a stage of its own for each operator of a stage."""
         return [StageForm((i,), (0,), ((),)) for i in self.originals(form)]
 
     def apart(self, form: StageForm[K], costs: Mapping[Hashable, float]) -> S:
-        """The alternative to a stage: its operators one after another, each on all workers."""
+        """Return the serial alternative to a stage: its operators in turn, each on all workers."""
         originals = self.originals(form)
         before = tuple(tuple(range(i)) for i in range(len(originals)))
         return self.stage(StageForm(originals, (0,) * len(originals), before), self.usual, costs)
@@ -192,7 +199,7 @@ AnyAssembler = Assembler[Any, Any]
 
 
 def estimated_seconds(assembler: AnyAssembler) -> dict[Hashable, float]:
-    """Operators' times where nothing was measured: floating-point operations plus bytes moved.
+    """Estimate the operators' times, where nothing was measured, by operations and bytes moved.
 
     Only their proportions count; a byte is taken for ten operations.
     """

@@ -8,6 +8,6 @@ from typing import Any
 
 
 def active_database() -> Any | None:
-    """The database in whose ``with`` block we are, if any."""
+    """Return the MetaSchedule database whose ``with`` block is active; None for none."""
     loaded = sys.modules.get("tvm.s_tir.meta_schedule")  # slow to import, and needs packages
     return loaded.database.Database.current() if loaded is not None else None

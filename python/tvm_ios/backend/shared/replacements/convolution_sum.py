@@ -65,12 +65,12 @@ class Combination:
 
 
 def sums_of(fits: Fits[K]) -> Reading[K]:
-    """The sets of operators that are one sum of convolutions."""
+    """Find the sets of operators that are one sum of convolutions."""
     return Reading(partial(_sets, fits))
 
 
 def added_up(lowered: LoweredGraph[Kernel], operators: Sequence[int]) -> Combination:
-    """What a set sums up before all else that its last operator does, in as few terms as go."""
+    """Return what a set of operators sums up before its epilogue, in as few terms as possible."""
     op = lowered.graph.operators[operators[-1]]  # it reads the others
     combination = _with_identities(_combine(lowered, op, set(operators)))
     return replace(combination, terms=tuple(_gather(combination.terms)))
@@ -95,7 +95,7 @@ def _sets(fits: Fits[K], lowered: LoweredGraph[K], op: Operator) -> Iterator[tup
 
 
 def _summands(fits: Fits[K], lowered: LoweredGraph[K], reader: int) -> list[int]:
-    """The convolutions that ``reader`` adds to its own, that nobody else reads."""
+    """Return the convolutions that ``reader`` alone reads, and adds to its own."""
     op = lowered.graph.operators[reader]
     producers = []
     for before in lowered.graph.predecessors[reader]:
@@ -106,7 +106,7 @@ def _summands(fits: Fits[K], lowered: LoweredGraph[K], reader: int) -> list[int]
 
 
 def _adds_once(op: Operator, value: relax.Expr) -> bool:
-    """Whether the sum that the operator begins with is all that reads ``value``, and once."""
+    """Return whether only the leading sum of the operator reads ``value``, once."""
     arguments = [
         op.arguments[int(operand.index)]
         for step in op.program.steps
@@ -118,7 +118,7 @@ def _adds_once(op: Operator, value: relax.Expr) -> bool:
 
 
 def _is_summand(fits: Fits[K], lowered: LoweredGraph[K], op: Operator) -> bool:
-    """Whether the operator is a convolution and a sum, for one reader."""
+    """Return whether the operator is a convolution, and perhaps a sum, with one reader."""
     if windows_of(op) is None or lowered.implementations[op.index] is None:
         return False
     (value,) = op.outputs
@@ -130,7 +130,7 @@ def _is_summand(fits: Fits[K], lowered: LoweredGraph[K], op: Operator) -> bool:
 
 
 def _combine(lowered: LoweredGraph[Kernel], op: Operator, members: Set[int]) -> Combination:
-    """What ``op`` sums up, the convolutions among ``members`` taken apart."""
+    """Return what ``op`` sums up, with the convolutions among ``members`` as terms of their own."""
     leading = leading_sum(op)
     weights = held_array(op.call.args[1]).astype("float64")
     term = Term(op.call.args[0], weights, held_windows(op))
@@ -164,7 +164,7 @@ def _with_identities(combination: Combination) -> Combination:
 
 
 def _identity(term: Term, addend: relax.Expr) -> Term | None:
-    """``addend`` as a convolution that the kernel of ``term`` can hold; None if it cannot.
+    """Return ``addend`` as a convolution that the kernel of ``term`` can hold; None if it cannot.
 
     Where it can the result is as large as the input, and so the one tap lies inside the kernel.
     """
@@ -175,13 +175,13 @@ def _identity(term: Term, addend: relax.Expr) -> Term | None:
 
 
 def _fit(one: Term, other: Term) -> bool:
-    """Whether one kernel can hold both."""
+    """Return whether one kernel can hold both."""
     same = one.data.same_as(other.data)
     return same and one.windows.alignment == other.windows.alignment
 
 
 def _gather(terms: Sequence[Term]) -> list[Term]:
-    """The terms, with those of one input added up that one kernel holds without more taps."""
+    """Add up the terms of one input that one kernel holds without more taps."""
     gathered: list[Term] = []
     for term in terms:
         for i, known in enumerate(gathered):

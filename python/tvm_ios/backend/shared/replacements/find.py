@@ -36,11 +36,11 @@ class Replacements(Generic[K]):
 
     @staticmethod
     def none(num_ops: int) -> Replacements[Any]:
-        """Nothing may be replaced in a network of so many operators."""
+        """Return the replacements of a network in which nothing may be replaced."""
         return Replacements((-1,) * num_ops)
 
     def rule(self, ops: Sequence[int]) -> Rule[K] | None:
-        """What replaces exactly these operators; None where nothing does."""
+        """Return the rule that replaces exactly these operators; None where none does."""
         ops = tuple(sorted(ops))
         if ops in self.sets:
             return self.sets[ops]
@@ -48,7 +48,7 @@ class Replacements(Generic[K]):
         return self._rules.get(classes.pop()) if len(ops) > len(classes) == 1 else None
 
     def within(self, block: Sequence[int]) -> list[tuple[int, ...]]:
-        """The sets whose operators are all in the block."""
+        """Return the sets whose operators are all in the block."""
         members = set(block)
         return [ops for ops in self.sets if members.issuperset(ops)]
 
@@ -89,7 +89,7 @@ def find_replacements(lowered: LoweredGraph[K], table: Sequence[Rule[K]]) -> Rep
 def _in_small_classes(
     alike: Sequence[int], rules: Mapping[int, Rule[K]], sets: Mapping[tuple[int, ...], Rule[K]]
 ) -> Replacements[K]:
-    """Operators that are alike, in classes of two or more of them, but never of many."""
+    """Divide similar operators into classes of two or more, up to a limit."""
     classes = [-1] * len(alike)
     rule_of: dict[int, Rule[K]] = {}
     for number, rule in rules.items():

@@ -40,7 +40,7 @@ class LeadingSum:
 
 
 def leading_sum(op: Operator) -> LeadingSum:
-    """The longest sum that the operator's program, on a result of four axes, begins with."""
+    """Return the longest sum that the epilogue, on four axes, begins with."""
     program, values = op.program, _values(op)
     seen = len(program.steps)  # the first value that is read by what comes after
     for steps in reversed(range(len(program.steps) + 1)):
@@ -71,7 +71,7 @@ class _Value:
 
 
 def _values(op: Operator) -> list[_Value | None]:
-    """The values of the operator's program; None for what is no sum."""
+    """Return the values of the operator's epilogue as sums; None for those that are none."""
     values: list[_Value | None] = [_Value(1, np.zeros(1))]
 
     def read(operand: Operand) -> _Value | None:
@@ -91,7 +91,7 @@ def _values(op: Operator) -> list[_Value | None]:
 
 
 def _applied(step: str, operands: Sequence[_Value | None]) -> _Value | None:
-    """The sum that an addition makes, or a subtraction of constants; None for all else."""
+    """Return the sum that an addition or subtraction makes; None for others."""
     if step not in ("add", "subtract"):
         return None
     left, right = operands
@@ -111,7 +111,7 @@ class Rewritten:
 
 
 def with_sum(op: Operator, shift: np.ndarray, addends: Sequence[relax.Expr]) -> Rewritten:
-    """The operator's program with another sum in front: ``shift`` per channel, and ``addends``."""
+    """Return the operator's epilogue with another leading sum."""
     taken = leading_sum(op).steps
     kinds: list[Broadcast] = []
     arguments: list[relax.Expr] = []

@@ -39,7 +39,7 @@ class Windows:
         return self.rows.kernel * self.columns.kernel
 
     def hold(self, weights: np.ndarray, of: Windows) -> np.ndarray:
-        """The weights ``[K, C, R, S]`` of the smaller windows ``of`` in a kernel of these."""
+        """Embed weights [K, C, R, S] of smaller windows in a kernel of these."""
         row, column = _offset(of.rows, self.rows), _offset(of.columns, self.columns)
         shape = (*weights.shape[:2], self.rows.kernel, self.columns.kernel)
         enlarged = np.zeros(shape, weights.dtype)
@@ -49,7 +49,7 @@ class Windows:
 
 
 def enlarge(windows: Sequence[Windows]) -> Windows:
-    """The smallest windows that hold all of ``windows``, which have one alignment."""
+    """Return the smallest windows that hold all of ``windows``, which have one alignment."""
     assert len({w.alignment for w in windows}) == 1, "no tap may be moved"
     rows, columns = [w.rows for w in windows], [w.columns for w in windows]
     return Windows(_enlarge(rows), _enlarge(columns))
@@ -62,19 +62,19 @@ def _enlarge(windows: Sequence[Window]) -> Window:
 
 
 def _offset(window: Window, enlarged: Window) -> int:
-    """Where the window's first tap lies in the enlarged one."""
+    """Return where the window's first tap lies in the enlarged one."""
     return (enlarged.before - window.before) // window.dilation
 
 
 def held_windows(op: Operator) -> Windows:
-    """How a convolution slides of which that is known."""
+    """Return the windows of a convolution that has some."""
     windows = windows_of(op)
     assert windows is not None, "only convolutions of one group and of known weights are replaced"
     return windows
 
 
 def windows_of(op: Operator) -> Windows | None:
-    """How a convolution of one group and of known weights slides; None for all else."""
+    """Return the windows of a convolution of one group with constant weights; None for others."""
     if op.kind != "conv2d" or constant_array(op.call.args[1]) is None:
         return None
     try:

@@ -134,7 +134,7 @@ def test_show_says_what_the_blocks_gave_up(compiled: Compiled, capsys, tmp_path)
     path = tmp_path / "cut.json"
     replace(schedule, branches_cut=3).save(path)
     assert main(["show", str(path)]) == 0
-    assert "cuts take away 3 branches" in capsys.readouterr().out
+    assert "cuts remove 3 branches" in capsys.readouterr().out
 
 
 def test_bench(compiled: Compiled) -> None:

@@ -135,7 +135,7 @@ BAD_INPUT = {
     "unknown input": ([*COMPILE, "--input-shapes", "x:[1]"], "no input 'x'; its inputs: image"),
     "wrong rank": ([*COMPILE, "--input-shapes", "image:[1,3]"], "has 4 dimensions"),
     "fixed dimension": ([*COMPILE, "--batch", "2"], "fixes dimension 0"),
-    "no shapes": ([*COMPILE, "--input-shapes", "image=1"], "no list of shapes"),
+    "no shapes": ([*COMPILE, "--input-shapes", "image=1"], "not a list of shapes"),
     "unknown pass config": ([*COMPILE, "--pass-config", "r=1"], "max_num_groups, max_block_size"),
     "r below 1": ([*COMPILE, "--pass-config", "max_group_size=0"], "at least 1"),
     "s no number": ([*COMPILE, "--pass-config", "max_num_groups=x"], "whole number"),
@@ -150,7 +150,7 @@ BAD_INPUT = {
     ),
     "no tuning records": ([*COMPILE, "--tuning-records", "none"], "no MetaSchedule database"),
     "damaged tuning records": (_damaged_records, "is damaged"),
-    "two ways to a schedule": ([*COMPILE, "--no-search", "--schedule-in", "s.json"], "at odds"),
+    "two ways to a schedule": ([*COMPILE, "--no-search", "--schedule-in", "s.json"], "exclude each other"),
     "no library": (["compile", "model.onnx", "-o", "m.tar"], "NAME.so"),
     "no directory": (["compile", "model.onnx", "-o", "none/m.so"], "none/m.so"),
     "no schedule": ([*COMPILE, "--schedule-in", "none.json"], "none.json"),
@@ -176,7 +176,7 @@ BAD_INPUT = {
     "inputs of another name": (_inputs(x=IMAGE), "the model needs: image float32[1, 3, 24, 24]"),
     "inputs of another shape": (_inputs(image=IMAGE[0]), "the model needs float32[1, 3, 24, 24]"),
     "inputs of another type": (_inputs(image=IMAGE.astype("float64")), "is float64"),
-    "inputs no archive": (["run", "model.so", "-i", "s.json"], "no .npz"),
+    "inputs no archive": (["run", "model.so", "-i", "s.json"], "is not an .npz"),
     "inputs with a damaged header": (_damaged_header, "header.npz is damaged"),
     "a model cut off": (
         _part_of("model.onnx", slice(3000), "bench", "cut.onnx"), "cut.onnx is damaged"

@@ -291,7 +291,7 @@ def test_show_compares(form: str, path: Path, capsys) -> None:
 def test_show_with_arguments_at_odds(path: Path, capsys) -> None:
     before = sorted(path.parent.iterdir())
     cases = {
-        "--json and --format svg are at odds": ["--json", "--format", "svg"],
+        "--json and --format svg exclude each other": ["--json", "--format", "svg"],
         "draws one schedule": [str(path), "--format", "dot"],
         "invalid choice": ["--format", "gif"],
         "none/s.svg": ["--format", "svg", "-o", str(path.parent / "none" / "s.svg")],

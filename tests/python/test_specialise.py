@@ -90,8 +90,8 @@ def test_compile_makes_a_library_for_each_size(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--batch-sizes", "1,2", "--batch", "1"], "--batch-sizes and --batch are at odds"),
-        (["--batch-sizes", "1,2", "--no-search"], "--batch-sizes and --no-search are at odds"),
+        (["--batch-sizes", "1,2", "--batch", "1"], "--batch-sizes and --batch exclude each other"),
+        (["--batch-sizes", "1,2", "--no-search"], "--batch-sizes and --no-search exclude each other"),
     ],
 )
 def test_what_is_at_odds_is_refused(

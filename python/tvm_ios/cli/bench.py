@@ -41,11 +41,12 @@ examples:
   tvm-ios bench model.onnx --schedule-in s.json
   tvm-ios bench zoo:inception_v3 --target cuda
 
-On a GPU the sequential schedule is timed in a CUDA graph, as the others are, and without one. Runs
-follow each other, and in the column "one by one" each is waited for; the GPU's clock is up before
-anything is timed. Where
-PyTorch is installed with CUDA, it runs the network, too: by torch.compile with max-autotune, and by
-its own kernels and cuDNN's, channels last, in a CUDA graph.
+On a GPU, the sequential schedule is timed without a CUDA graph, and all schedules are timed in one.
+The column "ms" is the time of a run when runs follow each other back to back. In the column "one by
+one", each run ends before the next one starts. Timing starts when the GPU has raised its clock.
+
+If PyTorch is installed with CUDA, the command also times the network in PyTorch: with torch.compile
+and max-autotune, and with PyTorch's own kernels and cuDNN, channels last, in a CUDA graph.
 """
 
 _ROWS = {
@@ -80,7 +81,7 @@ class Contest:
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
         "bench",
-        help="measure what scheduling gains",
+        help="time the sequential, the greedy and the searched schedule",
         description="Time a network under the sequential, the greedy and the searched schedule in "
         "one run, and compare its outputs with those of TVM's own lowering.",
         epilog=_EPILOG,
@@ -226,10 +227,12 @@ def _print(result: dict[str, Any], schedule: Schedule) -> None:
             console.print(f"{_PEERS[name]} is left out: {peer['left_out']}.")
         else:
             console.print(
-                f"{_PEERS[name]}: off by {peer['max_rel_error']:.2e} of the largest output"
+                f"{_PEERS[name]}: error {peer['max_rel_error']:.2e} of the largest output"
             )
     if "found_ms" in result:
-        console.print(f"The schedule found took {result['found_ms']:.3f} ms: a baseline is kept.")
+        console.print(
+            f"The schedule found took {result['found_ms']:.3f} ms, so a baseline was kept."
+        )
     console.print(f"search: {result['search_s']:.1f} s, {result['measurements']} stages measured")
     console.print(
         f"error: at most {result['max_abs_error']:.2e}, "

@@ -41,11 +41,11 @@ def add_database(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--database",
         metavar="FILE",
-        help="keep measurements in this file, and measure nothing that is in it (default: "
-        f"$XDG_CACHE_HOME/tvm-ios/measurements-{VERSION}.sqlite3, or that in ~/.cache)",
+        help="keep measurements in this file; a stage that is in it is not measured again (default: "
+        f"$XDG_CACHE_HOME/tvm-ios/measurements-{VERSION}.sqlite3, or in ~/.cache)",
     )
     parser.add_argument(
-        "--no-database", action="store_true", help="keep no measurements, and use none"
+        "--no-database", action="store_true", help="neither use nor keep measurements"
     )
 
 
@@ -62,7 +62,7 @@ def chosen(args: argparse.Namespace) -> Path | None:
         When both a database and none is asked for.
     """
     if args.database is not None and args.no_database:
-        raise OptionError("--database and --no-database are at odds; give one of them.")
+        raise OptionError("--database and --no-database exclude each other; give one.")
     if args.no_database:
         return None
     path = Path(args.database) if args.database is not None else _usual()

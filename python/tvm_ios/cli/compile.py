@@ -22,7 +22,7 @@ from .options import Request, add_common, add_network, add_search, add_seed, bat
 _logger = logging.getLogger(__name__)
 
 _EPILOG = """\
-The library runs with apache-tvm alone:
+A library for a CPU runs with apache-tvm alone:
 
   vm = tvm.relax.VirtualMachine(tvm.runtime.load_module("model.so"), tvm.cpu())
   vm["main"](tvm.runtime.tensor(x))
@@ -42,25 +42,27 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser = commands.add_parser(
         "compile",
         help="compile a network to a shared library",
-        description="Search a schedule for a network and compile it to a shared library.",
+        description="Search for the fastest schedule of a network, and compile the network to a "
+        "shared library. If the sequential schedule is faster as a whole, the library uses that "
+        "one.",
         epilog=_EPILOG,
     )
     add_network(parser)
     parser.add_argument(
-        "-o", "--output", required=True, metavar="FILE", help="the library to write: NAME.so"
+        "-o", "--output", required=True, metavar="FILE", help="library to write, NAME.so"
     )
     add_search(parser)
     parser.add_argument(
         "--batch-sizes",
         type=batch_sizes,
         metavar="N,...",
-        help="make a library and a schedule for each of these batch sizes, from one run: "
-        "NAME.bN.so; every schedule is run at every size, and the fastest is taken",
+        help="compile a library, NAME.bN.so, and a schedule for each of these batch sizes; every "
+        "schedule is timed at every batch size, and each library uses the fastest",
     )
     parser.add_argument(
         "--no-search",
         action="store_true",
-        help="measure nothing: every operator is a stage of its own",
+        help="measure nothing; every operator is a stage of its own",
     )
     add_seed(parser)
     add_common(parser)
@@ -90,11 +92,11 @@ def _check(args: argparse.Namespace) -> None:
     if args.schedule_out and Path(args.output).resolve() == Path(args.schedule_out).resolve():
         raise OptionError("--output and --schedule-out name the same file; give two.")
     if args.no_search and args.schedule_in:
-        raise OptionError("--no-search and --schedule-in are at odds; give one of them.")
+        raise OptionError("--no-search and --schedule-in exclude each other; give one.")
     for other in ("batch", "schedule_in", "no_search"):
         if args.batch_sizes and getattr(args, other):
             flag = "--" + other.replace("_", "-")
-            raise OptionError(f"--batch-sizes and {flag} are at odds; give one of them.")
+            raise OptionError(f"--batch-sizes and {flag} exclude each other; give one.")
 
 
 def _for_batch(name: str, batch: int | None) -> Path:

@@ -24,7 +24,8 @@ from .cache import default_path, existing
 from .options import add_common, whole
 
 _EPILOG = """\
-FILE is a database of --database; without it, the one that searches use by default.
+FILE is a database that a search wrote (--database). Without FILE, the command takes the default
+database of searches.
 
 examples:
   tvm-ios db info
@@ -37,14 +38,14 @@ examples:
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
         "db",
-        help="look after the database of measurements",
-        description="Show, copy and prune what searches have measured.",
+        help="inspect, copy and prune the measurement database",
+        description="Inspect, copy and prune the measurements of searches.",
         epilog=_EPILOG,
     )
     actions = parser.add_subparsers(metavar="ACTION", required=True)
     for add in (_add_info, _add_export, _add_import, _add_prune):
         action = add(actions)
-        action.add_argument("database", nargs="?", metavar="FILE", help="the database")
+        action.add_argument("database", nargs="?", metavar="FILE", help="database of measurements")
         add_common(action)
 
 
@@ -52,7 +53,9 @@ def _add_info(
     actions: argparse._SubParsersAction[argparse.ArgumentParser],
 ) -> argparse.ArgumentParser:
     parser = actions.add_parser(
-        "info", help="show what is in it", description="Count measurements by device and version."
+        "info",
+        help="count the measurements",
+        description="Count measurements by device and version.",
     )
     parser.set_defaults(run=_info)
     return parser
@@ -63,11 +66,11 @@ def _add_export(
 ) -> argparse.ArgumentParser:
     parser = actions.add_parser(
         "export",
-        help="write it as lines of JSON",
-        description="Write the measurements of each stage as a line of JSON.",
+        help="write the measurements as lines of JSON",
+        description="Write one line of JSON for each stage, with its measurements.",
     )
     parser.add_argument(
-        "-o", "--output", metavar="LINES", help="the file to write (default: standard output)"
+        "-o", "--output", metavar="LINES", help="file to write (default: standard output)"
     )
     parser.set_defaults(run=_export)
     return parser
@@ -78,12 +81,12 @@ def _add_import(
 ) -> argparse.ArgumentParser:
     parser = actions.add_parser(
         "import",
-        help="add lines of JSON to it",
-        description="Add exported measurements, all or none of them; what is known already stays "
-        "as it is. The database is made where there is none.",
+        help="add exported measurements",
+        description="Add exported measurements, either all or none of them. Stages that the "
+        "database knows already stay as they are. If there is no database, the command creates it.",
     )
     parser.add_argument(
-        "-i", "--input", metavar="LINES", help="the file to read (default: standard input)"
+        "-i", "--input", metavar="LINES", help="file to read (default: standard input)"
     )
     parser.set_defaults(run=_import)
     return parser
@@ -93,18 +96,18 @@ def _add_prune(
     actions: argparse._SubParsersAction[argparse.ArgumentParser],
 ) -> argparse.ArgumentParser:
     parser = actions.add_parser(
-        "prune", help="delete what is of no more use", description="Delete measurements."
+        "prune", help="delete old measurements", description="Delete all measurements that match."
     )
     parser.add_argument(
         "--other-versions",
         action="store_true",
-        help="those of other versions of tvm_ios or apache-tvm than are installed",
+        help="delete those of other versions of tvm_ios or apache-tvm than the installed ones",
     )
     parser.add_argument(
-        "--other-devices", action="store_true", help="those of other processors than this one"
+        "--other-devices", action="store_true", help="delete those of other processors"
     )
     parser.add_argument(
-        "--older-than", type=whole(0), metavar="DAYS", help="those last taken so long ago"
+        "--older-than", type=whole(0), metavar="DAYS", help="delete those older than this"
     )
     parser.set_defaults(run=_prune)
     return parser
@@ -191,7 +194,7 @@ def _read(file: TextIO, name: str) -> Iterator[Row]:
             if line.strip():
                 yield from_line(line, f"Line {number} of {name}")
     except UnicodeDecodeError as error:
-        raise DatabaseError(f"{name} is no text.") from error
+        raise DatabaseError(f"{name} is not a text file.") from error
 
 
 def _prune(args: argparse.Namespace) -> None:

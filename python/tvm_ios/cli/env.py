@@ -14,7 +14,7 @@ from . import output
 from .options import add_common
 
 _EPILOG = """\
-It also works where TVM cannot be loaded, and says why.
+The command also works if TVM cannot be loaded, and says why.
 
 examples:
   tvm-ios env
@@ -25,9 +25,9 @@ examples:
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
         "env",
-        help="show what is installed, what this machine is, and known traps",
-        description="Show versions, cores, caches, vector unit, GPU and linker, and warn of what "
-        "is known to make networks slow or measurements wrong.",
+        help="show versions, hardware and known problems",
+        description="Show versions, cores, caches, vector unit, GPU and linker. Warn of settings "
+        "that are known to make networks slow or measurements wrong.",
         epilog=_EPILOG,
     )
     add_common(parser)

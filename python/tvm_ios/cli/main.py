@@ -25,15 +25,21 @@ BROKEN_PIPE = 128 + 13  # by SIGPIPE
 _COMMANDS = (compile, run, show, bench, db, env, selftest)
 
 _EPILOG = """\
+'tvm-ios COMMAND --help' lists the options of a command.
+
 examples:
-  tvm-ios bench zoo:squeezenet
-  tvm-ios compile model.onnx -o model.so --input-shapes "x:[1,3,224,224]" --schedule-out s.json
+  tvm-ios compile zoo:squeezenet -o model.so --schedule-out s.json
+  tvm-ios compile model.onnx -o model.so --input-shapes "x:[1,3,224,224]"
   tvm-ios run model.so --print-time -i in.npz -o out.npz
   tvm-ios show s.json
   tvm-ios show s.json --format html -o s.html
+  tvm-ios bench zoo:squeezenet
   tvm-ios db info
   tvm-ios env
   tvm-ios selftest
+
+The exit status is 0 for success, 4 for an error in what you gave, 1 for a bug or a failed
+self-test, and 130 after Ctrl-C.
 """
 
 
@@ -90,7 +96,7 @@ def _run(arguments: Sequence[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="tvm-ios",
-        description="Schedule a network's operators into stages of concurrent or merged ones.",
+        description="Compile neural networks so that independent operators run at the same time.",
         epilog=_EPILOG,
     )
     parser.add_argument("--version", action="version", version=f"tvm-ios {__version__}")
@@ -120,7 +126,7 @@ def _too_large(error: Exception, arguments: Sequence[str]) -> str:
     reason = f" ({' '.join(str(error).split())})" if str(error) else ""
     return (
         f"'{' '.join(arguments)[:200]}' needs more memory than there is{reason}; give a smaller "
-        "batch, smaller shapes, or a machine with more."
+        "batch, smaller shapes, or use a machine with more."
     )
 
 
@@ -134,8 +140,8 @@ def _unforeseen(error: Exception, arguments: Sequence[str]) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     reason = f"{type(error).__name__}: {lines[-1]}" if lines else type(error).__name__
     return (
-        f"'{' '.join(arguments)[:200]}' has failed ({reason[:300]}); this is an error in tvm-ios, "
-        "or in what it uses: run it with -v, which says where, and report it."
+        f"'{' '.join(arguments)[:200]}' has failed ({reason[:300]}); this is a bug in tvm-ios or "
+        "in a library that it uses: run it with -v to see where, and report it."
     )
 
 

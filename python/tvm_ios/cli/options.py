@@ -36,15 +36,18 @@ _CONFIG = (*_WHOLE, "caution")
 
 def add_common(parser: argparse.ArgumentParser) -> None:
     """What every sub-command has."""
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead")
+    parser.add_argument("--json", action="store_true", help="print the result as one JSON object")
     parser.add_argument(
-        "-v", "--verbose", action="store_true", help="log, and show where an error came from"
+        "-v",
+        "--verbose",
+        action="store_true",
+        help="log progress, and print the traceback of an error",
     )
 
 
 def add_seed(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--seed", type=whole(0), default=0, metavar="N", help="of random inputs (default: 0)"
+        "--seed", type=whole(0), default=0, metavar="N", help="seed of random inputs (default: 0)"
     )
 
 
@@ -53,8 +56,8 @@ def add_network(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "model",
         metavar="MODEL",
-        help="an ONNX file, a .pt2 file of torch.export, a Relay model (.relay: its text form, "
-        ".json: its JSON form), or zoo:NAME",
+        help="an ONNX file (.onnx), a file that torch.export.save wrote (.pt2), a Relay model in "
+        "text form (.relay) or JSON form (.json), or zoo:NAME for a network of the built-in zoo",
     )
     add_machine(parser)
     add_model_shapes(parser)
@@ -65,12 +68,15 @@ def add_machine(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--target",
         default="llvm",
-        help="a target of TVM, as a name or as JSON: llvm (default), which is this machine's CPU, "
-        "cuda, which is its GPU, or one of these kinds",
+        help="TVM target of kind llvm or cuda, as a name or as JSON; llvm is the CPU of this "
+        "machine (default), cuda its GPU",
     )
     add_device(parser)
     parser.add_argument(
-        "--threads", type=whole(1), metavar="N", help="worker threads (default: all cores)"
+        "--threads",
+        type=whole(1),
+        metavar="N",
+        help="number of worker threads (default: all cores)",
     )
 
 
@@ -81,7 +87,7 @@ def add_device(parser: argparse._ActionsContainer) -> None:
         type=whole(0),
         default=0,
         metavar="N",
-        help="which GPU, where the target is one (default: 0)",
+        help="index of the GPU, if the target is a GPU (default: 0)",
     )
 
 
@@ -90,22 +96,23 @@ def add_model_shapes(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--params",
         metavar="FILE",
-        help="the weights of a Relay model, as relay.save_param_dict wrote them",
+        help="weights of a Relay model, in a file that relay.save_param_dict wrote",
     )
     parser.add_argument(
         "--input-shapes",
         type=input_shapes,
         default={},
         metavar='"NAME:[N,...],..."',
-        help="shapes of inputs whose dimensions the model leaves open",
+        help="shapes of the inputs whose dimensions the model leaves open",
     )
     parser.add_argument(
-        "--batch", type=whole(1), metavar="N", help="batch size, where the model leaves it open"
+        "--batch", type=whole(1), metavar="N", help="batch size, if the model leaves it open"
     )
     parser.add_argument(
         "--trust",
         action="store_true",
-        help="let a .pt2 file execute code that it brings; one that brings none needs no trust",
+        help="allow a .pt2 file to execute code that it contains; a file without code needs no "
+        "trust",
     )
 
 
@@ -116,26 +123,30 @@ def add_search(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="option of the search, may be repeated: max_group_size (default: 3) and "
-        "max_num_groups (8), IOS's pruning limits r and s, and max_block_size (16), the operators "
-        "searched together: a larger network is cut into blocks, and of equal blocks one is "
-        "searched (-v tells how many); 'none' for no limit. caution (0.5): how many standard "
-        "deviations below its prediction a stage may lie; the more, the more are measured",
+        help="option of the search; repeat it to give several. max_group_size: operators in a "
+        "group, or none for no limit (default: 3). max_num_groups: groups in a stage, or none "
+        "(default: 8). These two are IOS's pruning limits r and s. max_block_size: operators that "
+        "are searched together (default: 16); a larger network is cut into blocks, and equal "
+        "blocks are searched once (-v prints how many there are). caution: the "
+        "lower-confidence-bound factor, which is how many standard deviations below its prediction "
+        "the latency of a stage may lie (default: 0.5); a larger value measures more stages",
     )
     parser.add_argument(
         "--schedule-in", metavar="FILE", help="apply this schedule instead of searching"
     )
-    parser.add_argument("--schedule-out", metavar="FILE", help="write the schedule as JSON")
+    parser.add_argument(
+        "--schedule-out", metavar="FILE", help="write the schedule to this file, as JSON"
+    )
     parser.add_argument(
         "--tuning-records",
         metavar="DIRECTORY",
-        help="a MetaSchedule database; an operator that was tuned is computed by its kernel",
+        help="MetaSchedule database; an operator that was tuned uses its kernel from there",
     )
     parser.add_argument(
         "--measure-all",
         action="store_true",
-        help="measure every stage that the search may choose, not only those that could change "
-        "the schedule by what is learned from the others",
+        help="measure every stage within the limits, instead of only those that could change the "
+        "schedule according to the learned cost model",
     )
     add_kernels(parser)
     parser.add_argument(
@@ -143,9 +154,9 @@ def add_search(parser: argparse.ArgumentParser) -> None:
         type=lambda text: tuple(name.strip() for name in text.split(",")),
         default=STRATEGIES,
         metavar="NAME,...",
-        help="stages that the search may form: concurrent, of operators that run together; merge, "
-        "of operators replaced by one; merge alone: every other operator has a stage of its own "
-        "(default: concurrent,merge)",
+        help="kinds of stages that the search may form: concurrent, whose groups run at the same "
+        "time, and merge, in which one larger operator replaces the others; with merge alone, "
+        "every operator that is not replaced is a stage of its own (default: concurrent,merge)",
     )
     add_database(parser)
     add_site(parser)
@@ -156,21 +167,22 @@ def add_kernels(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--winograd",
         action=argparse.BooleanOptionalAction,
-        help="compute convolutions by Winograd's algorithm where it is faster, which rounds "
-        "differently (default: as the schedule was made that is applied; yes, where none is)",
+        help="use Winograd's algorithm for convolutions where it is faster; it rounds differently "
+        "(default: as for the schedule that is applied, or yes if there is none)",
     )
     parser.add_argument(
         "--precision",
         choices=PRECISIONS,
         default=PRECISIONS[0],
-        help="what a GPU multiplies in convolutions and products: fp32 (default) is exact, the "
-        "others round the factors for tensor cores; sums are in float32 always",
+        help="precision of the factors in convolutions and matrix products on a GPU: fp32 "
+        "(default) is exact, the others round the factors for tensor cores; sums are always in "
+        "float32",
     )
     parser.add_argument(
         "--cudnn",
         action="store_true",
-        help="let a GPU compute convolutions by cuDNN where that is faster; the compiled model "
-        "needs it, too (pip install nvidia-cudnn-cu13)",
+        help="use cuDNN for convolutions on a GPU where it is faster; the compiled model then "
+        "needs cuDNN, too (pip install nvidia-cudnn-cu13)",
     )
 
 
@@ -203,7 +215,7 @@ def input_shapes(text: str) -> dict[str, tuple[int, ...]]:
         match = _SHAPE.match(text, position)
         if match is None:
             raise argparse.ArgumentTypeError(
-                f'{text!r} is no list of shapes such as "x:[1,3,224,224],y:[2]"'
+                f'{text!r} is not a list of shapes such as "x:[1,3,224,224],y:[2]"'
             )
         name = match["name"]
         sizes = tuple(int(size) for size in match["sizes"].split(",") if size.strip())
@@ -229,7 +241,7 @@ def search_options(pairs: Sequence[str], **others: Any) -> Options:
         name, _, text = pair.partition("=")
         if name not in _CONFIG:
             raise OptionError(
-                f"There is no --pass-config {name!r}; there are: {', '.join(_CONFIG)}."
+                f"There is no --pass-config {name!r}; the options are {', '.join(_CONFIG)}."
             )
         values[name] = _whole_or_none(name, text) if name in _WHOLE else _number(name, text)
     return Options(**values, **others)

@@ -33,31 +33,39 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser = commands.add_parser(
         "run",
         help="run a compiled model",
-        description="Run a library that 'tvm-ios compile' wrote.",
+        description="Run a library that 'tvm-ios compile' wrote, on given or generated inputs.",
         epilog=_EPILOG,
     )
-    parser.add_argument("library", metavar="LIBRARY", help="a library of 'tvm-ios compile'")
-    parser.add_argument("-i", "--inputs", metavar="FILE", help="inputs by name, as .npz")
+    parser.add_argument("library", metavar="LIBRARY", help="library that 'tvm-ios compile' wrote")
     parser.add_argument(
-        "-o", "--outputs", metavar="FILE", help="write output_0, output_1, ... as .npz"
+        "-i", "--inputs", metavar="FILE", help="read the inputs by name from this .npz file"
+    )
+    parser.add_argument(
+        "-o", "--outputs", metavar="FILE", help="write output_0, output_1, ... to this .npz file"
     )
     parser.add_argument(
         "--fill-mode",
         choices=("random", "ones", "zeros"),
         default="random",
-        help="the inputs, where no file gives them (default: random)",
-    )
-    parser.add_argument("--print-time", action="store_true", help="time the model")
-    parser.add_argument(
-        "--repeat", type=whole(1), default=10, metavar="N", help="timings to take (default: 10)"
+        help="values of the inputs, if no file gives them (default: random)",
     )
     parser.add_argument(
-        "--number", type=whole(1), default=1, metavar="N", help="runs in a timing (default: 1)"
+        "--print-time", action="store_true", help="time the model and print the statistics"
+    )
+    parser.add_argument(
+        "--repeat", type=whole(1), default=10, metavar="N", help="number of timings (default: 10)"
+    )
+    parser.add_argument(
+        "--number",
+        type=whole(1),
+        default=1,
+        metavar="N",
+        help="number of runs in a timing (default: 1)",
     )
     parser.add_argument(
         "--device",
         choices=("cpu", "cuda"),
-        help="where to run; only where the library was compiled for (default)",
+        help="device to run on; it must be the one that the library was compiled for (default)",
     )
     add_device(parser)
     add_seed(parser)
@@ -119,13 +127,13 @@ def _read_inputs(path: str, expected: Sequence[TensorInfo]) -> list[np.ndarray]:
             arrays = dict(file) if isinstance(file, np.lib.npyio.NpzFile) else None
     except OSError as error:
         reason = error.strerror or "it is damaged"
-        raise ModelError(f"Cannot read the inputs {path}: {reason}.") from error
+        raise ModelError(f"Cannot read the inputs from {path}: {reason}.") from error
     except MemoryError:
         raise
     except Exception as error:  # what NumPy raises of a damaged header is not one type
-        raise ModelError(f"{path} is damaged or no .npz file of arrays.") from error
+        raise ModelError(f"{path} is damaged or is not an .npz file of arrays.") from error
     if arrays is None:
-        raise ModelError(f"{path} holds one unnamed array; the model needs a .npz with: {wanted}.")
+        raise ModelError(f"{path} has one unnamed array; the model needs an .npz with: {wanted}.")
     if set(arrays) != {info.name for info in expected}:
         found = ", ".join(sorted(arrays)) or "nothing"
         raise ModelError(f"{path} has {found}; the model needs: {wanted}.")

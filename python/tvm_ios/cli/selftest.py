@@ -19,9 +19,10 @@ _FAILURE = 1  # status, where a check has failed
 _MARKS = {OK: "ok", FAILED: "FAILED", LEFT_OUT: "-", NOT_RUN: "-"}
 
 _EPILOG = """\
-Results are compared with those of double precision on the CPU. Each group runs in a process of its
-own, so that a crash, a hang or a fault of a GPU ends one line, not the rest. The exit status is 0
-where nothing has failed, else 1.
+The command compares all results with double precision on the CPU. Each group of checks runs in a
+process of its own, so that a crash, a hang or a GPU fault ends one line, not the rest.
+
+The exit status is 0 if no check has failed, else 1.
 
 examples:
   tvm-ios selftest
@@ -34,13 +35,13 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser = commands.add_parser(
         "selftest",
         help="check that compiled networks compute the right numbers on this machine",
-        description="Check, from cheap to dear, what a compiled network rests on: the device, one "
-        "kernel, each kind of kernel at odd sizes, each kind of stage, a small network. It takes "
-        "less than a minute.",
+        description="Check what a compiled network depends on, cheap checks first: the device, one "
+        "kernel, each kind of kernel at odd sizes, each kind of stage, and a small network. This "
+        "takes less than a minute.",
         epilog=_EPILOG,
     )
     add_machine(parser)
-    parser.add_argument("--cudnn", action="store_true", help="check cuDNN's kernels, too")
+    parser.add_argument("--cudnn", action="store_true", help="also check cuDNN's kernels")
     add_common(parser)
     parser.set_defaults(run=run)
 

@@ -23,18 +23,27 @@ from .timeline import add_timeline, check_timeline, timeline
 _FORMATS = ("text", "svg", "html", "dot", "perfetto")
 
 _EPILOG = """\
-html is one file that needs no network: zoom with the wheel, point at an operator for its shapes,
-operations and time, find operators by name. dot is for Graphviz. In a notebook a tvm_ios.Schedule
-draws itself.
+formats:
+  text      a table with one line per stage
+  svg       a picture
+  html      a picture in one file that loads nothing from the network: zoom with the wheel, hover
+            over an operator for its shapes, operations and time, search for operators by name
+  dot       a graph for Graphviz
+  perfetto  a timeline of one run, for ui.perfetto.dev or chrome://tracing
 
-perfetto is a timeline for ui.perfetto.dev or chrome://tracing. It needs the model, and runs it on
-random inputs: measured is when each worker enters and leaves each kernel, in one launch of all
-stages, the fastest of several runs; a stage lasts from the first of its kernels to the last. It is
-not the library of 'compile' that runs, but its kernels and its division of work, with a tensor of
-its own for each value; operators that TVM lowers are left out, and named in the file. On a GPU a
-track is a stream, all stages are one CUDA graph, and in it an event stands before and behind each
-kernel: between kernels lies time that the library does not spend, and what is drawn of a kernel
-begins when it could start.
+In a notebook, a tvm_ios.Schedule draws itself.
+
+--format perfetto needs the model (--model) and runs it on random inputs. It runs all stages in one
+launch, records when each worker enters and leaves each kernel, and shows the fastest of several
+runs. A stage lasts from the start of its first kernel to the end of its last one.
+
+The run differs from one of the compiled library. It uses the same kernels and the same work
+partitioning, but a separate tensor for each value. It omits operators that are left to TVM's
+default lowering. The file names them.
+
+On a GPU, each track is a stream, and all stages are one CUDA graph. The graph has an event before
+and after each kernel. The events take time between kernels that the library does not spend. A
+kernel is drawn from the time at which it could start.
 
 examples:
   tvm-ios show s.json
@@ -51,26 +60,26 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser = commands.add_parser(
         "show",
         help="show a saved schedule, draw it, or compare several",
-        description="Show the stages and groups of a schedule, and what they take; of several "
-        "schedules, what tells them apart. As a picture: stages as bands, groups as lanes, and what"
-        " passes between operators.",
+        description="Print the stages and groups of a schedule and their latencies, draw them, or "
+        "compare several schedules. A picture shows stages as rows, groups as lanes, and the "
+        "tensors that operators exchange.",
         epilog=_EPILOG,
     )
     parser.add_argument(
         "schedules",
         metavar="SCHEDULE",
         nargs="+",
-        help="a file of --schedule-out; several: beside each other",
+        help="file that --schedule-out wrote; give several to compare them",
     )
     parser.add_argument(
         "--format",
         choices=_FORMATS,
         default="text",
-        help="a table (text, the default), or a picture; several schedules side by side as text, "
-        "svg or html; or a timeline of a run (perfetto)",
+        help="output format (default: text); text, svg and html can show several schedules side by "
+        "side",
     )
     parser.add_argument(
-        "-o", "--output", metavar="FILE", help="where to write it (default: standard output)"
+        "-o", "--output", metavar="FILE", help="file to write (default: standard output)"
     )
     add_timeline(parser)
     add_common(parser)
@@ -80,7 +89,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def run(args: argparse.Namespace) -> None:
     """Print the schedule, or what tells several apart, or write it to a file."""
     if args.json and args.format != "text":
-        raise OptionError(f"--json and --format {args.format} are at odds; give one of them.")
+        raise OptionError(f"--json and --format {args.format} exclude each other; give one.")
     if args.format in ("dot", "perfetto") and len(args.schedules) > 1:
         raise OptionError(f"--format {args.format} draws one schedule; give one, or use html.")
     check_timeline(args)
@@ -147,7 +156,7 @@ def _comparison(paths: Sequence[str], schedules: Sequence[Schedule]) -> Iterator
     yield table
     specialised = [schedule for schedule in schedules if schedule.at_batch]
     if specialised:
-        yield "What the schedule for one batch size takes at another; * is the fastest."
+        yield "Latency of each schedule at each batch size; * marks the fastest."
         yield output.specialisation(specialised)
 
 
@@ -160,15 +169,15 @@ def _head(schedule: Schedule) -> list[str]:
     ]
     if schedule.branches_cut:
         lines.append(
-            f"searched in blocks, whose cuts take away {schedule.branches_cut} branches or merges"
+            f"searched in blocks; the cuts remove {schedule.branches_cut} branches or merges"
         )
     if schedule.given_up:
         lines.append(
-            f"searched as a whole it might take {1e3 * schedule.given_up:.3f} ms less at most, by "
-            "what is known of its stages"
+            f"a search without blocks could save at most {1e3 * schedule.given_up:.3f} ms, by the "
+            "latencies known so far"
         )
     if not schedule.winograd:
-        lines.append("no convolution is computed by Winograd's algorithm")
+        lines.append("no convolution uses Winograd's algorithm")
     for title, seconds in (("estimated", schedule.estimates), ("measured", schedule.measured)):
         if seconds:
             lines.append(f"{title + ':':10} {output.comparison(seconds)}")

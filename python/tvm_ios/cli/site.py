@@ -15,27 +15,27 @@ def add_site(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--rpc-tracker",
         metavar="HOST:PORT",
-        help="measure on the devices of this tracker of TVM's RPC, on all that are free; --target "
-        "is then theirs",
+        help="measure on all free devices of this TVM RPC tracker; --target and --threads then "
+        "describe the devices",
     )
-    parser.add_argument("--rpc-key", metavar="KEY", help="the key of the devices at the tracker")
+    parser.add_argument("--rpc-key", metavar="KEY", help="key of the devices at the tracker")
     parser.add_argument(
         "--cross-compiler",
         metavar="CC",
-        help="what links code for the devices, where they have another architecture (default: g++)",
+        help="compiler that links for the devices, if their architecture differs (default: g++)",
     )
     parser.add_argument(
         "--isolate",
         action="store_true",
-        help="measure in another process: a stage that crashes or hangs costs only itself",
+        help="measure in another process; a stage that crashes or hangs does not end the search",
     )
     parser.add_argument(
         "--timeout",
         type=_seconds,
         default=None,
         metavar="SECONDS",
-        help="what a stage may take on a device or in isolation, before it counts as hanging "
-        f"(default: {TIME_LIMIT:g})",
+        help="time limit of a stage with --rpc-tracker or --isolate; a stage that takes longer is "
+        f"not used (default: {TIME_LIMIT:g})",
     )
 
 
@@ -51,19 +51,19 @@ def chosen_site(args: argparse.Namespace) -> Site:
     """
     timeout = TIME_LIMIT if args.timeout is None else args.timeout
     if (args.rpc_tracker is None) != (args.rpc_key is None):
-        raise OptionError("--rpc-tracker and --rpc-key go together; give both.")
+        raise OptionError("--rpc-tracker and --rpc-key need each other; give both.")
     if args.rpc_tracker is not None:
         if args.isolate:
-            raise OptionError("--isolate is for this machine; leave it or --rpc-tracker out.")
+            raise OptionError("--isolate and --rpc-tracker exclude each other; give one.")
         return Rpc(
             args.rpc_tracker, args.rpc_key, timeout=timeout, cross_compiler=args.cross_compiler
         )
     if args.cross_compiler is not None:
-        raise OptionError("--cross-compiler is for a device; give --rpc-tracker, too.")
+        raise OptionError("--cross-compiler needs a device; give --rpc-tracker, too.")
     if args.isolate:
         return Isolated(timeout)
     if args.timeout is not None:
-        raise OptionError("--timeout needs another process to end; give --isolate, too.")
+        raise OptionError("--timeout needs --isolate or --rpc-tracker; give one of them, too.")
     return Here(args.device_id)
 
 

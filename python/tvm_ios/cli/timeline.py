@@ -21,14 +21,13 @@ from .options import add_device, add_kernels, add_model_shapes
 def add_timeline(parser: argparse.ArgumentParser) -> None:
     """The model that the schedule was made for, as ``compile`` takes it."""
     group = parser.add_argument_group(
-        "the run of a timeline (--format perfetto)",
-        "The model, and the kernels as they were allowed when the schedule was made.",
+        "timeline (--format perfetto)",
+        "Give the model, and the same kernel options as when the schedule was made.",
     )
     group.add_argument(
         "--model",
         metavar="MODEL",
-        help="an ONNX file, a .pt2 file of torch.export, a Relay model (.relay or .json), "
-        "or zoo:NAME",
+        help="model that the schedule was made for, in any form that 'compile' reads",
     )
     add_model_shapes(group)
     add_device(group)
@@ -38,7 +37,7 @@ def add_timeline(parser: argparse.ArgumentParser) -> None:
 def check_timeline(args: argparse.Namespace) -> None:
     """Raise OptionError unless there is a model exactly where a timeline is wanted."""
     if args.format == "perfetto" and args.model is None:
-        raise OptionError("--format perfetto runs the model; name it with --model.")
+        raise OptionError("--format perfetto runs the model; give it with --model.")
     if args.format != "perfetto" and args.model is not None:
         raise OptionError("--model is for --format perfetto; leave it out, or give that format.")
 

@@ -115,7 +115,10 @@ BAD_INPUT = {
     "no directory": (["db", "export", "m.sqlite3", "-o", "none/x"], "none/x"),
     "no lines": (["db", "import", "m.sqlite3", "-i", "none.jsonl"], "none.jsonl"),
     "lines no JSON": (["db", "import", "m.sqlite3", "-i", "notes"], "Line 1 of notes"),
-    "lines no text": (["db", "import", "m.sqlite3", "-i", "m.sqlite3"], "m.sqlite3 is not a text file"),
+    "lines no text": (
+        ["db", "import", "m.sqlite3", "-i", "m.sqlite3"],
+        "m.sqlite3 is not a text file",
+    ),
     "a line cut off": (["db", "import", "x.sqlite3", "-i", "lines.jsonl"], "'cpu' is missing"),
     "nothing to prune": (["db", "prune", "m.sqlite3"], "--other-versions"),
     "no days": (["db", "prune", "m.sqlite3", "--older-than", "x"], "--older-than"),

@@ -150,7 +150,7 @@ BAD_INPUT = {
     ),
     "no tuning records": ([*COMPILE, "--tuning-records", "none"], "no MetaSchedule database"),
     "damaged tuning records": (_damaged_records, "is damaged"),
-    "two ways to a schedule": ([*COMPILE, "--no-search", "--schedule-in", "s.json"], "exclude each other"),
+    "two sources of a schedule": ([*COMPILE, "--no-search", "--schedule-in", "s.json"], "exclude"),
     "no library": (["compile", "model.onnx", "-o", "m.tar"], "NAME.so"),
     "no directory": (["compile", "model.onnx", "-o", "none/m.so"], "none/m.so"),
     "no schedule": ([*COMPILE, "--schedule-in", "none.json"], "none.json"),

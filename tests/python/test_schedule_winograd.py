@@ -140,7 +140,7 @@ def test_options_leave_it_to_the_schedule(given: bool | None, without, usual) ->
 def test_on_the_command_line(without, tmp_path: Path, capsys) -> None:
     without.schedule.save(tmp_path / "s.json")
     assert main(["show", str(tmp_path / "s.json")]) == 0
-    assert "no convolution is computed by Winograd's algorithm" in capsys.readouterr().out
+    assert "no convolution uses Winograd's algorithm" in capsys.readouterr().out
     line = ["compile", "zoo:nasrnn_small", "--no-search", "-o", str(tmp_path / "m.so")]
     assert main([*line, "--no-winograd", "--schedule-out", str(tmp_path / "r.json")]) == 0
     assert json.loads((tmp_path / "r.json").read_text())["winograd"] is False

@@ -91,7 +91,10 @@ def test_compile_makes_a_library_for_each_size(
     ("arguments", "message"),
     [
         (["--batch-sizes", "1,2", "--batch", "1"], "--batch-sizes and --batch exclude each other"),
-        (["--batch-sizes", "1,2", "--no-search"], "--batch-sizes and --no-search exclude each other"),
+        (
+            ["--batch-sizes", "1,2", "--no-search"],
+            "--batch-sizes and --no-search exclude each other",
+        ),
     ],
 )
 def test_what_is_at_odds_is_refused(

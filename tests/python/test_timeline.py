@@ -104,7 +104,7 @@ def test_a_timeline_as_a_file(compiled: Compiled, tmp_path: Path, capsys) -> Non
 def test_arguments_of_a_timeline(compiled: Compiled, capsys, tmp_path: Path) -> None:
     path, out = str(compiled / "s.json"), tmp_path / "t.json"
     cases = {
-        "name it with --model": ["--format", "perfetto"],
+        "give it with --model": ["--format", "perfetto"],
         "--model is for --format perfetto": ["--model", str(compiled / "model.onnx")],
         "another model": ["--format", "perfetto", "--model", "zoo:inception_v3_small"],
         "There is no model none.onnx": ["--format", "perfetto", "--model", "none.onnx"],

@@ -41,7 +41,7 @@ def add_database(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--database",
         metavar="FILE",
-        help="keep measurements in this file; a stage that is in it is not measured again (default: "
+        help="keep measurements in this file; what is in it is not measured again (default: "
         f"$XDG_CACHE_HOME/tvm-ios/measurements-{VERSION}.sqlite3, or in ~/.cache)",
     )
     parser.add_argument(

@@ -38,8 +38,8 @@ examples:
   tvm-ios env
   tvm-ios selftest
 
-The exit status is 0 for success, 4 for an error in what you gave, 1 for a bug or a failed
-self-test, and 130 after Ctrl-C.
+The exit status is 0 for success, 4 for an error in your arguments, files or machine, 1 for a bug
+or a failed self-test, and 130 after Ctrl-C.
 """
 
 

@@ -24,7 +24,7 @@ _FORMATS = ("text", "svg", "html", "dot", "perfetto")
 
 _EPILOG = """\
 formats:
-  text      a table with one line per stage
+  text      a table of the stages, or of several schedules
   svg       a picture
   html      a picture in one file that loads nothing from the network: zoom with the wheel, hover
             over an operator for its shapes, operations and time, search for operators by name

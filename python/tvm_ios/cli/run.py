@@ -109,7 +109,7 @@ def _check_device(device: str | None, model: Model) -> None:
     made_for = kind_of(model.metadata["target"]).device
     if device not in (None, made_for):
         raise OptionError(
-            f"The library was compiled for --device {made_for}; compile it for {device}."
+            f"The library was compiled for --device {made_for}; compile it again for {device}."
         )
 
 

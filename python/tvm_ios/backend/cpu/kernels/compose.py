@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels made of kernels: on tensors of other shapes, and side by side."""
+"""Kernels made of other kernels: on tensors of other shapes, and side by side."""
 
 from __future__ import annotations
 
@@ -18,7 +18,20 @@ from .kernel import Emit, Kernel, Phase
 def with_shapes(
     kernel: Kernel, inputs: Sequence[tuple[int, ...]], outputs: Sequence[tuple[int, ...]]
 ) -> Kernel:
-    """``kernel`` on the same memory, its inputs and outputs seen in other shapes of equal size."""
+    """Return ``kernel`` on the same memory with its tensors viewed in other shapes of equal size.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+    inputs, outputs : sequence of tuple of int
+        The new shape of each input and output.
+
+    Returns
+    -------
+    Kernel
+        A kernel that emits the same code on views of its buffers.
+    """
     result = replace(
         kernel,
         inputs=_reshaped(kernel.inputs, inputs),
@@ -36,7 +49,10 @@ def with_shapes(
 
 
 def beside(kernels: Sequence[Kernel]) -> Kernel:
-    """Kernels of one phase that read the same tensors, as one with all their outputs."""
+    """Return one kernel for several one-phase kernels that read the same tensors.
+
+    It has the outputs of all of them.
+    """
     first = kernels[0]
     assert all(k.inputs == first.inputs and len(k.phases) == 1 for k in kernels), "all alike"
     ends = list(accumulate(kernel.phases[0].tiles for kernel in kernels))
@@ -69,7 +85,7 @@ def _reshaped(
 
 
 def _view(buffer: Any, spec: TensorSpec) -> Any:
-    """The memory of ``buffer`` in the shape of ``spec``."""
+    """Return the memory of ``buffer`` in the shape of ``spec``."""
     if tuple(int(size) for size in buffer.shape) == spec.shape:
         return buffer
     return T.decl_buffer(spec.shape, spec.dtype, data=buffer.data, layout=None)

@@ -24,20 +24,27 @@ def concat_kernel(
     layout: Layout,
     copied: tuple[int, ...] | None = None,
 ) -> Kernel:
-    """``[N, sum(channels), H, W]`` from parts of ``channels[i]`` channels, all in ``layout``.
+    """Return the kernel that concatenates blocked feature maps along the channels.
 
-    What is copied at a time are as many channels as all parts' counts are multiples of, and at most
-    a block: they are neighbours both where they come from and where they go to. A tile is that many
-    channels of the whole plane.
+    It copies ``gcd(block, channel counts)`` channels at a time: they are neighbours in both the
+    source and the result. A tile is that many channels of the whole plane.
 
     Parameters
     ----------
     batch, pixels : int
+        Images, and pixels of a plane.
     channels : tuple of int
+        Channels of each part.
     layout : Layout
+        Layout of all parts and of the result.
     copied : tuple of int, optional
-        The parts that are inputs of the kernel, all by default; the others are written in place by
-        whoever computes them.
+        Positions of the parts that are inputs of the kernel, by default all. The kernels that
+        compute the other parts write them in place.
+
+    Returns
+    -------
+    Kernel
+        A kernel of one phase that writes ``[N, sum(channels), H, W]``.
     """
     width = math.gcd(layout.block, *channels[:-1])
     counts = [blocks(c, width) for c in channels]
@@ -71,11 +78,11 @@ def concat_kernel(
 
 
 def whole_blocks(channels: tuple[int, ...], layout: Layout) -> bool:
-    """Whether every part of a concatenation begins at a whole block."""
+    """Return whether every part of a concatenation begins at a whole block."""
     return all(c % layout.block == 0 for c in channels[:-1])
 
 
 def _index(image: Expr, group: Expr, pixel: Expr, width: int, layout: Layout) -> tuple[Expr, ...]:
-    """Where the ``width`` channels of group ``group`` lie in a blocked map."""
+    """Return the position of the ``width`` channels of group ``group`` in a blocked map."""
     channel = group * width
     return image, channel // layout.block, pixel, lanes_of(channel % layout.block, width)

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Register-tiled direct convolution.
 
-A tile of registers holds ``w`` output columns x ``b`` blocks of output channels. Each step of the
+A register tile holds ``w`` output columns x ``b`` blocks of output channels. Each step of the
 reduction (input channel, row of taps) loads the weights of the row's taps for all blocks, then one
-input value after another: it is broadcast and multiplied by the weights of every tap through which
-some column reads it. An input is thus loaded once a row, and its layout matters little: blocked or
-row-major. Padding is never materialised: rows outside are skipped, columns outside are left out of
-the edge tiles' code.
+input value after another. Each input is broadcast and multiplied by the weights of every tap
+through which some column reads it. An input is thus loaded once per row, so its layout (blocked or
+row-major) matters little. Padding is never materialised: rows in the padding are skipped, and the
+code of the tiles at the edges leaves out the columns in the padding.
 """
 
 from __future__ import annotations
@@ -46,21 +46,23 @@ Expr = Any
 
 @dataclass(frozen=True)
 class Conv2d:
-    """Geometry of a convolution.
+    """The geometry of a convolution.
 
     Attributes
     ----------
     batch, channels : int
-        Of the input; ``channels`` counts all groups.
+        Images and channels of the input; ``channels`` counts all groups.
     rows, columns : Window
         How the kernel slides over height and width.
     out_channels : tuple of int
-        One entry a result. Several results mean several convolutions that read the same input
-        through kernels of one size, merged into one (the ``merge`` strategy): the channels are
-        computed side by side and each result is written where it belongs, without a copy.
+        Output channels of each result. Several results stand for several convolutions that read the
+        same input through kernels of one size and are merged into one (the ``merge`` strategy).
+        Their channels are computed side by side, and each result is written to its own tensor
+        without a copy.
     groups : int
     program : Program
-        Computed on each result in registers. Of several results all arguments are per channel.
+        The epilogue, computed on each result in registers. With several results, all its arguments
+        are per channel.
     """
 
     batch: int
@@ -73,18 +75,33 @@ class Conv2d:
 
     @property
     def pointwise(self) -> bool:
-        """Whether it is a matrix product over all pixels."""
+        """Whether the convolution is a matrix product over all pixels."""
         axes = (self.rows, self.columns)
         return all(a.kernel == 1 and a.stride == 1 and not a.padded for a in axes)
 
 
 def conv2d_kernel(conv: Conv2d, in_layout: Layout, out_layout: Layout, core: Core) -> Kernel:
-    """The kernel of a convolution.
+    """Return the kernel of a direct convolution.
 
-    Inputs are the feature map in ``in_layout`` (row-major or blocked), the weights as
-    :func:`.layout.pack_weights` leaves them (of all results one after another) and the program's
-    arguments in ``out_layout``, per-channel ones of all results in one tensor.
-    Outputs are the results in ``out_layout``, which is blocked by ``core.lanes``.
+    The kernel's inputs are the feature map, the weights as :func:`.layout.pack_weights` leaves them
+    (of all results one after another) and the epilogue's arguments. Per-channel arguments of all
+    results are one tensor.
+
+    Parameters
+    ----------
+    conv : Conv2d
+        The convolution.
+    in_layout : Layout
+        Layout of the feature map, row-major or blocked.
+    out_layout : Layout
+        Layout of the results and of the epilogue's arguments, blocked by ``core.lanes``.
+    core : Core
+        The core that runs the kernel.
+
+    Returns
+    -------
+    Kernel
+        A kernel of one phase with one output per result.
     """
     emitter = ConvEmitter(conv, in_layout, out_layout, core)
     return Kernel(
@@ -98,15 +115,15 @@ def conv2d_kernel(conv: Conv2d, in_layout: Layout, out_layout: Layout, core: Cor
 
 
 Place = Callable[[Expr, Expr, int, Expr, Expr], None]
-"""``place(image, block, b, place, following)`` emits one tile: ``b`` blocks of channels from
-``block``, and of these row or column tile ``place``; ``following`` begins the next chunk."""
+"""``place(image, block, b, place, following)`` emits one tile: row or column tile ``place`` of
+``b`` blocks of channels from ``block``. The next chunk begins with block ``following``."""
 
 
 class ConvEmitter:
-    """Emits a range of tiles; a tile is (image, chunk of channel blocks, row or column tile).
+    """The code of a convolution; a tile is (image, chunk of channel blocks, row or column tile).
 
-    A convolution that shares its tiles with others is given ``tile``, and ``flat`` if all of them
-    are pointwise: only then are a plane's pixels one row.
+    A convolution that shares its tiles with others takes ``tile`` from the caller, and ``flat`` if
+    all of them are pointwise: only then do the pixels of a plane form one row.
     """
 
     def __init__(
@@ -193,7 +210,15 @@ class ConvEmitter:
         self.emit_tiles(begin, extent, place)
 
     def emit_tiles(self, begin: Expr, extent: Expr, emit: Place) -> None:
-        """Call ``emit`` for each tile from ``begin`` to ``begin + extent``."""
+        """Call ``emit`` for each tile from ``begin`` to ``begin + extent``.
+
+        Parameters
+        ----------
+        begin, extent : Expr
+            The range of tiles.
+        emit : Place
+            Emits one tile.
+        """
         with T.serial(begin, begin + extent) as t:
             place = bind(t % self.plane_tiles)
             chunk = bind((t // self.plane_tiles) % self.chunks)
@@ -207,9 +232,10 @@ class ConvEmitter:
             self._emit_chunk(chunk, chunk_at)
 
     def _emit_chunk(self, chunk: Expr, body: Callable[[Expr, int], None]) -> None:
-        """``body(first_block, b)`` of a chunk; a narrower one lies in the middle.
+        """Call ``body(first_block, b)`` for a chunk; a narrower chunk lies in the middle.
 
-        Workers divide the tiles evenly by their number: so their work is even, too.
+        Workers divide the tiles evenly by number. With the narrower chunk in the middle, the work
+        is divided evenly, too.
         """
         step = self.tile.blocks
         full, rest = divmod(sum(self.result_blocks), step)
@@ -229,7 +255,17 @@ class ConvEmitter:
         emit: Callable[[Expr, ColumnTile], None],
         others: Sequence[Window] = (),
     ) -> None:
-        """All columns of one row, or one column tile of a pointwise convolution."""
+        """Emit all columns of one row, or one column tile of a pointwise convolution.
+
+        Parameters
+        ----------
+        place : Expr
+            Index of the column tile of a pointwise convolution; otherwise not read.
+        emit : callable
+            ``emit(first, tile)`` emits the columns of ``tile`` from column ``first``.
+        others : sequence of Window
+            Windows of further inputs that are read by the same tiles.
+        """
         width = self.tile.columns
         if not self.flat:
             column_tiles(self.columns, width, emit, others)
@@ -246,7 +282,7 @@ class ConvEmitter:
 
 @dataclass(frozen=True)
 class ConvBuffers:
-    """A convolution's tensors."""
+    """The tensors of a convolution."""
 
     image: Any
     weights: Any
@@ -256,9 +292,10 @@ class ConvBuffers:
 
 @dataclass(frozen=True)
 class ConvTile:
-    """One tile of registers: ``b`` blocks from ``block``, columns of output row ``row``.
+    """One register tile: ``b`` blocks from ``block``, columns of output row ``row``.
 
-    Meanwhile the weights of the chunk from block ``following`` are fetched.
+    While it is computed, it prefetches the weights of the chunk that begins with block
+    ``following``.
     """
 
     conv: ConvEmitter
@@ -270,6 +307,7 @@ class ConvTile:
     following: Expr
 
     def emit(self, first: Expr, tile: ColumnTile) -> None:
+        """Emit the columns of ``tile`` from column ``first``: the reduction, then the stores."""
         lanes = self.conv.lanes
         with tile_scope():
             registers = [Accumulators(tile.width, lanes, zeros(lanes)) for _ in range(self.b)]
@@ -277,7 +315,17 @@ class ConvTile:
             self.store(registers, first, tile.width)
 
     def reduce(self, registers: Sequence[Accumulators], first: Expr, tile: ColumnTile) -> None:
-        """Sum over input channels and taps."""
+        """Emit the sums over input channels and taps.
+
+        Parameters
+        ----------
+        registers : sequence of Accumulators
+            The sums, one set per block of output channels.
+        first : Expr
+            The first column.
+        tile : ColumnTile
+            The columns and how they read the input.
+        """
         conv = self.conv
         begin = bind(conv.columns.position(first, 0))
         ahead = self._ahead(first)
@@ -307,7 +355,7 @@ class ConvTile:
         loop(blocks(conv.group_channels, conv.in_block), channel_block)
 
     def _ahead(self, first: Expr) -> Ahead | None:
-        """This tile's share of the next chunk's weights; None where there is nothing to gain."""
+        """Return this tile's share of the next chunk's weights, None if there is no gain."""
         conv, lanes = self.conv, self.conv.lanes
         steps = blocks(conv.group_channels, conv.in_block) * conv.rows.kernel
         per_row = blocks(conv.columns.out, conv.tile.columns)
@@ -321,12 +369,12 @@ class ConvTile:
         return Ahead(self.buffers.weights, bind(begin), share, lanes)
 
     def _weight(self, k: int, index: Expr, r: Expr, c: Expr, tap: int) -> Expr:
-        """The weights of block ``k`` of this tile for channel ``c`` of block ``index``."""
+        """Return the weights of block ``k`` of this tile for channel ``c`` of block ``index``."""
         vector = lanes_of(0, self.conv.lanes)
         return self.buffers.weights[self.block + k, index, r, c, tap, vector]
 
     def _input(self, index: Expr, c: Expr, row: Expr, column: Expr) -> Expr:
-        """The input of channel ``c`` of block ``index`` of this tile's group, in all lanes."""
+        """Return the input of channel ``c`` of block ``index`` of this group, in all lanes."""
         conv, image = self.conv, self.buffers.image
         if conv.conv.groups > 1:
             group = self.block // conv.group_blocks
@@ -341,7 +389,17 @@ class ConvTile:
         return splat(value, conv.lanes)
 
     def store(self, registers: Sequence[Accumulators], first: Expr, width: int) -> None:
-        """Apply the program and write each block to the result that it belongs to."""
+        """Apply the epilogue and write each block to its result.
+
+        Parameters
+        ----------
+        registers : sequence of Accumulators
+            The sums, one set per block of output channels.
+        first : Expr
+            The first column.
+        width : int
+            Number of columns.
+        """
 
         def block(k: int, sums: Accumulators) -> None:
             def write(result: int, local: Expr) -> None:
@@ -357,7 +415,7 @@ class ConvTile:
             block(k, sums)
 
     def _write(self, value: Expr, column: Expr, k: int, result: int, local: Expr) -> None:
-        """One vector of block ``k``, which is block ``local`` of ``result``."""
+        """Write one vector of block ``k``, which is block ``local`` of ``result``."""
         lanes, program = self.conv.lanes, self.conv.conv.program
         vector = lanes_of(0, lanes)
         pixel = self.row * self.conv.columns.out + column

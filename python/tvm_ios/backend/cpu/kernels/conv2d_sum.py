@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sum of several convolutions, of different inputs and windows, added up in registers.
+"""The sum of several convolutions with different inputs and windows, added up in registers.
 
-``conv(x, V) + conv(y, W)`` is one convolution over the channels of x and y together. Nothing has to
-be concatenated for that: a tile's sums run over the channels and taps of the one input and then of
-the other, and what would have been the first one's result is never stored.
+``conv(x, V) + conv(y, W)`` is one convolution over the channels of x and y together. No
+concatenation is needed for it: a tile's sums run over the channels and taps of the first input and
+then over those of the second. The result of the first convolution alone is never stored.
 """
 
 from __future__ import annotations
@@ -31,15 +31,34 @@ def conv2d_sum_kernel(
     out_layout: Layout,
     core: Core,
 ) -> Kernel:
-    """The kernel of ``program`` on the sum of convolutions of one group and one result.
+    """Return the kernel of a sum of convolutions followed by an epilogue.
 
-    Inputs are the feature map and the packed weights of the first convolution, those of the second,
-    and so on, and then the program's arguments; all as :func:`~.conv2d.conv2d_kernel` has them.
+    The kernel's inputs are the feature map and the packed weights of the first convolution, those
+    of the second, and so on, then the epilogue's arguments, all as in
+    :func:`~.conv2d.conv2d_kernel`.
+
+    Parameters
+    ----------
+    convs : sequence of Conv2d
+        The convolutions, each with one group and one result, all results of one shape.
+    program : Program
+        The epilogue of the sum.
+    in_layouts : sequence of Layout
+        Layout of each convolution's feature map.
+    out_layout : Layout
+        Layout of the result, blocked by ``core.lanes``.
+    core : Core
+        The core that runs the kernel.
+
+    Returns
+    -------
+    Kernel
+        A kernel of one phase with one output.
     """
     results = {(c.batch, c.out_channels, c.rows.out, c.columns.out) for c in convs}
-    assert len(results) == 1, "what is added is of one shape"
+    assert len(results) == 1, "the summands have one shape"
     assert all(c.groups == 1 and len(c.out_channels) == 1 for c in convs), "one result each"
-    # The first one also stores, and so has the program.
+    # The first one also stores the sum, so it carries the epilogue.
     first, *others = (replace(conv, program=Program()) for conv in convs)
     convs = (replace(first, program=program), *others)
     emitter = _SumEmitter(convs, in_layouts, out_layout, core)
@@ -55,7 +74,7 @@ def conv2d_sum_kernel(
 
 
 class _SumEmitter:
-    """Tiles as those of one convolution, each computed by all of them."""
+    """The code of a sum of convolutions; its tiles are those of a single convolution."""
 
     def __init__(
         self,
@@ -67,7 +86,7 @@ class _SumEmitter:
         flat = all(conv.pointwise for conv in convs)
         pairs = list(zip(convs, in_layouts, strict=True))
         apart = [ConvEmitter(c, layout, out_layout, core, flat=flat) for c, layout in pairs]
-        # What has the registers for the taps of the widest window has them for the others'.
+        # A tile that fits the taps of the widest window fits those of the others.
         widest = max(apart, key=lambda part: (len(part.taps[0]), _num_weights(part)))
         self.parts = [
             ConvEmitter(c, layout, out_layout, core, flat=flat, tile=widest.tile)
@@ -95,7 +114,7 @@ class _SumEmitter:
 
 
 def _emit(tiles: Sequence[ConvTile], first: Expr, tile: ColumnTile) -> None:
-    """One set of registers: the sums of all convolutions one after another, then the results."""
+    """Emit one register tile: the sums of all convolutions one after another, then the results."""
     lead = tiles[0]
     lanes = lead.conv.lanes
     with tile_scope():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels that move a tensor from one layout to another."""
+"""Kernels that convert a tensor from one layout to another."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ Expr = Any
 
 
 def block_kernel(shape: tuple[int, ...], layout: Layout) -> Kernel:
-    """Row-major ``[N, C, H, W]`` to the blocked ``layout``; a tile is one block of one row."""
+    """Return the kernel that converts row-major ``[N, C, H, W]`` to the blocked ``layout``.
+
+    A tile is one block of one row.
+    """
     n, c, h, w = shape
     count, block = blocks(c, layout.block), layout.block
 
@@ -39,7 +42,10 @@ def block_kernel(shape: tuple[int, ...], layout: Layout) -> Kernel:
 
 
 def unblock_kernel(shape: tuple[int, ...], layout: Layout) -> Kernel:
-    """The blocked ``layout`` to row-major ``[N, C, H, W]``; a tile is one channel of one row."""
+    """Return the kernel that converts the blocked ``layout`` to row-major ``[N, C, H, W]``.
+
+    A tile is one channel of one row.
+    """
     n, c, h, w = shape
     block = layout.block
 
@@ -61,10 +67,22 @@ def unblock_kernel(shape: tuple[int, ...], layout: Layout) -> Kernel:
 
 
 def pack_weights_kernel(shape: tuple[int, ...], in_block: int, out_block: int) -> Kernel:
-    """Convolution weights ``[K, C, R, S]`` that are known only at run time, packed.
+    """Return the kernel that packs weights ``[K, C, R, S]`` known only at run time.
 
-    The run-time twin of :func:`.layout.pack_weights`; a tile is one output channel.
-    Lanes beyond the last channel are left as they are.
+    It is the run-time counterpart of :func:`.layout.pack_weights`. A tile is one output channel.
+    Lanes beyond the last channel are not written.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        ``(K, C, R, S)``.
+    in_block, out_block : int
+        Channels of the input and of the output that lie together.
+
+    Returns
+    -------
+    Kernel
+        A kernel of one phase.
     """
     k, c, r, s = shape
     packed = (blocks(k, out_block), blocks(c, in_block), r, in_block, s, out_block)

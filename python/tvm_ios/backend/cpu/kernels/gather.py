@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is made of the values in the windows of a tile of columns, each channel on its own.
+"""Reductions over the windows of a tile of columns, each channel on its own.
 
 Neighbouring windows overlap, and an input is loaded once for all of them. A weighted sum keeps the
-weights of a row of taps in registers beside its accumulators. Pooling is separable: first the rows
-of the windows are combined for each column of the input, then these for each column of the result.
+weights of a row of taps in registers beside its accumulators. Pooling is separable: the rows of the
+windows are combined for each column of the input first, then these for each column of the result.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from .taps import ColumnTile, add_taps, distances, tap_groups
 Expr = Any
 
 Rows = Callable[[Callable[[Expr, Expr], None]], None]
-"""Calls what it is given with each row of taps and the row of the input that it reads."""
+"""Calls its argument with each row of taps and the row of the input that it reads."""
 
 Load = Callable[[Expr, Expr], Expr]
-"""A vector of a row, by its distance from what the first tap of the tile's first column reads."""
+"""Returns a vector of a row by its distance from the first tap of the tile's first column."""
 
 
 def weighted_width(core: Core, window: Window) -> int:
-    """Columns of a tile whose sums are in registers beside the weights and two inputs."""
+    """Return the columns of a tile whose sums fit into registers beside weights and two inputs."""
     return _even_width(window, core.registers - len(tap_groups(core, window)[0]) - 2)
 
 
@@ -42,7 +42,28 @@ def weighted_sums(
     load: Load,
     weight: Callable[[Expr, int], Expr],
 ) -> list[Expr]:
-    """The sum of each column's window; ``weight(row_tap, tap)`` is a vector."""
+    """Return the weighted sum of each column's window.
+
+    Parameters
+    ----------
+    core : Core
+        The core that runs the kernel.
+    window : Window
+        How a column reads the input.
+    tile : ColumnTile
+        The columns.
+    rows : Rows
+        Iterates over the rows of taps.
+    load : Load
+        Returns an input vector.
+    weight : callable
+        ``weight(row_tap, tap)`` returns a vector of weights.
+
+    Returns
+    -------
+    list of Expr
+        One vector per column.
+    """
     sums = Accumulators(tile.width, core.lanes, zeros(core.lanes))
 
     def add_row(row_tap: Expr, row: Expr) -> None:
@@ -61,7 +82,7 @@ def weighted_sums(
 
 
 def pooled_width(core: Core, window: Window) -> int:
-    """Columns of a tile whose inputs' columns are in registers, if the window is not too large."""
+    """Return the columns of a tile whose inputs fit into registers, at least one."""
     return _even_width(window, max(1, (core.registers - 2 - window.kernel) // window.stride + 1))
 
 
@@ -74,7 +95,30 @@ def pooled(
     combine: Callable[[Expr, Expr], Expr],
     neutral: float,
 ) -> list[Expr]:
-    """The values in each column's window, combined; ``neutral`` where there are none."""
+    """Return the combined values of each column's window.
+
+    Parameters
+    ----------
+    core : Core
+        The core that runs the kernel.
+    window : Window
+        How a column reads the input.
+    tile : ColumnTile
+        The columns.
+    rows : Rows
+        Iterates over the rows of taps.
+    load : Load
+        Returns an input vector.
+    combine : callable
+        An associative operation on two vectors.
+    neutral : float
+        The neutral element of ``combine``, the value of an empty window.
+
+    Returns
+    -------
+    list of Expr
+        One vector per column.
+    """
     runs = tile.runs(range(window.kernel))
     read = {distance: i for i, distance in enumerate(distances(window, runs))}
     start = splat(T.float32(neutral), core.lanes)
@@ -94,5 +138,5 @@ def pooled(
 
 
 def _even_width(window: Window, most: int) -> int:
-    """At most ``most`` columns, so that all tiles of a row are about as wide."""
+    """Return at most ``most`` columns, so that all tiles of a row are about equally wide."""
     return blocks(window.out, blocks(window.out, most))

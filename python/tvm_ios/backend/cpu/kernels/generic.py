@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels from TVM's own lowering, for operators that have no rule here.
+"""Kernels from TVM's default lowering, for operators without a rule of their own.
 
-TVM's legalisation gives a TIR function with one loop nest per step. Injective steps are inlined;
-each nest that remains becomes a phase whose tiles are the iterations of its outer data-parallel
-loops, so that such an operator, too, is shared out among the workers.
+TVM's legalisation yields a TIR function with one loop nest per step. Injective steps are inlined.
+Each remaining nest becomes a phase whose tiles are the iterations of its outer data-parallel loops,
+so that the workers share these operators, too.
 """
 
 from __future__ import annotations
@@ -19,25 +19,32 @@ from tvm.tirx.script import builder as T
 from ....tir.tensor import TensorSpec
 from .kernel import Emit, Kernel, Phase
 
-_INNER = 64  # elements of a one-dimensional nest that stay in one tile, for LLVM to vectorise
+_INNER = 64  # elements of a one-dimensional nest in one tile, for LLVM to vectorise
 _CONDITION = tvm.ir.Op.get("prim.if_then_else")
-_MIN_LANES, _MAX_LANES = 4, 32  # of a reduction's vectors; LLVM divides those that are too wide
+_MIN_LANES, _MAX_LANES = 4, 32  # of a reduction's vectors; LLVM splits vectors that are too wide
 
 
 def generic_kernel(name: str, func: tirx.PrimFunc, num_inputs: int) -> Kernel:
-    """The kernel of a legalised TIR function.
+    """Return the kernel of a legalised TIR function.
 
     Parameters
     ----------
     name : str
+        Display name of the kernel.
     func : tvm.tirx.PrimFunc
-        A schedulable function with static shapes; its parameters are inputs, then outputs.
+        A schedulable function with static shapes. Its parameters are inputs, then outputs.
     num_inputs : int
+        How many parameters are inputs.
+
+    Returns
+    -------
+    Kernel
+        A kernel with one phase per loop nest.
 
     Raises
     ------
     tvm.error.InternalError
-        When TVM cannot narrow its indices.
+        If TVM cannot narrow the function's indices.
     """
     narrow = _narrowed(func)
     key = ("generic", tvm_ffi.StructuralKey(narrow))
@@ -45,9 +52,23 @@ def generic_kernel(name: str, func: tirx.PrimFunc, num_inputs: int) -> Kernel:
 
 
 def scheduled_kernel(name: str, func: tirx.PrimFunc, num_inputs: int) -> Kernel:
-    """The kernel of a TIR function that was scheduled already, as by MetaSchedule.
+    """Return the kernel of a TIR function that is scheduled already, for example by MetaSchedule.
 
-    What is used in one nest only is allocated there: every worker has its own.
+    A buffer that is used in one nest only is allocated there, so that every worker has its own.
+
+    Parameters
+    ----------
+    name : str
+        Display name of the kernel.
+    func : tvm.tirx.PrimFunc
+        A scheduled function with static shapes. Its parameters are inputs, then outputs.
+    num_inputs : int
+        How many parameters are inputs.
+
+    Returns
+    -------
+    Kernel
+        A kernel with one phase per loop nest.
     """
     passes = [
         s_tir.transform.LowerInitBlock(),
@@ -63,17 +84,17 @@ def _module(func: tirx.PrimFunc) -> tvm.IRModule:
 
 
 def _narrowed(func: tirx.PrimFunc) -> tirx.PrimFunc:
-    """The function with 32-bit indices.
+    """Return the function with 32-bit indices.
 
-    Of blocks inside of blocks, as of a pooling whose windows differ in size, TVM narrows some
-    axes but not others. Renewing the definitions fails there: sooner than its use would.
+    In nested blocks, as in a pooling whose windows differ in size, TVM narrows some axes but not
+    others. Renewing the definitions makes such a function fail here rather than at its first use.
     """
     narrow = tirx.transform.ForceNarrowIndexToInt32()(_module(func))["main"]
     return s_tir.renew_defs(narrow)
 
 
 def _kernel_of_nests(name: str, key: Hashable, func: tirx.PrimFunc, num_inputs: int) -> Kernel:
-    """A phase for every loop nest of a function."""
+    """Make a phase of every loop nest of a function."""
     root = func.body.block
     buffers = [*func.params, *root.alloc_buffers]
     specs = [_spec(buffer) for buffer in buffers]
@@ -94,7 +115,7 @@ def _spec(buffer: Any) -> TensorSpec:
 
 
 def _phase(nest: tirx.Stmt, buffers: Sequence[Any]) -> Phase:
-    """A loop nest as a phase; the tiles are its outermost loop's, where that one is parallel."""
+    """Make a phase of a loop nest; its tiles are those of a parallel outermost loop."""
     tiled = isinstance(nest, tirx.For) and nest.kind == tirx.ForKind.PARALLEL
     return Phase(int(nest.extent) if tiled else 1, _emitter(nest, buffers, tiled))
 
@@ -117,7 +138,7 @@ def _emitter(nest: tirx.Stmt, buffers: Sequence[Any], tiled: bool) -> Emit:
 
 
 def _instantiate(nest: tirx.Stmt, buffers: Sequence[Any], actual: Sequence[Any]) -> tirx.Stmt:
-    """A copy of ``nest`` with variables of its own that works on ``actual``."""
+    """Copy ``nest`` with new variables, working on the buffers ``actual``."""
     root = s_tir.SBlockRealize([], True, s_tir.SBlock([], [], [], "root", nest))
     renewed = s_tir.renew_defs(tirx.PrimFunc(list(buffers), root))
 
@@ -132,7 +153,7 @@ def _instantiate(nest: tirx.Stmt, buffers: Sequence[Any], actual: Sequence[Any])
 
 
 def _serial(loop: tirx.For) -> tirx.For:
-    """A loop that is not parallel: it runs on one of the workers, who launch nothing."""
+    """Make a parallel loop serial: the loop runs on one worker, which starts no threads."""
     if loop.kind != tirx.ForKind.PARALLEL:
         return loop
     serial, annotations = tirx.ForKind.SERIAL, loop.annotations
@@ -142,11 +163,11 @@ def _serial(loop: tirx.For) -> tirx.For:
 
 
 def _schedule(func: tirx.PrimFunc) -> tirx.PrimFunc:
-    """Inline what is injective, vectorise reductions, and make each nest's outer loop parallel."""
+    """Inline injective blocks, vectorise reductions, and make each nest's outer loop parallel."""
     sch = s_tir.Schedule(func)
     for block in sch.get_child_blocks(sch.get_sblock("root")):
         if _branches(sch, block) and any(_reduces(sch, c) for c in sch.get_consumers(block)):
-            continue  # a condition, as of padding, would keep the reduction from being vectorised
+            continue  # a condition, as in padding, would keep LLVM from vectorising the reduction
         try:
             sch.compute_inline(block)
         except s_tir.ScheduleError:
@@ -157,7 +178,7 @@ def _schedule(func: tirx.PrimFunc) -> tirx.PrimFunc:
 
 
 def _tile_nest(sch: s_tir.Schedule, block: Any) -> None:
-    """Make the outer data-parallel loops of a block one parallel loop, the loop over its tiles."""
+    """Fuse the outer data-parallel loops of a block into one parallel loop over its tiles."""
     loops = sch.get_loops(block)
     parallel = _leading_parallel(sch, loops)
     if not parallel:
@@ -169,7 +190,7 @@ def _tile_nest(sch: s_tir.Schedule, block: Any) -> None:
         sch.reorder(*reduction, inner)
         sch.vectorize(inner)
     elif len(parallel) > 1 and not reduction:
-        parallel = parallel[:-1]  # the innermost loop is LLVM's to vectorise
+        parallel = parallel[:-1]  # LLVM vectorises the innermost loop
     outer = sch.fuse(*parallel) if len(parallel) > 1 else parallel[0]
     if len(loops) == 1 and int(sch.get(outer).extent) > _INNER:
         outer, _ = sch.split(outer, [None, _INNER])
@@ -180,9 +201,9 @@ def _tile_nest(sch: s_tir.Schedule, block: Any) -> None:
 
 
 def _vector_width(sch: s_tir.Schedule, block: Any, loop: Any) -> int:
-    """How many neighbours along ``loop`` a reduction computes at once; 1 where they are none.
+    """Return how many neighbours along ``loop`` a reduction computes at once, 1 if not contiguous.
 
-    LLVM may not change the order of a sum, and would compute it number by number.
+    LLVM must not reorder a floating-point sum, and would compute it element by element.
     """
     extent = int(sch.get(loop).extent)
     width = max(w for w in range(1, _MAX_LANES + 1) if extent % w == 0)
@@ -190,7 +211,7 @@ def _vector_width(sch: s_tir.Schedule, block: Any, loop: Any) -> int:
 
 
 def _contiguous(sch: s_tir.Schedule, block: Any, loop: Any) -> bool:
-    """Whether ``loop`` runs along the last axis of all tensors of the block that it runs along."""
+    """Return whether ``loop`` runs along the last axis of every tensor that it indexes."""
     realize, variable = sch.get(sch.get_loops(block)[-1]).body, sch.get(loop).loop_var
     pairs = zip(realize.block.iter_vars, realize.iter_values, strict=True)
     (axis,) = (axis.var for axis, value in pairs if variable.same_as(value))
@@ -201,7 +222,7 @@ def _contiguous(sch: s_tir.Schedule, block: Any, loop: Any) -> bool:
 
 
 def _step(index: Any, axis: Any) -> int | None:
-    """By how much ``index`` rises with ``axis``; None where it is not the same everywhere."""
+    """Return by how much ``index`` grows with ``axis``, None if that is not constant."""
     parts = sym.detect_linear_equation(index, [axis])
     return int(parts[0]) if len(parts) > 0 and isinstance(parts[0], tirx.IntImm) else None
 
@@ -211,14 +232,14 @@ def _reduces(sch: s_tir.Schedule, block: Any) -> bool:
 
 
 def _branches(sch: s_tir.Schedule, block: Any) -> bool:
-    """Whether what a block computes depends on a condition."""
+    """Return whether a block's computation depends on a condition."""
     calls: list[tvm.ir.Call] = []
     tvm_ffi.structural_walk(sch.get(block).body, (tvm.ir.Call, calls.append))
     return any(call.op.same_as(_CONDITION) for call in calls)
 
 
 def _leading_parallel(sch: s_tir.Schedule, loops: Sequence[Any]) -> list[Any]:
-    """The outermost loops that each drive one data-parallel axis of the block inside."""
+    """Return the outermost loops that each drive one data-parallel axis of the block inside."""
     realize = sch.get(loops[-1]).body if loops else None
     if not isinstance(realize, s_tir.SBlockRealize):
         return []

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A kernel: what computes one operator, in tiles that any number of workers can share.
+"""Kernels: code that computes one operator in tiles that any number of workers can share.
 
-A kernel does not own a loop over its tiles. It says how many there are, and emits the code for a
-range of them into whatever function is being built. The same kernel therefore becomes a function
-whose range is a run-time argument (to be measured in any composition) and a part of a fused stage
-whose ranges are constants (to be deployed).
+A kernel does not contain a loop over its tiles. It states how many tiles there are and emits the
+code for a range of them into the function that is being built. The same kernel therefore serves two
+purposes. It becomes a function whose range is a run-time argument, so that the search can time it
+in any combination. It also becomes part of a fused stage whose ranges are constants, which is the
+code that is deployed.
 """
 
 from __future__ import annotations
@@ -22,16 +23,16 @@ Emit = Callable[[Sequence[Any], Any, Any], None]
 
 @dataclass(frozen=True)
 class Phase:
-    """One loop over tiles; all tiles of a phase are independent of each other.
+    """One loop over tiles; the tiles of a phase are independent of each other.
 
     Attributes
     ----------
     tiles : int
-        How many tiles there are.
+        Number of tiles.
     emit : callable
-        ``emit(buffers, begin, extent)`` emits, through TVM's IR builder, the code that computes
-        tiles ``begin`` to ``begin + extent``; ``buffers`` are the kernel's inputs, outputs and
-        scratch tensors in this order.
+        ``emit(buffers, begin, extent)`` emits the code that computes tiles ``begin`` to ``begin +
+        extent`` through TVM's IR builder. ``buffers`` holds the kernel's inputs, outputs and
+        scratch tensors, in this order.
     work : float
         Share of the kernel's time that this phase takes, relative to its other phases.
     """
@@ -43,24 +44,25 @@ class Phase:
 
 @dataclass(frozen=True)
 class Kernel:
-    """The implementation of one operator.
+    """The CPU implementation of one operator.
 
     Attributes
     ----------
     name : str
-        A short identifier for people.
+        A short display name.
     key : Hashable
         Kernels with equal keys emit equal code.
     inputs, outputs, scratch : tuple of TensorSpec
-        Its tensors. Scratch is memory that only this kernel uses and that all workers share.
+        The kernel's tensors. Scratch memory belongs to this kernel alone, and all workers share it.
     phases : tuple of Phase
-        Run one after another; phase ``i + 1`` may read what phase ``i`` wrote in any tile.
+        Run one after another; any tile of phase ``i + 1`` may read what any tile of phase ``i``
+        wrote.
     plane : PlaneTiles or None
-        How the tiles of a kernel of one phase cover its result; None where they do so in no order
-        that others can make use of.
+        How the tiles of a single-phase kernel cover its result. None if they do not cover it in row
+        order, so that no row strips can be cut from it.
     variant : str or None
-        Which of the kernels of its operator it is, as a schedule names it; None where there is no
-        choice.
+        The name by which a schedule selects this kernel among those of its operator. None if there
+        is no choice.
     """
 
     name: str
@@ -82,38 +84,44 @@ class Kernel:
 
     @property
     def tiles(self) -> int:
-        """The most that can be computed at the same time."""
+        """The largest number of tiles that can be computed at the same time."""
         return max((phase.tiles for phase in self.phases), default=0)
 
     @property
     def steps(self) -> int:
-        """How often all workers wait for each other."""
+        """The number of phases; all workers synchronize after each."""
         return len(self.phases)
 
     @property
     def band_plane(self) -> PlaneTiles:
-        """The plane of a kernel whose bands are computed."""
-        assert self.plane is not None, "bands are cut of planes"
+        """The plane of a kernel that is computed by row strips."""
+        assert self.plane is not None, "only a kernel with a plane is cut into row strips"
         return self.plane
 
     @property
     def free(self) -> bool:
-        """Whether there is nothing to do, as all results are in place already."""
+        """Whether the kernel has nothing to do because all results are in place already."""
         return not self.phases
 
 
 def convert_input(kernel: Kernel, index: int, conversion: Kernel) -> Kernel:
-    """``kernel`` whose input ``index`` is first converted into scratch memory.
+    """Return ``kernel`` with its input ``index`` converted into scratch memory first.
 
     Parameters
     ----------
     kernel : Kernel
+        The kernel that reads the converted tensor.
     index : int
-        Which input.
+        Position of the input to convert.
     conversion : Kernel
-        One input, one output; its output is what ``kernel`` expects.
+        A kernel with one input and one output; its output must match that input of ``kernel``.
+
+    Returns
+    -------
+    Kernel
+        Runs the phases of ``conversion`` before those of ``kernel``.
     """
-    assert conversion.outputs[0] == kernel.inputs[index], "a conversion yields what is expected"
+    assert conversion.outputs[0] == kernel.inputs[index], "the conversion yields the kernel's input"
     source = conversion.inputs[0]
     inputs = (*kernel.inputs[:index], source, *kernel.inputs[index + 1 :])
     result = replace(
@@ -130,8 +138,23 @@ def convert_input(kernel: Kernel, index: int, conversion: Kernel) -> Kernel:
 
 
 def convert_output(kernel: Kernel, index: int, conversion: Kernel) -> Kernel:
-    """``kernel`` whose output ``index`` is converted from scratch memory at the end."""
-    assert conversion.inputs[0] == kernel.outputs[index], "a conversion takes what is produced"
+    """Return ``kernel`` with its output ``index`` converted from scratch memory at the end.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel that writes the tensor to convert.
+    index : int
+        Position of the output to convert.
+    conversion : Kernel
+        A kernel with one input and one output; its input must match that output of ``kernel``.
+
+    Returns
+    -------
+    Kernel
+        Runs the phases of ``conversion`` after those of ``kernel``.
+    """
+    assert conversion.inputs[0] == kernel.outputs[index], "the conversion reads the kernel's output"
     outputs = kernel.outputs[:index] + conversion.outputs + kernel.outputs[index + 1 :]
     result = replace(
         kernel,
@@ -147,7 +170,7 @@ def convert_output(kernel: Kernel, index: int, conversion: Kernel) -> Kernel:
 
 
 def _rewire(phases: tuple[Phase, ...], positions: list[int]) -> tuple[Phase, ...]:
-    """Phases that pick their buffers out of a longer list."""
+    """Make phases pick their buffers out of a longer list."""
 
     def rewired(emit: Emit) -> Emit:
         return lambda buffers, begin, extent: emit([buffers[p] for p in positions], begin, extent)

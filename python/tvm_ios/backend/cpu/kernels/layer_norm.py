@@ -23,9 +23,10 @@ Expr = Any
 
 @dataclass(frozen=True)
 class LayerNorm:
-    """``(x - mean) / sqrt(variance + epsilon) * gamma + beta`` of each row, then ``program``.
+    """A layer normalisation of each row, followed by an epilogue.
 
-    A ``last`` argument of the program has one value for each position in a row.
+    It computes ``(x - mean) / sqrt(variance + epsilon) * gamma + beta``. A ``last`` argument of the
+    epilogue has one value for each position in a row.
     """
 
     rows: int
@@ -35,11 +36,11 @@ class LayerNorm:
 
 
 def layer_norm_kernel(norm: LayerNorm, core: Core) -> Kernel:
-    """The kernel of a layer normalisation; inputs are the matrix, gamma, beta, the arguments.
+    """Return the kernel of a layer normalisation.
 
-    The variance is the mean of squared differences, in a pass of its own over a row that is in the
-    first cache by then: a difference of means would lose its digits. All tensors are flat; a tile
-    is one row.
+    The kernel's inputs are the matrix, gamma, beta and the epilogue's arguments. All tensors are
+    flat; a tile is one row. The variance is the mean of squared differences, computed in a second
+    pass over the row, which is in L1 by then. The difference of two means would lose precision.
     """
     sizes = {"full": norm.rows * norm.length, "last": norm.length}
 

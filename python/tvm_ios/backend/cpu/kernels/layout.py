@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a feature map lies in memory.
+"""Memory layouts of feature maps.
 
-Blocked feature maps are ``[N, ceil(C / b), H * W, b]``: ``b`` channels, the lanes of one vector,
-are neighbours, so that a kernel computes ``b`` output channels in one register. Lanes beyond ``C``
-hold no defined value: whoever reads a blocked map reads only its channels. Height and width are
-one axis because a pointwise kernel sees no rows.
+A blocked feature map is ``[N, ceil(C / b), H * W, b]``. The ``b`` channels of a block, the lanes of
+one vector, are neighbours in memory, so that a kernel computes ``b`` output channels in one
+register. Lanes beyond ``C`` hold undefined values, and readers must ignore them. Height and width
+are one axis because a pointwise kernel does not distinguish rows.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from ....tir.tensor import TensorSpec
 
 @dataclass(frozen=True)
 class Layout:
-    """A memory layout: ``block`` channels together, or row-major as in Relax when it is 0."""
+    """A memory layout: ``block`` channels together, or row-major as in Relax if it is 0."""
 
     block: int = 0
 
     def spec(self, shape: Sequence[int], dtype: str = "float32") -> TensorSpec:
-        """The tensor in memory that holds a logical tensor of ``shape``."""
+        """Return the tensor in memory that holds a logical tensor of ``shape``."""
         if not self.block:
             return TensorSpec(tuple(shape), dtype)
         n, c, h, w = shape
         return TensorSpec((n, blocks(c, self.block), h * w, self.block), dtype)
 
     def pack(self, data: np.ndarray) -> np.ndarray:
-        """A row-major array ``[N, C, H, W]`` brought into this layout."""
+        """Copy a row-major array ``[N, C, H, W]`` into this layout."""
         if not self.block:
             return data
         n, c, h, w = data.shape
@@ -45,27 +45,27 @@ PLAIN = Layout()
 
 
 def blocks(channels: int, block: int) -> int:
-    """Blocks that hold ``channels`` channels; the last may be partly filled."""
+    """Return how many blocks hold ``channels`` channels; the last may be partly filled."""
     return -(-channels // block)
 
 
 def pack_weights(weights: np.ndarray, in_block: int, out_block: int, groups: int) -> np.ndarray:
-    """Convolution weights for the register-tiled kernel.
+    """Pack convolution weights for the register-tiled kernel.
 
     Parameters
     ----------
     weights : numpy.ndarray
         ``[K, C / groups, R, S]``.
     in_block, out_block : int
-        Channels of the input (1 when it is row-major) and of the output that lie together.
+        Channels of the input (1 if it is row-major) and of the output that lie together.
     groups : int
-        When above 1, ``K / groups`` is a multiple of ``out_block``.
+        If above 1, ``K / groups`` must be a multiple of ``out_block``.
 
     Returns
     -------
     numpy.ndarray
-        ``[ceil(K / out_block), ceil(C / groups / in_block), R, in_block, S, out_block]``: in the
-        order in which the kernel reads them.
+        ``[ceil(K / out_block), ceil(C / groups / in_block), R, in_block, S, out_block]``, the order
+        in which the kernel reads them.
     """
     k, c, r, s = weights.shape
     assert groups == 1 or (k // groups) % out_block == 0, "an output block lies in one group"

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Register-tiled matrix products ``[M, K] x [K, N]`` of row-major matrices.
 
-The right matrix is read in vectors along ``N``, and so is the result stored. Weights are packed at
-compile time so that ``b`` neighbouring columns lie together, as a convolution's output channels
-do. A right matrix that is computed is read where it lies, but for one so deep that the addresses
-of its rows are too many to be held: that one is packed in a phase of its own.
+Vectors of the right matrix and of the result lie along ``N``. Constant weights are packed at
+compile time so that ``b`` neighbouring columns lie together, as the output channels of a
+convolution do. A computed right matrix is read in place, unless it is so deep that its rows lie in
+more pages than the core can track. Such a matrix is packed in a phase of its own.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from .tiling import choose_tile
 
 Expr = Any
 
-_PACK_WORK = 50.0  # packing a number takes as long as multiplying it with so many
-_MAX_STRIDED_DEPTH = 2048  # rows of a wide matrix, each in a page of memory of its own
+_PACK_WORK = 50.0  # packing an element takes as long as this many multiply-adds
+_MAX_STRIDED_DEPTH = 2048  # rows of a wide matrix, each in its own page
 _MIN_PACKED_ROWS = 64
 
 
 def pack_matrix(weights: np.ndarray, lanes: int) -> np.ndarray:
-    """``[K, N]`` as ``[ceil(N / lanes), K, lanes]``, zero-padded."""
+    """Pack ``[K, N]`` as ``[ceil(N / lanes), K, lanes]``, padded with zeros."""
     depth, columns = weights.shape
     padded = np.zeros((depth, blocks(columns, lanes) * lanes), weights.dtype)
     padded[:, :columns] = weights
@@ -41,9 +41,9 @@ def pack_matrix(weights: np.ndarray, lanes: int) -> np.ndarray:
 
 
 def pack_side_by_side(matrices: Sequence[np.ndarray], lanes: int) -> np.ndarray:
-    """Several ``[K, N]`` as :func:`pack_matrix` leaves them, the part blocks of all at the end.
+    """Pack several ``[K, N]`` as :func:`pack_matrix` does, partly filled blocks at the end.
 
-    A row of biases, one value a column, is such a matrix too.
+    A row of biases, one value per column, is such a matrix, too.
     """
     packed = [pack_matrix(matrix, lanes) for matrix in matrices]
     full = [matrix.shape[1] // lanes for matrix in matrices]
@@ -52,10 +52,10 @@ def pack_side_by_side(matrices: Sequence[np.ndarray], lanes: int) -> np.ndarray:
 
 
 def matmul_kernel(matmul: Matmul, core: Core) -> Kernel:
-    """The kernel of a matrix product; inputs are the left and the right side, the arguments.
+    """Return the kernel of a matrix product.
 
-    Where there are several results, the right side and the arguments lie as
-    :func:`pack_side_by_side` leaves them.
+    Its inputs are the left and the right side and the epilogue's arguments. If there are several
+    results, the right side and the arguments are packed by :func:`pack_side_by_side`.
     """
     m, emitter = matmul, _MatmulEmitter(matmul, core)
     assert not m.results or (m.weights and m.batch == 1 and sum(m.results) == m.columns)
@@ -83,7 +83,10 @@ def matmul_kernel(matmul: Matmul, core: Core) -> Kernel:
 
 
 class _Packing:
-    """The right side packed; a tile is a block of columns. Lanes beyond the last are left alone."""
+    """The phase that packs the right side; a tile is a block of columns.
+
+    Lanes beyond the last column are not written.
+    """
 
     def __init__(self, matmul: Matmul, lanes: int) -> None:
         self.matmul, self.lanes = matmul, lanes
@@ -111,16 +114,16 @@ class _Packing:
 
 
 class _MatmulEmitter:
-    """A tile is (matrix, chunk of column blocks, group of rows); part blocks go last.
+    """The code of a product; a tile is (matrix, chunk of column blocks, group of rows).
 
-    All rows meet a chunk of columns before the next chunk comes, so that its weights, which are
-    read for every group of rows, stay in the second cache.
+    Partly filled blocks come last. All rows are multiplied by a chunk of columns before the next
+    chunk begins, so that the chunk's weights, which every group of rows reads, stay in L2.
     """
 
     def __init__(self, matmul: Matmul, core: Core) -> None:
         self.matmul, self.lanes = matmul, core.lanes
         self.full = [part // core.lanes for part in matmul.parts]
-        # Of each result that has a part block its number and the columns of the block.
+        # (result, columns) of each partly filled block.
         tails = enumerate(part % core.lanes for part in matmul.parts)
         self.tails = [(result, width) for result, width in tails if width]
         self.tile = choose_tile(core, matmul.rows, max(sum(self.full), 1))
@@ -165,16 +168,17 @@ class _MatmulEmitter:
             )
 
     def _tail(self, k: int) -> _Columns:
-        """The part block number ``k``."""
+        """Return the columns of the partly filled block number ``k``."""
         result, width = self.tails[k]
         return _Columns(sum(self.full) + k, 1, width, result)
 
 
 @dataclass(frozen=True)
 class _Columns:
-    """``count`` blocks of ``width`` columns from block ``first`` on.
+    """A range of ``count`` blocks of ``width`` columns from block ``first`` on.
 
-    ``result`` is the one that a part block belongs to; full blocks are told apart by their numbers.
+    ``result`` is the result that a partly filled block belongs to. For full blocks it follows from
+    their numbers.
     """
 
     first: Expr
@@ -184,14 +188,14 @@ class _Columns:
 
 
 class _Tile:
-    """The registers of one matrix's tile: what they read, and where they are stored."""
+    """The register tile of one matrix: its reads and its stores."""
 
     def __init__(self, emitter: _MatmulEmitter, buffers: Sequence[Any], matrix: Expr) -> None:
         self.matmul, self.lanes, self.packs = emitter.matmul, emitter.lanes, emitter.packs
         self.full, self.buffers, self.matrix = emitter.full, buffers, matrix
 
     def emit(self, row: Expr, height: int, columns: _Columns) -> None:
-        """``height`` rows from ``row`` x the columns."""
+        """Emit ``height`` rows from ``row`` for these columns."""
         left = self.matrix if self.matmul.left_batch else 0
         first, count, width = columns.first, columns.count, columns.width
         with tile_scope():
@@ -212,7 +216,7 @@ class _Tile:
             outer(finish)
 
     def _right(self, block: Expr, k: Expr, width: int) -> Expr:
-        """Row ``k`` of a block of columns."""
+        """Return row ``k`` of a block of columns."""
         matrix = self.matrix if self.matmul.right_batch else 0
         if self.matmul.weights:
             return self.buffers[1][block, k, lanes_of(0, width)]
@@ -221,7 +225,7 @@ class _Tile:
         return self.buffers[1][matrix, k, lanes_of(block * self.lanes, width)]
 
     def _store(self, value: Expr, row: Expr, i: Expr, columns: _Columns) -> None:
-        """Apply the program to block ``i`` of the columns, and write it where it belongs."""
+        """Apply the epilogue to block ``i`` of the columns and write it to its result."""
         program, width = self.matmul.program, columns.width
         block = columns.first + i
 

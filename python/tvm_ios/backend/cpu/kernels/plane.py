@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a kernel's tiles cover the plane of its result, and what of its input's plane they read.
+"""Planes: how a kernel's tiles cover its result, and which part of its input's plane they read.
 
-Kernels that say so can be computed band by band: a band of the result's rows through all kernels of
-a chain, before the next band, while what passes between them is still in the core's cache.
+Kernels that describe their plane can be computed depth-first, by row strips: each strip of the
+result's rows runs through all kernels of a chain before the next strip begins. The values that pass
+between the kernels are then still in the core's cache.
 """
 
 from __future__ import annotations
@@ -12,26 +13,26 @@ from dataclasses import dataclass
 from ....tir.window import Window
 
 Interval = tuple[int, int]
-"""From a first element to one past the last."""
+"""(first element, one past the last)."""
 
 
 @dataclass(frozen=True)
 class PlaneTiles:
-    """Tiles of one phase whose index is ``outer * tiles + tile``.
+    """The tiles of one phase; tile ``tile`` of plane ``outer`` has index ``outer * tiles + tile``.
 
     Attributes
     ----------
     outer : int
-        Images times chunks of channels: how often the plane is covered.
+        Number of planes: images times chunks of channels.
     tiles : int
-        Tiles of one plane; each covers ``width`` neighbouring pixels of the result, the last one
-        what is left.
+        Tiles of one plane. Each covers ``width`` neighbouring pixels of the result; the last one
+        covers the remainder.
     width : int
     pixels : int
-        Of the result's plane.
+        Pixels of the result's plane.
     rows : Window or None
-        How rows of the first input are read by a tile that is a row of the result; None where a
-        pixel of the result reads the same pixel of the input.
+        How a tile that is a row of the result reads rows of the first input. None if a pixel of the
+        result reads the same pixel of the input.
     row_pixels : int
         Pixels of a row of the first input.
     """
@@ -45,24 +46,27 @@ class PlaneTiles:
 
     @property
     def source_pixels(self) -> int:
-        """Pixels of the first input's plane."""
+        """The pixels of the first input's plane."""
         return self.pixels if self.rows is None else self.rows.size * self.row_pixels
 
     def covering(self, pixels: Interval) -> Interval:
-        """The tiles that hold ``pixels`` of the result."""
+        """Return the tiles that hold ``pixels`` of the result."""
         begin, end = pixels
         return begin // self.width, -(-min(end, self.pixels) // self.width)
 
     def starting_in(self, pixels: Interval) -> Interval:
-        """The tiles whose first pixel is one of ``pixels``: every tile starts in one band."""
+        """Return the tiles whose first pixel is one of ``pixels``.
+
+        Every tile starts in exactly one row strip.
+        """
         begin, end = (-(-min(p, self.pixels) // self.width) for p in pixels)
         return begin, end
 
     def read(self, tiles: Interval) -> Interval:
-        """The pixels of the inputs that ``tiles`` read.
+        """Return the pixels of the inputs that ``tiles`` read.
 
-        These are pixels of the first input's plane; where other inputs are read at the result's
-        own pixels, the plane is the same.
+        They are pixels of the first input's plane. Other inputs are read at the result's own
+        pixels, and only where both planes are the same.
         """
         begin, end = tiles
         if self.rows is None:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kernels that treat each channel on its own: depthwise convolution, pooling, elementwise.
 
-On a blocked feature map they are all of one kind: a tile is one row of one block of channels, a
-register holds one pixel of that block, and what differs is what is gathered from the window, see
-:mod:`~tvm_ios.backend.cpu.kernels.gather`.
+On a blocked feature map all of these have the same structure. A tile is one row of one block of
+channels, and a register holds one pixel of that block. They differ only in how they combine the
+values of the window, see :mod:`~tvm_ios.backend.cpu.kernels.gather`.
 """
 
 from __future__ import annotations
@@ -36,19 +36,21 @@ _WAYS = 8  # independent sums hide the latency of an addition
 
 @dataclass(frozen=True)
 class Planes:
-    """A window over each channel, then a program.
+    """A window over each channel, followed by an epilogue.
 
     Attributes
     ----------
     gather : {"depthwise", "max", "average", "identity"}
-        What is made of the window's values: their weighted sum, largest, mean, or the only one.
+        The window's weighted sum, its maximum, its mean, or its only value.
     batch, channels : int
     rows, columns : Window
+        How the window slides over height and width.
     pad_after : (int, int)
-        Padding below and to the right; counts only for ``include_pad``.
+        Padding below and to the right, in pixels; read only if ``include_pad`` is set.
     include_pad : bool
-        Whether the mean divides by the padded window.
+        Whether the mean divides by the number of taps inside the padded input.
     program : Program
+        The epilogue.
     """
 
     gather: Gather
@@ -62,10 +64,24 @@ class Planes:
 
 
 def planes_kernel(planes: Planes, layout: Layout, core: Core) -> Kernel:
-    """The kernel of a per-channel operator on feature maps in the blocked ``layout``.
+    """Return the kernel of a per-channel operator on blocked feature maps.
 
-    Inputs are the feature map, the weights ``[ceil(C / b), R, S, b]`` for ``depthwise``, and the
-    program's arguments.
+    The kernel's inputs are the feature map, the weights ``[ceil(C / b), R, S, b]`` for
+    ``depthwise``, and the epilogue's arguments.
+
+    Parameters
+    ----------
+    planes : Planes
+        The operator.
+    layout : Layout
+        Layout of all feature maps, blocked by ``core.lanes``.
+    core : Core
+        The core that runs the kernel.
+
+    Returns
+    -------
+    Kernel
+        A kernel of one phase with one output.
     """
     emitter = _PlanesEmitter(planes, layout, core)
     return Kernel(
@@ -131,7 +147,7 @@ class _PlanesEmitter:
         first: Expr,
         tile: ColumnTile,
     ) -> list[Expr]:
-        """What is made of each column's window."""
+        """Return the combined values of each column's window."""
         p, core, vector = self.planes, self.core, lanes_of(0, self.lanes)
         begin = bind(p.columns.position(first, 0))
 
@@ -153,12 +169,12 @@ class _PlanesEmitter:
         return sums if p.gather == "identity" else self._means(sums, row, tile)
 
     def _means(self, sums: list[Expr], row: Expr, tile: ColumnTile) -> list[Expr]:
-        """The sums divided by how many values each is of."""
+        """Divide each sum by the number of values in it."""
         p, scales = self.planes, {}
         rows: Expr = p.rows.kernel
         if p.rows.padded:
             rows = _count_rows(p.rows, row, p.pad_after[0] if p.include_pad else None)
-            rows = T.max(rows, T.int32(1))  # in the padding alone there are none
+            rows = T.max(rows, T.int32(1))  # a window that lies in the padding has none
         counts = [self._count_columns(tile, j) for j in range(tile.width)]
         for count in set(counts):
             scale = T.float32(1.0) / T.cast(rows * count, "float32")
@@ -166,7 +182,7 @@ class _PlanesEmitter:
         return [value * scales[count] for value, count in zip(sums, counts, strict=True)]
 
     def _count_columns(self, tile: ColumnTile, column: int) -> int:
-        """Columns that the mean at a tile's column is of."""
+        """Return how many columns the mean at a tile's column covers."""
         window = tile.window
         if window is None:
             return self.planes.columns.kernel
@@ -193,9 +209,9 @@ class _PlanesEmitter:
 
 
 def _count_rows(window: Window, out: Expr, pad_after: int | None) -> Expr:
-    """Taps of output ``out`` inside the input, or inside the padded input.
+    """Count the taps of output ``out`` inside the input, or inside the padded input.
 
-    A window that ceil mode let run over the padding's end is cut there.
+    In ceil mode a window may extend past the end of the padding; those taps do not count.
     """
     begin = window.position(out, 0)
     if pad_after is None:
@@ -208,7 +224,26 @@ def _count_rows(window: Window, out: Expr, pad_after: int | None) -> Expr:
 def global_average_kernel(
     batch: int, channels: int, pixels: int, program: Program, layout: Layout, core: Core
 ) -> Kernel:
-    """Mean over all pixels of each channel; a tile is one block of channels."""
+    """Return the kernel of the mean over all pixels of each channel.
+
+    A tile is one block of channels.
+
+    Parameters
+    ----------
+    batch, channels, pixels : int
+        Extent of the feature map.
+    program : Program
+        The epilogue.
+    layout : Layout
+        Layout of all tensors, blocked by ``core.lanes``.
+    core : Core
+        The core that runs the kernel.
+
+    Returns
+    -------
+    Kernel
+        Its inputs are the feature map and the epilogue's arguments.
+    """
     block_count, lanes = blocks(channels, core.lanes), core.lanes
 
     def emit(buffers: Sequence[Any], begin: Expr, extent: Expr) -> None:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weights on their way from memory while others are multiplied with.
+"""Prefetching of weights: they come from memory while others are multiplied.
 
-A network reads each of its weights once a run, mostly from memory. All tiles of a chunk of output
-channels multiply with the chunk's weights, so that the first of them would wait for memory, and
-memory for the others. Instead each tile fetches its share of the next chunk's weights into the
-second cache.
+A network reads each of its weights once per run, mostly from memory. All tiles of a chunk of output
+channels multiply by the chunk's weights. Without prefetching the first tile waits for memory, and
+memory is idle during the others. Instead each tile prefetches its share of the next chunk's weights
+into L2.
 """
 
 from __future__ import annotations
@@ -18,21 +18,22 @@ from ....tir.emit import bind, unroll
 
 Expr = Any
 
-_LINE = 16  # float32 of a cache line
+_LINE = 16  # float32 elements of a cache line
 _READ, _TO_SECOND_CACHE, _DATA = 0, 2, 1  # arguments of llvm.prefetch
 
 
 @dataclass(frozen=True)
 class Ahead:
-    """What one tile fetches in steps of its reduction.
+    """The weights that one tile prefetches, step by step of its reduction.
 
     Attributes
     ----------
     weights : Buffer
+        The packed weights.
     first : Expr
-        The element at which the tile's share begins.
+        Element at which the tile's share begins.
     vectors : int
-        To fetch in each step.
+        Vectors to prefetch in each step.
     lanes : int
         Elements of a vector.
     """
@@ -43,7 +44,7 @@ class Ahead:
     lanes: int
 
     def step(self, number: Expr) -> None:
-        """Fetch what is due in step ``number``."""
+        """Emit the prefetches of step ``number``."""
         count = self.vectors * self.lanes
         begin = bind(self.first + number * count)
 

@@ -32,9 +32,9 @@ _COMBINE: dict[Reduction, tuple[Combine, float]] = {
 
 @dataclass(frozen=True)
 class Reduce:
-    """``[outer, length, inner]`` reduced to ``[outer, inner]``, then ``program``.
+    """A reduction of ``[outer, length, inner]`` to ``[outer, inner]``, followed by an epilogue.
 
-    Arguments of the program have the result's shape.
+    The epilogue's arguments have the result's shape.
     """
 
     reduction: Reduction
@@ -45,10 +45,10 @@ class Reduce:
 
 
 def reduce_kernel(reduce: Reduce, core: Core) -> Kernel:
-    """The kernel of a reduction; all its tensors are flat.
+    """Return the kernel of a reduction; all its tensors are flat.
 
-    Vectors lie along the axis when it is the last, across it otherwise. A tile is one number in
-    the one case and one vector in the other.
+    Vectors lie along the reduced axis if it is the last, across it otherwise. A tile is one number
+    in the first case and one vector in the second.
     """
     emitter = _ReduceEmitter(reduce, core)
     size = reduce.outer * reduce.inner

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Passes over a row in memory: vectors along it, whatever is left at its end, and reductions."""
+"""Passes over a row in memory: vectors along it, the remainder at its end, and reductions."""
 
 from __future__ import annotations
 
@@ -16,11 +16,21 @@ Combine = Callable[[Expr, Expr], Expr]
 Load = Callable[[Expr, int], Expr]
 
 LOWEST = -3.4028234663852886e38
-_WAYS = 4  # reductions side by side, which hide the latency of an addition
+_WAYS = 4  # independent reductions hide the latency of an addition
 
 
 def along(length: int, lanes: int, body: Callable[[Expr, int], None]) -> None:
-    """Cover a row with vectors: ``body(first, width)``, narrower for what is left at the end."""
+    """Call ``body(first, width)`` for the vectors of a row; the remainder is narrower.
+
+    Parameters
+    ----------
+    length : int
+        Elements of the row.
+    lanes : int
+        Elements of a vector.
+    body : callable
+        Emits the code of one vector.
+    """
     full, rest = divmod(length, lanes)
     if full:
         loop(full, lambda i: body(i * lanes, lanes))
@@ -29,7 +39,19 @@ def along(length: int, lanes: int, body: Callable[[Expr, int], None]) -> None:
 
 
 def chunk(index: Expr, length: int, lanes: int, body: Callable[[Expr, int], None]) -> None:
-    """The vector of number ``index`` of those that :func:`along` covers a row with."""
+    """Emit the vector of number ``index`` among those with which :func:`along` covers a row.
+
+    Parameters
+    ----------
+    index : Expr
+        Number of the vector.
+    length : int
+        Elements of the row.
+    lanes : int
+        Elements of a vector.
+    body : callable
+        ``body(first, width)`` emits the code of one vector.
+    """
     full, rest = divmod(length, lanes)
     select(
         index,
@@ -41,12 +63,25 @@ def chunk(index: Expr, length: int, lanes: int, body: Callable[[Expr, int], None
 
 
 def reduce_row(length: int, lanes: int, load: Load, combine: Combine, initial: float) -> Expr:
-    """All of ``load(first, width)`` along a row combined into one number.
+    """Combine all of ``load(first, width)`` along a row into one number.
 
     Parameters
     ----------
+    length : int
+        Elements of the row.
+    lanes : int
+        Elements of a vector.
+    load : callable
+        Returns ``width`` elements from ``first``.
+    combine : callable
+        An associative operation on two vectors.
     initial : float
-        What changes nothing when it is combined.
+        The neutral element of ``combine``.
+
+    Returns
+    -------
+    Expr
+        A scalar in a register.
     """
     full, rest = divmod(length, lanes)
     ways = min(_WAYS, full)
@@ -70,7 +105,22 @@ def reduce_row(length: int, lanes: int, load: Load, combine: Combine, initial: f
 
 
 def fold(vector: Expr, lanes: int, combine: Combine) -> Expr:
-    """The lanes of ``vector`` combined into one number, in halves."""
+    """Combine the lanes of ``vector`` into one number, by halves.
+
+    Parameters
+    ----------
+    vector : Expr
+        The vector.
+    lanes : int
+        Its number of lanes.
+    combine : callable
+        An associative operation on two vectors.
+
+    Returns
+    -------
+    Expr
+        A scalar.
+    """
     buffer = register(lanes)
     T.buffer_store(buffer, vector, [lanes_of(0, lanes)])
     while lanes > 1:

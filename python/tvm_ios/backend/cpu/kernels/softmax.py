@@ -21,15 +21,15 @@ from .scan import LOWEST, along, chunk, reduce_row
 
 Expr = Any
 
-_TILE, _ROWS = 2048, 128  # elements of a tile, about, and rows at most
+_TILE, _ROWS = 2048, 128  # about how many elements a tile has, and its most rows
 
 
 @dataclass(frozen=True)
 class Softmax:
-    """Softmax of ``[outer, length, inner]`` along ``length``, then ``program``.
+    """A softmax of ``[outer, length, inner]`` along ``length``, followed by an epilogue.
 
-    A ``last`` argument of the program has one value for each position along ``length``, which
-    must then be the last axis.
+    A ``last`` argument of the epilogue has one value for each position along ``length``, which must
+    then be the last axis.
     """
 
     outer: int
@@ -39,9 +39,10 @@ class Softmax:
 
 
 def softmax_kernel(softmax: Softmax, core: Core) -> Kernel:
-    """The kernel of a softmax; all its tensors are flat.
+    """Return the kernel of a softmax; all its tensors are flat.
 
-    The largest value is subtracted before the exponential is taken, so that nothing overflows.
+    The kernel subtracts the largest value before it takes the exponential, so that nothing
+    overflows.
     """
     s = softmax
     emitter = (_Rows if s.inner == 1 else _Columns)(softmax, core)
@@ -65,7 +66,7 @@ class _Softmax:
     def _finish(
         self, buffers: Sequence[Any], start: Expr, along: Expr, width: int, scale: Expr
     ) -> None:
-        """Divide, and apply the program to, ``width`` elements ``along`` after ``start``."""
+        """Divide ``width`` elements, ``along`` after ``start``, and apply the epilogue to them."""
         program, at = self.softmax.program, lanes_of(start + along, width)
 
         def load(a: int) -> Expr:
@@ -92,7 +93,7 @@ class _Rows(_Softmax):
             self._rows(buffers, first * s.length, T.min(self.group, s.outer - first))
 
     def _rows(self, buffers: Sequence[Any], start: Expr, rows: Expr) -> None:
-        """Each pass over all rows of the tile: a row need not wait for the pass before it."""
+        """Emit each pass over all rows of the tile, so that no row waits for its previous pass."""
         source, result = buffers[0], buffers[-1]
         length, lanes = self.softmax.length, self.lanes
         shift, scale = register(self.group), register(self.group)
@@ -122,7 +123,7 @@ class _Rows(_Softmax):
 
 
 class _Columns(_Softmax):
-    """Vectors across the axis; a tile is one vector's columns."""
+    """Vectors across the axis; a tile is the columns of one vector."""
 
     def __init__(self, softmax: Softmax, core: Core) -> None:
         super().__init__(softmax, core)

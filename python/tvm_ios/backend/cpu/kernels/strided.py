@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elementwise operations on row-major tensors that are read with any strides.
+"""Elementwise operations on row-major tensors that are read with arbitrary strides.
 
-A transposition, a slice and a broadcast are all the same: each tensor that is read has a step in
-memory for every axis of the result, zero where it is repeated. Axes along which all tensors go on
-evenly are taken as one, so that most operations end as one or two long axes. Vectors lie along the
-last axis, where the result is stored without gaps.
+Transpositions, slices and broadcasts are all the same operation: each tensor that is read has a
+stride in memory for every axis of the result, zero along an axis on which it is repeated.
+Neighbouring axes along which all tensors are contiguous are merged, so that most operations have
+one or two long axes. Vectors lie along the last axis, where the result is stored without gaps.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from .layout import blocks
 
 Expr = Any
 
-_TILE = 2048  # elements of a tile, about: enough to pay for its indices, few enough to share out
+_TILE = 2048  # elements of a tile, about: amortizes the index arithmetic, leaves tiles to share
 
 
 @dataclass(frozen=True)
 class StridedMap:
-    """``program`` on a tensor that is read by ``source``; the result has ``shape``.
+    """An epilogue on a tensor that is read by ``source``; the result has ``shape``.
 
-    ``arguments`` are the strides of the program's tensor arguments.
+    ``arguments`` are the strides of the epilogue's tensor arguments.
     """
 
     shape: tuple[int, ...]
@@ -48,7 +48,7 @@ class StridedMap:
 
 
 def strided_kernel(strided: StridedMap, core: Core) -> Kernel:
-    """The kernel of a strided map; all its tensors are flat."""
+    """Return the kernel of a strided map; all its tensors are flat."""
     emitter = (_Transposing if _crosses(_merge_axes(strided)) else _Rows)(strided, core)
     return Kernel(
         name="map" if strided.program.steps else "copy",
@@ -61,14 +61,14 @@ def strided_kernel(strided: StridedMap, core: Core) -> Kernel:
 
 @dataclass(frozen=True)
 class _Axis:
-    """An axis of the result and the steps of all reads along it."""
+    """An axis of the result with the strides of all reads along it."""
 
     size: int
     steps: tuple[int, ...]
 
 
 def _merge_axes(strided: StridedMap) -> list[_Axis]:
-    """The result's axes, those of one element left out and even ones taken together."""
+    """Return the result's axes without those of extent 1, contiguous neighbours merged."""
     axes = [_Axis(1, tuple(0 for _ in strided.reads))]
     for i, size in enumerate(strided.shape):
         axis = _Axis(size, tuple(read.steps[i] for read in strided.reads))
@@ -85,19 +85,19 @@ def _merge_axes(strided: StridedMap) -> list[_Axis]:
 
 
 def _crosses(axes: Sequence[_Axis]) -> bool:
-    """Whether the source's neighbours in memory lie along an axis that is not the last."""
+    """Return whether the source is contiguous along an axis that is not the last."""
     return axes[-1].steps[0] not in (0, 1) and any(axis.steps[0] == 1 for axis in axes[:-1])
 
 
 class _Map:
-    """What both orders of the loops share."""
+    """The part that both loop orders share."""
 
     def __init__(self, strided: StridedMap, core: Core) -> None:
         self.strided, self.lanes = strided, core.lanes
         self.axes = _merge_axes(strided)
 
     def bases(self, axes: Sequence[_Axis], index: Expr) -> list[Expr]:
-        """Where each read is at the flat ``index`` into ``axes``, without its offset."""
+        """Return each read's position at the flat ``index`` into ``axes``, without its offset."""
         bases: list[Expr] = [0 for _ in self.strided.reads]
         for axis in reversed(axes):
             here, index = index % axis.size, index // axis.size
@@ -107,7 +107,7 @@ class _Map:
     def run(
         self, buffers: Sequence[Any], bases: Sequence[Expr], place: Expr, begin: Expr, length: int
     ) -> None:
-        """``length`` elements of the last axis from ``begin``, to ``place`` on in the result."""
+        """Emit ``length`` elements of the last axis from ``begin``, stored from ``place`` on."""
         starts = [r.offset + base for r, base in zip(self.strided.reads, bases, strict=True)]
 
         def vector(at: Expr, width: int) -> None:
@@ -164,9 +164,9 @@ class _Rows(_Map):
 
 
 class _Transposing(_Map):
-    """Tiles of as many rows as a vector has lanes, which are neighbours in the source.
+    """Tiles of as many rows as a vector has lanes; the rows are neighbours in the source.
 
-    So the elements that a cache line brings are used while it is there.
+    All elements of a cache line are thus used while the line is in the cache.
     """
 
     def __init__(self, strided: StridedMap, core: Core) -> None:
@@ -191,7 +191,7 @@ class _Transposing(_Map):
                     self._piece(buffers, t, first + i, full * self.lanes, rest)
 
     def _piece(self, buffers: Sequence[Any], t: Expr, i: Expr, begin: Expr, width: int) -> None:
-        """``width`` elements of row ``i`` of tile ``t``."""
+        """Emit ``width`` elements of row ``i`` of tile ``t``."""
         steps = self.axes[self.across].steps
         outer = t // self.strips
         bases = self.bases(self.outer, outer)
@@ -199,7 +199,7 @@ class _Transposing(_Map):
         self.run(buffers, bases, self._place(outer, i), begin, width)
 
     def _place(self, outer: Expr, i: Expr) -> Expr:
-        """Where the row of index ``i`` begins in the result."""
+        """Return where the row of index ``i`` begins in the result."""
         within = math.prod(axis.size for axis in self.axes[self.across + 1 : -1])
         row = (outer // within * self.height + i) * within + outer % within
         return row * self.last.size

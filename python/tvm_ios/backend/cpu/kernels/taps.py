@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Taps of sliding windows, for tiles of columns that lie in registers."""
+"""Taps of sliding windows, for tiles of columns held in registers."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ Expr = Any
 
 @dataclass(frozen=True)
 class ColumnTile:
-    """``width`` output columns that one set of registers computes.
+    """A tile of ``width`` output columns that one set of registers computes.
 
-    ``window`` and ``start``, the first column, are given where a tap may lie in the padding, and
-    None where no tap of any column does.
+    ``window`` and ``start``, the first column, are given if a tap may lie in the padding.
+    ``window`` is None if no tap of any column does.
     """
 
     width: int
@@ -32,9 +32,9 @@ class ColumnTile:
     start: int = 0
 
     def runs(self, taps: range) -> list[tuple[range, range]]:
-        """Neighbouring columns that read through the same taps, those inside; (columns, taps).
+        """Return (columns, taps) of neighbouring columns that read through the same taps inside.
 
-        Away from the edges there is a single run. Taps inside are neighbours, too.
+        Away from the edges there is a single run. The taps of a run are neighbours, too.
         """
         return [
             (range(columns[0], columns[-1] + 1), inside)
@@ -43,11 +43,11 @@ class ColumnTile:
         ]
 
     def through(self, window: Window) -> ColumnTile:
-        """The same columns, reading another input through ``window``."""
+        """Return the same columns, reading another input through ``window``."""
         return self if self.window is None else replace(self, window=window)
 
     def _inside(self, column: int, taps: range) -> range:
-        """The taps of ``column`` that lie inside the input."""
+        """Return the taps of ``column`` that lie inside the input."""
         if self.window is None:
             return taps
         inside = [tap for tap in taps if self.window.inside(self.start + column, tap)]
@@ -55,7 +55,7 @@ class ColumnTile:
 
 
 def distances(window: Window, runs: list[tuple[range, range]]) -> list[int]:
-    """How far from the first tap of a tile's first column its columns read, in order."""
+    """Return how far from the first tap of the first column a tile's columns read, in order."""
     pairs = (pair for columns, taps in runs for pair in product(columns, taps))
     return sorted({window.distance(column, tap) for column, tap in pairs})
 
@@ -66,12 +66,22 @@ def column_tiles(
     body: Callable[[Expr, ColumnTile], None],
     others: Sequence[Window] = (),
 ) -> None:
-    """Cover an output row with tiles of ``width`` columns; ``body(first_column, tile)``.
+    """Cover an output row with tiles of ``width`` columns.
 
-    Tiles that touch no padding run in loops; those at the edges are emitted one by one with the
-    taps in the padding left out, so that padding costs neither memory nor multiplications. What
-    reads further inputs by the same tiles gives their windows as ``others``: a tile is at the edge
-    where it is for one of them, see :meth:`ColumnTile.through`.
+    Tiles that touch no padding run in loops. Tiles at the edges are emitted one by one without the
+    taps in the padding, so that padding costs neither memory nor multiplications.
+
+    Parameters
+    ----------
+    window : Window
+        How a column reads the input.
+    width : int
+        Columns of a tile.
+    body : callable
+        ``body(first_column, tile)`` emits one tile.
+    others : sequence of Window
+        Windows of further inputs that are read by the same tiles. A tile is at the edge if it is at
+        the edge for any of them, see :meth:`ColumnTile.through`.
     """
     windows = (window, *others)
     starts = list(range(0, window.out, width))
@@ -100,7 +110,17 @@ def column_tiles(
 
 
 def rows_inside(window: Window, out: Expr, body: Callable[[Expr, Expr], None]) -> None:
-    """``body(tap, row)`` for every tap of output row ``out`` that lies inside the input."""
+    """Call ``body(tap, row)`` for every tap of output row ``out`` that lies inside the input.
+
+    Parameters
+    ----------
+    window : Window
+        How a row of the output reads rows of the input.
+    out : Expr
+        Row of the output.
+    body : callable
+        Emits the code of one tap.
+    """
 
     def at(tap: Expr) -> None:
         row = window.position(out, tap)
@@ -114,7 +134,7 @@ def rows_inside(window: Window, out: Expr, body: Callable[[Expr, Expr], None]) -
 
 
 def tap_groups(core: Core, window: Window) -> list[range]:
-    """The taps of a row, in as few groups of equal size as leave registers for accumulators."""
+    """Split a row's taps into the fewest equal groups that leave registers for accumulators."""
     most = core.registers // 2 - 1
     size = -(-window.kernel // -(-window.kernel // most))
     starts = range(0, window.kernel, size)
@@ -129,23 +149,26 @@ def add_taps(
     load: Callable[[Expr], Expr],
     weight: Callable[[int, int], Expr],
 ) -> None:
-    """Add to the sums of each column its inputs, weighted.
+    """Add the weighted inputs of each column to its sums.
 
-    The weights of all taps are held in registers, and an input is loaded once for the columns that
-    read it: they are neighbours, and LLVM sees that they load the same.
+    The weights of all taps are held in registers. An input is loaded once for all columns that read
+    it: they are neighbours, and LLVM merges the equal loads.
 
     Parameters
     ----------
     window : Window
+        How a column reads the input.
     tile : ColumnTile
+        The columns.
     taps : range
-        Those of this step.
+        The taps of this step.
     sums : sequence of Accumulators
-        Each holds a vector a column and has weights of its own.
+        Each holds one vector per column and has its own weights.
     load : callable
-        ``load(distance)``: the vector so far from what the first tap of the first column reads.
+        ``load(distance)`` returns the vector at that distance from what the first tap of the first
+        column reads.
     weight : callable
-        ``weight(i, tap)``: the weights of ``sums[i]``.
+        ``weight(i, tap)`` returns the weights of ``sums[i]``.
     """
     runs = tile.runs(taps)
     read = sorted({tap for _, inside in runs for tap in inside})

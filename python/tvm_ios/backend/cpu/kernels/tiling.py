@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Register tiles by a small analytic model."""
+"""Register tiles, chosen by a small analytic model."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .taps import ColumnTile, distances, tap_groups
 
 @dataclass(frozen=True)
 class RegisterTile:
-    """``columns`` x ``blocks`` accumulators, each one vector."""
+    """A tile of ``columns`` x ``blocks`` accumulators, each one vector."""
 
     columns: int
     blocks: int
@@ -20,14 +20,14 @@ class RegisterTile:
 
 _ONE_TAP = Window(1, 1, 1)
 _MAX_BLOCKS = 8
-_INPUTS = 2  # in registers at a time, of a kernel that loads one after another
-_SECOND_BODY = 0.03  # a narrower chunk of blocks doubles the code; it must be worth that
+_INPUTS = 2  # held in registers at a time by a kernel that loads one after another
+_SECOND_BODY = 0.03  # cost of a narrower chunk of blocks, which doubles the code
 
-# In vector multiply-adds; loads run beside them, but not for free.
-_CHAINS = 8  # on the way at once: two pipelines, and a latency of four cycles
-_STEP = 0.8  # of a step's loop
-_LOAD = 0.4  # of a load that hits the nearest cache
-_NEAR, _SECOND, _FAR = (_LOAD, 1.0), (0.8, 4.0), (1.5, 8.0)  # load and transfer, by cache
+# In vector multiply-adds. Loads overlap with them, but not completely.
+_CHAINS = 8  # in flight: two pipelines with a latency of four cycles
+_STEP = 0.8  # loop overhead of a step
+_LOAD = 0.4  # a load that hits L1
+_NEAR, _SECOND, _FAR = (_LOAD, 1.0), (0.8, 4.0), (1.5, 8.0)  # load, transfer by cache
 
 
 def choose_tile(
@@ -39,20 +39,28 @@ def choose_tile(
     block_bytes: int = 0,
     equal: bool = False,
 ) -> RegisterTile:
-    """The tile with the least predicted time for ``columns`` x ``blocks`` vectors of output.
+    """Return the tile with the least predicted time for ``columns`` x ``blocks`` vectors of output.
 
-    It is for a kernel that multiplies an input by all weights before it goes on to the next one.
+    The model describes a kernel that multiplies one input by all weights before it loads the next.
 
     Parameters
     ----------
     core : Core
+        The core that runs the kernel.
     columns, blocks : int
+        Extent of the output, in columns and in vectors of output channels.
     window : Window
-        How a column reads the input; its taps are multiplied in as few steps as can be.
+        How a column reads the input. Its taps are multiplied in as few steps as possible.
     block_bytes : int
-        The weights of one block. Every tile of columns reads those of its blocks again.
+        Bytes of the weights of one block. Every tile of columns reads the weights of its blocks
+        again.
     equal : bool
         Whether all chunks of blocks must be of one size.
+
+    Returns
+    -------
+    RegisterTile
+        The fastest tile that fits into the registers.
     """
     window = replace(window, kernel=len(tap_groups(core, window)[0]))
 
@@ -68,19 +76,26 @@ def choose_tile(
 def register_tiles(
     core: Core, columns: int, blocks: int, taps: int = 1, inputs: int | None = None
 ) -> list[RegisterTile]:
-    """The tiles that a core's registers hold, none larger than ``columns`` x ``blocks``.
+    """Return the tiles that fit into a core's registers, none larger than ``columns`` x ``blocks``.
 
-    A tile that needs more is spilt in every step and runs at half speed.
+    LLVM would spill a larger tile in every step, which halves the kernel's speed.
 
     Parameters
     ----------
     core : Core
+        The core that runs the kernel.
     columns, blocks : int
+        Extent of the output, in columns and in vectors of output channels.
     taps : int
-        Beside the accumulators there are the weights of each block and tap of a step.
+        Taps of a step. The weights of every block and tap occupy a register each.
     inputs : int, optional
-        How many inputs there are at a time; by default those of all columns. A kernel that
-        multiplies an input by all weights before it goes on to the next one has two.
+        Inputs held in registers at a time, by default one per column. A kernel that multiplies one
+        input by all weights before it loads the next holds two.
+
+    Returns
+    -------
+    list of RegisterTile
+        All tiles that fit.
     """
     return [
         RegisterTile(w, b)
@@ -99,22 +114,29 @@ def step_time(
     transfer: float = 1.0,
     window: Window = _ONE_TAP,
 ) -> float:
-    """Time of one tap of the reduction over ``columns`` x ``blocks``, in vector multiply-adds.
+    """Predict the time of one tap of the reduction over ``columns`` x ``blocks``.
 
-    A step loads ``b`` weight vectors a tap, broadcasts each input that its ``w`` columns read and
-    issues ``w * b`` multiply-adds a tap. Remainders of both axes are counted as the narrower tiles
-    that they are.
+    A step loads ``b`` weight vectors per tap, broadcasts every input that its ``w`` columns read
+    and issues ``w * b`` multiply-adds per tap. The model counts the remainders of both axes as the
+    narrower tiles that they are.
 
     Parameters
     ----------
     tile : RegisterTile
+        The tile: ``w`` columns, ``b`` blocks.
     columns, blocks : int
+        Extent of the output, in columns and in vectors of output channels.
     weight_load : float
-        What each load of a vector of weights adds to the time of a step.
+        Time that loading one vector of weights adds to a step.
     transfer : float
-        For how long it keeps the cache that it comes from busy; no step is shorter.
+        Time for which that load occupies the cache it reads from; a lower bound for the step.
     window : Window
         How a column reads the input in one step.
+
+    Returns
+    -------
+    float
+        Time in units of one vector multiply-add.
     """
     total, taps = 0.0, window.kernel
     channel_parts = _split(blocks, tile.blocks)
@@ -129,14 +151,14 @@ def step_time(
 
 
 def _fetch(core: Core, chunk_bytes: int) -> tuple[float, float]:
-    """Load and transfer of a vector of weights if all of a chunk's are read over and over."""
+    """Return load and transfer time of a weight vector if a chunk's weights are read repeatedly."""
     if 2 * chunk_bytes <= core.l1_bytes:
         return _NEAR
     return _SECOND if chunk_bytes <= core.l2_bytes else _FAR
 
 
 def _unevenness(blocks: int, chunk: int) -> float:
-    """How much more than half of the blocks is in one half of the chunks.
+    """Return the load imbalance when two workers share the chunks equally, 1.0 if there is none.
 
     Workers take equal numbers of tiles. The narrower chunk lies in the middle, so that the halves
     are equal if the number of full chunks is even.
@@ -146,6 +168,6 @@ def _unevenness(blocks: int, chunk: int) -> float:
 
 
 def _split(extent: int, tile: int) -> list[tuple[int, int]]:
-    """(size, how many) of the pieces of ``extent`` cut by ``tile``."""
+    """Return (size, count) of the pieces of ``extent`` cut by ``tile``."""
     full, rest = divmod(extent, tile)
     return [(size, count) for size, count in ((tile, full), (rest, 1)) if size and count]

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Convolution of 3x3 windows by Winograd's minimal filtering.
 
-An output is cut into tiles of ``m`` x ``m``, each computed from ``n`` x ``n`` inputs. These are
-transformed to ``n * n`` points, a vector of channels each. For each point on its own the matrix of
-all tiles is multiplied by that of the weights, which were transformed beforehand, and the products
-are transformed to outputs while they are in the core's nearest cache.
+The output is cut into tiles of ``m`` x ``m``, each computed from ``n`` x ``n`` inputs. The inputs
+are transformed to ``n * n`` points, each of which is a vector of channels. At each point, the
+matrix of all tiles is multiplied by the matrix of the weights, which are transformed at compile
+time. The products are transformed to outputs while they are in the core's L1 cache.
 
-A *strip* is as many tiles as a set of registers multiplies, a *chunk* as many blocks of output
-channels. Where there are many strips a worker takes a strip from its inputs to its outputs, and
-what is between them stays in its cache (``fused``). Where there are few, a first phase transforms
-all inputs, and the unit of the second is a strip of a chunk; strips run fastest then, so that a
-chunk's weights, which are many, come from memory once.
+A *strip* is as many tiles as one set of registers multiplies. A *chunk* is as many blocks of output
+channels. If there are many strips, a worker computes each strip from its inputs to its outputs, and
+the intermediate values stay in its cache (``fused``). If there are few, a first phase transforms
+all inputs, and the second phase works on one strip of one chunk at a time. Strips vary fastest, so
+that a chunk's weights, which are large, come from memory once.
 """
 
 from __future__ import annotations
@@ -47,13 +47,22 @@ Expr = Any
 
 
 def pack_winograd(weights: np.ndarray, tiling: WinogradTiling, lanes: int) -> np.ndarray:
-    """Transform and pack ``[K, C, 3, 3]`` in the order in which the kernel reads them.
+    """Transform and pack weights ``[K, C, 3, 3]`` in the order in which the kernel reads them.
+
+    Parameters
+    ----------
+    weights : numpy.ndarray
+        Weights, ``[K, C, 3, 3]``.
+    tiling : WinogradTiling
+        The tiling of the kernel that reads them.
+    lanes : int
+        Elements of a vector.
 
     Returns
     -------
     numpy.ndarray
         ``[points, C, b, lanes]`` of each chunk of ``b`` blocks of output channels, one after
-        another; points are in column-major order.
+        another. Points are in column-major order.
     """
     transform, chunk = Transform(tiling.outputs), tiling.registers.blocks
     k, c = weights.shape[:2]
@@ -68,10 +77,26 @@ def pack_winograd(weights: np.ndarray, tiling: WinogradTiling, lanes: int) -> np
 
 
 def winograd_kernel(conv: Conv2d, tiling: WinogradTiling, layout: Layout, core: Core) -> Kernel:
-    """The kernel of a convolution of 3x3 windows with stride 1, of one result and one group.
+    """Return the kernel of a convolution of 3x3 windows with stride 1, one result and one group.
 
-    Inputs are the feature map, the weights as :func:`pack_winograd` leaves them and the program's
-    arguments; they and the result are in ``layout``, which is blocked by ``core.lanes``.
+    The kernel's inputs are the feature map, the weights as :func:`pack_winograd` leaves them and
+    the epilogue's arguments.
+
+    Parameters
+    ----------
+    conv : Conv2d
+        The convolution.
+    tiling : WinogradTiling
+        How the kernel cuts it.
+    layout : Layout
+        Layout of the inputs and of the result, blocked by ``core.lanes``.
+    core : Core
+        The core that runs the kernel.
+
+    Returns
+    -------
+    Kernel
+        A kernel of one phase if the tiling is fused, else of two phases.
     """
     assert layout.block == core.lanes, "a block of channels is one vector"
     emitter = _Emitter(conv, tiling, core)
@@ -112,10 +137,11 @@ class _Emitter:
         self.chunks = blocks(self.out_blocks, self.chunk)
 
     def transformed(self, strips: int) -> tuple[int, ...]:
-        """Shape of the transformed inputs; what a set of registers multiplies lies together.
+        """Return the shape of the transformed inputs of ``strips`` strips.
 
-        The number of vectors of a point is odd, so that a tile's points, which are written one
-        after the other, fall into different sets of the cache.
+        The values that one set of registers multiplies lie together. The number of vectors of a
+        point is odd: a tile's points are written one after the other, and with an odd distance they
+        fall into different sets of the cache.
         """
         return (strips, self.tiles.points, self.in_blocks * self.strip | 1, self.lanes)
 
@@ -129,7 +155,7 @@ class _Emitter:
         )
 
     def _emit_fused(self, buffers: Sequence[Any], begin: Expr, extent: Expr) -> None:
-        """The unit is a strip."""
+        """Emit a range of strips, each from its inputs to its outputs."""
         bound, transformed = self._bind(buffers), on_stack(self.transformed(1))
         products = self._products()
         with T.serial(begin, begin + extent) as strip:
@@ -141,14 +167,14 @@ class _Emitter:
                 self._emit_chunk(bound, transformed, products, 0, strip, chunk, 0)
 
     def _emit_inputs(self, buffers: Sequence[Any], begin: Expr, extent: Expr) -> None:
-        """The unit is one tile of one block of channels."""
+        """Emit the transforms of the inputs; the unit is one tile of one block of channels."""
         with T.serial(begin, begin + extent) as t:
             block, tile = bind(t // self.tiles.count), bind(t % self.tiles.count)
             strip, i = bind(tile // self.strip), bind(tile % self.strip)
             self._transform(buffers[0], buffers[-1], strip, block, tile, i)
 
     def _emit_products(self, buffers: Sequence[Any], begin: Expr, extent: Expr) -> None:
-        """The unit is one strip of one chunk."""
+        """Emit the products and the outputs; the unit is one strip of one chunk."""
         bound, products = self._bind(buffers), self._products()
         with T.serial(begin, begin + extent) as t:
             chunk, strip = bind(t // self.strips), bind(t % self.strips)
@@ -183,9 +209,9 @@ class _Emitter:
         chunk: Expr,
         more: Expr,
     ) -> None:
-        """The outputs of one strip and one chunk; the last chunk may be narrower.
+        """Emit the outputs of one strip and one chunk; the last chunk may be narrower.
 
-        ``more`` is 1 if the caller goes on to the next chunk, else 0.
+        ``more`` is 1 if the caller continues with the next chunk, else 0.
         """
         full, rest = divmod(self.out_blocks, self.chunk)
 
@@ -207,9 +233,9 @@ class _Emitter:
 
 @dataclass(frozen=True)
 class _Part:
-    """``width`` blocks of output channels from block ``first``, of the tiles of ``strip``.
+    """The tiles of ``strip`` for ``width`` blocks of output channels from block ``first``.
 
-    Its transformed inputs are in ``slot``.
+    The transformed inputs are in ``slot``.
     """
 
     shape: _Emitter
@@ -223,7 +249,10 @@ class _Part:
     more: Expr
 
     def multiply(self) -> None:
-        """All points' products, summed over the input channels; the last strip may be narrower."""
+        """Emit the products at all points, summed over the input channels.
+
+        The last strip may be narrower.
+        """
         full, rest = divmod(self.shape.tiles.count, self.shape.strip)
 
         def tiles(count: int) -> None:
@@ -236,7 +265,7 @@ class _Part:
         )
 
     def _multiply(self, point: Expr, count: int) -> None:
-        """The product of ``count`` tiles by this part's weights, at one point."""
+        """Emit the product of ``count`` tiles by this part's weights at one point."""
         shape, width, lanes = self.shape, self.width, self.shape.lanes
         channels = shape.conv.channels
         registers = Accumulators(width * count, lanes, zeros(lanes))
@@ -272,7 +301,7 @@ class _Part:
         unroll(0, width, lambda k: unroll(0, count, lambda i: store(k, i)))
 
     def _ahead(self, point: Expr) -> Ahead | None:
-        """This strip's share of the next chunk's weights of ``point``."""
+        """Return this strip's share of the next chunk's weights at ``point``, None if no gain."""
         shape, lanes = self.shape, self.shape.lanes
         channels, strips = shape.conv.channels, shape.strips
         if shape.tiling.fused or shape.chunks == 1 or strips == 1:
@@ -285,7 +314,7 @@ class _Part:
         return Ahead(self.buffers.weights, bind(begin * lanes), share, lanes)
 
     def transform(self) -> None:
-        """The outputs of all tiles."""
+        """Emit the outputs of all tiles."""
         shape, vector = self.shape, lanes_of(0, self.shape.lanes)
         first = bind(self.strip * shape.strip)
         count = bind(T.min(shape.strip, shape.tiles.count - first))
@@ -298,7 +327,7 @@ class _Part:
             )
 
     def _store(self, image: Expr, block: Expr, pixel: Expr, value: Expr) -> None:
-        """Apply the program to one vector of the result."""
+        """Apply the epilogue to one vector of the result and store it."""
         program, vector = self.shape.conv.program, lanes_of(0, self.shape.lanes)
 
         def load(a: int) -> Expr:

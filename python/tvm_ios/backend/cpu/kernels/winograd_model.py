@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a convolution is worth Winograd's transforms, and in which tiles, by an analytic model.
+"""An analytic model that decides when Winograd's algorithm pays, and with which tiles.
 
-The unit of time is one vector multiply-add in registers. Constants were fitted to convolutions of
-SqueezeNet, ResNet-50 and Inception-v3 on a core with 512-bit vectors, each timed with weights that
-came from memory (``benchmarks/winograd.py``).
+The unit of time is one vector multiply-add in registers. The constants were fitted to convolutions
+of SqueezeNet, ResNet-50 and Inception-v3 on a core with 512-bit vectors, each timed with weights
+that came from memory (``benchmarks/winograd.py``).
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from .layout import blocks
 from .tiling import RegisterTile, choose_tile, register_tiles, step_time
 from .winograd_transform import OUTPUTS, TAPS, Transform
 
-_WEIGHT_LOAD = 0.6  # of one vector: all registers' worth of tiles read theirs from the second cache
-_FAR_WEIGHT_LOAD = 1.2  # or from the third, when it does not hold what each strip needs
-_DATA_TRANSFORM = 8.0  # per point of a tile: its share of loading, transforming and storing
+_WEIGHT_LOAD = 0.6  # a vector of weights from L2; every set of registers reads its own
+_FAR_WEIGHT_LOAD = 1.2  # from L3, if L2 does not hold what each strip needs
+_DATA_TRANSFORM = 8.0  # per point of a tile: load, transform and store
 _OUTPUT_TRANSFORM = 6.0
-_NEAR_EXCHANGE = 5.0  # per point of a tile: from the first phase to the second, through caches
-_FAR_EXCHANGE = 15.0  # or through memory
-_PRODUCT_OVERHEAD = 16.0  # of a tile of registers: its loops, and filling the pipelines
+_NEAR_EXCHANGE = 5.0  # per point of a tile: between the phases, through caches
+_FAR_EXCHANGE = 15.0  # the same through memory
+_PRODUCT_OVERHEAD = 16.0  # per register tile: its loops, and filling the pipelines
 _BARRIER = 4e3  # between two phases: 1 µs
-_KEPT_BYTES = 128 << 10  # transformed inputs of a strip, which are on the worker's stack
-_WORTH = 0.9  # of the direct time: what the larger weights and the rounding must earn
+_KEPT_BYTES = 128 << 10  # limit for a strip's transformed inputs on the worker's stack
+_WORTH = 0.9  # of the direct time: the larger weights and the rounding must pay off
 
 
 @dataclass(frozen=True)
 class WinogradTiling:
-    """How a convolution is cut.
+    """The tiles of a convolution by Winograd's algorithm.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class WinogradTiling:
     registers : RegisterTile
         Tiles and blocks of output channels that one set of registers multiplies.
     fused : bool
-        Whether a worker transforms the inputs of the tiles that it multiplies, and no others.
+        Whether a worker transforms exactly the inputs of the tiles that it multiplies.
     """
 
     outputs: int
@@ -51,8 +51,15 @@ class WinogradTiling:
 
 @dataclass(frozen=True)
 class WinogradTimes:
-    """Predicted times on one core, in vector multiply-adds: of the transforms of the inputs, and of
-    the products with their transforms to outputs."""
+    """Predicted times on one core, in vector multiply-adds.
+
+    Attributes
+    ----------
+    inputs : float
+        Transforms of the inputs.
+    products : float
+        Products and their transforms to outputs.
+    """
 
     inputs: float
     products: float
@@ -65,9 +72,25 @@ class WinogradTimes:
 def choose_winograd(
     conv: Conv2d, core: Core, workers: int, transfers: Transfers = TYPICAL
 ) -> WinogradTiling | None:
-    """The tiling with the least predicted time, or None if the direct kernel is as good.
+    """Return the tiling with the least predicted time, None if the direct kernel is as fast.
 
-    Whoever asks has made sure that the input is blocked and the weights are constant.
+    The caller makes sure that the input is blocked and the weights are constant.
+
+    Parameters
+    ----------
+    conv : Conv2d
+        The convolution.
+    core : Core
+        The core that runs the kernel.
+    workers : int
+        Workers that share it.
+    transfers : Transfers
+        Machine balance.
+
+    Returns
+    -------
+    WinogradTiling or None
+        The chosen tiling.
     """
     if not is_filter(conv):
         return None
@@ -94,7 +117,7 @@ VARIANTS = frozenset({"direct", *(f"winograd{m}" for m in OUTPUTS)})
 
 
 def is_filter(conv: Conv2d) -> bool:
-    """Whether Winograd's algorithm computes it: 3x3 windows, stride 1, one group, one result."""
+    """Return whether Winograd's algorithm applies: 3x3 windows, stride 1, one group, one result."""
     axes = (conv.rows, conv.columns)
     simple = conv.groups == 1 and len(conv.out_channels) == 1
     return simple and all((a.kernel, a.stride, a.dilation) == (TAPS, 1, 1) for a in axes)
@@ -103,16 +126,49 @@ def is_filter(conv: Conv2d) -> bool:
 def best_tiling(
     conv: Conv2d, outputs: Sequence[int], core: Core, workers: int, transfers: Transfers = TYPICAL
 ) -> WinogradTiling:
-    """The tiling with the least predicted time on all workers, of some sizes of tiles."""
+    """Return the tiling with the least predicted time on all workers.
+
+    Parameters
+    ----------
+    conv : Conv2d
+        The convolution.
+    outputs : sequence of int
+        The tile sizes to consider, in outputs along an axis.
+    core : Core
+        The core that runs the kernel.
+    workers : int
+        Workers that share it.
+    transfers : Transfers
+        Machine balance.
+
+    Returns
+    -------
+    WinogradTiling
+        The fastest one.
+    """
     candidates = [tiling for m in outputs for tiling in winograd_tilings(conv, m, core)]
     return min(candidates, key=lambda tiling: _time_of_all(conv, tiling, core, workers, transfers))
 
 
 def winograd_tilings(conv: Conv2d, outputs: int, core: Core) -> list[WinogradTiling]:
-    """The tilings worth considering for one size of tile.
+    """Return the tilings worth considering for one tile size.
 
-    All sets of registers are equally full, but for the last. With a single block of channels every
-    multiply-add loads an input, and loading weights that come late would hold it up.
+    All sets of registers but the last are equally full. With a single block of channels every
+    multiply-add loads an input, and a late load of weights would delay it.
+
+    Parameters
+    ----------
+    conv : Conv2d
+        The convolution.
+    outputs : int
+        Outputs of a tile along an axis.
+    core : Core
+        The core that runs the kernel.
+
+    Returns
+    -------
+    list of WinogradTiling
+        The candidates.
     """
     tiles, out_blocks = count_tiles(conv, outputs), blocks(conv.out_channels[0], core.lanes)
     vectors = Transform(outputs).n ** 2 * blocks(conv.channels, core.lanes)
@@ -127,20 +183,37 @@ def winograd_tilings(conv: Conv2d, outputs: int, core: Core) -> list[WinogradTil
 
 
 def count_tiles(conv: Conv2d, outputs: int) -> int:
-    """Tiles of all images."""
+    """Return the number of tiles of all images."""
     return conv.batch * blocks(conv.rows.out, outputs) * blocks(conv.columns.out, outputs)
 
 
 def winograd_times(
     conv: Conv2d, tiling: WinogradTiling, core: Core, transfers: Transfers = TYPICAL
 ) -> WinogradTimes:
-    """Predicted times of a convolution by Winograd's algorithm."""
+    """Predict the times of a convolution by Winograd's algorithm.
+
+    Parameters
+    ----------
+    conv : Conv2d
+        The convolution.
+    tiling : WinogradTiling
+        Its tiles.
+    core : Core
+        The core that runs the kernel.
+    transfers : Transfers
+        Machine balance.
+
+    Returns
+    -------
+    WinogradTimes
+        Times on one core, in vector multiply-adds.
+    """
     points = Transform(tiling.outputs).n ** 2
     tiles, tile = count_tiles(conv, tiling.outputs), tiling.registers
     in_blocks, out_blocks = (blocks(c, core.lanes) for c in (conv.channels, conv.out_channels[0]))
     weights, transformed = points * conv.channels * out_blocks, points * tiles * in_blocks
     strips = blocks(tiles, tile.columns)
-    # Every strip reads all weights if fused, else those of a chunk, with the next one on its way.
+    # A strip reads all weights if fused, else those of a chunk while the next is prefetched.
     again = weights if tiling.fused else 2 * points * conv.channels * tile.blocks
     streamed = strips > 1 and _exceeds_cache(again, core)
     load, transfer = (_FAR_WEIGHT_LOAD, transfers.far) if streamed else (_WEIGHT_LOAD, 1.0)
@@ -149,7 +222,7 @@ def winograd_times(
     overhead = _PRODUCT_OVERHEAD * strips * blocks(out_blocks, tile.blocks)
     multiply = conv.channels * step_time(tile, tiles, out_blocks, load, transfer=transfer)
     compute = points * (multiply + clear_and_store + overhead)
-    fetch = transfers.memory * weights  # hardly overlaps: too few tiles use what comes
+    fetch = transfers.memory * weights  # hardly overlaps: too few tiles use the weights
     handed_over = _FAR_EXCHANGE if _exceeds_cache(transformed, core) else _NEAR_EXCHANGE
     return WinogradTimes(
         inputs=(_DATA_TRANSFORM + (0.0 if tiling.fused else handed_over)) * transformed,
@@ -164,7 +237,7 @@ def _exceeds_cache(vectors: int, core: Core) -> bool:
 def _time_of_all(
     conv: Conv2d, tiling: WinogradTiling, core: Core, workers: int, transfers: Transfers = TYPICAL
 ) -> float:
-    """Predicted time of all workers together, idle or not."""
+    """Predict the time of all workers together, including idle time."""
     total = winograd_times(conv, tiling, core, transfers).total
     tiles, strip = count_tiles(conv, tiling.outputs), tiling.registers.columns
     strips = blocks(tiles, strip)
@@ -175,7 +248,7 @@ def _time_of_all(
 
 
 def _direct_time(conv: Conv2d, core: Core, transfers: Transfers) -> float:
-    """Predicted time of the register-tiled kernel, which leaves out taps in the padding."""
+    """Predict the time of the register-tiled kernel, which leaves out taps in the padding."""
     out_blocks = blocks(conv.out_channels[0], core.lanes)
     row = step_time(choose_tile(core, conv.columns.out, out_blocks), conv.columns.out, out_blocks)
     taps = _taps_inside(conv.rows) * _taps_inside(conv.columns) / conv.columns.out
@@ -184,5 +257,5 @@ def _direct_time(conv: Conv2d, core: Core, transfers: Transfers) -> float:
 
 
 def _taps_inside(window: Window) -> int:
-    """Taps of all outputs that lie inside the input."""
+    """Count the taps of all outputs that lie inside the input."""
     return sum(window.inside(o, t) for o in range(window.out) for t in range(window.kernel))

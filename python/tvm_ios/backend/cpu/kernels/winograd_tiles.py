@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tiles of Winograd's algorithm: where they are, and their transforms from and to feature maps.
+"""Tiles of Winograd's algorithm: their positions, and their transforms from and to feature maps.
 
-Padding is never materialised: a tile at the edge gets zeros in place of what it would load, and
-what lies outside of the result is not stored. Lanes never mix, so those that hold no channel may
-hold anything.
+Padding is never materialised: a tile at the edge reads zeros instead, and values outside of the
+result are not stored. Lanes never mix, so lanes without a channel may hold any value.
 """
 
 from __future__ import annotations
@@ -25,13 +24,13 @@ Expr = Any
 
 
 def on_stack(shape: Sequence[int]) -> Any:
-    """A buffer of a worker's own."""
+    """Allocate a buffer that is private to a worker."""
     return T.alloc_buffer(tuple(shape), scope="local", layout=None, annotations=ON_STACK)
 
 
 @dataclass(frozen=True)
 class Place:
-    """The image of a tile, and its first output."""
+    """The image of a tile and the position of its first output."""
 
     image: Expr
     row: Expr
@@ -41,22 +40,24 @@ class Place:
 class Tiles:
     """The tiles of all images of a convolution, in row-major order.
 
-    A point of a transformed tile is a vector of channels; points are in column-major order, so that
+    A point of a transformed tile is a vector of channels. Points are in column-major order, so that
     the last transform on the way out yields rows.
 
     Parameters
     ----------
     conv : Conv2d
+        The convolution.
     outputs : int
         Outputs of a tile along an axis.
     lanes : int
+        Elements of a vector.
 
     Attributes
     ----------
     points : int
-        Of a transformed tile.
+        Points of a transformed tile.
     count : int
-        How many tiles there are.
+        Number of tiles.
     """
 
     def __init__(self, conv: Conv2d, outputs: int, lanes: int) -> None:
@@ -67,7 +68,7 @@ class Tiles:
         self.count = conv.batch * self._high * self._wide
 
     def place(self, tile: Expr) -> Place:
-        """Where a tile is."""
+        """Return the position of a tile."""
         size, row = self._transform.m, tile // self._wide
         return Place(
             image=bind(row // self._high),
@@ -78,7 +79,19 @@ class Tiles:
     def transform_in(
         self, image: Any, block: Expr, tile: Expr, store: Callable[[Expr, Expr], None]
     ) -> None:
-        """``store(point, value)`` for every point of a tile of one block of channels."""
+        """Call ``store(point, value)`` for every point of a tile of one block of channels.
+
+        Parameters
+        ----------
+        image : Buffer
+            The feature map.
+        block : Expr
+            The block of channels.
+        tile : Expr
+            Index of the tile.
+        store : callable
+            Emits the store of one transformed point.
+        """
         n, lanes = self._transform.n, self._lanes
         with tile_scope():
             square = _Square(n, lanes)
@@ -103,7 +116,7 @@ class Tiles:
         place: Place,
         row: Callable[[Callable[[Expr, int], Expr], Expr], None],
     ) -> None:
-        """``row(load, r)`` for each row of a tile's inputs; ``load(r, s)`` yields one of them."""
+        """Call ``row(load, r)`` for each row of a tile's inputs; ``load(r, s)`` returns one."""
         conv, n, vector = self._conv, self._transform.n, lanes_of(0, self._lanes)
         top, left = bind(place.row - conv.rows.before), bind(place.column - conv.columns.before)
 
@@ -127,9 +140,18 @@ class Tiles:
     def transform_out(
         self, place: Place, load: Callable[[Expr], Expr], store: Callable[[Expr, Expr], None]
     ) -> None:
-        """``store(pixel, value)`` for every output of a tile; ``load(point)`` yields a product.
+        """Call ``store(pixel, value)`` for every output of a tile.
 
         Tiles at the right edge have code of their own, as they may be narrower.
+
+        Parameters
+        ----------
+        place : Place
+            Position of the tile.
+        load : callable
+            ``load(point)`` returns a product.
+        store : callable
+            Emits the store of one output.
         """
 
         def columns(width: int) -> None:
@@ -177,7 +199,7 @@ class Tiles:
 
 
 class _Square:
-    """A square of vectors, which a transform of both axes goes through."""
+    """A square of vectors between the transforms of its two axes."""
 
     def __init__(self, size: int, lanes: int) -> None:
         self._size, self._lanes = size, lanes
@@ -194,11 +216,11 @@ class _Square:
 
 
 def _within(window: Window, begin: Expr, length: int) -> Expr:
-    """Whether all of ``length`` positions from ``begin`` lie in the input."""
+    """Return whether all of ``length`` positions from ``begin`` lie in the input."""
     return tirx.And(begin >= 0, begin + length <= window.size)
 
 
 def _clamp(window: Window, position: Expr) -> tuple[Expr, Expr]:
-    """The nearest position in the input, and whether that is the one asked for."""
+    """Return the nearest position in the input, and whether it is the requested one."""
     inside = tirx.And(position >= 0, position < window.size)
     return T.min(T.max(position, 0), window.size - 1), inside

@@ -2,15 +2,16 @@
 """Winograd's minimal filtering of three taps: its matrices, and its transforms of vectors.
 
 ``F(m, 3)`` computes ``m`` outputs of a filter of three taps from ``n = m + 2`` inputs with ``n``
-multiplications: evaluate the inputs and the taps as polynomials at ``n`` points, multiply there,
-interpolate. In two dimensions rows and columns are transformed one after the other, and ``m * m``
-outputs take ``n * n`` multiplications (Lavin and Gray, "Fast Algorithms for Convolutional Neural
-Networks", section 4).
+multiplications: evaluate the inputs and the taps as polynomials at ``n`` points, multiply at each
+point, interpolate. In two dimensions rows and columns are transformed one after the other, and ``m
+* m`` outputs take ``n * n`` multiplications (Lavin and Gray, "Fast Algorithms for Convolutional
+Neural Networks", section 4).
 
-The points decide the error. They are 0, infinity and pairs of ``p`` and ``-p``, so that a pair
-shares its even and its odd part. Of the pairs with few bits, so that the transforms of the data
-hold no rounded constant, these have the least error: with float32 data and 64 channels it is 1.9
-times that of the direct sum (root mean square), where the usual ``1, 2`` have 4.3 times.
+The points decide the rounding error. They are 0, infinity and pairs of ``p`` and ``-p``; a pair
+shares its even and its odd part. The pairs were chosen among those with few bits, so that the
+data's transforms contain no rounded constant, and have the least error of these. With float32 data
+and 64 channels the root mean square error is 1.9 times that of the direct sum; with the usual
+points ``1, 2`` it is 4.3 times.
 """
 
 from __future__ import annotations
@@ -29,14 +30,15 @@ Expr = Any
 TAPS = 3
 _PAIRS = {2: (Fraction(1),), 4: (Fraction(5, 8), Fraction(3, 2))}
 OUTPUTS = tuple(_PAIRS)
-"""The ``m`` of which the points are known."""
+"""The supported values of ``m``."""
 
 
 class Transform:
     """The three one-dimensional transforms of ``F(m, 3)``.
 
-    Of the finite points' polynomials the factor ``prod (p - q)`` over all other points is part of
-    the filter's transform, which is computed once, so that the data's is free of divisions.
+    The factor ``prod (p - q)`` over all other points, which belongs to the polynomial of each
+    finite point, is part of the filter's transform. That transform is computed at compile time, so
+    that the data's transform is free of divisions.
 
     Attributes
     ----------
@@ -50,7 +52,7 @@ class Transform:
         assert 2 * len(self._pairs) + 2 == self.n, "a point for each input"
 
     def filter(self, weights: np.ndarray) -> np.ndarray:
-        """``[..., 3, 3]`` at all pairs of points, ``[..., n, n]``, in float64."""
+        """Transform weights ``[..., 3, 3]`` to all pairs of points, ``[..., n, n]``, in float64."""
         points = [Fraction(0), *(s * p for p in self._pairs for s in (1, -1))]
         matrix = np.zeros((self.n, TAPS))
         for row, p in enumerate(points):
@@ -63,11 +65,11 @@ class Transform:
         return (flat @ np.kron(matrix, matrix).T).reshape(*weights.shape[:-2], self.n, self.n)
 
     def data(self, x: Sequence[Expr], lanes: int) -> list[Expr]:
-        """``n`` inputs at the points; every ``x`` is a variable.
+        """Evaluate ``n`` inputs at the points; every ``x`` is a variable.
 
         The value at ``p`` is the inner product with the coefficients of the polynomial whose roots
-        are all other finite points: ``z (z + p) prod (z^2 - q^2)`` over the other pairs ``q``; at
-        0 it is ``prod (z^2 - q^2)``, at infinity ``z prod (z^2 - q^2)``, over all pairs.
+        are all other finite points: ``z (z + p) prod (z^2 - q^2)`` over the other pairs ``q``. At 0
+        it is ``prod (z^2 - q^2)``, at infinity ``z prod (z^2 - q^2)``, over all pairs.
         """
         every = _even_polynomial(self._pairs)
         result = [_sum(every, x[0::2], lanes)]
@@ -80,10 +82,10 @@ class Transform:
         return [*result, _sum(every, x[1::2], lanes)]
 
     def outputs(self, x: Sequence[Expr], lanes: int) -> list[Expr]:
-        """``m`` outputs from the products at the ``n`` points; every ``x`` is a variable.
+        """Compute ``m`` outputs from the products at the ``n`` points; every ``x`` is a variable.
 
-        Output ``i`` is the sum of ``p^i x_p`` over the finite points; the last has the product at
-        infinity in addition.
+        Output ``i`` is the sum of ``p^i x_p`` over the finite points. The last output also adds the
+        product at infinity.
         """
         pairs = list(zip(x[1:-1:2], x[2:-1:2], strict=True))
         parts = [[T.Bind(a + b) for a, b in pairs], [T.Bind(a - b) for a, b in pairs]]
@@ -94,7 +96,7 @@ class Transform:
 
 
 def _even_polynomial(roots: Sequence[Fraction]) -> list[Fraction]:
-    """Coefficients of ``prod (y - q^2)``, lowest power first."""
+    """Return the coefficients of ``prod (y - q^2)``, lowest power first."""
     coefficients = [Fraction(1)]
     for q in roots:
         shifted = [Fraction(0), *coefficients]
@@ -104,7 +106,7 @@ def _even_polynomial(roots: Sequence[Fraction]) -> list[Fraction]:
 
 
 def _sum(coefficients: Sequence[Fraction], x: Sequence[Expr], lanes: int) -> Expr:
-    """The inner product, as multiply-adds onto the terms that need no multiplication."""
+    """Return the inner product, as multiply-adds onto the terms that need no multiplication."""
     terms = sorted(zip(coefficients, x, strict=True), key=lambda term: term[0] != 1)
     total = None
     for coefficient, value in terms:

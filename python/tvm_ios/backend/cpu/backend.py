@@ -36,15 +36,17 @@ from .stage.assemble import CpuAssembler
 
 
 class CpuBackend:
-    """Stages are kernels whose tiles are shared out among threads.
+    """The CPU back end: stages are kernels whose tiles the threads share.
 
     Parameters
     ----------
     target : tvm.target.Target
+        The resolved target.
     site : Site
+        Where stages are timed.
     options : Options
     database : MeasurementDatabase or None
-        Keeps how far memory is away.
+        Keeps the machine balance.
     """
 
     checks_indices = True
@@ -61,6 +63,7 @@ class CpuBackend:
         self.workers = num_workers(target)
 
     def assemble(self, graph: OperatorGraph, results: Sequence[relax.Var]) -> CpuAssembler:
+        """Choose a kernel for every operator, and return the stage builder of the network."""
         target, winograd = self._target, self._options.winograd is not False
         preferences = Preferences(
             core_of(target),
@@ -72,21 +75,23 @@ class CpuBackend:
         return CpuAssembler.of(graph, results, preferences)
 
     def _transfers(self) -> Transfers:
-        """Measure how far memory is away; take typical values for another machine.
+        """Measure the machine balance; take typical values for another machine.
 
-        They only decide between kernels.
+        The balance only affects the choice of kernels.
         """
         if self._site.machine is not None:
             return TYPICAL
         return transfers_of(self._target, self._database)
 
     def identity(self) -> DeviceIdentity:
+        """Return the identity of the device whose latencies are measured."""
         machine = self._site.machine
         if machine is None:
             return DeviceIdentity.here(self._target)
         return DeviceIdentity.of(machine.cpu, self._target, self.workers)
 
     def devices(self, assembler: CpuAssembler, seed: int) -> Devices[Kernel, LoweredStage]:
+        """Return the runners of this process, or those that the site connects to."""
         site, lowered, kernels = self._site, assembler.lowered, network_kernels(assembler.lowered)
         if site.source is None:
             libraries = KernelLibraries(self._target, kernels)
@@ -101,12 +106,28 @@ class CpuBackend:
         return RemoteDevices(site.source, site.connect(), make, libraries)
 
     def conditions(self, assembler: CpuAssembler) -> Hashable:
+        """Return the memory level that timed stages read their weights from."""
         return weights_from(assembler.lowered)
 
     def tune(
         self, assembler: CpuAssembler, devices: Devices[Kernel, LoweredStage], records: Records
     ) -> CpuAssembler:
-        """Rules have chosen the kernels."""
+        """Return ``assembler`` unchanged: the rules have chosen the kernels.
+
+        Parameters
+        ----------
+        assembler : CpuAssembler
+            The stage builder.
+        devices : Devices
+            Not read.
+        records : Records
+            Not read.
+
+        Returns
+        -------
+        CpuAssembler
+            ``assembler``.
+        """
         return assembler
 
     def emit(
@@ -116,6 +137,24 @@ class CpuBackend:
         ways: Mapping[str, Stages[LoweredStage]],
         assembler: CpuAssembler,
     ) -> tvm.IRModule:
+        """Replace ``function`` in ``mod`` by one function per variant.
+
+        Parameters
+        ----------
+        mod : tvm.IRModule
+            The prepared module.
+        function : str
+            Name of the function to replace.
+        ways : mapping of str to Stages
+            The stages of each variant, by the name of its function.
+        assembler : CpuAssembler
+            The stage builder of the network.
+
+        Returns
+        -------
+        tvm.IRModule
+            A new module with the variants and their compiled kernels.
+        """
         slots = assembler.lowered.slots
         return emit_ways(mod, function, ways, slots, self.workers, self._target)
 
@@ -126,6 +165,24 @@ class CpuBackend:
         inputs: Sequence[Any],
         devices: Devices[Kernel, LoweredStage],
     ) -> Ways:
+        """Compile whole models, to be timed on this machine or on the site's.
+
+        Parameters
+        ----------
+        ways : tvm.IRModule
+            Holds a function for each variant.
+        names : sequence of str
+            The functions.
+        inputs : sequence of tensors
+            The inputs to time the variants with.
+        devices : Devices
+            The runner pool.
+
+        Returns
+        -------
+        Ways
+            The compiled variants.
+        """
         if self._site.machine is not None:
             compiler = self._site.compiler
             return RemoteWays(ways, list(names), inputs, self._target, devices, compiler)
@@ -137,9 +194,24 @@ class CpuBackend:
         devices: Devices[Kernel, LoweredStage],
         repeat: int,
     ) -> list[Span]:
-        """All stages run in one launch, as they do in a compiled network.
+        """Record when each worker computes what.
 
-        Operators that TVM lowers have no kernel to run, and are left out.
+        All stages run in one launch, as they do in a compiled network. Operators that are left to
+        TVM's default lowering have no kernel to run; the trace leaves them out.
+
+        Parameters
+        ----------
+        stages : mapping of int to LoweredStage or Operator
+            The stages, by number.
+        devices : Devices
+            The runner pool.
+        repeat : int
+            Number of runs, of which the fastest counts.
+
+        Returns
+        -------
+        list of Span
+            One per call and worker.
         """
         kept = {n: stage for n, stage in stages.items() if isinstance(stage, LoweredStage)}
         kernels = [i.kernel for stage in kept.values() for i in stage.implementations]

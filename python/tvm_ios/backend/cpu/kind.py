@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CPUs as a kind of target."""
+"""The target kind of CPUs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .backend import CpuBackend
 
 
 class CpuKind:
-    """The processor of this machine, or of those that RPC reaches."""
+    """The target kind of CPUs: the processor of this machine, or of those that RPC reaches."""
 
     name, device = CPU, "cpu"
 
@@ -27,6 +27,7 @@ class CpuKind:
         resolve(target, threads=threads)  # which raises what is wrong with them
 
     def given(self, target: str | tvm.target.Target, site: Site) -> tvm.target.Target:
+        """Return the target as it is given, with the number of cores of a remote machine."""
         if site.machine is None:
             return parse(target)
         return resolve(target, cpu=None, cores=site.machine.cores)
@@ -34,6 +35,22 @@ class CpuKind:
     def resolve(
         self, target: str | tvm.target.Target, threads: int | None, site: Site
     ) -> tvm.target.Target:
+        """Return the target with the attributes of the site's processor that it does not name.
+
+        Parameters
+        ----------
+        target : str or tvm.target.Target
+            A target of kind ``llvm``.
+        threads : int or None
+            Number of threads; None takes the target's or all cores.
+        site : Site
+            Where stages are timed.
+
+        Returns
+        -------
+        tvm.target.Target
+            The completed target.
+        """
         return resolve_at(site.machine, target, threads)
 
     def check(self, target: tvm.target.Target, device_id: int) -> None:
@@ -49,6 +66,28 @@ class CpuKind:
         options: Options,
         database: MeasurementDatabase | None,
     ) -> CpuBackend:
+        """Return the back end of a resolved target.
+
+        Parameters
+        ----------
+        target : tvm.target.Target
+            The resolved target.
+        site : Site
+            Where stages are timed.
+        options : Options
+        database : MeasurementDatabase or None
+            Keeps the machine balance.
+
+        Returns
+        -------
+        CpuBackend
+            The back end.
+
+        Raises
+        ------
+        OptionError
+            If ``precision`` or ``cudnn`` is set, which are for CUDA devices.
+        """
         self.check_options(target, options, None)
         return CpuBackend(target, site, options, database)
 

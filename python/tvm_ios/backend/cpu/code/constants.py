@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The constants of a network as data of its compiled library.
 
-They are mapped with the library's code: nothing is read or copied when it is loaded, processes
-share one copy, and only what is used takes memory. As constants of a Relax function they would be
-held several times over while TVM loads them. And they are one piece: hundreds of constants as
-arguments take LLVM minutes.
+The constants are mapped together with the library's code: loading reads and copies nothing,
+processes share one copy, and only the pages that are used take memory. As constants of a Relax
+function they would be held several times over while TVM loads them. All constants are one piece of
+data, because LLVM takes minutes to compile hundreds of constants that are passed as arguments.
 
-The bytes go past LLVM, from a file into the object code, when the module is exported or first run;
-the file is removed when the process ends.
+The bytes bypass LLVM: the assembler includes them from a file when the module is exported or first
+run. The file is removed when the process ends.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from ....support.folders import TemporaryFolder, naming
 from .memory import ALIGNMENT, aligned
 from .region import LoweredStage
 
-_CODE = 4 << 20  # bytes of object code without constants, and of what else the linker writes
+_CODE = 4 << 20  # bytes of object code without constants, and of the linker's other output
 _FUNCTION = "tvm_ios_constant"
 
 
@@ -44,7 +44,7 @@ class Constants:
     Attributes
     ----------
     offsets : dict of int to int
-        By ``id`` of an array, the byte at which it lies.
+        Byte offset of each array, by the array's ``id``.
     path : Path
     num_bytes : int
     """
@@ -55,12 +55,12 @@ class Constants:
 
     @staticmethod
     def of(stages: Iterable[LoweredStage]) -> Constants:
-        """The constants that the kernels of ``stages`` read.
+        """Write the constants that the kernels of ``stages`` read to a file.
 
         Raises
         ------
         OSError
-            When there is no room for the file.
+            If there is no room for the file.
         """
         arrays = {
             id(value): value
@@ -69,7 +69,7 @@ class Constants:
             for value in implementation.inputs
             if isinstance(value, np.ndarray)
         }
-        # What several operators read, as the steps of a recurrent network do, is packed for each.
+        # Each operator packs its own copy of shared weights, as in a recurrent network's steps.
         digests = {name: _digest(array) for name, array in arrays.items()}
         distinct = {digests[name]: array for name, array in arrays.items()}
         places, size = {}, 0
@@ -81,7 +81,7 @@ class Constants:
 
     @contextmanager
     def linked(self) -> Iterator[None]:
-        """What is emitted inside may ask for a :meth:`pointer`."""
+        """Link the constants into functions emitted inside, which may then use :meth:`pointer`."""
         if not self.num_bytes:
             yield
             return
@@ -90,7 +90,7 @@ class Constants:
             yield
 
     def pointer(self, offset: int) -> Any:
-        """The address of the byte ``offset``, in TIR."""
+        """Return the address of the byte ``offset``, as TIR."""
         return T.call_extern("handle", _FUNCTION, tirx.const(offset, "int64"))
 
 
@@ -103,9 +103,9 @@ def _digest(array: np.ndarray) -> bytes:
 
 
 def _write(arrays: Mapping[bytes, np.ndarray]) -> Path:
-    """A file of ``arrays``, by their digests, each at a multiple of the alignment.
+    """Write ``arrays``, by their digests, to a file, each at a multiple of the alignment.
 
-    Files of equal contents are one.
+    Equal contents yield one file.
     """
     name = hashlib.sha256(b"".join(arrays)).hexdigest()
     folder = _directory().path
@@ -120,9 +120,9 @@ def _write(arrays: Mapping[bytes, np.ndarray]) -> Path:
 
 
 def _check_room(folder: Path, num_bytes: int) -> None:
-    """Raise OSError unless the object code fits beside the constants, which it holds again.
+    """Raise OSError unless the object code, which holds the constants again, fits into the folder.
 
-    LLVM ends the process where it does not.
+    LLVM would end the process.
     """
     if shutil.disk_usage(folder).free < num_bytes + _CODE:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -130,14 +130,15 @@ def _check_room(folder: Path, num_bytes: int) -> None:
 
 @functools.cache
 def _directory() -> TemporaryFolder:
-    """Where the files are while this process lives."""
+    """Return the directory of the files, which lives as long as this process."""
     return TemporaryFolder()
 
 
 def _llvm_ir(path: Path, num_bytes: int) -> str:
-    """A function of an offset, and the data; the label is local to the object file.
+    """Return LLVM IR of the data and of a function that maps an offset to its address.
 
-    TVM links it into a module once for every function that asks for it.
+    The label is local to the object file. TVM links the code into a module once for every function
+    that uses it.
     """
     assembly = (
         ".ifndef tvm_ios_constants",
@@ -162,7 +163,7 @@ def _llvm_ir(path: Path, num_bytes: int) -> str:
 
 
 def _escaped(path: Path) -> str:
-    """A path in a string of assembly in a string of LLVM."""
+    """Escape a path for a string of assembly inside a string of LLVM IR."""
     return "".join(
         c if c.isalnum() or c in "/._-" else "".join(f"\\5C{b:03o}" for b in c.encode())
         for c in str(path)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A library that refuses, with a sentence, to run on a CPU that it was not made for.
+"""A check by which a library refuses to run on a CPU that it was not compiled for.
 
-Without it the first unknown instruction would end the process. The check is LLVM IR of our own,
-which TVM compiles into the module of the kernels, so that the library needs nothing but TVM's
-runtime. Its first call asks the CPU; later ones find the answer in memory.
+Without the check, the first unknown instruction would end the process. The check is LLVM IR of our
+own, which TVM compiles into the module of the kernels, so that the library needs nothing but TVM's
+runtime. The first call executes CPUID, and later calls read the cached result.
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ from tvm.tirx.script import builder as T
 
 _FUNCTION = "tvm_ios_cpu_lacks"
 
-# LLVM's name of a feature; the leaf and sub-leaf of CPUID that tells of it, the register (0 to 3
-# for EAX to EDX) and the bit. Source: Intel 64 and IA-32 Architectures Software Developer's Manual,
-# volume 2A, CPUID.
+# LLVM's name of a feature: (leaf, sub-leaf, register, bit) of CPUID; registers 0 to 3 are EAX to
+# EDX. Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2A, CPUID.
 _FEATURES = {
     "fma": (1, 0, 2, 12),
     "f16c": (1, 0, 2, 29),
@@ -47,7 +46,7 @@ _CPUID = '"cpuid", "={ax},={bx},={cx},={dx},{ax},{cx},~{dirflag},~{fpsr},~{flags
 
 
 def required_features(target: tvm.target.Target) -> list[str]:
-    """The vector extensions of x86 that code for ``target`` may use."""
+    """Return the vector extensions of x86 that code for ``target`` may use."""
     triple = str(target.attrs.get("mtriple", ""))
     if triple and not triple.startswith(("x86_64", "i386", "i686")):
         return []
@@ -57,7 +56,7 @@ def required_features(target: tvm.target.Target) -> list[str]:
 
 @contextmanager
 def checked_cpu(target: tvm.target.Target) -> Iterator[None]:
-    """What is emitted inside runs only on a CPU that has what ``target`` has."""
+    """Guard the code emitted inside: it runs only on a CPU that has the features of ``target``."""
     required = required_features(target)
     if not required:
         yield
@@ -75,7 +74,7 @@ def checked_cpu(target: tvm.target.Target) -> Iterator[None]:
 
 
 def _llvm_ir(bits: Sequence[tuple[int, int, int, int]]) -> str:
-    """A function that returns 0 if the CPU has all ``bits`` of CPUID, else 1."""
+    """Return LLVM IR of a function that returns 0 if the CPU has all ``bits`` of CPUID, else 1."""
     masks: dict[tuple[int, int], list[int]] = {}
     for leaf, subleaf, register, bit in (_OS_SAVES_REGISTERS, *bits):
         masks.setdefault((leaf, subleaf), [0] * 4)[register] |= 1 << bit

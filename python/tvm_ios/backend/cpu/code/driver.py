@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The driver of a region: one launch, each worker's ranges of tiles as constants."""
+"""The driver of a region: one parallel launch, with each worker's ranges of tiles as constants."""
 
 from __future__ import annotations
 
@@ -30,20 +30,27 @@ def driver_function(
     constants: Constants,
     target: tvm.target.Target,
 ) -> tirx.PrimFunc:
-    """A public function of the region's inputs, outputs and workspace.
+    """Build the public function of a region's inputs, outputs and workspace.
 
     Parameters
     ----------
     name : str
+        Name of the function.
     region : Region
+        The stages to run.
     parameters : sequence of TensorSpec
-        What the function is given for each place's parameter.
+        The tensor passed for each parameter that the region's places refer to.
     kernels : KernelFunctions
-        Where the kernels that it calls are kept.
+        Collects the kernels that the function calls.
     constants : Constants
-        Those that the region's places speak of.
+        The constants that the region's places refer to.
     target : tvm.target.Target
-        What it is compiled for; elsewhere it raises an error.
+        The target of the code; on another CPU the function raises an error.
+
+    Returns
+    -------
+    tvm.tirx.PrimFunc
+        The driver.
     """
     with IRBuilder() as builder, T.prim_func(s_tir=True):
         T.func_name(name)
@@ -71,7 +78,7 @@ class _Driver:
         self.workers = region.stages[0].plan.workers
 
     def emit(self) -> None:
-        """All levels of all stages, in order; between them every worker waits for the others."""
+        """Emit all levels of all stages, in order, with a barrier between two levels."""
         levels = [(stage, level) for stage in self.region.stages for level in stage.plan.levels]
         if self.workers == 1:
             for stage, level in levels:
@@ -89,7 +96,7 @@ class _Driver:
     def _emit_level(
         self, stage: LoweredStage, level: Sequence[Share | BandShare], worker: Any
     ) -> None:
-        """The shares of ``worker`` one after another; of the only worker when it is None."""
+        """Emit the shares of ``worker`` one after another; None stands for the only worker."""
         for share in level:
             if isinstance(share, BandShare):
                 self._emit_bands(stage, share, worker)
@@ -133,7 +140,7 @@ class _Driver:
 
 
 def _per_worker(worker: Any, values: Sequence[int]) -> Any:
-    """``values[worker]`` as an expression."""
+    """Return ``values[worker]`` as an expression."""
     if worker is None:
         return tirx.const(values[0], "int32")
     result = tirx.const(values[-1], "int32")

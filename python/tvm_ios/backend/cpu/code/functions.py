@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kernels as TIR functions of their tensors and a range of tiles.
 
-What is measured and what is deployed is the same code: one takes tensors, because a runner composes
-stages from it, the other plain pointers, because the driver of a region calls it.
+The same code is timed and deployed, by two calling conventions. A runner composes stages from
+functions of tensors. The driver of a region calls functions of plain pointers.
 """
 
 from __future__ import annotations
@@ -20,7 +20,22 @@ from ..kernels.kernel import Kernel, Phase
 
 
 def kernel_function(kernel: Kernel, phase: int, name: str) -> tirx.PrimFunc:
-    """One phase as a public function: ``f(*tensors, begin, end)``."""
+    """Build one phase of a kernel as a public function: ``f(*tensors, begin, end)``.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+    phase : int
+        Index of the phase.
+    name : str
+        Name of the function.
+
+    Returns
+    -------
+    tvm.tirx.PrimFunc
+        Computes the tiles ``begin`` to ``end``.
+    """
     with IRBuilder() as builder, T.prim_func(s_tir=True):
         T.func_name(name)
         T.func_attr({"tirx.noalias": True})
@@ -33,13 +48,28 @@ def kernel_function(kernel: Kernel, phase: int, name: str) -> tirx.PrimFunc:
 
 
 def pointer_function(kernel: Kernel, phase: int, name: str) -> tirx.PrimFunc:
-    """One phase as a private function: ``f(*pointers, begin, end)``.
+    """Build one phase of a kernel as a private function: ``f(*pointers, begin, end)``.
 
-    It returns 0, and TVM has it return -1 when memory runs out.
+    It returns 0; if memory runs out, TVM's code returns -1.
 
-    Its body is a compute scope, which LLVM does not inline. TVM tells LLVM that no two buffers
-    overlap, by a type for each. Inside a kernel that is so; but tensors share a region's workspace
-    one after another, and kernels inlined into its driver would be reordered.
+    The body is a compute scope, which LLVM does not inline. TVM gives every buffer a type of its
+    own, and thereby tells LLVM that no two buffers overlap. That holds inside a kernel. But
+    different tensors use the same bytes of a region's workspace one after another, so LLVM would
+    reorder kernels that it inlined into the driver.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+    phase : int
+        Index of the phase.
+    name : str
+        Name of the function.
+
+    Returns
+    -------
+    tvm.tirx.PrimFunc
+        Computes the tiles ``begin`` to ``end``.
     """
     with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
         T.func_name(name)
@@ -51,7 +81,7 @@ def pointer_function(kernel: Kernel, phase: int, name: str) -> tirx.PrimFunc:
             T.decl_buffer(spec.shape, spec.dtype, data=pointer, layout=None)
             for pointer, spec in zip(pointers, kernel.tensors, strict=True)
         ]
-        # What TVM adds to public functions: the device that local memory is allocated on.
+        # TVM adds this to public functions: the device of local memory.
         cpu = tirx.const(tvm.cpu().dlpack_device_type(), "int32")
         with (
             T.attr("default", "device_id", tirx.const(0, "int32")),
@@ -77,7 +107,7 @@ def _emit_phase(phase: Phase, buffers: Sequence[Any], begin: tirx.Var, end: tirx
 
 @dataclass
 class KernelFunctions:
-    """The private functions of a module; kernels of equal keys share theirs.
+    """The private functions of a module; kernels with equal keys share theirs.
 
     Attributes
     ----------
@@ -88,7 +118,7 @@ class KernelFunctions:
     _known: dict[tuple[Hashable, int], tvm.ir.GlobalVar] = field(default_factory=dict)
 
     def get(self, kernel: Kernel, phase: int) -> tvm.ir.GlobalVar:
-        """The function of one phase of a kernel."""
+        """Return the function of one phase of a kernel, and build it if it is new."""
         key = (kernel.key, phase)
         if key not in self._known:
             name = f"{kernel.name}_{len(self._known)}"
@@ -103,7 +133,8 @@ def build_functions(
 ) -> tvm.runtime.Executable:
     """Compile plain TIR functions into one runtime module.
 
-    Without StorageRewrite, which would move every kernel's registers from the stack to the heap.
+    TVM's StorageRewrite is disabled, as it would move every kernel's registers from the stack to
+    the heap.
     """
     with tvm.transform.PassContext(config={"tirx.disable_storage_rewrite": True}):
         return tvm.compile(tvm.IRModule(functions), target=target)

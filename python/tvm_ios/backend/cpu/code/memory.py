@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory of a region's intermediates: what is never live at the same time shares a place."""
+"""Memory planning of a region's intermediates: blocks that are never live together share memory."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-ALIGNMENT = 64  # bytes: a cache line, and what TVM's code generator takes for granted
+ALIGNMENT = 64  # bytes: a cache line, and the alignment that TVM's code generator assumes
 
 
 @dataclass(frozen=True)
 class Lifetime:
-    """A block of memory that is needed from stage ``first`` to stage ``last``."""
+    """A block of memory that is live from stage ``first`` to stage ``last``."""
 
     num_bytes: int
     first: int
@@ -22,16 +22,16 @@ class Lifetime:
 
 
 def aligned(num_bytes: int) -> int:
-    """``num_bytes`` rounded up to whole cache lines, so that no two blocks share one."""
+    """Round ``num_bytes`` up to whole cache lines, so that no two blocks share a line."""
     return -(-num_bytes // ALIGNMENT) * ALIGNMENT
 
 
 def plan_memory(lifetimes: Sequence[Lifetime]) -> tuple[list[int], int]:
-    """The offset of every block, and the bytes that all of them take.
+    """Return the offset of every block, and the total size in bytes.
 
-    Blocks are placed largest first, each at the lowest offset where it disturbs none that was
-    placed before ("greedy by size", Pisarchyk and Lee, *Efficient Memory Management for Deep Neural
-    Net Inference*, 2020, section 5).
+    Blocks are placed largest first, each at the lowest offset at which it overlaps no placed block
+    that is live at the same time ("greedy by size", Pisarchyk and Lee, *Efficient Memory Management
+    for Deep Neural Net Inference*, 2020, section 5).
     """
     offsets = [0] * len(lifetimes)
     placed: list[int] = []

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A scheduled network as a Relax function: one call a region.
+"""A scheduled network as a Relax function: one call per region.
 
-The kernels and drivers of all regions are one compiled module beside the function, as TVM keeps
-the code of other code generators (``external_mods``): equal kernels are compiled once, and TVM's
-pipeline compiles what is left.
+The kernels and drivers of all regions are one compiled module beside the function. TVM keeps the
+code of other code generators in the same place (``external_mods``). Equal kernels are compiled
+once, and TVM's pipeline compiles the rest of the module.
 """
 
 from __future__ import annotations
@@ -34,21 +34,27 @@ def emit_ways(
     workers: int,
     target: tvm.target.Target,
 ) -> tvm.IRModule:
-    """``mod`` with ``function`` replaced by one function for each way to run it.
+    """Replace ``function`` in ``mod`` by one function per variant.
 
     Parameters
     ----------
     mod : tvm.IRModule
         The prepared module.
     function : str
+        Name of the function to replace.
     ways : mapping of str to Stages
-        By the name of the function that it becomes, which may be ``function``.
+        The stages of each variant, by the name of its function, which may be ``function``.
     slots : mapping of relax.Var to Slot
         Values that are written in place into a concatenation.
     workers : int
-        Threads that the function asks TVM's pool for.
+        Threads that the functions request from TVM's thread pool.
     target : tvm.target.Target
-        What the kernels are compiled for.
+        The target of the kernels.
+
+    Returns
+    -------
+    tvm.IRModule
+        A new module with the variants and their compiled kernels.
     """
     lowered = [s for stages in ways.values() for s in stages if not isinstance(s, Operator)]
     library = _Library(target, Constants.of(lowered))
@@ -67,7 +73,7 @@ def emit_ways(
 
 @dataclass
 class _Library(Library):
-    """Drivers and kernels of all regions, and their constants."""
+    """The drivers and kernels of all regions, and their constants."""
 
     target: tvm.target.Target
     constants: Constants
@@ -105,7 +111,7 @@ class _CpuEmitter(Emitter[LoweredStage]):
             self.builder.emit(use_workers(self.workers))
 
     def call(self, stages: tuple[LoweredStage, ...], visible: set[relax.Var]) -> None:
-        """One call of a region's driver, whose results are the region's and its workspace."""
+        """Emit one call of a region's driver, which writes the results and its workspace."""
         region = form_region(stages, visible, self.slots, self.library.constants.offsets)
         inputs = [self.values[value] for value in region.inputs]
         written = list(region.output_specs)
@@ -124,5 +130,5 @@ class _CpuEmitter(Emitter[LoweredStage]):
 
 
 def _spec_of(expr: relax.Expr) -> TensorSpec:
-    """The tensor that an input of a region is at run time."""
+    """Return the tensor that an input of a region is at run time."""
     return TensorSpec(static_shape(expr, "an input"), str(expr.ty.dtype))

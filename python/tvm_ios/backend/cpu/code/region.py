@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A region: stages that run in one launch, and where each of their tensors lies.
+"""Regions: stages that run in one launch, and the memory of their tensors.
 
 Between the stages of a region the workers meet at a barrier instead of returning to the virtual
-machine. What only the region sees lies in one workspace, where tensors that are not needed at the
-same time share memory; what is concatenated in place lies inside the concatenation.
+machine. Values that only the region reads lie in one workspace, in which tensors that are not live
+at the same time share memory. Values that are concatenated in place lie inside the concatenation.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Value: TypeAlias = relax.Var | np.ndarray
 
 @dataclass(frozen=True)
 class LoweredStage:
-    """Kernels that run together: implementations and how their tiles are shared out."""
+    """Kernels that run together: implementations and the partitioning of their tiles."""
 
     implementations: tuple[Implementation[Kernel], ...]
     plan: StagePlan
@@ -35,12 +35,12 @@ class LoweredStage:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a tensor lies: so many bytes into a parameter of the region's driver.
+    """The location of a tensor: a byte offset into a parameter of the region's driver.
 
     Attributes
     ----------
     parameter : int or None
-        None for the constants of the library.
+        Index of the parameter; None for the constants of the library.
     offset : int
     """
 
@@ -50,7 +50,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Region:
-    """Stages of one launch.
+    """The stages of one launch.
 
     Its driver takes the inputs, the outputs and the workspace.
 
@@ -60,11 +60,11 @@ class Region:
     inputs : tuple of relax.Var
         Values that were computed before the region.
     outputs : tuple of relax.Var
-        Values that are read after it.
+        Values that are read after the region.
     output_specs : tuple of TensorSpec
     workspace_bytes : int
     places : mapping of int to tuple of Place
-        By ``id`` of an implementation, the places of its kernel's tensors.
+        The places of a kernel's tensors, by the ``id`` of its implementation.
     """
 
     stages: tuple[LoweredStage, ...]
@@ -81,17 +81,23 @@ def form_region(
     slots: Mapping[relax.Var, Slot],
     constants: Mapping[int, int],
 ) -> Region:
-    """Find the tensors of a region and plan their memory.
+    """Collect the tensors of a region and plan their memory.
 
     Parameters
     ----------
     stages : sequence of LoweredStage
+        The stages of the launch, in order.
     visible : collection of relax.Var
         Values that are read outside of the region.
     slots : mapping of relax.Var to Slot
         Values that lie inside a concatenation.
     constants : mapping of int to int
-        By ``id`` of an array, the byte of the constants at which it lies.
+        Byte offset of each constant array, by the array's ``id``.
+
+    Returns
+    -------
+    Region
+        The stages with the places of all tensors.
     """
     written = {
         value: spec
@@ -105,7 +111,7 @@ def form_region(
         if not isinstance(value, np.ndarray) and value not in written
     )
     outputs = [value for value in written if value in visible]
-    assert not any(v in slots for v in outputs), "what lies in a concatenation is not seen outside"
+    assert not any(v in slots for v in outputs), "no slot of a concatenation leaves the region"
     parameter: dict[object, int] = {key: i for i, key in enumerate(inputs)}
     parameter.update({key: len(inputs) + i for i, key in enumerate(outputs)})
     workspace = len(inputs) + len(outputs)
@@ -143,14 +149,14 @@ def _enumerate(stages: Sequence[LoweredStage]) -> Iterator[tuple[int, Implementa
 
 
 def _key(value: Value) -> object:
-    """What tells values apart: a variable itself, a constant by its identity."""
+    """Return the identity of a value: the variable itself, or the ``id`` of an array."""
     return id(value) if isinstance(value, np.ndarray) else value
 
 
 def _tensors(
     implementation: Implementation[Kernel], slots: Mapping[relax.Var, Slot]
 ) -> Iterator[tuple[object, int, int]]:
-    """Of each tensor of a kernel what it lies in, at which byte of it, and its end there."""
+    """Yield (root, begin, end) of each tensor of a kernel: its bytes within the root's tensor."""
     kernel = implementation.kernel
     values = (*implementation.inputs, *implementation.outputs)
     for value, spec in zip(values, kernel.inputs + kernel.outputs, strict=True):
@@ -165,7 +171,7 @@ def _plan_workspace(
     tensors: Mapping[int, Sequence[tuple[object, int, int]]],
     elsewhere: Collection[object],
 ) -> tuple[dict[object, int], int]:
-    """The byte at which everything that is not ``elsewhere`` lies, and the workspace's size."""
+    """Return the offset of every tensor that is not ``elsewhere``, and the workspace's size."""
     lifetimes: dict[object, Lifetime] = {}
     for number, implementation in _enumerate(stages):
         for key, _, end in tensors[id(implementation)]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TVM's threads, as a network asks for them when it is run."""
+"""Configuration of TVM's thread pool by the network itself, when it runs."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from tvm_ios_runtime.threads import DEFAULTS, SHARE_ALL_CORES
 
 
 def defaults_function(name: str) -> tirx.PrimFunc:
-    """A public function that sets in the environment what the user has not.
+    """Build a public function that sets unset environment variables of TVM's thread pool.
 
-    TVM looks there when the first pool of a process is made. With ``tvm_ios_runtime`` it is set
-    already; in a program that has apache-tvm alone, or in C++, the library sees to it.
+    TVM reads them when a process creates its first pool. ``tvm_ios_runtime`` sets them on import.
+    In a program that has apache-tvm alone, or in C++, the library does it by this function.
     """
     with IRBuilder() as builder, T.prim_func(s_tir=True):
         T.func_name(name)
@@ -26,10 +26,11 @@ def defaults_function(name: str) -> tirx.PrimFunc:
 
 
 def use_workers(workers: int) -> relax.Expr:
-    """Have TVM's thread pool, which takes half the cores by itself, use ``workers`` threads.
+    """Return a call that makes TVM's thread pool use ``workers`` threads.
 
-    The call comes before the first parallel launch of a thread, which creates that thread's pool.
-    TVM asks for names of cores and counts them; with the defaults it binds nothing to them.
+    By default TVM's pool uses half of the cores. The call comes before the first parallel launch of
+    a thread, which creates that thread's pool. TVM takes the names of cores and counts them; with
+    the defaults set, it does not bind threads to them.
     """
     cores = relax.Tuple([tvm.ir.StringImm(str(i)) for i in range(workers)])
     arguments = [relax.prim_value(SHARE_ALL_CORES), relax.prim_value(workers), cores]
@@ -37,7 +38,7 @@ def use_workers(workers: int) -> relax.Expr:
 
 
 def set_defaults(name: str) -> relax.Expr:
-    """Call the function of :func:`defaults_function`."""
+    """Return a call of the function built by :func:`defaults_function`."""
     return _call(name, [])
 
 

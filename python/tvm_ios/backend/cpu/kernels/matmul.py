@@ -4,7 +4,7 @@
 Vectors of the right matrix and of the result lie along ``N``. Constant weights are packed at
 compile time so that ``b`` neighbouring columns lie together, as the output channels of a
 convolution do. A computed right matrix is read in place, unless it is so deep that its rows lie in
-more pages than the core can track. Such a matrix is packed in a phase of its own.
+more pages than the TLB holds. Such a matrix is packed in a phase of its own.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The workbench of a session: kernels and memory, where the stages run."""
+"""The kernels and the memory of a session, in which stages run."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from ...shared.cold import Place
 from ..kernels.kernel import Kernel
 from .libraries import KernelLibraries
 
-_CHUNK = 16 << 20  # bytes that travel at once
+_CHUNK = 16 << 20  # bytes per message
 
 
 @dataclass(frozen=True)
 class Call:
-    """A phase of a kernel and the places of its tensors."""
+    """A phase of a kernel with the places of its tensors."""
 
     kernel: Kernel
     phase: int
@@ -28,12 +28,16 @@ class Call:
 
 
 class Workbench:
-    """Kernels and memory of one session; both have numbers there, see ``src/runtime/workbench.h``.
+    """The kernels and the memory of one session.
+
+    The session refers to both by number, see ``src/runtime/workbench.h``.
 
     Parameters
     ----------
     session : Session
+        The process that runs the kernels.
     libraries : KernelLibraries
+        Compiles the kernels.
     """
 
     def __init__(self, session: Session, libraries: KernelLibraries) -> None:
@@ -42,7 +46,7 @@ class Workbench:
         self._numbers: dict[Hashable, list[int]] = {}
 
     def memory(self, num_bytes: int) -> int:
-        """New memory, all zeros."""
+        """Allocate memory, filled with zeros, and return its number."""
         return self._session.call("AddMemory", self._bench, num_bytes)
 
     def write(self, memory: int, array: np.ndarray) -> None:
@@ -57,19 +61,31 @@ class Workbench:
         self._session.call("FillMemory", self._bench, memory, array.tobytes())
 
     def use_workers(self, workers: int) -> None:
-        """Make the session's thread pool as large as a stage wants it."""
+        """Set the number of threads of the session's thread pool."""
         self._session.call("UseWorkers", workers)
 
     def time(self, runs: Sequence[Sequence[Call]], program: np.ndarray, workers: int) -> np.ndarray:
-        """Seconds that a stage takes in each of several runs.
+        """Measure the seconds that a stage takes in each of several runs.
 
         Parameters
         ----------
         runs : sequence of sequence of Call
             The calls of each run; the runs differ in places only.
         program : numpy.ndarray
-            int32 ``[rows, 2 + workers + 1]``: a call's number, its level, and the cuts between the
-            workers' tiles.
+            int32 ``[rows, 2 + workers + 1]``: number of the call, its level, and the tile
+            boundaries between the workers.
+        workers : int
+            Number of workers.
+
+        Returns
+        -------
+        numpy.ndarray
+            float64 ``[runs]``, seconds.
+
+        Raises
+        ------
+        DeviceLost
+            If the session's answer is not one latency per run.
         """
         calls = np.array([n for run in runs for call in run for n in self._encode(call)], "int64")
         samples = self._session.call(
@@ -90,18 +106,26 @@ class Workbench:
         return times
 
     def trace(self, calls: Sequence[Call], program: np.ndarray, workers: int) -> np.ndarray:
-        """When each worker is in which call, in one run.
+        """Record when each worker computes which call, in one run.
 
         Parameters
         ----------
         calls : sequence of Call
+            The calls.
         program : numpy.ndarray
-            As of :meth:`time`.
+            As for :meth:`time`.
+        workers : int
+            Number of workers.
 
         Returns
         -------
         numpy.ndarray
-            Float64 [n, 4]: worker, call, and the seconds at which it begins and ends.
+            float64 ``[n, 4]``: worker, call, and the seconds at which it begins and ends.
+
+        Raises
+        ------
+        DeviceLost
+            If the session's answer does not have that form.
         """
         numbers = np.array([n for call in calls for n in self._encode(call)], "int64")
         spans = self._session.call(
@@ -136,7 +160,7 @@ class Workbench:
 
 
 def _floats(answer: object) -> np.ndarray:
-    """What a device answered, which may be anything, as numbers."""
+    """Decode the float64 numbers that a device answered; raise DeviceLost for any other answer."""
     if not isinstance(answer, (bytes, bytearray)) or len(answer) % 8:
         raise DeviceLost(f"it answered a {type(answer).__name__} where float64 numbers belong")
     return np.frombuffer(answer, "float64")

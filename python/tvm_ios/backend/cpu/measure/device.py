@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels and tensors of one network on a device, ready for any stage to be timed."""
+"""The kernels and tensors of one network in a session, ready to time any stage."""
 
 from __future__ import annotations
 
@@ -22,21 +22,24 @@ from .libraries import KernelLibraries
 
 TakeWeights = Callable[[TensorSpec], Place]
 
-_BLOCK = 1 << 18  # random numbers that an arena is filled with, again and again
+_BLOCK = 1 << 18  # random numbers, repeated to fill an arena
 
 
 class Device:
-    """Compiled kernels, one per key, and one tensor per value of the network, in a session.
+    """The compiled kernels, one per key, and one tensor per value of the network, in a session.
 
-    Nothing is compiled before something is to be timed.
+    Kernels are compiled when they are first timed.
 
     Parameters
     ----------
     lowered : LoweredGraph
+        The network.
     libraries : KernelLibraries
+        Compiles the kernels.
     session : Session
+        The process that runs them.
     seed : int
-        Of the random inputs.
+        Seed of the random inputs.
 
     Attributes
     ----------
@@ -64,18 +67,18 @@ class Device:
         self._run(implementation)
 
     def time_alone(self, implementation: Implementation[Kernel], repeat: int) -> list[float]:
-        """Seconds that one operator takes on one worker, ``repeat`` times."""
+        """Measure the seconds that one operator takes on one worker, ``repeat`` times."""
         return self._time([implementation], _serial_rows(implementation), 1, repeat)
 
     def time(self, stage: LoweredStage, repeat: int) -> list[float]:
-        """Seconds that a stage takes, ``repeat`` times, its weights cold as in the network."""
+        """Measure the seconds of a stage ``repeat`` times, its weights cold as in the network."""
         rows = _rows(stage)
         return self._time(stage.implementations, rows, stage.plan.workers, repeat)
 
     def trace(self, stages: Sequence[LoweredStage], repeat: int) -> list[Span]:
-        """When each worker computes what of a network, in the fastest of several runs.
+        """Record when each worker computes what, in the fastest of ``repeat`` runs of a network.
 
-        All stages run in one launch, as they do in a compiled network, on the network's weights.
+        All stages run in one launch and on the network's weights, as they do in a compiled network.
         """
         self.prepare()
         calls: dict[tuple[int, int, int], int] = {}  # stage, implementation, phase
@@ -102,13 +105,13 @@ class Device:
         ]
 
     def prepare(self) -> None:
-        """Compute the network's values; does nothing the second time."""
+        """Compute the network's values; a second call does nothing."""
         if self._started:
             return
         operators = present(self._lowered)
         self._bench = Workbench(self.session, self._libraries)
         self._cold = ColdWeights(constants(self._lowered), self._allocate_random)
-        for implementation in operators:  # in order: every tensor holds what it will hold
+        for implementation in operators:  # in order, so that every tensor holds its final value
             if implementation.kernel.phases:
                 self._run(implementation)
         self._started = True
@@ -135,7 +138,7 @@ class Device:
         rows: Sequence[_Row],
         workers: int,
     ) -> list[float]:
-        """Seconds of each run; the division of tiles has a row for each part of a call."""
+        """Measure the seconds of each run; ``rows`` has one entry per share of a call."""
         numbers = {call: n for n, call in enumerate(dict.fromkeys(row[:2] for row in rows))}
         calls = [
             [Call(implementations[i].kernel, p, places[i]) for i, p in numbers] for places in runs
@@ -146,7 +149,10 @@ class Device:
     def _places(
         self, implementation: Implementation[Kernel], weights: TakeWeights | None
     ) -> tuple[Place, ...]:
-        """A kernel's tensors; its float constants come from ``weights`` if that is given."""
+        """Return the places of a kernel's tensors.
+
+        ``weights`` supplies float32 constants if given.
+        """
         kernel = implementation.kernel
         inputs = [
             weights(spec)
@@ -163,7 +169,7 @@ class Device:
 
     def _input(self, value: relax.Var | np.ndarray, spec: TensorSpec) -> Place:
         if isinstance(value, np.ndarray):
-            if id(value) not in self._packed:  # the array is kept, so that its id stays its own
+            if id(value) not in self._packed:  # keeps the array alive, so that its id stays unique
                 self._packed[id(value)] = (value, self._written(value))
             return Place(self._packed[id(value)][1])
         if value in self._specs:
@@ -173,18 +179,18 @@ class Device:
         return Place(self._memories[value])
 
     def _result(self, value: relax.Var) -> Place:
-        """The tensor of what a kernel yields; in a concatenation if that is where it lies."""
+        """Return the tensor of a kernel's result, inside a concatenation if it lies there."""
         root, offset = resolve(value, self._lowered.slots)
         return Place(self._kept(root, self._specs[root].num_bytes), offset)
 
     def _random_values(self, spec: TensorSpec) -> np.ndarray:
-        """An input of the network, or what an operator without a kernel yields."""
+        """Return an input of the network, or the result of an operator without a kernel."""
         if spec.dtype.startswith("float"):
             return self._random.standard_normal(spec.shape).astype(spec.dtype)
         return np.ones(spec.shape, spec.dtype)
 
     def _kept(self, key: object, num_bytes: int) -> int:
-        """The memory of ``key``, made when it is first asked for."""
+        """Return the memory of ``key``, allocated on the first call."""
         if key not in self._memories:
             self._memories[key] = self._bench.memory(num_bytes)
         return self._memories[key]
@@ -201,7 +207,7 @@ class Device:
 
 
 def weights_from(lowered: LoweredGraph[Kernel]) -> str:
-    """Where timed stages read their weights from: it decides how long they take."""
+    """Return the memory level that timed stages read their weights from; latencies depend on it."""
     return level_of(arena_bytes(constants(lowered)), lowered.preferences.core.l2_bytes)
 
 
@@ -209,7 +215,7 @@ _Row = tuple[int, int, int, tuple[int, ...]]  # implementation, phase, level, cu
 
 
 def _serial_rows(implementation: Implementation[Kernel]) -> list[_Row]:
-    """The whole operator on one worker."""
+    """Return the rows that run the whole operator on one worker."""
     return [(0, p, p, (0, phase.tiles)) for p, phase in enumerate(implementation.kernel.phases)]
 
 
@@ -225,7 +231,7 @@ def _rows(stage: LoweredStage) -> list[_Row]:
 
 
 def _band_rows(stage: LoweredStage, share: BandShare) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """Calls and their cuts; each gives one worker the same tiles of one plane."""
+    """Yield calls with their cuts; each gives one worker the same tiles of one plane."""
     workers = stage.plan.workers
     for worker, steps in enumerate(share.steps):
         for step in steps:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The limit of arithmetic: vector multiply-adds in registers, on one core or on several.
+"""Peak arithmetic throughput: vector multiply-adds in registers, on one core or on several.
 
-The peak is measured, not looked up: a loop of independent multiply-adds, compiled as the kernels
-are. It is the fastest of many short runs, as a limit should be.
+The peak is measured, not looked up, by a loop of independent multiply-adds that is compiled like
+the kernels. The result is the fastest of many short runs, because it is to be an upper limit.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from ....support.threads import with_workers
 from ....target import Core, core_of, num_workers
 from ....tir.emit import Accumulators, Expr, lanes_of, tile_scope, unroll, zeros
 
-CHAINS = 12  # independent multiply-adds: more than latency times pipelines, fewer than registers
+CHAINS = 12  # independent multiply-adds: more than latency x pipelines, fewer than registers
 STEPS = 100_000
 _RUNS, _REPEAT = 5, 50
 
 
 class MultiplyAdds:
-    """A compiled loop of multiply-adds that each worker of the target runs at the same time.
+    """A compiled loop of multiply-adds that all workers of the target run at the same time.
 
     Parameters
     ----------
@@ -49,23 +49,23 @@ class MultiplyAdds:
         self._result = tvm.runtime.tensor(np.zeros(shape, "float32"))
 
     def __call__(self) -> None:
-        """One run, on the thread pool of the thread that calls."""
+        """Run the loop once, on the calling thread's pool."""
         self._module["fma"](self._source, self._result)
 
     def gflops(self, repeat: int = _REPEAT) -> float:
-        """The best speed of all workers together."""
+        """Return the highest throughput of all workers together, in GFLOP/s."""
         timer = self._module.time_evaluator("fma", tvm.cpu(), number=_RUNS, repeat=repeat)
         results = with_workers(self.workers, lambda: timer(self._source, self._result).results)
         return self.flops / min(results) / 1e9
 
 
 def peak_gflops(target: tvm.target.Target) -> float:
-    """The best speed of multiply-adds in registers on the workers of ``target``, in GFLOP/s."""
+    """Return the peak throughput of multiply-adds on the workers of ``target``, in GFLOP/s."""
     return MultiplyAdds(target).gflops()
 
 
 def on_each_worker(workers: int, body: Callable[[Expr], None]) -> None:
-    """Emit ``body(worker)`` in one parallel launch; without one for a single worker."""
+    """Emit ``body(worker)`` in one parallel launch, or directly for a single worker."""
     if workers == 1:
         with tile_scope():
             body(0)
@@ -75,7 +75,7 @@ def on_each_worker(workers: int, body: Callable[[Expr], None]) -> None:
 
 
 def _function(core: Core, steps: int, workers: int) -> tirx.PrimFunc:
-    """``steps`` times ``CHAINS`` vector multiply-adds, none of which waits for its neighbours."""
+    """Build a function of ``steps`` times ``CHAINS`` independent vector multiply-adds."""
     with IRBuilder() as builder, T.prim_func(s_tir=True):
         T.func_name("fma")
         T.func_attr({"tirx.noalias": True})

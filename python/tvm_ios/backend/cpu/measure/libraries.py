@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels compiled on this machine, each once, for every device that times them."""
+"""The kernel builder: kernels compiled on this machine, each once, for all runners."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from ...shared.export import export
 from ..code.functions import build_functions, kernel_function
 from ..kernels.kernel import Kernel
 
-_BATCH = 2  # kernels of a module: few enough that no core waits long for the last
-_LINKED_BATCH = 8  # where each module is linked and travels
+_BATCH = 2  # kernels of a module: few, so that no core waits long for the last
+_LINKED_BATCH = 8  # if each module is linked and sent
 
 
 class KernelLibraries:
@@ -27,12 +27,13 @@ class KernelLibraries:
     Parameters
     ----------
     target : tvm.target.Target
+        The target of the kernels.
     network : iterable of Kernel
-        Those that any device needs; they are compiled with the first others.
+        Kernels that every runner needs; they are compiled in the first call of ``compile``.
     linked : bool
-        Whether shared libraries are wanted, for another process to load.
+        Whether to link shared libraries, for another process to load.
     compiler : str, optional
-        What links them, for another architecture than this machine's.
+        The linker, for an architecture other than this machine's.
     """
 
     def __init__(
@@ -48,10 +49,10 @@ class KernelLibraries:
         self._compiler = compiler
         self._count = itertools.count()
         self._libraries: dict[Hashable, Library] = {}
-        self._lock = threading.Lock()  # several devices may find a kernel missing
+        self._lock = threading.Lock()  # several runners may request a missing kernel
 
     def compile(self, kernels: Iterable[Kernel]) -> None:
-        """Compile the kernels that are new."""
+        """Compile the kernels that are not compiled yet."""
         with self._lock:
             wanted = [*kernels, *self._network]
             new = {k.key: k for k in wanted if k.phases and k.key not in self._libraries}
@@ -66,7 +67,7 @@ class KernelLibraries:
                     advance(len(library.names))
 
     def library(self, kernel: Kernel) -> Library:
-        """Where a kernel is; it is compiled if need be."""
+        """Return the library of a kernel, and compile it if necessary."""
         if kernel.key not in self._libraries:
             self.compile([kernel])
         return self._libraries[kernel.key]
@@ -80,7 +81,7 @@ class KernelLibraries:
         }
         executable = build_functions(functions, self._target)
         if self._folder is None:
-            executable.mod.get_function(next(iter(functions)))  # has machine code made
+            executable.mod.get_function(next(iter(functions)))  # makes LLVM emit machine code
             return Library(executable, None, names)
         path = self._folder.path / f"kernels{next(self._count)}.so"
         export(executable, path, self._compiler)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whole models on a CPU."""
+"""Timing of whole models on a CPU."""
 
 from __future__ import annotations
 
@@ -14,18 +14,20 @@ from ....support.threads import with_workers
 
 
 class CompiledWays:
-    """One function lowered in several ways and compiled.
+    """One function, compiled in several variants.
 
     Parameters
     ----------
     mod : tvm.IRModule
-        Holds a function for each way; equal kernels of theirs are one.
+        Holds a function for each variant; equal kernels are shared.
     names : sequence of str
         The functions.
     inputs : sequence of tensors
-        What the ways are timed with.
+        The inputs to time the variants with.
     target : tvm.target.Target
+        The target of the code.
     workers : int
+        Number of threads.
     """
 
     def __init__(
@@ -42,9 +44,11 @@ class CompiledWays:
         self._arguments = inputs
 
     def seconds(self) -> dict[str, float]:
+        """Measure the median seconds of each variant, in interleaved rounds."""
         return with_workers(self._workers, lambda: median_rounds(self._names, self._timer))
 
     def __call__(self, name: str, arguments: Sequence[tvm.runtime.Tensor | tuple[Any, ...]]) -> Any:
+        """Run one variant and return its results."""
         return with_workers(self._workers, lambda: self._vm[name](*arguments))
 
     def _timer(self, name: str, number: int) -> Callable[[], float]:

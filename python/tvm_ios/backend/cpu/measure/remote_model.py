@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whole models timed against each other on a device."""
+"""Timing of whole models on a remote device."""
 
 from __future__ import annotations
 
@@ -22,25 +22,27 @@ _NAME = "models.so"
 
 
 class RemoteWays:
-    """Time and run one function, lowered in several ways, on a device; these are ``Ways``.
+    """One function, compiled in several variants and run on a device; it implements ``Ways``.
 
     Parameters
     ----------
     mod : tvm.IRModule
-        Holds a function for each way.
+        Holds a function for each variant.
     names : sequence of str
         The functions.
     inputs : sequence of tensors
-        What the ways are timed with.
+        The inputs to time the variants with.
     target : tvm.target.Target
+        The target of the code.
     devices : Devices
+        The runner pool.
     compiler : str, optional
-        What links code for the device.
+        The linker of code for the device.
 
     Raises
     ------
     ModelError
-        When an input is a tuple, which cannot be sent.
+        If an input is a tuple, which cannot be sent.
     """
 
     def __init__(
@@ -66,9 +68,11 @@ class RemoteWays:
         )
 
     def seconds(self) -> dict[str, float]:
+        """Measure the median seconds of each variant, in interleaved rounds."""
         return self._on_device(self._time)
 
     def __call__(self, name: str, arguments: Sequence[tvm.runtime.Tensor | tuple[Any, ...]]) -> Any:
+        """Run one variant on the device and return its results."""
         return self._on_device(lambda session: self._run(session, name, arguments))
 
     def _on_device(self, work: Callable[[RemoteSession], Any]) -> Any:
@@ -120,13 +124,13 @@ class RemoteWays:
 
 
 def _here(outputs: Any) -> Any:
-    """Outputs of a device as tensors of this process."""
+    """Copy outputs of a device to tensors of this process."""
     if isinstance(outputs, tuple):
         return tuple(map(_here, outputs))
     return tvm.runtime.tensor(outputs.numpy())
 
 
 def _session(device: AnyDevice) -> RemoteSession:
-    assert isinstance(device, Device), "a CPU runs on a CPU's devices"
-    assert isinstance(device.session, RemoteSession), "its device is another machine's"
+    assert isinstance(device, Device), "a CPU's stages run on a CPU's devices"
+    assert isinstance(device.session, RemoteSession), "the device is remote"
     return device.session

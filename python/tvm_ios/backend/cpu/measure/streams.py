@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The limit of memory: how fast vectors stream from and to each level of the hierarchy.
+"""Memory bandwidth: how fast vectors stream from and to each level of the memory hierarchy.
 
-``read`` sums an array, ``write`` fills one, ``copy`` scales one into another. Counted are the bytes
-that the program reads and writes, not those that a cache fetches in order to overwrite them. The
-multiplication in ``copy`` keeps LLVM from calling ``memcpy``, which has tricks of its own. Each
-figure is the fastest of many short runs, as a limit should be.
+``read`` sums an array, ``write`` fills one, ``copy`` scales one into another. The figures count the
+bytes that the program reads and writes, not the bytes that a cache fetches before it overwrites
+them. The multiplication in ``copy`` keeps LLVM from calling ``memcpy``, which is optimised
+differently. Each figure is the fastest of many short runs, because it is to be an upper limit.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from ....tir.emit import Accumulators, Expr, lanes_of, splat, unroll, zeros
 from .fma import on_each_worker
 
 KINDS = ("write", "read", "copy")
-_VECTORS = 16  # in one step: more than an addition's latency, fewer than registers
-_SECONDS = 2e-3  # of one run
+_VECTORS = 16  # in a step: more than an addition's latency, fewer than registers
+_SECONDS = 2e-3  # duration of one run
 _REPEAT = 20
 
 Step = Callable[[Expr, Expr], None]
@@ -33,7 +33,7 @@ Step = Callable[[Expr, Expr], None]
 
 @dataclass(frozen=True)
 class Level:
-    """A place where data lies, and how much of it one worker streams so that it lies there."""
+    """A level of the memory hierarchy, with the bytes that one worker streams to measure it."""
 
     name: str
     bytes_per_worker: int
@@ -41,7 +41,7 @@ class Level:
 
 @dataclass(frozen=True)
 class Bandwidth:
-    """GB/s of all workers together."""
+    """The bandwidth of all workers together, in GB/s."""
 
     level: str
     threads: int
@@ -52,7 +52,7 @@ class Bandwidth:
 
 
 def measure(target: tvm.target.Target, level: Level) -> Bandwidth:
-    """Stream in each way, on as many workers as the target has cores."""
+    """Measure all kinds of streams, on as many workers as the target has cores."""
     speeds = measure_kinds(target, level.bytes_per_worker, KINDS)
     return Bandwidth(level.name, num_workers(target), level.bytes_per_worker, **speeds)
 
@@ -60,9 +60,24 @@ def measure(target: tvm.target.Target, level: Level) -> Bandwidth:
 def measure_kinds(
     target: tvm.target.Target, bytes_per_worker: int, kinds: Sequence[str]
 ) -> dict[str, float]:
-    """GB/s of all workers of the target together, each on an array of its own, in some ways."""
+    """Measure the bandwidth of all workers together, each on an array of its own.
+
+    Parameters
+    ----------
+    target : tvm.target.Target
+        Its ``num-cores`` is the number of workers.
+    bytes_per_worker : int
+        Bytes that one worker streams.
+    kinds : sequence of str
+        Of ``"read"``, ``"write"`` and ``"copy"``.
+
+    Returns
+    -------
+    dict of str to float
+        GB/s by kind.
+    """
     core, workers = core_of(target), num_workers(target)
-    elements = _VECTORS * core.lanes  # of one step
+    elements = _VECTORS * core.lanes  # elements of one step
     steps = max(2, bytes_per_worker // (4 * elements))
     shape = (workers, steps * elements)
     functions = {kind: stream_function(kind, shape, core.lanes) for kind in ("write", *kinds)}
@@ -76,14 +91,14 @@ def measure_kinds(
         return moved / _fastest_round(module, kind, [*arrays, taken]) / 1e9
 
     def speeds() -> dict[str, float]:
-        module["write"](*arrays, steps, 1)  # what a worker writes first is near it
+        module["write"](*arrays, steps, 1)  # first touch: pages are allocated near their worker
         return {kind: speed(kind) for kind in kinds}
 
     return with_workers(workers, speeds)
 
 
 def _fastest_round(module: tvm.runtime.Module, name: str, arguments: Sequence[Any]) -> float:
-    """Seconds of one round over the arrays, in the fastest run of many rounds."""
+    """Measure the seconds of one round over the arrays, in the fastest run of many rounds."""
 
     def seconds(rounds: int, repeat: int) -> float:
         timer = module.time_evaluator(name, tvm.cpu(), number=1, repeat=repeat)
@@ -93,7 +108,22 @@ def _fastest_round(module: tvm.runtime.Module, name: str, arguments: Sequence[An
 
 
 def stream_function(kind: str, shape: tuple[int, int], lanes: int) -> tirx.PrimFunc:
-    """``f(a, b, steps, rounds)``: stream so many steps of each worker's row, so many times."""
+    """Build ``f(a, b, steps, rounds)``, which streams each worker's row ``rounds`` times.
+
+    Parameters
+    ----------
+    kind : str
+        ``"read"``, ``"write"`` or ``"copy"``.
+    shape : (int, int)
+        Workers, and elements of a worker's row.
+    lanes : int
+        Elements of a vector.
+
+    Returns
+    -------
+    tvm.tirx.PrimFunc
+        ``steps`` is how many steps of a row are streamed.
+    """
     with IRBuilder() as builder, T.prim_func(s_tir=True):
         T.func_name(kind)
         T.func_attr({"tirx.noalias": True})
@@ -123,7 +153,7 @@ class _Stream:
         {"read": self._read, "write": self._write, "copy": self._copy}[kind]()
 
     def _read(self) -> None:
-        """Sums in registers, stored at the end so that the reading is not in vain."""
+        """Emit sums in registers; they are stored at the end so that LLVM keeps the loads."""
         sums = Accumulators(_VECTORS, self.lanes, zeros(self.lanes))
 
         def add(i: Expr, j: Expr) -> None:
@@ -155,5 +185,5 @@ class _Stream:
                 unroll(0, _VECTORS, lambda j: body(i, j))
 
     def _at(self, i: Expr, j: Expr) -> list[Expr]:
-        """Where vector ``j`` of step ``i`` is."""
+        """Return the index of vector ``j`` of step ``i``."""
         return [self.worker, lanes_of((i * _VECTORS + j) * self.lanes, self.lanes)]

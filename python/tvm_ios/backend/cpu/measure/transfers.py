@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far away memory is, in units of arithmetic: what decides between two ways to compute."""
+"""Machine balance: the cost of memory in units of arithmetic, by which kernels are chosen."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ....target import TYPICAL, Transfers, check_runnable, core_of
 from .fma import MultiplyAdds
 from .streams import measure_kinds
 
-_FAR, _MEMORY = 4, 64  # second caches: more than it holds; more than a share of the third one
+_FAR, _MEMORY = 4, 64  # in sizes of L2: more than L2 holds; more than a core's share of L3
 _REPEAT = 10
 _NAMES = ("multiply_add", "far", "memory")
 
@@ -22,9 +22,10 @@ _NAMES = ("multiply_add", "far", "memory")
 def transfers_of(
     target: tvm.target.Target, database: MeasurementDatabase | None = None
 ) -> Transfers:
-    """What this machine takes, measured once; what is typical where ``target`` does not run.
+    """Return this machine's balance, measured once, or a typical one for other machines.
 
-    Kernels are chosen by it: with a database, the same ones the next time.
+    Kernels are chosen by it. A database keeps it, so that the next compilation chooses the same
+    kernels.
     """
     try:
         check_runnable(target)
@@ -48,7 +49,7 @@ def _recalled(target: tvm.target.Target, database: MeasurementDatabase) -> dict[
 
 @functools.cache
 def _measure(description: str) -> dict[str, float]:
-    """Seconds of a vector multiply-add, and of reading a vector while all workers do so."""
+    """Measure the seconds of a vector multiply-add, and of reading a vector on all workers."""
     target = tvm.target.Target(description)
     core = core_of(target)
     vectors = MultiplyAdds(target).gflops(_REPEAT) * 1e9 / (2 * core.lanes)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators replaced by one larger operator, as rules in one table (IOPS, section 2.3)."""
+"""Rules that replace several operators by one larger operator, in one table (IOPS, section 2.3)."""
 
 from ...shared.replacements.find import Replacements, find_replacements
 from ...shared.replacements.rule import Alike, Reading, Rule

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions that are added up computed as one on a CPU, whose result alone is stored."""
+"""Replacement of convolutions that are added up by one kernel that stores only the sum."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .convolutions import stays_blocked
 
 
 def _add(lowered: LoweredGraph[Kernel], operators: tuple[int, ...]) -> Implementation[Kernel]:
-    op = lowered.graph.operators[operators[-1]]  # it reads the others
+    op = lowered.graph.operators[operators[-1]]  # the last one reads the others
     combination = added_up(lowered, operators)
     rewritten = with_sum(op, combination.shift, combination.addends)
     feeder, result = Feeder(lowered.layouts), Layout(lowered.preferences.core.lanes)
@@ -38,7 +38,7 @@ def _add(lowered: LoweredGraph[Kernel], operators: tuple[int, ...]) -> Implement
 def _convolve(
     lowered: LoweredGraph[Kernel], terms: Sequence[Term], program: Program
 ) -> tuple[Kernel, tuple[Feed, ...]]:
-    """The kernel of the terms in sum, and what feeds it but for the program's arguments."""
+    """Return the kernel of the sum of the terms, and its bindings without the epilogue's."""
     feeder, core = Feeder(lowered.layouts), lowered.preferences.core
     sources = [feeder.layout(term.data) for term in terms]
     weights = [relax.const(term.weights.astype("float32"), "float32") for term in terms]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions that read the same tensor computed as one.
+"""Replacement of convolutions that read the same tensor by one convolution.
 
-IOS (section 3) concatenates the kernels of such convolutions, the smaller ones padded with zeros
-to the size of the largest, and splits the result. Here nothing is split: the merged kernel writes
-each block of channels to the result that it belongs to.
+IOS (section 3) concatenates the kernels of such convolutions, padding the smaller ones with zeros
+to the size of the largest, and splits the result. Here no split is needed: the merged kernel writes
+each block of channels to its own result.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ from ..rules.feeds import Feeder, apply_conversions
 
 
 def stays_blocked(lowered: LoweredGraph[Kernel], op: Operator) -> bool:
-    """Whether the results lie blocked, as they do unless somebody needs them row-major."""
+    """Return whether the results are blocked.
+
+    They are unless another operator reads them row-major.
+    """
     return all(lowered.layouts.get(value, Layout()).block for value in op.outputs)
 
 
@@ -74,7 +77,7 @@ def _merge(lowered: LoweredGraph[Kernel], operators: tuple[int, ...]) -> Impleme
 
 
 def _weights(op: Operator, windows: Windows) -> relax.Expr:
-    """The operator's weights in a kernel of the merged size."""
+    """Return the operator's weights in a kernel of the merged size."""
     return relax.const(windows.hold(held_array(op.call.args[1]), held_windows(op)))
 
 

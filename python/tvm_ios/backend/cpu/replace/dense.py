@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products of one matrix with several of known weights computed as one.
+"""Replacement of products of one matrix with several constant matrices by one product.
 
-Attention's queries, keys and values are such. The weights lie side by side, and so do the biases;
-each result is a tensor of its own.
+The queries, keys and values of attention are an example. The weights lie side by side, and so do
+the biases. Each result is a tensor of its own.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _merge(lowered: LoweredGraph[Kernel], operators: tuple[int, ...]) -> Impleme
 
 
 def _side_by_side(constants: Sequence[relax.Expr], rows: int, lanes: int) -> np.ndarray:
-    """Constants of ``rows`` rows packed for one kernel."""
+    """Pack constants of ``rows`` rows for one kernel."""
     return pack_side_by_side([held_array(c).reshape(rows, -1) for c in constants], lanes)
 
 

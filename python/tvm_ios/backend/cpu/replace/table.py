@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rules of replacement of CPUs."""
+"""The replacement rules of CPUs."""
 
 from __future__ import annotations
 

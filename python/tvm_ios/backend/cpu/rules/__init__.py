@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which kernel an operator gets on a CPU: one rule per kind."""
+"""Rules that choose the kernel of an operator on a CPU, one per kind of operator."""
 
 from . import planes, rows, strided
 from .base import Choice, Preferences, Rule, first_of

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the rules share: their signature, what they choose from and what they yield."""
+"""The interface of the rules: their signature, their inputs and their result."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .feeds import Feed, Feeder
 
 @dataclass(frozen=True)
 class Choice:
-    """A kernel, what feeds it, and how its result lies in memory."""
+    """A kernel with its input bindings and the layout of its result."""
 
     kernel: Kernel
     feeds: tuple[Feed, ...]
@@ -31,21 +31,20 @@ class Choice:
 
 @dataclass(frozen=True)
 class Preferences:
-    """What the choice of kernels depends on besides the operators.
+    """The lowering config: everything but the operators that the choice of kernels depends on.
 
     Attributes
     ----------
     core : Core
-        What kernels are generated for.
+        The core that kernels are generated for.
     winograd : bool
-        Whether convolutions may be computed by Winograd's minimal filtering, which rounds
-        differently.
+        Whether convolutions may use Winograd's minimal filtering, which rounds differently.
     workers : int
-        Among how many the tiles of a kernel are divided.
+        Workers that share the tiles of a kernel.
     database : tvm.s_tir.meta_schedule.database.Database or None
-        Kernels that were tuned; they are preferred to what the rules have.
+        Tuned kernels; they take precedence over the rules' kernels.
     transfers : Transfers
-        How far away large weights are.
+        Machine balance, for large weights.
     variants : mapping of str to str
         Which of its kernels an operator gets, by the operator's name, whatever the rules prefer.
     """
@@ -62,7 +61,7 @@ Rule = Callable[[Operator, Feeder, Preferences], Choice]
 
 
 def first_of(*rules: Rule) -> Rule:
-    """The first of some rules that covers an operator."""
+    """Return a rule that applies the first of some rules that covers the operator."""
 
     def rule(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice:
         for candidate in rules[:-1]:
@@ -74,25 +73,70 @@ def first_of(*rules: Rule) -> Rule:
 
 
 def row_major(kernel: Kernel, feeds: tuple[Feed, ...], op: Operator) -> Choice:
-    """The choice of a kernel that sees row-major tensors in shapes of its own."""
+    """Return the choice of a kernel that views row-major tensors in its own shapes.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+    feeds : tuple of Feed
+        Its input bindings.
+    op : Operator
+        The operator that it computes.
+
+    Returns
+    -------
+    Choice
+        The kernel on tensors in the operator's shapes, with a row-major result.
+    """
     return Choice(on_row_major(kernel, feeds, op.outputs), feeds, PLAIN)
 
 
 def on_row_major(kernel: Kernel, feeds: tuple[Feed, ...], outputs: Sequence[relax.Var]) -> Kernel:
-    """A kernel that sees row-major tensors in shapes of its own, on those of ``outputs``."""
+    """Return a kernel whose row-major tensors have the shapes of its feeds and of ``outputs``.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        A kernel that views row-major tensors in its own shapes.
+    feeds : tuple of Feed
+        Its input bindings.
+    outputs : sequence of relax.Var
+        Its results.
+
+    Returns
+    -------
+    Kernel
+        The same kernel on tensors in the operators' shapes.
+    """
     inputs = [_fed_shape(feed) for feed in feeds]
     return with_shapes(kernel, inputs, [shape_of(value) for value in outputs])
 
 
 def _fed_shape(feed: Feed) -> tuple[int, ...]:
-    """The shape in which a feed's tensor lies in memory after its conversion."""
+    """Return the shape in memory of a feed's tensor after its conversion."""
     if feed.conversion is not None:
         return feed.conversion.outputs[0].shape
     return feed.value.shape if isinstance(feed.value, np.ndarray) else shape_of(feed.value)
 
 
 def program_feeds(op: Operator, feeder: Feeder, layout: Layout) -> tuple[Feed, ...]:
-    """The feeds of the operator's program; its result lies in ``layout``."""
+    """Return the input bindings of the operator's epilogue, for a result in ``layout``.
+
+    Parameters
+    ----------
+    op : Operator
+        The operator.
+    feeder : Feeder
+        Makes the bindings.
+    layout : Layout
+        Layout of the operator's result.
+
+    Returns
+    -------
+    tuple of Feed
+        One per tensor argument of the epilogue.
+    """
     shape = shape_of(op.outputs[0])
     pairs = zip(op.arguments, op.program.arguments, strict=True)
     return tuple(feeder.argument(expr, kind, layout, shape) for expr, kind in pairs)

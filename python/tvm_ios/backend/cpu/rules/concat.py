@@ -15,7 +15,13 @@ from .feeds import Feeder
 
 
 def concat(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice:
-    """Concatenation of feature maps along the channels, some of them blocked."""
+    """Concatenate feature maps along the channels, at least one of them blocked.
+
+    Raises
+    ------
+    NoRule
+        For any other concatenation.
+    """
     result, fields = shape_of(op.anchor), parts(op)
     blocked = any(feeder.layout(field).block for field in fields)
     axis = op.call.attrs.axis
@@ -29,7 +35,24 @@ def concat(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice:
 def copying(
     op: Operator, feeder: Feeder, preferences: Preferences, copied: tuple[int, ...]
 ) -> Choice:
-    """The concatenation when only the parts ``copied`` are not in place already."""
+    """Return the concatenation that copies only the parts ``copied``.
+
+    Parameters
+    ----------
+    op : Operator
+        The concatenation.
+    feeder : Feeder
+        Makes the input bindings.
+    preferences : Preferences
+        The lowering config.
+    copied : tuple of int
+        Positions of the parts to copy. The other parts are in place already.
+
+    Returns
+    -------
+    Choice
+        A kernel with a blocked result.
+    """
     result, layout = shape_of(op.anchor), Layout(preferences.core.lanes)
     fields = parts(op)
     channels = tuple(shape_of(field)[1] for field in fields)
@@ -39,6 +62,6 @@ def copying(
 
 
 def parts(op: Operator) -> list[relax.Expr]:
-    """What is concatenated; nothing where the tuple is not written out."""
+    """Return the concatenated tensors, an empty list if the tuple is not written out."""
     operand = op.call.args[0]
     return list(operand.fields) if isinstance(operand, relax.Tuple) else []

@@ -28,6 +28,27 @@ from .feeds import Feed, Feeder
 
 
 def conv2d(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice:
+    """Compute a convolution by the direct kernel or by Winograd's algorithm.
+
+    Parameters
+    ----------
+    op : Operator
+        A convolution with an epilogue.
+    feeder : Feeder
+        Makes the input bindings.
+    preferences : Preferences
+        The lowering config.
+
+    Returns
+    -------
+    Choice
+        A kernel with a blocked result.
+
+    Raises
+    ------
+    NoRule
+        If the convolution's layouts, types or groups are not supported.
+    """
     core = preferences.core
     geometry = conv_geometry(op.anchor)
     data, weights = op.call.args
@@ -56,20 +77,28 @@ def convolve(
     preferences: Preferences,
     variant: str | None = None,
 ) -> tuple[Kernel, Feed]:
-    """Return the kernel of a convolution of one result, and its weights as the kernel reads them.
+    """Return the kernel of a convolution of one result, and the binding of its weights.
 
     Parameters
     ----------
     conv : Conv2d
+        The convolution.
     source : Layout
-        Of the feature map.
+        Layout of the feature map.
     weights : relax.Expr
-        [out channels, channels of a group, kernel rows, kernel columns].
+        The weights, ``[K, C / groups, R, S]``.
     feeder : Feeder
+        Makes the binding of the weights.
     preferences : Preferences
+        The lowering config.
     variant : str, optional
         The kernel to use, of :data:`~tvm_ios.backend.cpu.kernels.winograd_model.VARIANTS`; by
         default the one that is predicted to be the fastest.
+
+    Returns
+    -------
+    (Kernel, Feed)
+        The kernel, and the weights packed for it.
     """
     core = preferences.core
     blocked = source.block == core.lanes
@@ -86,7 +115,7 @@ def convolve(
 def _winograd_tiling(
     conv: Conv2d, preferences: Preferences, variant: str | None
 ) -> WinogradTiling | None:
-    """Return how to compute the convolution by Winograd's algorithm; None for the direct kernel."""
+    """Return the tiling for Winograd's algorithm, None if the direct kernel is used."""
     if not preferences.winograd:
         return None
     core, workers, transfers = preferences.core, preferences.workers, preferences.transfers

@@ -13,7 +13,27 @@ from .feeds import Feeder
 
 
 def matmul(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice:
-    """Products of matrices, vectors and batches of them; the right side may be constant weights."""
+    """Multiply matrices, vectors or batches of them; the right side may be constant weights.
+
+    Parameters
+    ----------
+    op : Operator
+        A matrix product with an epilogue.
+    feeder : Feeder
+        Makes the input bindings.
+    preferences : Preferences
+        The lowering config.
+
+    Returns
+    -------
+    Choice
+        A kernel with a row-major result.
+
+    Raises
+    ------
+    NoRule
+        If the product is not of float32, or its batches do not match.
+    """
     core = preferences.core
     left, right = op.call.args
     product = product_of(op)

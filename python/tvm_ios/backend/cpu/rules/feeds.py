@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bringing each input into the form that a kernel wants.
+"""Input bindings: every input is brought into the layout that a kernel reads.
 
-A constant is packed now; a value that already lies right is used as it is; anything else is
-converted by a phase in front of the kernel.
+A constant is packed at compile time. A value that has the right layout already is read in place.
+Any other value is converted by a phase in front of the kernel.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from ..kernels.layout import PLAIN, Layout, pack_weights
 
 @dataclass(frozen=True)
 class Feed:
-    """One input of a kernel.
+    """The binding of one input of a kernel.
 
     Attributes
     ----------
     value : relax.Var or numpy.ndarray
-        A variable, or a constant already packed.
+        A variable, or a packed constant.
     conversion : Kernel or None
-        What brings the variable's tensor into the form the kernel wants.
+        Converts the variable's tensor to the layout that the kernel reads.
     """
 
     value: relax.Var | np.ndarray
@@ -41,20 +41,20 @@ class Feed:
 
 
 class Feeder:
-    """Makes feeds, given the layouts of the values computed so far."""
+    """A factory of input bindings that knows the layouts of the values computed so far."""
 
     def __init__(self, layouts: Mapping[relax.Var, Layout]) -> None:
         self._layouts = layouts
 
     def layout(self, expr: relax.Expr) -> Layout:
-        """How ``expr`` lies in memory now."""
+        """Return the layout of ``expr``."""
         return self._layouts.get(expr, PLAIN) if isinstance(expr, relax.Var) else PLAIN
 
     def plain(self, expr: relax.Expr) -> Feed:
         return self.feature_map(expr, PLAIN)
 
     def feature_map(self, expr: relax.Expr, layout: Layout) -> Feed:
-        """``expr`` in ``layout``; of four axes unless both layouts are row-major."""
+        """Bind ``expr`` in ``layout``; it has four axes unless both layouts are row-major."""
         array = constant_array(expr)
         if array is not None:
             return Feed(layout.pack(array))
@@ -71,7 +71,29 @@ class Feeder:
     def argument(
         self, expr: relax.Expr, kind: Broadcast, layout: Layout, shape: tuple[int, ...]
     ) -> Feed:
-        """A tensor argument of a program whose result has ``shape`` and lies in ``layout``."""
+        """Bind a tensor argument of an epilogue.
+
+        Parameters
+        ----------
+        expr : relax.Expr
+            The argument.
+        kind : Broadcast
+            How the argument is broadcast to the result.
+        layout : Layout
+            Layout of the epilogue's result.
+        shape : tuple of int
+            Shape of the epilogue's result.
+
+        Returns
+        -------
+        Feed
+            The argument in the layout that the kernel reads.
+
+        Raises
+        ------
+        NoRule
+            If the kernel cannot broadcast the argument.
+        """
         if kind == "full":
             return self.feature_map(expr, layout)
         if kind == "last" and not layout.block:
@@ -87,17 +109,37 @@ class Feeder:
         return self.feature_map(expr, layout)
 
     def weights(self, expr: relax.Expr, in_block: int, out_block: int, groups: int) -> Feed:
-        """Convolution weights, packed for the register-tiled kernel."""
+        """Bind convolution weights, packed for the register-tiled kernel.
+
+        Parameters
+        ----------
+        expr : relax.Expr
+            The weights, ``[K, C / groups, R, S]``.
+        in_block, out_block : int
+            Channels of the input and of the output that lie together.
+        groups : int
+            Groups of the convolution.
+
+        Returns
+        -------
+        Feed
+            The weights as :func:`~.layout.pack_weights` leaves them.
+
+        Raises
+        ------
+        NoRule
+            If the weights were computed by a kernel that blocked them as a feature map.
+        """
         array = constant_array(expr)
         if array is not None:
             return Feed(pack_weights(array, in_block, out_block, groups))
         if self.layout(expr).block:
-            raise NoRule  # computed here, by a kernel that blocked it as a feature map
+            raise NoRule  # a kernel computed it and blocked it as a feature map
         shape = static_shape(expr, "a weight")
         return Feed(expr, pack_weights_kernel(shape, in_block, out_block))
 
     def constant(self, expr: relax.Expr, pack: Callable[[np.ndarray], np.ndarray]) -> Feed:
-        """A constant packed by ``pack``; a value known only at run time has no rule."""
+        """Bind a constant packed by ``pack``; raise NoRule for a value known only at run time."""
         array = constant_array(expr)
         if array is None:
             raise NoRule
@@ -105,12 +147,12 @@ class Feeder:
 
 
 def plain_feeds(feeder: Feeder, values: Iterable[relax.Var | np.ndarray]) -> tuple[Feed, ...]:
-    """Return feeds of row-major tensors; arrays are fed as they are."""
+    """Bind values as row-major tensors; arrays are used as they are."""
     return tuple(feeder.plain(v) if isinstance(v, relax.Var) else Feed(v) for v in values)
 
 
 def apply_conversions(kernel: Kernel, feeds: tuple[Feed, ...]) -> Kernel:
-    """``kernel`` with the conversions of its feeds in front."""
+    """Return ``kernel`` with the conversions of its feeds in front."""
     for i, feed in enumerate(feeds):
         if feed.conversion is not None:
             kernel = convert_input(kernel, i, feed.conversion)
@@ -124,4 +166,4 @@ def _check_feed(spec: TensorSpec, feed: Feed) -> None:
         assert feed.value.shape == spec.shape, "a packed constant has the kernel's shape"
     else:
         size = math.prod(static_shape(feed.value, "an input"))
-        assert size <= math.prod(spec.shape), "a value fills no more than the kernel's input"
+        assert size <= math.prod(spec.shape), "a value fits into the kernel's input"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every operator's implementation, and with it the layout of every value."""
+"""Choice of every operator's implementation, and with it of every value's layout."""
 
 from __future__ import annotations
 
@@ -26,16 +26,23 @@ def implement(
 ) -> LoweredGraph[Kernel]:
     """Choose a kernel for every operator.
 
-    What an operator that stays as TVM wrote it reads must lie in memory as Relax has it. That an
-    operator has no kernel shows only after its producers were given theirs: then all is chosen
-    again.
+    An operator that is left to TVM's default lowering reads row-major tensors. The search for
+    kernels finds out that an operator has none only after it has chosen the kernels of its
+    producers. It then starts again with the values that such operators read as row-major.
 
     Parameters
     ----------
     graph : OperatorGraph
+        The operators.
     results : sequence of relax.Var
-        Values that leave the function; they lie in memory as Relax has them.
+        Values that leave the function; they are row-major.
     preferences : Preferences
+        The lowering config.
+
+    Returns
+    -------
+    LoweredGraph
+        An implementation of every operator, None for those left to TVM's default lowering.
     """
     plain = set(results) | {v for op in graph.operators if op.alone for v in op.inputs}
     while True:
@@ -65,7 +72,7 @@ def _implement(
 
 
 def _choose(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice | None:
-    """The user's tuned kernel, else the rule of the kind, else TVM's own lowering, else nothing."""
+    """Return the tuned kernel of an operator, else its rule's, else TVM's lowering, else None."""
     if op.alone:
         return None
     if preferences.database is not None:
@@ -86,7 +93,7 @@ def _choose(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice | 
 def _finish(
     op: Operator, choice: Choice, plain: set[relax.Var]
 ) -> tuple[Implementation[Kernel], Layout]:
-    """The choice with its conversions; a value that leaves the function becomes row-major."""
+    """Apply the choice's conversions; a value that leaves the function becomes row-major."""
     kernel, layout = apply_conversions(choice.kernel, choice.feeds), choice.layout
     if layout.block and any(v in plain for v in op.outputs):
         (value,) = op.outputs

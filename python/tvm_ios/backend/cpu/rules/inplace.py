@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Concatenation in place: producers write where the concatenated tensor will be read.
+"""Concatenation in place: producers write directly into the concatenated tensor.
 
-Along the channels of blocked feature maps of one image, a concatenation is its parts one after
-another, if each begins at a whole block. Such a part needs no tensor of its own: it lies in a slot
-of the concatenation, and nothing is copied. A part can lie in one slot only; the largest of several
-concatenations gets it, and one whose parts turn out to lie side by side in the right order is a
-slot itself (DenseNet, each of whose layers concatenates a prefix of what the last one does).
+Along the channels of blocked feature maps of one image, a concatenation consists of its parts one
+after another, provided that each begins at a whole block. Such a part needs no tensor of its own:
+it occupies a slot of the concatenation, and nothing is copied. A part can occupy one slot only, so
+the largest of several concatenations gets it. A concatenation whose parts already lie side by side
+in the right order becomes a slot itself. DenseNet is an example: each of its layers concatenates a
+prefix of what the last layer concatenates.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ from ..kernels.kernel import Kernel
 from .concat import copying, parts
 from .feeds import Feeder, apply_conversions
 
-_BYTES = 4  # of a float32
+_BYTES = 4  # bytes of a float32
 
 
 def place_concatenations(lowered: LoweredGraph[Kernel]) -> LoweredGraph[Kernel]:
-    """Leave out the copies that concatenations can do without.
+    """Remove the copies that concatenations do not need.
 
-    Nothing is placed where an operator stays as TVM wrote it: between such operators TVM's own
-    memory planning decides where tensors lie.
+    If any operator is left to TVM's default lowering, nothing is placed: TVM's memory planning then
+    decides where tensors lie.
     """
     if lowered.alone:
         return lowered
@@ -46,7 +47,7 @@ def place_concatenations(lowered: LoweredGraph[Kernel]) -> LoweredGraph[Kernel]:
 
 
 def resolve(value: relax.Var, slots: Mapping[relax.Var, Slot]) -> tuple[relax.Var, int]:
-    """The value whose tensor ``value`` lies in, and at which byte of it."""
+    """Return the value whose tensor ``value`` lies in, and its byte offset there."""
     offset = 0
     while value in slots:
         offset += slots[value].offset
@@ -55,7 +56,7 @@ def resolve(value: relax.Var, slots: Mapping[relax.Var, Slot]) -> tuple[relax.Va
 
 
 def _placeable(lowered: LoweredGraph[Kernel], op: Operator) -> bool:
-    """Whether it is a concatenation, of one image, of parts that begin at whole blocks."""
+    """Return whether ``op`` concatenates parts of one image that begin at whole blocks."""
     if op.kind != "concat" or op.outputs[0] not in lowered.layouts:
         return False
     fields, layout = parts(op), lowered.layouts[op.outputs[0]]
@@ -64,7 +65,7 @@ def _placeable(lowered: LoweredGraph[Kernel], op: Operator) -> bool:
 
 
 def _place(lowered: LoweredGraph[Kernel], op: Operator, slots: dict[relax.Var, Slot]) -> None:
-    """Give the parts of ``op`` their slots, or ``op`` itself one if they have theirs already."""
+    """Assign slots to the parts of ``op``, or one to ``op`` itself if they have theirs."""
     (result,), fields = op.outputs, parts(op)
     offsets = _offsets(fields)
     placed = [resolve(field, slots) if field in slots else None for field in fields]
@@ -86,7 +87,7 @@ def _place(lowered: LoweredGraph[Kernel], op: Operator, slots: dict[relax.Var, S
 def _copying(
     lowered: LoweredGraph[Kernel], op: Operator, slots: Mapping[relax.Var, Slot]
 ) -> Implementation[Kernel]:
-    """The concatenation that copies the parts that lie elsewhere."""
+    """Return the concatenation that copies the parts that are not in place."""
     fields = parts(op)
     there = resolve(op.outputs[0], slots)
     copied = tuple(
@@ -102,7 +103,7 @@ def _copying(
 
 
 def _offsets(fields: Sequence[relax.Expr]) -> list[int]:
-    """The byte at which each part begins; all but the last fill their blocks."""
+    """Return the byte at which each part begins; all but the last fill their blocks."""
     sizes = [_size(field) * _BYTES for field in fields]
     return [sum(sizes[:i]) for i in range(len(sizes))]
 

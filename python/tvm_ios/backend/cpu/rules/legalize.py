@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TVM's own lowering of one operator: the way for everything that has no rule."""
+"""TVM's default lowering of one operator, for everything that has no rule."""
 
 from __future__ import annotations
 
@@ -21,27 +21,28 @@ _logger = logging.getLogger(__name__)
 
 
 def generic(op: Operator, feeder: Feeder) -> Choice:
-    """The operator as TVM lowers it, shared out by the loops of its result.
+    """Lower the operator as TVM does, and let the workers share the loops of its result.
 
     Raises
     ------
     NoRule
-        When TVM makes no single TIR function of it; the operator then stays as it is.
+        If TVM does not lower the operator to a single TIR function. The operator is then left to
+        TVM's default lowering.
     """
     function, values = tir_of(op)
     feeds = plain_feeds(feeder, values)
     try:
         kernel = generic_kernel(op.kind, _keeping_nan(function), len(feeds))
     except (tvm.error.InternalError, s_tir.ScheduleError) as error:
-        raise NoRule from error  # indices that TVM cannot narrow, loops that it cannot move
+        raise NoRule from error  # indices that TVM cannot narrow, loops it cannot move
     _logger.info("operator %s (%s) has no rule: TVM's own lowering", op.name, op.kind)
     return Choice(kernel, feeds, PLAIN)
 
 
 def _keeping_nan(function: tirx.PrimFunc) -> tirx.PrimFunc:
-    """The function with maxima and minima that are NaN where one side is.
+    """Rewrite maxima and minima so that they are NaN if one side is.
 
-    TVM's are the second side wherever the first is not larger, or smaller.
+    TVM's return the second side whenever the comparison is false.
     """
 
     def keep(extreme: tirx.Max | tirx.Min) -> tirx.Expr:

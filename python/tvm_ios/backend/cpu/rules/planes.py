@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators on each channel of its own: depthwise convolution, pooling, elementwise."""
+"""Operators that treat each channel on its own: depthwise convolution, pooling, elementwise."""
 
 from __future__ import annotations
 
@@ -17,6 +17,27 @@ from .feeds import Feeder
 
 
 def depthwise_conv2d(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice:
+    """Compute a depthwise convolution of one output channel per input channel.
+
+    Parameters
+    ----------
+    op : Operator
+        A depthwise convolution with an epilogue.
+    feeder : Feeder
+        Makes the input bindings.
+    preferences : Preferences
+        The lowering config.
+
+    Returns
+    -------
+    Choice
+        A kernel with a blocked result.
+
+    Raises
+    ------
+    NoRule
+        If the convolution has more output than input channels, or is not supported.
+    """
     core = preferences.core
     geometry = conv_geometry(op.anchor)
     data, weights = op.call.args
@@ -41,6 +62,27 @@ def depthwise_conv2d(op: Operator, feeder: Feeder, preferences: Preferences) -> 
 
 
 def pool2d(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice:
+    """Compute the maximum or the mean of each window.
+
+    Parameters
+    ----------
+    op : Operator
+        A pooling with an epilogue.
+    feeder : Feeder
+        Makes the input bindings.
+    preferences : Preferences
+        The lowering config.
+
+    Returns
+    -------
+    Choice
+        A kernel with a blocked result.
+
+    Raises
+    ------
+    NoRule
+        If the layout is not NCHW, the type not float32, or the window dilated.
+    """
     core = preferences.core
     attrs, data = op.call.attrs, op.call.args[0]
     if attrs.layout != "NCHW" or not is_float32(data) or any(int(d) != 1 for d in attrs.dilation):
@@ -71,7 +113,27 @@ def pool2d(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice:
 
 
 def global_average(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice:
-    """``adaptive_avg_pool2d`` to one pixel, or ``mean`` over height and width."""
+    """Compute ``adaptive_avg_pool2d`` to one pixel, or ``mean`` over height and width.
+
+    Parameters
+    ----------
+    op : Operator
+        The operator with an epilogue.
+    feeder : Feeder
+        Makes the input bindings.
+    preferences : Preferences
+        The lowering config.
+
+    Returns
+    -------
+    Choice
+        A kernel with a blocked result.
+
+    Raises
+    ------
+    NoRule
+        For any other mean or pooling.
+    """
     core = preferences.core
     data, result = op.call.args[0], shape_of(op.anchor)
     source = shape_of(data)
@@ -90,7 +152,27 @@ def global_average(op: Operator, feeder: Feeder, preferences: Preferences) -> Ch
 
 
 def elementwise(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice:
-    """Elementwise operations on feature maps that are blocked already."""
+    """Compute elementwise operations on feature maps that are blocked already.
+
+    Parameters
+    ----------
+    op : Operator
+        The operations.
+    feeder : Feeder
+        Makes the input bindings.
+    preferences : Preferences
+        The lowering config.
+
+    Returns
+    -------
+    Choice
+        A kernel with a blocked result.
+
+    Raises
+    ------
+    NoRule
+        If no operand is blocked.
+    """
     core = preferences.core
     if op.source is None:
         raise NoRule

@@ -21,6 +21,27 @@ from .feeds import Feed, Feeder
 
 
 def softmax(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice:
+    """Compute a softmax along any axis.
+
+    Parameters
+    ----------
+    op : Operator
+        A softmax with an epilogue.
+    feeder : Feeder
+        Makes the input bindings.
+    preferences : Preferences
+        The lowering config.
+
+    Returns
+    -------
+    Choice
+        A kernel with a row-major result.
+
+    Raises
+    ------
+    NoRule
+        If the operand is not of float32, or the epilogue's arguments do not fit the axis.
+    """
     data = op.call.args[0]
     if not is_float32(data):
         raise NoRule
@@ -32,7 +53,27 @@ def softmax(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice:
 
 
 def layer_norm(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice:
-    """Layer normalisation over the last axes."""
+    """Compute a layer normalisation over the last axes.
+
+    Parameters
+    ----------
+    op : Operator
+        A layer normalisation with an epilogue.
+    feeder : Feeder
+        Makes the input bindings.
+    preferences : Preferences
+        The lowering config.
+
+    Returns
+    -------
+    Choice
+        A kernel with a row-major result.
+
+    Raises
+    ------
+    NoRule
+        If the operand is not of float32, or the axes are not the last ones.
+    """
     data, gamma, beta = op.call.args
     attrs = op.call.attrs
     if not is_float32(data):
@@ -52,7 +93,27 @@ def layer_norm(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice
 
 
 def reduction(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice:
-    """A sum, mean or extreme along neighbouring axes."""
+    """Compute a sum, a mean, a maximum or a minimum along neighbouring axes.
+
+    Parameters
+    ----------
+    op : Operator
+        A reduction with an epilogue.
+    feeder : Feeder
+        Makes the input bindings.
+    preferences : Preferences
+        The lowering config.
+
+    Returns
+    -------
+    Choice
+        A kernel with a row-major result.
+
+    Raises
+    ------
+    NoRule
+        If the operand is not of float32, the axes are not neighbours, or the result is a scalar.
+    """
     data, axes = op.call.args[0], op.call.attrs.axis
     if not is_float32(data) or not shape_of(op.outputs[0]) or set(op.program.arguments) - {"full"}:
         raise NoRule
@@ -65,7 +126,7 @@ def reduction(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice:
 
 
 def _around(shape: tuple[int, ...], axes: Sequence[int]) -> tuple[int, int, int]:
-    """Elements before, along and after some axes; no rule covers axes that are no neighbours."""
+    """Return the number of elements before, along and after ``axes``, which must be neighbours."""
     numbers = sorted(axis % len(shape) for axis in axes)
     first, last = numbers[0], numbers[-1]
     if numbers != list(range(first, last + 1)):

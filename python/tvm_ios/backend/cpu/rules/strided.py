@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elementwise operations and movements of row-major tensors."""
+"""Elementwise operations and data movement of row-major tensors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,22 @@ from .feeds import Feed, Feeder
 
 
 def elementwise(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice:
-    """Elementwise operations, their operands broadcast in any way."""
+    """Compute elementwise operations on operands that are broadcast in any way.
+
+    Parameters
+    ----------
+    op : Operator
+        The operations.
+    feeder : Feeder
+        Makes the input bindings.
+    preferences : Preferences
+        The lowering config.
+
+    Returns
+    -------
+    Choice
+        A kernel with a row-major result.
+    """
     if op.source is None:
         raise NoRule
     moved = Rearrangement.of(shape_of(op.source))
@@ -30,7 +45,27 @@ def elementwise(op: Operator, feeder: Feeder, preferences: Preferences) -> Choic
 
 
 def movement(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice:
-    """A chain of reshapes, transpositions, broadcasts and slices, and what follows it."""
+    """Compute a chain of reshapes, transpositions, broadcasts and slices, and its epilogue.
+
+    Parameters
+    ----------
+    op : Operator
+        The chain.
+    feeder : Feeder
+        Makes the input bindings.
+    preferences : Preferences
+        The lowering config.
+
+    Returns
+    -------
+    Choice
+        A kernel with a row-major result.
+
+    Raises
+    ------
+    NoRule
+        If strides cannot express the chain.
+    """
     source, moved = op.call.args[0], _movement(op)
     layout = feeder.layout(source)
     if layout.block and moved.only_reshapes and not op.program.steps:
@@ -41,7 +76,27 @@ def movement(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice:
 
 
 def sampling(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice:
-    """A slice of a blocked feature map's rows and columns, which stays blocked."""
+    """Slice the rows and columns of a blocked feature map; the result stays blocked.
+
+    Parameters
+    ----------
+    op : Operator
+        The slice with an epilogue.
+    feeder : Feeder
+        Makes the input bindings.
+    preferences : Preferences
+        The lowering config.
+
+    Returns
+    -------
+    Choice
+        A kernel with a blocked result.
+
+    Raises
+    ------
+    NoRule
+        If the operand is not blocked, or the slice affects other axes.
+    """
     core, source, moved = preferences.core, op.call.args[0], _movement(op)
     layout, shape, result = feeder.layout(source), shape_of(source), moved.shape
     if not layout.block or len(result) != 4 or result != moved.stored:
@@ -62,9 +117,29 @@ def sampling(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice:
 
 
 def split(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice:
-    """The parts of a tensor along one axis, as far as they are used."""
+    """Split a tensor along one axis into the parts that are read.
+
+    Parameters
+    ----------
+    op : Operator
+        The split.
+    feeder : Feeder
+        Makes the input bindings.
+    preferences : Preferences
+        The lowering config.
+
+    Returns
+    -------
+    Choice
+        One kernel with a row-major result for each part.
+
+    Raises
+    ------
+    NoRule
+        If the tuple itself is read, or the operand is not of float32.
+    """
     source = op.call.args[0]
-    whole = not isinstance(op.call.ty, relax.TupleType)  # into one part, which is no tuple
+    whole = not isinstance(op.call.ty, relax.TupleType)  # a split into one part yields no tuple
     if whole or not is_float32(source) or op.bindings[0].var in op.outputs:
         raise NoRule
     shape = shape_of(source)
@@ -80,7 +155,7 @@ def split(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice:
 
 
 def _movement(op: Operator) -> Rearrangement:
-    """What the operator's movements make of its operand."""
+    """Return the rearrangement of the operand that the operator's movements amount to."""
     moved = Rearrangement.of(shape_of(op.call.args[0])).then(op.anchor)
     if moved is None:
         raise NoRule
@@ -99,7 +174,7 @@ def _strided(
     feeder: Feeder,
     preferences: Preferences,
 ) -> Choice:
-    """The operator's program on ``source`` as it was moved."""
+    """Apply the operator's epilogue to ``source`` as rearranged by ``moved``."""
     arguments = []
     for expr in op.arguments:
         argument = Rearrangement.of(shape_of(expr)).broadcast(moved.shape).reshaped(moved.stored)

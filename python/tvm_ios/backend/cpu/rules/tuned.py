@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kernels that the user has tuned with TVM's MetaSchedule.
 
-MetaSchedule's records are of TIR functions as TVM's own fusion makes them. An operator whose
-function has a record is computed as that says, whatever rule there is: somebody took the time to
-measure it. Tune the module that :func:`~tvm_ios.graph.prepare.prepare` returns, as operators are
-formed from that one:
+MetaSchedule's records refer to TIR functions as TVM's own fusion forms them. An operator whose
+function has a record uses the recorded kernel, even if a rule covers it: the record is measured,
+and the user asked for it. Tune the module that :func:`~tvm_ios.graph.prepare.prepare` returns,
+because the operators are formed from that module::
 
     with target:
         tasks = relax.get_pipeline("zero")(prepare(mod))
@@ -36,18 +36,18 @@ def check_database(directory: str) -> None:
     missing = [name for name in _FILES if not (Path(directory) / name).is_file()]
     if missing:
         raise OptionError(
-            f"{directory} is no MetaSchedule database: {missing[0]} is missing; give the "
+            f"{directory} is not a MetaSchedule database: {missing[0]} is missing; give the "
             "work_dir of a tuning run."
         )
 
 
 def open_database(directory: str) -> Any:
-    """The database that MetaSchedule wrote into ``directory``, to be entered by ``with``.
+    """Open the database that MetaSchedule wrote into ``directory``; enter it by ``with``.
 
     Raises
     ------
     OptionError
-        When it cannot be read, or what MetaSchedule needs is not installed.
+        If it cannot be read, or a package that MetaSchedule needs is not installed.
     """
     try:
         from tvm.s_tir.meta_schedule.database import JSONDatabase
@@ -62,18 +62,26 @@ def open_database(directory: str) -> Any:
 
 
 def tuned(op: Operator, feeder: Feeder, database: Any) -> Choice:
-    """The kernel that ``database`` has for an operator; its tensors are row-major.
+    """Return the kernel that ``database`` holds for an operator; its tensors are row-major.
 
     Parameters
     ----------
     op : Operator
+        The operator.
     feeder : Feeder
+        Makes the input bindings.
     database : tvm.s_tir.meta_schedule.database.Database
+        The tuning records.
+
+    Returns
+    -------
+    Choice
+        The recorded kernel.
 
     Raises
     ------
     NoRule
-        When it has none.
+        If the database has no record of the operator.
     """
     function, values = tir_of(op)
     feeds = plain_feeds(feeder, values)
@@ -86,7 +94,10 @@ def tuned(op: Operator, feeder: Feeder, database: Any) -> Choice:
 
 
 def _look_up(function: tirx.PrimFunc, database: Any) -> tirx.PrimFunc:
-    """The best schedule of a function; what TVM did not fuse has a pattern among its attributes."""
+    """Return the best schedule of a function.
+
+    TVM annotates functions that it did not fuse with a pattern, so both forms are looked up.
+    """
     alone = tvm.IRModule({"main": function})
     for mod in (alone, relax.transform.AnnotateTIROpPattern()(alone)):
         with database, tvm.target.Target("llvm"):

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a stage's work is shared out among threads."""
+"""Work partitioning: how the threads of a CPU share the work of a stage."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stages of a CPU: kernels whose tiles are shared out among threads."""
+"""Stages of a CPU: kernels whose tiles the threads share."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from .bands import in_bands, passing_bytes
 from .divide import Division, divisions, plan
 from .plan import PlannedCall
 
-_BARRIER = 3e-6  # seconds, generous: what one barrier less can save
-_FAR = 1 / 20e9  # seconds, generous: what reading a byte from another core's cache costs more
+_BARRIER = 3e-6  # seconds; an upper bound for what one barrier less saves
+_FAR = 1 / 20e9  # seconds per byte; an upper bound for reading another core's cache
 
 
 @dataclass
 class CpuAssembler(Assembler[Kernel, LoweredStage]):
-    """Builds the stages of one lowered graph for the threads of a CPU.
+    """The stage builder of one lowered graph for the threads of a CPU.
 
     Attributes
     ----------
@@ -86,14 +86,14 @@ class CpuAssembler(Assembler[Kernel, LoweredStage]):
         known: tuple[Division, ...] = get_args(Division)
         if division not in known:
             raise ScheduleError(
-                f"A CPU's work cannot be divided as {division!r}; the ways to divide it are "
+                f"A CPU cannot partition work by {division!r}; the partitionings are "
                 f"{', '.join(known)}."
             )
         calls = _calls(form, costs)
         if division == "bands" and not in_bands(calls):
             names = [name for i in form.implementations for name in self._names(i.operators)]
             raise ScheduleError(
-                f"No bands can be cut of these operators: {', '.join(names)}; divide by tiles."
+                f"These operators cannot run by row strips: {', '.join(names)}; use 'tiles'."
             )
         return LoweredStage(
             form.implementations,
@@ -106,7 +106,25 @@ class CpuAssembler(Assembler[Kernel, LoweredStage]):
         apart: Mapping[Hashable, float],
         costs: Mapping[Hashable, float],
     ) -> float:
-        """Barriers, waiting for the last tile of an operator, and uneven shares of its work."""
+        """Return an upper bound for the time that the stage saves over serial execution.
+
+        The bound adds up the barriers, the wait for the last tile of each operator, and the load
+        imbalance of each operator.
+
+        Parameters
+        ----------
+        form : StageForm
+            The stage spec.
+        apart : mapping of Hashable to float
+            Measured seconds of each operator as a stage of its own, by key.
+        costs : mapping of Hashable to float
+            Seconds of each kernel on one worker, by key.
+
+        Returns
+        -------
+        float
+            Seconds.
+        """
         calls = _calls(form, {})
         passed = passing_bytes(calls) if in_bands(calls) else 0
         saved = passed * _FAR / self.workers - _BARRIER

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A stage computed band by band, so that what passes between its kernels stays in the cache.
+"""Depth-first execution of a stage by row strips, which keeps intermediates in the cache.
 
-A band is a part of the rows of a group's results. A worker computes a band through all kernels of
-the group before it begins the next one; bands are as high as the core's cache allows, and no worker
-waits for another. Where a kernel's window reaches beyond its band, the rows that two bands need are
-computed with the first of them, and by both workers where these differ: both write the same values.
+A row strip is a range of rows of a group's results. A worker computes a strip through all kernels
+of the group before it begins the next one. Strips are as high as the core's cache allows, and no
+worker waits for another. If a kernel's window reaches beyond its strip, two strips need the same
+rows. These rows are computed with the first of the two strips. If two workers compute the strips,
+both compute the rows and write the same values.
 
-The idea of fewer and larger kernels, chosen by where the data between them fits, is GraphTurbo's
-(Zhao et al., *Effectively Scheduling Computational Graphs of Deep Neural Networks toward Their
-Domain-Specific Accelerators*, OSDI 2023).
+The idea of fewer and larger kernels, chosen so that the data between them fits into the cache, is
+GraphTurbo's (Zhao et al., *Effectively Scheduling Computational Graphs of Deep Neural Networks
+toward Their Domain-Specific Accelerators*, OSDI 2023).
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from itertools import pairwise
 from ..kernels.plane import Interval, PlaneTiles
 from .plan import BandShare, PlannedCall, Step
 
-_FULL = 0.5  # share of the cache that a band may fill; weights and the next rows take the rest
+_FULL = 0.5  # share of the cache for a strip; weights and the next rows take the rest
 
 
 def in_bands(calls: Sequence[PlannedCall]) -> bool:
-    """Whether every group of a stage is a chain, or a tree of chains, that bands can be cut of."""
+    """Return whether row strips can be cut from every group: a chain or a tree of chains."""
     groups = {call.group for call in calls}
     return bool(groups) and all(_Group.of(calls, group) is not None for group in groups)
 
@@ -32,34 +33,44 @@ def in_bands(calls: Sequence[PlannedCall]) -> bool:
 def band_shares(
     calls: Sequence[PlannedCall], workers: int, cache_bytes: int
 ) -> tuple[BandShare, ...]:
-    """The shares of a stage for which :func:`in_bands` holds; each worker has part of each group.
+    """Partition the groups of a stage by row strips; each worker gets a part of each group.
+
+    :func:`in_bands` must hold for the stage.
 
     Parameters
     ----------
     calls : sequence of PlannedCall
+        The kernel calls of the stage.
     workers : int
+        Number of workers.
     cache_bytes : int
-        Of one core: what a band is to fit into.
+        Bytes of one core's cache, into which a strip must fit.
+
+    Returns
+    -------
+    tuple of BandShare
+        One per group.
     """
     shares = []
     for number in sorted({call.group for call in calls}):
         group = _Group.of(calls, number)
-        assert group is not None, "only groups that allow it are computed in bands"
+        assert group is not None, "only groups with planes are computed by row strips"
         shares.append(group.share(workers, cache_bytes))
     return tuple(shares)
 
 
 @dataclass(frozen=True)
 class _Group:
-    """The calls of a group that compute something, each after those that it reads.
+    """The calls of a group that compute anything, in topological order.
 
     Attributes
     ----------
     planes : dict of int to PlaneTiles
+        The plane of each call.
     readers : dict of int to tuple of int
         The calls of the group that read a call's result.
     num_bytes : int
-        All that passes through the group.
+        Bytes of all values that pass through the group.
     """
 
     planes: dict[int, PlaneTiles]
@@ -68,10 +79,10 @@ class _Group:
 
     @staticmethod
     def of(calls: Sequence[PlannedCall], group: int) -> _Group | None:
-        """None unless all results of the group have equal planes, and something passes inside it.
+        """Return the group, None unless its results have equal planes and values pass inside it.
 
-        What passes must cover the plane that its readers' windows move over: then it is also what
-        they read at their own pixels, if they do.
+        Such a value must cover the plane that its readers' windows move over. Readers then read the
+        same plane at their own pixels, too.
         """
         members = [i for i, c in enumerate(calls) if c.group == group and c.kernel.phases]
         planes = {i: p for i in members if (p := calls[i].kernel.plane) is not None}
@@ -96,7 +107,7 @@ class _Group:
         )
 
     def _tiles(self, count: int) -> list[dict[int, Interval]]:
-        """The tiles of every call, in order, that each of ``count`` bands of the results takes."""
+        """Return the tiles of every call, in order, for each of ``count`` row strips."""
         (pixels,) = {plane.pixels for i, plane in self.planes.items() if not self.readers[i]}
         edges = [pixels * band // count for band in range(count + 1)]
         bands: list[dict[int, Interval]] = [{} for _ in range(count)]
@@ -107,7 +118,7 @@ class _Group:
         return [dict(reversed(tiles.items())) for tiles in bands]
 
     def _needed(self, call: int, tiles: dict[int, Interval], band: Interval) -> Interval:
-        """The tiles of ``call`` that its readers need, or the results' own of the band."""
+        """Return the tiles of ``call`` that its readers need, or the strip's own if it has none."""
         plane = self.planes[call]
         if not self.readers[call]:
             return plane.starting_in(band)
@@ -117,10 +128,10 @@ class _Group:
         return plane.covering((min(b for b, _ in read), max(e for _, e in read)))
 
     def _close_gaps(self, call: int, bands: list[dict[int, Interval]]) -> None:
-        """What no reader needs goes with the band before it.
+        """Assign the tiles that no reader needs to the strip before them.
 
-        A window may step over rows, or end before the last: they are computed all the same, as
-        others may read them.
+        A window may step over rows, or end before the last row. Those rows are computed
+        nevertheless, as other stages may read them.
         """
         following = self.planes[call].tiles
         for tiles in reversed(bands):
@@ -131,7 +142,7 @@ class _Group:
 
 
 def _steps(bands: Sequence[dict[int, Interval]]) -> tuple[Step, ...]:
-    """What one worker computes, each tile once."""
+    """Return the steps of one worker; each tile is computed once."""
     done: dict[int, int] = {}
     steps = []
     for tiles in bands:
@@ -144,7 +155,7 @@ def _steps(bands: Sequence[dict[int, Interval]]) -> tuple[Step, ...]:
 
 
 def passing_bytes(calls: Sequence[PlannedCall]) -> int:
-    """What bands can keep in the cache: results that are read inside their group."""
+    """Return the bytes that row strips can keep in the cache: results read inside their group."""
     read = {p for call in range(len(calls)) for p in _producers(calls, call)}
     return sum(spec.num_bytes for call in read for spec in calls[call].kernel.outputs)
 
@@ -154,7 +165,7 @@ def _some(interval: Interval) -> bool:
 
 
 def _producers(calls: Sequence[PlannedCall], call: int) -> set[int]:
-    """The calls whose results ``call`` reads, also through what is in place already."""
+    """Return the calls whose results ``call`` reads, also through calls that compute nothing."""
     found: set[int] = set()
     for before in calls[call].after:
         if calls[before].kernel.phases:

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a stage's work is divided among the workers.
+"""Partitioning of a stage's work among the workers.
 
-Several divisions are built from the same predicted costs, and which one a stage uses is measured:
+Several partitionings are built from the same predicted costs. Measurements decide which one a stage
+uses:
 
-- ``tiles``: phases that may run at the same time form a level. Their tiles are laid out on a line
-  by predicted time and the line is cut into equal pieces, so every worker gets the same work.
-- ``groups``: each group runs whole on one worker, its intermediates in that core's cache, and no
+- ``tiles``: phases that may run at the same time form a level. The tiles of a level are laid out on
+  a line by predicted time, and the line is cut into equal pieces, so that every worker gets the
+  same work.
+- ``groups``: each group runs on one worker. Its intermediates stay in that core's cache, and no
   barrier is needed. Groups are packed longest first onto the least loaded worker.
-- ``bands``: each worker has some rows of every group's results, and computes them band by band
-  through the whole group, see :mod:`.bands`.
+- ``bands``: each worker computes some rows of every group's results, depth-first by row strips, see
+  :mod:`.bands`.
 """
 
 from __future__ import annotations
@@ -21,11 +23,11 @@ from .plan import BandShare, PlannedCall, Share, StagePlan
 
 Division = Literal["tiles", "groups", "bands"]
 
-_MAX_IMBALANCE = 1.25  # of the busiest worker's load over the mean
+_MAX_IMBALANCE = 1.25  # limit of the busiest worker's load over the mean load
 
 
 def plan_tiles(calls: Sequence[PlannedCall], workers: int) -> StagePlan:
-    """Every phase at its earliest level, each level's tiles divided evenly."""
+    """Place every phase at its earliest level, and divide each level's tiles evenly."""
     first: list[int] = []
     for call in calls:
         first.append(max((first[a] + len(calls[a].kernel.phases) for a in call.after), default=0))
@@ -38,7 +40,7 @@ def plan_tiles(calls: Sequence[PlannedCall], workers: int) -> StagePlan:
 
 
 def plan_groups(calls: Sequence[PlannedCall], workers: int) -> StagePlan:
-    """Every group whole on one worker."""
+    """Assign every group to one worker."""
     owner, _ = _pack(calls, workers)
     shares = [
         Share(i, p, _whole(phase.tiles, owner[call.group], workers))
@@ -51,15 +53,23 @@ def plan_groups(calls: Sequence[PlannedCall], workers: int) -> StagePlan:
 def plan(
     calls: Sequence[PlannedCall], workers: int, division: Division, cache_bytes: int
 ) -> StagePlan:
-    """The plan of a stage by the named division, checked.
+    """Return the plan of a stage for the given work partitioning, checked for completeness.
 
     Parameters
     ----------
     calls : sequence of PlannedCall
+        The kernel calls of the stage.
     workers : int
+        Number of workers.
     division : Division
+        The work partitioning.
     cache_bytes : int
-        Of one core: what a band is to fit into.
+        Bytes of one core's cache, into which a row strip must fit.
+
+    Returns
+    -------
+    StagePlan
+        Every tile of every phase, assigned to workers.
     """
     if division == "bands":
         result = StagePlan(workers, (band_shares(calls, workers, cache_bytes),))
@@ -70,7 +80,7 @@ def plan(
 
 
 def divisions(calls: Sequence[PlannedCall], workers: int) -> tuple[Division, ...]:
-    """The divisions of a stage that are worth measuring."""
+    """Return the work partitionings of a stage that are worth measuring."""
     possible: list[Division] = ["tiles"]
     if workers > 1 and len({call.group for call in calls}) > 1:
         _, load = _pack(calls, workers)
@@ -82,7 +92,7 @@ def divisions(calls: Sequence[PlannedCall], workers: int) -> tuple[Division, ...
 
 
 def _pack(calls: Sequence[PlannedCall], workers: int) -> tuple[dict[int, int], list[float]]:
-    """The worker of each group, longest group first, and each worker's load."""
+    """Return the worker of each group, longest group first, and each worker's load."""
     cost: dict[int, float] = {}
     for call in calls:
         cost[call.group] = cost.get(call.group, 0.0) + call.cost
@@ -112,7 +122,7 @@ def _divide(
 
 
 def _tile_at(point: float, begin: float, cost: float, tiles: int) -> int:
-    """The tile boundary nearest to ``point`` of a phase that spans ``begin`` to ``+ cost``."""
+    """Return the tile boundary nearest to ``point`` in a phase that begins at ``begin``."""
     if cost == 0.0:
         return 0 if point <= begin else tiles
     return min(max(round((point - begin) / cost * tiles), 0), tiles)
@@ -123,7 +133,7 @@ def _whole(tiles: int, owner: int, workers: int) -> tuple[int, ...]:
 
 
 def _check(plan: StagePlan, calls: Sequence[PlannedCall]) -> None:
-    """Every tile of every phase is computed; once, unless bands overlap."""
+    """Check that every tile of every phase is computed, once unless row strips overlap."""
     seen = set()
     for level in plan.levels:
         for share in level:
@@ -134,18 +144,18 @@ def _check(plan: StagePlan, calls: Sequence[PlannedCall]) -> None:
             assert len(share.cuts) == plan.workers + 1, "a cut for every worker"
             assert (share.cuts[0], share.cuts[-1]) == (0, tiles), "a share covers its phase"
             assert list(share.cuts) == sorted(share.cuts), "cuts rise"
-            assert (share.call, share.phase) not in seen, "a phase is shared out once"
+            assert (share.call, share.phase) not in seen, "a phase is assigned once"
             seen.add((share.call, share.phase))
     expected = {(i, p) for i, call in enumerate(calls) for p in range(len(call.kernel.phases))}
     assert seen == expected, "a plan holds every phase"
 
 
 def _check_bands(share: BandShare, calls: Sequence[PlannedCall]) -> set[tuple[int, int]]:
-    """The phases that the bands of a share compute, whole."""
+    """Return the phases that a share's row strips compute; check that they are complete."""
     computed: dict[int, set[int]] = {}
     for steps in share.steps:
         for step in steps:
             computed.setdefault(step.call, set()).update(range(step.begin, step.end))
     for call, tiles in computed.items():
-        assert tiles == set(range(calls[call].kernel.band_plane.tiles)), "bands cover their planes"
+        assert tiles == set(range(calls[call].kernel.band_plane.tiles)), "strips cover their planes"
     return {(call, 0) for call in computed}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which worker computes which tiles of a stage, and in what order."""
+"""Plans: which worker computes which tiles of a stage, and in what order."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from ..kernels.kernel import Kernel
 
 @dataclass(frozen=True)
 class Share:
-    """Worker ``w`` computes tiles ``cuts[w]`` to ``cuts[w + 1]`` of a phase of a call.
+    """The partition of one phase: worker ``w`` computes tiles ``cuts[w]`` to ``cuts[w + 1]``.
 
     Attributes
     ----------
     call : int
         Index of the kernel call in its stage.
     phase : int
+        Index of the phase in the kernel.
     cuts : tuple of int
-        ``workers + 1`` rising tile boundaries, from 0 to the number of tiles.
+        ``workers + 1`` ascending tile boundaries, from 0 to the number of tiles.
     """
 
     call: int
@@ -37,7 +38,7 @@ class Step:
 
 @dataclass(frozen=True)
 class BandShare:
-    """What each worker computes of a group, band by band, in order."""
+    """The steps of each worker for one group, row strip by row strip, in order."""
 
     steps: tuple[tuple[Step, ...], ...]
 
@@ -46,8 +47,8 @@ class BandShare:
 class StagePlan:
     """Levels of shares for ``workers`` workers.
 
-    The shares of one level run without synchronisation, each worker's in order; between levels all
-    workers meet at a barrier.
+    The shares of one level run without synchronisation, each worker's in order. Between two levels
+    all workers meet at a barrier.
     """
 
     workers: int
@@ -56,14 +57,15 @@ class StagePlan:
 
 @dataclass(frozen=True)
 class PlannedCall:
-    """What a plan must know of one kernel call of a stage.
+    """One kernel call of a stage, as far as a plan needs to know it.
 
     Attributes
     ----------
     kernel : Kernel
     cost : float
-        Predicted time of the whole kernel on one worker; any unit.
+        Predicted time of the whole kernel on one worker, in any unit.
     group : int
+        Group of the stage that the call belongs to.
     after : tuple of int
         Calls of the stage whose results this one reads.
     """

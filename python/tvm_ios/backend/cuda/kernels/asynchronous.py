@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bringing slices of an operand to shared memory by copies that no thread waits for (cp.async).
+"""Asynchronous copies (cp.async) of operand slices to shared memory; no thread waits for them.
 
-They need neither registers nor a thread's attention, so that several slices can be on their way.
-That is what hides the latency of global memory where few blocks share a multiprocessor: by Little's
-law 48 bytes a cycle over a latency of 700 cycles are 33 KiB that have to be on their way at a time,
-and a slice of 64 x 16 numbers of each operand are 8 KiB.
+The copies occupy neither registers nor a thread, so several slices can be in flight. This hides the
+latency of global memory if few blocks share a multiprocessor. By Little's law, 48 bytes per cycle
+at a latency of 700 cycles require 33 KiB in flight, while one slice of 64 x 16 elements of each
+operand is 8 KiB.
 
-A copy is of 4, 8 or 16 bytes, and may be told to read none of them and to write zeros, which is
-what padding and the operand's end are. It converts nothing: numbers that are to be rounded are
-rounded in place by the thread that had them copied, before the barrier that shows them to others.
+A copy moves 4, 8 or 16 bytes. It can be told to read none of them and to write zeros, which serves
+padding and the operand's end. It converts nothing: the thread that issued a copy rounds the
+elements in place, if necessary, before the barrier that publishes them to other threads.
+
 TVM's own passes (``InjectSoftwarePipeline``, ``InjectPTXAsyncCopy``) need ``tirx.use_async_copy``
-for all of a module, and leave a copy as it is where they do not know its form.
+for a whole module, and silently skip copies whose form they do not know.
 """
 
 from __future__ import annotations
@@ -55,19 +56,19 @@ __device__ __forceinline__ void tvm_ios_await_copies%(groups)d() {
 
 
 def commit_copies() -> None:
-    """Make a group of the thread's copies since the last group."""
+    """Emit a commit: the thread's copies since the last commit become a group."""
     T.evaluate(cuda_func_call("tvm_ios_commit_copies", source_code=_COMMIT))
 
 
 def await_copies(groups: int) -> None:
-    """Wait for all but the last so many groups of the thread's."""
+    """Emit a wait for all but the last ``groups`` groups of the thread."""
     name = f"tvm_ios_await_copies{groups}"
     T.evaluate(cuda_func_call(name, source_code=_AWAIT % {"groups": groups}))
 
 
 @dataclass(frozen=True)
 class Copyable:
-    """An operand whose elements are in memory as they are multiplied.
+    """An operand whose elements are stored in memory as they are multiplied.
 
     Attributes
     ----------
@@ -75,9 +76,9 @@ class Copyable:
     load : Expr
         The element.
     conditions : tuple of Expr
-        Where one of them does not hold the element is zero, and ``load`` may be no address.
+        If one of them is false, the element is zero, and ``load`` may be out of bounds.
     vector : int
-        Neighbours, as those of the operand, for all of which they hold or do not.
+        Length of the aligned runs of the operand's neighbours for which all conditions are equal.
     """
 
     operand: Operand
@@ -86,7 +87,7 @@ class Copyable:
     vector: int
 
     def width(self, layout: Layout) -> int | None:
-        """Numbers that one copy brings into a layout; None where there is no such copy."""
+        """Return the elements that one copy moves into a layout, None if no copy does."""
         vector = 1
         if layout.along_depth == self.operand.along_depth:
             vector = math.gcd(self.vector, layout.depth if layout.along_depth else layout.outer)
@@ -95,11 +96,12 @@ class Copyable:
 
 
 def copyable(operand: Operand, outer: Axes, depth: Axes) -> Copyable | None:
-    """How an operand's elements can be copied; None where something is computed on the way.
+    """Return how an operand's elements can be copied, None if anything is computed on the way.
 
     Parameters
     ----------
     operand : Operand
+        One side of the product.
     outer, depth : Axes
         Its axes.
     """
@@ -112,7 +114,7 @@ def copyable(operand: Operand, outer: Axes, depth: Axes) -> Copyable | None:
     if not isinstance(value, tvm.ir.TensorLoad):
         return None
     if any(loads_in(e) for e in (*value.indices, *conditions)):
-        return None  # which must not be read where the conditions do not hold
+        return None  # it must not be read if a condition is false
     along = (depth if operand.along_depth else outer).variables
     together = along and _are_neighbours(value, along[-1])
     together = together and not any(along[-1] in variables_in(c) for c in conditions)
@@ -120,21 +122,21 @@ def copyable(operand: Operand, outer: Axes, depth: Axes) -> Copyable | None:
 
 
 def _are_neighbours(load: Expr, along: Expr) -> bool:
-    """Whether a vector has elements beside each other, and not one element several times."""
+    """Return whether a vector's elements are neighbours, not one element several times."""
     flat = address(load.source, load.indices)
     return step(flat, along, dict.fromkeys(variables_in(flat), 1)) == 1
 
 
 @dataclass
 class AsynchronousStage(Stage):
-    """Slices that are copied as they are.
+    """A stage whose slices are copied unchanged by cp.async.
 
     Attributes
     ----------
     copied : Copyable
         The operand.
     width : int
-        Of it, the numbers that a copy brings.
+        Elements that one copy moves.
     """
 
     copied: Copyable
@@ -142,21 +144,21 @@ class AsynchronousStage(Stage):
 
     @property
     def vector(self) -> int:
-        """Numbers that a copy brings."""
+        """The elements that one copy moves."""
         return self.width
 
     def begin_with(self, number: int) -> None:
-        """Begin to copy a slice."""
+        """Start the copies of a slice."""
         self.bring(number, number)
 
     def bring(self, number: Expr, slot: Expr) -> None:
-        """Begin to copy a slice to a slot."""
+        """Start the copies of a slice into a slot."""
         to = self.slice(slot)
         with T.unroll(self.rounds) as r:
             vector = r * self.threads + self.thread
             with when(self.exists(vector)):
                 o, d = self.position(vector)
-                # It says how many, so that TVM keeps as many: it shrinks buffers to what it sees.
+                # The extent matters: TVM shrinks buffers to the elements that it sees accessed.
                 pointer = self.shared.access_ptr("w", offset=to.at(o, d), extent=self.vector)
                 self._copy(pointer, self.source.row + o, self.source.first(number) + d)
 
@@ -171,7 +173,7 @@ class AsynchronousStage(Stage):
         T.evaluate(cuda_func_call(f"tvm_ios_copy{size}", *arguments, source_code=code))
 
     def settle(self, slot: Expr) -> None:
-        """Round what the thread had copied: nobody else sees it before the next barrier."""
+        """Round the thread's own copies; no other thread reads them before the next barrier."""
         if not self.rounded:
             return
         part, to = registers(self.vector, self.layout.dtype), self.slice(slot)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TIR functions of feature maps, rewritten to have the channels last.
+"""Conversion of TIR functions to feature maps with the channels last.
 
-TVM's operators work on ``[N, C, H, W]``. A GPU wants the channels of a pixel side by side: threads
-that compute neighbouring channels read neighbouring addresses, and a tensor core's operands are
-rows of them.
+TVM's operators work on ``[N, C, H, W]``. A GPU prefers the channels of a pixel side by side:
+threads that compute neighbouring channels then read neighbouring addresses, and these channels are
+rows of a tensor core's operands.
 """
 
 from __future__ import annotations
@@ -19,35 +19,40 @@ _AXES = 4
 
 
 def channels_last_shape(shape: Sequence[int]) -> tuple[int, ...]:
-    """The shape ``[N, H, W, C]`` of a feature map ``[N, C, H, W]``."""
+    """Return the shape ``[N, H, W, C]`` of a feature map ``[N, C, H, W]``."""
     n, c, h, w = shape
     return (n, h, w, c)
 
 
 def channels_last_weights(weights: np.ndarray) -> np.ndarray:
-    """Convolution weights ``[O, I, H, W]`` as ``[H, W, I, O]``."""
+    """Transpose convolution weights ``[O, I, H, W]`` to ``[H, W, I, O]``."""
     return np.ascontiguousarray(weights.transpose(2, 3, 1, 0))
 
 
 def channels_last_array(array: np.ndarray) -> np.ndarray:
-    """A feature map ``[N, C, H, W]`` as ``[N, H, W, C]``."""
+    """Transpose a feature map ``[N, C, H, W]`` to ``[N, H, W, C]``."""
     return np.ascontiguousarray(array.transpose(0, 2, 3, 1))
 
 
 def channels_last(
     function: tirx.PrimFunc, maps: Collection[int], weights: Collection[int] = ()
 ) -> tirx.PrimFunc:
-    """``function`` on tensors of other layouts, with loops in the order of memory.
+    """Rewrite ``function`` for tensors in other layouts, with loops in the order of memory.
 
     Parameters
     ----------
     function : tvm.tirx.PrimFunc
-        Schedulable, of static shapes.
+        A schedulable function with static shapes.
     maps : collection of int
-        Parameters of four axes ``[N, C, H, W]`` that become ``[N, H, W, C]``. Tensors of four axes
-        that only the function sees become so, too.
+        Parameters of four axes ``[N, C, H, W]`` that become ``[N, H, W, C]``. The function's
+        internal tensors of four axes become so, too.
     weights : collection of int
         Parameters ``[O, I, H, W]`` that become ``[H, W, I, O]``.
+
+    Returns
+    -------
+    tvm.tirx.PrimFunc
+        The rewritten function.
     """
     schedule = s_tir.Schedule(tvm.IRModule({"main": function}))
     parameters = list(function.params)
@@ -80,7 +85,7 @@ def _index_of(buffer: Any, parameters: Sequence[Any]) -> int | None:
 def _order(
     buffer: Any, number: int | None, maps: Collection[int], weights: Collection[int]
 ) -> Any | None:
-    """How the axes of a tensor are to be ordered; None where they stay."""
+    """Return the new order of a tensor's axes, None if they stay."""
     if number in weights:
         return lambda o, i, h, w: (h, w, i, o)
     inner = number is None and len(buffer.shape) == _AXES
@@ -88,7 +93,7 @@ def _order(
 
 
 def _reorder(schedule: s_tir.Schedule, block: Any) -> None:
-    """Iterate in the order of a result's axes, and reduce in that of the last tensor read."""
+    """Order spatial loops by the result's axes, and reductions by those of the last read."""
     statement = schedule.get(block)
     write = statement.writes[0]
     spatial = [v.var for v in statement.iter_vars if v.iter_type == tirx.IterVar.DataPar]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors copied, their axes in another order."""
+"""Kernels that copy a tensor and permute its axes."""
 
 from __future__ import annotations
 
@@ -15,13 +15,21 @@ from .schedule import schedule, scheduled_kernel
 
 
 def copy_kernel(source: TensorSpec, axes: Sequence[int], target: tvm.target.Target) -> CudaKernel:
-    """The kernel that writes ``numpy.transpose(source, axes)``.
+    """Return the kernel that writes ``numpy.transpose(source, axes)``.
 
     Parameters
     ----------
     source : TensorSpec
+        The tensor to read.
     axes : sequence of int
+        The source axis of each axis of the result.
     target : tvm.target.Target
+        The target of the kernel.
+
+    Returns
+    -------
+    CudaKernel
+        A kernel with one input and one output.
     """
     shape = tuple(source.shape[axis] for axis in axes)
     placeholder = te.placeholder(source.shape, source.dtype)

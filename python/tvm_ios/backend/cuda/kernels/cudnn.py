@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Convolutions by cuDNN: host code that calls the library on the current stream.
 
-cuDNN is loaded when it is first asked for something, from where PyPI's package has it, or else from
-where the system's loader finds it.
+cuDNN is loaded on first use, from PyPI's package if it is installed, else by the system's loader.
 """
 
 from __future__ import annotations
@@ -25,27 +24,27 @@ from .kernel import CudaKernel
 Epilogue = Literal["nothing", "bias", "bias_relu"]
 
 _DTYPES = {"fp32": "float32", "tf32": "float32", "fp16": "float16", "bf16": "bfloat16"}
-# Bytes. What needs more is rarely fast, and every call in a stage has a workspace of its own.
+# Bytes. Algorithms that need more are rarely fast, and each call has its own workspace.
 _MAX_WORKSPACE = 256 << 20
 _RUN = "tvm_ios.runtime.cuda.CudnnConvolution"
 
 
 @dataclass(frozen=True)
 class CudnnProblem:
-    """``relu(x convolved with w + bias + z)``, with or without relu, bias and z.
+    """A convolution problem: ``relu(conv(x, w) + bias + z)``; relu, bias and z are optional.
 
     Attributes
     ----------
     precision : str
     channels_last : bool
-        Whether x, z and the result are ``[N, H, W, C]`` and the weights ``[O, H, W, I]``, or
+        Whether x, z and the result are ``[N, H, W, C]`` and the weights ``[O, H, W, I]``, or else
         ``[N, C, H, W]`` and ``[O, I, H, W]``.
     epilogue : str
     residual : bool
-        Whether there is a z, of the result's shape; then there is a bias, too.
+        Whether there is a z, which has the result's shape; then there is a bias, too.
     batch, in_channels, out_channels, groups : int
     rows, columns : Window
-        The padding behind is that in front.
+        The padding behind equals the padding in front.
     """
 
     precision: Precision
@@ -61,7 +60,7 @@ class CudnnProblem:
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """The problem for the C++ library, see ``src/runtime/cuda/cudnn_problem.h``."""
+        """The problem as passed to the C++ library, see ``src/runtime/cuda/cudnn_problem.h``."""
         rows, columns = self.rows, self.columns
         return (
             PRECISIONS.index(self.precision),
@@ -75,7 +74,7 @@ class CudnnProblem:
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
-        """x, the weights, and bias and z where there are such."""
+        """The tensors x, weights, and bias and z if present."""
         image = (self.rows.size, self.columns.size)
         taps = (self.rows.kernel, self.columns.kernel)
         return (
@@ -105,11 +104,11 @@ class CudnnAlgorithm:
     Attributes
     ----------
     number : int
-        cuDNN's own.
+        cuDNN's number of the algorithm.
     workspace : int
         Bytes of device memory that it needs besides the tensors.
     version : str
-        Whose algorithm it is: another cuDNN may take another time for it.
+        Version of cuDNN; another version may need another time.
     """
 
     number: int
@@ -119,15 +118,15 @@ class CudnnAlgorithm:
 
 @cache
 def cudnn_algorithms(problem: CudnnProblem, device_id: int = 0) -> tuple[CudnnAlgorithm, ...]:
-    """The algorithms that a device has for a problem, what cuDNN expects to be fastest first.
+    """Return a device's algorithms for a problem, in cuDNN's order of expected speed.
 
-    Nothing is run. Those are left out whose results differ from run to run or are less exact than
-    the problem's precision, or that need an uncommonly large workspace.
+    Nothing is run. The result excludes algorithms whose results differ from run to run or are less
+    exact than the problem's precision, and those that need an unusually large workspace.
 
     Raises
     ------
     DeviceError
-        When there is no such device, or no cuDNN of version 9.
+        If there is no such device, or no cuDNN of version 9.
     """
     find = tvm_ffi.get_global_func("tvm_ios.runtime.cuda.CudnnAlgorithms")
     found = find(device_id, tvm_ffi.Shape(problem.numbers))
@@ -136,20 +135,20 @@ def cudnn_algorithms(problem: CudnnProblem, device_id: int = 0) -> tuple[CudnnAl
 
 
 def cudnn_version() -> str:
-    """Such as ``9.28.0``.
+    """Return cuDNN's version, for example ``9.28.0``.
 
     Raises
     ------
     DeviceError
-        When there is no cuDNN of version 9.
+        If there is no cuDNN of version 9.
     """
     return tvm_ffi.get_global_func("tvm_ios.runtime.cuda.CudnnVersion")()
 
 
 def cudnn_kernel(problem: CudnnProblem, algorithm: CudnnAlgorithm) -> CudaKernel:
-    """The kernel that has cuDNN compute ``problem``.
+    """Return the kernel that computes ``problem`` by cuDNN.
 
-    It may run beside others: its workspace, if it needs one, is a scratch tensor of its own.
+    It may run beside others: its workspace, if any, is a scratch tensor of its own.
     """
     sizes = (algorithm.workspace,) if algorithm.workspace else ()
     scratch = tuple(TensorSpec((size,), "uint8") for size in sizes)
@@ -167,10 +166,10 @@ def cudnn_kernel(problem: CudnnProblem, algorithm: CudnnAlgorithm) -> CudaKernel
 
 
 def _function(tensors: tuple[TensorSpec, ...], numbers: tuple[int, ...]) -> tirx.PrimFunc:
-    """Host code of a module for CUDA: the call, with all that is constant in it."""
+    """Build host code of a CUDA module: the call, with all its constants."""
     with IRBuilder() as builder, T.prim_func(s_tir=True):
         T.func_name("cudnn_conv2d")
-        # Scheduled: TVM's own rules have nothing to do here. Opaque: nothing is fused into it.
+        # Scheduled, so that TVM's rules skip it; opaque, so that nothing is fused into it.
         T.func_attr({"tirx.noalias": True, "tirx.is_scheduled": True, "op_pattern": 8})
         buffers = [
             T.arg(f"t{i}", T.buffer(spec.shape, spec.dtype, layout=None))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the emitters of CUDA kernels share."""
+"""Helpers that the emitters of CUDA kernels share."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tvm.tirx.script import builder as T
 Expr = Any
 
 LAUNCH = {"pragma_unroll_explicit": False}
-"""Leaves it to CUDA's compiler to unroll: what TVM has unrolled takes it minutes to read."""
+"""Makes CUDA's compiler unroll; it takes minutes to parse the code that TVM has unrolled."""
 
 
 def kernel(
@@ -24,15 +24,21 @@ def kernel(
     threads: int,
     body: Callable[[Sequence[Any], Expr, Expr], None],
 ) -> tirx.PrimFunc:
-    """A function of one launch.
+    """Build a function of one launch.
 
     Parameters
     ----------
     parameters : sequence of tvm.tirx.Var
-        Tensors, whose names, shapes and types the function's have.
+        Tensors whose names, shapes and types become those of the function's parameters.
     blocks, threads : int
+        Blocks of the launch, and threads of a block.
     body : callable
-        ``body(buffers, block, thread)`` emits what one thread does.
+        ``body(buffers, block, thread)`` emits the code of one thread.
+
+    Returns
+    -------
+    tvm.tirx.PrimFunc
+        A scheduled function.
     """
     with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
         T.func_name("main")
@@ -55,13 +61,13 @@ def kernel(
 
 
 def every(conditions: Sequence[Expr]) -> Expr | None:
-    """Whether all of them hold; None where there are none."""
+    """Return the conjunction of the conditions, None if there are none."""
     return reduce(tirx.all, conditions) if conditions else None
 
 
 @contextmanager
 def when(condition: Expr | None) -> Iterator[None]:
-    """A statement that is run if ``condition`` holds; None always does."""
+    """Emit the statements inside under ``condition``; None is always true."""
     if condition is None:
         yield
         return
@@ -70,16 +76,16 @@ def when(condition: Expr | None) -> Iterator[None]:
 
 
 def registers(count: int, dtype: str = "float32") -> Any:
-    """Numbers of a thread's own."""
+    """Allocate ``count`` elements private to a thread."""
     return T.alloc_buffer((count,), dtype, scope="local", layout=None)
 
 
 def shared(count: int, dtype: str, dynamic: bool = False) -> Any:
-    """Numbers that the threads of a block share; ``dynamic`` where there are many."""
+    """Allocate ``count`` elements shared by a block; use ``dynamic`` for large buffers."""
     scope = "shared.dyn" if dynamic else "shared"
     return T.alloc_buffer((count,), dtype, scope=scope, layout=None)
 
 
 def barrier() -> None:
-    """Every thread of the block waits for all of them."""
+    """Emit a barrier for all threads of the block."""
     T.evaluate(tirx.call_intrin("int32", "tirx.tvm_storage_sync", "shared"))

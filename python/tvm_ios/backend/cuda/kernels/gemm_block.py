@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a block of threads does for a matrix product, whatever its threads multiply with.
+"""The code of a thread block for a matrix product, independent of how its threads multiply.
 
-Slice by slice of the depth it brings both operands into shared memory, and multiplies while the
-next slice is on its way (``staging``), or, as a pipeline, the next few (``asynchronous``). With
-several teams, each has slices of its own: the depth is shared out among them, and their sums are
-added in the end. Of several products the slices of the second follow those of the first: they are
-added up in the same registers.
+The block moves both operands into shared memory, slice by slice of the depth. It multiplies one
+slice while the next is in flight (``staging``), or the next few if it is a pipeline
+(``asynchronous``). Several teams of threads split the depth: each has slices of its own, and their
+sums are added at the end. In a sum of products, the slices of the second product follow those of
+the first and are added to the same registers.
 """
 
 from __future__ import annotations
@@ -30,16 +30,18 @@ Expr = Any
 
 
 class GemmBlock(ABC):
-    """Emits a block's code.
+    """The code of one thread block.
 
     Parameters
     ----------
     form : GemmForm
+        The product.
     tile : Tile
+        Its partition.
     buffers : dict
-        The kernel's tensors, by the form's.
+        The kernel's tensors, by those of the form.
     thread : Expr
-        Index in the block.
+        Index of the thread in the block.
 
     Attributes
     ----------
@@ -50,7 +52,7 @@ class GemmBlock(ABC):
     """
 
     rounded: Callable[[Expr], Expr] | None = None
-    """What numbers of the operands are rounded to before they are multiplied."""
+    """Rounds the operands' elements before they are multiplied."""
 
     def __init__(self, form: GemmForm, tile: Tile, buffers: dict[Any, Any], thread: Expr) -> None:
         self.form, self.tile, self.buffers = form, tile, buffers
@@ -61,15 +63,23 @@ class GemmBlock(ABC):
 
     @abstractmethod
     def layouts(self) -> tuple[Layout, Layout]:
-        """How slices of the left and of the right operand lie in shared memory."""
+        """Return the shared-memory layouts of the left and of the right operand's slices."""
 
     @abstractmethod
     def multiply(self, left: Slice, right: Slice) -> None:
-        """Add the products of two slices to the sums."""
+        """Emit the product of two slices, added to the sums."""
 
     @abstractmethod
     def finish(self, writer: Writer, row: Expr, column: Expr) -> None:
-        """Write the sums of a block's part that begins at (row, column)."""
+        """Emit the stores of the sums of a block's part that begins at (row, column).
+
+        Parameters
+        ----------
+        writer : Writer
+            Writes sums to the result.
+        row, column : Expr
+            Where the block's part begins in the result.
+        """
 
     def emit(self, block: Expr) -> None:
         """Emit the code of block number ``block``."""
@@ -89,7 +99,7 @@ class GemmBlock(ABC):
         if tile.slots == 1:
             self._alternate([(_registers(left), _registers(right)) for left, right in products])
         else:
-            assert len(products) == 1, "the slices of a sum are brought one at a time"
+            assert len(products) == 1, "a sum of products is not pipelined"
             self._pipeline(*products[0])
         self._add_teams()
         with when(self.team == 0 if tile.teams > 1 else None):
@@ -103,7 +113,7 @@ class GemmBlock(ABC):
         row: Expr,
         batch: dict[Any, Expr],
     ) -> list[Stage]:
-        """One side of every product: through the same registers, to the same place."""
+        """Return the stages of one side of every product, through the same registers and slots."""
         tile = self.tile
         slots = shared(tile.slots * tile.teams * layout.size, layout.dtype, tile.dynamic)
         stages = []
@@ -141,11 +151,11 @@ class GemmBlock(ABC):
         return AsynchronousStage(**arguments, copied=copied, width=width)
 
     def _steps(self, depth: Axes) -> int:
-        """Slices of each team's along a depth."""
+        """Return the number of slices per team along a depth."""
         return -(-depth.extent // (self.tile.depth * self.tile.teams))
 
     def _alternate(self, products: Sequence[tuple[RegisterStage, RegisterStage]]) -> None:
-        """Multiply while the next slices come to registers, and then write these."""
+        """Emit a loop that loads the next slices into registers while it multiplies."""
         ends = list(accumulate(left.source.count for left, _ in products))
 
         def read(number: int, step: Expr) -> None:
@@ -169,16 +179,16 @@ class GemmBlock(ABC):
                 _of_each(ends, write, s + 1)
 
     def _pipeline(self, left: Stage, right: Stage) -> None:
-        """Multiply slices in one slot after another, while others come to the other slots.
+        """Emit a loop that multiplies one slot after another while the other slots are filled.
 
-        The one barrier of a step says two things: that the slice of the step has arrived, for all
-        threads' parts of it, and that all have done with the slice before, to whose slot the next
-        one may come.
+        Each step has a single barrier, which ensures two things. The slice of the step has arrived,
+        with the parts that all threads moved. And all threads have finished the slice before, whose
+        slot may now be overwritten.
         """
         slots, steps = self.tile.slots, left.source.count
         ahead = slots - 1
         copies = any(isinstance(side, AsynchronousStage) for side in (left, right))
-        with T.attr(0, "hand_threaded", 0):  # TVM would take the slots for one, and add barriers
+        with T.attr(0, "hand_threaded", 0):  # else TVM merges the slots and adds barriers
             for number in range(ahead):
                 for side in (left, right) if number < steps else ():
                     side.begin_with(number)
@@ -193,17 +203,17 @@ class GemmBlock(ABC):
                 with when(s + ahead < steps):
                     for side in (left, right):
                         side.bring(s + ahead, (s + ahead) % slots)
-                if copies:  # of nothing in the end, so that there is a group for each step
+                if copies:  # empty at the end: one group per step
                     commit_copies()
                 self.multiply(left.slice(s % slots), right.slice(s % slots))
 
     def _add_teams(self) -> None:
-        """Add to the first team's sums those of the others."""
+        """Add the sums of the other teams to those of the first."""
         others = self.tile.teams - 1
         if not others:
             return
         sums = shared(others * self.count * self.members, "float32", self.tile.dynamic)
-        barrier()  # TVM gives the sums memory of slices, which others may still be reading
+        barrier()  # TVM may reuse memory of slices that are still read
         with when(self.team > 0), T.unroll(self.count) as i:
             at = ((self.team - 1) * self.count + i) * self.members + self.member
             T.buffer_store(sums, self.sums[i], [at])
@@ -214,20 +224,21 @@ class GemmBlock(ABC):
 
 
 def _registers(stage: Stage) -> RegisterStage:
-    assert isinstance(stage, RegisterStage), "slices that have one slot come through registers"
+    assert isinstance(stage, RegisterStage), "slices with a single slot pass through registers"
     return stage
 
 
 def _of_each(ends: Sequence[int], do: Callable[[int, Expr], None], step: Expr) -> None:
-    """``do(product, step)`` for the product whose turn it is, its steps counted from 0.
+    """Call ``do(product, step)`` for the active product, its steps counted from 0.
 
     Parameters
     ----------
     ends : sequence of int
-        Where the steps of each product end.
+        End of each product's steps.
     do : callable
+        Emits one step of a product.
     step : Expr
-        Counted from the first product's first.
+        The step, counted from the first product's first.
     """
     for number, (begin, end) in enumerate(pairwise([0, *ends])):
         conditions = [step >= begin] if begin else []
@@ -238,6 +249,23 @@ def _of_each(ends: Sequence[int], do: Callable[[int, Expr], None], step: Expr) -
 
 
 def shared_bytes(part: tuple[int, int], teams: int, slots: int, *layouts: Layout) -> int:
-    """Bytes of shared memory that a block takes for parts of (rows, columns)."""
+    """Return the bytes of shared memory of a block.
+
+    Parameters
+    ----------
+    part : (int, int)
+        Rows and columns of a block's part.
+    teams : int
+        Teams that split the depth.
+    slots : int
+        Slices of each operand that are in shared memory.
+    layouts : Layout
+        Layouts of the slices of both operands.
+
+    Returns
+    -------
+    int
+        Bytes.
+    """
     slices = slots * teams * sum(layout.bytes for layout in layouts)
     return slices + 4 * (teams - 1) * math.prod(part)

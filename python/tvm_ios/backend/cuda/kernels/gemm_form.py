@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Seeing a matrix product in a function: convolutions, dense layers, batches of products.
+"""Recognition of matrix products: convolutions, dense layers, batches of products.
 
-A function has the form when one of its blocks adds up products ``left * right`` and everything else
-is computed element by element. Its axes are then four, whatever the function calls them:
+A function matches if one of its blocks sums products ``left * right`` and everything else is
+elementwise. It then has four axes, whatever their names in the function:
 
 =========  ================================  ========================  ===========
 axis       runs along                        of a convolution          of a matmul
@@ -13,8 +13,8 @@ columns    right and the result              channels of the result    j
 depth      left and right                    kernel's h, w, channels   k
 =========  ================================  ========================  ===========
 
-What is computed element by element before it (padding, a ReLU) becomes part of ``left`` or
-``right``, what comes after it (bias, ReLU, a residual, a reshape) a function of the sum.
+Elementwise operations before the product (padding, a ReLU) become part of ``left`` or ``right``.
+Those after it (bias, ReLU, a residual, a reshape) become a function of the sum.
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ Expr = Any
 
 @dataclass(frozen=True)
 class Axes:
-    """Some of a block's axes as one, the last of which runs fastest."""
+    """Several axes of a block, fused into one; the last runs fastest."""
 
     variables: tuple[tirx.Var, ...] = ()
     extents: tuple[int, ...] = ()
 
     @property
     def extent(self) -> int:
-        """Elements along it."""
+        """The number of elements along the fused axis."""
         return math.prod(self.extents)
 
     def split(self, index: Expr, lane: Expr = 0) -> dict[tirx.Var, Expr]:
-        """The value of every variable where the axis as a whole is at ``index + lane``.
+        """Return the value of every variable at index ``index + lane`` of the fused axis.
 
-        The ``lane`` must not carry into the last but one variable. That variables in front of the
-        last are seen not to depend on it is what lets conditions be left out of vectors.
+        ``lane`` must not carry into the last but one variable. Only the last variable then depends
+        on it, and vectors need no conditions on the others.
         """
         values: dict[tirx.Var, Expr] = {}
         inner = 1
@@ -91,7 +91,7 @@ class Operand:
 
 @dataclass(frozen=True)
 class Product:
-    """What is added up along one depth."""
+    """The summands along one depth."""
 
     left: Operand
     right: Operand
@@ -117,18 +117,18 @@ class GemmForm:
         The function's tensors.
     batch, rows, columns : Axes
     products : tuple of Product
-        What is added up: one product, unless several functions were (``gemm_sum``).
+        The summands; one product, unless several functions were combined (``gemm_sum``).
     dtype : str
-        Of the sum, as what follows reads it.
+        Type of the sum as its readers see it.
     total : Expr
-        What stands for the sum in ``value``.
+        The placeholder of the sum in ``value``.
     results : tuple of Result
         The tensors that are written.
     indices : tuple
-        Which element of a tensor that held all columns, in terms of the batch, the rows and the
-        columns.
+        Index of an element in a tensor that held all columns, in terms of the batch, the rows and
+        the columns.
     value : Expr
-        What is written there, in terms of these and of ``total``.
+        The value written there, in terms of these axes and of ``total``.
     vector : int
         Neighbours along the columns that can be written at once.
     """
@@ -147,38 +147,48 @@ class GemmForm:
 
 
 def gemm_form(function: tirx.PrimFunc) -> GemmForm:
-    """See the matrix product in ``function``.
+    """Match ``function`` as a matrix product.
 
     Parameters
     ----------
     function : tvm.tirx.PrimFunc
-        Schedulable, of static shapes.
+        A schedulable function with static shapes.
+
+    Returns
+    -------
+    GemmForm
+        The product.
 
     Raises
     ------
     NoRule
-        Where it is something else.
+        If the function is not a matrix product.
     """
     sch, product, result = isolate(function)
     return _form(sch.mod["main"].params, sch.get(product), sch.get(result))
 
 
 def divide_columns(form: GemmForm, widths: Sequence[int]) -> GemmForm:
-    """The product with its columns written to several tensors, side by side.
+    """Return the product with its columns written to several tensors, side by side.
 
     Parameters
     ----------
     form : GemmForm
-        Of one result, whose last parameter it is, and whose last axis are the columns.
+        A form with one result, which is its last parameter and has the columns as its last axis.
     widths : sequence of int
         The columns of each tensor.
+
+    Returns
+    -------
+    GemmForm
+        A form with one result per width.
     """
     (whole,) = form.results
     (column,) = form.columns.variables
     assert form.parameters[-1].same_as(whole.buffer), "the result is the last parameter"
     assert form.indices[-1].same_as(column), "the columns are the last axis"
     ends = list(accumulate(widths))
-    assert ends[-1] == form.columns.extent, "every column goes somewhere"
+    assert ends[-1] == form.columns.extent, "the widths cover all columns"
     outer = [int(size) for size in whole.buffer.shape[:-1]]
     dtype = str(whole.buffer.dtype)
     results = tuple(
@@ -201,7 +211,7 @@ def _form(parameters: Sequence[Any], product: s_tir.SBlock, result: s_tir.SBlock
     kinds = {axis.var: axis.iter_type for axis in product.iter_vars}
     at = list(store.indices)
     if {v for v, kind in kinds.items() if kind == tirx.IterVar.DataPar} != set(at):
-        raise NoRule  # also where an index is no axis by itself
+        raise NoRule  # or an index is not a plain axis
     names = dict(zip((axis.var for axis in result.iter_vars), at, strict=True))
     if not all(list(load.indices) == list(names) for load in _loads_of(written, store.buffer)):
         raise NoRule
@@ -215,7 +225,7 @@ def _form(parameters: Sequence[Any], product: s_tir.SBlock, result: s_tir.SBlock
         Axes(tuple(part), tuple(extents[v] for v in part)) for part in order
     )
     if batch.extent > 1 and 1 in (rows.extent, columns.extent):
-        raise NoRule  # as a depthwise convolution: numbers of one side are used once
+        raise NoRule  # as in a depthwise convolution, which uses elements of one side once
     total = tirx.Var("total", str(store.buffer.dtype))
     value = substitute(substitute(_of_total(written.value, store.buffer, total), names), single)
     return GemmForm(
@@ -245,7 +255,7 @@ def _starts_at_zero(product: s_tir.SBlock) -> bool:
 
 
 def _factors(store: tirx.BufferStore) -> tuple[Expr, Expr]:
-    """``left`` and ``right`` of ``sum = sum + left * right``, without conversions."""
+    """Return ``left`` and ``right`` of ``sum = sum + left * right``, without conversions."""
     if not isinstance(store.value, tirx.Add):
         raise NoRule
     parts = [store.value.a, store.value.b]
@@ -266,10 +276,10 @@ def _unconverted(expr: Expr) -> Expr:
 def _divide_axes(
     at: Sequence[tirx.Var], factors: Sequence[Expr], extents: Mapping[tirx.Var, int]
 ) -> tuple[Expr, Expr, tuple[list[Any], list[Any], list[Any], list[Any]]]:
-    """Left and right, and the axes of the batch, the rows, the columns and the depth.
+    """Return left and right, and the axes of the batch, the rows, the columns and the depth.
 
-    ``at`` is in the order in which the result runs, and the columns are what runs fastest in it.
-    The depth runs as it does in ``right``, which of a convolution are the weights.
+    ``at`` is in the order of the result's axes, and the columns run fastest in it. The depth runs
+    as it does in ``right``, which holds the weights of a convolution.
     """
     used = [variables_in(factor) for factor in factors]
     both = used[0] & used[1]
@@ -282,7 +292,7 @@ def _divide_axes(
     )
     depth = both - set(at)
     if (of_left | of_right) - set(at) != depth:
-        raise NoRule  # one side is summed up by itself
+        raise NoRule  # the sum reduces one side alone
     loads = loads_in(right)
     if not loads:
         raise NoRule
@@ -295,7 +305,7 @@ def _divide_axes(
 def _far_first(
     flat: Expr, variables: Iterable[tirx.Var], extents: Mapping[tirx.Var, int]
 ) -> list[tirx.Var]:
-    """Variables in the order of how far an address goes with them."""
+    """Sort variables by their stride in an address, largest first."""
     return sorted(variables, key=lambda v: (-step(flat, v, extents), v.name))
 
 
@@ -304,7 +314,7 @@ def _loads_of(store: tirx.BufferStore, buffer: Any) -> list[Any]:
 
 
 def _of_total(value: Expr, buffer: Any, total: Expr) -> Expr:
-    """``value`` with ``total`` for each element that it reads of the sum."""
+    """Replace every element of the sum that ``value`` reads by ``total``."""
 
     def replace(load: Any) -> Any:
         return total if load.source.same_as(buffer) else load

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A sum of matrix products as one product, whose depth runs through those of all.
+"""A sum of matrix products as one product over all of their depths.
 
-Convolutions of different inputs that are added up are one such: the reduction goes on with the
-second's pixels where it has ended with the first's, and nothing is copied to lie side by side.
+A sum of convolutions of different inputs is an example. The reduction continues with the second
+convolution's pixels after the first's, and nothing is copied to lie side by side.
 """
 
 from __future__ import annotations
@@ -18,15 +18,19 @@ Expr = Any
 
 
 def add_products(forms: Sequence[GemmForm], places: Sequence[Sequence[int]]) -> GemmForm:
-    """One form that adds up what several sum, and then does what the first does with its sum.
+    """Return one form that sums several products and then applies the epilogue of the first.
 
     Parameters
     ----------
     forms : sequence of GemmForm
-        Of results of one shape, each its last parameter. Nothing follows the sums of any but the
-        first.
+        Products with results of one shape, each its last parameter. Only the first has an epilogue.
     places : sequence of sequence of int
-        Which of the whole's inputs, counted from 0, each of a form's inputs is.
+        For each input of each form, its number among the inputs of the combined form.
+
+    Returns
+    -------
+    GemmForm
+        The combined form.
     """
     first = forms[0]
     inputs: dict[int, Any] = {}
@@ -44,7 +48,7 @@ def add_products(forms: Sequence[GemmForm], places: Sequence[Sequence[int]]) -> 
 
 
 def _in_terms_of(first: GemmForm, form: GemmForm, tensors: Mapping[Any, Any]) -> list[Product]:
-    """A form's products with the axes of ``first``, and with other tensors."""
+    """Return a form's products in terms of the axes of ``first`` and of other tensors."""
     names: dict[Any, Expr] = dict(tensors)
     pairs = ((form.batch, first.batch), (form.rows, first.rows), (form.columns, first.columns))
     for own, other in pairs:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The grids that a scheduled TIR function launches."""
+"""The grids of a scheduled TIR function's launches."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Grid:
     Attributes
     ----------
     blocks, threads : int
-        Thread blocks, and threads in each.
+        Thread blocks, and threads per block.
     """
 
     blocks: int
@@ -25,7 +25,7 @@ class Grid:
 
 
 def grids(function: tirx.PrimFunc) -> tuple[Grid, ...]:
-    """The grids of a function's launches: of its outermost loop nests, in order."""
+    """Return the grids of a function's launches, one per outermost loop nest, in order."""
     body = function.body
     if hasattr(body, "block"):
         body = body.block.body
@@ -39,7 +39,7 @@ def _count(extents: dict[str, int], index: str) -> int:
 
 
 def _bound_extents(nest: tirx.Stmt) -> dict[str, int]:
-    """The extents of block and thread indices, by their tags."""
+    """Return the extents of block and thread indices, by their tags."""
     extents: dict[str, int] = {}
 
     def loop(statement: tirx.For) -> None:

@@ -1,18 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Horizontal fusion: independent kernels in one launch, whose blocks are divided among them.
+"""Horizontal fusion: independent kernels in one launch that share its blocks.
 
-A small kernel keeps few of a device's multiprocessors busy. Several in one launch fill more of
-them, without streams, and cost one launch.
+A small kernel keeps few of a device's multiprocessors busy. Several kernels in one launch fill more
+of them, without streams, at the cost of one launch.
 
-The launch has the blocks of all its parts. A block belongs to one part, and does what it would have
-done in that part's own launch. All blocks of a launch are of one size. Where the threads of a part
-depend on each other it keeps its threads, and the rest of the block ends at once; other parts are
-cut into blocks of that size anew. Shared memory is one piece, as large as the part needs that needs
-most, and of registers, too, every thread has as many as the part that needs most: a part that
-needs many, beside one that lives on having many blocks at a time, may be slower than the two alone.
+The launch has the blocks of all its parts. A block belongs to one part and does the work that it
+would do in that part's own launch. All blocks of a launch have one size. If the threads of a part
+depend on each other, the part keeps its threads, and the rest of the block exits at once. Other
+parts are partitioned anew into blocks of that size.
 
-The result is a function in the state that :mod:`.lowering` leaves functions in halfway. It is to
-be compiled with others by :func:`tvm_ios.backend.cuda.code.build.build_kernels`; TVM's own
+Every block gets the shared memory, and every thread the registers, of the part that needs most. A
+part that needs many registers can therefore slow down a part that depends on high occupancy: the
+fused launch may be slower than the two alone.
+
+The result is a function in the intermediate state that :mod:`.lowering` describes. Compile it
+together with other kernels by :func:`tvm_ios.backend.cuda.code.build.build_kernels`; TVM's own
 pipeline would lower it twice.
 """
 
@@ -31,31 +33,37 @@ from .launch import Launch, NotFusible, launch_of, shared_memory
 from .lowering import mark_lowered
 
 WARP = 32
-_INDEPENDENT_THREADS = 256  # of a block, where no part says how many: small blocks spread better
+_INDEPENDENT_THREADS = 256  # of a block if no part fixes it: small blocks spread better
 _TAGS = ("blockIdx.x", "threadIdx.x")
 
 
 def fuse(
     kernels: Sequence[CudaKernel], wiring: Sequence[Sequence[int]], target: tvm.target.Target
 ) -> CudaKernel:
-    """One kernel that does what several independent ones do.
+    """Fuse independent kernels into one.
 
     Parameters
     ----------
     kernels : sequence of CudaKernel
-        In the order in which their blocks are numbered, which is about the order in which a device
-        starts them. Those with the longest blocks should come first: when a long block starts
-        last, one multiprocessor computes while the others wait; short blocks fill the gaps.
+        The parts, in the order in which their blocks are numbered, which is roughly the order in
+        which a device starts them. Put the kernels with the longest blocks first: if a long block
+        starts last, one multiprocessor computes while the others are idle, whereas short blocks
+        fill the gaps.
     wiring : sequence of sequence of int
-        The tensors of each kernel, in the order of its parameters, as numbers of the result's
-        tensors. These count from 0: first those that are read, then those that are written.
+        For each tensor of each kernel, in the order of its parameters, its number among the tensors
+        of the result: first those that are read, then those that are written.
     target : tvm.target.Target
-        What the kernels are scheduled for.
+        The target that the kernels are scheduled for.
+
+    Returns
+    -------
+    CudaKernel
+        One kernel of one launch.
 
     Raises
     ------
     NotFusible
-        When one of them cannot share a launch.
+        If one of the kernels cannot share a launch.
     """
     inputs, outputs = _tensors(kernels, wiring)
     launches = [launch_of(kernel, target) for kernel in kernels]
@@ -81,7 +89,7 @@ def fuse(
 def _tensors(
     kernels: Sequence[CudaKernel], wiring: Sequence[Sequence[int]]
 ) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]]:
-    """What the kernels read and write together; they must not depend on each other."""
+    """Return the tensors that the kernels read and write, which must not depend on each other."""
     read: dict[int, TensorSpec] = {}
     written: dict[int, TensorSpec] = {}
     for kernel, places in zip(kernels, wiring, strict=True):
@@ -98,16 +106,16 @@ def _tensors(
 
 
 def _block_size(kernels: Sequence[CudaKernel], launches: Sequence[Launch]) -> int:
-    """Threads of a block: as many as the largest part has whose blocks cannot be cut anew."""
+    """Return the threads of a block: those of the largest part that must keep its blocks."""
     fixed = [launch.threads for launch in launches if launch.collective]
     if not fixed:
         return min(_INDEPENDENT_THREADS, max(launch.threads for launch in launches))
     threads = max(fixed)
     for kernel, launch in zip(kernels, launches, strict=True):
-        # The threads of a warp end together: those of its rest would wait at the end of the part
-        # for threads that wait for them at a barrier.
+        # The threads of a warp finish together. Surplus threads of a warp would wait at the end of
+        # the part for threads that wait for them at a barrier.
         if launch.collective and launch.threads != threads and launch.threads % WARP:
-            raise NotFusible(f"kernel {kernel.name} needs a part of a warp for itself")
+            raise NotFusible(f"kernel {kernel.name} needs a fraction of a warp")
     return threads
 
 
@@ -119,7 +127,7 @@ class _Grid:
     parts: Sequence[Launch]
 
     def emit(self, tensors: Sequence[Sequence[tirx.Buffer]]) -> tirx.Stmt:
-        """The launch; ``tensors`` are those of each part."""
+        """Return the statement of the launch; ``tensors`` are those of each part."""
         block, thread = (tirx.Var(tag.replace(".", "_"), "int32") for tag in _TAGS)
         shared_bytes = max(part.shared_bytes for part in self.parts)
         shared = shared_memory(shared_bytes) if shared_bytes else None
@@ -149,7 +157,10 @@ class _Grid:
         block: tvm.ir.Expr,
         thread: tvm.ir.Expr,
     ) -> tirx.Stmt:
-        """What a thread does in a block of a part's; ``block`` counts from the part's first."""
+        """Return the code of a thread in a block of ``part``.
+
+        ``block`` counts from the part's first.
+        """
         if part.collective:
             body = part.body(tensors, shared, block, thread)
             return _where(thread, part.threads, self.threads, body)
@@ -161,7 +172,7 @@ class _Grid:
 
 
 def _where(number: tvm.ir.Expr, used: int, extent: int, body: tirx.Stmt) -> tirx.Stmt:
-    """``body`` for the first ``used`` of ``extent`` numbers."""
+    """Restrict ``body`` to the first ``used`` of ``extent`` numbers."""
     return body if used == extent else tirx.IfThenElse(number < used, body, None)
 
 

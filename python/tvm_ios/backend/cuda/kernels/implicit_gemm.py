@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions, dense layers and matrix products by rule."""
+"""Kernels of matrix products: convolutions, dense layers and products proper."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .tile import Tile
 
 
 def gemm(form: GemmForm, tile: Tile) -> tirx.PrimFunc:
-    """The product as a kernel of one launch."""
+    """Build a kernel of one launch that computes the product."""
 
     def body(buffers: Any, block: Any, thread: Any) -> None:
         arguments = (form, tile, dict(zip(form.parameters, buffers, strict=True)), thread)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bringing a function that reduces along some axes to the two steps that it has in essence."""
+"""Canonicalization of functions that reduce along some axes into two blocks."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from ...shared.no_rule import NoRule
 
 
 def isolate(function: tirx.PrimFunc) -> tuple[s_tir.Schedule, Any, Any]:
-    """Bring a function to two blocks: one that reduces, one that makes the result of that.
+    """Reduce a function to two blocks: the reduction, and the computation of the result from it.
 
-    What is computed element by element before the reduction (padding, a ReLU) becomes part of what
-    it reads; what comes after it (bias, ReLU, a residual, a reshape) becomes the second block.
+    Elementwise operations before the reduction (padding, a ReLU) become part of the values that it
+    reads. Those after it (bias, ReLU, a residual, a reshape) become the second block.
 
     Parameters
     ----------
     function : tvm.tirx.PrimFunc
-        Schedulable, of static shapes.
+        A schedulable function with static shapes.
 
     Returns
     -------
     (Schedule, SBlockRV, SBlockRV)
-        The second block reads what the first leaves in a buffer of scope ``local``.
+        The second block reads the first block's result from a buffer of scope ``local``.
 
     Raises
     ------
     NoRule
-        Where it has no reduction, or several, or results that are not made of its result alone.
+        If the function has no reduction or several, or results that do not depend on it alone.
     """
     sch = s_tir.Schedule(_narrowed(function))
     root = sch.get_sblock("root")
@@ -38,7 +38,7 @@ def isolate(function: tirx.PrimFunc) -> tuple[s_tir.Schedule, Any, Any]:
         try:
             sch.compute_inline(block)
         except s_tir.ScheduleError:
-            continue  # a reduction, or what the function returns
+            continue  # a reduction, or a result of the function
     reductions = [b for b in sch.get_child_blocks(root) if _reduces(sch.get(b))]
     if len(reductions) != 1:
         raise NoRule
@@ -66,7 +66,7 @@ def _reduces(block: s_tir.SBlock) -> bool:
 
 
 def _is_whole(sch: s_tir.Schedule, block: Any) -> bool:
-    """Whether a block is run for all that its loops run through."""
+    """Return whether a block runs for all iterations of its loops."""
     loops = sch.get_loops(block)
     if not loops:
         return False

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A kernel of a CUDA device: a TIR function with its loops bound to blocks and threads."""
+"""CUDA kernels: TIR functions with loops bound to blocks and threads."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from .grids import Grid, grids
 
 @dataclass(frozen=True)
 class CudaKernel:
-    """The implementation of one operator, or of several that run as one, on a CUDA device.
+    """The CUDA implementation of one operator, or of several that run as one.
 
     Attributes
     ----------
     name : str
-        A short identifier for people.
+        A short display name.
     key : Hashable
         Kernels with equal keys are equal code.
     inputs, outputs : tuple of TensorSpec
-        Its tensors, in the order of the function's parameters.
+        The kernel's tensors, in the order of the function's parameters.
     function : tvm.tirx.PrimFunc
-        Scheduled: every loop nest is bound to blocks and threads, or the function is host code that
-        calls a library.
+        A scheduled function: every loop nest is bound to blocks and threads, or the function is
+        host code that calls a library.
     scratch : tuple of TensorSpec
-        Memory that only this kernel uses, the function's last parameters.
+        Memory that belongs to this kernel alone, the function's last parameters.
     variant : str
-        Which of the operator's possible kernels it is.
+        Identifies the kernel among the operator's candidates.
     fusible : bool
-        Whether its nests can be given to a share of a larger launch's blocks; a library's cannot.
+        Whether its blocks can become part of a larger launch; a library's cannot.
     """
 
     name: str
@@ -47,9 +47,9 @@ class CudaKernel:
     fusible: bool = True
 
     plane = None
-    """No part of its result is computed on its own."""
+    """No part of a result is computed on its own."""
     free = False
-    """There is always something to do."""
+    """A kernel always has something to do."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "key", remembering(self.key))
@@ -61,12 +61,12 @@ class CudaKernel:
 
     @property
     def tiles(self) -> int:
-        """Thread blocks of its largest launch; a library's are not known."""
+        """The thread blocks of the largest launch, 1 for a library's, which are unknown."""
         return max((grid.blocks for grid in self._grids), default=1)
 
     @property
     def steps(self) -> int:
-        """Launches, one after another."""
+        """The number of launches, which run one after another."""
         return max(len(self._grids), 1)
 
     @cached_property

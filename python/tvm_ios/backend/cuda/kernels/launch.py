@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The launch of a kernel, taken apart into what it asks of a device and what a thread of it does.
+"""The launch of a kernel, split into its resources and the code of one thread.
 
-A thread finds out what to do from the numbers of its block and of itself. Here these are ordinary
-variables, and so is the shared memory: whoever puts several launches together gives them values.
+A thread derives its work from the indices of its block and of itself. Here these indices are
+ordinary variables, and so is the shared memory. The code that combines several launches assigns
+them values.
 """
 
 from __future__ import annotations
@@ -20,17 +21,17 @@ from .kernel import CudaKernel
 from .lowering import lower_to_statements
 
 STATIC_SHARED_BYTES = 48 << 10
-"""Shared memory that every CUDA device gives a block without being asked at the launch."""
+"""Bytes of shared memory that every CUDA device grants a block without an explicit request."""
 
 _BLOCK_TAGS = tuple(f"blockIdx.{axis}" for axis in "xyz")
 _THREAD_TAGS = tuple(f"threadIdx.{axis}" for axis in "xyz")
-_PURE = 1  # TVM's CallEffectKind: up to it, a call neither affects other threads nor asks them
+_PURE = 1  # TVM's CallEffectKind: up to it, a call does not interact with other threads
 _MAX_THREADS = 2**31 - 1
-_ALIGNMENT = 16  # bytes, the widest access of one thread
+_ALIGNMENT = 16  # bytes: the widest access of one thread
 
 
 class NotFusible(Exception):
-    """A kernel that cannot be given a share of a larger launch; says why."""
+    """The error of a kernel that cannot share a larger launch; its message gives the reason."""
 
 
 @dataclass(frozen=True)
@@ -40,13 +41,12 @@ class Launch:
     Attributes
     ----------
     blocks, threads : int
-        Blocks, and threads of a block. They are numbered as the device does it, x first, so that
-        32 threads in a row are a warp whatever the shape of the block.
+        Blocks, and threads per block. They are numbered as the device does it, x first, so that 32
+        consecutive threads are a warp for any shape of the block.
     shared_bytes : int
-        Shared memory of a block.
+        Bytes of shared memory of a block.
     collective : bool
-        Whether threads depend on others of their block. Where they do not, any thread may be in
-        any block.
+        Whether threads depend on others of their block. If not, any thread may be in any block.
     """
 
     blocks: int
@@ -62,16 +62,21 @@ class Launch:
         block: tvm.ir.Expr,
         thread: tvm.ir.Expr,
     ) -> tirx.Stmt:
-        """What one thread does; the statements of each call have variables of their own.
+        """Return the code of one thread, with new variables in each call.
 
         Parameters
         ----------
         tensors : sequence of Buffer
-            The kernel's.
+            The kernel's tensors.
         shared : Buffer or None
-            Shared memory of at least :attr:`shared_bytes` bytes; None where that is 0.
+            Shared memory of at least :attr:`shared_bytes` bytes; None if that is 0.
         block, thread : Expr
-            Numbers, int32, below :attr:`blocks` and :attr:`threads`.
+            int32 indices below :attr:`blocks` and :attr:`threads`.
+
+        Returns
+        -------
+        tvm.tirx.Stmt
+            The statements of the thread.
         """
         copy = s_tir.renew_defs(self._function)
         outer = [*tensors, shared] if shared is not None and self.shared_bytes else [*tensors]
@@ -87,17 +92,17 @@ class Launch:
         )
 
 
-@lru_cache(maxsize=1024)  # a kernel is a part of many stages, and lowering takes most of the time
+@lru_cache(maxsize=1024)  # a kernel is part of many stages, and lowering is slow
 def launch_of(kernel: CudaKernel, target: tvm.target.Target) -> Launch:
-    """The one launch that a kernel is.
+    """Return the single launch of a kernel.
 
     Raises
     ------
     NotFusible
-        When it is none or several, or when its threads cannot be put beside others.
+        If the kernel has no or several launches, or its threads cannot run beside others.
     """
     if not kernel.fusible:
-        raise NotFusible(f"kernel {kernel.name} is not made of loops")
+        raise NotFusible(f"kernel {kernel.name} calls a library")
     function = lower_to_statements({"part": kernel.function}, target)["part"]
     facts = _Facts(list(_outside(function.body)))
     if not facts.obstacles:
@@ -127,16 +132,16 @@ def launch_of(kernel: CudaKernel, target: tvm.target.Target) -> Launch:
 
 
 def shared_memory(num_bytes: int) -> tirx.Buffer:
-    """Shared memory of a block, aligned for any access."""
+    """Declare shared memory of a block, aligned for any access."""
     scope = "shared" if num_bytes <= STATIC_SHARED_BYTES else "shared.dyn"
     return tirx.decl_buffer((num_bytes,), "uint8", "shared_memory", scope=scope, data_alignment=128)
 
 
 @dataclass
 class _Facts:
-    """What there is in the statements of a launch, and what keeps it from being put among others.
+    """The properties of a launch's statements, and the obstacles to fusing it with others.
 
-    That is listed, not raised: an exception that passes through TVM loses its type.
+    Obstacles are collected, not raised: an exception that passes through TVM loses its type.
     """
 
     obstacles: list[str]
@@ -145,7 +150,7 @@ class _Facts:
     collective: bool = False
 
     def read(self, body: tirx.Stmt) -> None:
-        """Enter all that is in ``body``."""
+        """Collect the properties of ``body``."""
         lookup = [
             (tirx.AttrStmt, self._attribute),
             (tirx.AllocBuffer, self._allocation),
@@ -154,7 +159,7 @@ class _Facts:
         tvm_ffi.structural_walk(body, lookup)
 
     def _attribute(self, statement: tirx.AttrStmt) -> None:
-        if isinstance(statement.node, tvm.ir.Var):  # copies are of other variables
+        if isinstance(statement.node, tvm.ir.Var):  # a copy has other variables
             self.obstacles.append(f"has a note {statement.attr_key} on {statement.node}")
         if statement.attr_key != "thread_extent":
             return
@@ -175,8 +180,8 @@ class _Facts:
             self.obstacles.append("calls other functions")
             return
         if call.op.name == "tirx.tvm_storage_sync" and str(call.args[0].value) == "warp":
-            # It has no instruction: it relies on memory that TVM marks as volatile, which is lost
-            # where the memory is a part of a larger one.
+            # It emits no instruction: it relies on memory that TVM marks as volatile. The mark is
+            # lost if the memory becomes part of a larger buffer.
             self.obstacles.append("exchanges values within a warp through memory")
         self.collective |= _effect(call.op) > _PURE
 
@@ -187,7 +192,7 @@ def _effect(op: tvm.ir.Op) -> int:
 
 
 def _outside(body: tirx.Stmt) -> Iterator[str]:
-    """What makes a function more, or less, than one launch."""
+    """Yield the reasons why a function is not exactly one launch."""
     launches = 0
     for statement in body.seq if isinstance(body, tirx.SeqStmt) else [body]:
         if isinstance(statement, tirx.AttrStmt) and statement.attr_key == "thread_extent":
@@ -203,7 +208,7 @@ def _outside(body: tirx.Stmt) -> Iterator[str]:
 def _number_axes(
     number: tirx.Var, axes: dict[str, tuple[tirx.Var, int]], tags: Sequence[str]
 ) -> list[tirx.Stmt]:
-    """The variables of three axes, x the fastest, from a number."""
+    """Bind the variables of three axes, x the fastest, from a single index."""
     binds: list[tirx.Stmt] = []
     stride, total = 1, _extent(axes, tags)
     for tag in tags:
@@ -222,7 +227,7 @@ def _extent(axes: dict[str, tuple[tirx.Var, int]], tags: Sequence[str]) -> int:
 
 
 def _lay_out(buffers: Sequence[tirx.Buffer]) -> tuple[dict[tirx.Buffer, int], int]:
-    """Where each buffer begins, one after another, and the bytes of all of them."""
+    """Return the offset of each buffer, one after another, and their total bytes."""
     offsets, end = {}, 0
     for buffer in buffers:
         alignment = max(_ALIGNMENT, buffer.ty.data_alignment)
@@ -239,7 +244,7 @@ def _num_bytes(buffer: tirx.Buffer) -> int:
 def _strip(
     body: tirx.Stmt, memory: tirx.Buffer | None, offsets: dict[tirx.Buffer, int]
 ) -> tirx.Stmt:
-    """``body`` without what sets up a launch, its shared buffers views of ``memory``."""
+    """Remove the launch's setup from ``body``; its shared buffers become views of ``memory``."""
 
     def enter(statement: tirx.AttrStmt) -> tirx.Stmt:
         return statement.body if statement.attr_key == "thread_extent" else statement
@@ -248,7 +253,7 @@ def _strip(
         buffer = statement.buffer
         if buffer not in offsets:
             return statement
-        assert memory is not None, "there is memory where something lies in it"
+        assert memory is not None, "buffers need memory"
         return tirx.DeclBuffer(buffer, data=tirx.address_of(memory[offsets[buffer]]))
 
     return tvm_ffi.structural_map(body, [(tirx.AttrStmt, enter), (tirx.AllocBuffer, place)])

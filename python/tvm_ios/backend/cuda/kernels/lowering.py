@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TVM's lowering of CUDA functions in two halves, so that something can be done in between.
+"""TVM's lowering of CUDA functions in two halves, with room for changes in between.
 
-The first half ends with what each thread of a launch does, barriers and exchanges within a warp
-decided: plain statements under the launch's extents. The second half divides that into host and
-device code. Which passes there are is TVM's own affair: each half is TVM's pipeline with the other
-half's passes left out.
+The first half ends with the code of each thread of a launch, with barriers and exchanges within a
+warp inserted: plain statements under the launch's extents. The second half splits them into host
+and device code. The passes are TVM's own: each half runs TVM's pipeline and skips the passes of the
+other half.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tvm.ir.instrument import PassInstrument
 _LOWERED = "tvm_ios.lowered"
 _SECOND_HALF = frozenset(
     {
-        "s_tir.InferFragment",  # its notes name variables, which are lost when code is copied
+        "s_tir.InferFragment",  # its annotations refer to variables, which copying replaces
         "tirx.AnnotateEntryFunc",
         "tirx.SplitHostDevice",
         "tirx.MakePackedAPI",
@@ -32,33 +32,38 @@ _CONTAINERS = frozenset({"sequential", "_pipeline"})
 def lower_to_statements(
     functions: Mapping[str, tirx.PrimFunc], target: tvm.target.Target
 ) -> dict[str, tirx.PrimFunc]:
-    """Scheduled functions after the first half; those that have it behind them stay as they are.
+    """Run the first half on scheduled functions; functions that have run through it stay unchanged.
 
     Parameters
     ----------
     functions : mapping of str to PrimFunc
-        By the names under which a host calls them.
+        The functions, by the names under which a host calls them.
     target : tvm.target.Target
         The CUDA device and its host.
+
+    Returns
+    -------
+    dict of str to PrimFunc
+        The lowered functions.
     """
     named = {n: f.with_attr("global_symbol", n) for n, f in functions.items()}
     scheduled = {n: f for n, f in named.items() if _LOWERED not in f.attrs}
     if scheduled:
         mod = tirx.transform.BindTarget(target)(tvm.IRModule(scheduled))
         mod = _run(mod, target, _FirstHalf())
-        # TVM's is a pass of device code. It reads the shape of the block, which does not stay.
+        # A device pass of TVM, run early because it reads the block's shape, which may change.
         mod = tirx.transform.LowerWarpMemory()(mod)
         named |= {n: mark_lowered(mod[n]) for n in scheduled}
     return named
 
 
 def mark_lowered(function: tirx.PrimFunc) -> tirx.PrimFunc:
-    """``function`` with a note that it has the first half behind it."""
+    """Mark ``function`` as lowered by the first half."""
     return function.with_attr(_LOWERED, True)
 
 
 def divide_host_and_device(mod: tvm.IRModule, target: tvm.target.Target) -> tvm.IRModule:
-    """The second half."""
+    """Run the second half."""
     return _run(mod, target, _SecondHalf())
 
 
@@ -72,16 +77,16 @@ def _run(mod: tvm.IRModule, target: tvm.target.Target, half: PassInstrument) -> 
 
 
 class _FirstHalf(PassInstrument):
-    """Leaves out the passes of the second half."""
+    """An instrument that skips the passes of the second half."""
 
     def should_run(self, mod: tvm.IRModule, info: tvm.transform.PassInfo) -> bool:
-        """Whether a pass comes before the division into host and device code."""
+        """Return whether a pass precedes the split into host and device code."""
         return info.name not in _SECOND_HALF
 
 
 class _SecondHalf(PassInstrument):
-    """Leaves out the passes of the first half."""
+    """An instrument that skips the passes of the first half."""
 
     def should_run(self, mod: tvm.IRModule, info: tvm.transform.PassInfo) -> bool:
-        """Whether a pass divides into host and device code, or holds such passes."""
+        """Return whether a pass belongs to the second half, or contains such passes."""
         return info.name in _SECOND_HALF | _CONTAINERS

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which elements lie beside each other in memory, so that one instruction can access several."""
+"""Contiguity: which elements are neighbours in memory.
+
+One instruction can access several neighbours.
+"""
 
 from __future__ import annotations
 
@@ -14,22 +17,22 @@ from tvm import sym, tirx
 Expr = Any
 
 MAX_BYTES = 16
-"""What one instruction of a thread reads or writes at most."""
+"""The most bytes that one instruction of a thread reads or writes."""
 
 
 def substitute(expr: Expr, values: Mapping[Any, Expr]) -> Expr:
-    """``expr`` with variables, which buffers are too, replaced."""
+    """Replace variables, including buffers, in ``expr``."""
     return tvm_ffi.structural_map(expr, [(tvm.ir.Var, lambda var: values.get(var, var))])
 
 
-@lru_cache(maxsize=64)  # asked for each tile of a product
+@lru_cache(maxsize=64)  # called for each tile of a product
 def bits(dtype: str) -> int:
-    """Size of a number."""
+    """Return the bits of an element."""
     return tvm_ffi.dtype(dtype).bits
 
 
 def address(buffer: Any, indices: Sequence[Expr]) -> Expr:
-    """Position of an element in a row-major buffer."""
+    """Return the position of an element in a row-major buffer."""
     flat: Expr = tirx.IntImm("int32", 0)
     for index, size in zip(indices, buffer.shape, strict=True):
         flat = flat * int(size) + index
@@ -37,16 +40,23 @@ def address(buffer: Any, indices: Sequence[Expr]) -> Expr:
 
 
 def step(flat: Expr, variable: tirx.Var, extents: Mapping[tirx.Var, int]) -> int:
-    """How far ``flat`` goes with the first step of ``variable`` from where all variables are 0.
+    """Return the stride of ``variable`` in ``flat``, taken at its first step from the origin.
 
-    0 where that depends on the contents of a tensor.
+    The stride is 0 if it depends on the contents of a tensor.
 
     Parameters
     ----------
     flat : Expr
+        The address.
     variable : tirx.Var
+        The variable.
     extents : mapping
-        How far each variable of ``flat`` runs, from 0.
+        Extent of each variable of ``flat``, from 0.
+
+    Returns
+    -------
+    int
+        Elements.
     """
     zero, one = (tirx.IntImm("int32", value) for value in (0, 1))
     origin = dict.fromkeys(extents, zero)
@@ -56,9 +66,25 @@ def step(flat: Expr, variable: tirx.Var, extents: Mapping[tirx.Var, int]) -> int
 
 
 def vector_width(flat: Expr, variable: tirx.Var, extents: Mapping[tirx.Var, int], most: int) -> int:
-    """How many elements along ``variable`` are accessed at once: at most ``most``, a power of two.
+    """Return how many elements along ``variable`` are accessed at once, a power of two.
 
-    They are neighbours, in groups that begin at multiples of their number, or all the same one.
+    The elements are neighbours, in groups aligned to their number, or all the same element.
+
+    Parameters
+    ----------
+    flat : Expr
+        The address.
+    variable : tirx.Var
+        The variable.
+    extents : mapping
+        Extent of each variable of ``flat``, from 0.
+    most : int
+        The largest width, a power of two.
+
+    Returns
+    -------
+    int
+        Elements.
     """
     width = most
     while width > 1 and not _in_groups(flat, variable, extents, width):

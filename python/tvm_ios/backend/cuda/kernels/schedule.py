@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All that is known to compute an operator's function on a CUDA device.
+"""All known schedules of an operator's function on a CUDA device.
 
-Which is fastest is for measuring to say; what comes first is the best guess. Rules of ours come
-first, then the rule of TVM's dlight that TVM itself would take, and dlight's fallback, which takes
-what nothing else does.
+The first schedule is the best guess; measurements decide which one is the fastest. The rules of
+this package come first, then the rule of TVM's dlight that TVM itself would choose, then dlight's
+fallback, which handles everything else.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _DLIGHT = (
 """The rules in the order in which TVM tries them."""
 
 _DLIGHT_BESIDE_OURS = (dlight.gpu.GEMV(),)
-"""Those that know what ours do not. ``Matmul`` has one tile, and takes a minute in float16."""
+"""Rules that cover more than ours. ``Matmul`` has one tile, and takes a minute in float16."""
 
 
 @dataclass(frozen=True)
@@ -45,14 +45,14 @@ class ScheduledFunction:
     Attributes
     ----------
     name : str
-        Which rule, and how; for people.
+        Display name: the rule and its parameters.
     function : tvm.tirx.PrimFunc
-        With the parameters of the operator's function.
+        Has the parameters of the operator's function.
     launches : int
-        Kernels that it launches, one after the other.
+        Number of kernels that it launches, one after the other.
     workspace : bool
         Whether it keeps intermediate results in global memory. That memory belongs to the host's
-        thread, so that it must not run at the same time as another that has some.
+        thread, so such a function must not run at the same time as another one.
     """
 
     name: str
@@ -64,22 +64,27 @@ class ScheduledFunction:
 def schedule(
     function: tirx.PrimFunc, target: tvm.target.Target, precision: str = "fp32"
 ) -> tuple[ScheduledFunction, ...]:
-    """Every implementation of an operator that is worth measuring, the best guess first.
+    """Return all schedules of an operator that are worth measuring, the best guess first.
 
     Parameters
     ----------
     function : tvm.tirx.PrimFunc
-        Schedulable, of static shapes, without any thread.
+        A schedulable function with static shapes and no thread bindings.
     target : tvm.target.Target
         A CUDA device, with ``max_shared_memory_per_block``.
     precision : {"fp32", "tf32", "fp16", "bf16"}
-        What products are computed in: ``fp32`` is exact, the others round factors of float32 to
-        that type for tensor cores, to 11, 11 and 8 bits. Sums are in float32 always.
+        Type of the products' factors. ``fp32`` is exact. The others round factors of float32 to
+        that type for tensor cores, to 11, 11 and 8 bits. Sums are always float32.
+
+    Returns
+    -------
+    tuple of ScheduledFunction
+        At least one.
 
     Raises
     ------
     NoRule
-        Where not even dlight's fallback knows how.
+        If not even dlight's fallback applies.
     """
     ours = list(_by_rule(function, target, precision))
     rules = _DLIGHT_BESIDE_OURS if ours else _DLIGHT
@@ -94,7 +99,24 @@ def schedule(
 def scheduled_kernel(
     name: str, key: Hashable, scheduled: ScheduledFunction, num_inputs: int
 ) -> CudaKernel:
-    """The kernel of a function whose first parameters are its inputs."""
+    """Return the kernel of a function whose first parameters are its inputs.
+
+    Parameters
+    ----------
+    name : str
+        Display name of the kernel.
+    key : Hashable
+        Key of the kernel.
+    scheduled : ScheduledFunction
+        The function.
+    num_inputs : int
+        How many parameters are inputs.
+
+    Returns
+    -------
+    CudaKernel
+        The kernel.
+    """
     parameters = scheduled.function.params
     specs = tuple(TensorSpec(tuple(map(int, p.shape)), str(p.dtype)) for p in parameters)
     return CudaKernel(
@@ -110,21 +132,26 @@ def scheduled_kernel(
 def schedule_divided(
     function: tirx.PrimFunc, widths: Sequence[int], target: tvm.target.Target, precision: str
 ) -> ScheduledFunction:
-    """The best guess for a function whose result is divided by its last axis.
+    """Return the best guess for a function whose result is split along its last axis.
 
     Parameters
     ----------
     function : tvm.tirx.PrimFunc
-        A matrix product, as a convolution, whose last parameter is its result.
+        A matrix product, for example a convolution, whose last parameter is its result.
     widths : sequence of int
-        What each of the tensors has of the last axis; they are parameters in place of the result.
+        Extent of each part along the last axis; the parts replace the result as parameters.
     target, precision
         As for :func:`schedule`.
+
+    Returns
+    -------
+    ScheduledFunction
+        One launch.
 
     Raises
     ------
     NoRule
-        Where it is no matrix product.
+        If the function is not a matrix product.
     """
     return _best(divide_columns(gemm_form(function), widths), target, precision)
 
@@ -135,22 +162,27 @@ def schedule_sum(
     target: tvm.target.Target,
     precision: str,
 ) -> ScheduledFunction:
-    """The best guess for several functions as one, which adds up what they sum.
+    """Return the best guess for several functions as one that adds up their sums.
 
     Parameters
     ----------
     functions : sequence of tvm.tirx.PrimFunc
-        Matrix products, as convolutions, with results of one shape, their last parameters. What the
-        first does with its sum is done with that of all; the others do nothing with theirs.
+        Matrix products, for example convolutions, with results of one shape as last parameters.
+        Only the first has an epilogue, which applies to the total.
     places : sequence of sequence of int
-        Which input of the whole, counted from 0, each input of a function is.
+        For each input of each function, its number among the inputs of the result.
     target, precision
         As for :func:`schedule`.
+
+    Returns
+    -------
+    ScheduledFunction
+        One launch.
 
     Raises
     ------
     NoRule
-        Where one is no matrix product.
+        If one of the functions is not a matrix product.
     """
     return _best(add_products(list(map(gemm_form, functions)), places), target, precision)
 
@@ -173,7 +205,7 @@ def _by_rule(
     try:
         for name, kernel in window_kernels(function):
             yield described(name, kernel)
-    except (NoRule, s_tir.ScheduleError):  # of loops that cannot be moved
+    except (NoRule, s_tir.ScheduleError):  # loops that cannot be moved
         return
 
 
@@ -196,7 +228,7 @@ def _apply(
     try:
         with target:
             result = rule.apply(function, target, False)
-    except Exception:  # dlight's rules fail in many ways on what they were not written for
+    except Exception:  # dlight's rules fail in many ways on functions they do not expect
         return None
     if result is None:
         return None
@@ -206,7 +238,7 @@ def _apply(
 
 
 def described(name: str, function: tirx.PrimFunc) -> ScheduledFunction:
-    """A function that was scheduled, with what is to be known of it."""
+    """Describe a scheduled function: its launches and its workspace."""
     root = function.body.block
     workspace = any(str(b.scope()) in ("", "global") for b in root.alloc_buffers)
     return ScheduledFunction(name, function, len(_nests(function)), workspace)
@@ -218,7 +250,7 @@ def _nests(function: tirx.PrimFunc) -> list[tirx.Stmt]:
 
 
 def _is_bound(function: tirx.PrimFunc) -> bool:
-    """Whether every nest runs on the device: TVM takes what is left for code of the host."""
+    """Return whether every nest runs on the device; TVM would run an unbound one on the host."""
     return all(_has_threads(nest) for nest in _nests(function))
 
 

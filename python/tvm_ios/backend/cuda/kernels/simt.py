@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Matrix products on a multiprocessor's ordinary units: exact float32.
 
-A block of threads computes ``rows`` x ``columns`` of the result, each thread ``part_rows`` x
-``part_columns`` of them in registers. Per number of the depth a thread reads ``part_rows +
-part_columns`` numbers of shared memory for ``part_rows * part_columns`` multiply-adds, in vectors
-of four: 8 x 8 parts need 4 reads for 64 multiply-adds. A multiprocessor issues 4 x 32 multiply-adds
-and 32 x 4 bytes of shared memory a cycle, so that parts of 8 x 8 (64 bytes for 64) are what its
-units can just be fed with, and parts of 4 x 4 take twice as long to read as to compute, less what
-threads of one warp that read the same address share.
+A thread block computes ``rows`` x ``columns`` of the result, each thread ``part_rows`` x
+``part_columns`` of them in registers. Per element of the depth, a thread reads ``part_rows +
+part_columns`` elements of shared memory for ``part_rows * part_columns`` multiply-adds, in vectors
+of four: parts of 8 x 8 need 4 reads for 64 multiply-adds. A multiprocessor issues 4 x 32
+multiply-adds and reads 32 x 4 bytes of shared memory per cycle. Parts of 8 x 8 (64 bytes for 64
+multiply-adds) just keep its units busy. Parts of 4 x 4 take twice as long to read as to compute,
+less the reads of one address that the threads of a warp share.
 """
 
 from __future__ import annotations
@@ -26,12 +26,25 @@ Expr = Any
 
 
 def simt_layouts(rows: int, columns: int, depth: int) -> tuple[Layout, Layout]:
-    """Of slices of the left and of the right operand."""
+    """Return the layouts of slices of the left and of the right operand.
+
+    Parameters
+    ----------
+    rows, columns : int
+        A block's part of the result.
+    depth : int
+        Depth of a slice.
+
+    Returns
+    -------
+    (Layout, Layout)
+        Layouts in shared memory.
+    """
     return _layout(rows, depth), _layout(columns, depth)
 
 
 def _layout(outer: int, depth: int) -> Layout:
-    """A thread reads neighbours along the rows or the columns, in vectors of four."""
+    """Return a layout for reads along the rows or the columns, in vectors of four."""
     return Layout(outer, depth, along_depth=False, pad=4, dtype="float32")
 
 
@@ -51,12 +64,15 @@ class _Side:
         return self.part // self.width
 
     def at(self, lane: Expr, group: Expr) -> Expr:
-        """Where a group begins. The threads' groups alternate, as a warp reads neighbours then."""
+        """Return where a group begins.
+
+        Groups of threads alternate, so that a warp reads neighbours.
+        """
         return group * (self.size // self.groups) + lane * self.width
 
 
 class SimtBlock(GemmBlock):
-    """A block whose threads multiply numbers of their own."""
+    """A block whose threads each multiply their own elements."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bringing slices of an operand from global to shared memory, through registers.
+"""Staging: operand slices move from global to shared memory through registers.
 
-A thread first reads its numbers of the next slice into registers, the block computes with the slice
-that is in shared memory, and only then are the registers written there: global memory's latency
-passes during the computation. What lies outside of the operand is zero.
+A thread first reads its elements of the next slice into registers. The block then computes with the
+slice that is in shared memory, and only afterwards are the registers written there. The latency of
+global memory thus overlaps with the computation. Elements outside of the operand are zero.
 
-Shared memory may have several slots, each for a slice. That in which a slice is multiplied and that
-to which the next is brought are then two, and the block need not wait between these.
+Shared memory may have several slots, each for one slice. The slot that is multiplied and the slot
+that is filled are then different, and the block need not synchronize between the two.
 
-Of a sum of products the slices of one operand come after those of the other, through the same
-registers and to the same place.
+In a sum of products, the slices of one operand follow those of the other, through the same
+registers and into the same slots.
 """
 
 from __future__ import annotations
@@ -31,17 +31,18 @@ Expr = Any
 
 @dataclass(frozen=True)
 class Layout:
-    """How a slice lies in shared memory.
+    """The layout of a slice in shared memory.
 
     Attributes
     ----------
     outer, depth : int
-        Its size along the rows or the columns, and along the depth.
+        Size along the rows or the columns, and along the depth.
     along_depth : bool
-        Whether neighbours along the depth lie beside each other, else those along the other axis.
+        Whether neighbours along the depth are neighbours in memory; else those along the other axis
+        are.
     pad : int
-        Numbers that are left free behind each line, so that those of a warp who access different
-        lines access different banks.
+        Elements left free behind each line, so that threads of a warp that access different lines
+        access different banks.
     dtype : str
     """
 
@@ -53,7 +54,7 @@ class Layout:
 
     @property
     def size(self) -> int:
-        """Numbers that it takes."""
+        """The number of elements, including the padding."""
         lines, line = self.outer, self.depth
         if not self.along_depth:
             lines, line = line, lines
@@ -64,7 +65,7 @@ class Layout:
         return self.size * bits(self.dtype) // 8
 
     def place(self, outer: Expr, depth: Expr) -> Expr:
-        """Where a number lies."""
+        """Return the position of an element."""
         if self.along_depth:
             return outer * (self.depth + self.pad) + depth
         return depth * (self.outer + self.pad) + outer
@@ -79,7 +80,7 @@ class Slice:
     layout : Layout
     shared : buffer
     begin : Expr
-        Where it begins there.
+        Position of its first element.
     """
 
     layout: Layout
@@ -87,29 +88,29 @@ class Slice:
     begin: Expr
 
     def at(self, outer: Expr, depth: Expr) -> Expr:
-        """Where in shared memory a number lies."""
+        """Return the position of an element in shared memory."""
         return self.begin + self.layout.place(outer, depth)
 
 
 @dataclass(frozen=True)
 class Source:
-    """The slices of an operand that a thread's team brings, one after another.
+    """The slices of an operand that a thread's team moves, one after another.
 
     Attributes
     ----------
     operand : Operand
     outer, depth : Axes
-        The operand's axes as a whole.
+        The operand's axes, whole.
     row : Expr
-        Where the slices begin along the first of them.
+        Where the slices begin along ``outer``.
     first : callable
-        From the number of a slice to where it begins along the depth.
+        Maps the number of a slice to its begin along the depth.
     count : int
-        How many there are. The last of them may end behind the operand.
+        Number of slices. The last may extend past the operand.
     even : bool
         Whether it does not.
     element : callable
-        From an expression and the values of the axes' variables to the element.
+        Maps an expression and the values of the axes' variables to the element.
     """
 
     operand: Operand
@@ -124,23 +125,23 @@ class Source:
 
 @dataclass
 class Stage(ABC):
-    """One operand's slices on their way.
+    """The slices of one operand on their way to shared memory.
 
     Attributes
     ----------
     source : Source
     layout : Layout
-        Of a slice.
+        Layout of a slice.
     thread : Expr
-        Its number in the team.
+        Number of the thread in the team.
     threads : int
-        Of the team.
+        Threads of the team.
     begin : Expr
         Where the team's slice begins in a slot.
     pitch : int
-        Numbers from one slot to the next.
+        Elements from one slot to the next.
     rounded : callable or None
-        What a number of the operand is rounded to before it is multiplied.
+        Rounds an element before it is multiplied.
     shared : buffer
         All slots.
     """
@@ -155,38 +156,41 @@ class Stage(ABC):
     shared: Any
 
     def slice(self, slot: Expr) -> Slice:
-        """What is in a slot."""
+        """Return the slice in a slot."""
         return Slice(self.layout, self.shared, self.begin + slot * self.pitch)
 
     @property
     @abstractmethod
     def vector(self) -> int:
-        """Numbers that are brought at once."""
+        """The elements that are moved at once."""
 
     @abstractmethod
     def begin_with(self, number: int) -> None:
-        """Bring a slice to the slot of its number, before the first is multiplied."""
+        """Move a slice to the slot of its number, before the first slice is multiplied."""
 
     @abstractmethod
     def bring(self, number: Expr, slot: Expr) -> None:
-        """Bring a slice to a slot; those with lower numbers have been brought."""
+        """Move a slice to a slot; slices with lower numbers have been moved before."""
 
     @abstractmethod
     def settle(self, slot: Expr) -> None:
-        """Do what is left to do to a slice that has arrived, before others see it."""
+        """Finish a slice that has arrived, before other threads read it."""
 
     @property
     def vectors(self) -> int:
-        """How many make up a slice."""
+        """The number of vectors in a slice."""
         return self.layout.outer * self.layout.depth // self.vector
 
     @property
     def rounds(self) -> int:
-        """How many vectors a thread brings."""
+        """The number of vectors that a thread moves."""
         return math.ceil(self.vectors / self.threads)
 
     def position(self, vector: Expr) -> tuple[Expr, Expr]:
-        """Where in a slice a vector begins: (outer, depth). Neighbours are read by neighbours."""
+        """Return where a vector begins in a slice, as (outer, depth).
+
+        Neighbours read neighbours.
+        """
         if self.source.operand.along_depth:
             across = self.layout.depth // self.vector
             return vector // across, vector % across * self.vector
@@ -194,11 +198,11 @@ class Stage(ABC):
         return vector % across * self.vector, vector // across
 
     def exists(self, vector: Expr) -> Expr | None:
-        """Whether a slice has so many vectors; None where it does for each thread."""
+        """Return whether a slice has that vector, None if it has one for each thread."""
         return vector < self.vectors if self.vectors % self.threads else None
 
     def bounds(self, outer: Expr, depth: Expr) -> list[Expr]:
-        """What has to hold for a number to be in the operand, where slices may leave it."""
+        """Return the conditions for an element to be in the operand, if slices may leave it."""
         source, conditions = self.source, []
         if source.outer.extent % self.layout.outer:
             conditions.append(outer < source.outer.extent)
@@ -209,32 +213,32 @@ class Stage(ABC):
 
 @dataclass
 class RegisterStage(Stage):
-    """Slices that pass through registers, where they may be converted."""
+    """A stage whose slices pass through registers, where they may be converted."""
 
     _registers: Any = field(init=False)
 
     @property
     def vector(self) -> int:
-        """Numbers that are read at once."""
+        """The elements that are read at once."""
         operand = self.source.operand
         along = self.layout.depth if operand.along_depth else self.layout.outer
         return math.gcd(operand.vector, along)
 
     def begin_with(self, number: int) -> None:
-        """Bring a slice, and have the next one read."""
+        """Move a slice, and start to read the next one."""
         self.read(number)
         self.write(number)
         if number + 1 < self.source.count:
             self.read(number + 1)
 
     def bring(self, number: Expr, slot: Expr) -> None:
-        """Write what was read, and read the next slice: it arrives while others are multiplied."""
+        """Write the slice that was read, and read the next while others are multiplied."""
         self.write(slot)
         with when(number + 1 < self.source.count):
             self.read(number + 1)
 
     def settle(self, slot: Expr) -> None:
-        """It was rounded on its way."""
+        """Do nothing: the slice was rounded on its way."""
 
     def read(self, number: Expr) -> None:
         """Read a slice into registers."""
@@ -273,9 +277,9 @@ class RegisterStage(Stage):
 
 
 def share_registers(stages: Sequence[RegisterStage]) -> None:
-    """Give stages registers, the same to all: their slices pass one after another."""
+    """Assign the same registers to all stages: their slices pass one after another."""
     dtypes = {stage.source.operand.dtype for stage in stages}
-    assert len(dtypes) <= 1, "what is multiplied by the same instructions is of one type"
+    assert len(dtypes) <= 1, "operands of the same instructions have one type"
     for dtype in dtypes:
         shared = registers(max(stage.rounds * stage.vector for stage in stages), dtype)
         for stage in stages:

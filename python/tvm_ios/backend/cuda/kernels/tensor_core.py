@@ -2,13 +2,15 @@
 """Matrix products on tensor cores: factors in TF32, float16 or bfloat16, sums in float32.
 
 A warp computes ``part_rows`` x ``part_columns`` of the result by ``mma.sync``, which multiplies 16
-rows by 8 columns over a depth of 8 (TF32) or 16 (halves). Which numbers of the fragments each of
-the 32 threads holds is in the PTX manual, section "Matrix Fragments": with ``g = lane / 4`` and
-``t = lane % 4``, of the result rows ``g`` and ``g + 8`` of columns ``2t`` and ``2t + 1``.
+rows by 8 columns over a depth of 8 (TF32) or 16 (halves). The PTX manual, section "Matrix
+Fragments", defines which elements of the fragments each of the 32 threads holds. With ``g = lane /
+4`` and ``t = lane % 4``, these are rows ``g`` and ``g + 8`` of the result in columns ``2t`` and
+``2t + 1``.
 
-Fragments of the left operand, and of halves, come by ``ldmatrix``, whose 8 rows of 16 bytes should
-lie in different banks; numbers of 32 bits of the right operand are read one by one, lane ``(g, t)``
-column ``g`` of line ``t``. Lines of shared memory are padded for that, by 16 bytes or 8 numbers.
+Fragments of the left operand, and fragments of halves, are loaded by ``ldmatrix``, whose 8 rows of
+16 bytes should lie in different banks. 32-bit elements of the right operand are read one by one:
+lane ``(g, t)`` reads column ``g`` of line ``t``. Lines of shared memory are padded for this
+purpose, by 16 bytes or 8 elements.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from .writing import Writer
 Expr = Any
 
 ROWS, COLUMNS = 16, 8
-"""Of the result that one instruction computes."""
+"""Rows and columns of the result that one instruction computes."""
 
 _ROUND = """
 __device__ __forceinline__ float tvm_ios_round_to_tf32(float x) {
@@ -66,16 +68,16 @@ __device__ __forceinline__ void tvm_ios_ldmatrix%(name)s(void* registers, const 
 
 @dataclass(frozen=True)
 class Factors:
-    """A type of factors.
+    """The type of the factors.
 
     Attributes
     ----------
     dtype : str
-        Of the tensors.
+        Type of the tensors.
     name : str
-        Of the type in PTX.
+        Name of the type in PTX.
     depth : int
-        Of one instruction.
+        Depth of one instruction.
     pair : int
         Neighbours along the depth that a register holds.
     """
@@ -96,24 +98,39 @@ FACTORS = {
 def tensor_core_layouts(
     rows: int, columns: int, depth: int, factors: Factors
 ) -> tuple[Layout, Layout]:
-    """Of slices of the left operand, in lines along the depth, and of the right, along columns."""
+    """Return the layouts of slices: left in lines along the depth, right along the columns.
+
+    Parameters
+    ----------
+    rows, columns : int
+        A block's part of the result.
+    depth : int
+        Depth of a slice.
+    factors : Factors
+        Type of the factors.
+
+    Returns
+    -------
+    (Layout, Layout)
+        Layouts in shared memory.
+    """
     left = Layout(rows, depth, True, 4 * factors.pair, factors.dtype)
     return left, Layout(columns, depth, False, 8, factors.dtype)
 
 
 def _round_to_tf32(value: Expr) -> Expr:
-    """To 11 bits, as tensor cores would otherwise cut them off."""
+    """Round to 11 bits; tensor cores would truncate."""
     name = "tvm_ios_round_to_tf32"
     return cuda_func_call(name, value, source_code=_ROUND, return_type="float32")
 
 
 def _part(numbers: Any, first: Expr, count: int) -> Expr:
-    """A pointer to some registers. That says how many, so that TVM keeps as many."""
+    """Return a pointer to registers, with their count, so that TVM does not shrink the buffer."""
     return numbers.access_ptr("rw", offset=first, extent=count)
 
 
 class TensorCoreBlock(GemmBlock):
-    """A block whose warps multiply together."""
+    """A block whose warps multiply by tensor-core instructions."""
 
     def __init__(self, factors: Factors, *arguments: Any) -> None:
         self.factors = factors
@@ -157,20 +174,20 @@ class TensorCoreBlock(GemmBlock):
         T.evaluate(cuda_func_call(f"tvm_ios_mma_{name}", *pointers, source_code=source))
 
     def _load_left(self, part: Any, source: Slice, i: Expr, d: Expr) -> None:
-        """Four registers: row ``g``, row ``g + 8``, and both again deeper by a half.
+        """Load four registers: row ``g``, row ``g + 8``, and both again half the depth further.
 
-        They come by one instruction, to which each of 16 lanes names a row, and the others the
-        other half of it. That the instruction was made for halves does not matter: what it moves
-        are rows of 16 bytes, of which each lane gets 4.
+        One instruction loads them. Each of 16 lanes supplies the address of a row, the other lanes
+        that of the row's other half. The instruction is defined for halves, but works for any type:
+        it moves rows of 16 bytes, of which each lane gets 4.
         """
         row = self.row + i * ROWS + self.lane % 16
         depth = d + self.lane // 16 * (self.factors.depth // 2)
         self._load_matrix(part, i, source.shared[source.at(row, depth)], "")
 
     def _load_pairs(self, part: Any, source: Slice, j: Expr, d: Expr) -> None:
-        """Of two neighbouring parts the pairs along the depth, which lie in different lines.
+        """Load the pairs along the depth of two neighbouring parts; they lie in different lines.
 
-        The instruction transposes: 16 lanes name the lines of the first part, the others those of
+        The instruction transposes: 16 lanes supply the lines of the first part, the others those of
         the second.
         """
         column = self.column + (j * 2 + self.lane // 16) * COLUMNS
@@ -184,7 +201,7 @@ class TensorCoreBlock(GemmBlock):
         T.evaluate(cuda_func_call(f"tvm_ios_ldmatrix{name}", *pointers, source_code=source))
 
     def _load_right(self, part: Any, source: Slice, j: Expr, d: Expr) -> None:
-        """Column ``g``, and again deeper by a half."""
+        """Load column ``g``, and again half the depth further."""
         column = self.column + j * COLUMNS + self.group
         with T.unroll(2) as deeper:
             depth = d + self.place + self.factors.depth // 2 * deeper

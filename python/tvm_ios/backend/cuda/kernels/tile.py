@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a matrix product is divided among blocks and threads."""
+"""The partition of a matrix product among blocks and threads."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ from .gemm_form import GemmForm
 from .launch import STATIC_SHARED_BYTES
 
 ALIGNING = 256
-"""Bytes of shared memory that its parts may take besides, for where they begin."""
+"""Bytes of shared memory reserved for the alignment of its parts."""
 
 
 @dataclass(frozen=True)
 class Tile:
-    """The part of a matrix product that one block of threads computes.
+    """The part of a matrix product that one thread block computes, and how it does so.
 
     Attributes
     ----------
     factors : str
         ``fp32`` without tensor cores, else the type that tensor cores multiply.
     rows, columns : int
-        Of the result, a block's part.
+        A block's part of the result.
     depth : int
-        How much of the depth is brought into shared memory at once.
+        Depth that is moved into shared memory at once.
     part_rows, part_columns : int
-        Of a block's part, a thread's share; with tensor cores a warp's.
+        A thread's share of the block's part; with tensor cores a warp's.
     teams : int
-        Among which the depth is divided: each has threads of its own for the whole of the block's
-        part, and what they have summed up is added in the end.
+        Number of teams that split the depth. Each has its own threads for the whole of the block's
+        part, and their sums are added at the end.
     slots : int
-        Slices of each operand that shared memory has room for. With one, copying and multiplying
-        take turns; with more they are a pipeline, whose copies no thread waits for.
+        Slices of each operand that fit into shared memory. With one slot, copying and multiplying
+        alternate; with more they form a pipeline, whose copies no thread waits for.
     threads : int
-        In a block, of all teams.
+        Threads of a block, of all teams.
     shared : int
-        Bytes of shared memory that a block takes at most.
+        The most bytes of shared memory that a block uses.
     blocks : int
-        In the launch.
+        Blocks of the launch.
     """
 
     factors: str
@@ -55,12 +55,12 @@ class Tile:
 
     @property
     def dynamic(self) -> bool:
-        """Whether shared memory has to be asked for at the launch."""
+        """Whether the launch has to request shared memory."""
         return self.shared + ALIGNING > STATIC_SHARED_BYTES
 
     @property
     def name(self) -> str:
-        """For people."""
+        """The display name."""
         teams = f"/{self.teams}" if self.teams > 1 else ""
         slots = f"*{self.slots}" if self.slots > 1 else ""
         part = f"{self.part_rows}x{self.part_columns}"
@@ -68,6 +68,19 @@ class Tile:
 
 
 def blocks_of(form: GemmForm, rows: int, columns: int) -> int:
-    """Blocks in the launch where each computes ``rows`` x ``columns``."""
+    """Return the number of blocks of the launch if each computes ``rows`` x ``columns``.
+
+    Parameters
+    ----------
+    form : GemmForm
+        The product.
+    rows, columns : int
+        A block's part of the result.
+
+    Returns
+    -------
+    int
+        Blocks.
+    """
     tall, wide = math.ceil(form.rows.extent / rows), math.ceil(form.columns.extent / columns)
     return form.batch.extent * tall * wide

@@ -1,31 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which tiles to try for a matrix product, by what they should cost.
+"""Choice of the tiles to try for a matrix product, by their predicted cost.
 
-A model says how many cycles a multiprocessor is busy, from four limits:
+A model predicts how many cycles a multiprocessor is busy, from four limits:
 
-- *arithmetic*: multiply-adds over what the units do in a cycle (128 in float32, 512 in TF32 and
-  1024 in halves on tensor cores; eight warps, two to each of the four schedulers, are what it takes
-  to have them all busy), and a dozen instructions for each vector that a thread brings, 128 in
-  a cycle;
-- *shared memory*: 128 bytes a cycle into registers, ``part_rows + part_columns`` numbers for
+- *arithmetic*: multiply-adds over the units' throughput per cycle (128 in float32, on tensor cores
+  512 in TF32 and 1024 in halves; eight warps, two for each of the four schedulers, saturate them),
+  plus a dozen instructions for each vector that a thread moves, at 128 per cycle;
+- *shared memory*: 128 bytes per cycle into registers, ``part_rows + part_columns`` elements for
   ``part_rows * part_columns`` multiply-adds of every thread or warp;
-- *second-level cache*: about 48 bytes a cycle and multiprocessor, ``rows + columns`` numbers for
-  ``rows * columns`` multiply-adds of every block;
-- *latency*: about 700 cycles from the request of a slice to its use, whatever else goes on. One
-  slice is on its way at a time, or in a pipeline of so many slots one less than these: by Little's
-  law that many more bytes arrive in a latency.
+- *L2*: about 48 bytes per cycle and multiprocessor, ``rows + columns`` elements for ``rows *
+  columns`` multiply-adds of every block;
+- *latency*: about 700 cycles from the request of a slice to its use. One slice is in flight at a
+  time, or in a pipeline one less than its slots. By Little's law, the bytes that arrive per latency
+  grow with the slices in flight.
 
-A slice of the depth takes the largest of the four, for all blocks that are on the multiprocessor at
-once. At batch 1 the last is what counts most: the 49 pixels of a network's last layers times 512
+A slice of the depth takes the largest of the four, for all blocks that are resident on the
+multiprocessor. At batch 1 the latency dominates: the 49 pixels of a network's last layers times 512
 channels are 4 x 8 tiles of 16 x 64 on 132 multiprocessors, and a depth of 4608 in slices of 16 is
-288 latencies one after another. Teams, which share out the depth, go through it in a quarter of
-that, and a pipeline of four slots in a third.
+288 latencies one after another. Teams, which split the depth, reduce that to a quarter, and a
+pipeline of four slots reduces it to a third.
 
-Slots take shared memory, so that fewer blocks may be on a multiprocessor. Copies into them take no
-registers, but one that transposes is of a single number. What a step takes besides is one barrier,
-not two. Tiles of both kinds are kept.
+Slots occupy shared memory, so fewer blocks may be resident. Copies into them take no registers, but
+a copy that transposes moves a single element. A pipelined step has one barrier instead of two. The
+model keeps tiles of both kinds.
 
-Figures are those of sm_80 and sm_90; they order the tiles, and measuring chooses among them.
+The figures are those of sm_80 and sm_90. They rank the tiles, and measurements choose among them.
 """
 
 from __future__ import annotations
@@ -52,18 +51,18 @@ _PROCESSORS = 132
 _REGISTERS = 65536
 _THREADS = 2048
 _SHARED = 160 * 1024
-_RESERVED = 1024  # of that, for each block
+_RESERVED = 1024  # bytes of it reserved per block
 _LATENCY = 700.0
 _START = 1500.0  # cycles before a block's first multiplication and after its last
 _CACHE_BYTES = 48.0
-_MAX_REGISTERS = 128  # of a thread; more leave too few threads to hide latency
-_STEP = 60.0  # cycles of two barriers, and of writing a slice between them
-_PIPELINED_STEP = 40.0  # of one barrier, and of bringing a slice
-_READ_INSTRUCTIONS = 12.0  # for where a vector is, where it goes, and whether there is one
+_MAX_REGISTERS = 128  # per thread; with more, too few threads remain to hide latency
+_STEP = 60.0  # cycles of two barriers and of writing a slice between them
+_PIPELINED_STEP = 40.0  # cycles of one barrier and of moving a slice
+_READ_INSTRUCTIONS = 12.0  # per vector: source address, destination address, bounds
 _WARP = 32
-_LANES = 128  # threads whose instructions a multiprocessor issues in a cycle
+_LANES = 128  # threads whose instructions a multiprocessor issues per cycle
 _COUNT = 6
-_PIPELINES = 4  # beside these
+_PIPELINES = 4  # in addition
 
 _COLUMNS = (16, 32, 64, 128)
 _SIMT_ROWS = (1, 2, 4, 8, 16, 32, 64, 128)
@@ -78,21 +77,30 @@ _THREADS_OF_BLOCK = range(32, 257)
 
 
 def tiles(form: GemmForm, target: tvm.target.Target, precision: str) -> tuple[Tile, ...]:
-    """A handful of tiles for a product, the one that should be fastest first.
+    """Return a handful of tiles for a product, the one with the least predicted time first.
 
-    Where tensor cores do not multiply what the tensors hold, or where there are fewer rows than one
-    instruction takes, so that they compute zeros, ordinary units are tried, too.
+    They include tiles without tensor cores in two cases: if tensor cores do not support the
+    tensors' types, or if there are fewer rows than one instruction computes, so that it would
+    compute zeros.
 
     Parameters
     ----------
     form : GemmForm
+        The product.
     target : tvm.target.Target
+        The CUDA device.
     precision : {"fp32", "tf32", "fp16", "bf16"}
+        Type of the factors.
+
+    Returns
+    -------
+    tuple of Tile
+        At least one.
 
     Raises
     ------
     NoRule
-        Where the product is not one of floating-point numbers of at most 32 bits, or too small for
+        If the product is not one of floating-point numbers of at most 32 bits, or is too small for
         the threads of a warp.
     """
     dtypes = {side.dtype for p in form.products for side in (p.left, p.right)}
@@ -111,7 +119,7 @@ def tiles(form: GemmForm, target: tvm.target.Target, precision: str) -> tuple[Ti
 
 
 def _best(form: GemmForm, tiles: Iterable[Tile]) -> list[Tile]:
-    """By cost, one of each shape, since neighbours of the best would tell measuring little."""
+    """Sort tiles by cost, one of each shape: similar tiles would add little to the measurements."""
     cost = _Cost(form)
     shapes: dict[tuple[int, int, bool], tuple[float, Tile]] = {}
     for tile in tiles:
@@ -122,7 +130,7 @@ def _best(form: GemmForm, tiles: Iterable[Tile]) -> list[Tile]:
 
 
 def _first(tiles: Iterable[Tile], kinds: int) -> tuple[Tile, ...]:
-    """The first pipelines and the first others, of which as many are taken ``kinds`` times."""
+    """Return the first pipelines and the first other tiles, ``1 / kinds`` of the usual number."""
     left = {True: _PIPELINES // kinds, False: _COUNT // kinds}
     taken = []
     for tile in tiles:
@@ -134,7 +142,7 @@ def _first(tiles: Iterable[Tile], kinds: int) -> tuple[Tile, ...]:
 
 
 def _fitting(extent: int, sizes: Iterable[int]) -> list[int]:
-    """Those of ``sizes``, which ascend, that are not more than the extent takes, rounded up."""
+    """Return those of ``sizes``, which ascend, that do not exceed the extent, rounded up."""
     sizes = list(sizes)
     return [s for i, s in enumerate(sizes) if i == 0 or sizes[i - 1] < extent]
 
@@ -155,7 +163,22 @@ def _warps(form: GemmForm, target: tvm.target.Target, precision: str) -> Iterato
 
 
 def layouts_of(factors: str, rows: int, columns: int, depth: int) -> tuple[Layout, Layout]:
-    """How slices of the left and of the right operand lie in shared memory."""
+    """Return the shared-memory layouts of slices of the left and of the right operand.
+
+    Parameters
+    ----------
+    factors : str
+        ``fp32`` without tensor cores, else the type that tensor cores multiply.
+    rows, columns : int
+        A block's part of the result.
+    depth : int
+        Depth of a slice.
+
+    Returns
+    -------
+    (Layout, Layout)
+        Layouts in shared memory.
+    """
     if factors == "fp32":
         return simt_layouts(rows, columns, depth)
     return tensor_core_layouts(rows, columns, depth, FACTORS[factors])
@@ -179,10 +202,10 @@ def _shapes(
 def _tiles_of(
     form: GemmForm, target: tvm.target.Target, factors: str, shape: _Shape, members: int
 ) -> Iterator[Tile]:
-    """The tiles of a shape that a block could have."""
+    """Yield the tiles of a shape that fit into a block."""
     rows, columns, depth, part, teams = shape
     if members * teams not in _THREADS_OF_BLOCK or max(rows, columns) * depth > 64 * members:
-        return  # the latter are more than 64 numbers of an operand on their way in one thread
+        return  # or more than 64 elements of an operand in flight per thread
     layouts = layouts_of(factors, rows, columns, depth)
     blocks = blocks_of(form, rows, columns)
     steps = _steps(form, depth * teams)
@@ -196,7 +219,10 @@ def _tiles_of(
 
 
 def _most_shared(target: tvm.target.Target, slots: int) -> int:
-    """Bytes that a block may have; pipelines, which live on it, ask for more than others get."""
+    """Return the bytes of shared memory that a block may use.
+
+    Pipelines request more than others.
+    """
     static = int(target.attrs.get("max_shared_memory_per_block", STATIC_SHARED_BYTES))
     if slots == 1:
         return min(static, STATIC_SHARED_BYTES)
@@ -204,26 +230,27 @@ def _most_shared(target: tvm.target.Target, slots: int) -> int:
 
 
 def _steps(form: GemmForm, depth: int) -> int:
-    """Slices of a depth that all products have."""
+    """Return the number of slices of a depth, of all products together."""
     return sum(math.ceil(p.depth.extent / depth) for p in form.products)
 
 
 class _Cost:
-    """What tiles of a product cost.
+    """The predicted cost of a product's tiles.
 
     Parameters
     ----------
     form : GemmForm
+        The product.
     """
 
     def __init__(self, form: GemmForm) -> None:
         self._form = form
-        self._first = first = form.products[0]  # a sum's other products are like it
+        self._first = first = form.products[0]  # the other products of a sum are similar
         self._left = copyable(first.left, form.rows, first.depth)
         self._right = copyable(first.right, form.columns, first.depth)
 
     def cycles(self, tile: Tile) -> float:
-        """How long a multiprocessor is busy with its share of the blocks; inf where none fits."""
+        """Predict the cycles that a multiprocessor needs for its blocks, inf if none fits."""
         layouts = layouts_of(tile.factors, tile.rows, tile.columns, tile.depth)
         left, right = (
             known.width(layout) if known is not None and tile.slots > 1 else None
@@ -231,7 +258,7 @@ class _Cost:
         )
         in_registers = left is None or right is None
         if tile.slots > 2 and in_registers:
-            return math.inf  # registers hold one slice that is on its way, and not two
+            return math.inf  # registers hold one slice in flight, not two
         moving = _moving(tile) if in_registers else 0
         work = _simt_work(tile, moving) if tile.factors == "fp32" else _warp_work(tile, moving)
         bringing = _bringing(self._first.left, layouts[0], left)
@@ -262,18 +289,18 @@ class _Cost:
 
 @dataclass(frozen=True)
 class _Work:
-    """What multiplying takes.
+    """The resources that the multiplications need.
 
     Attributes
     ----------
     registers : int
-        Of a thread.
+        Registers of a thread.
     rate : float
-        Multiply-adds in a cycle.
+        Multiply-adds per cycle.
     shared_cycles : float
-        That a slice of all teams takes to be read from shared memory.
+        Cycles to read a slice of all teams from shared memory.
     width : int
-        Bytes of a number.
+        Bytes of an element.
     """
 
     registers: int
@@ -300,7 +327,7 @@ def _warp_work(tile: Tile, moving: int) -> _Work:
 
 
 def _bringing(operand: Operand, layout: Layout, width: int | None) -> float:
-    """Instructions that bring a slice, by copies of a width or through registers."""
+    """Count the instructions that move a slice, by copies of ``width`` or through registers."""
     numbers = layout.outer * layout.depth
     if width is not None:
         return numbers / width * _READ_INSTRUCTIONS
@@ -309,5 +336,5 @@ def _bringing(operand: Operand, layout: Layout, width: int | None) -> float:
 
 
 def _moving(tile: Tile) -> int:
-    """Numbers of the next slice that a thread keeps."""
+    """Count the elements of the next slice that a thread holds."""
     return (tile.rows + tile.columns) * tile.depth * tile.teams // tile.threads

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pooling and depthwise convolutions whose channels come last, and other sums over few numbers.
+"""Pooling and depthwise convolutions with the channels last, and other short reductions.
 
-A thread computes some neighbouring channels of some neighbouring columns, all in registers: it
-reads and writes vectors, and threads of a warp read what lies beside each other. There is one
-number to be read for every one that is added, and what windows share comes from the first-level
-cache, so that nothing is gained by shared memory; what counts is that vectors are wide and threads
-enough, and at batch 1 the two are against each other.
+A thread computes some neighbouring channels of some neighbouring columns, all in registers. It
+reads and writes vectors, and the threads of a warp read neighbouring addresses. Every element that
+is added has to be read, and the overlap of windows is served by the L1 cache, so shared memory
+would gain nothing. The speed depends on wide vectors and on many threads, and at batch 1 these two
+conflict.
 """
 
 from __future__ import annotations
@@ -23,25 +23,30 @@ from .emit import LAUNCH
 from .isolate import isolate
 from .neighbours import MAX_BYTES, address, bits, vector_width
 
-_THREADS = (128, 64, 96, 192, 256, 112, 224)  # of a block; the first, or the second of small ones
-_ENOUGH = 132 * 512  # threads by which the multiprocessors are busy
+_THREADS = (128, 64, 96, 192, 256, 112, 224)  # of a block; small problems start with the second
+_ENOUGH = 132 * 512  # threads that keep the multiprocessors busy
 _COLUMNS = (1, 2, 4)
-_MAX_WINDOW = 128  # numbers that a thread adds one after another
+_MAX_WINDOW = 128  # elements that a thread adds one after another
 _COUNT = 4
 
 
 def window_kernels(function: tirx.PrimFunc) -> list[tuple[str, tirx.PrimFunc]]:
-    """Kernels with a name each, the one that should be fastest first.
+    """Return kernels with their names, the one with the least predicted time first.
 
     Parameters
     ----------
     function : tvm.tirx.PrimFunc
-        Schedulable, of static shapes.
+        A schedulable function with static shapes.
+
+    Returns
+    -------
+    list of (str, tvm.tirx.PrimFunc)
+        Scheduled functions by name.
 
     Raises
     ------
     NoRule
-        Where it is something else.
+        If the function is not a short reduction.
     """
     sch, reduction, result = isolate(function)
     extents = [int(sch.get(loop).extent) for loop in sch.get_loops(result)]
@@ -65,12 +70,12 @@ def window_kernels(function: tirx.PrimFunc) -> list[tuple[str, tirx.PrimFunc]]:
 
 
 def _vector(reduction: s_tir.SBlock, result: s_tir.SBlock) -> int:
-    """Channels that are everywhere neighbours in memory."""
+    """Return how many channels are neighbours in memory in all tensors."""
     return min(_vector_of(reduction, reduction.body), _vector_of(result, result.body))
 
 
 def _vector_of(block: s_tir.SBlock, store: tirx.Stmt) -> int:
-    """Those that a block reads and writes at once, along the last axis that it does not reduce."""
+    """Return the vector width of a block's accesses along the last axis that it does not reduce."""
     if not isinstance(store, tirx.BufferStore):
         raise NoRule
     axes: Mapping[Any, int] = {axis.var: int(axis.dom.extent) for axis in block.iter_vars}
@@ -86,11 +91,10 @@ def _vector_of(block: s_tir.SBlock, store: tirx.Stmt) -> int:
 
 
 def _kernel(function: tirx.PrimFunc, vector: int, columns: int, total: int) -> tirx.PrimFunc | None:
-    """``total`` threads compute ``columns`` x ``vector`` numbers each.
+    """Schedule ``total`` threads that compute ``columns`` x ``vector`` elements each.
 
-    TVM does not understand every index that blocks and threads together make up: where they divide
-    one axis but not the next it takes the reduction for something else. Another number of threads
-    then does.
+    TVM does not analyse every index composed of blocks and threads: if they split one axis but not
+    the next, it misinterprets the reduction. Another number of threads then works.
     """
     for threads in _THREADS if total > _ENOUGH else _THREADS[1:]:
         try:
@@ -121,7 +125,7 @@ def _scheduled(function: tirx.PrimFunc, vector: int, columns: int, threads: int)
 
 
 def _order(sch: s_tir.Schedule, reduction: Any, vector: int) -> None:
-    """Let the window be the outer loops, so that the columns and the vectors lie in registers."""
+    """Make the window the outer loops, so that the columns and the vectors stay in registers."""
     axes = sch.get(reduction).iter_vars
     loops = list(sch.get_loops(reduction))[-len(axes) :]
     kinds = [axis.iter_type == tirx.IterVar.CommReduce for axis in axes]

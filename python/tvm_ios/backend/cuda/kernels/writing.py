@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writing sums to global memory, with all that is computed from them on the way."""
+"""Stores of sums to global memory, with the epilogue applied."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ Expr = Any
 
 @dataclass(frozen=True)
 class Writer:
-    """Writes the result.
+    """The epilogue's store: writes sums to the result.
 
     Attributes
     ----------
     form : GemmForm
     buffers : dict
-        The kernel's tensors, by the form's.
+        The kernel's tensors, by those of the form.
     batch : dict
         The values of the batch's variables.
     """
@@ -36,17 +36,18 @@ class Writer:
     def write(
         self, sums: Any, first: Expr, count: int, row: tuple[Expr, int], column: tuple[Expr, int]
     ) -> None:
-        """Write ``count`` sums that lie beside each other in a row.
+        """Write ``count`` neighbouring sums of a row.
 
         Parameters
         ----------
         sums : buffer
             Registers.
         first : Expr
-            Index of the first.
+            Index of the first sum.
         count : int
+            Number of sums.
         row, column : (Expr, int)
-            Of the first in the result, and the size of the blocks' parts.
+            Position of the first sum in the result, and the size of the blocks' parts.
         """
         form = self.form
         vector = math.gcd(count, form.vector)

@@ -175,10 +175,10 @@ def test_schedules_that_cannot_be_applied(best: tuple[Schedule, list[np.ndarray]
     sequential = Scheduler.prepare(NETWORK, TARGET, cost_model=few_stages).unsearched()
     joined = replace(sequential, stages=(replace(sequential.stages[0], division="fused"),
                                          *sequential.stages[1:]))  # fmt: skip
-    assert "cannot be divided as 'fused' on a CUDA device" in refusal(joined)
+    assert "A CUDA device cannot partition these operators by 'fused'" in refusal(joined)
     tiles = replace(joined, stages=(replace(joined.stages[0], division="tiles"),
                                     *joined.stages[1:]))  # fmt: skip
-    assert "divide them as 'streams'" in refusal(tiles)
+    assert "use 'streams'" in refusal(tiles)
     assert "was made for cuda sm_90, not for llvm" in refusal(schedule, NATIVE)
     other = Scheduler.prepare(NETWORK, NATIVE, cost_model=few_stages).unsearched()
     assert "not for cuda sm_90" in refusal(other)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parts that TIR of kernels is built of."""
+"""Building blocks of kernels in TIR."""

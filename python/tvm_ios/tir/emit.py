@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the kernels' emitters share: vectors, accumulators in registers, column tiles."""
+"""Helpers that the emitters of kernels share: vectors, accumulators in registers, column tiles."""
 
 from __future__ import annotations
 
@@ -13,22 +13,23 @@ Expr = Any
 
 
 def lanes_of(base: Expr, lanes: int) -> Expr:
-    """The index of ``lanes`` neighbouring elements from ``base``."""
+    """Return the index of ``lanes`` neighbouring elements from ``base``."""
     return base if lanes == 1 else T.Ramp(base, 1, lanes)
 
 
 def splat(value: Expr, lanes: int) -> Expr:
-    """A scalar in every lane."""
+    """Broadcast a scalar to every lane."""
     return value if lanes == 1 else T.Broadcast(value, lanes)
 
 
 def zeros(lanes: int) -> Expr:
+    """Return a vector of float32 zeros."""
     return splat(T.float32(0), lanes)
 
 
 @contextmanager
 def tile_scope() -> Iterator[None]:
-    """A block that owns the registers allocated in it."""
+    """Open a block that owns the registers allocated in it."""
     with T.sblock("tile"):
         T.reads()
         T.writes()
@@ -36,17 +37,17 @@ def tile_scope() -> Iterator[None]:
 
 
 ON_STACK = {"disable_lower_builtin": True}
-"""Annotation of a buffer that is to be on the stack. TVM would have its runtime allocate it, and
-LLVM then keeps it in registers only as long as it can prove that no store in a loop overwrites it.
-StorageRewrite forgets the annotation, which is why kernels are built without that pass."""
+"""Annotation that keeps a buffer on the stack. Without it, TVM's runtime allocates the buffer, and
+LLVM keeps it in registers only if it can prove that no store in a loop overwrites it.
+StorageRewrite drops the annotation, so kernels are built without that pass."""
 
 
 class Accumulators:
-    """``count`` vectors of ``lanes`` float32 that LLVM keeps in registers.
+    """An array of ``count`` vectors of ``lanes`` float32 that LLVM keeps in registers.
 
-    Every access is in an unrolled loop, so that its index is constant in the end, the array is
-    split into scalars ("SROA") and never touches memory. That takes an array on the stack, see
-    :data:`ON_STACK`.
+    Every access is in an unrolled loop, so that its index is constant in the end. LLVM then splits
+    the array into scalars ("SROA"), and it never touches memory. This requires an array on the
+    stack, see :data:`ON_STACK`.
     """
 
     def __init__(self, count: int, lanes: int, initial: Expr) -> None:
@@ -68,19 +69,19 @@ class Accumulators:
 
 
 def bind(value: Expr) -> Expr:
-    """``value`` as a variable, so that every index that uses it stays small."""
+    """Bind ``value`` to a variable, so that every index that uses it stays small."""
     return value if isinstance(value, int) else T.Bind(value)
 
 
 def select(index: Expr, bodies: list[tuple[int, Callable[[Expr], None]]]) -> None:
-    """Run the body whose interval holds ``index``.
+    """Emit code that runs the body whose interval holds ``index``.
 
     Parameters
     ----------
     index : Expr
         A value from 0 up to the sum of all lengths.
     bodies : list of (length, body)
-        Consecutive intervals; a body gets the index relative to its interval's begin.
+        Consecutive intervals. A body gets the index relative to its interval's begin.
     """
     bodies = [entry for entry in bodies if entry[0] > 0]
 
@@ -99,7 +100,7 @@ def select(index: Expr, bodies: list[tuple[int, Callable[[Expr], None]]]) -> Non
 
 
 def loop(extent: int, body: Callable[[Expr], None]) -> None:
-    """``body(i)`` for every ``i``; without a loop where there is a single one."""
+    """Emit a loop of ``body(i)``, or just the body if there is a single iteration."""
     if extent == 1:
         body(0)
         return
@@ -108,9 +109,16 @@ def loop(extent: int, body: Callable[[Expr], None]) -> None:
 
 
 def unroll(begin: int, end: int, body: Callable[[Expr], None]) -> None:
-    """``body(i)`` for every ``i``, to be unrolled by TVM when indices are flat.
+    """Emit a loop of ``body(i)`` that TVM unrolls once indices are flat.
 
-    Unrolling here would give the same code, but TVM's passes would see each access of it.
+    Unrolling here would give the same code, but TVM's passes would have to process every copy.
+
+    Parameters
+    ----------
+    begin, end : int
+        The range of ``i``.
+    body : callable
+        Emits one iteration.
     """
     if end - begin == 1:
         body(begin)

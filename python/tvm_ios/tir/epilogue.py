@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elementwise programs: what is computed on a kernel's result while it is in registers.
+"""Epilogues: elementwise operations on a kernel's result while it is in registers.
 
-A program is free of TVM's IR: steps over earlier values, arguments and constants. It is built once
-by the extractor, is part of a kernel's key, and is emitted on scalars or vectors alike.
+An epilogue is independent of TVM's IR. It consists of steps over earlier values, arguments and
+constants. The extractor builds it once, it is part of a kernel's key, and it is emitted on scalars
+and vectors alike.
 """
 
 from __future__ import annotations
@@ -22,10 +23,15 @@ Expr = Any
 
 @dataclass(frozen=True)
 class Operand:
-    """What a step reads.
+    """An operand of a step.
 
-    ``value`` i: value i of the program (0 is the anchor's result, i the result of step i - 1);
-    ``argument`` i: tensor argument i; ``constant``: the number itself.
+    Attributes
+    ----------
+    kind : str
+        ``"value"``: value ``index`` of the epilogue, where value 0 is the anchor's result and value
+        i the result of step i - 1. ``"argument"``: tensor argument ``index``. ``"constant"``: the
+        number itself.
+    index : int or float
     """
 
     kind: Literal["value", "argument", "constant"]
@@ -41,14 +47,17 @@ class Step:
 
 
 Broadcast = Literal["full", "channel", "last", "any"]
-"""How a tensor argument meets the result: of its shape; one value for each position of axis 1 of a
-result of four axes; one value for each position of the result's last axis; in another way, which
-only an elementwise operation that is no part of another operator's takes."""
+"""How a tensor argument is broadcast to the result. ``full``: it has the result's shape.
+``channel``: one value for each position of axis 1 of a result of four axes. ``last``: one value for
+each position of the result's last axis. ``any``: any other way, which only elementwise operations
+that are operators of their own support."""
 
 
 @dataclass(frozen=True)
 class Program:
-    """Steps after an anchor; the result is the last step's, or the anchor's when there is none.
+    """An epilogue: steps after an anchor.
+
+    Its result is that of the last step, or else the anchor's.
 
     Attributes
     ----------
@@ -61,7 +70,22 @@ class Program:
     arguments: tuple[Broadcast, ...] = ()
 
     def apply(self, anchor: Expr, load: Callable[[int], Expr], lanes: int) -> Expr:
-        """Emit the program on ``anchor``; ``load(i)`` gives tensor argument ``i``."""
+        """Emit the epilogue on ``anchor``.
+
+        Parameters
+        ----------
+        anchor : Expr
+            The anchor's result.
+        load : callable
+            ``load(i)`` returns tensor argument ``i``.
+        lanes : int
+            Elements of the vector.
+
+        Returns
+        -------
+        Expr
+            The epilogue's result.
+        """
         reads = Counter(operand for step in self.steps for operand in step.operands)
         values: dict[Operand, Expr] = {}
 
@@ -83,4 +107,4 @@ class Program:
 
 
 NOTHING = Program()
-"""The program without steps."""
+"""The epilogue without steps."""

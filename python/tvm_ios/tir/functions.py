@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Elementwise functions of float32 vectors of any number of lanes.
 
-LLVM computes ``exp``, ``tanh`` and ``erf`` of a vector lane by lane in a library. Here they are a
-polynomial each: a value is one vector's work. The coefficients are minimax fits of our own, rounded
-to float32 one after another with the remaining ones fitted again.
+LLVM computes ``exp``, ``tanh`` and ``erf`` of a vector lane by lane by library calls. Here each is
+a polynomial, evaluated on the whole vector. The coefficients are minimax fits of our own. They were
+rounded to float32 one after another, and after each the remaining ones were fitted again.
 """
 
 from __future__ import annotations
@@ -27,29 +27,29 @@ _ERFC = (
     0.000308664428, 0.0011622929, -0.000344020285, 3.49238617e-05,
 )  # fmt: skip
 
-_LOG2_HIGH, _LOG2_LOW = 0.693359375, -2.12194440e-4  # log(2); a product with the first is exact
-_ROUND = 1.5 * 2**23  # added to a float32, it rounds it to a whole number
+_LOG2_HIGH, _LOG2_LOW = 0.693359375, -2.12194440e-4  # log(2); the first has exact products
+_ROUND = 1.5 * 2**23  # adding it rounds a float32 to an integer
 _BIAS, _MANTISSA_BITS = 127, 23
-_STACK_BYTES = 1024  # a larger buffer TVM has its runtime allocate
+_STACK_BYTES = 1024  # TVM's runtime allocates larger buffers
 
 
 def lanes_in(x: Expr) -> int:
-    """How many lanes an expression has."""
+    """Return the number of lanes of an expression."""
     lanes: int = x.ty.dtype.lanes
     return lanes
 
 
 def register(count: int) -> Any:
-    """A buffer of ``count`` float32 on the stack, where LLVM finds that it can be registers."""
+    """Allocate ``count`` float32 on the stack, which LLVM can promote to registers."""
     assert 4 * count < _STACK_BYTES, "the buffer is small"
     return T.alloc_buffer((count,), scope="global", layout=None)
 
 
 def keep(x: Expr) -> Expr:
-    """``x`` computed once and kept in a register, however often it is read.
+    """Compute ``x`` once and keep it in a register, however often it is read.
 
-    TVM writes out an expression, even one bound to a variable, in every place where it is read,
-    and simplifies across: a rounding such as ``(x + c) - c`` would be gone.
+    TVM inlines an expression, even one bound to a variable, wherever it is read, and simplifies the
+    result: a rounding such as ``(x + c) - c`` would disappear.
     """
     at, buffer = lanes_of(0, lanes_in(x)), register(lanes_in(x))
     T.buffer_store(buffer, x, [at])
@@ -57,33 +57,34 @@ def keep(x: Expr) -> Expr:
 
 
 def like(x: Expr, number: float) -> Expr:
-    """``number`` in as many lanes as ``x`` has."""
+    """Broadcast ``number`` to as many lanes as ``x`` has."""
     return splat(T.float32(number), lanes_in(x))
 
 
 def exp(x: Expr) -> Expr:
-    """Relative error 1.1e-7; zero below -86.99, where it is below 1.7e-38.
+    """Compute ``exp(x)`` with relative error 1.1e-7.
 
-    It is twice what half the power gives: the power itself would overflow before the result does.
+    The result is zero below -86.99, where it is less than 1.7e-38. It is computed as twice the
+    value for half the power of two, because the power itself would overflow before the result does.
     """
     half, rest = _reduce(keep(_between(-87.6, x, 88.8)), bias=_BIAS - 1)
     return (_polynomial(_EXP, rest) * rest + like(x, 1.0)) * half * like(x, 2.0)
 
 
 def sigmoid(x: Expr) -> Expr:
-    """Relative error 1.5e-7."""
+    """Compute the logistic function with relative error 1.5e-7."""
     return like(x, 1.0) / (like(x, 1.0) + exp(like(x, 0.0) - x))
 
 
 def tanh(x: Expr) -> Expr:
-    """Relative error 2.5e-7, near zero, too."""
+    """Compute ``tanh(x)`` with relative error 2.5e-7, also near zero."""
     power, difference = _exp_less_power(_between(-18.2, x + x, 18.2))
     one = like(x, 1.0)
     return (difference + (power - one)) / (difference + (power + one))
 
 
 def erf(x: Expr) -> Expr:
-    """Relative error 2.5e-7, near zero, too."""
+    """Compute ``erf(x)`` with relative error 2.5e-7, also near zero."""
     x = keep(x)
     power, difference = _exp_less_power(_between(-18.2, _log_erfc(_abs(x)), 0.0))
     size = keep((like(x, 1.0) - power) - difference)
@@ -91,7 +92,10 @@ def erf(x: Expr) -> Expr:
 
 
 def gelu(x: Expr) -> Expr:
-    """``x * Phi(x)`` as ``max(x, 0) - |x| / 2 * erfc(|x| / sqrt(2))``; absolute error 4e-7."""
+    """Compute ``x * Phi(x)`` with absolute error 4e-7.
+
+    It is evaluated as ``max(x, 0) - |x| / 2 * erfc(|x| / sqrt(2))``.
+    """
     x = keep(x)
     size = keep(_abs(x))
     complement = exp(_log_erfc(size * like(x, 0.5**0.5)))  # zero from 14 on
@@ -99,25 +103,28 @@ def gelu(x: Expr) -> Expr:
 
 
 def gelu_tanh(x: Expr) -> Expr:
-    """``x / 2 * (1 + tanh(u))`` of ``u = sqrt(2 / pi) * (x + 0.044715 x^3)``: ``x sigmoid(2u)``."""
+    """Compute ``x / 2 * (1 + tanh(u))`` of ``u = sqrt(2 / pi) * (x + 0.044715 x^3)``.
+
+    It is evaluated as ``x * sigmoid(2 u)``.
+    """
     x = keep(x)
     twice = like(x, 2 * math.sqrt(2 / math.pi))
     return x * sigmoid(twice * x * (like(x, 1.0) + like(x, 0.044715) * x * x))
 
 
 def _exp_less_power(x: Expr) -> tuple[Expr, Expr]:
-    """A power of two and ``exp(x)`` less that power, whose rounding is relative to it."""
+    """Return a power of two and ``exp(x)`` minus it, whose rounding error is relative to it."""
     power, rest = _reduce(keep(x))
     return power, keep(_polynomial(_EXP, rest) * rest * power)
 
 
 def _reduce(x: Expr, bias: int = _BIAS) -> tuple[Expr, Expr]:
-    """``2^n`` and ``r`` with ``exp(x) = 2^n * exp(r)``, ``n`` whole and ``r`` around zero.
+    """Return ``2^n`` and ``r`` with ``exp(x) = 2^n * exp(r)``.
 
-    A ``bias`` less by one gives half the power.
+    ``n`` is an integer and ``r`` around zero. A ``bias`` less by one gives half the power.
 
-    The sum that rounds ``x / log(2)`` to ``n`` also leaves, in its lowest bits, the exponent of the
-    power as a float32 stores it: 0 for a zero, 255 for infinity.
+    The addition that rounds ``x / log(2)`` to ``n`` also leaves the exponent of the power, as a
+    float32 stores it, in its lowest bits: 0 for zero, 255 for infinity.
     """
     origin = like(x, _ROUND + bias)
     shifted = keep(x * like(x, math.log2(math.e)) + origin)
@@ -130,13 +137,13 @@ def _reduce(x: Expr, bias: int = _BIAS) -> tuple[Expr, Expr]:
 
 
 def _log_erfc(z: Expr) -> Expr:
-    """``log(erfc(z))`` for ``z >= 0``."""
+    """Compute ``log(erfc(z))`` for ``z >= 0``."""
     z = keep(z)
     return like(z, 0.0) - _polynomial(_ERFC, z) * z
 
 
 def _polynomial(coefficients: Sequence[float], x: Expr) -> Expr:
-    """By Horner's rule; the first coefficient is the constant one."""
+    """Evaluate a polynomial by Horner's rule; the constant coefficient comes first."""
     result = like(x, coefficients[-1])
     for coefficient in coefficients[-2::-1]:
         result = result * x + like(x, coefficient)
@@ -144,30 +151,30 @@ def _polynomial(coefficients: Sequence[float], x: Expr) -> Expr:
 
 
 def largest(a: Expr, b: Expr) -> Expr:
-    """The larger one; NaN where one of them is NaN, as in NumPy and PyTorch.
+    """Return the larger value, NaN if one of them is NaN, as NumPy and PyTorch do.
 
-    Of two operands that do not compare, TVM takes the second.
+    TVM returns the second operand if the two do not compare.
     """
     a = keep(a)
     return tirx.Select(tirx.isnan(a), a, T.max(a, b))
 
 
 def smallest(a: Expr, b: Expr) -> Expr:
-    """The smaller one; NaN where one of them is NaN."""
+    """Return the smaller value, NaN if one of them is NaN."""
     a = keep(a)
     return tirx.Select(tirx.isnan(a), a, T.min(a, b))
 
 
 def _difference(a: Expr, b: Expr) -> Expr:
-    """``a - b``, where TVM would put zero for ``x - x`` and ``x`` for ``(x + y) - y``.
+    """Compute ``a - b`` without TVM's simplifications of ``x - x`` and ``(x + y) - y``.
 
-    They are not where a variable is infinite or no number.
+    These are wrong if a variable is infinite or NaN.
     """
     return keep(a) - b
 
 
 def _between(low: float, x: Expr, high: float) -> Expr:
-    """``x`` clipped; NaN stays, as it comes second."""
+    """Clip ``x``; NaN is preserved, as it comes second."""
     return T.max(like(x, low), T.min(like(x, high), x))
 
 
@@ -176,7 +183,7 @@ def _abs(x: Expr) -> Expr:
 
 
 def _clip(x: Expr, low: Expr, high: Expr) -> Expr:
-    return T.min(high, T.max(low, x))  # NaN comes second, and stays
+    return T.min(high, T.max(low, x))  # preserves NaN, which comes second
 
 
 def _leaky_relu(x: Expr, slope: Expr) -> Expr:
@@ -185,7 +192,7 @@ def _leaky_relu(x: Expr, slope: Expr) -> Expr:
 
 
 def _once(function: Callable[[Expr], Expr]) -> Callable[[Expr], Expr]:
-    """``function``, which reads its operand several times, of an operand computed once."""
+    """Make ``function``, which reads its operand several times, compute the operand once."""
     return lambda x: function(keep(x))
 
 
@@ -214,4 +221,4 @@ FUNCTIONS: dict[str, Callable[..., Expr]] = {
     "gelu": gelu,
     "gelu_tanh": gelu_tanh,
 }
-"""What a step of a program may be, by name."""
+"""The operations of an epilogue's steps, by name."""

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A function that checks indices, for one thread of a CPU.
 
-What it raises names the index, which no assertion of TVM's can. So a function in LLVM IR of our own
-makes the sentence, and TVM compiles it into the module: the library needs nothing but TVM's
-runtime.
+Its error names the offending index, which no assertion of TVM's can do. A function in LLVM IR of
+our own therefore builds the message, and TVM compiles it into the module, so that the library needs
+nothing but TVM's runtime.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from tvm.tirx.script import builder as T
 from .emit import ON_STACK, tile_scope
 
 SMALLEST_EXTENT = "tvm_ios.smallest_extent"
-"""An attribute of the function: the length of the shortest axis that it checks indices of."""
+"""An attribute of the function: the length of the shortest axis whose indices it checks."""
 
-_LONGEST = 1024  # bytes of a sentence
+_LONGEST = 1024  # bytes of a message
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """What indices may be.
+    """The valid range of indices.
 
     Attributes
     ----------
     extents : tuple of int
-        The length of the axis that all of them index; or, where their last axis holds coordinates,
-        of as many axes as that has places.
+        The length of the axis that all of them index. If their last axis holds coordinates, the
+        length of one axis per coordinate.
     negative : bool
-        Whether they may count from the end: -1 is the last.
+        Whether indices may count from the end: -1 is the last.
     """
 
     extents: tuple[int, ...]
@@ -49,21 +49,28 @@ class Bounds:
 def index_check(
     name: str, shape: Sequence[int], dtype: str, bounds: Bounds, what: str
 ) -> tirx.PrimFunc:
-    """The function ``name(indices, checked)``, which counts them from the beginning.
+    """Build ``name(indices, checked)``, which makes negative indices count from the beginning.
 
-    It raises IndexError with one that is out of bounds. That is looked for only when there is one:
-    the loop over all has no branch, so that LLVM makes vectors of it.
+    The function raises IndexError with an index that is out of bounds. It searches for that index
+    only if there is one: the loop over all indices has no branch, so that LLVM vectorises it.
 
     Parameters
     ----------
     name : str
-        Of the function; another in the module has another.
+        Name of the function, unique in the module.
     shape : sequence of int
+        Shape of both tensors.
     dtype : str
         An integer type.
     bounds : Bounds
+        The valid indices.
     what : str
-        Whose indices they are, for the error.
+        Description of the indices, for the error message.
+
+    Returns
+    -------
+    tvm.tirx.PrimFunc
+        A scheduled function.
     """
     with IRBuilder() as builder, T.prim_func(s_tir=True):
         T.func_name(name)
@@ -76,7 +83,7 @@ def index_check(
         )
         indices = T.arg("indices", T.buffer(shape, dtype))
         checked = T.arg("checked", T.buffer(shape, dtype))
-        with tile_scope():  # TVM looks for a block
+        with tile_scope():  # TVM requires a block
             found = _local("int32")
             T.buffer_store(found, T.int32(0), [0])
             for extent, at in _loops(shape, bounds):
@@ -92,7 +99,10 @@ def index_check(
 
 
 def _raise(function: str, indices: Any, bounds: Bounds, what: str) -> None:
-    """Leave with the last index that is out of bounds; TVM takes a single call of ``function``."""
+    """Emit an error with the last index that is out of bounds.
+
+    TVM allows a single call of ``function``.
+    """
     wrong, first, last = _local("int64"), _local("int64"), _local("int64")
     for extent, at in _loops(indices.shape, bounds):
         value = T.Cast("int64", indices[at])
@@ -110,7 +120,7 @@ def _local(dtype: str) -> Any:
 
 
 def _loops(shape: Sequence[int], bounds: Bounds) -> Iterator[tuple[int, list[Any]]]:
-    """Loops over all indices of an axis, with its length; what is emitted meanwhile is inside."""
+    """Yield each axis' length and the indices inside loops over all of its indices."""
     several = len(bounds.extents) > 1
     for number, extent in enumerate(bounds.extents):
         with ExitStack() as loops:
@@ -124,10 +134,10 @@ def _is_outside(value: Any, bounds: Bounds, extent: int) -> Any:
 
 
 def _raise_in_llvm(name: str) -> str:
-    """A packed function of a sentence and three numbers that always raises IndexError.
+    """Return LLVM IR of a packed function of a message and three numbers that raises IndexError.
 
-    By TVM's calling convention (tvm/ffi/c_api.h) an argument takes 16 bytes, with its value in the
-    second half, and a result other than 0 ends the caller, too.
+    In TVM's calling convention (tvm/ffi/c_api.h) an argument takes 16 bytes, with its value in the
+    second half, and a result other than 0 makes the caller return, too.
     """
     values = [
         line

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors read by strides."""
+"""Strided access to tensors."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Strides:
-    """Where a tensor of ``size`` elements is read for an element of the result.
+    """The positions at which a tensor of ``size`` elements is read for each element of the result.
 
     Attributes
     ----------
     size : int
     steps : tuple of int
-        Elements to go on by for each axis of the result.
+        Stride in elements for each axis of the result.
     offset : int
-        Of the result's first element.
+        Position of the result's first element.
     """
 
     size: int

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """Shape and type of a tensor as it lies in memory."""
+    """The shape and type of a tensor in memory."""
 
     shape: tuple[int, ...]
     dtype: str = "float32"

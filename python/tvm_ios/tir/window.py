@@ -18,7 +18,7 @@ class Window:
     size, out : int
         Elements of the input and of the output axis.
     kernel, stride, dilation, before : int
-        Taps, step of the window, step of the taps, padding in front.
+        Taps, stride of the window, distance of the taps, padding in front.
     """
 
     size: int
@@ -29,14 +29,15 @@ class Window:
     before: int = 0
 
     def position(self, out: Expr, tap: Expr) -> Expr:
-        """Where tap ``tap`` of output ``out`` reads; may lie in the padding."""
+        """Return the input position of tap ``tap`` of output ``out``; may lie in the padding."""
         return self.distance(out, tap) - self.before
 
     def distance(self, column: Expr, tap: Expr) -> Expr:
-        """How far from the first tap of column 0 tap ``tap`` of column ``column`` reads."""
+        """Return how far tap ``tap`` of column ``column`` is from the first tap of column 0."""
         return column * self.stride + tap * self.dilation
 
     def inside(self, out: int, tap: int) -> bool:
+        """Return whether tap ``tap`` of output ``out`` lies inside the input."""
         position: int = self.position(out, tap)
         return 0 <= position < self.size
 

@@ -36,13 +36,14 @@ from .target import check_architecture, check_device, check_precision, describe,
 
 
 class CudaBackend:
-    """Stages are kernels on parallel streams, or one fused launch.
+    """The CUDA back end: stages are kernels on parallel streams, or one fused launch.
 
     Parameters
     ----------
     target : tvm.target.Target
+        The resolved target.
     site : Site
-        Whose ``device_id`` is the device that measures.
+        Its ``device_id`` is the device that measures.
     options : Options
     """
 
@@ -56,6 +57,7 @@ class CudaBackend:
         self._options = options
 
     def assemble(self, graph: OperatorGraph, results: Sequence[relax.Var]) -> CudaAssembler:
+        """Find the candidate kernels of every operator, and return the network's stage builder."""
         device = device_for(self._target, self._device_id)
         preferences = CudaPreferences(
             self._target,
@@ -68,18 +70,19 @@ class CudaBackend:
         return CudaAssembler(network=implement(graph, preferences))
 
     def identity(self) -> DeviceIdentity:
+        """Return the identity of the device whose latencies are measured."""
         device = describe(self._device_id)
         return DeviceIdentity.of(gpu_model(device.name, device.driver), self._target)
 
     def devices(self, assembler: CudaAssembler, seed: int) -> Devices[CudaKernel, CudaStage]:
-        """The device in this machine.
+        """Return the runner of the device in this machine.
 
         Raises
         ------
         DeviceError, TargetError
-            When there is none, or it does not run code for the target.
+            If there is no device, or it cannot run code for the target.
         OptionError
-            When there is no compiler.
+            If there is no compiler.
         """
         check_compiler(self._target)
         check_device(self._target, self._device_id)
@@ -88,11 +91,28 @@ class CudaBackend:
         return ThisProcess(bench, libraries, self.workers)
 
     def conditions(self, assembler: CudaAssembler) -> Hashable:
+        """Return the memory level that timed stages read their weights from."""
         return "graph", weights_from(assembler.lowered)
 
     def tune(
         self, assembler: CudaAssembler, devices: Devices[CudaKernel, CudaStage], records: Records
     ) -> CudaAssembler:
+        """Return the stage builder with the fastest kernel of each operator.
+
+        Parameters
+        ----------
+        assembler : CudaAssembler
+            The stage builder of the network.
+        devices : Devices
+            The runner pool.
+        records : Records
+            The measurement cache.
+
+        Returns
+        -------
+        CudaAssembler
+            The stage builder with the chosen kernels.
+        """
         return tuned(assembler, devices, records)
 
     def emit(
@@ -102,7 +122,30 @@ class CudaBackend:
         ways: Mapping[str, Stages[CudaStage]],
         assembler: CudaAssembler,
     ) -> tvm.IRModule:
-        check_compiler(self._target)  # a schedule can be made without one
+        """Replace ``function`` in ``mod`` by one function per variant.
+
+        Parameters
+        ----------
+        mod : tvm.IRModule
+            The prepared module.
+        function : str
+            Name of the function to replace.
+        ways : mapping of str to Stages
+            The stages of each variant, by the name of its function.
+        assembler : CudaAssembler
+            The stage builder of the network.
+
+        Returns
+        -------
+        tvm.IRModule
+            A new module with the variants and their compiled kernels.
+
+        Raises
+        ------
+        OptionError
+            If there is no compiler.
+        """
+        check_compiler(self._target)  # scheduling does not need one
         return emit_ways(mod, function, ways, assembler.lowered.layouts, self._target)
 
     def compile(
@@ -112,6 +155,24 @@ class CudaBackend:
         inputs: Sequence[Any],
         devices: Devices[CudaKernel, CudaStage],
     ) -> Ways:
+        """Compile whole models, to be timed on this machine's device.
+
+        Parameters
+        ----------
+        ways : tvm.IRModule
+            Holds a function for each variant.
+        names : sequence of str
+            The functions.
+        inputs : sequence of tensors
+            The inputs to time the variants with.
+        devices : Devices
+            Not read.
+
+        Returns
+        -------
+        Ways
+            The compiled variants.
+        """
         return CudaWays(ways, names, inputs, self._target, self._device_id)
 
     def trace(
@@ -120,9 +181,24 @@ class CudaBackend:
         devices: Devices[CudaKernel, CudaStage],
         repeat: int,
     ) -> list[Span]:
-        """All stages run as one CUDA graph, as they do in a compiled network.
+        """Record when each stream computes what.
 
-        Operators that TVM lowers have no kernel to run, and are left out.
+        All stages run as one CUDA graph, as they do in a compiled network. Operators that are left
+        to TVM's default lowering have no kernel to run; the trace leaves them out.
+
+        Parameters
+        ----------
+        stages : mapping of int to CudaStage or Operator
+            The stages, by number.
+        devices : Devices
+            The runner pool.
+        repeat : int
+            Number of runs, of which the fastest counts.
+
+        Returns
+        -------
+        list of Span
+            One per launch.
         """
         kept = {n: stage for n, stage in stages.items() if isinstance(stage, CudaStage)}
         kernels = [launch.kernel for stage in kept.values() for launch in stage.launches]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CUDA devices as a kind of target."""
+"""The target kind of CUDA devices."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .target import check_device, resolve_cuda
 
 
 class CudaKind:
-    """The GPUs of this machine."""
+    """The target kind of CUDA devices: the GPUs of this machine."""
 
     name, device = CUDA, "cuda"
 
@@ -29,12 +29,36 @@ class CudaKind:
             raise OptionError("The number of threads is for a CPU; leave it out for a CUDA device.")
 
     def given(self, target: str | tvm.target.Target, site: Site) -> tvm.target.Target:
+        """Return the target as it is given."""
         _check_site(site)
         return parse(target)
 
     def resolve(
         self, target: str | tvm.target.Target, threads: int | None, site: Site
     ) -> tvm.target.Target:
+        """Return the target with the architecture of this machine's device, if it names none.
+
+        Parameters
+        ----------
+        target : str or tvm.target.Target
+            A target of kind ``cuda``.
+        threads : None
+            Must be None.
+        site : Site
+            This process.
+
+        Returns
+        -------
+        tvm.target.Target
+            The completed target.
+
+        Raises
+        ------
+        OptionError
+            If ``threads`` is given, the site is remote, or there is no compiler.
+        DeviceError, TargetError
+            If no device or no supported architecture is found.
+        """
         _check_site(site)
         self.check_options(target, Options(), threads)
         resolved = resolve_cuda(target, site.device_id)
@@ -45,7 +69,7 @@ class CudaKind:
         check_device(target, device_id)
 
     def check_loaded(self, target: tvm.target.Target) -> None:
-        """Loading has found a device that runs it."""
+        """Do nothing: loading has found a device that runs the library."""
 
     def create(
         self,
@@ -54,6 +78,23 @@ class CudaKind:
         options: Options,
         database: MeasurementDatabase | None,
     ) -> CudaBackend:
+        """Return the back end of a resolved target.
+
+        Parameters
+        ----------
+        target : tvm.target.Target
+            The resolved target.
+        site : Site
+            Its ``device_id`` is the device that measures.
+        options : Options
+        database : MeasurementDatabase or None
+            Not read.
+
+        Returns
+        -------
+        CudaBackend
+            The back end.
+        """
         return CudaBackend(target, site, options)
 
     def pipeline(self, target: tvm.target.Target) -> tvm.transform.Pass:

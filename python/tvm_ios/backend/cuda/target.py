@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CUDA targets, completed with what the device in this machine is."""
+"""CUDA targets, completed with the attributes of the device in this machine."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from ...support.errors import DeviceError, OptionError, TargetError
 from ...target import CUDA, parse, resolve
 
 _LIMITS = {"max_threads_per_block": 1024, "thread_warp_size": 32}
-_SHARED_BYTES = 48 << 10  # of a block, that every device has without being asked for more
+_SHARED_BYTES = 48 << 10  # bytes that every device grants a block without a request
 _MULTIPROCESSORS = {80: 108, 86: 84, 87: 16, 89: 128, 90: 132, 100: 148, 120: 170}
 _L2_BYTES = {80: 40 << 20, 90: 50 << 20, 100: 126 << 20}
 _REQUESTED_KIB = {80: 163, 86: 99, 87: 163, 89: 99, 90: 227, 100: 227, 103: 227, 120: 99}
-_LEAST_REQUESTED_KIB = 99  # of those from sm_80 on
-_FIRST = 70  # whose threads are scheduled one by one, as shared launches need it
-_TENSOR_CORES = 80  # whose tensor cores have the instructions that kernels here use
-_ASYNCHRONOUS = 80  # which copy to shared memory while their threads do something else
+_LEAST_REQUESTED_KIB = 99  # the least of any device from sm_80 on
+_FIRST = 70  # schedules threads independently, which fused launches need
+_TENSOR_CORES = 80  # has the tensor-core instructions that the kernels use
+_ASYNCHRONOUS = 80  # has asynchronous copies to shared memory
 
 
 @dataclass(frozen=True)
@@ -31,14 +31,14 @@ class CudaDevice:
     Attributes
     ----------
     name : str
-        Empty for one that is not here.
+        Empty for a device that is not in this machine.
     arch : str
-        As ``sm_90``.
+        For example ``sm_90``.
     multiprocessors : int
     l2_bytes : int
-        The second cache, which all multiprocessors share.
+        Bytes of the L2 cache, which all multiprocessors share.
     driver : str
-        The newest version of CUDA that its driver knows.
+        The newest version of CUDA that the driver supports.
     """
 
     name: str
@@ -49,12 +49,12 @@ class CudaDevice:
 
 
 def describe(device_id: int) -> CudaDevice:
-    """A device of this machine.
+    """Return a device of this machine.
 
     Raises
     ------
     DeviceError
-        When there is no driver, no such device, or a driver that is too old.
+        If there is no driver or no such device, or the driver is too old.
     """
     fields = tvm_ios_runtime.cuda.describe(device_id)
     return CudaDevice(
@@ -67,9 +67,9 @@ def describe(device_id: int) -> CudaDevice:
 
 
 def device_for(target: tvm.target.Target, device_id: int) -> CudaDevice:
-    """The device that a target is for: this machine's if it fits, else a typical one of its kind.
+    """Return the device of a target: this machine's if it matches, else a typical one of its kind.
 
-    What is compiled for it may be run elsewhere.
+    Code compiled for a typical device may run on another machine.
     """
     arch = str(target.attrs["arch"])
     try:
@@ -85,22 +85,28 @@ def device_for(target: tvm.target.Target, device_id: int) -> CudaDevice:
 
 
 def resolve_cuda(target: str | tvm.target.Target, device_id: int) -> tvm.target.Target:
-    """The target with the device's architecture, and this machine as its host, where it names none.
+    """Complete a target with the device's architecture and with this machine as its host.
 
     Parameters
     ----------
     target : str or tvm.target.Target
         ``"cuda"``, a JSON string or a Target of kind ``cuda``.
     device_id : int
+        The device to query.
+
+    Returns
+    -------
+    tvm.target.Target
+        The target; attributes that it names are kept.
 
     Raises
     ------
     DeviceError
-        When it names no architecture and there is no device to ask.
+        If the target names no architecture and there is no device to query.
     TargetError
-        When the architecture is too old, or none.
+        If the architecture is too old or unknown.
     """
-    if target == CUDA:  # TVM would make an architecture up
+    if target == CUDA:  # TVM would assume a default architecture
         target = tvm.target.Target({"kind": CUDA, "arch": describe(device_id).arch})
     parsed = parse(target)
     given = {str(key): value for key, value in parsed.export().items()}
@@ -118,7 +124,7 @@ def resolve_cuda(target: str | tvm.target.Target, device_id: int) -> tvm.target.
 
 
 def check_architecture(target: tvm.target.Target) -> None:
-    """Raise TargetError for an architecture that is too old, or none."""
+    """Raise TargetError for an architecture that is too old or unknown."""
     arch = str(target.attrs["arch"])
     if _number(arch) < _FIRST:
         raise TargetError(
@@ -128,7 +134,7 @@ def check_architecture(target: tvm.target.Target) -> None:
 
 
 def check_precision(target: tvm.target.Target, precision: str) -> None:
-    """Raise OptionError where the architecture cannot multiply in a precision."""
+    """Raise OptionError if the architecture does not support a precision."""
     arch = str(target.attrs["arch"])
     if precision != "fp32" and _number(arch) < _TENSOR_CORES:
         raise OptionError(
@@ -138,18 +144,18 @@ def check_precision(target: tvm.target.Target, precision: str) -> None:
 
 
 def copies_asynchronously(target: tvm.target.Target) -> bool:
-    """Whether the architecture copies from global to shared memory without waiting (cp.async)."""
+    """Return whether the architecture has asynchronous copies to shared memory (cp.async)."""
     return _number(str(target.attrs["arch"])) >= _ASYNCHRONOUS
 
 
 def requested_shared_bytes(target: tvm.target.Target) -> int:
-    """Shared memory that a block may have from sm_80 on, where its launch asks for it."""
+    """Return the bytes of shared memory that a launch can request for a block, from sm_80 on."""
     number = _number(str(target.attrs["arch"]))
     return _REQUESTED_KIB.get(number, _LEAST_REQUESTED_KIB) << 10
 
 
 def check_device(target: tvm.target.Target, device_id: int) -> None:
-    """Raise TargetError unless the device can run code for ``target``; DeviceError without one."""
+    """Raise TargetError unless the device can run code for ``target``, DeviceError without one."""
     device, wanted = describe(device_id), str(target.attrs["arch"])
     if device.arch != wanted:
         raise TargetError(
@@ -161,5 +167,5 @@ def check_device(target: tvm.target.Target, device_id: int) -> None:
 def _number(arch: str) -> int:
     digits = arch.removeprefix("sm_").rstrip("af")
     if not digits.isdigit():
-        raise TargetError(f"{arch!r} is no architecture of CUDA; an example is 'sm_90'.")
+        raise TargetError(f"{arch!r} is not a CUDA architecture; an example is 'sm_90'.")
     return int(digits)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A scheduled function for a CUDA device, and the compiler of its kernels."""
+"""The code of a scheduled function for a CUDA device, and the compiler of its kernels."""

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels for a CUDA device compiled at once: one host module, and one module of device code.
+"""Compilation of many CUDA kernels at once: one host module and one module of device code.
 
-A network has dozens of kernels, and what the CUDA compiler takes for a small one is mostly taken
-by the headers. Functions as TVM schedules them, and fused ones, which are halfway through TVM's
-lowering, are therefore brought to one state and go on together.
+A network has dozens of kernels, and the CUDA compiler spends most of its time for a small kernel on
+the headers. Scheduled functions and fused functions are in different states of TVM's lowering. The
+build brings them to the same state and compiles them together.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _PIPELINE = "tvm_ios_cuda_kernels"
 
 @dataclass
 class KernelNames:
-    """Kernels and the names of the functions that they are to become; equal kernels share one.
+    """Kernels and the names of their functions; equal kernels share a name.
 
     Attributes
     ----------
     prefix : str
-        What all names begin with: those of two modules that are linked must differ.
+        Prefix of all names; linked modules need different ones.
     kernels : dict of str to CudaKernel
-        By name.
+        The kernels, by name.
     """
 
     prefix: str
@@ -39,7 +39,7 @@ class KernelNames:
     _known: dict[Hashable, str] = field(default_factory=dict)
 
     def name_of(self, kernel: CudaKernel) -> str:
-        """The name of a kernel's function, which is new where no equal one had it."""
+        """Return the name of a kernel's function; register it if no equal kernel has one."""
         if kernel.key not in self._known:
             name = f"{self.prefix}_{kernel.name}_{len(self._known)}"
             self.kernels[name] = kernel
@@ -55,25 +55,30 @@ def build_kernels(
     Parameters
     ----------
     kernels : mapping of str to CudaKernel
-        By the names of the functions.
+        The kernels, by the names of their functions.
     target : tvm.target.Target
         The CUDA device and its host.
+
+    Returns
+    -------
+    tvm.runtime.Executable
+        Holds a function for each kernel.
 
     Raises
     ------
     OptionError
-        When there is no compiler for device code.
+        If there is no compiler for device code.
     """
     functions = {name: kernel.function for name, kernel in kernels.items()}
     lowered = lower_to_statements(functions, target)
-    with target, cuda_compiler():  # the second half asks for the target
+    with target, cuda_compiler():  # the second half reads the current target
         executable = tvm.compile(tvm.IRModule(lowered), target, tir_pipeline=_PIPELINE)
         compile_sources(executable.mod)
     return executable
 
 
 def _second_half() -> tuple[tvm.transform.Pass, ...]:
-    """TVM's pipeline from where lowered functions are, with what TVM has follow it."""
+    """Return TVM's pipeline from the state of lowered functions on, with its finalizers."""
 
     @tvm.transform.module_pass(opt_level=0)
     def divide(mod: tvm.IRModule, _context: tvm.transform.PassContext) -> tvm.IRModule:

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A scheduled network for a CUDA device as a Relax function: one call a stage.
+"""A scheduled network for a CUDA device as a Relax function: one call per stage.
 
-The kernels are one compiled module beside the function. What enters the network is copied, and what
-leaves it, too, by kernels that also bring feature maps into the order of memory: TVM captures all
-calls between them as one CUDA graph, as only those work on tensors that stay where they are. What
-enters is copied before all stages, and what leaves behind them, as a graph ends at a copy.
+The kernels are one compiled module beside the function. Kernels copy the values that enter the
+network and those that leave it, and change the layout of feature maps on the way. TVM captures all
+calls between these copies as one CUDA graph, because only those calls work on tensors whose
+addresses stay the same. A graph ends at a copy, so the copies of entering values come before all
+stages, and those of leaving values after them.
 """
 
 from __future__ import annotations
@@ -36,18 +37,25 @@ def emit_ways(
     layouts: Mapping[relax.Var, str],
     target: tvm.target.Target,
 ) -> tvm.IRModule:
-    """``mod`` with ``function`` replaced by one function for each way to run it.
+    """Replace ``function`` in ``mod`` by one function per variant.
 
     Parameters
     ----------
     mod : tvm.IRModule
         The prepared module.
     function : str
+        Name of the function to replace.
     ways : mapping of str to Stages
-        By the name of the function that it becomes, which may be ``function``.
+        The stages of each variant, by the name of its function, which may be ``function``.
     layouts : mapping of relax.Var to str
-        Values that do not lie in memory as Relax has them.
+        Values with a layout other than Relax's.
     target : tvm.target.Target
+        The CUDA device and its host.
+
+    Returns
+    -------
+    tvm.IRModule
+        A new module with the variants and their compiled kernels.
     """
     original = mod[function]
     library = _Library(target)
@@ -65,7 +73,7 @@ def emit_ways(
 
 
 def _entering(original: relax.Function, stages: Stages[CudaStage]) -> list[relax.Var]:
-    """The parameters that a stage reads."""
+    """Return the parameters that a stage reads."""
     read = {
         identity(value)
         for stage in stages
@@ -77,7 +85,7 @@ def _entering(original: relax.Function, stages: Stages[CudaStage]) -> list[relax
 
 
 def _leaving(original: relax.Function, stages: Stages[CudaStage]) -> set[relax.Var]:
-    """The values that somebody else than a stage reads, or may read in another dataflow block."""
+    """Return the values that are read outside of the stages, or maybe in another dataflow block."""
     read = set(relax.analysis.free_vars(original.body.body))
     for stage in stages:
         if isinstance(stage, Operator):
@@ -90,14 +98,14 @@ def _leaving(original: relax.Function, stages: Stages[CudaStage]) -> set[relax.V
 
 @dataclass
 class _Library(Library):
-    """The kernels of all ways, by the names of their functions."""
+    """The kernels of all variants, by the names of their functions."""
 
     target: tvm.target.Target
     names: KernelNames = field(default_factory=lambda: KernelNames("tvm_ios"))
     variables: dict[str, tvm.ir.GlobalVar] = field(default_factory=dict)
 
     def variable(self, kernel: CudaKernel) -> tvm.ir.GlobalVar:
-        """What the function is handed on by."""
+        """Return the variable that passes a kernel's function to a call."""
         name = self.names.name_of(kernel)
         if name not in self.variables:
             variable = tvm.ir.GlobalVar(name)
@@ -125,9 +133,10 @@ class _CudaEmitter(Emitter[CudaStage]):
     _constants: dict[int, tuple[np.ndarray, relax.Expr]] = field(default_factory=dict)
 
     def begin(self) -> None:
-        """There is nothing to set up."""
+        """Do nothing: no setup is needed."""
 
     def call(self, stages: tuple[CudaStage, ...], visible: set[relax.Var]) -> None:
+        """Emit the calls of ``stages``, after the copies of values that enter."""
         while self.entering:
             self._place(self.entering.pop(0))
         for stage in stages:
@@ -139,7 +148,10 @@ class _CudaEmitter(Emitter[CudaStage]):
         super().keep(operator, exported=exported)
 
     def export(self) -> None:
-        """Nothing placed is seen in another dataflow block: it is placed again there."""
+        """Export all computed values, and forget the placed ones.
+
+        Another dataflow block cannot read placed values, so it places them again.
+        """
         for value in list(self._computed):
             self._leave(value)
         super().export()
@@ -161,16 +173,16 @@ class _CudaEmitter(Emitter[CudaStage]):
                 self._computed[variable] = result
 
     def _leave(self, value: relax.Var) -> None:
-        """Have what a stage computed as Relax has it."""
+        """Copy a stage's result to Relax's layout."""
         if value in self._computed:
             result = self._computed.pop(value)
             self._define(value, self._copy(result, self.layouts.get(value), None))
 
     def _place(self, value: Value) -> relax.Expr:
-        """A tensor that a kernel reads, as it wants it."""
+        """Return the tensor of a value in the layout that kernels read."""
         if isinstance(value, np.ndarray):
-            if id(value) not in self._constants:  # the array is kept, so that its id stays its own
-                # Without its type TVM makes 32 bits of 64.
+            if id(value) not in self._constants:  # keeps the array and its id alive
+                # Without an explicit type TVM narrows 64 bits to 32.
                 self._constants[id(value)] = (value, relax.const(value, str(value.dtype)))
             return self._constants[id(value)][1]
         if value not in self._placed:
@@ -191,7 +203,7 @@ class _CudaEmitter(Emitter[CudaStage]):
     def _call(
         self, name: str, arguments: list[relax.Expr], written: tuple[TensorSpec, ...]
     ) -> list[relax.Expr]:
-        """The tensors that a function writes."""
+        """Emit a call and return the tensors that it writes."""
         types = [relax.TensorType(spec.shape, spec.dtype) for spec in written]
         several = len(types) > 1
         call = relax.call_dps_packed(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TVM's own pipeline for what is left after a function was scheduled."""
+"""TVM's own pipeline for the rest of a module after a function was scheduled."""
 
 from __future__ import annotations
 
@@ -11,14 +11,20 @@ _CAPTURABLE = ("tvm_ios.runtime.", "tvm_ios_", "vm.builtin.")
 
 
 def finish_pipeline(target: tvm.target.Target, *, graph: bool = True) -> tvm.transform.Pass:
-    """TVM's own pipeline for what is left after a function was scheduled.
+    """Return TVM's own pipeline for the rest of a module after a function was scheduled.
 
     Parameters
     ----------
     target : tvm.target.Target
+        The CUDA device and its host.
     graph : bool
-        Whether the device runs what was scheduled as one graph. What calls functions that the
-        user has given does not: a graph would not call them again.
+        Whether to run the scheduled calls as one CUDA graph. A module that calls functions of the
+        user is never captured: a graph would not call them again.
+
+    Returns
+    -------
+    tvm.transform.Pass
+        The pipeline.
     """
     default = relax.get_default_pipeline(target)
 
@@ -33,7 +39,7 @@ def finish_pipeline(target: tvm.target.Target, *, graph: bool = True) -> tvm.tra
 
 
 def _calls_of_the_user(mod: tvm.IRModule) -> bool:
-    """Whether functions are called by name that are neither ours nor TVM's."""
+    """Return whether functions of the user are called: neither this package's nor TVM's."""
     names: set[str] = set()
     visit = [(relax.ExternFunc, lambda function: names.add(str(function.global_symbol)))]
     for function in mod.functions.values():

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CUDA's compiler: NVRTC as PyPI has it, or a toolkit; neither needs a GPU.
+"""CUDA's compiler: NVRTC from PyPI, or a toolkit's nvcc; neither needs a GPU.
 
-TVM looks for headers beside a toolkit's ``nvcc`` only, and always has fast mathematics, whose tanh
-is exact to three digits. It also leaves device code as source where the driver is not installed,
-and has NVRTC read headers of CUDA's library that few kernels use, which takes more than a second.
+TVM by itself differs in four points. It looks for headers only beside a toolkit's ``nvcc``. It
+always enables fast mathematics, whose tanh is exact to three digits. It leaves device code as
+source if the driver is not installed. And it makes NVRTC parse headers of CUDA's library that few
+kernels use, which takes more than a second.
 """
 
 from __future__ import annotations
@@ -29,18 +30,18 @@ from tvm_ios_runtime.library import nvidia_directories
 from ....support import _ffi_api  # noqa: F401  (loads the library whose functions are looked up below)
 from ....support.errors import OptionError, TargetError
 
-_MODE, _TOOLKIT = "TVM_CUDA_COMPILE_MODE", "CUDA_PATH"  # what TVM reads; a user may have set them
+_MODE, _TOOLKIT = "TVM_CUDA_COMPILE_MODE", "CUDA_PATH"  # TVM reads them; the user may have set them
 _EXTRA, _EXACT = "TVM_CUDA_NVRTC_EXTRA_OPTS", "TVM_CUDA_NVCC_NO_FAST_MATH"
 _FAST = b"--use_fast_math"
 _REFUSAL = re.compile(r"unrecognized option|Cannot find CUDA headers|could not open source file")
 
-# What TVM puts in front of every source: two headers, for an INFINITY and for traits of types.
+# TVM's prologue of every source: two headers, for INFINITY and for type traits.
 _LIMITS = re.compile(
     rb"#include <cuda/std/limits>\n#ifndef INFINITY\n#define INFINITY [^\n]*\n#endif\n"
 )
 _TRAITS = re.compile(rb"#include <cuda/std/type_traits>\s+namespace std \{.*?\n\s*\}\n", re.DOTALL)
 _INFINITY = b"#define INFINITY __int_as_float(0x7f800000)\n"
-_LIBRARY = re.compile(rb"(?<!using cuda::)std::")  # what those headers are read for
+_LIBRARY = re.compile(rb"(?<!using cuda::)std::")  # the names that those headers define
 
 
 @dataclass(frozen=True)
@@ -52,9 +53,9 @@ class Toolchain:
     name : str
         ``nvrtc`` or ``nvcc``.
     environment : mapping of str to str
-        By which TVM finds it.
+        Environment variables by which TVM finds it.
     architectures : frozenset of int
-        Those that it compiles for, as 90 for ``sm_90``; empty where it does not tell.
+        The supported architectures, 90 for ``sm_90``; empty if they are unknown.
     """
 
     name: str
@@ -68,26 +69,26 @@ def check_compiler(target: tvm.target.Target) -> None:
     Raises
     ------
     OptionError
-        When there is no compiler.
+        If there is no compiler.
     TargetError
-        When it knows nothing of the architecture.
+        If the compiler does not support the architecture.
     """
     known = find_toolchain().architectures
     arch = str(target.attrs["arch"])
     if known and int(arch.removeprefix("sm_").rstrip("af")) not in known:
         raise TargetError(
-            f"CUDA's compiler that is installed knows sm_{min(known)} to sm_{max(known)}, and not "
-            f"{arch}; install another version of nvidia-cuda-nvrtc."
+            f"The installed CUDA compiler supports sm_{min(known)} to sm_{max(known)}, not {arch}; "
+            "install another version of nvidia-cuda-nvrtc."
         )
 
 
 def find_toolchain() -> Toolchain:
-    """The compiler that is installed: what the user has set, else NVRTC, else a toolkit's nvcc.
+    """Return the installed compiler: the one that the user has set, else NVRTC, else nvcc.
 
     Raises
     ------
     OptionError
-        When there is none.
+        If there is no compiler.
     """
     wanted = os.environ.get(_MODE, "").lower()
     architectures = frozenset() if wanted == "nvcc" else _nvrtc_architectures()
@@ -98,17 +99,17 @@ def find_toolchain() -> Toolchain:
     if wanted != "nvrtc" and shutil.which("nvcc"):
         return Toolchain("nvcc", {_MODE: "nvcc", _EXACT: "1"})
     raise OptionError(
-        "CUDA's compiler is not installed, which needs no GPU; pip install 'tvm-ios[cuda]'."
+        "CUDA's compiler is not installed; run pip install 'tvm-ios[cuda]', which needs no GPU."
     )
 
 
 class _Together:
-    """A context that the first of several threads enters, and the last leaves.
+    """A context that the first of several threads enters and the last one leaves.
 
     Parameters
     ----------
     context : callable
-        Makes it.
+        Returns the context manager.
     """
 
     def __init__(self, context: Callable[[], AbstractContextManager[None]]) -> None:
@@ -132,7 +133,7 @@ class _Together:
 
 @contextmanager
 def _set_up() -> Iterator[None]:
-    """What a compilation changes is the process's."""
+    """Set the environment and the hooks of a compilation; both are global to the process."""
     toolchain = find_toolchain()
     before = {name: os.environ.get(name) for name in toolchain.environment}
     os.environ.update(toolchain.environment)
@@ -151,14 +152,14 @@ _shared = _Together(_set_up)
 
 @contextmanager
 def cuda_compiler() -> Iterator[None]:
-    """Within it TVM compiles device code by :func:`find_toolchain`, without fast mathematics.
+    """Make TVM compile device code by :func:`find_toolchain`, without fast mathematics.
 
-    Several threads may be within it at a time.
+    Several threads may be inside the context at the same time.
 
     Raises
     ------
     OptionError
-        When there is no compiler, or it lacks headers, or is given an option that it does not know.
+        If there is no compiler, if it lacks headers, or if it is given an unknown option.
     """
     with _shared.entered():
         try:
@@ -174,9 +175,9 @@ def cuda_compiler() -> Iterator[None]:
 
 
 def compile_sources(module: tvm_ffi.Module) -> tvm_ffi.Module:
-    """Compile the device code below ``module`` that TVM has left as source, for it to be saved.
+    """Compile the device code in ``module`` that TVM has left as source, so that it can be saved.
 
-    To be called within :func:`cuda_compiler`, with the target as the current one.
+    Call this within :func:`cuda_compiler`, with the target as the current one.
     """
     is_source = tvm_ffi.get_global_func("tvm_ios.cuda.IsSource")
     if is_source(module):
@@ -193,7 +194,10 @@ def compile_sources(module: tvm_ffi.Module) -> tvm_ffi.Module:
 
 @contextmanager
 def _own_nvrtc() -> Iterator[None]:
-    """TVM gives its source and its options no other way than past these functions."""
+    """Replace two functions of NVRTC's bindings.
+
+    TVM offers no other access to its source and its options.
+    """
     nvrtc: Any = import_module("cuda.bindings.nvrtc")
     create, compile_program = nvrtc.nvrtcCreateProgram, nvrtc.nvrtcCompileProgram
 
@@ -201,7 +205,7 @@ def _own_nvrtc() -> Iterator[None]:
         return create(_lean(source), *others)
 
     def compile_exactly(program: object, _count: int, options: list[bytes]) -> object:
-        kept = [option for option in options if option != _FAST]  # which no option undoes
+        kept = [option for option in options if option != _FAST]  # no other option disables it
         return compile_program(program, len(kept), kept)
 
     nvrtc.nvrtcCreateProgram, nvrtc.nvrtcCompileProgram = create_lean, compile_exactly
@@ -212,28 +216,28 @@ def _own_nvrtc() -> Iterator[None]:
 
 
 def _lean(source: bytes) -> bytes:
-    """CUDA C without TVM's slow headers, where nothing of them is used.
+    """Remove TVM's slow headers from CUDA C that does not use them.
 
-    NVRTC reads headers one thread at a time.
+    NVRTC parses headers in one thread at a time.
     """
     lean = _TRAITS.sub(b"", _LIMITS.sub(_INFINITY, source))
     return source if _LIBRARY.search(lean) else lean
 
 
 def _nvrtc_architectures() -> frozenset[int]:
-    """What NVRTC compiles for; nothing where it is not installed."""
+    """Return the architectures that NVRTC supports, an empty set if it is not installed."""
     try:
         nvrtc: Any = import_module("cuda.bindings.nvrtc")
         status, architectures = nvrtc.nvrtcGetSupportedArchs()
-    except Exception:  # of several types, by what is missing
+    except Exception:  # its type depends on the missing part
         return frozenset()
     return frozenset(architectures) if int(status) == 0 else frozenset()
 
 
 def _headers() -> dict[str, str] | None:
-    """How TVM finds CUDA's headers; None where there are none."""
+    """Return the variables by which TVM finds CUDA's headers, None if there are none."""
     if _TOOLKIT in os.environ:
-        return {}  # the user's; TVM says what is wrong with it
+        return {}  # the user's; TVM reports its faults
     for place in nvidia_directories():
         toolkit = place / "cu13"
         if _complete(toolkit / "include"):

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stages and models that are run and timed on a CUDA device."""
+"""Runners that time stages and models on a CUDA device."""

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Samples that a GPU takes at the clock that work brings it to.
+"""Samples taken while a GPU's clock is at its level under load.
 
-An idle GPU lowers its clock to a fifth, and takes some of the first work's time to raise it again;
-a search compiles for seconds before it measures. So work is repeated until the clock is up, and
-what was measured before is discarded.
+An idle GPU lowers its clock to a fifth, and needs some of the first work's time to raise it again.
+A search compiles for seconds before it measures. Work is therefore repeated until the clock has
+risen, and earlier samples are discarded.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from tvm_ios_env.nvml import GpuMonitor
 
 T = TypeVar("T")
 
-_WARM = 0.95  # of the clock that is expected
-_PATIENCE = 0.7  # seconds after which a clock that does not rise is what the device has
-_FRESH = 0.02  # seconds for which the last reading holds
+_WARM = 0.95  # share of the expected clock
+_PATIENCE = 0.7  # seconds after which a clock that does not rise is taken as the device's
+_FRESH = 0.02  # seconds for which the last reading is valid
 
 
 @dataclass
 class WarmClock:
-    """Judges samples by the clock before and after them.
+    """A filter that accepts samples by the clock before and after them.
 
     Attributes
     ----------
     read : callable
-        Return the clock in MHz; None where nobody knows, and then every sample is kept.
+        Returns the clock in MHz; None if it is unknown, in which case every sample is kept.
     expected : int or None
-        The clock that is expected of the device under load, at first its highest. Where the device
-        does not reach it, as its power or temperature is limited, what it reaches takes its place.
+        The device's clock under load in MHz, initially its highest. If the device does not reach
+        it, because its power or temperature is limited, the clock that it does reach.
     discarded : int
-        Samples that were taken at a lower clock.
+        Number of samples that were taken at a lower clock.
     now : callable
-        Seconds.
+        Returns the time in seconds.
     """
 
     read: Callable[[], int | None]
@@ -47,12 +47,13 @@ class WarmClock:
     _last: tuple[float, int | None] = (-1.0, None)
 
     def take(self, sample: Callable[[], T]) -> tuple[T, int | None]:
-        """Return what ``sample`` returns on a warm device, and the clock after it in MHz.
+        """Return the result of ``sample`` on a warm device, and the clock after it in MHz.
 
         Parameters
         ----------
         sample : callable
-            Has the device work, and returns when it has ended; called until the clock is up.
+            Runs work on the device and returns when it has finished; called until the clock has
+            risen.
         """
         begin, highest = self.now(), 0
         while True:
@@ -71,7 +72,7 @@ class WarmClock:
             self.discarded += 1
 
     def _recent(self) -> int | None:
-        """The clock, which is not read again that was read just now."""
+        """Return the clock, from the last reading if that is still valid."""
         when, clock = self._last
         return clock if self.now() - when < _FRESH else self._reading()
 
@@ -83,6 +84,6 @@ class WarmClock:
 
 @cache
 def warm_clock(device_id: int) -> WarmClock:
-    """The clock of a CUDA device; one a process, as what is known of it holds for all."""
+    """Return the clock of a CUDA device, one per process, as its findings hold for all users."""
     monitor = GpuMonitor(device_id)
     return WarmClock(monitor.sm_mhz, monitor.max_sm_mhz)

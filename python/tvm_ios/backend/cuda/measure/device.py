@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels and tensors of one network on a CUDA device, ready for any stage to be timed."""
+"""The kernels and tensors of one network on a CUDA device, ready to time any stage."""
 
 from __future__ import annotations
 
@@ -21,21 +21,24 @@ from .clock import warm_clock
 from .libraries import CudaLibraries
 from .weights import DTYPES, WeightsInMemory, weights_from
 
-_RUNS = 10  # of a stage in one graph, so that its launch does not count
+_RUNS = 10  # runs of a stage in one graph, which amortize the graph's launch
 
 
 class CudaBench:
-    """One tensor per value of the network and per constant.
+    """The runner of a CUDA device: one tensor per value of the network and per constant.
 
-    Where the network's weights do not fit the second cache, timed stages read theirs from memory.
+    If the network's weights do not fit into L2, timed stages read theirs from memory.
 
     Parameters
     ----------
     lowered : LoweredGraph
+        The network.
     libraries : CudaLibraries
+        Compiles the kernels.
     device_id : int
+        The device.
     seed : int
-        Of the random numbers that all tensors hold.
+        Seed of the random contents of all tensors.
     """
 
     def __init__(
@@ -53,15 +56,15 @@ class CudaBench:
         self.time_alone(implementation, 1)
 
     def time_alone(self, implementation: Implementation[CudaKernel], repeat: int) -> list[float]:
-        """Seconds that one operator takes, in a graph of some runs, ``repeat`` times."""
+        """Measure the seconds of one operator, in a graph of several runs, ``repeat`` times."""
         kernel = implementation.kernel
         launch = Launch(kernel, 0, implementation.inputs, implementation.outputs)
         return self.time(CudaStage((implementation,), (launch,)), repeat)
 
     def time(self, stage: CudaStage, repeat: int) -> list[float]:
-        """Seconds that a stage takes, in a graph of some runs, ``repeat`` times.
+        """Measure the seconds of a stage, in a graph of several runs, ``repeat`` times.
 
-        The device's clock is up before, see :mod:`.clock`.
+        The device's clock is at its level under load, see :mod:`.clock`.
         """
         time = tvm_ffi.get_global_func("tvm_ios.runtime.cuda.TimeStage")
         with device_errors(self._device.index):
@@ -72,10 +75,10 @@ class CudaBench:
         return seconds.numpy().tolist()
 
     def trace(self, stages: Sequence[CudaStage], repeat: int) -> list[Span]:
-        """When each stream computes what of a network, in the fastest of several runs.
+        """Record when each stream computes what, in the fastest of ``repeat`` runs of a network.
 
-        All stages run as one graph, as they do in a compiled network, in which each kernel stands
-        between two events.
+        All stages run as one graph, as they do in a compiled network. In the graph, each kernel
+        stands between two events.
         """
         trace = tvm_ffi.get_global_func("tvm_ios.runtime.cuda.TraceStages")
         with device_errors(self._device.index):
@@ -96,13 +99,13 @@ class CudaBench:
         ]
 
     def _arguments(self, stage: CudaStage, *, cold: bool = False) -> list[Any]:
-        """A stage as it is called: its program, its kernels, its tensors."""
+        """Return a stage's arguments of ``TimeStage``: its program, its kernels, its tensors."""
         program = stage.program
         kernels = [self._libraries.function(kernel) for kernel in program.kernels]
         return [tvm_ffi.Shape(program.numbers), *kernels, *self._operands(stage, program, cold)]
 
     def _operands(self, stage: CudaStage, program: StageProgram, cold: bool) -> list[Any]:
-        """The stage's tensors in the order in which its program numbers them."""
+        """Return the stage's tensors in the order in which its program numbers them."""
         specs = {
             identity(value): spec
             for launch in stage.launches
@@ -123,7 +126,7 @@ class CudaBench:
         if cold and self._from_memory and isinstance(value, np.ndarray) and spec.dtype in DTYPES:
             return self._weights.take(spec)
         key = identity(value)
-        if key not in self._tensors:  # the value is kept, so that its identity stays its own
+        if key not in self._tensors:  # keeps the value alive, so that its identity stays unique
             array = value if isinstance(value, np.ndarray) else self._random_values(spec)
             self._tensors[key] = (value, tvm.runtime.tensor(array, self._device))
         return self._tensors[key][1]
@@ -134,7 +137,7 @@ class CudaBench:
 
     @cached_property
     def _filler(self) -> tvm.runtime.Tensor | None:
-        """What the second cache is filled with before runs that read weights from memory."""
+        """The tensor that overwrites L2 before runs that read weights from memory."""
         if not self._from_memory:
             return None
         return tvm.runtime.empty((self._lowered.preferences.l2_bytes,), "uint8", self._device)
@@ -145,7 +148,7 @@ class CudaBench:
         return np.ones(spec.shape, spec.dtype)
 
     def _memory(self, number: int, spec: TensorSpec) -> tvm.runtime.Tensor:
-        """Scratch memory, which stages share: they are timed one after another."""
+        """Return scratch memory, which stages share: they are timed one after another."""
         key = (number, spec)
         if key not in self._scratch:
             self._scratch[key] = tvm.runtime.empty(spec.shape, spec.dtype, self._device)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels of a CUDA device, compiled as they are needed."""
+"""The kernel builder of CUDA devices: kernels compiled on demand."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from ....support.progress import progress
 from ..code.build import build_kernels
 from ..kernels.kernel import CudaKernel
 
-_BATCH = 8  # kernels of a module: few enough that no core waits long for the last
+_BATCH = 8  # kernels of a module: few, so that no core waits long for the last
 
 
 class CudaLibraries:
-    """Compiled kernels, each once.
+    """Compiled kernels, each compiled once.
 
     Parameters
     ----------
     target : tvm.target.Target
+        The CUDA device and its host.
     """
 
     def __init__(self, target: tvm.target.Target) -> None:
@@ -29,14 +30,14 @@ class CudaLibraries:
         self._functions: dict[Hashable, Callable[..., Any]] = {}
 
     def compile(self, kernels: Iterable[CudaKernel]) -> None:
-        """Compile the kernels that are new."""
+        """Compile the kernels that are not compiled yet."""
         new = {kernel.key: kernel for kernel in kernels if kernel.key not in self._functions}
         pending = list(new.values())
         if not pending:
             return
         count = -(-len(pending) // _BATCH)
-        batches = [pending[i::count] for i in range(count)]  # alike kernels are in different ones
-        settings = tvm.transform.PassContext.current()  # other threads have their own
+        batches = [pending[i::count] for i in range(count)]  # spreads similar kernels
+        settings = tvm.transform.PassContext.current()  # thread-local: other threads have their own
 
         def build(batch: Sequence[CudaKernel]) -> dict[Hashable, Callable[..., Any]]:
             named = {f"k{i}": kernel for i, kernel in enumerate(batch)}
@@ -50,7 +51,7 @@ class CudaLibraries:
                 advance(len(functions))
 
     def function(self, kernel: CudaKernel) -> Callable[..., Any]:
-        """The kernel as a function of its tensors; it is compiled if need be."""
+        """Return the kernel as a function of its tensors, and compile it if necessary."""
         if kernel.key not in self._functions:
             self.compile([kernel])
         return self._functions[kernel.key]

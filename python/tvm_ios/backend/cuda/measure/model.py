@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whole models on a CUDA device timed against each other, with and without a graph."""
+"""Timing of whole models on a CUDA device, with and without a CUDA graph."""
 
 from __future__ import annotations
 
@@ -17,23 +17,25 @@ from .clock import warm_clock
 from .rounds import Contender, Timing, take_timings
 
 UNGRAPHED = "launched"
-"""The sequential way, kernel by kernel, not captured in a graph."""
+"""The sequential variant, launched kernel by kernel, not captured in a graph."""
 _SEQUENTIAL = "sequential"
 
 
 class CudaWays:
-    """One function lowered in several ways and compiled, each captured as one CUDA graph.
+    """One function, compiled in several variants, each captured as one CUDA graph.
 
     Parameters
     ----------
     mod : tvm.IRModule
-        Holds a function for each way; equal kernels of theirs are one.
+        Holds a function for each variant; equal kernels are shared.
     names : sequence of str
-        The functions. Where one of them is ``sequential``, it is also timed without a graph.
+        The functions. If one of them is ``sequential``, it is also timed without a graph.
     inputs : sequence of tensors
-        What the ways are timed with.
+        The inputs to time the variants with.
     target : tvm.target.Target
+        The CUDA device and its host.
     device_id : int
+        The device.
     """
 
     def __init__(
@@ -52,13 +54,13 @@ class CudaWays:
         self._plain = self._machine(mod, target, graph=False) if _SEQUENTIAL in names else None
 
     def seconds(self) -> dict[str, float]:
-        """Median seconds of each way, run after run, in interleaved rounds."""
+        """Measure the median seconds of each variant, back to back, in interleaved rounds."""
         return {name: timing.seconds for name, timing in self.timings().items()}
 
     def timings(self, peers: Mapping[str, Contender] = MappingProxyType({})) -> dict[str, Timing]:
-        """How long each way takes, and each of ``peers``, in interleaved rounds.
+        """Time each variant and each of ``peers`` in interleaved rounds.
 
-        The device's clock is up in all of them, see :mod:`.clock`.
+        The device's clock is at its level under load in all of them, see :mod:`.clock`.
         """
         names = self._names if self._plain is None else [*self._names, UNGRAPHED]
         contenders = {**{name: _Way(self, name) for name in names}, **peers}
@@ -66,6 +68,7 @@ class CudaWays:
             return take_timings(contenders, warm_clock(self._device.index))
 
     def __call__(self, name: str, arguments: Sequence[tvm.runtime.Tensor | tuple[Any, ...]]) -> Any:
+        """Run one variant and return its results."""
         with device_errors(self._device.index):
             return self._vm[name](*(_moved(value, self._device) for value in arguments))
 
@@ -78,24 +81,24 @@ class CudaWays:
         return relax.VirtualMachine(executable, [self._device, tvm.cpu()])
 
     def timer(self, name: str, number: int) -> Callable[[], float]:
-        """A function that runs a way so often, and returns the seconds of one run."""
+        """Return a function that runs a variant ``number`` times and returns seconds per run."""
         machine, function = self._machine_of(name)
         timer = machine.time_evaluator(function, self._device, number=number, repeat=1)
         return lambda: timer(*self._arguments).results[0]
 
     def run_once(self, name: str) -> None:
-        """Run a way, and wait for its result."""
+        """Run a variant, and wait for its result."""
         machine, function = self._machine_of(name)
         result = machine[function](*self._arguments)
         self._device.sync()
-        del result  # its memory is used again
+        del result  # frees its memory for the next run
 
     def _machine_of(self, name: str) -> tuple[relax.VirtualMachine, str]:
         return (self._plain, _SEQUENTIAL) if name == UNGRAPHED else (self._vm, name)
 
 
 class _Way:
-    """A way as one of several that are timed."""
+    """A variant as one of several contenders."""
 
     def __init__(self, ways: CudaWays, name: str) -> None:
         self._ways, self._name = ways, name

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whole models on a GPU timed in turn: run after run, and one by one."""
+"""Timing of whole models on a GPU in turn: back to back, and one by one."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ import numpy as np
 from ....measure.model import rounds, runs_of_window
 from .clock import WarmClock
 
-_ALONE = 5  # runs of a round that are waited for one by one
+_ALONE = 5  # runs of a round that are awaited one by one
 
 
 class Contender(Protocol):
-    """A model, ready to run."""
+    """A model that is ready to run."""
 
     def timer(self, number: int) -> Callable[[], float]:
-        """A function that runs it so often, and returns the seconds of one run."""
+        """Return a function that runs the model ``number`` times and returns seconds per run."""
 
     def run_once(self) -> None:
-        """Run it, and wait for its result."""
+        """Run the model, and wait for its result."""
 
 
 @dataclass
 class Timing:
-    """How long a model takes; a sample a round, but for ``latency``.
+    """The samples of a model, one per round, but several for ``latency``.
 
     Attributes
     ----------
     back_to_back : list of float
-        Seconds of a run where one follows the other, by the device's events: the inverse of its
+        Seconds per run of runs in direct succession, by the device's events: the inverse of the
         throughput.
     latency : list of float
-        Seconds from the call to the result, by the host's clock, each run waited for.
+        Seconds from the call to the result, by the host's clock, each run awaited.
     sm_mhz : list of int or None
-        The clock of the multiprocessors behind each round; None where it cannot be read.
+        The clock of the multiprocessors after each round in MHz; None if it cannot be read.
     """
 
     back_to_back: list[float] = field(default_factory=list)
@@ -52,7 +52,7 @@ class Timing:
         return float(np.median(self.back_to_back))
 
     def to_dict(self) -> dict[str, Any]:
-        """Medians, the tenth and the ninetieth percentile, and all samples, in milliseconds."""
+        """Return medians, tenth and ninetieth percentiles, and all samples, in milliseconds."""
         return {
             "back_to_back_ms": _spread(self.back_to_back),
             "latency_ms": _spread(self.latency),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which of an operator's possible kernels is the fastest on the device."""
+"""Choice of the fastest of an operator's candidate kernels, by measurement on the device."""
 
 from __future__ import annotations
 
@@ -26,9 +26,23 @@ _SAMPLES = 7
 def tuned(
     assembler: CudaAssembler, devices: Devices[CudaKernel, CudaStage], records: Records
 ) -> CudaAssembler:
-    """The network with the kernels that take least, each operator alone.
+    """Return the stage builder with the fastest kernel of each operator, each timed on its own.
 
-    What the records have is not measured again. A kernel that fails is not used.
+    Candidates with records are not measured again. A kernel that fails is not used.
+
+    Parameters
+    ----------
+    assembler : CudaAssembler
+        The stage builder of the network.
+    devices : Devices
+        The runner pool.
+    records : Records
+        The measurement cache.
+
+    Returns
+    -------
+    CudaAssembler
+        The stage builder with the chosen kernels.
     """
     network = assembler.network
     several = {i.kernel.key: i for found in network.candidates if len(found) > 1 for i in found}
@@ -68,7 +82,7 @@ def _measure(
 def _samples(
     device: Device[CudaKernel, CudaStage], implementation: Implementation[CudaKernel]
 ) -> list[float] | None:
-    """Seconds of some runs; None where a library has listed more than it has."""
+    """Measure the seconds of several runs; return None if cuDNN listed an unsupported algorithm."""
     try:
         return take(lambda count: device.time_alone(implementation, count), _SAMPLES)
     except UnsupportedError as error:

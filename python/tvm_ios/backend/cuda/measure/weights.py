@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weights of timed stages, where a CUDA device finds them when the whole network runs.
+"""Weights of timed stages, at the memory level at which the whole network finds them.
 
-A network whose weights fit the second cache leaves them there from one call to the next. In a
-larger one each stage reads its weights from memory, as all others were read since. Runs of one
-stage in a graph would find them in the cache from the second run on; so each has its own place.
+If a network's weights fit into L2, they stay there from one call to the next. In a larger network,
+each stage reads its weights from memory, because all others were read since. Repeated runs of one
+stage in a graph would find them in L2 from the second run on, so each run has a copy of its own.
 """
 
 from __future__ import annotations
@@ -21,25 +21,26 @@ from ..kernels.kernel import CudaKernel
 
 DTYPES = ("float32", "float16", "bfloat16")
 
-_BLOCK = 1 << 18  # random numbers that an arena is filled with, again and again
+_BLOCK = 1 << 18  # random numbers, repeated to fill an arena
 
 
 def weights_from(lowered: LoweredGraph[CudaKernel]) -> str:
-    """Where timed stages read their weights from: it decides how long they take."""
+    """Return the memory level that timed stages read their weights from; latencies depend on it."""
     fit = arena_bytes(constants(lowered, DTYPES)) <= lowered.preferences.l2_bytes
     return "second cache" if fit else "memory"
 
 
 class WeightsInMemory:
-    """Hands out tensors of an arena, one behind another, round and round.
+    """An arena that hands out tensors one behind another, cyclically.
 
     Parameters
     ----------
     specs : iterable of TensorSpec
         All weights of the network.
     device : tvm.runtime.Device
+        The device.
     random : numpy.random.Generator
-        Of what the arena holds.
+        Generates the arena's contents.
     """
 
     def __init__(
@@ -49,7 +50,7 @@ class WeightsInMemory:
         self._places = ColdWeights(specs, self._allocate)
 
     def take(self, spec: TensorSpec) -> tvm.runtime.Tensor:
-        """The next place of a tensor."""
+        """Return the next place of a tensor."""
         offset = self._places.take(spec).offset
         part = tvm_ffi.get_global_func("tvm_ios.runtime.TensorPart")
         return part(self._arena, offset, tvm_ffi.Shape(spec.shape), tvm_ffi.dtype(spec.dtype))
@@ -58,4 +59,4 @@ class WeightsInMemory:
         block = self._random.standard_normal(_BLOCK, "float32")
         values = np.resize(block, -(-num_bytes // block.itemsize))
         self._arena = tvm.runtime.tensor(values, self._device)
-        return 0  # there is one; whoever has a place in an earlier one keeps that
+        return 0  # the only arena; tensors in earlier ones keep those alive

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators replaced by one larger operator on a CUDA device."""
+"""Replacement of several operators by one larger operator on a CUDA device."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What rules of replacement for a CUDA device share: operators made of others' parts."""
+"""Helpers of the replacement rules for CUDA devices: new operators from parts of others."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from ...shared.replacements.windows import Windows
 
 Emit = Callable[[relax.Expr], relax.Var]
 
-_FEWEST = 2 * 2048  # floating-point operations: there is no tile for fewer
+_FEWEST = 2 * 2048  # floating-point operations; no tile exists for fewer
 
 
 def combines(op: Operator) -> bool:
-    """Whether the anchor comes first and the result last, and a kernel by rule computes it."""
+    """Return whether ``op`` suits a rule's kernel: its anchor comes first, its result last."""
     if op.flops < _FEWEST or len(op.outputs) != 1:
         return False
     first, last = op.bindings[0], op.bindings[-1]
@@ -26,13 +26,19 @@ def combines(op: Operator) -> bool:
 
 
 def rebuilt(op: Operator, body: Callable[[Emit], None]) -> Operator:
-    """``op`` with other bindings.
+    """Return ``op`` with other bindings.
 
     Parameters
     ----------
     op : Operator
+        The operator to rebuild.
     body : callable
-        ``body(emit)`` emits them: the anchor first, the result last.
+        ``body(emit)`` emits the new bindings: the anchor first, the result last.
+
+    Returns
+    -------
+    Operator
+        The rebuilt operator; its inputs are not set.
     """
     builder = relax.BlockBuilder()
     bindings: list[relax.VarBinding] = []
@@ -42,7 +48,7 @@ def rebuilt(op: Operator, body: Callable[[Emit], None]) -> Operator:
         bindings.append(relax.VarBinding(variable, builder.lookup_binding(variable)))
         return variable
 
-    # What it reads is not known yet, and nobody asks: it is taken apart again.
+    # Its inputs stay unset: only its bindings are read.
     with builder.function("rebuilt", []):
         with builder.dataflow():
             body(emit)
@@ -60,7 +66,22 @@ def rebuilt(op: Operator, body: Callable[[Emit], None]) -> Operator:
 
 
 def convolution(data: relax.Expr, weights: np.ndarray, windows: Windows) -> relax.Expr:
-    """``data`` convolved with weights ``[K, C, R, S]`` of any floating-point type."""
+    """Return ``data`` convolved with weights ``[K, C, R, S]`` of any floating-point type.
+
+    Parameters
+    ----------
+    data : relax.Expr
+        The feature map, ``[N, C, H, W]``.
+    weights : numpy.ndarray
+        ``[K, C, R, S]``.
+    windows : Windows
+        How the kernel slides over height and width.
+
+    Returns
+    -------
+    relax.Expr
+        A call of ``conv2d``.
+    """
     axes = (windows.rows, windows.columns)
     after = [(w.out - 1) * w.stride + (w.kernel - 1) * w.dilation + 1 - w.size - w.before
              for w in axes]  # fmt: skip

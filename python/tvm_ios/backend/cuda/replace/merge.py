@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions, and products, that read the same tensor computed as one, on a CUDA device.
+"""Replacement of convolutions, or products, that read the same tensor by one, on a CUDA device.
 
-As on the CPU the smaller windows are held by the largest one (IOS, section 3), and the kernel
-writes each result to where it belongs: nothing is split.
+As on the CPU, smaller windows are padded to the largest one (IOS, section 3), and the kernel writes
+each result to its own tensor, so nothing is split.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ..rules.function import operator_function
 from .combine import Emit, combines, convolution, rebuilt
 
 _CHANNELS, _COLUMNS = -3, -1
-"""The axis along which results lie side by side: of a feature map, and of a matrix."""
+"""The axis along which results lie side by side, in a feature map and in a matrix."""
 
 
 def _key(lowered: LoweredGraph[CudaKernel], op: Operator) -> Hashable | None:
@@ -47,7 +47,10 @@ def _product_key(lowered: LoweredGraph[CudaKernel], op: Operator) -> Hashable | 
 
 
 def _steps(op: Operator) -> Iterator[Hashable]:
-    """The operator's bindings: a program is the same whichever side of a sum its value is on."""
+    """Yield the operator's bindings.
+
+    The epilogues of ``x + y`` and ``y + x`` are equal, but the bindings differ.
+    """
     for binding in op.bindings:
         known = tuple(constant_array(argument) is not None for argument in binding.value.args)
         yield (binding.value.op.name, known)
@@ -78,7 +81,7 @@ def _merge_products(
 def _merged(
     lowered: LoweredGraph[CudaKernel], ops: Sequence[Operator], anchor: relax.Expr, axis: int
 ) -> Implementation[CudaKernel]:
-    """One kernel for operators that differ in what lies side by side along ``axis``."""
+    """Return one kernel for operators whose results lie side by side along ``axis``."""
     merged, preferences = merged_operator(ops, anchor, axis), lowered.preferences
     layout = lowered.layouts.get(ops[0].outputs[0])
     layouts = dict(lowered.layouts) | ({merged.outputs[0]: layout} if layout else {})
@@ -92,16 +95,21 @@ def _merged(
 
 
 def merged_operator(ops: Sequence[Operator], anchor: relax.Expr, axis: int) -> Operator:
-    """One operator that computes the results of several, side by side along ``axis``.
+    """Return one operator that computes the results of several, side by side along ``axis``.
 
     Parameters
     ----------
     ops : sequence of Operator
-        They differ in nothing but their anchors and in what is added and so on along the axis.
+        Operators that differ only in their anchors and in constants along the axis.
     anchor : relax.Expr
-        Computes what all their anchors do.
+        Computes the results of all anchors.
     axis : int
-        Counted from the last.
+        The axis, counted from the last.
+
+    Returns
+    -------
+    Operator
+        The merged operator.
     """
 
     def body(emit: Emit) -> None:
@@ -118,7 +126,7 @@ def merged_operator(ops: Sequence[Operator], anchor: relax.Expr, axis: int) -> O
 def _beside(
     calls: Sequence[relax.Call], values: dict[relax.Var, relax.Expr], axis: int
 ) -> relax.Call:
-    """A step after the anchors, of all their results."""
+    """Return a step after the anchors, applied to all of their results."""
     arguments = []
     for parts in zip(*(call.args for call in calls), strict=True):
         if constant_array(parts[0]) is None:

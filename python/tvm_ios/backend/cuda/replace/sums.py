@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions that are added up computed as one on a CUDA device, whose result alone is stored.
+"""Replacement of convolutions that are added up by one CUDA kernel that stores only the sum.
 
-Those of one input are one convolution, whose weights are their sum. Those of several inputs are
-one matrix product, whose depth runs through all of them: nothing is copied. Where factors are
-rounded (``--precision``), an input that is added to its convolution is so, too: it is a factor.
+Convolutions of one input become one convolution, whose weights are the sum of theirs. Convolutions
+of several inputs become one matrix product, whose depth runs through all of them without a copy. If
+factors are rounded (``--precision``), an input that is added to its convolution is rounded, too,
+because it becomes a factor.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def _fits(lowered: LoweredGraph[CudaKernel], op: Operator) -> bool:
 def _add(
     lowered: LoweredGraph[CudaKernel], operators: tuple[int, ...]
 ) -> Implementation[CudaKernel]:
-    op = lowered.graph.operators[operators[-1]]  # it reads the others
+    op = lowered.graph.operators[operators[-1]]  # the last one reads the others
     combination = added_up(lowered, operators)
     others = (_alone(op, term) for term in combination.terms[1:])
     parts = [
@@ -50,7 +51,7 @@ def _add(
 
 
 def _with_ending(op: Operator, combination: Combination) -> Operator:
-    """The first convolution, what is added to it but convolutions, and what ``op`` does then."""
+    """Return the first convolution, followed by the other addends and by the rest of ``op``."""
     taken = leading_sum(op).steps
     first, shift = combination.terms[0], combination.shift.astype("float32")
 
@@ -62,7 +63,7 @@ def _with_ending(op: Operator, combination: Combination) -> Operator:
             value = emit(relax.op.add(value, addend))
         values = {op.bindings[taken].var: value}
         renamed = [(relax.Var, lambda variable: values.get(variable, variable))]
-        for binding in op.bindings[taken + 1 :]:  # a binding after the anchor is a step
+        for binding in op.bindings[taken + 1 :]:  # each binding after the anchor is a step
             values[binding.var] = emit(tvm_ffi.structural_map(binding.value, renamed))
 
     return rebuilt(op, body)
@@ -75,7 +76,7 @@ def _alone(op: Operator, term: Term) -> Operator:
 def _numbered(
     parts: Sequence[Sequence[Value]],
 ) -> tuple[tuple[Value, ...], tuple[tuple[int, ...], ...]]:
-    """What all parts read, each value once, and which of these each part's are."""
+    """Return the values that all parts read, each once, and their positions for each part."""
     values = {identity(value): value for part in parts for value in part}
     place = {key: i for i, key in enumerate(values)}
     places = tuple(tuple(place[identity(value)] for value in part) for part in parts)

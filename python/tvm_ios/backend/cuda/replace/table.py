@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of replacements for a CUDA device."""
+"""The replacement rules of CUDA devices."""
 
 from __future__ import annotations
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which kernels an operator has on a CUDA device."""
+"""The kernels that an operator can have on a CUDA device."""

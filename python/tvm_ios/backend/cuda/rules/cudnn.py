@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which operators cuDNN can compute, and the kernels that have it do so."""
+"""The operators that cuDNN can compute, and their kernels."""
 
 from __future__ import annotations
 
@@ -30,24 +30,30 @@ Value: TypeAlias = relax.Var | np.ndarray
 def cudnn_implementations(
     op: Operator, layouts: Mapping[relax.Var, str], precision: Precision, device_id: int = 0
 ) -> list[Implementation[CudaKernel]]:
-    """The operator by each of cuDNN's algorithms, what cuDNN expects to be fastest first.
+    """Return the operator's implementations by cuDNN, in cuDNN's order of expected speed.
 
     Parameters
     ----------
     op : Operator
+        A convolution with an epilogue.
     layouts : mapping of relax.Var to str
-        Values that lie in memory with their channels last.
+        Values with the channels last.
     precision : str
         ``fp32`` or ``tf32``, for operators on float32.
     device_id : int
-        The device whose algorithms they are.
+        The device to query for algorithms.
+
+    Returns
+    -------
+    list of Implementation
+        One per algorithm.
 
     Raises
     ------
     NoRule
-        When cuDNN cannot compute it.
+        If cuDNN cannot compute the operator.
     DeviceError
-        When there is no such device, or no cuDNN.
+        If there is no such device, or no cuDNN.
     """
     problem, inputs = cudnn_problem(op, layouts, precision)
     return [
@@ -59,14 +65,27 @@ def cudnn_implementations(
 def cudnn_problem(
     op: Operator, layouts: Mapping[relax.Var, str], precision: Precision
 ) -> tuple[CudnnProblem, tuple[Value, ...]]:
-    """The operator as cuDNN knows it, and the tensors of the problem's inputs.
+    """Return the operator as a problem of cuDNN, and the tensors of its inputs.
+
+    Parameters
+    ----------
+    op : Operator
+        A convolution with an epilogue.
+    layouts : mapping of relax.Var to str
+        Values with the channels last.
+    precision : str
+        ``fp32`` or ``tf32``, for operators on float32.
+
+    Returns
+    -------
+    (CudnnProblem, tuple)
+        The tensors are variables of the function or constants.
 
     Raises
     ------
     NoRule
-        When it is no convolution of known weights in one of cuDNN's precisions, when its padding is
-        not the same on both sides, or when something follows it that cuDNN does not compute with
-        it.
+        If the operator is not a convolution with constant weights in one of cuDNN's precisions, if
+        its padding differs between the sides, or if cuDNN does not support its epilogue.
     """
     if op.kind not in _KINDS or len(op.outputs) != 1:
         raise NoRule
@@ -97,9 +116,7 @@ def cudnn_problem(
 
 @dataclass(frozen=True)
 class _Ending:
-    """What follows a convolution: its bias and its residual by their places among the program's
-    arguments.
-    """
+    """The epilogue of a convolution: positions of bias and residual among its arguments."""
 
     bias: int | None = None
     residual: int | None = None
@@ -113,7 +130,7 @@ class _Ending:
 
 
 def _ending(program: Program) -> _Ending:
-    """Sums of a bias and of a residual, each at most once and in any order, and a relu."""
+    """Match an epilogue of at most one bias and one residual, in any order, and a ReLU."""
     found: dict[str, int] = {}
     relu = False
     for i, step in enumerate(program.steps):
@@ -135,7 +152,7 @@ def _ending(program: Program) -> _Ending:
 def _channels_last(
     op: Operator, data: relax.Expr, ending: _Ending, layouts: Mapping[relax.Var, str]
 ) -> bool:
-    """Whether all feature maps have their channels last; they may not differ in that."""
+    """Return whether the feature maps have the channels last; they must all have one layout."""
     maps = [data, *op.outputs]
     if ending.residual is not None:
         maps.append(op.arguments[ending.residual])
@@ -150,7 +167,7 @@ def _channels_last(
 def _precision(op: Operator, precision: Precision) -> Precision:
     dtypes = {str(e.ty.dtype) for e in (op.anchor, *op.call.args, *op.outputs, *op.arguments)}
     if dtypes == {"float32"}:
-        # It multiplies tensors of float32 in that or in TF32, which is nearest to the halves.
+        # cuDNN multiplies float32 tensors in float32 or TF32, which replaces the halves.
         return "fp32" if precision == "fp32" else "tf32"
     if len(dtypes) != 1 or not dtypes <= _HALVES.keys():
         raise NoRule
@@ -165,7 +182,7 @@ def _packed(weights: relax.Expr, channels_last: bool) -> np.ndarray:
 
 
 def _addends(op: Operator, ending: _Ending, problem: CudnnProblem) -> tuple[Value, ...]:
-    """The bias and the residual; a bias of zeros where cuDNN wants one and there is none."""
+    """Return bias and residual; the bias is zero if cuDNN requires one and there is none."""
     if ending.epilogue == "nothing":
         return ()
     bias: np.ndarray | None
@@ -180,6 +197,6 @@ def _addends(op: Operator, ending: _Ending, problem: CudnnProblem) -> tuple[Valu
 
 
 def _is_symmetric(window: Window) -> bool:
-    """Whether as much padding behind as there is in front gives as many results."""
+    """Return whether equal padding on both sides gives as many results."""
     taps = (window.kernel - 1) * window.dilation + 1
     return (window.size + 2 * window.before - taps) // window.stride + 1 == window.out

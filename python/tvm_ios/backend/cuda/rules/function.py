@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An operator as one TIR function of tensors as they lie in memory."""
+"""Operators as TIR functions of tensors in their layouts on the device."""
 
 from __future__ import annotations
 
@@ -18,12 +18,24 @@ _WEIGHTED = ("conv2d", "depthwise_conv2d")
 def operator_function(
     op: Operator, layouts: Mapping[relax.Var, str]
 ) -> tuple[tirx.PrimFunc, tuple[relax.Var | np.ndarray, ...]]:
-    """The operator as one function of tensors as they lie in memory, and what it reads.
+    """Return an operator as one TIR function of tensors in their layouts.
+
+    Parameters
+    ----------
+    op : Operator
+        The operator.
+    layouts : mapping of relax.Var to str
+        Values with the channels last.
+
+    Returns
+    -------
+    (tvm.tirx.PrimFunc, tuple)
+        The function, and the variables or constants that it reads.
 
     Raises
     ------
     NoRule
-        When TVM makes no single TIR function of it, or one of unknown sizes.
+        If TVM does not lower the operator to a single TIR function, or its shapes are dynamic.
     """
     function, read = tir_of(op)
     values = list(read)
@@ -46,7 +58,7 @@ def operator_function(
 
 
 def _weights(op: Operator, values: Sequence[relax.Var | np.ndarray]) -> int | None:
-    """Which of the values are a convolution's weights, if these are known."""
+    """Return the position of a convolution's constant weights among the values, None if unknown."""
     if op.kind not in _WEIGHTED:
         return None
     shape = tuple(int(size) for size in op.call.args[1].ty.shape.values)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every operator's possible kernels on a CUDA device, and the one that is used."""
+"""Every operator's candidate kernels on a CUDA device, and the chosen one."""
 
 from __future__ import annotations
 
@@ -27,21 +27,25 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class CudaNetwork:
-    """A network with all kernels that each operator may have.
+    """A network with all candidate kernels of each operator.
 
     Attributes
     ----------
     lowered : LoweredGraph
-        With the kernel that each operator has.
+        The network with the chosen kernels.
     candidates : tuple of tuple of Implementation
-        Per operator, the likely fastest first; nothing for an operator that stays as TVM wrote it.
+        Per operator, the likely fastest first; empty for an operator that is left to TVM's default
+        lowering.
     """
 
     lowered: LoweredGraph[CudaKernel]
     candidates: tuple[tuple[Implementation[CudaKernel], ...], ...]
 
     def choose(self, variants: Mapping[str, str | None]) -> CudaNetwork:
-        """The same with the kernels of these variants, by operator; others keep theirs."""
+        """Return the network with the kernels of these variants, by operator.
+
+        Others keep theirs.
+        """
         chosen = list(self.lowered.implementations)
         for op in self.lowered.graph.operators:
             wanted, candidates = variants.get(op.name), self.candidates[op.index]
@@ -56,7 +60,7 @@ class CudaNetwork:
 
 
 def implement(graph: OperatorGraph, preferences: CudaPreferences) -> CudaNetwork:
-    """Find the kernels that each operator may have, and give it the likely fastest."""
+    """Find the candidate kernels of each operator, and choose the likely fastest."""
     layouts = channels_last_values(graph)
     known: dict[object, tuple[CudaKernel, ...]] = {}
     candidates = tuple(
@@ -72,7 +76,7 @@ def _candidates(
     preferences: CudaPreferences,
     known: dict[object, tuple[CudaKernel, ...]],
 ) -> list[Implementation[CudaKernel]]:
-    """All implementations of an operator; equal functions are scheduled once."""
+    """Return all implementations of an operator; equal functions are scheduled once."""
     if op.alone:
         return []
     try:
@@ -81,7 +85,7 @@ def _candidates(
         if key not in known:
             known[key] = _kernels(op.kind, key, function, len(inputs), preferences)
     except (NoRule, s_tir.ScheduleError, tvm.error.InternalError) as error:
-        _logger.info("operator %s (%s) stays as TVM wrote it: %s", op.name, op.kind, error)
+        _logger.info("operator %s (%s) is left to TVM's lowering: %s", op.name, op.kind, error)
         return []
     own = [Implementation((op.index,), kernel, inputs, op.outputs) for kernel in known[key]]
     return [*own, *_by_cudnn(op, layouts, preferences)]
@@ -90,7 +94,7 @@ def _candidates(
 def _by_cudnn(
     op: Operator, layouts: Mapping[relax.Var, str], preferences: CudaPreferences
 ) -> list[Implementation[CudaKernel]]:
-    """The implementations that the library has, where it may be used."""
+    """Return the implementations by cuDNN, if it may be used."""
     if preferences.cudnn is None:
         return []
     try:
@@ -102,18 +106,18 @@ def _by_cudnn(
 def _kernels(
     name: str, key: object, function: tirx.PrimFunc, num_inputs: int, preferences: CudaPreferences
 ) -> tuple[CudaKernel, ...]:
-    """The kernels of a function."""
+    """Return the kernels of a function."""
     return tuple(
         scheduled_kernel(name, (scheduled.name, key), scheduled, num_inputs)
         for scheduled in _schedules(function, preferences)
-        if not scheduled.workspace  # it is the host thread's, and stages share that
+        if not scheduled.workspace  # it belongs to the host's thread, which stages share
     )
 
 
 def _schedules(
     function: tirx.PrimFunc, preferences: CudaPreferences
 ) -> Iterator[ScheduledFunction]:
-    """What the user has tuned, then what rules make of it."""
+    """Yield the schedule that the user has tuned, then those of the rules."""
     tuned = tuned_function(function, preferences.database, preferences.target)
     if tuned is not None:
         yield described("tuned", tuned)

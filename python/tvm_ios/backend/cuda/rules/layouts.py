@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which values lie in memory with their channels last."""
+"""Layouts: which values have their channels last in memory."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from tvm import relax
 from ....graph.operators import Operator, OperatorGraph
 
 CHANNELS_LAST = "channels last"
-"""``[N, H, W, C]`` of a value that Relax has as ``[N, C, H, W]``."""
+"""The layout ``[N, H, W, C]`` of a value that is ``[N, C, H, W]`` in Relax."""
 
 _IMAGE = ("conv2d", "depthwise_conv2d", "max_pool2d", "avg_pool2d", "adaptive_avg_pool2d")
 _AXES = 4
 
 
 def channels_last_values(graph: OperatorGraph) -> dict[relax.Var, str]:
-    """The feature maps of a network.
+    """Return the layouts of a network's feature maps.
 
-    They are what convolutions and pools read and write, and what is computed from a feature map
-    without losing its four axes.
+    Feature maps are the values that convolutions and poolings read and write, and the results of
+    other operators on feature maps that keep the four axes.
     """
     found: dict[relax.Var, str] = {}
     for op in graph.operators:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the choice of kernels for a CUDA device depends on besides the operators."""
+"""The lowering config of CUDA devices."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from ....schedule.options import Precision
 
 @dataclass(frozen=True)
 class CudaPreferences:
-    """What the choice of kernels depends on besides the operators.
+    """The lowering config: everything but the operators that the choice of kernels depends on.
 
     Attributes
     ----------
     target : tvm.target.Target
     precision : str
-        What convolutions and products multiply, see :class:`tvm_ios.options.Options`.
+        Type of the factors of convolutions and products, see :class:`tvm_ios.options.Options`.
     multiprocessors : int
     l2_bytes : int
-        The device's second cache.
+        Bytes of the device's L2 cache.
     cudnn : int or None
-        The device whose cuDNN may compute convolutions; None for none.
+        The device whose cuDNN may compute convolutions; None disables cuDNN.
     database : tvm.s_tir.meta_schedule.database.Database or None
-        Kernels that were tuned, which are measured, too.
+        Tuned kernels; they are measured with the others.
     """
 
     target: tvm.target.Target

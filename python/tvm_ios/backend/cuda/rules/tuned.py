@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels of a CUDA device that the user has tuned with TVM's MetaSchedule.
+"""CUDA kernels that the user has tuned with TVM's MetaSchedule.
 
-A record is of a TIR function, and those of a network's operators have the layouts that they have on
-the device: tune the functions of :func:`functions_to_tune`.
+A record refers to a TIR function, and the functions of a network's operators depend on the layouts
+on the device. Tune the functions that :func:`functions_to_tune` returns::
 
     tasks = functions_to_tune(mod)
     database = meta_schedule.tune_tir(tasks, target, work_dir, ...)
@@ -25,24 +25,30 @@ from .layouts import channels_last_values
 
 
 def functions_to_tune(mod: tvm.IRModule, function: str = "main") -> tvm.IRModule:
-    """The functions of a network's operators, each once, by the name of the first that has it.
+    """Return the functions of a network's operators, each once, by the first operator's name.
 
     Parameters
     ----------
     mod : tvm.IRModule
         A high-level Relax module.
     function : str
+        Name of the function.
+
+    Returns
+    -------
+    tvm.IRModule
+        The TIR functions to tune.
 
     Raises
     ------
     ModelError
-        When the function cannot be scheduled.
+        If the function cannot be scheduled.
     """
     graph = extract(prepare(mod, function, checks_indices=False), function)
     layouts = channels_last_values(graph)
     found: dict[tvm_ffi.StructuralKey, tuple[str, tirx.PrimFunc]] = {}
     for op in graph.operators:
-        with suppress(NoRule):  # what stays as TVM wrote it is not TIR yet
+        with suppress(NoRule):  # operators left to TVM have no TIR yet
             body, _ = operator_function(op, layouts)
             found.setdefault(tvm_ffi.StructuralKey(body), (op.name, body))
     return tvm.IRModule(
@@ -53,7 +59,22 @@ def functions_to_tune(mod: tvm.IRModule, function: str = "main") -> tvm.IRModule
 def tuned_function(
     function: tirx.PrimFunc, database: Any | None, target: tvm.target.Target
 ) -> tirx.PrimFunc | None:
-    """The fastest schedule that a database has of an operator's function; None for none."""
+    """Return a database's fastest schedule of an operator's function, None if it has none.
+
+    Parameters
+    ----------
+    function : tvm.tirx.PrimFunc
+        The operator's function.
+    database : tvm.s_tir.meta_schedule.database.Database or None
+        The tuning records.
+    target : tvm.target.Target
+        The target of the records.
+
+    Returns
+    -------
+    tvm.tirx.PrimFunc or None
+        The scheduled function.
+    """
     if database is None:
         return None
     found = database.query_ir_module(tvm.IRModule({"main": function}), target, "main")

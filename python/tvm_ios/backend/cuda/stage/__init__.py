@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a stage's groups are launched: on streams, or in one launch."""
+"""Stages of a CUDA device: groups launched on parallel streams, or in one launch."""

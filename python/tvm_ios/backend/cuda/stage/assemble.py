@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stages of a CUDA device: kernels on parallel streams, or fused into one launch."""
+"""The stage builder of CUDA devices: kernels on parallel streams, or fused into one launch."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from .fused import FusedKernels
 from .stage import CudaStage, Launch
 from .streams import GroupLoad, assign, stream_divisions
 
-_LAUNCH = 4e-6  # seconds, generous: what one launch less in a graph can save
+_LAUNCH = 4e-6  # seconds; an upper bound for what one launch less in a graph saves
 
 
 @dataclass
 class CudaAssembler(Assembler[CudaKernel, CudaStage]):
-    """Builds the stages of one network for a CUDA device.
+    """The stage builder of one network for a CUDA device.
 
     Attributes
     ----------
@@ -79,8 +79,8 @@ class CudaAssembler(Assembler[CudaKernel, CudaStage]):
                 [op for i in form.implementations for op in i.operators]
             )
             raise ScheduleError(
-                f"These operators cannot be divided as {division!r} on a CUDA device: "
-                f"{', '.join(names)}; divide them as 'streams'."
+                f"A CUDA device cannot partition these operators by {division!r}: "
+                f"{', '.join(names)}; use 'streams'."
             )
         return CudaStage(form.implementations, tuple(_on_streams(form, streams, costs)))
 
@@ -96,10 +96,28 @@ class CudaAssembler(Assembler[CudaKernel, CudaStage]):
         apart: Mapping[Hashable, float],
         costs: Mapping[Hashable, float],
     ) -> float:
-        """All but the longest group, if the device has room for it all, and launches."""
+        """Return an upper bound for the time that the stage saves over serial execution.
+
+        The bound is the time of all groups but the longest, as if the device had room for all of
+        them, plus the launches.
+
+        Parameters
+        ----------
+        form : StageForm
+            The stage spec.
+        apart : mapping of Hashable to float
+            Measured seconds of each operator as a stage of its own, by key.
+        costs : mapping of Hashable to float
+            Not read.
+
+        Returns
+        -------
+        float
+            Seconds.
+        """
         singles = self.singles(form)
         seconds = [apart[single.key] for single in singles]
-        if len(singles) != len(form.groups):  # replaced: nobody knows
+        if len(singles) != len(form.groups):  # operators were replaced: no better bound is known
             return sum(seconds)
         groups: dict[int, float] = {}
         for group, time in zip(form.groups, seconds, strict=True):
@@ -109,9 +127,9 @@ class CudaAssembler(Assembler[CudaKernel, CudaStage]):
     def _fused(
         self, form: StageForm[CudaKernel], costs: Mapping[Hashable, float]
     ) -> tuple[Launch, ...] | None:
-        """A launch for each level of the groups, the longest kernels of it first.
+        """Return one launch per level of the groups, its longest kernels first.
 
-        None where there is but one group, or kernels that cannot share a launch.
+        Return None if there is a single group, or if the kernels cannot share a launch.
         """
         if len(set(form.groups)) == 1:
             return None
@@ -129,7 +147,7 @@ class CudaAssembler(Assembler[CudaKernel, CudaStage]):
 def _on_streams(
     form: StageForm[CudaKernel], division: StreamDivision, costs: Mapping[Hashable, float]
 ) -> Iterator[Launch]:
-    """The kernels level by level, so that every stream has something to do at once."""
+    """Yield the launches level by level, so that every stream starts immediately."""
     numbers = list(dict.fromkeys(form.groups))
     streams = assign(division, _loads(form, costs))
     rank = {numbers[group]: place for place, group in enumerate(streams)}
@@ -145,7 +163,7 @@ def _on_streams(
 
 
 def _levels(form: StageForm[CudaKernel]) -> list[list[int]]:
-    """The implementations by how many of the stage run before them in their group."""
+    """Group the implementations by how many of the stage precede them in their group."""
     depth: list[int] = []
     for before in form.after:
         depth.append(1 + max((depth[i] for i in before), default=-1))
@@ -153,7 +171,7 @@ def _levels(form: StageForm[CudaKernel]) -> list[list[int]]:
 
 
 def _loads(form: StageForm[CudaKernel], costs: Mapping[Hashable, float]) -> list[GroupLoad]:
-    """Of the groups, in the order in which they first appear."""
+    """Return the loads of the groups, in the order in which they first appear."""
     loads: dict[int, GroupLoad] = {}
     for implementation, group in zip(form.implementations, form.groups, strict=True):
         known, kernel = loads.get(group, GroupLoad(0.0, 0)), implementation.kernel

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators of several groups in one launch."""
+"""Launches that compute operators of several groups."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .stage import Launch, identity
 
 @dataclass
 class FusedKernels:
-    """Kernels made of several, each made once.
+    """Kernels fused from several, each built once.
 
     Attributes
     ----------
@@ -28,12 +28,17 @@ class FusedKernels:
     _known: dict[Hashable, CudaKernel | None] = field(default_factory=dict)
 
     def launch(self, parts: Sequence[Implementation[CudaKernel]]) -> Launch | None:
-        """Independent operators as one launch, on the first stream; None where they cannot be.
+        """Return independent operators as one launch on the first stream, None if impossible.
 
         Parameters
         ----------
         parts : sequence of Implementation
-            In the order in which their blocks are numbered.
+            The operators, in the order in which their blocks are numbered.
+
+        Returns
+        -------
+        Launch or None
+            The launch.
         """
         inputs = {identity(value): value for part in parts for value in part.inputs}
         outputs = {identity(value): value for part in parts for value in part.outputs}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A stage on a CUDA device: launches, each on one of its streams."""
+"""Stages of a CUDA device: launches, each on one of the stage's streams."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Value: TypeAlias = relax.Var | np.ndarray
 
 @dataclass(frozen=True)
 class Launch:
-    """A kernel, its tensors, and the stream that it is launched on.
+    """A kernel with its tensors and the stream that it is launched on.
 
     Attributes
     ----------
@@ -37,7 +37,7 @@ class Launch:
 
 @dataclass(frozen=True)
 class CudaStage:
-    """What a stage launches, in order.
+    """The launches of a stage, in order.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class CudaStage:
         return StageProgram.of(self)
 
     def computed_by(self, launch: Launch) -> tuple[int, ...]:
-        """The operators, by their indices, whose results a launch writes."""
+        """Return the indices of the operators whose results a launch writes."""
         written = set(map(identity, launch.outputs))
         return tuple(
             op
@@ -74,10 +74,10 @@ class StageProgram:
     Attributes
     ----------
     numbers : tuple of int
-        Tensors are numbered in the order of inputs and ``written``.
+        The encoded launches. Tensors are numbered in the order of ``inputs`` and ``written``.
     kernels : tuple of CudaKernel
     inputs : tuple of relax.Var or numpy.ndarray
-        What the stage reads and does not write; each once.
+        Values that the stage reads and does not write, each once.
     outputs : tuple of relax.Var
     written : tuple of TensorSpec
         The outputs, then scratch memory.
@@ -106,7 +106,7 @@ class StageProgram:
             numbers += [number[launch.kernel.key], launch.stream, len(tensors), *tensors]
         results = [spec for launch in launches for spec in launch.kernel.outputs]
         scratch = [spec for launch in launches for spec in launch.kernel.scratch]
-        assert len(results) == len(outputs), "every launch has results of its own"
+        assert len(results) == len(outputs), "every result has one launch"
         return StageProgram(
             tuple(numbers),
             tuple(kernels.values()),
@@ -117,5 +117,5 @@ class StageProgram:
 
 
 def identity(value: Value) -> object:
-    """Equal for the same value of a function, and for the same array."""
+    """Return a key that is equal for the same value of a function, or for the same array."""
     return value if isinstance(value, relax.Var) else id(value)

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a stage's groups are shared out among streams.
+"""Assignment of a stage's groups to streams.
 
-The order in which groups are issued decides who gets multiprocessors first where not all have room.
+The order in which groups are issued decides which groups get multiprocessors first if not all fit.
 Two orders are candidates, after Opara (Chen et al., *Opara: Exploiting Operator Parallelism for
-Expediting DNN Inference on GPUs*, 2023): the longest group first, whose end the stage waits for,
-and the widest, which needs the most of the device and finds room only while that is empty.
+Expediting DNN Inference on GPUs*, 2023). One issues the longest group first, because the stage
+waits for its end. The other issues the widest group first, which needs most of the device and fits
+only while the device is empty.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from ....schedule.partitioning import StreamDivision
 
 @dataclass(frozen=True)
 class GroupLoad:
-    """What of a group decides its place.
+    """The load of a group, by which it is assigned to a stream.
 
     Attributes
     ----------
     seconds : float
-        Its kernels one after another.
+        Total time of its kernels.
     blocks : int
         Thread blocks of its largest kernel.
     """
@@ -34,7 +35,7 @@ class GroupLoad:
 def assign(division: StreamDivision, groups: Sequence[GroupLoad]) -> dict[int, int]:
     """Return the stream of each group, in the order in which the groups are issued.
 
-    A group goes to the stream that is free first; streams are numbered as they are used.
+    A group goes to the stream that is free first. Streams are numbered in the order of their use.
     """
     count = min(division.count or len(groups), len(groups))
     busy = [0.0] * count
@@ -58,7 +59,10 @@ def _order(division: StreamDivision, groups: Sequence[GroupLoad]) -> list[int]:
 
 
 def stream_divisions(groups: Sequence[GroupLoad]) -> list[StreamDivision]:
-    """The divisions that differ for these groups: one, two and all streams, in either order."""
+    """Return the stream assignments that differ for these groups.
+
+    They have one, two or all streams, in either order.
+    """
     if len(groups) == 1:
         return [StreamDivision()]
     found: dict[tuple[tuple[int, int], ...], StreamDivision] = {}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*!
  * \file convert.h
- * \brief Between the types of the core and those of TVM FFI.
+ * \brief Conversions between the types of the core and those of TVM FFI.
  */
 #ifndef TVM_IOS_FFI_CONVERT_H_
 #define TVM_IOS_FFI_CONVERT_H_
@@ -24,7 +24,10 @@ inline std::vector<int64_t> Int64Vector(const ffi::TensorView& tensor, const cha
   return std::vector<int64_t>(data, data + tensor.size(0));
 }
 
-/*! \brief An operator as the core's type; what does not fit becomes one that no graph has. */
+/*!
+ * \brief Convert an operator to the core's type; a number out of range becomes one that no graph
+ * has.
+ */
 inline int ToOperator(int64_t op) {
   return static_cast<int>(std::clamp<int64_t>(op, -1, std::numeric_limits<int>::max()));
 }

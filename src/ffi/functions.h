@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*!
  * \file functions.h
- * \brief How functions are registered with TVM FFI.
+ * \brief Registration of functions with TVM FFI.
  */
 #ifndef TVM_IOS_FFI_FUNCTIONS_H_
 #define TVM_IOS_FFI_FUNCTIONS_H_
@@ -21,7 +21,7 @@ namespace tvm_ios {
 
 namespace ffi = ::tvm::ffi;
 
-/*! \brief Makes a call; what it throws becomes its namesake in Python. */
+/*! \brief Make a call and convert its exceptions to those of the same name in Python. */
 template <typename Call>
 auto Guard(Call call) {
   constexpr const char* kNoMemory = "there is not enough memory for a call of this size";
@@ -36,7 +36,7 @@ auto Guard(Call call) {
   }
 }
 
-/*! \brief The function, to which no object is None, and whose errors Python knows. */
+/*! \brief Wrap a function so that it rejects None and throws errors that Python knows. */
 template <typename Result, typename... Args>
 auto Guarded(Result (*function)(Args...)) {
   return [function](Args... args) -> Result {
@@ -45,7 +45,7 @@ auto Guarded(Result (*function)(Args...)) {
   };
 }
 
-/*! \brief Registers functions, each of them guarded. */
+/*! \brief A registrar of functions, each of them guarded. */
 class Functions {
  public:
   /*! \param function A function, or a lambda without captures. */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*!
  * \file objects.h
- * \brief What the core returns, as objects of TVM FFI.
+ * \brief The core's results as objects of TVM FFI.
  */
 #ifndef TVM_IOS_FFI_OBJECTS_H_
 #define TVM_IOS_FFI_OBJECTS_H_
@@ -25,7 +25,7 @@ namespace ffi = ::tvm::ffi;
 
 using Groups = ffi::Array<ffi::Array<int64_t>>;
 
-/*! \brief A graph, held for the calls to come. */
+/*! \brief A graph, kept for later calls. */
 class DagObj : public ffi::Object {
  public:
   explicit DagObj(Dag dag) : dag(std::move(dag)), num_ops(this->dag.num_ops()) {}
@@ -100,7 +100,7 @@ class SearchResultRef : public ffi::ObjectRef {
   TVM_FFI_DEFINE_OBJECT_REF_METHODS_NOTNULLABLE(SearchResultRef, ffi::ObjectRef, SearchResultObj);
 };
 
-/*! \brief A ScheduleSpace, held for the calls to come. */
+/*! \brief A ScheduleSpace, kept for later calls. */
 class ScheduleSpaceObj : public ffi::Object {
  public:
   explicit ScheduleSpaceObj(std::unique_ptr<const ScheduleSpace> space) : space(std::move(space)) {}

@@ -3,8 +3,8 @@
  * \file registry.cc
  * \brief The core and the stage runners as TVM FFI objects and global functions.
  *
- * Bulk data crosses as tensors: a batch of candidates is uint64 [n, words] (the operators as bits)
- * and int32 [n] (the strategies), its latencies are float64 [n].
+ * Bulk data is passed as tensors. A batch of candidates is uint64 [n, words] (the operators as
+ * bits) and int32 [n] (the strategies); its latencies are float64 [n].
  */
 #include <tvm/ffi/container/tensor.h>
 #include <tvm/ffi/error.h>
@@ -89,7 +89,7 @@ ScheduleSpaceRef ExploreSchedules(DagRef dag, ffi::TensorView merge_class, Group
               CheckSignals));
 }
 
-/*! \brief The candidates' operators and strategies. */
+/*! \brief Return the candidates' operators and strategies. */
 ffi::Array<ffi::Tensor> Candidates(ScheduleSpaceRef space) {
   const CandidateBatch batch = space->space->Candidates();
   const int64_t size = static_cast<int64_t>(batch.size());
@@ -113,7 +113,7 @@ ffi::Tensor Through(ScheduleSpaceRef space, ffi::TensorView latencies) {
 
 constexpr int64_t kFcm1Columns = 13;
 
-/*! \brief The rows of int64 [n, 13], in the order of the fields of Fcm1Operator. */
+/*! \brief Read the rows of int64 [n, 13], in the order of the fields of Fcm1Operator. */
 StageModel ReadFcm1(const ffi::TensorView& operators) {
   const int64_t* row = HostMatrix<int64_t>(operators, kFcm1Columns, kInt64, "operators");
   std::vector<Fcm1Operator> ops;
@@ -140,7 +140,7 @@ SearchResultRef SearchFcm1(DagRef dag, ffi::TensorView merge_class, ffi::TensorV
   return SearchResultRef(ToFfi(bounded.result.stages), bounded);
 }
 
-/*! \brief The operators of a row of OpsTensor. */
+/*! \brief Return the operators of a row of OpsTensor. */
 std::vector<int> MaskedOperators(const uint64_t* words, size_t num_words) {
   std::vector<int> ops;
   for (size_t bit = 0; bit < 64 * num_words; ++bit) {
@@ -154,7 +154,7 @@ Strategy ToStrategy(int32_t number) {
   return static_cast<Strategy>(number);
 }
 
-/*! \brief The costs of candidates, as Candidates gives them. */
+/*! \brief Return the costs of candidates in the form that Candidates returns. */
 ffi::Tensor Fcm1Costs(DagRef dag, ffi::TensorView operators, ffi::TensorView ops,
                       ffi::TensorView strategies) {
   const StageModel model = ReadFcm1(operators);
@@ -200,14 +200,17 @@ int64_t AddKernel(WorkbenchRef bench, ffi::Module module, const ffi::String& nam
   return bench->bench.AddKernel(*function, specs);
 }
 
-/*! \brief With a time limit above 0, a crash or the limit ends this process until it is gone. */
+/*!
+ * \brief Arm the watchdog if the time limit is above 0: until it is destroyed, a crash or the limit
+ * ends this process.
+ */
 std::optional<Fuse> LightFuse(double limit) {
   TVM_IOS_REQUIRE(limit >= 0, ValueError) << "a time limit must be at least 0, got " << limit;
   if (limit > 0) return std::optional<Fuse>(std::in_place, limit);
   return std::nullopt;
 }
 
-/*! \brief Times a stage within a time limit; 0 for none. */
+/*! \brief Time a stage within a time limit; 0 for none. */
 ffi::Bytes TimeOnBench(WorkbenchRef bench, const ffi::Bytes& program, const ffi::Bytes& calls,
                        int64_t workers, int64_t repeat, double limit) {
   const std::optional<Fuse> fuse = LightFuse(limit);
@@ -215,7 +218,7 @@ ffi::Bytes TimeOnBench(WorkbenchRef bench, const ffi::Bytes& program, const ffi:
   return ffi::Bytes(reinterpret_cast<const char*>(seconds.data()), seconds.size() * sizeof(double));
 }
 
-/*! \brief As TimeOnBench, of one run; four numbers a call. */
+/*! \brief Trace one run of a stage within a time limit; four numbers per call. */
 ffi::Bytes TraceOnBench(WorkbenchRef bench, const ffi::Bytes& program, const ffi::Bytes& calls,
                         int64_t workers, double limit) {
   const std::optional<Fuse> fuse = LightFuse(limit);
@@ -229,7 +232,7 @@ ffi::Bytes TraceOnBench(WorkbenchRef bench, const ffi::Bytes& program, const ffi
 
 void RunCudaStage(ffi::PackedArgs args, ffi::Any* /*result*/) { cuda::Stage(args).Run(); }
 
-using CudaStageArgs = ffi::Array<ffi::Any>;  // those of RunCudaStage
+using CudaStageArgs = ffi::Array<ffi::Any>;  // the arguments of RunCudaStage
 
 std::vector<cuda::Stage> MakeCudaStages(const ffi::Array<CudaStageArgs>& args) {
   std::vector<cuda::Stage> stages;
@@ -287,7 +290,7 @@ TVM_FFI_STATIC_INIT_BLOCK() {
       .def("tvm_ios.Through", Through,
            "The latency of the cheapest schedule with each candidate, float64 [n].")
       .def("tvm_ios.SearchFcm1", SearchFcm1, "Find a cheapest schedule under the cost FCM-1.")
-      .def("tvm_ios.Fcm1Costs", Fcm1Costs, "What stages cost under FCM-1, float64 [n].")
+      .def("tvm_ios.Fcm1Costs", Fcm1Costs, "The costs of stages under FCM-1, float64 [n].")
       .def("tvm_ios.Endings", ListEndings, "The endings of a set of operators, uint64 [n, words].")
       .def("tvm_ios.Sequential", [](DagRef dag) { return ToFfi(SequentialSchedule(dag->dag)); })
       .def("tvm_ios.Greedy",
@@ -299,7 +302,7 @@ TVM_FFI_STATIC_INIT_BLOCK() {
              return ToFfi(Partition(dag->dag, max_block_size,
                                     Int64Vector(merge_class, "merge_class"), CheckSignals));
            })
-      .def("tvm_ios.PartitionCost", CostOfBlocks, "What the cuts between blocks cost.")
+      .def("tvm_ios.PartitionCost", CostOfBlocks, "The cost of the cuts between blocks.")
       .def("tvm_ios.Components", [](DagRef dag, ffi::TensorView ops) {
         return ToFfi(Components(dag->dag, Operators(ops)));
       });
@@ -313,13 +316,13 @@ TVM_FFI_STATIC_INIT_BLOCK() {
       .def("tvm_ios.runtime.TimeStage", TimeStage,
            "Seconds per run of a stage program, float64 [repeat].")
       .def("tvm_ios.runtime.UseWorkers", UseWorkers,
-           "Make the thread pool of this thread so large; returns how large it is.")
+           "Set the size of this thread's pool; return its actual size.")
       .def(
           "tvm_ios.runtime.Describe", [] { return ffi::String(Describe()); },
-          "What this machine is.")
+          "A description of this machine.")
       .def(
           "tvm_ios.runtime.SourceDigest", [] { return ffi::String(kSourceDigest); },
-          "A digest of the sources of what runs and times stages.");
+          "A digest of the sources that run and time stages.");
 
   Functions()
       .def_packed("tvm_ios.runtime.cuda.RunStage", RunCudaStage,
@@ -329,7 +332,7 @@ TVM_FFI_STATIC_INIT_BLOCK() {
       .def("tvm_ios.runtime.cuda.TimeStage", TimeCudaStage,
            "Seconds per run in a CUDA graph: repeat, each run's arguments of RunStage, a filler.")
       .def("tvm_ios.runtime.cuda.TraceStages", TraceCudaStages,
-           "When the calls of stages begin and end in a CUDA graph, float64 [repeat, calls, 2].")
+           "Begin and end of each call of stages in a CUDA graph, float64 [repeat, calls, 2].")
       .def_packed("tvm_ios.runtime.cuda.CudnnConvolution", RunCudnnConvolution,
                   "A convolution by cuDNN: tensors, the algorithm, the numbers of the problem.")
       .def("tvm_ios.runtime.cuda.CudnnAlgorithms", CudnnAlgorithms,
@@ -345,14 +348,14 @@ TVM_FFI_STATIC_INIT_BLOCK() {
       .def(
           "tvm_ios.runtime.cuda.Describe",
           [](int64_t device_id) { return ffi::String(cuda::Describe(device_id)); },
-          "What a CUDA device is.")
+          "A description of a CUDA device.")
       .def("tvm_ios.cuda.IsSource", cuda::IsSource,
            "Whether a module is device code that TVM left as source.")
       .def("tvm_ios.cuda.WithMachineCode", cuda::WithMachineCode,
-           "Such a module with the source compiled.");
+           "A module of source code with the source compiled.");
 
-  // What a search calls, in its own process or across RPC, where only numbers, bytes, modules and
-  // references pass.
+  // Functions that a search calls, in its own process or across RPC. RPC passes only numbers,
+  // bytes, modules and references.
   Functions()
       .def("tvm_ios.runtime.NewWorkbench",
            [] { return WorkbenchRef(ffi::make_object<WorkbenchObj>()); })

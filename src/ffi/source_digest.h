@@ -8,7 +8,7 @@
 
 namespace tvm_ios {
 
-/*! \brief Another where other code may take another time; comments do not count. */
+/*! \brief A digest that differs between sources whose run time may differ; it ignores comments. */
 extern const char* const kSourceDigest;
 
 }  // namespace tvm_ios

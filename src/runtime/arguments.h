@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*!
  * \file arguments.h
- * \brief Checks what a caller of a registered function hands over.
+ * \brief Checks of the arguments of registered functions.
  *
- * The callers are Python and, across RPC, whoever reaches the server. Whatever they hand over, a
- * function either answers or throws an error that Python knows, with one sentence; what may be
- * called at all is up to TVM's RPC, which loads and runs code that is sent to it.
+ * The callers are Python and, across RPC, any client of the server. For any arguments, a function
+ * either returns a result or throws an error that Python knows, with a one-sentence message. The
+ * checks do not restrict which functions may be called: TVM's RPC loads and runs code that is sent
+ * to it.
  */
 #ifndef TVM_IOS_RUNTIME_ARGUMENTS_H_
 #define TVM_IOS_RUNTIME_ARGUMENTS_H_
@@ -19,7 +20,9 @@
 
 #include "support/checked.h"
 
-/*! \brief Throws an error of this kind, with the sentence that is streamed to it, if not. */
+/*!
+ * \brief Throw an error of this kind unless the condition holds. Stream the message to the macro.
+ */
 #define TVM_IOS_REQUIRE(condition, Kind) \
   if (!(condition)) TVM_FFI_THROW(Kind)
 
@@ -31,9 +34,10 @@ inline constexpr DLDataType kUInt64{kDLUInt, 64, 1};
 inline constexpr DLDataType kFloat64{kDLFloat, 64, 1};
 
 /*!
- * \brief Requires that an object is there, unless it is optional.
+ * \brief Require that an object is not null, unless it is optional.
  *
- * Python's None is a null reference to any object, of the types that are not nullable, too.
+ * Python's None arrives as a null reference of any object type, also of types that are not
+ * nullable.
  */
 template <typename T>
 void CheckDefined(const T& argument, const char* what) {
@@ -42,28 +46,28 @@ void CheckDefined(const T& argument, const char* what) {
   }
 }
 
-/*! \brief Requires a number from least to most. */
+/*! \brief Require that a number is from least to most. */
 inline void CheckRange(int64_t number, int64_t least, int64_t most, const char* what) {
   TVM_IOS_REQUIRE(least <= number && number <= most, ValueError)
       << what << " must be from " << least << " to " << most << ", got " << number;
 }
 
-/*! \brief Requires the number of something of which there are so many. */
+/*! \brief Require that an index is from 0 up to, but not including, count. */
 inline void CheckIndex(int64_t index, int64_t count, const char* what) {
   TVM_IOS_REQUIRE(0 <= index && index < count, IndexError)
       << "there is no " << what << " " << index << ": there are " << count;
 }
 
-/*! \brief Requires that so many bytes from an offset on are within what is there. */
+/*! \brief Require that size bytes from offset on are within the available bytes. */
 inline void CheckPart(int64_t offset, int64_t size, int64_t available, const char* what) {
   TVM_IOS_REQUIRE(IsPart(offset, size, available), ValueError)
       << size << " bytes from byte " << offset << " on are not within " << what << " of "
       << available << " bytes";
 }
 
-/*! \brief The bytes of a tensor of a shape and a type. */
+/*! \brief Return the bytes of a tensor of a given shape and type. */
 inline int64_t CheckedBytes(::tvm::ffi::ShapeView shape, DLDataType dtype, const char* what) {
-  // Some size may be 0, and others so large that what they have in common is not.
+  // One size may be 0 while the product of the others overflows.
   CheckedInt bits = int64_t{dtype.bits} * dtype.lanes;
   for (int64_t size : shape) {
     TVM_IOS_REQUIRE(size >= 0, ValueError) << what << " cannot have a size of " << size;
@@ -74,7 +78,7 @@ inline int64_t CheckedBytes(::tvm::ffi::ShapeView shape, DLDataType dtype, const
   return *bits.value() / 8;
 }
 
-/*! \brief The elements of a contiguous host tensor of the given rank and type. */
+/*! \brief Return the elements of a contiguous host tensor of the given rank and type. */
 template <typename T>
 const T* HostData(const ::tvm::ffi::TensorView& tensor, int ndim, DLDataType dtype,
                   const char* name) {
@@ -89,7 +93,7 @@ const T* HostData(const ::tvm::ffi::TensorView& tensor, int ndim, DLDataType dty
   return reinterpret_cast<const T*>(data);
 }
 
-/*! \brief The elements of a contiguous host matrix of so many columns. */
+/*! \brief Return the elements of a contiguous host matrix with the given number of columns. */
 template <typename T>
 const T* HostMatrix(const ::tvm::ffi::TensorView& tensor, int64_t columns, DLDataType dtype,
                     const char* name) {

@@ -19,7 +19,7 @@ std::vector<int> Affinity() {
     }
     return cores;
   }
-  // More cores than the set holds: nobody was kept from any, as far as can be told.
+  // More cores than the set holds: assume that the process may use all of them.
   cores.resize(std::thread::hardware_concurrency());
   std::iota(cores.begin(), cores.end(), 0);
   return cores;

@@ -11,9 +11,10 @@
 namespace tvm_ios {
 
 /*!
- * \brief The cores that the process was given (taskset, a container), in ascending order.
+ * \brief Return the cores that the process may use (taskset, a container), in ascending order.
  *
- * As it was when this library was loaded: TVM binds each thread that runs a network to some cores.
+ * The set is that of the moment when this library was loaded. Later, TVM binds each thread that
+ * runs a network to some of the cores.
  */
 const std::vector<int>& AllowedCores();
 

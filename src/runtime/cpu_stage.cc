@@ -21,9 +21,9 @@ namespace ffi = ::tvm::ffi;
 
 namespace {
 
-constexpr int kNumHeaderColumns = 2;  // kernel, level
+constexpr int kNumHeaderColumns = 2;  // the kernel and the level
 
-/*! \brief Threads of the pool that this host thread launches on. */
+/*! \brief Return the number of threads in the calling thread's pool. */
 int NumPoolThreads() {
   static const ffi::Function num_threads = ffi::Function::GetGlobalRequired("runtime.NumThreads");
   return num_threads().cast<int>();
@@ -39,25 +39,27 @@ class CpuStage::Launch {
         number_(number),
         api_(stage.num_tasks_ > 1 ? &ParallelApi::Get() : nullptr) {}
 
-  /*! \brief Runs the stage once and returns when each worker was in which kernel. */
+  /*! \brief Run the stage once and return when each worker was in which kernel. */
   std::vector<Span> Trace() {
     traces_.resize(stage_.shares_.size());
     for (size_t share = 0; share < traces_.size(); ++share) {
       size_t calls = 0;
       for (const std::vector<Call>& level : stage_.shares_[share]) calls += level.size();
-      traces_[share].reserve(calls);  // nothing is allocated while the clock runs
+      traces_[share].reserve(calls);  // avoids allocations during the trace
     }
     Run();
     return Spans();
   }
 
-  /*! \brief Runs the stage number times; returns the seconds from the first barrier to the last. */
+  /*!
+   * \brief Run the stage number times and return the seconds from the first barrier to the last.
+   */
   double Run() {
     if (api_ == nullptr) {
       ParallelGroupEnv alone{nullptr, 1};
       RunTask(0, &alone);
     } else {
-      // The tasks keep their errors here, so what fails is the launch itself.
+      // The tasks store their errors in this object, so a failure is one of the launch itself.
       const int code = api_->launch(Enter, this, stage_.num_tasks_);
       TVM_IOS_REQUIRE(code == 0, RuntimeError) << "TVM's thread pool could not launch the stage";
     }
@@ -73,7 +75,10 @@ class CpuStage::Launch {
     return 0;
   }
 
-  /*! \brief After an error no kernel is called any more, but every barrier is still kept. */
+  /*!
+   * \brief Run one task. After an error no kernel is called any more, but all barriers are still
+   * met.
+   */
   void RunTask(int task, ParallelGroupEnv* env) {
     Meet(task, env);
     if (task == 0) begin_ = Clock::now();
@@ -88,7 +93,7 @@ class CpuStage::Launch {
     if (task == 0) end_ = Clock::now();
   }
 
-  /*! \brief Waits for the other tasks. */
+  /*! \brief Wait for the other tasks. */
   void Meet(int task, ParallelGroupEnv* env) {
     if (env->num_task > 1) api_->barrier(task, env);
   }
@@ -126,7 +131,7 @@ class CpuStage::Launch {
     return spans;
   }
 
-  /*! \brief A call and when it was made. */
+  /*! \brief A call with its begin and end. */
   struct Moment {
     const Call* call;
     Clock::time_point begin;
@@ -139,7 +144,7 @@ class CpuStage::Launch {
   Clock::time_point begin_;  // both written by task 0
   Clock::time_point end_;
   std::atomic<bool> failed_{false};
-  std::vector<std::vector<Moment>> traces_;  // by share, if wanted; each is one task's
+  std::vector<std::vector<Moment>> traces_;  // by share, if requested; each belongs to one task
   std::exception_ptr error_;  // written by the task that set failed_, read after the launch
 };
 

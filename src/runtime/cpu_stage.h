@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*!
  * \file cpu_stage.h
- * \brief Runs any composition of compiled CPU kernels, as the lowered model would run it.
+ * \brief Runs any composition of compiled CPU kernels, as a compiled network would run it.
  *
  * A kernel computes a range of its operator's tiles, given at run time: kernel(tensors..., begin,
- * end). A stage program divides the tiles of each kernel among workers, so that candidate stages
+ * end). A stage program partitions the tiles of each kernel among workers, so that candidate stages
  * are timed without being compiled.
  */
 #ifndef TVM_IOS_RUNTIME_CPU_STAGE_H_
@@ -23,39 +23,40 @@ namespace tvm_ios {
  * \brief A stage whose kernel calls are packed once and made many times.
  *
  * Row i of the program is (kernel, level, c_0, ..., c_workers): worker w calls the kernel on the
- * tiles [c_w, c_{w+1}), if there are any. The rows of a level run in order on each worker, without
- * synchronisation; between levels all workers meet. A kernel must not be parallel itself.
+ * tiles [c_w, c_{w+1}), unless the range is empty. The rows of a level run in order on each worker,
+ * without synchronisation. Between levels all workers meet at a barrier. A kernel must not be
+ * parallel itself.
  */
 class CpuStage {
  public:
   using Kernels = ::tvm::ffi::Array<::tvm::ffi::Function>;
   using Tensors = ::tvm::ffi::Array<::tvm::ffi::Array<::tvm::ffi::Tensor>>;
-  /*! \brief More than any machine has cores, and few enough to begin with. */
+  /*! \brief A limit that no machine's cores reach, and small enough to allocate. */
   static constexpr int64_t kMaxWorkers = 4096;
-  /*! \brief More than anybody waits for. */
+  /*! \brief A limit on repetitions. */
   static constexpr int64_t kMaxRuns = 1'000'000;
 
   /*!
    * \param kernels The kernels.
-   * \param args For each kernel its tensors.
+   * \param args The tensors of each kernel.
    * \param program int32 [rows, 2 + workers + 1]; levels and cuts must not decrease.
-   * \param workers At least one. More than the thread pool has share its threads.
-   * \throw ffi::Error, a ValueError, a TypeError or an IndexError, for arguments that are none.
+   * \param workers At least one. If they exceed the thread pool, threads run several of them.
+   * \throw ffi::Error, a ValueError, a TypeError or an IndexError, for invalid arguments.
    */
   CpuStage(Kernels kernels, Tensors args, ::tvm::ffi::TensorView program, int64_t workers);
 
-  /*! \brief Runs the stage once, as one launch; throws the first error of a kernel. */
+  /*! \brief Run the stage once, as one launch; throw the first error of a kernel. */
   void Run() const;
 
   /*!
-   * \brief Seconds per run, repeat times, each from number runs between two looks at the clock.
+   * \brief Measure the seconds per run, repeat times, each over number runs.
    *
-   * The runs of one repetition are one launch, and the clock is looked at inside of it: a stage of
-   * a lowered model begins and ends at a barrier of the launch that the whole model is.
+   * The runs of one repetition are one launch, and the clock is read inside of it: in a compiled
+   * network, a stage begins and ends at a barrier of the network's single launch.
    */
   std::vector<double> Time(int64_t number, int64_t repeat) const;
 
-  /*! \brief When a worker was in a kernel, in seconds since the first of all calls began. */
+  /*! \brief The time that a worker spent in a kernel, in seconds since the first call began. */
   struct Span {
     int64_t worker;
     int64_t kernel;
@@ -63,13 +64,13 @@ class CpuStage {
     double end;
   };
 
-  /*! \brief Runs the stage once and says when each call was made, worker by worker in order. */
+  /*! \brief Run the stage once and return when each call was made, worker by worker in order. */
   std::vector<Span> Trace() const;
 
  private:
   class Launch;
 
-  /*! \brief A call without its kernel's tensors' lifetimes, which the stage holds. */
+  /*! \brief A call; the stage holds the lifetimes of its tensors. */
   struct Call {
     const ::tvm::ffi::Function* kernel;
     std::vector<::tvm::ffi::AnyView> args;
@@ -81,7 +82,7 @@ class CpuStage {
 
   Kernels kernels_;
   Tensors args_;
-  std::vector<::tvm::ffi::Function> functions_;  // the kernels, where calls can point at them
+  std::vector<::tvm::ffi::Function> functions_;  // the kernels that calls point to
   std::vector<Share> shares_;
   size_t num_levels_{0};
   int num_tasks_{1};

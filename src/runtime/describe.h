@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*!
  * \file describe.h
- * \brief What the machine is that this library is loaded on.
+ * \brief A description of the machine that this library is loaded on.
  */
 #ifndef TVM_IOS_RUNTIME_DESCRIBE_H_
 #define TVM_IOS_RUNTIME_DESCRIBE_H_
@@ -11,10 +11,11 @@
 namespace tvm_ios {
 
 /*!
- * \brief Lines "name: value" as in /proc/cpuinfo.
+ * \brief Return lines "name: value" as in /proc/cpuinfo.
  *
- * First come machine (the architecture), cores (those that this process may run on) and protocol
- * (the version of the functions that a search calls); then what the system says of its first core.
+ * The first are machine (the architecture), cores (the number that this process may use) and
+ * protocol (the version of the functions that a search calls). The system's description of its
+ * first core follows.
  */
 std::string Describe();
 

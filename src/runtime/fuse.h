@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*!
  * \file fuse.h
- * \brief Ends the process when what runs in it crashes or takes too long.
+ * \brief A watchdog that ends the process when its work crashes or takes too long.
  */
 #ifndef TVM_IOS_RUNTIME_FUSE_H_
 #define TVM_IOS_RUNTIME_FUSE_H_
@@ -13,15 +13,16 @@
 namespace tvm_ios {
 
 /*!
- * \brief While it lives, a crash of any thread or the time limit ends the process, with status 0.
+ * \brief A watchdog: while it exists, a crash of any thread or the time limit ends the process with
+ * status 0.
  *
- * It is for the process of one session of TVM's RPC server. The client finds the connection reset;
- * the server, which stops serving when a session's process ends with another status than 0, takes
- * the next client.
+ * It is for the process of one session of TVM's RPC server. The client finds the connection reset.
+ * The server accepts the next client; it would stop serving if the process ended with another
+ * status.
  */
 class Fuse {
  public:
-  /*! \param seconds The time limit; more than 0. */
+  /*! \param seconds The time limit, more than 0. */
   explicit Fuse(double seconds);
   ~Fuse();
   Fuse(const Fuse&) = delete;

@@ -17,7 +17,7 @@
 
 namespace tvm_ios {
 
-/*! \brief Aligned to a cache line, for Tensor::FromNDAlloc. */
+/*! \brief An allocator aligned to cache lines, for Tensor::FromNDAlloc. */
 struct HostAllocator {
   static constexpr std::align_val_t kAlignment{64};
   void AllocData(DLTensor* tensor) {
@@ -26,7 +26,7 @@ struct HostAllocator {
   void FreeData(DLTensor* tensor) { ::operator delete(tensor->data, kAlignment); }
 };
 
-/*! \brief A tensor with a copy of the values. */
+/*! \brief Return a tensor with a copy of the values. */
 template <typename T>
 ::tvm::ffi::Tensor MakeTensor(const std::vector<T>& values, const std::vector<int64_t>& shape,
                               DLDataType dtype) {

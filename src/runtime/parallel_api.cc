@@ -15,7 +15,7 @@ struct LibraryCloser {
   void operator()(void* handle) const { dlclose(handle); }
 };
 
-/*! \brief The functions with the library that they live in. */
+/*! \brief The functions together with their library. */
 struct LoadedApi {
   std::unique_ptr<void, LibraryCloser> library;
   ParallelApi api;
@@ -30,14 +30,14 @@ template <typename Function>
 Function Find(void* library, const char* name) {
   void* symbol = dlsym(library, name);
   TVM_IOS_REQUIRE(symbol != nullptr, ValueError)
-      << "the library is no runtime of TVM: it has no " << name;
+      << "the library is not a TVM runtime: it has no " << name;
   return reinterpret_cast<Function>(symbol);
 }
 
 }  // namespace
 
 void ParallelApi::Load(const std::string& path) {
-  // NOLOAD: a second copy of the runtime would bring a second thread pool.
+  // NOLOAD: a second copy of the runtime would have a second thread pool.
   std::unique_ptr<void, LibraryCloser> library(dlopen(path.c_str(), RTLD_NOW | RTLD_NOLOAD));
   TVM_IOS_REQUIRE(library != nullptr, ValueError)
       << path << " is not loaded; import tvm before this call";

@@ -3,8 +3,8 @@
  * \file parallel_api.h
  * \brief TVM's thread pool, found in the TVM runtime that the process has loaded.
  *
- * The library is not linked against TVM's runtime: a model's compiled kernels and this code must
- * share one pool, which is the pool of whatever runtime the user imported.
+ * The library is not linked against TVM's runtime. A model's compiled kernels and this code must
+ * share one pool, that of the runtime that the user has imported.
  */
 #ifndef TVM_IOS_RUNTIME_PARALLEL_API_H_
 #define TVM_IOS_RUNTIME_PARALLEL_API_H_
@@ -14,7 +14,7 @@
 
 namespace tvm_ios {
 
-/*! \brief Layout of TVMParallelGroupEnv in tvm/runtime/c_backend_api.h. */
+/*! \brief The layout of TVMParallelGroupEnv in tvm/runtime/c_backend_api.h. */
 struct ParallelGroupEnv {
   void* sync_handle;
   int32_t num_task;
@@ -24,17 +24,17 @@ struct ParallelGroupEnv {
 struct ParallelApi {
   using Task = int (*)(int task, ParallelGroupEnv* env, void* data);
 
-  /*! \brief TVMBackendParallelLaunch: runs the task num_task times at once and waits. */
+  /*! \brief TVMBackendParallelLaunch: runs the task num_task times in parallel and waits. */
   int (*launch)(Task task, void* data, int num_task);
-  /*! \brief TVMBackendParallelBarrier: waits until all tasks are there. */
+  /*! \brief TVMBackendParallelBarrier: waits until all tasks have arrived. */
   int (*barrier)(int task, ParallelGroupEnv* env);
 
   /*!
-   * \brief Looks the functions up in a loaded library.
+   * \brief Look the functions up in a loaded library.
    * \param path Path of libtvm_runtime.so.
    */
   static void Load(const std::string& path);
-  /*! \brief What Load found; an error if it was not called. */
+  /*! \brief Return the functions that Load found; throw an error if it was not called. */
   static const ParallelApi& Get();
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*!
  * \file tensor_part.h
- * \brief Tensors within the memory of another one.
+ * \brief Tensors inside the memory of another one.
  */
 #ifndef TVM_IOS_RUNTIME_TENSOR_PART_H_
 #define TVM_IOS_RUNTIME_TENSOR_PART_H_
@@ -17,7 +17,7 @@
 
 namespace tvm_ios {
 
-/*! \brief "Allocates" in the memory of a tensor, which it keeps alive. */
+/*! \brief An allocator inside the memory of a tensor, which it keeps alive. */
 class WithinTensor {
  public:
   WithinTensor(::tvm::ffi::Tensor whole, int64_t offset)
@@ -33,11 +33,11 @@ class WithinTensor {
 };
 
 /*!
- * \brief A compact tensor that begins so many bytes behind the beginning of another.
+ * \brief Return a compact tensor that begins at an offset in another tensor's memory.
  *
- * Unlike a view of TVM's it has no byte offset, which compiled kernels refuse.
+ * Unlike TVM's views, it has no byte offset, which compiled kernels reject.
  *
- * \throw ffi::Error, a ValueError, where it would leave the other's memory.
+ * \throw ffi::Error, a ValueError, if it would exceed the other's memory.
  */
 inline ::tvm::ffi::Tensor TensorPart(const ::tvm::ffi::Tensor& whole, int64_t offset,
                                      const ::tvm::ffi::Shape& shape, DLDataType dtype) {

@@ -20,16 +20,16 @@ namespace ffi = ::tvm::ffi;
 namespace {
 
 constexpr DLDataType kByte{kDLUInt, 8, 1};
-constexpr int64_t kNumHeaderColumns = 2;  // of a program: call, level
+constexpr int64_t kNumHeaderColumns = 2;  // of a program: the call and the level
 
-/*! \brief A tensor whose memory is somebody else's, for Tensor::FromNDAlloc. */
+/*! \brief Borrowed memory of a tensor, for Tensor::FromNDAlloc. */
 struct Borrowed {
   void* data;
   void AllocData(DLTensor* tensor) { tensor->data = data; }
   void FreeData(DLTensor* /*tensor*/) {}
 };
 
-/*! \brief Reads numbers one after another. */
+/*! \brief A reader of numbers, one after another. */
 template <typename T>
 class Reader {
  public:
@@ -56,7 +56,7 @@ class Reader {
 
 char* DataOf(const ffi::Tensor& memory) { return static_cast<char*>(memory.data_ptr()); }
 
-/*! \brief A number of eight bits. */
+/*! \brief Read a number of eight bits. */
 uint8_t NextByte(Reader<int64_t>* reader, int64_t least, const char* what) {
   const int64_t number = reader->Next();
   CheckRange(number, least, std::numeric_limits<uint8_t>::max(), what);

@@ -3,8 +3,9 @@
  * \file workbench.h
  * \brief Kernels and memory on the machine where stages are timed.
  *
- * The workbench lies where the stages run: in the process that searches, or in a session of TVM's
- * RPC server. Across RPC go numbers and bytes only, so kernels and memory have numbers.
+ * The workbench belongs to the process in which the stages run: the searching process, or a session
+ * of TVM's RPC server. RPC passes only numbers and bytes, so callers refer to kernels and memory by
+ * number.
  */
 #ifndef TVM_IOS_RUNTIME_WORKBENCH_H_
 #define TVM_IOS_RUNTIME_WORKBENCH_H_
@@ -22,24 +23,24 @@
 
 namespace tvm_ios {
 
-/*! \brief Kernels, memory, and the stages that are composed of them. */
+/*! \brief Kernels, memory, and the stages composed of them. */
 class Workbench {
  public:
   /*!
-   * \brief Keeps memory, filled with zeros.
+   * \brief Allocate memory, filled with zeros.
    * \return Its number.
-   * \throw ffi::Error, a MemoryError, for more than there is.
+   * \throw ffi::Error, a MemoryError, if not enough is available.
    */
   int64_t AddMemory(int64_t num_bytes);
 
-  /*! \brief Writes bytes into a memory. */
+  /*! \brief Write bytes into a memory. */
   void Write(int64_t memory, int64_t offset, const ::tvm::ffi::Bytes& bytes);
 
-  /*! \brief Fills a memory with bytes again and again. */
+  /*! \brief Fill a memory with repeated bytes. */
   void Fill(int64_t memory, const ::tvm::ffi::Bytes& bytes);
 
   /*!
-   * \brief Keeps a kernel.
+   * \brief Add a kernel.
    * \param function kernel(tensors..., begin, end)
    * \param specs int64 for each tensor: type code, bits, rank, and as many sizes.
    * \return Its number.
@@ -47,10 +48,10 @@ class Workbench {
   int64_t AddKernel(::tvm::ffi::Function function, const ::tvm::ffi::Bytes& specs);
 
   /*!
-   * \brief Runs a stage repeat times, the tensors of each run in places of its own.
-   * \param program The rows of CpuStage, int32; the kernels that they name are calls.
+   * \brief Run a stage repeat times, with separate places for the tensors of each run.
+   * \param program The rows of CpuStage, int32; their kernel numbers refer to calls.
    * \param calls For each run and each call, int64: a kernel's number, and for each of its tensors
-   *        the number of a memory and a byte of it.
+   *  the number of a memory and a byte offset in it.
    * \param workers At least one.
    * \param repeat At least one.
    * \return Seconds of each run.
@@ -59,9 +60,9 @@ class Workbench {
                            int64_t workers, int64_t repeat) const;
 
   /*!
-   * \brief Runs a stage once and says when each worker was in which call.
-   * \param program As of Time.
-   * \param calls As of Time, for one run.
+   * \brief Run a stage once and return when each worker was in which call.
+   * \param program As for Time.
+   * \param calls As for Time, for one run.
    * \param workers At least one.
    */
   std::vector<CpuStage::Span> Trace(const ::tvm::ffi::Bytes& program,
@@ -78,7 +79,7 @@ class Workbench {
     std::vector<Spec> specs;
   };
 
-  /*! \brief Composes the stage of each run and hands it to use. */
+  /*! \brief Compose the stage of each run and pass it to use. */
   void ForEachRun(const ::tvm::ffi::Bytes& program, const ::tvm::ffi::Bytes& calls, int64_t workers,
                   int64_t repeat, const std::function<void(const CpuStage&)>& use) const;
   const ::tvm::ffi::Tensor& Memory(int64_t number) const;

@@ -11,11 +11,13 @@
 namespace tvm_ios {
 
 /*!
- * \brief Makes this thread's pool, if it is not there yet, and shares the allowed cores among it.
+ * \brief Create this thread's pool, if it does not exist, and share the allowed cores among its
+ * threads.
  *
- * TVM takes as many workers as there are names of cores; with more workers than cores some names
- * come again.
- * \return How large the pool is.
+ * TVM takes as many workers as there are names of cores; with more workers than cores, names are
+ * repeated.
+ *
+ * \return The size of the pool.
  */
 int64_t UseWorkers(int64_t workers);
 

@@ -15,21 +15,23 @@
 
 namespace tvm_ios {
 
-/*! \brief Words of 64 bits that hold num_bits bits. */
+/*! \brief Return the words of 64 bits that hold num_bits bits. */
 constexpr size_t NumWords(size_t num_bits) { return (num_bits + 63) / 64; }
 
 /*!
  * \brief A set of the integers 0 .. capacity - 1.
  *
- * Two sets that meet in one operation must have the same number of words, as all sets over one
- * graph do.
+ * The operands of an operation must have the same number of words, as all sets over one graph do.
  *
  * \tparam Words std::array<uint64_t, n> or std::vector<uint64_t>.
  */
 template <typename Words>
 class Bitset {
  public:
-  /*! \brief The members in increasing order. The set must outlive and not change under it. */
+  /*!
+   * \brief An iterator over the members in increasing order; it is valid while the set exists
+   * unchanged.
+   */
   class Iterator {
    public:
     using iterator_category = std::input_iterator_tag;
@@ -65,7 +67,7 @@ class Bitset {
     uint64_t rest_{0};
   };
 
-  /*! \brief The empty set, with room for num_bits members. */
+  /*! \brief Make an empty set with room for num_bits members. */
   explicit Bitset(size_t num_bits) {
     if constexpr (std::is_same_v<Words, std::vector<uint64_t>>) {
       words_.resize(NumWords(num_bits));
@@ -74,7 +76,7 @@ class Bitset {
     }
   }
 
-  /*! \brief The set of all integers below num_bits. */
+  /*! \brief Return the set of all integers below num_bits. */
   static Bitset Full(size_t num_bits) {
     Bitset full(num_bits);
     for (size_t i = 0; i < num_bits; ++i) full.Set(i);
@@ -133,7 +135,7 @@ class Bitset {
   Iterator begin() const { return Iterator(this, 0); }
   Iterator end() const { return Iterator(this, words_.size()); }
 
-  /*! \brief A well-mixed hash: every bit of the set reaches every bit of it. */
+  /*! \brief Return a well-mixed hash: every bit of the set affects every bit of the hash. */
   uint64_t Hash() const {
     uint64_t hash = 0;
     for (uint64_t word : words_) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*!
  * \file checked.h
- * \brief Arithmetic on numbers that somebody else chose.
+ * \brief Arithmetic on untrusted numbers.
  */
 #ifndef TVM_IOS_SUPPORT_CHECKED_H_
 #define TVM_IOS_SUPPORT_CHECKED_H_
@@ -11,7 +11,7 @@
 
 namespace tvm_ios {
 
-/*! \brief A whole number, or nothing once a result did not fit into 64 bits. */
+/*! \brief An integer, or nothing once a result did not fit into 64 bits. */
 class CheckedInt {
  public:
   CheckedInt(int64_t value) : value_(value) {}  // NOLINT(runtime/explicit): it is a number
@@ -47,7 +47,7 @@ class CheckedInt {
   std::optional<int64_t> value_;
 };
 
-/*! \brief Whether [offset, offset + size) lies in [0, available). */
+/*! \brief Return whether [offset, offset + size) lies in [0, available). */
 constexpr bool IsPart(int64_t offset, int64_t size, int64_t available) {
   return offset >= 0 && size >= 0 && offset <= available && size <= available - offset;
 }

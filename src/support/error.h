@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*!
  * \file error.h
- * \brief What the core throws when its user is wrong. Each class has its namesake in Python.
+ * \brief The exceptions of the core for user errors; each has a Python class of the same name.
  */
 #ifndef TVM_IOS_SUPPORT_ERROR_H_
 #define TVM_IOS_SUPPORT_ERROR_H_
@@ -14,7 +14,7 @@ namespace tvm_ios {
 /*! \brief The base of the core's exceptions; the message says what to do. */
 class Error : public std::runtime_error {
  public:
-  /*! \brief Name of the Python exception that this one becomes. */
+  /*! \brief The name of the corresponding Python exception. */
   const char* kind() const { return kind_; }
 
  protected:
@@ -36,19 +36,19 @@ class ScheduleError : public Error {
   explicit ScheduleError(const std::string& message) : Error("tvm_ios.ScheduleError", message) {}
 };
 
-/*! \brief The cost function answered with something that is not a latency. */
+/*! \brief A cost function returned a value that is not a latency. */
 class CostError : public Error {
  public:
   explicit CostError(const std::string& message) : Error("tvm_ios.CostError", message) {}
 };
 
-/*! \brief An option out of its range. */
+/*! \brief An option is out of range. */
 class OptionError : public Error {
  public:
   explicit OptionError(const std::string& message) : Error("tvm_ios.OptionError", message) {}
 };
 
-/*! \brief A device that is not there, or that cannot do what is asked. */
+/*! \brief A device does not exist or does not support the request. */
 class DeviceError : public Error {
  public:
   explicit DeviceError(const std::string& message) : Error("tvm_ios.DeviceError", message) {}
@@ -57,7 +57,7 @@ class DeviceError : public Error {
   using Error::Error;
 };
 
-/*! \brief A kernel that a device's library does not have; others compute the same. */
+/*! \brief A device's library does not support a kernel; other kernels compute the same. */
 class UnsupportedError : public DeviceError {
  public:
   explicit UnsupportedError(const std::string& message)

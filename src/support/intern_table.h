@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*!
  * \file intern_table.h
- * \brief Distinct keys, numbered in the order in which they were first seen.
+ * \brief Distinct keys, numbered in the order of their first occurrence.
  */
 #ifndef TVM_IOS_SUPPORT_INTERN_TABLE_H_
 #define TVM_IOS_SUPPORT_INTERN_TABLE_H_
@@ -17,17 +17,17 @@ namespace tvm_ios {
 /*!
  * \brief A hash table from keys to their numbers 0, 1, 2, ...
  *
- * Open addressing over 4-byte slots beside a dense vector of keys: about twelve bytes a key on top
- * of the key itself, which is what lets a search keep tens of millions of them.
+ * It uses open addressing over 4-byte slots beside a dense vector of keys. The overhead is about
+ * twelve bytes per key, so that a search can hold tens of millions of keys.
  *
- * \tparam Key copyable, with operator== and a member Hash() whose low bits are well mixed.
+ * \tparam Key Copyable, with operator== and a member Hash() whose low bits are well mixed.
  */
 template <typename Key>
 class InternTable {
  public:
   InternTable() { Clear(); }
 
-  /*! \brief The number of the key, and whether it is new. */
+  /*! \brief Return the number of the key, and whether it is new. */
   std::pair<uint32_t, bool> Intern(const Key& key) {
     size_t slot = FindSlot(key);
     if (slots_[slot] != kFree) return {slots_[slot], false};
@@ -42,7 +42,7 @@ class InternTable {
   const Key& operator[](size_t id) const { return keys_[id]; }
   size_t size() const { return keys_.size(); }
 
-  /*! \brief Forgets all keys but keeps the memory. */
+  /*! \brief Remove all keys but keep the memory. */
   void Clear() {
     keys_.clear();
     slots_.assign(kInitialSlots, kFree);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*!
  * \file interrupt.h
- * \brief Lets the user stop a long loop.
+ * \brief Interruption of long loops by the user.
  */
 #ifndef TVM_IOS_SUPPORT_INTERRUPT_H_
 #define TVM_IOS_SUPPORT_INTERRUPT_H_
@@ -13,11 +13,11 @@
 
 namespace tvm_ios {
 
-/*! \brief Called now and then during long work; throws to abandon it. */
+/*! \brief A function that is called regularly during long work; it throws to abort the work. */
 using Interrupt = std::function<void()>;
 
 /*!
- * \brief Calls an Interrupt about every 20 ms, at the price of a counter per tick.
+ * \brief A poller that calls an Interrupt about every 20 ms, at the cost of a counter per tick.
  *
  * A tick stands for less than ten microseconds of work.
  */
@@ -25,7 +25,7 @@ class InterruptPoller {
  public:
   explicit InterruptPoller(Interrupt interrupt) : interrupt_(std::move(interrupt)) {}
 
-  /*! \param count How many ticks the work is that was done. */
+  /*! \param count The ticks of the work that was done. */
   void Tick(size_t count = 1) {
     ticks_ += count;
     if (ticks_ < kTicksPerLook) return;
@@ -35,7 +35,7 @@ class InterruptPoller {
 
  private:
   using Clock = std::chrono::steady_clock;
-  static constexpr size_t kTicksPerLook = 1024;  // at the clock
+  static constexpr size_t kTicksPerLook = 1024;  // between two readings of the clock
 
   void Look() {
     const Clock::time_point now = Clock::now();

@@ -15,7 +15,7 @@ namespace {
 constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max();
 constexpr int64_t kKibibyte = 1024;
 
-/*! \brief The number that a file begins with; nothing where there is none, such as for "max". */
+/*! \brief Return the number at the beginning of a file, nothing if there is none, as for "max". */
 std::optional<int64_t> FirstNumber(const std::string& path) {
   std::ifstream file(path);
   int64_t number = 0;
@@ -23,7 +23,7 @@ std::optional<int64_t> FirstNumber(const std::string& path) {
   return std::nullopt;
 }
 
-/*! \brief The number behind a word at the beginning of a line. */
+/*! \brief Return the number after a word at the beginning of a line. */
 std::optional<int64_t> NumberOf(const std::string& path, const std::string& name) {
   std::ifstream file(path);
   for (std::string word; file >> word; file.ignore(kUnlimited, '\n')) {
@@ -38,7 +38,7 @@ int64_t LeftOnMachine() {
   return kibibytes ? *kibibytes * kKibibyte : kUnlimited;
 }
 
-/*! \brief Of a control group; what it has cached of files and not used lately is given back. */
+/*! \brief Return the memory left in a control group; its inactive file cache counts as free. */
 int64_t LeftInGroup(const std::string& limit, const std::string& usage, const std::string& stat) {
   const std::optional<int64_t> most = FirstNumber(limit), used = FirstNumber(usage);
   if (!most || !used) return kUnlimited;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*!
  * \file memory.h
- * \brief How much memory there is.
+ * \brief Available memory.
  */
 #ifndef TVM_IOS_SUPPORT_MEMORY_H_
 #define TVM_IOS_SUPPORT_MEMORY_H_
@@ -12,31 +12,31 @@
 namespace tvm_ios {
 
 /*!
- * \brief Bytes that this process can still take: the least of what the machine, the process's
- *        control group and its limit of addresses (ulimit -v) leave.
+ * \brief Return the bytes that this process can still allocate: the least that the machine, the
+ * process's control group and its limit of address space (ulimit -v) leave.
  */
 int64_t AvailableMemory();
 
 /*!
- * \brief What a computation may take whose memory grows as it goes.
+ * \brief A memory limit for a computation whose memory grows.
  *
- * That is a quarter of what is available when it begins: a vector that grows from such a size has
- * three times as much for a moment.
+ * The limit is a quarter of the memory available at the beginning: a vector that grows at that size
+ * briefly takes three times as much.
  */
 class MemoryBudget {
  public:
   MemoryBudget();
 
   int64_t bytes() const { return bytes_; }
-  /*! \brief Whether this process has grown by more than that; takes some microseconds. */
+  /*! \brief Return whether this process has exceeded the limit; takes some microseconds. */
   bool IsSpent() const;
 
  private:
   int64_t bytes_;
-  int64_t resident_;  // when it began
+  int64_t resident_;  // at the beginning
 };
 
-/*! \brief A number of bytes as a user reads it, such as 512 MiB. */
+/*! \brief Return a number of bytes as text, for example 512 MiB. */
 std::string BytesText(int64_t bytes);
 
 }  // namespace tvm_ios

@@ -102,7 +102,7 @@ TEST_F(CudnnTest, ItsVersionIsTold) { EXPECT_EQ(Cudnn::Get().version(), "9.28.0"
 
 TEST_F(CudnnTest, WithoutCudnn) {
   const std::string refusal = Refusal("libno-cudnn-here.so.9");
-  EXPECT_EQ(refusal.rfind("cuDNN is not here (", 0), 0) << refusal;
+  EXPECT_EQ(refusal.rfind("cuDNN cannot be loaded (", 0), 0) << refusal;
   EXPECT_NE(refusal.find("pip install nvidia-cudnn-cu13"), std::string::npos) << refusal;
 }
 

@@ -5,7 +5,7 @@ namespace tvm_ios {
 namespace cuda {
 namespace {
 
-/*! \brief A capture, which ends at the latest when it is destroyed. */
+/*! \brief A capture; the destructor ends it if it is still active. */
 class Capture {
  public:
   explicit Capture(Stream stream) : stream_(stream) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*!
  * \file capture.h
- * \brief A stream to work on, and CUDA graphs of what is issued there.
+ * \brief A private stream, and CUDA graphs of the work issued on a stream.
  */
 #ifndef TVM_IOS_RUNTIME_CUDA_CAPTURE_H_
 #define TVM_IOS_RUNTIME_CUDA_CAPTURE_H_
@@ -13,7 +13,7 @@
 namespace tvm_ios {
 namespace cuda {
 
-/*! \brief A stream of its own, which has nothing left to do when it is destroyed. */
+/*! \brief A private stream; the destructor waits until its work is done. */
 class Workplace {
  public:
   Workplace() : stream_(MakeStream()) {}
@@ -28,10 +28,10 @@ class Workplace {
 };
 
 /*!
- * \brief What is issued on a stream, as a graph that can be launched.
- *
- * \param issue Is called once, and must leave all streams joined to this one.
- * \throw DeviceError for an error of the driver; what issue throws. The capture has ended then.
+ * \brief Capture the work that issue puts on a stream as a graph that can be launched.
+ * \param issue Called once; it must leave all streams joined to this one.
+ * \throw DeviceError for an error of the driver, and any exception of issue. The capture has ended
+ *  then.
  */
 GraphExecHandle CaptureGraph(Stream stream, const std::function<void()>& issue);
 

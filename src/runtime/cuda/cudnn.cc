@@ -16,14 +16,14 @@ namespace {
 constexpr size_t kOldestVersion = 9;
 constexpr const char* kInstall = "install version 9 with: pip install nvidia-cudnn-cu13";
 
-// Statuses are numbered by what they are about, a thousand each.
+// Statuses are numbered by category, a thousand each.
 constexpr int kBadParameter = 2000;
 constexpr int kNotSupported = 3000;
 constexpr int kInternal = 4000;
 constexpr int kNoHostMemory = 4003;
 constexpr int kNoDeviceMemory = 4004;
 
-/*! \brief The file that is loaded, until Use names another one. */
+/*! \brief The file to load, unless Use names another one. */
 struct Source {
   std::mutex mutex;
   std::string library{"libcudnn.so.9"};
@@ -34,7 +34,7 @@ Source& TheSource() {
   return source;
 }
 
-/*! \brief "CUDNN_STATUS_X (what went wrong)", as far as cuDNN tells. */
+/*! \brief Return "CUDNN_STATUS_X (reason)", with the reason if cuDNN reports one. */
 std::string Describe(int status, const CudnnWords& words) {
   std::array<char, 512> text{};
   words.last(text.data(), text.size());
@@ -49,7 +49,7 @@ void CudnnWords::Throw(const char* call, int status) const {
   if (status == kNoHostMemory || status == kNoDeviceMemory) ThrowOutOfMemory(call);
   const std::string what = Describe(status, *this);
   TVM_FFI_ICHECK(status < kBadParameter || status >= kNotSupported)
-      << call << " was given something wrong: " << what;
+      << call << " got an invalid argument: " << what;
   if (status >= kNotSupported && status < kInternal) {
     throw UnsupportedError("cuDNN cannot compute this convolution on this device, " +
                            std::string(call) + " returned " + what +
@@ -78,7 +78,7 @@ const Cudnn& Cudnn::Get() {
 Cudnn::Cudnn(const std::string& library)
     : library_(dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL)) {
   if (library_ == nullptr) {
-    throw DeviceError("cuDNN is not here (" + std::string(dlerror()) + "): " + kInstall +
+    throw DeviceError("cuDNN cannot be loaded (" + std::string(dlerror()) + "): " + kInstall +
                       ", or do without it");
   }
   CheckVersion();
@@ -91,7 +91,10 @@ Cudnn::Cudnn(const std::string& library)
   BindConvolutions();
 }
 
-/*! \brief Before the rest is looked up, so that an old library is told by its version. */
+/*!
+ * \brief Check the version before the other functions are looked up, so that the error for an old
+ * library names its version.
+ */
 void Cudnn::CheckVersion() {
   version_ = "of an unknown version";
   const size_t number = reinterpret_cast<size_t (*)()>(Find("cudnnGetVersion"))();

@@ -4,7 +4,7 @@
  * \brief The functions of cuDNN that convolutions need, found at run time.
  *
  * As with the driver, neither a header nor a library of cuDNN is needed to build or to load this
- * library. The part of cuDNN's interface that is used is the same in all of its versions 9.
+ * library. The part of cuDNN's interface that is used is the same in all versions 9.
  */
 #ifndef TVM_IOS_RUNTIME_CUDA_CUDNN_H_
 #define TVM_IOS_RUNTIME_CUDA_CUDNN_H_
@@ -38,7 +38,7 @@ inline constexpr int kCudnnDeterministic = 1;
 inline constexpr int kCudnnImplicitPrecompGemm = 1;
 inline constexpr int kCudnnMathWithConversion = 2;  // of float32 to float16
 
-/*! \brief What cuDNN tells of an algorithm without running it. */
+/*! \brief The properties of an algorithm that cuDNN reports without running it. */
 struct CudnnAlgorithmHint {
   int algorithm;
   int status;
@@ -49,32 +49,32 @@ struct CudnnAlgorithmHint {
   int reserved[3];
 };
 
-/*! \brief cuDNN's own words for its errors. */
+/*! \brief cuDNN's descriptions of its errors. */
 struct CudnnWords {
   const char* (*name)(int status);
   void (*last)(char* text, size_t size);
 
-  /*! \throw DeviceError, what a user is told of an error of cuDNN. */
+  /*! \throw DeviceError with a message for the user. */
   [[noreturn]] void Throw(const char* call, int status) const;
 };
 
 template <typename... Args>
 using CudnnCall = LibraryCall<CudnnWords, Args...>;
 
-/*! \brief The loaded library, its members named as in its headers. */
+/*! \brief The loaded library; its members are named as in cuDNN's headers. */
 class Cudnn {
  public:
   /*!
-   * \brief The cuDNN of this process, loaded by the first call; safe under several threads.
-   * \throw DeviceError where there is none, or one older than version 9.
+   * \brief Return the cuDNN of this process, loaded by the first call; thread-safe.
+   * \throw DeviceError if there is none, or one older than version 9.
    */
   static const Cudnn& Get();
 
-  /*! \brief Names the file that Get loads, as for dlopen; of no effect once it is loaded. */
+  /*! \brief Name the file that Get loads, as for dlopen; without effect once it is loaded. */
   static void Use(const std::string& library);
 
   /*!
-   * \brief Loads cuDNN.
+   * \brief Load cuDNN.
    * \param library The file, as for dlopen.
    * \throw DeviceError as Get does.
    */
@@ -82,7 +82,7 @@ class Cudnn {
   Cudnn(const Cudnn&) = delete;
   Cudnn& operator=(const Cudnn&) = delete;
 
-  /*! \brief Such as 9.28.0. */
+  /*! \brief The version, for example 9.28.0. */
   const std::string& version() const { return version_; }
 
   CudnnCall<CudnnContext*> cudnnCreate;
@@ -106,7 +106,7 @@ class Cudnn {
   CudnnCall<ConvolutionDescriptor, int> cudnnSetConvolutionMathType;
   CudnnCall<ActivationDescriptor*> cudnnCreateActivationDescriptor;
   CudnnCall<ActivationDescriptor> cudnnDestroyActivationDescriptor;
-  /*! \brief Mode, what to do about NaN, a coefficient of other modes. */
+  /*! \brief Mode, NaN propagation, a coefficient of other modes. */
   CudnnCall<ActivationDescriptor, int, int, double> cudnnSetActivationDescriptor;
 
   CudnnCall<CudnnContext, int*> cudnnGetConvolutionForwardAlgorithmMaxCount;

@@ -19,11 +19,11 @@ namespace ffi = ::tvm::ffi;
 namespace {
 
 constexpr int kLastAlgorithm = 7;
-// Statuses from here on until those of errors say that there is no such algorithm.
+// Statuses from here to the internal errors report that there is no such algorithm.
 constexpr int kBadParameter = 2000;
 constexpr int kInternalError = 4000;
 
-/*! \brief The tensors that the arguments begin with. */
+/*! \brief Return the tensors at the beginning of the arguments. */
 std::vector<ffi::TensorView> LeadingTensors(const ffi::PackedArgs& args) {
   std::vector<ffi::TensorView> tensors;
   for (int i = 0; i < args.size(); ++i) {
@@ -76,7 +76,9 @@ class Operands {
   const void* x() const { return tensors_[0].data_ptr(); }
   const void* w() const { return tensors_[1].data_ptr(); }
   const void* bias() const { return tensors_[2].data_ptr(); }
-  /*! \brief Without a z, y in its place: cuDNN wants a pointer, and multiplies by zero. */
+  /*!
+   * \brief The tensor z, or y if there is none: cuDNN requires a pointer, and multiplies by zero.
+   */
   const void* z() const { return problem_.residual ? tensors_[3].data_ptr() : y(); }
   void* y() const { return tensors_[num_tensors_ - 1].data_ptr(); }
   void* workspace_data() const { return has_workspace() ? workspace().data_ptr() : nullptr; }
@@ -113,7 +115,7 @@ void Issue(const Convolution& of, const Operands& operands, int algorithm) {
       operands.bias(), of.activation.get(), of.y.get(), operands.y());
 }
 
-/*! \brief All that cuDNN has to say, in its order. */
+/*! \brief Return all algorithms that cuDNN reports, in its order. */
 std::vector<CudnnAlgorithmHint> Hints(CudnnContext handle, const Convolution& of) {
   const Cudnn& cudnn = Cudnn::Get();
   int most = 0;
@@ -130,7 +132,7 @@ bool IsUsable(const CudnnAlgorithmHint& hint, const ConvolutionProblem& problem)
   if (hint.status != 0 || hint.determinism != kCudnnDeterministic) return false;
   if (hint.math == kCudnnMathWithConversion) return false;
   if (problem.precision == Precision::kFloat32 && hint.math == kCudnnTensorOpMath) return false;
-  // With a bias and no relu, cuDNN documents this algorithm alone.
+  // With a bias and no ReLU, cuDNN documents only this algorithm.
   return problem.epilogue != Epilogue::kBias || hint.algorithm == kCudnnImplicitPrecompGemm;
 }
 
@@ -144,7 +146,7 @@ std::vector<ConvolutionAlgorithm> FindAlgorithms(int64_t device_id, ffi::ShapeVi
   const Cudnn& cudnn = Cudnn::Get();
   std::vector<ConvolutionAlgorithm> algorithms;
   for (const CudnnAlgorithmHint& hint : Hints(handle, of)) {
-    // It may be there twice, with and without tensor cores; the descriptor tells which it will be.
+    // It may be listed twice, with and without tensor cores; the descriptor decides between them.
     const bool known = std::any_of(
         algorithms.begin(), algorithms.end(),
         [&](const ConvolutionAlgorithm& other) { return other.algorithm == hint.algorithm; });

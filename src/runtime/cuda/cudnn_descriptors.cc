@@ -39,7 +39,7 @@ int FormatOf(const ConvolutionProblem& problem) {
   return problem.layout == TensorLayout::kChannelsLast ? kCudnnNhwc : kCudnnNchw;
 }
 
-/*! \brief A descriptor that is made, and owned before it is set. */
+/*! \brief Create a descriptor; it is owned before it is set. */
 template <typename Owned, typename Descriptor>
 Owned Make(const CudnnCall<Descriptor*>& create) {
   Descriptor descriptor = nullptr;
@@ -102,7 +102,7 @@ Convolution::Convolution(const ConvolutionProblem& of)
       activation(MakeActivation(of)) {}
 
 const Convolution& FindConvolution(ffi::ShapeView numbers) {
-  // Never destroyed: threads may still compute after any static object.
+  // Never destroyed: threads may use it after static objects are destroyed.
   static Cache& cache = *std::make_unique<Cache>().release();
   const std::lock_guard<std::mutex> lock(cache.mutex);
   std::vector<int64_t> key(numbers.begin(), numbers.end());

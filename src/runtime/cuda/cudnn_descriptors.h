@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*!
  * \file cudnn_descriptors.h
- * \brief A convolution as cuDNN knows it.
+ * \brief Convolutions as cuDNN's descriptors.
  */
 #ifndef TVM_IOS_RUNTIME_CUDA_CUDNN_DESCRIPTORS_H_
 #define TVM_IOS_RUNTIME_CUDA_CUDNN_DESCRIPTORS_H_
@@ -19,10 +19,11 @@ using ConvolutionHandle =
 using ActivationHandle =
     OwnedByCudnn<ActivationDescriptor, &Cudnn::cudnnDestroyActivationDescriptor>;
 
-/*! \brief The descriptors of one problem. Nobody changes them, so that all threads may share them.
+/*!
+ * \brief The descriptors of one problem; they are immutable, so that all threads may share them.
  */
 struct Convolution {
-  /*! \throw DeviceError where there is no cuDNN, or it refuses the problem. */
+  /*! \throw DeviceError if there is no cuDNN, or if it rejects the problem. */
   explicit Convolution(const ConvolutionProblem& problem);
 
   ConvolutionProblem problem;
@@ -35,8 +36,8 @@ struct Convolution {
 };
 
 /*!
- * \brief The descriptors of a problem, made by the first call and kept for the rest of the process.
- *
+ * \brief Return the descriptors of a problem, created by the first call and kept until the process
+ * ends.
  * \param numbers As ReadConvolution takes them.
  * \throw As ReadConvolution and Convolution do.
  */

@@ -17,20 +17,20 @@ namespace tvm_ios {
 namespace cuda {
 namespace {
 
-constexpr size_t kMaxHandles = 8;  // of a thread on a device: the streams of a wide stage
+constexpr size_t kMaxHandles = 8;  // per thread and device: the streams of a wide stage
 
 struct BoundHandle {
   CudnnHandle handle;
-  Stream stream;  // that it was last used on
+  Stream stream;  // the stream of its last use
 };
 
-using Handles = std::vector<BoundHandle>;  // the one that was used last at the end
+using Handles = std::vector<BoundHandle>;  // the most recently used one is the last
 
-/*! \brief What threads that have ended left behind. */
+/*! \brief The handles of threads that have ended. */
 class SpareHandles {
  public:
   static SpareHandles& Get() {
-    // Never destroyed: threads may end after any static object.
+    // Never destroyed: threads may end after static objects are destroyed.
     static SpareHandles& spare = *std::make_unique<SpareHandles>().release();
     return spare;
   }
@@ -41,7 +41,7 @@ class SpareHandles {
     std::move(handles.begin(), handles.end(), std::back_inserter(mine));
   }
 
-  /*! \brief Adds one to the handles, if there is one. */
+  /*! \brief Move one to the handles, if there is one. */
   bool Take(int device_id, Handles& handles) {
     const std::lock_guard<std::mutex> lock(mutex_);
     Handles& mine = by_device_[device_id];
@@ -81,7 +81,7 @@ CudnnHandle MakeHandle() {
   return CudnnHandle(made);
 }
 
-/*! \brief Adds a handle, if the thread may have one more and it can be had. */
+/*! \brief Add a handle, if the thread's limit and the device allow it. */
 void AddHandle(int device_id, Stream stream, Handles& handles) {
   if (handles.size() >= kMaxHandles || SpareHandles::Get().Take(device_id, handles)) return;
   if (!IsCapturing(stream)) {
@@ -101,7 +101,7 @@ CudnnContext HandleFor(int device_id, Stream stream) {
   if (found == handles.end()) {
     const size_t before = handles.size();
     AddHandle(device_id, stream, handles);
-    // The new one, or else the one that has not been used for the longest time.
+    // The new one, or else the least recently used one.
     found = handles.size() > before ? std::prev(handles.end()) : handles.begin();
     found->stream = stream;
   }

@@ -14,7 +14,7 @@ namespace ffi = ::tvm::ffi;
 
 namespace {
 
-/*! \brief Takes one number after the other. */
+/*! \brief A reader of numbers, one after the other. */
 class Numbers {
  public:
   explicit Numbers(ffi::ShapeView numbers) : numbers_(numbers) {
@@ -38,7 +38,9 @@ class Numbers {
   size_t next_{0};
 };
 
-/*! \brief Rows or columns of the result; 0 where there are none, or more than an int holds. */
+/*!
+ * \brief Return the rows or columns of the result, 0 if there are none or more than an int holds.
+ */
 int ResultSize(int image, int kernel, int padding, int stride, int dilation) {
   const int64_t window = int64_t{dilation} * (kernel - 1) + 1;
   const int64_t room = image + 2 * int64_t{padding} - window;

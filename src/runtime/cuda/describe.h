@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*!
  * \file describe.h
- * \brief What a CUDA device is.
+ * \brief A description of a CUDA device.
  */
 #ifndef TVM_IOS_RUNTIME_CUDA_DESCRIBE_H_
 #define TVM_IOS_RUNTIME_CUDA_DESCRIBE_H_
@@ -13,12 +13,12 @@ namespace tvm_ios {
 namespace cuda {
 
 /*!
- * \brief Lines "key: value".
+ * \brief Return lines "key: value".
  *
  * The keys are name, capability (major.minor), multiprocessors, l2_bytes, memory_bytes, and driver,
- * the newest version of CUDA that the driver knows.
+ * the newest version of CUDA that the driver supports.
  *
- * \throw DeviceError where there is no driver, no such device, or a driver that is too old.
+ * \throw DeviceError if there is no driver or no such device, or the driver is too old.
  */
 std::string Describe(int64_t device_id);
 

@@ -17,11 +17,11 @@ namespace tvm_ios {
 namespace cuda {
 namespace {
 
-constexpr const char* kKind = "cuda";    // whose loader reads what is saved
-constexpr const char* kSource = "cuda";  // the format of what is no machine code
+constexpr const char* kKind = "cuda";    // the kind whose loader reads saved code
+constexpr const char* kSource = "cuda";  // the format of source code
 constexpr const char* kMachine = "cubin";
 
-/*! \brief A string as TVM saves it: its length, then itself. */
+/*! \brief Return a string in TVM's saved form: its length, then its bytes. */
 std::string Saved(std::string_view text) {
   const uint64_t length = text.size();
   std::string result(sizeof(length), '\0');
@@ -29,7 +29,7 @@ std::string Saved(std::string_view text) {
   return result.append(text);
 }
 
-/*! \brief What another module saves, with other code in it. */
+/*! \brief A module that saves as another module does, with other code. */
 class DeviceCodeObj : public ffi::ModuleObj {
  public:
   DeviceCodeObj(std::string bytes, ffi::String source)
@@ -69,7 +69,7 @@ bool IsSource(const ffi::Module& module) {
 
 ffi::Module WithMachineCode(const ffi::Module& module, const ffi::Bytes& code) {
   TVM_IOS_REQUIRE(IsSource(module), ValueError) << "the module is no source code for CUDA";
-  // The format, what is known of the functions, the code.
+  // The format, the metadata of the functions, the code.
   const ffi::Bytes saved = module->SaveToBytes();
   const ffi::String source = module->InspectSource(kSource);
   const size_t begin = Saved(kSource).size();

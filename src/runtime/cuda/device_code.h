@@ -3,9 +3,9 @@
  * \file device_code.h
  * \brief Modules of device code that are to be saved, not run.
  *
- * Where there is no driver, TVM has no runtime for CUDA, and leaves device code as the source that
- * it wrote. Saved like that it would have to be compiled wherever it is loaded, which TVM's runtime
- * alone cannot do.
+ * Without a driver, TVM has no runtime for CUDA and leaves device code as the source that it has
+ * generated. A saved module of source code would have to be compiled where it is loaded, which
+ * TVM's runtime alone cannot do.
  */
 #ifndef TVM_IOS_RUNTIME_CUDA_DEVICE_CODE_H_
 #define TVM_IOS_RUNTIME_CUDA_DEVICE_CODE_H_
@@ -18,14 +18,13 @@ namespace cuda {
 
 namespace ffi = ::tvm::ffi;
 
-/*! \brief Whether the module is device code that was left as source. */
+/*! \brief Return whether the module is device code that was left as source. */
 bool IsSource(const ffi::Module& module);
 
 /*!
- * \brief The same functions with machine code for their source.
- *
- * \param module One for which IsSource holds.
- * \param code What the source was compiled to, "cubin" or "fatbin" to the driver.
+ * \brief Return the same functions with machine code instead of their source.
+ * \param module A module for which IsSource holds.
+ * \param code The compiled source, "cubin" or "fatbin" to the driver.
  */
 ffi::Module WithMachineCode(const ffi::Module& module, const ffi::Bytes& code);
 

@@ -19,7 +19,9 @@ constexpr Result kNoDevice = 100;
 constexpr const char* kNoDeviceText =
     "there is no CUDA device: run where nvidia-smi lists one, and look at CUDA_VISIBLE_DEVICES";
 
-/*! \brief "CUDA_ERROR_X (what it means)", as far as the driver knows the result. */
+/*!
+ * \brief Return "CUDA_ERROR_X (description)", or the number if the driver does not know the result.
+ */
 std::string Describe(Result result, const ResultNames& names) {
   const char* name = nullptr;
   const char* description = nullptr;
@@ -48,7 +50,7 @@ void ResultNames::Throw(const char* call, Result result) const {
 }
 
 const Driver& Driver::Get() {
-  // Never unloaded: streams and events may be destroyed after any static object.
+  // Never unloaded: streams and events may be destroyed after static objects.
   static const Driver& driver = *std::make_unique<const Driver>(kLibrary).release();
   return driver;
 }
@@ -56,7 +58,7 @@ const Driver& Driver::Get() {
 Driver::Driver(const std::string& library)
     : library_(dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL)) {
   if (library_ == nullptr) {
-    throw DeviceError("CUDA's driver is not here (" + std::string(dlerror()) +
+    throw DeviceError("CUDA's driver cannot be loaded (" + std::string(dlerror()) +
                       "): install NVIDIA's driver, or choose the target llvm");
   }
   names_.name = reinterpret_cast<decltype(names_.name)>(Find("cuGetErrorName"));
@@ -67,7 +69,10 @@ Driver::Driver(const std::string& library)
   BindGraphs();
 }
 
-/*! \brief Before the rest is looked up, so that an old driver is told by its version. */
+/*!
+ * \brief Check the version before the other functions are looked up, so that the error for an old
+ * driver names its version.
+ */
 void Driver::Initialize() {
   DriverCall<unsigned> cuInit;
   DriverCall<int*> cuDriverGetVersion;
@@ -87,7 +92,7 @@ void Driver::Initialize() {
   if (num_devices_ == 0) throw DeviceError(kNoDeviceText);
 }
 
-// Names with a version are what cuda.h makes of those without.
+// cuda.h maps the names without a version to those with one.
 
 void Driver::BindDevices() {
   Bind("cuDeviceGet", &cuDeviceGet);

@@ -3,9 +3,9 @@
  * \file driver.h
  * \brief The functions of the CUDA driver that stages need, found at run time.
  *
- * Neither a header nor a library of CUDA is needed to build, and none to load this library: libcuda
- * is opened when a stage first asks for it. Its streams and events are those of the CUDA runtime
- * that TVM's kernels use.
+ * Neither a header nor a library of CUDA is needed to build or to load this library: libcuda is
+ * opened when a stage first needs it. Its streams and events are those of the CUDA runtime that
+ * TVM's kernels use.
  */
 #ifndef TVM_IOS_RUNTIME_CUDA_DRIVER_H_
 #define TVM_IOS_RUNTIME_CUDA_DRIVER_H_
@@ -34,8 +34,7 @@ inline constexpr unsigned kEventDisableTiming = 2;
 inline constexpr unsigned kEventRecordExternal = 1;
 inline constexpr int kNotCapturing = 0;
 
-/*! \brief Which calls of other threads a capture forbids, and which calls a capture forbids here.
- */
+/*! \brief The calls that a capture forbids, on other threads and on this one. */
 enum CaptureMode : int { kCaptureThreadLocal = 1, kCaptureRelaxed = 2 };
 
 enum DeviceAttribute : int {
@@ -45,12 +44,12 @@ enum DeviceAttribute : int {
   kCapabilityMinor = 76,
 };
 
-/*! \brief The driver's own words for a result. */
+/*! \brief The driver's descriptions of its results. */
 struct ResultNames {
   Result (*name)(Result result, const char** text);
   Result (*description)(Result result, const char** text);
 
-  /*! \throw DeviceError, what a user is told of an error of the driver. */
+  /*! \throw DeviceError with a message for the user. */
   [[noreturn]] void Throw(const char* call, Result result) const;
 };
 
@@ -58,17 +57,17 @@ struct ResultNames {
 template <typename... Args>
 using DriverCall = LibraryCall<ResultNames, Args...>;
 
-/*! \brief The loaded and initialised driver, its members named as in cuda.h. */
+/*! \brief The loaded and initialised driver; its members are named as in cuda.h. */
 class Driver {
  public:
   /*!
-   * \brief The driver of this process, loaded by the first call; safe under several threads.
-   * \throw DeviceError where there is no driver, no device, or a driver older than CUDA 12.
+   * \brief Return the driver of this process, loaded by the first call; thread-safe.
+   * \throw DeviceError if there is no driver or no device, or if the driver is older than CUDA 12.
    */
   static const Driver& Get();
 
   /*!
-   * \brief Loads a driver.
+   * \brief Load a driver.
    * \param library The file, as for dlopen.
    * \throw DeviceError as Get does.
    */
@@ -76,7 +75,7 @@ class Driver {
   Driver(const Driver&) = delete;
   Driver& operator=(const Driver&) = delete;
 
-  /*! \brief The newest CUDA that it knows: 1000 * major + 10 * minor. */
+  /*! \brief The newest CUDA that the driver supports: 1000 * major + 10 * minor. */
   int version() const { return version_; }
   int num_devices() const { return num_devices_; }
 
@@ -122,7 +121,7 @@ class Driver {
   int num_devices_{0};
 };
 
-/*! \brief A version of CUDA, such as 13.0, from the driver's number for it. */
+/*! \brief Return a version of CUDA, for example 13.0, from the driver's number. */
 std::string VersionText(int version);
 
 }  // namespace cuda

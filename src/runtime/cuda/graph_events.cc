@@ -17,7 +17,7 @@ GraphEvents::GraphEvents(size_t count) {
 }
 
 void GraphEvents::Record(Stream stream) {
-  TVM_FFI_ICHECK_LT(recorded_, events_.size()) << "an event is there for each record";
+  TVM_FFI_ICHECK_LT(recorded_, events_.size()) << "each record needs an event";
   Driver::Get().cuEventRecordWithFlags(events_[recorded_].get(), stream, kEventRecordExternal);
   ++recorded_;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*!
  * \file graph_events.h
- * \brief Events inside a CUDA graph, which tell when each launch of it came by.
+ * \brief Events inside a CUDA graph that record when each launch reaches them.
  */
 #ifndef TVM_IOS_RUNTIME_CUDA_GRAPH_EVENTS_H_
 #define TVM_IOS_RUNTIME_CUDA_GRAPH_EVENTS_H_
@@ -17,23 +17,24 @@ namespace cuda {
 /*!
  * \brief Events that are nodes of a graph, in the order in which they are recorded.
  *
- * What orders kernels in a capture are events, too, but these leave nothing behind in the graph,
- * and have no time. A node has, after every launch. The graph must be destroyed first.
+ * The events that order kernels in a capture leave no node in the graph and have no time. An event
+ * node has a time after every launch. Destroy the graph before these events.
  */
 class GraphEvents {
  public:
-  /*! \brief Makes so many events; the device's context must be current. */
+  /*! \brief Create count events; the device's context must be current. */
   explicit GraphEvents(size_t count);
   GraphEvents(const GraphEvents&) = delete;
   GraphEvents& operator=(const GraphEvents&) = delete;
 
-  /*! \brief Puts the next event behind what the stream, which is captured, has been given. */
+  /*! \brief Record the next event after the work issued so far on a captured stream. */
   void Record(Stream stream);
 
   /*!
-   * \brief Seconds from the first event to each of the others, in the last launch of the graph.
+   * \brief Return the seconds from the first event to each of the others, in the last launch of the
+   * graph.
    *
-   * The launch must be done. CUDA's events tell times to half a microsecond.
+   * The launch must be done. CUDA's events have a resolution of half a microsecond.
    */
   std::vector<double> Seconds() const;
 

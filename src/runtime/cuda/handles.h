@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*!
  * \file handles.h
- * \brief What the driver makes, destroyed by whoever owns it.
+ * \brief Owning handles of objects that the driver creates.
  */
 #ifndef TVM_IOS_RUNTIME_CUDA_HANDLES_H_
 #define TVM_IOS_RUNTIME_CUDA_HANDLES_H_
@@ -22,14 +22,16 @@ using EventHandle = Owned<Event, &Driver::cuEventDestroy>;
 using GraphHandle = Owned<Graph, &Driver::cuGraphDestroy>;
 using GraphExecHandle = Owned<GraphExec, &Driver::cuGraphExecDestroy>;
 
-/*! \brief A stream of the current context that does not wait for the legacy default stream. */
+/*!
+ * \brief Create a stream in the current context that does not wait for the legacy default stream.
+ */
 inline StreamHandle MakeStream() {
   Stream stream = nullptr;
   Driver::Get().cuStreamCreate(&stream, kStreamNonBlocking);
   return StreamHandle(stream);
 }
 
-/*! \brief An event of the current context. */
+/*! \brief Create an event in the current context. */
 inline EventHandle MakeEvent(unsigned flags) {
   Event event = nullptr;
   Driver::Get().cuEventCreate(&event, flags);

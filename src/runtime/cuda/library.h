@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*!
  * \file library.h
- * \brief A library of NVIDIA's that is opened when it is first needed, and its functions.
+ * \brief A library of NVIDIA's that is opened on first use, and its functions.
  */
 #ifndef TVM_IOS_RUNTIME_CUDA_LIBRARY_H_
 #define TVM_IOS_RUNTIME_CUDA_LIBRARY_H_
@@ -17,13 +17,12 @@ struct LibraryCloser {
   void operator()(void* library) const { dlclose(library); }
 };
 
-/*! \brief What dlopen gave; closed by whoever owns it. */
+/*! \brief An owning handle of an open library. */
 using LibraryHandle = std::unique_ptr<void, LibraryCloser>;
 
 /*!
- * \brief One function of a library. It returns 0, or the number of an error.
- *
- * \tparam Words Knows the library's words for its errors: Throw(name, result) throws a DeviceError.
+ * \brief One function of a library; it returns 0 or the number of an error.
+ * \tparam Words Describes the library's errors: Throw(name, result) throws a DeviceError.
  */
 template <typename Words, typename... Args>
 class LibraryCall {
@@ -34,11 +33,11 @@ class LibraryCall {
   LibraryCall(const char* name, Function function, Words words)
       : name_(name), function_(function), words_(words) {}
 
-  /*! \throw DeviceError where the library reports an error; it says what to do. */
+  /*! \throw DeviceError if the library reports an error; the message says what to do. */
   void operator()(Args... args) const { Check(Try(args...)); }
-  /*! \brief Calls the library and returns what it reports. */
+  /*! \brief Call the library and return its result. */
   int Try(Args... args) const noexcept { return function_(args...); }
-  /*! \throw DeviceError for a result of Try that is an error. */
+  /*! \throw DeviceError if a result of Try is an error. */
   void Check(int result) const {
     if (result != 0) words_.Throw(name_, result);
   }
@@ -49,13 +48,13 @@ class LibraryCall {
   Words words_{};
 };
 
-/*! \brief Calls the function of a library that destroys; an error at this point helps nobody. */
+/*! \brief Call a library's destroy function; errors are ignored at this point. */
 template <typename Library, typename Handle, auto kDestroy>
 struct Destroyer {
   void operator()(Handle handle) const noexcept { (Library::Get().*kDestroy).Try(handle); }
 };
 
-/*! \throw DeviceError that says that there is no memory for this call. */
+/*! \throw DeviceError because this call ran out of memory. */
 [[noreturn]] void ThrowOutOfMemory(const char* call);
 
 }  // namespace cuda

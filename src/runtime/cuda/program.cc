@@ -12,7 +12,7 @@ namespace tvm_ios {
 namespace cuda {
 namespace {
 
-/*! \brief The numbers of a program, one after another. */
+/*! \brief A reader of a program's numbers, one after another. */
 class Reader {
  public:
   explicit Reader(::tvm::ffi::ShapeView numbers) : numbers_(numbers) {}
@@ -24,7 +24,7 @@ class Reader {
     return numbers_[next_++];
   }
 
-  /*! \brief A number of something of which there are so many. */
+  /*! \brief Read an index below count. */
   int64_t Index(const char* what, int64_t count) {
     const int64_t index = Next();
     TVM_IOS_REQUIRE(0 <= index && index < count, ValueError)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*!
  * \file program.h
- * \brief Which kernels a stage calls, on which streams, with which tensors.
+ * \brief Stage programs: which kernels a stage calls, on which streams, with which tensors.
  */
 #ifndef TVM_IOS_RUNTIME_CUDA_PROGRAM_H_
 #define TVM_IOS_RUNTIME_CUDA_PROGRAM_H_
@@ -14,7 +14,7 @@
 namespace tvm_ios {
 namespace cuda {
 
-/*! \brief A kernel, and the stream and the tensors that it is called with. */
+/*! \brief A kernel with the stream and the tensors of its call. */
 struct StageCall {
   int64_t kernel;
   int64_t stream;
@@ -28,14 +28,14 @@ struct StageProgram {
 };
 
 /*!
- * \brief Reads a stage program.
+ * \brief Read a stage program.
  *
- * It is the number of streams, then for each call its kernel, its stream, the number of its
- * tensors, and the tensors. Every stream has a call, and every call a tensor.
+ * It consists of the number of streams, then for each call its kernel, its stream, the number of
+ * its tensors, and the tensors. Every stream has a call, and every call a tensor.
  *
  * \param numbers The program.
- * \param num_kernels, num_tensors What the program may name.
- * \throw ffi::Error, a ValueError, for a program that is none.
+ * \param num_kernels, num_tensors How many kernels and tensors the program may refer to.
+ * \throw ffi::Error, a ValueError, for an invalid program.
  */
 StageProgram ReadProgram(::tvm::ffi::ShapeView numbers, int64_t num_kernels, int64_t num_tensors);
 

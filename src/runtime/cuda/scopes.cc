@@ -14,7 +14,7 @@ namespace tvm_ios {
 namespace cuda {
 namespace {
 
-/*! \brief A device's primary context, retained for the rest of the process, as TVM does. */
+/*! \brief Return a device's primary context, retained until the process ends, as TVM does. */
 Context PrimaryContext(int device_id) {
   static std::mutex mutex;
   static std::map<int, Context> contexts;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*!
  * \file scopes.h
- * \brief What is current for the calling thread: the device's context, and the stream of kernels.
+ * \brief Scopes that set the calling thread's device context and its stream of kernels.
  */
 #ifndef TVM_IOS_RUNTIME_CUDA_SCOPES_H_
 #define TVM_IOS_RUNTIME_CUDA_SCOPES_H_
@@ -13,20 +13,22 @@
 namespace tvm_ios {
 namespace cuda {
 
-/*! \brief While it lives, the device's primary context, which TVM uses, too, is current. */
+/*! \brief A scope in which the device's primary context, which TVM uses, too, is current. */
 class ContextScope {
  public:
-  /*! \throw DeviceError where there is no such device. */
+  /*! \throw DeviceError if there is no such device. */
   explicit ContextScope(int device_id);
   ~ContextScope();
   ContextScope(const ContextScope&) = delete;
   ContextScope& operator=(const ContextScope&) = delete;
 };
 
-/*! \brief The driver's name of a device. \throw DeviceError where there is no such device. */
+/*! \brief Return the driver's handle of a device. \throw DeviceError if there is no such device. */
 Device FindDevice(int64_t device_id);
 
-/*! \brief While it lives, captures of other threads do not forbid this one to make things. */
+/*!
+ * \brief A scope in which captures of other threads do not forbid this thread to create objects.
+ */
 class RelaxedScope {
  public:
   RelaxedScope() { Driver::Get().cuThreadExchangeStreamCaptureMode(&mode_); }
@@ -35,16 +37,16 @@ class RelaxedScope {
   RelaxedScope& operator=(const RelaxedScope&) = delete;
 
  private:
-  int mode_{kCaptureRelaxed};  // then the one before, which the exchange gives back
+  int mode_{kCaptureRelaxed};  // later the previous mode, which the exchange returns
 };
 
-/*! \brief Whether what is issued on the stream becomes a part of a graph. */
+/*! \brief Return whether work issued on the stream becomes part of a graph. */
 bool IsCapturing(Stream stream);
 
-/*! \brief The stream that this thread's kernels are launched on. */
+/*! \brief Return the stream that this thread's kernels are launched on. */
 Stream CurrentStream(int device_id);
 
-/*! \brief While it lives, TVM's kernels are launched on the stream that it was last given. */
+/*! \brief A scope in which TVM's kernels are launched on the stream that was set last. */
 class StreamScope {
  public:
   explicit StreamScope(int device_id);

@@ -26,7 +26,7 @@ class Fork {
   Fork(const Fork&) = delete;
   Fork& operator=(const Fork&) = delete;
 
-  /*! \brief Lets the side streams wait for what the main stream has been given so far. */
+  /*! \brief Let the side streams wait for the work issued so far on the main stream. */
   void Begin() {
     driver_.cuEventRecord(lease_.fork(), main_);
     while (forked_ < lease_.num_streams()) {
@@ -35,7 +35,7 @@ class Fork {
     }
   }
 
-  /*! \brief Lets the main stream wait for the side streams. */
+  /*! \brief Let the main stream wait for the side streams. */
   void Join() {
     const Results results = TryJoin();
     driver_.cuEventRecord.Check(results.record);
@@ -49,14 +49,14 @@ class Fork {
     Result wait{kSuccess};
   };
 
-  /*! \brief Joins every stream that is forked, also after one could not be joined. */
+  /*! \brief Join every forked stream, even after joining one has failed. */
   Results TryJoin() noexcept {
     Results first;
     while (forked_ > 0) {
       --forked_;
       const Event done = lease_.done(forked_);
       const Result record = driver_.cuEventRecord.Try(done, lease_.stream(forked_));
-      // An event that was not recorded would join whatever it was recorded for last.
+      // An event that was not recorded would join the work of its last record.
       const Result wait =
           record == kSuccess ? driver_.cuStreamWaitEvent.Try(main_, done, 0) : kSuccess;
       if (first.record == kSuccess) first.record = record;
@@ -71,16 +71,16 @@ class Fork {
   size_t forked_{0};
 };
 
-constexpr int64_t kMaxRuns = 1'000'000;  // more than anybody waits for
+constexpr int64_t kMaxRuns = 1'000'000;  // a limit on repetitions
 
-/*! \brief How many of the arguments from begin on are functions. */
+/*! \brief Count the arguments from begin on that are functions. */
 int CountFunctions(const ffi::PackedArgs& args, int begin) {
   int end = begin;
   while (end < args.size() && args[end].type_index() == ffi::TypeIndex::kTVMFFIFunction) ++end;
   return end - begin;
 }
 
-/*! \brief The device that all of the tensors are on. */
+/*! \brief Return the device that all of the tensors are on. */
 int DeviceOf(const ffi::PackedArgs& tensors) {
   TVM_IOS_REQUIRE(tensors.size() > 0, ValueError) << "a stage needs at least one tensor";
   DLDevice device{kDLCPU, 0};
@@ -130,8 +130,8 @@ void Stage::Issue(const Call& call, GraphEvents* events) const {
 }
 
 void Stage::RunOnSeveral(GraphEvents* events) const {
-  // Destroyed from the last to the first: also when a kernel throws, the current stream is set
-  // back, then the side streams are joined, then they are returned.
+  // Destroyed from the last to the first. Also when a kernel throws, the current stream is reset
+  // first, then the side streams are joined, then they are returned.
   const ContextScope context(device_id_);
   StreamScope current(device_id_);
   const StreamLease lease(device_id_, current.original(), num_streams_ - 1);

@@ -23,18 +23,17 @@ class GraphEvents;
  * \brief The calls of a stage, packed from the arguments of one packed function.
  *
  * Stream 0 is the device's current stream. The others are forked from it by an event and joined to
- * it again, so that to its caller a stage is like one kernel on the current stream: what follows
+ * it again. To its caller, a stage thus behaves like one kernel on the current stream: later work
  * there waits for it, memory may be freed as after any kernel, and a capture of the current stream
- * holds all of it.
+ * contains all of it.
  */
 class Stage {
  public:
   /*!
-   * \brief Checks the arguments; nothing is launched before all of them are known to be right.
-   *
+   * \brief Check the arguments; nothing is launched before all of them are valid.
    * \param args The program (a Shape, see ReadProgram), the kernels (Functions), and the tensors,
-   *  all on one CUDA device. They must outlive the stage, which has views of them only.
-   * \throw ffi::Error, a TypeError or a ValueError, for arguments that are none.
+   *  all on one CUDA device. They must outlive the stage, which only holds views of them.
+   * \throw ffi::Error, a TypeError or a ValueError, for invalid arguments.
    */
   explicit Stage(::tvm::ffi::PackedArgs args);
 
@@ -42,12 +41,12 @@ class Stage {
   size_t num_calls() const { return calls_.size(); }
 
   /*!
-   * \brief Issues the stage.
+   * \brief Issue the stage.
    *
-   * When a kernel throws, the streams are joined nevertheless, and the error is thrown on. A stage
-   * that is captured must have run before on the same thread, if it has several streams.
+   * When a kernel throws, the streams are joined nevertheless, and the error is rethrown. A stage
+   * with several streams must have run before on the same thread if it is captured.
    *
-   * \param events Where given, one is recorded before and one behind each call, on its stream,
+   * \param events If given, one event is recorded before and one after each call, on its stream,
    *  which must be captured.
    * \throw DeviceError for an error of the driver.
    */
@@ -69,8 +68,8 @@ class Stage {
 };
 
 /*!
- * \brief Checks that there is something to launch repeat times, at most a million, on one device.
- * \throw ffi::Error, a ValueError, if there is not.
+ * \brief Check that there are stages on one device, and that repeat is from 1 to a million.
+ * \throw ffi::Error, a ValueError, if not.
  */
 void CheckStages(const std::vector<Stage>& stages, int64_t repeat);
 

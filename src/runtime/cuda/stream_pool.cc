@@ -16,7 +16,7 @@ namespace tvm_ios {
 namespace cuda {
 namespace {
 
-/*! \brief Moves the last count elements, or all if there are fewer, in their order. */
+/*! \brief Move the last count elements, or all if there are fewer, in their order. */
 template <typename T>
 void MoveLast(std::vector<T>& from, size_t count, std::vector<T>& to) {
   const auto begin = from.end() - static_cast<std::ptrdiff_t>(std::min(count, from.size()));
@@ -26,11 +26,11 @@ void MoveLast(std::vector<T>& from, size_t count, std::vector<T>& to) {
 
 size_t Missing(size_t wanted, size_t present) { return wanted - std::min(wanted, present); }
 
-/*! \brief What threads that have ended left behind. */
+/*! \brief The streams and events of threads that have ended. */
 class SpareStreams {
  public:
   static SpareStreams& Get() {
-    // Never destroyed: threads may end after any static object.
+    // Never destroyed: threads may end after static objects are destroyed.
     static SpareStreams& spare = *std::make_unique<SpareStreams>().release();
     return spare;
   }
@@ -42,7 +42,7 @@ class SpareStreams {
     MoveLast(idle.events, idle.events.size(), mine.events);
   }
 
-  /*! \brief Completes idle to the numbers wanted, as far as that goes. */
+  /*! \brief Fill idle up to the given numbers, as far as the spare ones suffice. */
   void Take(int device_id, size_t num_streams, size_t num_events, IdleStreams& idle) {
     const std::lock_guard<std::mutex> lock(mutex_);
     IdleStreams& mine = by_device_[device_id];

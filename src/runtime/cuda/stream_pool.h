@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*!
  * \file stream_pool.h
- * \brief Streams and events that stages borrow, so that none is made while a graph is captured.
+ * \brief Streams and events that stages borrow, so that none is created while a graph is captured.
  *
  * Each host thread has its own, per device. A stream that a capture has forked belongs to the
- * capture until it ends, which is after the stage that forked it has returned: another thread must
- * not be given it. And what a thread's warm-up has made is there for its capture, whatever
- * other threads do meanwhile. What a thread leaves behind when it ends goes to the next one.
+ * capture until it ends, which is after the stage that forked it has returned, so no other thread
+ * may get it. Moreover, the streams that a thread's warm-up has created are available for its
+ * capture, whatever other threads do meanwhile. When a thread ends, other threads take over its
+ * streams.
  */
 #ifndef TVM_IOS_RUNTIME_CUDA_STREAM_POOL_H_
 #define TVM_IOS_RUNTIME_CUDA_STREAM_POOL_H_
@@ -19,23 +20,23 @@
 namespace tvm_ios {
 namespace cuda {
 
-/*! \brief Streams and events that nobody uses at the moment. */
+/*! \brief Streams and events that are not in use. */
 struct IdleStreams {
   std::vector<StreamHandle> streams;
   std::vector<EventHandle> events;
 };
 
-/*! \brief What a stage borrows from its thread's streams; returned by the destructor. */
+/*! \brief The streams that a stage borrows from its thread; the destructor returns them. */
 class StreamLease {
  public:
   /*!
-   * \brief Borrows num_streams side streams, an event for each, and one more for the fork.
+   * \brief Borrow num_streams side streams, an event for each, and one more for the fork.
    *
-   * The device's context must be current. What is missing is made, except while main is captured:
-   * the stage must have run once before, on the same thread.
+   * The device's context must be current. Missing streams are created, except while main is
+   * captured: the stage must have run once before, on the same thread.
    *
    * \param main The stream that the side streams will be forked from.
-   * \throw DeviceError where the device has no room for more streams.
+   * \throw DeviceError if the device has no room for more streams.
    */
   StreamLease(int device_id, Stream main, size_t num_streams);
   ~StreamLease();
@@ -44,7 +45,7 @@ class StreamLease {
 
   size_t num_streams() const { return borrowed_.streams.size(); }
   Stream stream(size_t i) const { return borrowed_.streams[i].get(); }
-  /*! \brief The event that tells when stream i is done. */
+  /*! \brief The event that marks the end of stream i. */
   Event done(size_t i) const { return borrowed_.events[i].get(); }
   Event fork() const { return borrowed_.events.back().get(); }
 

@@ -24,13 +24,13 @@ void CheckFiller(const ffi::Tensor& memory, int device_id) {
   TVM_IOS_REQUIRE(memory.IsContiguous(), ValueError) << "the filler must be contiguous";
 }
 
-/*! \brief Drives whatever was there out of the device's caches. */
+/*! \brief Evict the contents of the device's caches. */
 void Fill(const ffi::Tensor& memory, Stream stream) {
   const size_t bytes = ffi::GetDataSize(memory.numel(), memory.dtype());
   Driver::Get().cuMemsetD8Async(memory.data_ptr(), 0, bytes, stream);
 }
 
-/*! \brief Milliseconds that a launch of the graph takes. */
+/*! \brief Return the milliseconds that a launch of the graph takes. */
 double TimeLaunch(GraphExec graph, Stream stream, Event begin, Event end) {
   const Driver& driver = Driver::Get();
   driver.cuEventRecord(begin, stream);
@@ -53,10 +53,10 @@ std::vector<double> Time(const std::vector<Stage>& runs, int64_t repeat,
   const ContextScope context(device_id);
   const EventHandle begin = MakeEvent(kEventDefault);
   const EventHandle end = MakeEvent(kEventDefault);
-  GraphExecHandle graph;  // destroyed when the workplace is done with it
+  GraphExecHandle graph;  // destroyed after the workplace has finished
   const Workplace place;
   StreamScope current(device_id);
-  driver.cuStreamSynchronize(current.original());  // what fills the tensors
+  driver.cuStreamSynchronize(current.original());  // waits for the work that fills the tensors
   current.Set(place.stream());
   runs[0].Run();
   graph = CaptureGraph(place.stream(), [&] {

@@ -28,11 +28,11 @@ std::vector<double> Trace(const std::vector<Stage>& stages, int64_t repeat) {
   const Driver& driver = Driver::Get();
   const int device_id = stages[0].device_id();
   const ContextScope context(device_id);
-  GraphEvents events(1 + 2 * CountCalls(stages));  // destroyed behind the graph
-  GraphExecHandle graph;                           // destroyed when the workplace is done with it
+  GraphEvents events(1 + 2 * CountCalls(stages));  // destroyed after the graph
+  GraphExecHandle graph;                           // destroyed after the workplace has finished
   const Workplace place;
   StreamScope current(device_id);
-  driver.cuStreamSynchronize(current.original());  // what fills the tensors
+  driver.cuStreamSynchronize(current.original());  // waits for the work that fills the tensors
   current.Set(place.stream());
   for (const Stage& stage : stages) stage.Run();
   graph = CaptureGraph(place.stream(), [&] {

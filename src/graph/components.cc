@@ -58,7 +58,7 @@ std::vector<std::vector<int>> Components(const Dag& dag, std::vector<int> ops) {
       if (found != rank.end()) sets.Join(i, found->second);
     }
   }
-  // A representative is its component's first operator, so it is met before the others.
+  // A representative is its component's first operator, so it is visited before the others.
   std::vector<std::vector<int>> components;
   std::unordered_map<size_t, size_t> index;
   for (size_t i = 0; i < ops.size(); ++i) {

@@ -13,8 +13,7 @@
 namespace tvm_ios {
 
 /*!
- * \brief The weakly connected components of the subgraph that the operators induce.
- *
+ * \brief Return the weakly connected components of the subgraph that the operators induce.
  * \param dag The graph.
  * \param ops Distinct operators, in any order.
  * \return The components, each in topological order, in the order of their first operators.

@@ -11,7 +11,7 @@
 namespace tvm_ios {
 namespace {
 
-constexpr int kRounds = 3;  // how far, in edges, the surroundings of an operator reach
+constexpr int kRounds = 3;  // radius in edges of an operator's neighbourhood
 
 uint64_t Mix(uint64_t value) {
   value = (value ^ value >> 30) * 0xbf58476d1ce4e5b9ULL;
@@ -19,7 +19,7 @@ uint64_t Mix(uint64_t value) {
   return value ^ value >> 31;
 }
 
-/*! \brief A hash of what is around each operator: of the wiring, not of the numbering. */
+/*! \brief Hash the neighbourhood of each operator: the wiring, not the numbering. */
 std::vector<uint64_t> HashSurroundings(const Dag& dag) {
   std::vector<uint64_t> hash(dag.num_ops(), 1);
   for (int round = 0; round < kRounds; ++round) {
@@ -35,7 +35,7 @@ std::vector<uint64_t> HashSurroundings(const Dag& dag) {
   return hash;
 }
 
-/*! \brief The last operator that reads, or -1. */
+/*! \brief Return the last operator that reads op's output, or -1. */
 int LastReader(const Dag& dag, int op) {
   const IntSpan readers = dag.successors(op);
   return readers.size() == 0 ? -1 : *(readers.end() - 1);
@@ -53,7 +53,7 @@ bool Cut::Contains(int op) const {
 }
 
 bool Cut::IsWithin(const Cut& other) const {
-  // Operator other.base is not in the other.
+  // Operator other.base is not in the other cut.
   return base <= other.base &&
          std::all_of(extra.begin(), extra.end(), [&](int op) { return other.Contains(op); });
 }
@@ -118,7 +118,7 @@ CutCosts::Live CutCosts::LiveAcross(const Cut& cut) const {
                         [&](int reader) { return cut.Contains(reader); });
   };
   Live live = live_[cut.base];
-  std::vector<int> read;  // by the extra operators, and live at the base
+  std::vector<int> read;  // live at the base, and read by the extra operators
   for (int op : cut.extra) {
     if (read_later(op)) {
       ++live.count;
@@ -156,7 +156,7 @@ int64_t CutCosts::DividedClasses(const Cut& cut) const {
 
 namespace {
 
-/*! \brief The network whose cuts of least capacity are the cheapest cuts in a range. */
+/*! \brief The flow network whose minimum cuts are the cheapest cuts in a range. */
 class RangeNetwork {
  public:
   RangeNetwork(const CutCosts& costs, const CutRange& range)
@@ -191,7 +191,7 @@ class RangeNetwork {
       for (int producer : dag_.predecessors(op)) {
         if (producer < range_.begin) {
           earlier.push_back(producer);
-        } else {  // what is read before the cut is computed before it
+        } else {  // a producer of a value that is read before the cut is before the cut
           network_.AddEdge(Node(op), Node(producer), FlowNetwork::kInfinite);
         }
       }
@@ -200,12 +200,12 @@ class RangeNetwork {
     std::sort(earlier.begin(), earlier.end());
     earlier.erase(std::unique(earlier.begin(), earlier.end()), earlier.end());
     for (int op : earlier) {
-      // What is read behind the range is live wherever the cut is.
+      // A value that is read after the range is live at any cut.
       if (LastReader(dag_, op) < range_.end) AddProducer(op);
     }
   }
 
-  /*! \brief One unit must be cut if the operator is before the cut and any reader after it. */
+  /*! \brief Add one unit that is cut if the operator is before the cut and any reader after it. */
   void AddProducer(int op) {
     if (dag_.successors(op).size() == 0) return;
     const int live = network_.AddNode();
@@ -217,7 +217,7 @@ class RangeNetwork {
     }
   }
 
-  /*! \brief One unit for each class with members on both sides. */
+  /*! \brief Add one unit for each class with members on both sides. */
   void AddClasses() {
     std::vector<int> touched;
     for (int op = range_.begin; op < range_.end; ++op) {
@@ -227,7 +227,7 @@ class RangeNetwork {
     touched.erase(std::unique(touched.begin(), touched.end()), touched.end());
     for (int number : touched) {
       const std::vector<int>& ops = costs_.classes()[number];
-      // Divided wherever the cut is.
+      // Any cut divides this class.
       if (ops.front() < range_.begin && ops.back() >= range_.end) continue;
       const int any_before = network_.AddNode(), all_before = network_.AddNode();
       network_.AddEdge(any_before, all_before, 1);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*!
  * \file cut.h
- * \brief Cuts of a graph in two, what they cost, and the cheapest ones.
+ * \brief Cuts of a graph in two, their costs, and the cheapest ones.
  */
 #ifndef TVM_IOS_GRAPH_CUT_H_
 #define TVM_IOS_GRAPH_CUT_H_
@@ -15,10 +15,10 @@
 namespace tvm_ios {
 
 /*!
- * \brief What runs before a cut: operators with all that they depend on.
+ * \brief The operators that run before a cut, with all that they depend on.
  *
- * Of a graph whose operators are numbered in a topological order. Most cuts are near a place of
- * that order, so this is the operators below `base` and a few later ones.
+ * The operators of the graph are numbered in a topological order. Most cuts are near a position in
+ * that order, so a cut is stored as the operators below `base` and a few later ones.
  */
 struct Cut {
   int base{0};
@@ -27,9 +27,9 @@ struct Cut {
 
   int size() const { return base + static_cast<int>(extra.size()); }
   bool Contains(int op) const;
-  /*! \brief Whether all that runs before this cut runs before the other. */
+  /*! \brief Return whether all operators before this cut are before the other one. */
   bool IsWithin(const Cut& other) const;
-  /*! \brief The cut after `base` operators and `extra`, which need not begin above base. */
+  /*! \brief Return the cut after `base` operators and `extra`, which need not begin above base. */
   static Cut Of(int base, std::vector<int> extra);
 
   friend bool operator==(const Cut& a, const Cut& b) {
@@ -39,31 +39,37 @@ struct Cut {
 };
 
 /*!
- * \brief Prices cuts.
+ * \brief The costs of cuts.
  *
- * A cut is a barrier between the operators before it and those after it. Where one operator's
- * output is all that is live across it, as between the blocks of a CNN, the barrier is there
- * anyway and the cut is free; every further live operator is a branch whose concurrency the cut
- * takes away. Where a cut has operators on both sides that could be merged into one, it forbids
- * that, which counts as much as a branch.
+ * A cut is a barrier between the operators before it and those after it. If a single operator's
+ * output is live across it, as between the blocks of a CNN, the barrier exists anyway and the cut
+ * is free. Every further live operator is a branch whose concurrency the cut removes. If a cut has
+ * mergeable operators on both sides, it prevents merging them, which counts as much as a branch.
  */
 class CutCosts {
  public:
   /*!
    * \param dag Numbered in a topological order; it must outlive this.
-   * \param merge_class For each operator its class, negative if it is never merged. Empty: none is.
+   * \param merge_class The class of each operator, negative if it is never merged. Empty: no
+   *  operator is merged.
    */
   CutCosts(const Dag& dag, const std::vector<int64_t>& merge_class);
 
   const Dag& dag() const { return dag_; }
 
-  /*! \brief Branches that the cut takes away, and merge classes that it divides. */
+  /*!
+   * \brief Return the number of branches that the cut removes plus the merge classes that it
+   * divides.
+   */
   int64_t Cost(const Cut& cut) const { return Measure(cut).cost; }
 
-  /*! \brief Equal for cuts through equal surroundings, wherever these stand in the graph. */
+  /*!
+   * \brief Return a value that is equal for cuts through equal neighbourhoods anywhere in the
+   * graph.
+   */
   uint64_t Signature(const Cut& cut) const { return Measure(cut).signature; }
 
-  /*! \brief The members of each class, in increasing order; classes of one are left out. */
+  /*! \brief The members of each class, in increasing order, without classes of one member. */
   const std::vector<std::vector<int>>& classes() const { return classes_; }
   /*! \brief The class of each operator, or -1. */
   const std::vector<int>& class_of() const { return class_of_; }
@@ -71,7 +77,7 @@ class CutCosts {
  private:
   struct Live {
     int64_t count{0};
-    uint64_t signature{0};  // the sum over the live operators of a hash of their surroundings
+    uint64_t signature{0};  // the sum over the live operators of their neighbourhoods' hashes
   };
   struct Measured {
     int64_t cost;
@@ -93,20 +99,23 @@ class CutCosts {
   std::vector<int64_t> divided_;
 };
 
-/*! \brief Where a cheapest cut is looked for. */
+/*! \brief The range in which a cheapest cut is searched. */
 struct CutRange {
-  /*! \brief Operators below run before the cut. */
+  /*! \brief Operators below this one run before the cut. */
   int begin;
-  /*! \brief Operators from here on run after it. */
+  /*! \brief Operators from this one on run after the cut. */
   int end;
-  /*! \brief An operator that runs before the cut, and all that read it after; -1 for none. */
+  /*!
+   * \brief An operator that runs before the cut while all its readers run after it; -1 for none.
+   */
   int through{-1};
 };
 
 /*!
- * \brief The cheapest cuts in a range: of those that cost least the smallest and the largest.
+ * \brief Return the smallest and the largest of the cheapest cuts in a range.
  *
- * A minimum vertex cut, as IOPS (section 2.2) splits networks, found as a maximum flow.
+ * A cheapest cut is a minimum vertex cut, by which IOPS (section 2.2) splits networks, found as a
+ * maximum flow.
  */
 std::vector<Cut> CheapestCuts(const CutCosts& costs, const CutRange& range,
                               InterruptPoller* poller);

@@ -7,7 +7,7 @@
 namespace tvm_ios {
 namespace {
 
-/*! \brief Operators of a cut that are not in one within it. */
+/*! \brief Return the operators of a cut that are not in a smaller cut within it. */
 std::vector<int> Between(const Cut& before, const Cut& cut) {
   std::vector<int> ops;
   for (int op = before.base; op < cut.base; ++op) {
@@ -18,7 +18,7 @@ std::vector<int> Between(const Cut& before, const Cut& cut) {
   return ops;
 }
 
-/*! \brief The search around one cut, whose neighbours stay. */
+/*! \brief The search around one cut; its neighbours stay fixed. */
 class CutMover {
  public:
   CutMover(const CutCosts& costs, int max_block_size, const Cut& before, const Cut& after,
@@ -30,7 +30,10 @@ class CutMover {
         largest_(std::min(max_block_size, static_cast<int>(ops_.size()) - 1)),
         poller_(poller) {}
 
-  /*! \brief The cheapest cut met on the way to as few, or as many, operators as there may be. */
+  /*!
+   * \brief Return the cheapest cut on the way to the fewest, or the most, operators that are
+   * allowed.
+   */
   Cut Walk(const Cut& from, bool forward) const {
     Cut best = from, cut = from;
     int64_t least = costs_.Cost(from);
@@ -48,7 +51,7 @@ class CutMover {
   }
 
  private:
-  /*! \brief Moves the operator that leaves the cheapest cut. */
+  /*! \brief Move the operator whose move leaves the cheapest cut. */
   std::pair<int64_t, Cut> Step(const Cut& cut, bool forward) const {
     std::pair<int64_t, Cut> best{-1, cut};
     for (int op : ops_) {

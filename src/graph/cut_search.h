@@ -14,14 +14,15 @@
 namespace tvm_ios {
 
 /*!
- * \brief Moves operators across cuts as long as that makes a cut cheaper.
+ * \brief Move operators across cuts as long as that makes a cut cheaper.
  *
- * One after another, after Fiduccia and Mattheyses: the operator goes whose move leaves the
- * cheapest cut, even if that is dearer than before, and the cheapest cut that was met is kept. A
- * cut that cannot be improved thus stays as it is.
+ * Operators move one after another, after Fiduccia and Mattheyses. Each step moves the operator
+ * whose move leaves the cheapest cut, even if it costs more than before, and the cheapest cut seen
+ * is kept. A cut that cannot be improved thus stays unchanged.
  *
- * \param cuts Each within the next, the last one of all operators.
- * \param max_block_size Operators between a cut and the next; already so, and kept.
+ * \param cuts Each within the next; the last one contains all operators.
+ * \param max_block_size The limit of operators between a cut and the next. The given cuts respect
+ *  it, and so do the results.
  */
 void ImproveCuts(const CutCosts& costs, int max_block_size, std::vector<Cut>* cuts,
                  InterruptPoller* poller);

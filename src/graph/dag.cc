@@ -30,7 +30,9 @@ void CheckEdge(const Dag::Edge& edge, int64_t num_ops) {
   if (from == to) throw GraphError(name + " joins an operator to itself");
 }
 
-/*! \brief Compressed rows of sorted, distinct edges: those that start at op are a row. */
+/*!
+ * \brief Compress sorted, distinct edges to rows: the edges that start at an operator are a row.
+ */
 void Compress(int num_ops, const std::vector<Dag::Edge>& edges, std::vector<int>* begin,
               std::vector<int>* neighbours) {
   begin->assign(num_ops + 1, 0);

@@ -14,7 +14,7 @@
 
 namespace tvm_ios {
 
-/*! \brief Part of a vector, such as the neighbours of an operator. */
+/*! \brief A part of a vector, for example the neighbours of an operator. */
 class IntSpan {
  public:
   IntSpan(const int* begin, const int* end) : begin_(begin), end_(end) {}
@@ -30,7 +30,7 @@ class IntSpan {
 /*!
  * \brief An immutable directed acyclic graph over the operators 0 .. num_ops - 1.
  *
- * An edge (u, v) says that v reads what u writes. Several tensors between the same two operators
+ * An edge (u, v) means that v reads the output of u. Several tensors between the same two operators
  * are one edge.
  */
 class Dag {
@@ -38,9 +38,9 @@ class Dag {
   using Edge = std::pair<int64_t, int64_t>;
 
   /*!
-   * \brief Builds the graph.
-   * \throw GraphError without operators, or where an edge leaves the range, joins an operator to
-   *        itself, or closes a cycle.
+   * \brief Build the graph.
+   * \throw GraphError if there are no operators, or if an edge leaves the range, joins an operator
+   *  to itself, or closes a cycle.
    */
   Dag(int64_t num_ops, const std::vector<Edge>& edges);
 
@@ -50,7 +50,10 @@ class Dag {
   IntSpan successors(int op) const { return Row(successor_begin_, successors_, op); }
   /*! \brief Direct predecessors in increasing order. */
   IntSpan predecessors(int op) const { return Row(predecessor_begin_, predecessors_, op); }
-  /*! \brief The operators in topological order; of the ready ones the smallest index first. */
+  /*!
+   * \brief The operators in topological order; the ready operator with the smallest index comes
+   * first.
+   */
   const std::vector<int>& topological_order() const { return order_; }
   /*! \brief The position of each operator in the topological order. */
   const std::vector<int>& topological_position() const { return position_; }
@@ -70,7 +73,8 @@ class Dag {
 /*!
  * \brief The relations of a Dag as one bitset per operator.
  *
- * Quadratic in the number of operators: for the blocks that are searched, not for whole networks.
+ * The size is quadratic in the number of operators. It is meant for the blocks that are searched,
+ * not for whole networks.
  */
 template <typename Bits>
 struct DagBits {
@@ -93,7 +97,7 @@ struct DagBits {
   int num_ops;
   std::vector<Bits> predecessors;
   std::vector<Bits> successors;
-  /*! \brief All that depends on the operator, itself included. */
+  /*! \brief All operators that depend on the operator, itself included. */
   std::vector<Bits> descendants;
 };
 

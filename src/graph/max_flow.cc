@@ -37,7 +37,7 @@ bool FlowNetwork::FindLevels(InterruptPoller* poller) {
   return level_[kSink] >= 0;
 }
 
-/*! \brief Goes on from each node by its next edge, and back where there is none. */
+/*! \brief Find a path: follow the next edge of each node, and backtrack if there is none. */
 bool FlowNetwork::FindPath(InterruptPoller* poller) {
   path_.clear();
   int node = kSource;
@@ -62,7 +62,7 @@ bool FlowNetwork::FindPath(InterruptPoller* poller) {
   return true;
 }
 
-/*! \brief Sends as much along the path as goes. */
+/*! \brief Push the largest possible flow along the path. */
 int64_t FlowNetwork::Push() {
   int64_t pushed = kInfinite;
   for (int number : path_) pushed = std::min(pushed, edges_[number].rest);

@@ -15,7 +15,7 @@
 namespace tvm_ios {
 
 /*!
- * \brief A network of edges with whole capacities, and Dinic's algorithm on it.
+ * \brief A network of edges with integer capacities, and Dinic's algorithm on it.
  *
  * Node kSource is the source and node kSink the sink.
  */
@@ -23,12 +23,12 @@ class FlowNetwork {
  public:
   static constexpr int kSource = 0;
   static constexpr int kSink = 1;
-  /*! \brief More than any cut of finite edges. */
+  /*! \brief A capacity that exceeds any cut of finite edges. */
   static constexpr int64_t kInfinite = int64_t{1} << 60;
 
   FlowNetwork() : edges_of_(2) {}
 
-  /*! \brief A new node. */
+  /*! \brief Add a node. */
   int AddNode() {
     edges_of_.emplace_back();
     return static_cast<int>(edges_of_.size()) - 1;
@@ -37,21 +37,27 @@ class FlowNetwork {
   void AddEdge(int from, int to, int64_t capacity);
 
   /*!
-   * \brief Fills the network; at most once. A path of infinite edges only must not exist.
-   * \param poller Ticks with each edge that is looked at.
+   * \brief Compute the maximum flow, at most once. No path may consist of infinite edges only.
+   * \param poller Ticks with each edge that is visited.
    */
   int64_t MaxFlow(InterruptPoller* poller);
 
-  /*! \brief After MaxFlow: whether each node is on the source's side of the smallest such side. */
+  /*!
+   * \brief Return whether each node is on the smallest source side of a minimum cut; call after
+   * MaxFlow.
+   */
   std::vector<bool> SmallestSourceSide() const;
 
-  /*! \brief After MaxFlow: the largest source's side of a minimum cut. */
+  /*!
+   * \brief Return whether each node is on the largest source side of a minimum cut; call after
+   * MaxFlow.
+   */
   std::vector<bool> LargestSourceSide() const;
 
  private:
   struct Edge {
     int to;
-    int64_t rest;  // capacity that is left; the edge back is the one of number ^ 1
+    int64_t rest;  // residual capacity; the reverse edge has number ^ 1
   };
 
   bool FindLevels(InterruptPoller* poller);

@@ -17,7 +17,7 @@ namespace {
 
 using Blocks = std::vector<std::vector<int>>;
 
-/*! \brief The graph with its operators numbered by their positions in an order. */
+/*! \brief Renumber the operators of a graph by their positions in an order. */
 Dag Renumbered(const Dag& dag, const std::vector<int>& position) {
   std::vector<Dag::Edge> edges;
   for (int op = 0; op < dag.num_ops(); ++op) {
@@ -32,7 +32,7 @@ std::vector<int> Positions(const std::vector<int>& order) {
   return position;
 }
 
-/*! \brief A topological order in which operators stand shortly before what reads them. */
+/*! \brief Return a topological order in which operators stand shortly before their readers. */
 std::vector<int> LateOrder(const Dag& dag) {
   std::vector<int> depth(dag.num_ops(), 0), ends, order;
   for (int op : dag.topological_order()) {
@@ -42,10 +42,10 @@ std::vector<int> LateOrder(const Dag& dag) {
   const auto deeper = [&](int a, int b) {
     return depth[a] != depth[b] ? depth[a] > depth[b] : a < b;
   };
-  // What is computed last of all inputs comes first: the others wait until they are needed.
+  // The deepest of all inputs comes first: the others wait until they are needed.
   std::sort(ends.begin(), ends.end(), [&](int a, int b) { return deeper(b, a); });
   std::vector<bool> seen(dag.num_ops(), false);
-  std::vector<std::pair<int, bool>> stack;  // an operator, and whether all it reads stands already
+  std::vector<std::pair<int, bool>> stack;  // an operator, and whether its inputs are placed
   for (int end : ends) {
     stack.emplace_back(end, false);
     while (!stack.empty()) {
@@ -69,10 +69,10 @@ std::vector<int> LateOrder(const Dag& dag) {
 struct Candidate {
   Cut cut;
   int64_t cost;
-  int64_t rarity;  // 0 for the cuts that have the most equals
+  int64_t rarity;  // 0 for the cuts with the most equal ones
 };
 
-/*! \brief All cuts that a partition may use, from the smallest to the largest. */
+/*! \brief Return all cuts that a partition may use, from the smallest to the largest. */
 std::vector<Cut> CollectCuts(const CutCosts& costs, int max_block_size, InterruptPoller* poller) {
   const int num_ops = costs.dag().num_ops();
   std::vector<Cut> cuts;
@@ -80,7 +80,7 @@ std::vector<Cut> CollectCuts(const CutCosts& costs, int max_block_size, Interrup
   const auto add = [&](const CutRange& range) {
     for (Cut& cut : CheapestCuts(costs, range, poller)) cuts.push_back(std::move(cut));
   };
-  // What lies between two free cuts and fits into a block needs no cut.
+  // Operators between two free cuts that fit into a block need no further cut.
   for (int begin = 0, end = 1; end <= num_ops; ++end) {
     if (end < num_ops && costs.Cost(Cut{end, {}}) > 0) continue;
     for (int op = begin; op < end && end - begin > max_block_size; ++op) {
@@ -118,10 +118,10 @@ std::vector<Candidate> CollectCandidates(const CutCosts& costs, int max_block_si
   return candidates;
 }
 
-/*! \brief The best sequence of cuts, the last one of which is of all operators. */
+/*! \brief Return the best sequence of cuts; the last one contains all operators. */
 std::vector<Cut> ChooseCuts(const std::vector<Candidate>& candidates, int max_block_size,
                             InterruptPoller* poller) {
-  using Cost = std::tuple<int64_t, int64_t, int64_t>;  // of the cuts, blocks, rarity
+  using Cost = std::tuple<int64_t, int64_t, int64_t>;  // cut cost, blocks, rarity
   std::vector<Cost> best(candidates.size());
   std::vector<int> previous(candidates.size(), -1);
   for (int i = 1; i < static_cast<int>(candidates.size()); ++i) {
@@ -148,7 +148,7 @@ std::vector<Cut> ChooseCuts(const std::vector<Candidate>& candidates, int max_bl
   return cuts;
 }
 
-/*! \brief The partition along one topological order. */
+/*! \brief Return the partition along one topological order. */
 Blocks PartitionAlong(const Dag& dag, const std::vector<int>& order, int max_block_size,
                       const std::vector<int64_t>& merge_class, InterruptPoller* poller) {
   const std::vector<int> position = Positions(order);
@@ -175,9 +175,9 @@ Blocks PartitionAlong(const Dag& dag, const std::vector<int>& order, int max_blo
   return blocks;
 }
 
-using Cost = std::pair<int64_t, size_t>;  // of the cuts, and blocks
+using Cost = std::pair<int64_t, size_t>;  // cut cost and blocks
 
-/*! \brief The partition along an order, then along that of its blocks, while it gets better. */
+/*! \brief Return the partition along an order, then along that of its blocks, while it improves. */
 std::pair<Cost, Blocks> PartitionFrom(const Dag& dag, std::vector<int> order, int max_block_size,
                                       const std::vector<int64_t>& merge_class,
                                       InterruptPoller* poller) {
@@ -260,7 +260,7 @@ int64_t PartitionCost(const Dag& dag, const std::vector<std::vector<int>>& block
                       const std::vector<int64_t>& merge_class) {
   CheckClasses(dag, merge_class);
   const std::vector<int> block_of = BlockOfEach(dag, blocks);
-  // Changes from block to block, which are summed up below.
+  // Changes from block to block, accumulated below.
   std::vector<int64_t> live(blocks.size() + 1, 0), divided(blocks.size() + 1, 0);
   std::map<int64_t, std::pair<int, int>> extent;  // the first and the last block of each class
   for (int op = 0; op < dag.num_ops(); ++op) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*!
  * \file baselines.h
- * \brief The schedules that a search must beat.
+ * \brief Baseline schedules, which a search must beat.
  */
 #ifndef TVM_IOS_SEARCH_BASELINES_H_
 #define TVM_IOS_SEARCH_BASELINES_H_
@@ -13,13 +13,13 @@
 
 namespace tvm_ios {
 
-/*! \brief One operator a stage, in topological order. */
+/*! \brief Return one operator per stage, in topological order. */
 Schedule SequentialSchedule(const Dag& dag);
 
 /*!
- * \brief As much as is ready, as soon as it is (the greedy schedule of IOS, section 6).
+ * \brief Return the greedy schedule of IOS (section 6): all ready operators, as soon as possible.
  *
- * Each stage takes the first max_num_groups ready operators in index order, each a group.
+ * Each stage takes the first max_num_groups ready operators in index order, each as a group.
  *
  * \throw OptionError for a limit below one.
  */

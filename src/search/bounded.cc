@@ -22,12 +22,15 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-/*! \brief How a first schedule is found: the most promising states of each size, and no others. */
+/*!
+ * \brief The limits of the beam search for a first schedule, which keeps the most promising states
+ * of each size.
+ */
 constexpr size_t kBeamWidth = 16;
 constexpr size_t kBeamGroupSize = 4;
 constexpr size_t kBeamGroups = 8;
 
-/*! \brief Stops at a moment. */
+/*! \brief A deadline. */
 class Deadline {
  public:
   explicit Deadline(double seconds)
@@ -35,7 +38,7 @@ class Deadline {
                                                 std::chrono::duration<double>(seconds))
                            : Clock::time_point::max()) {}
 
-  /*! \brief Whether it is over; looks at the clock now and then. */
+  /*! \brief Return whether the deadline has passed; reads the clock regularly. */
   bool Over() {
     if ((++ticks_ & 0xfff) == 0) over_ = over_ || Clock::now() >= end_;
     return over_;
@@ -48,7 +51,10 @@ class Deadline {
   bool over_{false};
 };
 
-/*! \brief States by size, from all operators to none; every state before what it leads to. */
+/*!
+ * \brief The search; it visits states by size, from all operators to none, so every state precedes
+ * its successors.
+ */
 template <typename Bits>
 class BoundedSearch {
  public:
@@ -80,28 +86,28 @@ class BoundedSearch {
   }
 
  private:
-  /*! \brief Ends the expansion of a state. */
+  /*! \brief An exception that ends the expansion of a state. */
   struct OutOfMemory {};
   struct State {
-    double cost;       // of the stages that are decided
-    double work;       // that the bound counts on, of what remains
-    double remaining;  // what remains costs at least
-    uint32_t before;   // the state that it was reached from
+    double cost;       // of the stages decided so far
+    double work;       // of the remaining operators, as the bound counts it
+    double remaining;  // a lower bound for the remaining operators
+    uint32_t before;   // the predecessor state
     Strategy strategy;
   };
-  /*! \brief A group, or several side by side. */
+  /*! \brief A group, or several concurrent groups. */
   struct Group {
     double length, work, least_work;
-    size_t max_groups;  // of a stage that has them; with more it is part of no better schedule
+    size_t max_groups;  // limit for a stage with these groups; with more, no schedule is better
   };
   struct Frame {
     Bits ops;
     Group sum;
-    std::vector<uint32_t> others;  // the groups that may be added
+    std::vector<uint32_t> others;  // the groups that can be added
     size_t next;
   };
 
-  /*! \brief Takes a schedule whose groups are single operators if it is the best so far. */
+  /*! \brief Keep a schedule whose groups are single operators if it is the best so far. */
   void Take(Schedule schedule) {
     double cost = 0;
     for (Stage& stage : schedule) {
@@ -115,7 +121,9 @@ class BoundedSearch {
     schedule_ = std::move(schedule);
   }
 
-  /*! \brief Returns the least total of any state that it did not expand though it might matter. */
+  /*!
+   * \brief Run one pass and return the least total of any relevant state that it did not expand.
+   */
   double Pass(const Pruning& pruning, size_t width) {
     states_ = {};
     info_.clear();
@@ -159,7 +167,7 @@ class BoundedSearch {
 
   void Expand(uint32_t state, size_t max_num_groups, ConnectedEndings<Bits>* connected) {
     ++num_expanded_;
-    const Bits remaining = states_[state];  // copies: the tables move as they grow
+    const Bits remaining = states_[state];  // copies: the tables reallocate as they grow
     const State from = info_[state];
     merges_.ForEach(remaining, [&](const Bits& ops) {
       poller_.Tick();
@@ -175,7 +183,7 @@ class BoundedSearch {
     for (size_t i = 0; i < connected->size(); ++i) {
       const Bits& ops = (*connected)[i];
       const Bits before = Predecessors(ops);
-      const double stages = before.Empty() ? 0 : model_.stage;  // that the predecessors take
+      const double stages = before.Empty() ? 0 : model_.stage;  // of the predecessors
       const double spare = slack - stages - bound_.OfGroup(ops, before);
       groups_.push_back(Sum(ops));
       groups_.back().max_groups = std::min(max_num_groups, MaxGroups(spare));
@@ -183,14 +191,14 @@ class BoundedSearch {
     VisitEndings(state, from, remaining, *connected);
   }
 
-  /*! \brief The predecessors of some operators that are not among them. */
+  /*! \brief Return the predecessors of a set of operators that are not in the set. */
   Bits Predecessors(const Bits& ops) const {
     Bits before(graph_.num_ops);
     for (int op : ops) before |= graph_.predecessors[op];
     return before - ops;
   }
 
-  /*! \brief The most groups whose overhead is less than what may be spent. */
+  /*! \brief Return the largest number of groups whose overhead is below spare. */
   size_t MaxGroups(double spare) const {
     if (spare <= 0) return 0;
     return spare < model_.group * graph_.num_ops
@@ -209,10 +217,11 @@ class BoundedSearch {
   }
 
   /*!
-   * \brief Prices the unions of disjoint connected endings, depth first.
+   * \brief Evaluate the unions of disjoint connected endings, depth first.
    *
-   * However a stage of k groups goes on, it and what then remains cost at least what remained
-   * before, and the overhead of its groups: unions of too many groups are not visited.
+   * However a stage of k groups is extended, it and the operators that then remain cost at least as
+   * much as the operators that remained before, plus the overhead of its groups. Unions of too many
+   * groups are therefore not visited.
    */
   void VisitEndings(uint32_t state, const State& from, const Bits& remaining,
                     const ConnectedEndings<Bits>& connected) {
@@ -240,7 +249,7 @@ class BoundedSearch {
     }
   }
 
-  /*! \brief The frame of no group. */
+  /*! \brief Initialise the frame without groups. */
   void Start(Frame* root) const {
     root->sum.max_groups = std::numeric_limits<size_t>::max();
     root->others.clear();
@@ -250,7 +259,10 @@ class BoundedSearch {
     }
   }
 
-  /*! \brief Makes a frame of the one below and the next of its others; whether it has others. */
+  /*!
+   * \brief Push a frame that adds the next group to the frame below; return whether more can be
+   * added.
+   */
   bool Add(size_t num_groups, const State& from, const ConnectedEndings<Bits>& connected) {
     Frame& below = stack_[num_groups - 1];
     Frame* const child = &stack_[num_groups];
@@ -280,7 +292,10 @@ class BoundedSearch {
     return merged_cost_[id];
   }
 
-  /*! \brief Takes a stage if it may be part of a better schedule than the best known. */
+  /*!
+   * \brief Add a transition by a stage if it may be part of a schedule better than the best one
+   * known.
+   */
   void Consider(uint32_t state, const State& from, const Bits& remaining, const Bits& ops,
                 Strategy strategy, double cost, double least_work) {
     const Bits rest = remaining - ops;
@@ -309,7 +324,10 @@ class BoundedSearch {
     }
   }
 
-  /*! \brief What remains takes a stage for all of it, or more; the groups' overhead left out. */
+  /*!
+   * \brief Return a lower bound for the remaining operators: at least one stage, without group
+   * overhead.
+   */
   double AtLeast(const Bits& remaining, double work) const {
     const std::vector<int> ops(remaining.begin(), remaining.end());
     if (MayBeMerged(ops)) return 0;
@@ -332,7 +350,10 @@ class BoundedSearch {
            });
   }
 
-  /*! \brief The schedule that begins with a stage and goes on as `state` was reached. */
+  /*!
+   * \brief Return the schedule that begins with a stage and continues on the path by which `state`
+   * was reached.
+   */
   Schedule Trace(uint32_t state, const Bits& first, Strategy strategy, double cost) const {
     Schedule stages{MakeStage(first, strategy, cost)};
     while (info_[state].before != state) {
@@ -359,11 +380,11 @@ class BoundedSearch {
   const MergeEnumerator<Bits> merges_;
 
   InternTable<Bits> states_;
-  std::vector<State> info_;                     // of each state
-  std::vector<std::vector<uint32_t>> by_size_;  // states that have so many operators
+  std::vector<State> info_;                     // by state
+  std::vector<std::vector<uint32_t>> by_size_;  // states by number of operators
   InternTable<Bits> merged_;
   std::vector<double> merged_cost_;
-  std::vector<Group> groups_;  // of each connected ending of the state that is expanded
+  std::vector<Group> groups_;  // by connected ending of the expanded state
   std::vector<Frame> stack_;
 
   double upper_{kInfinity};  // the best schedule's cost

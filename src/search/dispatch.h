@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*!
  * \file dispatch.h
- * \brief What the searches share: checks, the width of their sets, and the stages they return.
+ * \brief Helpers that the searches share: checks, the width of their sets, and the stages they
+ * return.
  */
 #ifndef TVM_IOS_SEARCH_DISPATCH_H_
 #define TVM_IOS_SEARCH_DISPATCH_H_
@@ -20,10 +21,10 @@
 
 namespace tvm_ios {
 
-/*! \brief Calls run with an empty set of the narrowest type that holds num_ops operators. */
+/*! \brief Call run with an empty set of the narrowest type that holds num_ops operators. */
 template <typename Run>
 auto DispatchWidth(int num_ops, Run run) {
-  // The sets of so many operators, one for each of them, take 100 MB.
+  // One set per operator takes 100 MB for this many operators.
   constexpr int kMaxOps = 1 << 14;
   if (num_ops > kMaxOps) {
     throw OptionError(std::to_string(num_ops) + " operators are too many to search at a time; " +
@@ -35,7 +36,7 @@ auto DispatchWidth(int num_ops, Run run) {
   return run(DynamicBitset(num_ops));
 }
 
-/*! \brief What a user is told whose search takes too much memory. */
+/*! \brief Return the error of a search that takes too much memory. */
 inline OptionError TooMuchMemory(int num_ops, const MemoryBudget& budget) {
   return OptionError("the search of " + std::to_string(num_ops) + " operators takes more than " +
                      BytesText(budget.bytes()) +
@@ -65,7 +66,10 @@ inline void CheckOptions(const Dag& dag, const SearchOptions& options) {
   }
 }
 
-/*! \brief A stage of some operators: their components, one after another if they are merged. */
+/*!
+ * \brief Make a stage of some operators: their components, concatenated into one group if they are
+ * merged.
+ */
 inline Stage MakeStage(const Dag& dag, const std::vector<int>& ops, Strategy strategy,
                        double latency) {
   std::vector<std::vector<int>> groups = Components(dag, ops);

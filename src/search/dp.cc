@@ -16,7 +16,7 @@
 namespace tvm_ios {
 namespace {
 
-/*! \brief A stage that may be chosen. */
+/*! \brief A candidate stage. */
 template <typename Bits>
 struct Candidate {
   Bits ops;
@@ -42,7 +42,7 @@ std::string Describe(const Candidate<Bits>& candidate) {
   return text.substr(0, text.size() - 2) + "}";
 }
 
-/*! \brief The space, in sets of operators of one width. */
+/*! \brief The schedule space, in sets of operators of one width. */
 template <typename Bits>
 class Space final : public ScheduleSpace {
  public:
@@ -73,7 +73,10 @@ class Space final : public ScheduleSpace {
     return result;
   }
 
-  /*! \brief To a state, through the candidate, and on from where that leads. */
+  /*!
+   * \brief Return the cheapest latency through each candidate: to its state, through it, and on to
+   * the end.
+   */
   std::vector<double> Through(const std::vector<double>& latency) const override {
     const std::vector<Best> best = CheapestRests(latency);
     InterruptPoller poller(interrupt_);
@@ -95,16 +98,16 @@ class Space final : public ScheduleSpace {
 
  private:
   static constexpr uint32_t kStart = 0;          // the state in which all operators remain
-  static constexpr uint32_t kDone = UINT32_MAX;  // the state in which none does
+  static constexpr uint32_t kDone = UINT32_MAX;  // the state in which no operator remains
   static constexpr uint32_t kNone = UINT32_MAX;  // no candidate
   static constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-  /*! \brief Eight bytes, because there are millions. */
+  /*! \brief A transition, in eight bytes because there are millions. */
   struct Transition {
     uint32_t candidate;
     uint32_t rest;
   };
-  /*! \brief The cheapest way to run a state's operators. */
+  /*! \brief The cheapest schedule of a state's operators. */
   struct Best {
     double latency{kInfinity};
     uint32_t num_stages{0};
@@ -112,7 +115,9 @@ class Space final : public ScheduleSpace {
     uint32_t rest{kDone};
   };
 
-  /*! \brief At most, of a candidate in Python: its operators, and what is known of its price. */
+  /*!
+   * \brief A limit for the memory of a candidate in Python: its operators and its latency bounds.
+   */
   static constexpr int64_t kBytesOfReader = 1024;
 
   void Expand(const SearchOptions& options) {
@@ -130,7 +135,7 @@ class Space final : public ScheduleSpace {
     states_.Intern(Bits::Full(graph.num_ops));
     for (size_t state = 0; state < states_.size(); ++state) {
       first_transition_.push_back(transitions_.size());
-      const Bits remaining = states_[state];  // a copy: the table moves as it grows
+      const Bits remaining = states_[state];  // a copy: the table reallocates as it grows
       const auto add = [&](const Bits& ops, Strategy strategy) {
         poller.Tick();
         if (transitions_.size() == options.max_transitions) {
@@ -151,7 +156,10 @@ class Space final : public ScheduleSpace {
     transitions_.push_back({candidate, rest.Empty() ? kDone : states_.Intern(rest).first});
   }
 
-  /*! \brief A state's rest has fewer operators than the state, so small states come first. */
+  /*!
+   * \brief Sort states by size: a transition leads to a smaller state, so small states are solved
+   * first.
+   */
   void SortStates() {
     std::vector<uint32_t> begin(dag_.num_ops() + 2, 0);
     InterruptPoller poller(interrupt_);
@@ -173,7 +181,7 @@ class Space final : public ScheduleSpace {
                       std::to_string(candidates_.size()) + " stages");
     }
     for (size_t i = 0; i < latency.size(); ++i) {
-      if (latency[i] >= 0) continue;  // false for what is not a number
+      if (latency[i] >= 0) continue;  // false for NaN
       throw CostError("the latency of the stage " + Describe(candidates_[i]) + " is " +
                       std::to_string(latency[i]) +
                       "; return seconds, or infinity if it cannot run");
@@ -223,7 +231,7 @@ class Space final : public ScheduleSpace {
   InternTable<Bits> states_;
   InternTable<Candidate<Bits>> candidates_;
   std::vector<Transition> transitions_;
-  std::vector<size_t> first_transition_;  // of each state, and the end
+  std::vector<size_t> first_transition_;  // by state, with the end
   std::vector<uint32_t> by_size_;         // states, the smallest first
 };
 

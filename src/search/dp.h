@@ -5,9 +5,9 @@
  *
  *     cost[S] = min over the candidate stages E of S of  cost[S - E] + latency[E],   cost[∅] = 0
  *
- * A state S is what remains when the stages from some point on are decided. Exploring the states
- * is kept apart from solving them: latencies become known bit by bit, and every time a few more are
- * the same space is solved again.
+ * A state S is the set of operators that remain when the stages from some point on are decided.
+ * Exploring the states is separate from solving them: latencies become known gradually, and the
+ * same space is solved again each time.
  */
 #ifndef TVM_IOS_SEARCH_DP_H_
 #define TVM_IOS_SEARCH_DP_H_
@@ -24,64 +24,64 @@
 
 namespace tvm_ios {
 
-/*! \brief Distinct stages whose latencies the search asks for. */
+/*! \brief The distinct stages whose latencies the search needs. */
 struct CandidateBatch {
-  /*! \brief Words of 64 bits a set of operators takes. */
+  /*! \brief The number of 64-bit words of a set of operators. */
   size_t words;
-  /*! \brief Candidate i is the set in words [i * words, (i + 1) * words); bit k of it is op k. */
+  /*!
+   * \brief Candidate i is the set in words [i * words, (i + 1) * words); bit k of it is operator k.
+   */
   std::vector<uint64_t> ops;
   std::vector<int32_t> strategies;
 
   size_t size() const { return strategies.size(); }
 };
 
-/*! \brief What may be a stage. */
+/*! \brief The limits on candidate stages. */
 struct SearchOptions {
   Pruning pruning;
   /*! \brief Operators of one class may be merged; negative: never. Empty: nothing is merged. */
   std::vector<int64_t> merge_class{};
-  /*! \brief Sets of operators that may be replaced by one where they are an ending. */
+  /*! \brief Sets of operators that may be replaced by one operator if they are an ending. */
   std::vector<std::vector<int>> replacements{};
-  /*! \brief Transitions that a space may have. */
+  /*! \brief The limit of transitions in a space. */
   size_t max_transitions{SIZE_MAX};
 };
 
-/*! \brief A cheapest schedule, and what it took to find it. */
+/*! \brief A cheapest schedule with statistics of the search. */
 struct SearchResult {
   Schedule stages;
   double latency;       //!< Sum over the stages, in seconds.
   int64_t states;       //!< Non-empty sets of remaining operators that were reached.
-  int64_t transitions;  //!< Pairs of a state and a candidate stage of it.
-  int64_t evaluations;  //!< Candidates in the batch; merged and concurrent ones count apart.
+  int64_t transitions;  //!< Pairs of a state and one of its candidate stages.
+  int64_t evaluations;  //!< Candidates in the batch; merged and concurrent ones count separately.
 };
 
-/*! \brief All schedules of a graph within the limits, as states and the transitions between them.
- */
+/*! \brief All schedules of a graph within the limits, as states and transitions. */
 class ScheduleSpace {
  public:
   virtual ~ScheduleSpace() = default;
 
-  /*! \brief The distinct stages of all schedules. */
+  /*! \brief Return the distinct stages of all schedules. */
   virtual CandidateBatch Candidates() const = 0;
 
   /*!
-   * \brief Finds a cheapest schedule.
+   * \brief Find a cheapest schedule.
    *
-   * Of several the one of fewest stages; then, from the last stage backwards, the candidate that is
-   * enumerated first, concurrent ones before merged ones. The result does not depend on anything
-   * but the arguments.
+   * Among several, it has the fewest stages. Remaining ties are broken from the last stage
+   * backwards: the candidate that is enumerated first wins, concurrent ones before merged ones. The
+   * result depends only on the arguments.
    *
-   * \param latency Of each candidate in seconds; infinity where a stage cannot run like that.
-   * \throw CostError for latencies that are too many or few, negative or not a number.
-   * \throw ScheduleError where every schedule has a stage that cannot run.
+   * \param latency The seconds of each candidate; infinity if a stage cannot run.
+   * \throw CostError for a wrong number of latencies, or negative or NaN ones.
+   * \throw ScheduleError if every schedule has a stage that cannot run.
    */
   virtual SearchResult Solve(const std::vector<double>& latency) const = 0;
 
   /*!
-   * \brief The latency of the cheapest schedule that each candidate is a stage of.
+   * \brief Return the latency of the cheapest schedule that contains each candidate.
    *
-   * What a stage is worth looking at for: where this exceeds the latency of a schedule that is
-   * known, no such stage is part of a cheaper one.
+   * If it exceeds the latency of a known schedule, the candidate is part of no cheaper schedule.
    *
    * \throw CostError as Solve does.
    */
@@ -89,22 +89,20 @@ class ScheduleSpace {
 };
 
 /*!
- * \brief Explores the schedules of a graph.
- *
- * \param interrupt Called now and then, also while the space is solved.
- * \throw OptionError for more transitions than there may be or than there is memory for, a limit
- * below one, a merge class of the wrong length, or a replacement of no operators or of one that is
- * not in the graph.
+ * \brief Explore the schedules of a graph.
+ * \param interrupt Called regularly, also while the space is solved.
+ * \throw OptionError for more transitions than the limit or the memory allows, a limit below one, a
+ *  merge class of the wrong length, or a replacement that is empty or names an operator outside of
+ *  the graph.
  */
 std::unique_ptr<const ScheduleSpace> Explore(const Dag& dag, const SearchOptions& options,
                                              const Interrupt& interrupt);
 
 /*!
- * \brief The endings of a set of remaining operators, for inspection.
- *
+ * \brief Return the endings of a set of remaining operators, for inspection.
  * \param remaining Operators together with all their predecessors.
- * \throw GraphError for operators out of range or without their predecessors.
- * \throw OptionError for a limit below one, or more endings than there is memory for.
+ * \throw GraphError for operators that are out of range or lack predecessors.
+ * \throw OptionError for a limit below one, or more endings than fit into memory.
  */
 CandidateBatch Endings(const Dag& dag, const std::vector<int>& remaining, const Pruning& pruning,
                        const Interrupt& interrupt);

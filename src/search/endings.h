@@ -48,23 +48,26 @@ struct Pruning {
 };
 
 /*!
- * \brief The connected endings of a set, of at most so many operators; keeps its scratch memory.
+ * \brief The connected endings of a set with a limited number of operators; keeps its scratch
+ * memory.
  *
  * The order depends on the graph only, not on Bits.
  */
 template <typename Bits>
 class ConnectedEndings {
  public:
-  /*! \brief The graph and the poller must outlive this. */
+  /*! \brief Make the enumeration. The graph and the poller must outlive it. */
   ConnectedEndings(const DagBits<Bits>& graph, size_t max_size, InterruptPoller* poller)
       : graph_(graph), max_size_(max_size), poller_(poller) {}
 
-  /*! \brief Finds those of a set that holds its operators' predecessors: cones, then unions. */
+  /*! \brief Find the connected endings of a set that contains its operators' predecessors. */
   void Find(const Bits& remaining) {
     Find(remaining, [](const Bits&) { return true; });
   }
 
-  /*! \brief Finds those that are wanted; what holds an ending that is not must not be, either. */
+  /*!
+   * \brief Find the wanted connected endings; a superset of an unwanted one must be unwanted, too.
+   */
   template <typename Wanted>
   void Find(const Bits& remaining, Wanted wanted) {
     cones_.clear();
@@ -76,7 +79,7 @@ class ConnectedEndings {
       cones_.push_back(std::move(cone));
     }
     for (size_t i = 0; i < found_.size(); ++i) {
-      const Bits part = found_[i];  // a copy: the table moves as it grows
+      const Bits part = found_[i];  // a copy: the table reallocates as it grows
       for (const Bits& cone : cones_) {
         poller_->Tick();
         if (cone.IsDisjointFrom(part) || cone.IsSubsetOf(part)) continue;
@@ -98,29 +101,29 @@ class ConnectedEndings {
 };
 
 /*!
- * \brief Enumerates endings; keeps its scratch memory from one set to the next.
+ * \brief An enumerator of endings; keeps its scratch memory from one set to the next.
  *
  * The order depends on the graph only, not on Bits.
  */
 template <typename Bits>
 class EndingEnumerator {
  public:
-  /*! \brief The graph and the poller must outlive the enumerator. */
+  /*! \brief Make an enumerator. The graph and the poller must outlive it. */
   EndingEnumerator(const DagBits<Bits>& graph, Pruning pruning, InterruptPoller* poller)
       : max_num_groups_(pruning.max_num_groups),
         poller_(poller),
         connected_(graph, pruning.max_group_size, poller) {}
 
   /*!
-   * \brief Calls visit(ending) for each ending of a set that holds its operators' predecessors.
+   * \brief Call visit(ending) for each ending of a set that contains its operators' predecessors.
    *
-   * An ending comes before those that it is a part of by whole groups.
+   * An ending precedes the endings that it is a part of by whole groups.
    */
   template <typename Visit>
   void ForEach(const Bits& remaining, Visit visit) {
     connected_.Find(remaining);
     // Depth-first over increasing tuples of disjoint connected endings, without recursion: frame d
-    // holds the union of the first d + 1 of the tuple, and the number of the last one.
+    // holds the union of the tuple's first d + 1 elements, and the number of the last one.
     stack_.clear();
     size_t next = 0;
     while (true) {

@@ -13,8 +13,8 @@ namespace {
 
 constexpr int64_t kStage = 5000, kGroup = 1000;
 constexpr int64_t kLaunch = 2000;
-constexpr int64_t kFlops = 8000, kBytes = 400;  // in a nanosecond
-constexpr int64_t kFull = 327680;               // outputs that fill the machine
+constexpr int64_t kFlops = 8000, kBytes = 400;  // per nanosecond
+constexpr int64_t kFull = 327680;               // outputs that occupy the whole machine
 constexpr int64_t kLeast = 50, kAll = 1000;     // thousandths of the machine
 
 int64_t Value(CheckedInt number) {
@@ -31,7 +31,7 @@ void CheckConvolution(const Fcm1Operator& op, int index) {
                     " has no shape of a convolution, so that it cannot be merged");
 }
 
-/*! \brief The longer of a convolution's length and work. */
+/*! \brief Return the larger of a merged convolution's length and work. */
 int64_t MergedTime(const std::vector<Fcm1Operator>& operators, const std::vector<int>& ops) {
   for (int op : ops) CheckConvolution(operators[op], op);
   const Fcm1Operator& first = operators[ops[0]];

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*!
  * \file lower_bound.h
- * \brief What remaining operators cost at least, however they are divided into stages.
+ * \brief Lower bounds for the cost of remaining operators, however they are divided into stages.
  *
- * All stages together take as long as the longest way through the operators, and as all their work;
- * and a stage has at most so many operators of a way as a group may have.
+ * All stages together take at least as long as the longest path through the operators, and as all
+ * their work. A stage contains at most as many operators of a path as the limit of a group.
  */
 #ifndef TVM_IOS_SEARCH_LOWER_BOUND_H_
 #define TVM_IOS_SEARCH_LOWER_BOUND_H_
@@ -22,18 +22,21 @@
 
 namespace tvm_ios {
 
-/*! \brief What operators cost at least in any stage, and what a set of them costs at least. */
+/*! \brief Lower bounds for operators in any stage, and for sets of operators. */
 template <typename Bits>
 class LowerBound {
  public:
   /*!
-   * A merged stage may take less than its operators' work and length. The share that it takes of
-   * them, in the worst case over its class, is what each of the class's operators counts.
+   * \brief Make the bounds.
+   *
+   * A merged stage may take less than its operators' work and length. Each operator of a class
+   * counts only a share of its own work and length: the smallest share that any merged stage of the
+   * class takes.
    */
   LowerBound(const Dag& dag, const StageModel& model, const SearchOptions& options)
       : model_(model), work_(model.work), length_(model.length) {
     Discount(options.merge_class);
-    std::vector<size_t> chain(dag.num_ops(), 1);  // operators on the way to each
+    std::vector<size_t> chain(dag.num_ops(), 1);  // operators on the longest path to each
     depth_ = length_;
     for (int op : dag.topological_order()) {
       for (int successor : dag.successors(op)) {
@@ -43,17 +46,17 @@ class LowerBound {
     }
     by_depth_ = Sorted(dag.num_ops(), [&](int a, int b) { return depth_[a] > depth_[b]; });
     by_chain_ = Sorted(dag.num_ops(), [&](int a, int b) { return chain[a] > chain[b]; });
-    // A group has at most so many operators, and a stage one group of a path at most.
+    // A group has a limited number of operators, and a stage has at most one group of a path.
     for (size_t length : chain) {
       stages_.push_back(static_cast<double>((length - 1) / options.pruning.max_group_size + 1));
     }
   }
 
   /*!
-   * \brief What a group and the longest way to it cost at least.
+   * \brief Return a lower bound for a group and the longest path to it.
    *
-   * The group's predecessors run in earlier stages. What holds the group costs no less: the way to
-   * it becomes shorter by no more than what the group takes in.
+   * The group's predecessors run in earlier stages. A superset of the group costs no less: the path
+   * to it is shorter by at most the operators that the group gains.
    */
   double OfGroup(const Bits& ops, const Bits& predecessors) const {
     double length = 0;
@@ -62,7 +65,7 @@ class LowerBound {
     return length + (deepest < 0 ? 0.0 : depth_[deepest]);
   }
 
-  /*! \brief The work of an operator that a bound may count on. */
+  /*! \brief The work of an operator as the bound counts it. */
   double work(int op) const { return work_[op]; }
 
   double Work(const Bits& ops) const {
@@ -72,10 +75,10 @@ class LowerBound {
   }
 
   /*!
-   * \brief What remains costs at least that.
+   * \brief Return a lower bound for the remaining operators.
    * \param remaining Operators with all their predecessors.
-   * \param work Of all of them.
-   * \param stages That they take at least, if there are any.
+   * \param work The work of all of them.
+   * \param stages The least number of their stages, if there are any operators.
    */
   double Of(const Bits& remaining, double work, double stages = 1) const {
     const int deepest = First(by_depth_, remaining);
@@ -85,7 +88,7 @@ class LowerBound {
   }
 
  private:
-  /*! \brief Classes of more operators than that are not looked at subset by subset. */
+  /*! \brief The largest class whose subsets are enumerated. */
   static constexpr size_t kMaxMerged = 12;
 
   template <typename Before>
@@ -135,8 +138,8 @@ class LowerBound {
 
   const StageModel& model_;
   std::vector<double> work_, length_;
-  std::vector<double> depth_;   // the longest way to an operator, itself included
-  std::vector<double> stages_;  // that a way to it takes at least
+  std::vector<double> depth_;   // the longest path to an operator, itself included
+  std::vector<double> stages_;  // the least number of stages of that path
   std::vector<int> by_depth_, by_chain_;
 };
 

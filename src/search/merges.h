@@ -16,16 +16,16 @@
 namespace tvm_ios {
 
 /*!
- * \brief Enumerates the endings that may be replaced by one operator.
+ * \brief An enumerator of the endings that may be replaced by one operator.
  *
- * These are the non-empty sets of sinks that share a merge class, sinks being operators with no
- * successor among the remaining ones, and the given sets, in which one operator may read another.
- * The pruning does not apply: replaced, they are one kernel.
+ * These are the non-empty sets of sinks that share a merge class, where sinks are operators with no
+ * successor among the remaining ones. In addition there are the given sets, in which one operator
+ * may read another. Pruning does not apply: a replaced set is a single kernel.
  */
 template <typename Bits>
 class MergeEnumerator {
  public:
-  /*! \brief The graph must outlive the enumerator. */
+  /*! \brief Make an enumerator. The graph must outlive it. */
   MergeEnumerator(const DagBits<Bits>& graph, const SearchOptions& options)
       : graph_(graph), merge_class_(options.merge_class) {
     for (const std::vector<int>& ops : options.replacements) {
@@ -35,8 +35,8 @@ class MergeEnumerator {
   }
 
   /*!
-   * \brief Calls visit(ops) for each set: class by class, a set after all of its subsets; then for
-   *        the given sets.
+   * \brief Call visit(ops) for each set: class by class, a set after all of its subsets; then for
+   * the given sets.
    */
   template <typename Visit>
   void ForEach(const Bits& remaining, Visit visit) const {
@@ -67,7 +67,7 @@ class MergeEnumerator {
     return true;
   }
 
-  /*! \brief Counts in binary, member i being bit i; stops when the counter is back at zero. */
+  /*! \brief Count in binary, where bit i is member i, until the counter is zero again. */
   template <typename Visit>
   void ForEachSubset(const std::vector<int>& members, Visit visit) const {
     Bits subset(graph_.num_ops);

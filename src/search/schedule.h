@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*!
  * \file schedule.h
- * \brief What a search returns.
+ * \brief The results of a search.
  */
 #ifndef TVM_IOS_SEARCH_SCHEDULE_H_
 #define TVM_IOS_SEARCH_SCHEDULE_H_
@@ -12,10 +12,10 @@
 
 namespace tvm_ios {
 
-/*! \brief How a stage runs. */
+/*! \brief The strategy by which a stage runs. */
 enum class Strategy : int32_t {
-  kConcurrent = 0,  //!< The groups side by side, each group's operators one after another.
-  kMerge = 1,       //!< The operators replaced by one larger operator.
+  kConcurrent = 0,  //!< The groups run concurrently, each group's operators one after another.
+  kMerge = 1,       //!< The operators are replaced by one larger operator.
 };
 
 /*! \brief Operators that run between two synchronisation points. */
@@ -23,7 +23,7 @@ struct Stage {
   /*! \brief Operators in topological order; a merged stage is one group. */
   std::vector<std::vector<int>> groups;
   Strategy strategy{Strategy::kConcurrent};
-  /*! \brief In seconds; not a number where nothing was asked. */
+  /*! \brief The latency in seconds; NaN if unknown. */
   double latency{std::numeric_limits<double>::quiet_NaN()};
 };
 

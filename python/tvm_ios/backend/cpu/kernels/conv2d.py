@@ -157,6 +157,7 @@ class ConvEmitter:
         self.tiles = conv.batch * self.chunks * per_plane
 
     def _choose_tile(self, core: Core) -> RegisterTile:
+        """Choose the register tile for the weights of one chunk."""
         block_bytes = math.prod(self.input_specs()[1].shape[1:]) * 4
         return choose_tile(
             core,
@@ -168,6 +169,7 @@ class ConvEmitter:
         )
 
     def plane(self) -> PlaneTiles:
+        """Return how the tiles cover the result."""
         conv = self.conv
         outer, pixels = conv.batch * self.chunks, conv.rows.out * conv.columns.out
         if self.flat:
@@ -176,6 +178,7 @@ class ConvEmitter:
         return PlaneTiles(outer, rows.out, width, pixels, rows, conv.columns.size)
 
     def input_specs(self) -> tuple[TensorSpec, ...]:
+        """Return the feature map, the packed weights and the epilogue's arguments."""
         conv = self.conv
         image = (conv.batch, conv.channels, conv.rows.size, conv.columns.size)
         weights = (
@@ -195,11 +198,21 @@ class ConvEmitter:
         return (self.source.spec(image), TensorSpec(weights), *arguments)
 
     def output_specs(self) -> tuple[TensorSpec, ...]:
+        """Return the results."""
         conv = self.conv
         size = (conv.rows.out, conv.columns.out)
         return tuple(self.result.spec((conv.batch, k, *size)) for k in conv.out_channels)
 
     def emit(self, buffers: Sequence[Any], begin: Expr, extent: Expr) -> None:
+        """Emit the tiles ``begin`` to ``begin + extent``.
+
+        Parameters
+        ----------
+        buffers : sequence of Buffer
+            Inputs, then outputs.
+        begin, extent : Expr
+            The range of tiles.
+        """
         count = 2 + len(self.conv.program.arguments)
         bound = ConvBuffers(buffers[0], buffers[1], buffers[2:count], buffers[count:])
 

@@ -17,6 +17,20 @@ from .feeds import Feeder
 def concat(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice:
     """Concatenate feature maps along the channels, at least one of them blocked.
 
+    Parameters
+    ----------
+    op : Operator
+        A concatenation.
+    feeder : Feeder
+        Makes the input bindings.
+    preferences : Preferences
+        The lowering config.
+
+    Returns
+    -------
+    Choice
+        A kernel with a blocked result.
+
     Raises
     ------
     NoRule

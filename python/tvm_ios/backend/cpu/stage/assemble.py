@@ -69,20 +69,44 @@ class CpuAssembler(Assembler[Kernel, LoweredStage]):
 
     @property
     def cache_bytes(self) -> int:
+        """The bytes of a core's L2 cache."""
         return self.lowered.preferences.core.l2_bytes
 
     @cached_property
     def replacements(self) -> Replacements[Kernel]:
+        """The sets of operators that one kernel can replace."""
         return find_replacements(self.lowered, RULES)
 
     def divisions(
         self, form: StageForm[Kernel], costs: Mapping[Hashable, float]
     ) -> tuple[str, ...]:
+        """Return the work partitionings of the stage that are worth measuring."""
         return divisions(_calls(form, costs), self.workers)
 
     def stage(
         self, form: StageForm[Kernel], division: str, costs: Mapping[Hashable, float]
     ) -> LoweredStage:
+        """Return the stage with its work partitioned.
+
+        Parameters
+        ----------
+        form : StageForm
+            The stage spec.
+        division : str
+            The work partitioning.
+        costs : mapping of Hashable to float
+            Seconds of each kernel on one worker, by key.
+
+        Returns
+        -------
+        LoweredStage
+            The stage.
+
+        Raises
+        ------
+        ScheduleError
+            If the partitioning is unknown or does not suit the operators.
+        """
         known: tuple[Division, ...] = get_args(Division)
         if division not in known:
             raise ScheduleError(

@@ -81,7 +81,22 @@ def registers(count: int, dtype: str = "float32") -> Any:
 
 
 def shared(count: int, dtype: str, dynamic: bool = False) -> Any:
-    """Allocate ``count`` elements shared by a block; use ``dynamic`` for large buffers."""
+    """Allocate elements that a block shares.
+
+    Parameters
+    ----------
+    count : int
+        Number of elements.
+    dtype : str
+        Their type.
+    dynamic : bool
+        Whether to use dynamic shared memory, for large buffers.
+
+    Returns
+    -------
+    Buffer
+        The elements.
+    """
     scope = "shared.dyn" if dynamic else "shared"
     return T.alloc_buffer((count,), dtype, scope=scope, layout=None)
 

@@ -83,9 +83,11 @@ class SimtBlock(GemmBlock):
         self.row_lane, self.column_lane = self.member // across, self.member % across
 
     def layouts(self) -> tuple[Layout, Layout]:
+        """Return the layouts of the left and of the right operand's slices."""
         return simt_layouts(self.tile.rows, self.tile.columns, self.tile.depth)
 
     def multiply(self, left_slice: Slice, right_slice: Slice) -> None:
+        """Emit the product of two slices, added to the sums."""
         left, right = registers(self.rows.part), registers(self.columns.part)
         with T.unroll(self.tile.depth) as d:
             self._load(left, left_slice, d, self.rows, self.row_lane)
@@ -100,6 +102,15 @@ class SimtBlock(GemmBlock):
             T.buffer_store(part, value, [g * side.width + v])
 
     def finish(self, writer: Writer, row: Expr, column: Expr) -> None:
+        """Emit the stores of the sums of a block's part.
+
+        Parameters
+        ----------
+        writer : Writer
+            Writes sums to the result.
+        row, column : Expr
+            Where the block's part begins in the result.
+        """
         rows, columns = self.rows, self.columns
         with (
             T.unroll(rows.groups) as gi,

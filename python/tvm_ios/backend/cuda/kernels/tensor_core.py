@@ -144,10 +144,12 @@ class TensorCoreBlock(GemmBlock):
         self.group, self.place = self.lane // 4, self.lane % 4
 
     def layouts(self) -> tuple[Layout, Layout]:
+        """Return the layouts of the left and of the right operand's slices."""
         tile = self.tile
         return tensor_core_layouts(tile.rows, tile.columns, tile.depth, self.factors)
 
     def multiply(self, left_slice: Slice, right_slice: Slice) -> None:
+        """Emit the product of two slices, added to the sums."""
         factors = self.factors
         left = registers(self.tall * 4 * factors.pair, factors.dtype)
         right = registers(self.wide * 2 * factors.pair, factors.dtype)
@@ -208,6 +210,15 @@ class TensorCoreBlock(GemmBlock):
             T.buffer_store(part, source.shared[source.at(column, depth)], [j * 2 + deeper])
 
     def finish(self, writer: Writer, row: Expr, column: Expr) -> None:
+        """Emit the stores of the sums of a block's part.
+
+        Parameters
+        ----------
+        writer : Writer
+            Writes sums to the result.
+        row, column : Expr
+            Where the block's part begins in the result.
+        """
         with T.unroll(self.tall) as i, T.unroll(self.wide) as j, T.unroll(2) as lower:
             writer.write(
                 self.sums,

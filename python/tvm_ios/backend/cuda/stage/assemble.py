@@ -43,33 +43,60 @@ class CudaAssembler(Assembler[CudaKernel, CudaStage]):
         self._fused_kernels = FusedKernels(self.lowered.preferences.target)
 
     def variant(self, op: int) -> str | None:
+        """Return the variant of an operator's kernel, None if it has none."""
         implementation = self.lowered.implementations[op]
         return None if implementation is None else implementation.kernel.variant
 
     def variants(self, op: int) -> frozenset[str]:
+        """Return the variants of an operator's candidate kernels."""
         return frozenset(found.kernel.variant for found in self.network.candidates[op])
 
     def chosen(self, kernels: Mapping[str, str | None]) -> CudaAssembler:
+        """Return the stage builder with these kernels, by operator."""
         network = self.network.choose(kernels)
         return self if network is self.network else CudaAssembler(network=network)
 
     @property
     def cache_bytes(self) -> int:
+        """A multiprocessor's share of the L2 cache, in bytes."""
         return self.lowered.preferences.l2_bytes // self.workers
 
     @cached_property
     def replacements(self) -> Replacements[CudaKernel]:
+        """The sets of operators that one kernel can replace."""
         return find_replacements(self.lowered, REPLACEMENTS)
 
     def divisions(
         self, form: StageForm[CudaKernel], costs: Mapping[Hashable, float]
     ) -> tuple[str, ...]:
+        """Return the stream assignments that are worth measuring, and ``fused`` if it applies."""
         divisions = tuple(map(str, stream_divisions(_loads(form, costs))))
         return divisions if self._fused(form, costs) is None else (*divisions, FUSED)
 
     def stage(
         self, form: StageForm[CudaKernel], division: str, costs: Mapping[Hashable, float]
     ) -> CudaStage:
+        """Return the stage with its work partitioned.
+
+        Parameters
+        ----------
+        form : StageForm
+            The stage spec.
+        division : str
+            The work partitioning.
+        costs : mapping of Hashable to float
+            Seconds of each kernel, by key.
+
+        Returns
+        -------
+        CudaStage
+            The launches.
+
+        Raises
+        ------
+        ScheduleError
+            If the partitioning is unknown or does not suit the operators.
+        """
         streams = StreamDivision.parse(division)
         launches = self._fused(form, costs) if division == FUSED else None
         if launches is not None:
@@ -87,6 +114,7 @@ class CudaAssembler(Assembler[CudaKernel, CudaStage]):
     def kernels(
         self, form: StageForm[CudaKernel], costs: Mapping[Hashable, float]
     ) -> Iterable[CudaKernel]:
+        """Return the kernels that the stage's partitionings need."""
         stages = (self.stage(form, d, costs) for d in self.divisions(form, costs))
         return [launch.kernel for stage in stages for launch in stage.launches]
 

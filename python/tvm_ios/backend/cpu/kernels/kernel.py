@@ -30,9 +30,9 @@ class Phase:
     tiles : int
         Number of tiles.
     emit : callable
-        ``emit(buffers, begin, extent)`` emits the code that computes tiles ``begin`` to ``begin +
-        extent`` through TVM's IR builder. ``buffers`` holds the kernel's inputs, outputs and
-        scratch tensors, in this order.
+        ``emit(buffers, begin, extent)`` emits the code that computes tiles ``begin`` to
+        ``begin + extent`` through TVM's IR builder. ``buffers`` holds the kernel's inputs, outputs
+        and scratch tensors, in this order.
     work : float
         Share of the kernel's time that this phase takes, relative to its other phases.
     """

@@ -3,8 +3,8 @@
 
 ``F(m, 3)`` computes ``m`` outputs of a filter of three taps from ``n = m + 2`` inputs with ``n``
 multiplications: evaluate the inputs and the taps as polynomials at ``n`` points, multiply at each
-point, interpolate. In two dimensions rows and columns are transformed one after the other, and ``m
-* m`` outputs take ``n * n`` multiplications (Lavin and Gray, "Fast Algorithms for Convolutional
+point, interpolate. In two dimensions rows and columns are transformed one after the other, and
+``m * m`` outputs take ``n * n`` multiplications (Lavin and Gray, "Fast Algorithms for Convolutional
 Neural Networks", section 4).
 
 The points decide the rounding error. They are 0, infinity and pairs of ``p`` and ``-p``; a pair

@@ -2,12 +2,12 @@
 """Matrix products on a multiprocessor's ordinary units: exact float32.
 
 A thread block computes ``rows`` x ``columns`` of the result, each thread ``part_rows`` x
-``part_columns`` of them in registers. Per element of the depth, a thread reads ``part_rows +
-part_columns`` elements of shared memory for ``part_rows * part_columns`` multiply-adds, in vectors
-of four: parts of 8 x 8 need 4 reads for 64 multiply-adds. A multiprocessor issues 4 x 32
-multiply-adds and reads 32 x 4 bytes of shared memory per cycle. Parts of 8 x 8 (64 bytes for 64
-multiply-adds) just keep its units busy. Parts of 4 x 4 take twice as long to read as to compute,
-less the reads of one address that the threads of a warp share.
+``part_columns`` of them in registers. Per element of the depth, a thread reads
+``part_rows + part_columns`` elements of shared memory for ``part_rows * part_columns``
+multiply-adds, in vectors of four: parts of 8 x 8 need 4 reads for 64 multiply-adds. A
+multiprocessor issues 4 x 32 multiply-adds and reads 32 x 4 bytes of shared memory per cycle. Parts
+of 8 x 8 (64 bytes for 64 multiply-adds) just keep its units busy. Parts of 4 x 4 take twice as long
+to read as to compute, less the reads of one address that the threads of a warp share.
 """
 
 from __future__ import annotations

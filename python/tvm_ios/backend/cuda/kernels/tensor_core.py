@@ -3,9 +3,9 @@
 
 A warp computes ``part_rows`` x ``part_columns`` of the result by ``mma.sync``, which multiplies 16
 rows by 8 columns over a depth of 8 (TF32) or 16 (halves). The PTX manual, section "Matrix
-Fragments", defines which elements of the fragments each of the 32 threads holds. With ``g = lane /
-4`` and ``t = lane % 4``, these are rows ``g`` and ``g + 8`` of the result in columns ``2t`` and
-``2t + 1``.
+Fragments", defines which elements of the fragments each of the 32 threads holds. With
+``g = lane / 4`` and ``t = lane % 4``, these are rows ``g`` and ``g + 8`` of the result in columns
+``2t`` and ``2t + 1``.
 
 Fragments of the left operand, and fragments of halves, are loaded by ``ldmatrix``, whose 8 rows of
 16 bytes should lie in different banks. 32-bit elements of the right operand are read one by one:

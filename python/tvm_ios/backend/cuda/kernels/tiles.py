@@ -8,8 +8,8 @@ A model predicts how many cycles a multiprocessor is busy, from four limits:
   plus a dozen instructions for each vector that a thread moves, at 128 per cycle;
 - *shared memory*: 128 bytes per cycle into registers, ``part_rows + part_columns`` elements for
   ``part_rows * part_columns`` multiply-adds of every thread or warp;
-- *L2*: about 48 bytes per cycle and multiprocessor, ``rows + columns`` elements for ``rows *
-  columns`` multiply-adds of every block;
+- *L2*: about 48 bytes per cycle and multiprocessor, ``rows + columns`` elements for
+  ``rows * columns`` multiply-adds of every block;
 - *latency*: about 700 cycles from the request of a slice to its use. One slice is in flight at a
   time, or in a pipeline one less than its slots. By Little's law, the bytes that arrive per latency
   grow with the slices in flight.

@@ -31,7 +31,7 @@ class CpuStage {
  public:
   using Kernels = ::tvm::ffi::Array<::tvm::ffi::Function>;
   using Tensors = ::tvm::ffi::Array<::tvm::ffi::Array<::tvm::ffi::Tensor>>;
-  /*! \brief A limit that no machine's cores reach, and small enough to allocate. */
+  /*! \brief A limit that no machine's cores reach, and that a process can start. */
   static constexpr int64_t kMaxWorkers = 4096;
   /*! \brief A limit on repetitions. */
   static constexpr int64_t kMaxRuns = 1'000'000;

@@ -43,6 +43,7 @@ class Bounds:
     negative: bool
 
     def first(self, extent: int) -> int:
+        """Return the smallest valid index of an axis."""
         return -extent if self.negative else 0
 
 

@@ -16,8 +16,10 @@ class TensorSpec:
 
     @property
     def num_elements(self) -> int:
+        """The number of elements."""
         return math.prod(self.shape)
 
     @property
     def num_bytes(self) -> int:
+        """The size in bytes."""
         return self.num_elements * (int("".join(filter(str.isdigit, self.dtype)) or 8) // 8)

@@ -54,9 +54,11 @@ class CpuKind:
         return resolve_at(site.machine, target, threads)
 
     def check(self, target: tvm.target.Target, device_id: int) -> None:
+        """Raise TargetError unless code for the target runs in this process."""
         check_runnable(target)
 
     def check_loaded(self, target: tvm.target.Target) -> None:
+        """Raise TargetError unless a loaded library can run."""
         check_runnable(target)
 
     def create(
@@ -92,7 +94,9 @@ class CpuKind:
         return CpuBackend(target, site, options, database)
 
     def pipeline(self, target: tvm.target.Target) -> tvm.transform.Pass:
+        """Return TVM's default pipeline for the rest of a scheduled module."""
         return relax.get_default_pipeline(target)
 
     def build(self, mod: tvm.IRModule, target: tvm.target.Target) -> relax.VMExecutable:
+        """Compile a module whose function was scheduled."""
         return tvm.compile(mod, target, relax_pipeline=self.pipeline(target))

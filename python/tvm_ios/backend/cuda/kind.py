@@ -66,6 +66,7 @@ class CudaKind:
         return resolved
 
     def check(self, target: tvm.target.Target, device_id: int) -> None:
+        """Raise TargetError unless the device runs code for the target, DeviceError without one."""
         check_device(target, device_id)
 
     def check_loaded(self, target: tvm.target.Target) -> None:
@@ -98,9 +99,11 @@ class CudaKind:
         return CudaBackend(target, site, options)
 
     def pipeline(self, target: tvm.target.Target) -> tvm.transform.Pass:
+        """Return TVM's own pipeline for the rest of a scheduled module."""
         return finish_pipeline(target)
 
     def build(self, mod: tvm.IRModule, target: tvm.target.Target) -> relax.VMExecutable:
+        """Compile a module whose function was scheduled, and its device code."""
         with target, cuda_compiler():
             executable = tvm.compile(mod, target, relax_pipeline=self.pipeline(target))
             compile_sources(executable.mod)

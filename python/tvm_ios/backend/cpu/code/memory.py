@@ -18,6 +18,7 @@ class Lifetime:
     last: int
 
     def overlaps(self, other: Lifetime) -> bool:
+        """Return whether both blocks are live in some stage."""
         return self.first <= other.last and other.first <= self.last
 
 

@@ -44,6 +44,7 @@ class StridedMap:
 
     @property
     def reads(self) -> tuple[Strides, ...]:
+        """The strides of all tensors that are read."""
         return (self.source, *self.arguments)
 
 

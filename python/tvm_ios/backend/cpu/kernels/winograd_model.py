@@ -66,6 +66,7 @@ class WinogradTimes:
 
     @property
     def total(self) -> float:
+        """The sum of both times."""
         return self.inputs + self.products
 
 

@@ -51,6 +51,7 @@ class Feeder:
         return self._layouts.get(expr, PLAIN) if isinstance(expr, relax.Var) else PLAIN
 
     def plain(self, expr: relax.Expr) -> Feed:
+        """Bind ``expr`` as a row-major tensor."""
         return self.feature_map(expr, PLAIN)
 
     def feature_map(self, expr: relax.Expr, layout: Layout) -> Feed:

@@ -76,5 +76,6 @@ class PlannedCall:
     after: tuple[int, ...]
 
     def phase_cost(self, phase: int) -> float:
+        """Return the predicted time of one phase on one worker."""
         work = [p.work for p in self.kernel.phases]
         return self.cost * work[phase] / sum(work)

@@ -86,6 +86,7 @@ class CudnnProblem:
 
     @property
     def output(self) -> TensorSpec:
+        """The result."""
         return self._spec(self.batch, self.out_channels, (self.rows.out, self.columns.out))
 
     def _spec(self, outer: int, channels: int, extents: tuple[int, int]) -> TensorSpec:

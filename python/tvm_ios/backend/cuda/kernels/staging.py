@@ -62,6 +62,7 @@ class Layout:
 
     @property
     def bytes(self) -> int:
+        """The number of bytes, including the padding."""
         return self.size * bits(self.dtype) // 8
 
     def place(self, outer: Expr, depth: Expr) -> Expr:

@@ -50,10 +50,12 @@ class CudaStage:
 
     @property
     def streams(self) -> int:
+        """The number of streams."""
         return 1 + max(launch.stream for launch in self.launches)
 
     @property
     def program(self) -> StageProgram:
+        """The arguments of the stage's function."""
         return StageProgram.of(self)
 
     def computed_by(self, launch: Launch) -> tuple[int, ...]:
@@ -91,6 +93,7 @@ class StageProgram:
 
     @staticmethod
     def of(stage: CudaStage) -> StageProgram:
+        """Encode the launches of a stage."""
         launches = stage.launches
         outputs = {identity(v): v for launch in launches for v in launch.outputs}
         read = {identity(v): v for launch in launches for v in launch.inputs}

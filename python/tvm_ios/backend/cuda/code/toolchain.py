@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """CUDA's compiler: NVRTC from PyPI, or a toolkit's nvcc; neither needs a GPU.
 
-TVM by itself differs in four points. It looks for headers only beside a toolkit's ``nvcc``. It
-always enables fast mathematics, whose tanh is exact to three digits. It leaves device code as
-source if the driver is not installed. And it makes NVRTC parse headers of CUDA's library that few
-kernels use, which takes more than a second.
+This module works around four properties of TVM. TVM looks for headers only beside a toolkit's
+``nvcc``. It always enables fast mathematics, whose tanh is exact to three digits. It leaves device
+code as source if the driver is not installed. And it makes NVRTC parse headers of CUDA's library
+that few kernels use, which takes more than a second.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 
 The copies occupy neither registers nor a thread, so several slices can be in flight. This hides the
 latency of global memory if few blocks share a multiprocessor. By Little's law, 48 bytes per cycle
-at a latency of 700 cycles require 33 KiB in flight, while one slice of 64 x 16 elements of each
-operand is 8 KiB.
+at a latency of 700 cycles require 33 KiB in flight, while slices of 64 x 16 elements of both
+operands are 8 KiB.
 
 A copy moves 4, 8 or 16 bytes. It can be told to read none of them and to write zeros, which serves
 padding and the operand's end. It converts nothing: the thread that issued a copy rounds the

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-import itertools
+import ctypes
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +20,9 @@ from tvm_ios.support import _ffi_api  # noqa: F401  (loads the library)
 
 SIZE = 4096
 
+TENSOR = np.array([2, 32, 1, SIZE])  # float32 [SIZE], as AddKernel takes it
+
 set_runtime_library = tvm_ffi.get_global_func("tvm_ios.runtime.SetRuntimeLibrary")
-run_stage = tvm_ffi.get_global_func("tvm_ios.runtime.RunStage")
-time_stage = tvm_ffi.get_global_func("tvm_ios.runtime.TimeStage")
 num_threads = tvm_ffi.get_global_func("runtime.NumThreads")
 
 
@@ -52,20 +52,90 @@ def mirror(
         y[begin + i] = x[SIZE - 1 - begin - i] + T.float32(1)
 
 
+@T.prim_func
+def show(x: T.Buffer((SIZE,), "float32"), begin: T.int32, end: T.int32):
+    """Tell Python where the tensor lies."""
+    T.evaluate(T.call_packed("tvm_ios.tests.show", x.data))
+
+
+@T.prim_func
+def fail(x: T.Buffer((SIZE,), "float32"), begin: T.int32, end: T.int32):
+    """Fail on any tiles but the first."""
+    if begin > 0:
+        T.evaluate(T.call_packed("tvm_ios.tests.fail", begin, end))
+
+
+SHOWN: list[np.ndarray] = []
+"""The tensors of the calls of ``show``."""
+
+
+@tvm_ffi.register_global_func("tvm_ios.tests.show")
+def _show(data: ctypes.c_void_p) -> None:
+    floats = ctypes.cast(data, ctypes.POINTER(ctypes.c_float))
+    SHOWN.append(np.ctypeslib.as_array(floats, (SIZE,)).copy())
+
+
+@tvm_ffi.register_global_func("tvm_ios.tests.fail")
+def _fail(begin: int, end: int) -> None:
+    raise ValueError(f"tiles {begin} to {end}")
+
+
+KERNELS = {"count": count, "double": double, "mirror": mirror, "show": show, "fail": fail}
+
+
+class Bench:
+    """The kernels and tensors of zeros on a workbench, where a search runs and times stages.
+
+    Parameters
+    ----------
+    library
+        The compiled kernels.
+    num_tensors
+        How many tensors there are; they are named by number.
+    """
+
+    def __init__(self, library: Any, num_tensors: int = 1) -> None:
+        self._bench = tvm_ffi.get_global_func("tvm_ios.runtime.NewWorkbench")()
+        self._kernels = {
+            name: self._call("AddKernel", library, name, np.tile(TENSOR, count).tobytes())
+            for name in KERNELS
+            for count in [2 if name == "mirror" else 1]
+        }
+        for _ in range(num_tensors):
+            self._call("AddMemory", 4 * SIZE)
+
+    def _call(self, function: str, *arguments: object) -> Any:
+        return tvm_ffi.get_global_func(f"tvm_ios.runtime.{function}")(self._bench, *arguments)
+
+    def run(
+        self, calls: Sequence[tuple[object, ...]], rows: np.ndarray, workers: int, repeat: int = 1
+    ) -> np.ndarray:
+        """Run a stage of calls, each a kernel and its tensors; returns the seconds of each run."""
+        numbers = [
+            n for name, *at in calls for n in (self._kernels[name], *np.kron(at, [1, 0]).tolist())
+        ]
+        encoded = np.array(repeat * numbers, "int64").tobytes()
+        seconds = self._call("TimeOnBench", rows.tobytes(), encoded, workers, repeat, 0.0)
+        return np.frombuffer(seconds)
+
+    def read(self, tensor: int) -> np.ndarray:
+        """Return what a tensor holds."""
+        self.run([("show", tensor)], program([0, 0, 0, SIZE]), 1)
+        return SHOWN.pop()
+
+
 @pytest.fixture(scope="module", autouse=True)
 def _thread_pool() -> None:
     set_runtime_library(str(Path(tvm.__file__).parent / "lib" / "libtvm_runtime.so"))
 
 
 @pytest.fixture(scope="module")
-def kernels() -> dict[str, Any]:
-    """The compiled functions."""
-    functions = {"count": count, "double": double, "mirror": mirror}
+def library() -> Any:
+    """The compiled kernels."""
     module = tvm.IRModule(
-        {name: func.with_attr("global_symbol", name) for name, func in functions.items()}
+        {name: func.with_attr("global_symbol", name) for name, func in KERNELS.items()}
     )
-    library = tvm.compile(module, target="llvm")
-    return {name: library[name] for name in functions}
+    return tvm.compile(module, target="llvm").mod
 
 
 @pytest.fixture(params=[1, 2, 4])
@@ -94,11 +164,6 @@ def on_pool(
     return call
 
 
-def zeros() -> Any:
-    """Return a tensor of zeros."""
-    return tvm.runtime.tensor(np.zeros(SIZE, "float32"))
-
-
 def even(workers: int) -> list[int]:
     """Return cuts that divide the tiles evenly."""
     return np.linspace(0, SIZE, workers + 1).astype(int).tolist()
@@ -110,7 +175,7 @@ def program(*rows: list[int]) -> np.ndarray:
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3, 5])
-def test_every_tile_once(kernels: dict, on_pool: Callable, workers: int) -> None:
+def test_every_tile_once(library: Any, on_pool: Callable, workers: int) -> None:
     """For divisions of any kind, also where workers have nothing to do."""
 
     def check() -> None:
@@ -118,90 +183,84 @@ def test_every_tile_once(kernels: dict, on_pool: Callable, workers: int) -> None
         divisions = [even(workers), [0] * workers + [SIZE], [0] + [SIZE] * workers]
         divisions += [sorted(numbers.integers(0, SIZE, workers + 1).tolist()) for _ in range(20)]
         for cuts in divisions:
-            x = zeros()
-            run_stage([kernels["count"]], [[x]], program([0, 0, *cuts]), workers)
+            bench = Bench(library)
+            bench.run([("count", 0)], program([0, 0, *cuts]), workers)
             expected = np.zeros(SIZE)
             expected[cuts[0] : cuts[-1]] = 1
-            np.testing.assert_array_equal(x.numpy(), expected)
+            np.testing.assert_array_equal(bench.read(0), expected)
 
     on_pool(check)
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3, 5])
-def test_levels_meet_at_a_barrier(kernels: dict, on_pool: Callable, workers: int) -> None:
+def test_levels_meet_at_a_barrier(library: Any, on_pool: Callable, workers: int) -> None:
     """Each level reads what other workers wrote in the one before."""
 
     def check() -> None:
         numbers = np.random.default_rng(workers)
         for _ in range(200):
-            tensors = [zeros() for _ in range(6)]
-            args = [[x, y] for x, y in itertools.pairwise(tensors)]
+            bench = Bench(library, num_tensors=6)
             rows = []
-            for level in range(len(args)):
+            for level in range(5):
                 inner = sorted(numbers.integers(0, SIZE, workers - 1).tolist())
                 rows.append([level, 3 * level, 0, *inner, SIZE])
-            run_stage([kernels["mirror"]] * len(args), args, program(*rows), workers)
-            for level, tensor in enumerate(tensors):
-                np.testing.assert_array_equal(tensor.numpy(), level)
+            calls = [("mirror", level, level + 1) for level in range(5)]
+            bench.run(calls, program(*rows), workers)
+            for level in range(6):
+                np.testing.assert_array_equal(bench.read(level), level)
 
     on_pool(check)
 
 
-def test_rows_of_a_level_run_in_order(kernels: dict, on_pool: Callable) -> None:
+def test_rows_of_a_level_run_in_order(library: Any, on_pool: Callable) -> None:
     """(0 + 1) * 2 + 1 = 3, on each worker's own tiles."""
 
     def check() -> None:
-        x = zeros()
+        bench = Bench(library)
         rows = [[0, 0, *even(3)], [1, 0, *even(3)], [0, 0, *even(3)]]
-        run_stage([kernels["count"], kernels["double"]], [[x], [x]], program(*rows), 3)
-        np.testing.assert_array_equal(x.numpy(), 3)
+        bench.run([("count", 0), ("double", 0)], program(*rows), 3)
+        np.testing.assert_array_equal(bench.read(0), 3)
 
     on_pool(check)
 
 
-def test_groups_on_different_workers(kernels: dict, on_pool: Callable) -> None:
+def test_groups_on_different_workers(library: Any, on_pool: Callable) -> None:
     """A whole kernel a worker, each with its own tensor."""
 
     def check() -> None:
-        x, y = zeros(), zeros()
+        bench = Bench(library, num_tensors=2)
         rows = program([0, 0, 0, SIZE, SIZE], [1, 0, 0, 0, SIZE])
-        run_stage([kernels["count"], kernels["count"]], [[x], [y]], rows, 2)
-        np.testing.assert_array_equal(x.numpy(), 1)
-        np.testing.assert_array_equal(y.numpy(), 1)
+        bench.run([("count", 0), ("count", 1)], rows, 2)
+        np.testing.assert_array_equal(bench.read(0), 1)
+        np.testing.assert_array_equal(bench.read(1), 1)
 
     on_pool(check)
 
 
-def test_time(kernels: dict, on_pool: Callable) -> None:
-    """The stage runs number * repeat times."""
+def test_time(library: Any, on_pool: Callable) -> None:
+    """The stage runs once for each time that is returned."""
 
     def check() -> None:
-        x = zeros()
-        seconds = time_stage([kernels["count"]], [[x]], program([0, 0, *even(2)]), 2, 7, 5).numpy()
+        bench = Bench(library)
+        seconds = bench.run([("count", 0)], program([0, 0, *even(2)]), 2, repeat=5)
         assert seconds.shape == (5,)
         assert (seconds > 0).all()
-        np.testing.assert_array_equal(x.numpy(), 35)
+        np.testing.assert_array_equal(bench.read(0), 5)
 
     on_pool(check)
 
 
-def test_error_of_a_kernel(kernels: dict, on_pool: Callable) -> None:
+def test_error_of_a_kernel(library: Any, on_pool: Callable) -> None:
     """It comes out once, no barrier waits for the failed worker, and the pool lives on."""
 
-    def fail(x: Any, begin: int, end: int) -> None:
-        if begin > 0:
-            raise ValueError(f"tiles {begin} to {end}")
-
-    broken = tvm_ffi.convert(fail)
-
     def check() -> None:
-        x = zeros()
+        bench = Bench(library)
         rows = [[0, 0, *even(3)], [1, 1, *even(3)], [1, 2, *even(3)]]
         with pytest.raises(ValueError, match="tiles"):
-            run_stage([broken, kernels["count"]], [[x], [x]], program(*rows), 3)
-        np.testing.assert_array_equal(x.numpy(), 0)
-        run_stage([kernels["count"]], [[x]], program([0, 0, *even(3)]), 3)
-        np.testing.assert_array_equal(x.numpy(), 1)
+            bench.run([("fail", 0), ("count", 0)], program(*rows), 3)
+        np.testing.assert_array_equal(bench.read(0), 0)
+        bench.run([("count", 0)], program([0, 0, *even(3)]), 3)
+        np.testing.assert_array_equal(bench.read(0), 1)
 
     on_pool(check)
 
@@ -209,36 +268,19 @@ def test_error_of_a_kernel(kernels: dict, on_pool: Callable) -> None:
 @pytest.mark.parametrize(
     ("rows", "workers", "message"),
     [
-        ([[1, 0, 0, 8]], 1, "kernel 1"),
         ([[-1, 0, 0, 8]], 1, "kernel -1"),
-        ([[0, 0, 0, 8]], 2, "columns"),
+        ([[0, 0, 0, 8]], 2, "cut off"),
         ([[0, 0, 8, 0]], 1, "cuts"),
         ([[0, 1, 0, 8], [0, 0, 0, 8]], 1, "levels"),
         ([[0, 0, 8]], 0, "worker"),
     ],
 )
-def test_bad_programs(kernels: dict, rows: list, workers: int, message: str) -> None:
+def test_bad_programs(library: Any, rows: list, workers: int, message: str) -> None:
     """Whatever a program can get wrong is told before anything runs."""
-    x = zeros()
+    bench = Bench(library)
     with pytest.raises((ValueError, IndexError), match=message):
-        run_stage([kernels["count"]], [[x]], program(*rows), workers)
-    np.testing.assert_array_equal(x.numpy(), 0)
-
-
-def test_bad_arguments(kernels: dict) -> None:
-    """Arguments that do not belong together."""
-    rows = program([0, 0, 0, 8])
-    with pytest.raises(ValueError, match="row per kernel"):
-        run_stage([kernels["count"]], [], rows, 1)
-    with pytest.raises(ValueError, match="element type"):
-        run_stage([kernels["count"]], [[zeros()]], rows.astype(np.int64), 1)
-    with pytest.raises(ValueError, match="number must be from 1"):
-        time_stage([kernels["count"]], [[zeros()]], rows, 1, 0, 1)
-
-
-def test_empty_program(kernels: dict) -> None:
-    """Nothing to do is done at once."""
-    run_stage([], [], np.zeros((0, 5), np.int32), 2)
+        bench.run([("count", 0)], program(*rows), workers)
+    np.testing.assert_array_equal(bench.read(0), 0)
 
 
 def test_runtime_that_is_not_loaded() -> None:

@@ -2,10 +2,9 @@
 """The search alone on an operator graph, with costs that ask no device.
 
 The graph is a file in the reference format; each of its parts is searched on its own. The cost is
-FCM-1, which the C++ library computes, in whole nanoseconds. Printed is one JSON object. With bounds
-``transitions`` and ``evaluations`` count the stages that were priced; without them the counts are
-those of the plain dynamic programme. Equal parts are searched once and counted as often as they are
-there.
+FCM-1 of the tests, in whole nanoseconds. Printed is one JSON object. With bounds the counts
+``transitions`` and ``evaluations`` are of stages that were priced; without them they are those of
+the plain dynamic programme. Equal parts are searched once and counted as often as they are there.
 """
 
 from __future__ import annotations
@@ -20,14 +19,13 @@ from pathlib import Path
 
 import numpy as np
 
-from tvm_ios.search import SearchResult, greedy, sequential
+from tvm_ios.search import SearchResult, find_schedule, greedy, sequential
 from tvm_ios.support import _ffi_api
 
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "python"))
-import fcm1  # the format's reader
+import fcm1  # the tests' cost model, and the format's reader
 
 _GREEDY_GROUPS = 8
-_PLAIN = [[1, 1], [1, 1], [0, 0], [1, 1]]  # sizes of an operator that is never merged with another
 
 
 @dataclass(frozen=True)
@@ -40,54 +38,54 @@ class Limits:
     seconds: float
 
 
-@dataclass(frozen=True)
-class Problem:
-    """A part as the C++ library takes it."""
-
-    part: fcm1.Part
-    operators: np.ndarray
-    merge_class: np.ndarray
-
-    @staticmethod
-    def of(part: fcm1.Part) -> Problem:
-        operators = np.array([_row(op) for op in part.ops], "int64")
-        return Problem(part, operators, np.array(part.merge_class(), "int64"))
-
-    @property
-    def key(self) -> tuple[object, ...]:
-        """Equal for parts of which one search is enough."""
-        return self.operators.tobytes(), self.merge_class.tobytes(), tuple(self.part.dag.edges)
-
-    def search(self, limits: Limits) -> SearchResult:
-        r, s = (
-            self.part.dag.num_ops if limit is None else limit
-            for limit in (limits.max_group_size, limits.max_num_groups)
+def search(part: fcm1.Part, limits: Limits) -> SearchResult:
+    """Search a part by itself."""
+    merge_class = np.array(part.merge_class(), "int64")
+    r, s = limits.max_group_size, limits.max_num_groups
+    if not limits.bounds:
+        return find_schedule(
+            part.dag, part.cost, merge_class=merge_class, max_group_size=r, max_num_groups=s
         )
-        dag = self.part.dag
-        if limits.bounds:
-            return _ffi_api.SearchFcm1(dag, self.merge_class, self.operators, r, s, limits.seconds)
+    times = np.array([[op["L_ns"], op["W_ns"]] for op in part.ops], "float64")
+    return _ffi_api.FindBounded(
+        part.dag,
+        merge_class,
+        fcm1.STAGE_NS,
+        fcm1.GROUP_NS,
+        times,
+        lambda ops: fcm1.merge_ns([part.ops[op] for op in ops]),
+        part.dag.num_ops if r is None else r,
+        part.dag.num_ops if s is None else s,
+        limits.seconds,
+    )
 
-        space = _ffi_api.Explore(dag, self.merge_class, [], r, s, np.iinfo(np.int64).max)
-        costs = _ffi_api.Fcm1Costs(dag, self.operators, *_ffi_api.Candidates(space))
-        return _ffi_api.Solve(space, costs)
+
+def _key(part: fcm1.Part) -> str:
+    """Equal for parts of which one search is enough."""
+    return repr(
+        (
+            [(op["L_ns"], op["W_ns"], _shape(op)) for op in part.ops],
+            part.merge_class(),
+            list(part.dag.edges),
+        )
+    )
 
 
-def _row(op: dict) -> list[int]:
-    merged = fcm1.merge_key(op) is not None
-    shape = [op["input_shape"][0], op["out_channels"], op["groups"]] if merged else [1, 1, 1]
-    sizes = [op["input_shape"][1:], op["kernel"], op["padding"], op["stride"]] if merged else _PLAIN
-    return [op["L_ns"], op["W_ns"], *shape, *(n for pair in sizes for n in pair)]
+def _shape(op: dict) -> tuple[object, ...] | None:
+    """What decides the cost of a convolution that may be merged."""
+    if fcm1.merge_key(op) is None:
+        return None
+    return tuple(
+        op[name] for name in ("input_shape", "out_channels", "kernel", "padding", "stride")
+    )
 
 
 def measure(blocks: Sequence[fcm1.Block], limits: Limits) -> dict[str, object]:
     """Search all parts of some blocks; the baselines run over the blocks as they are."""
-    problems = [Problem.of(part) for block in blocks for part in block.parts]
+    parts = {_key(part): part for block in blocks for part in block.parts}
     begin = time.perf_counter()
-    found: dict[tuple[object, ...], SearchResult] = {}
-    for problem in problems:
-        if problem.key not in found:
-            found[problem.key] = problem.search(limits)
-    results = [found[problem.key] for problem in problems]
+    found = {key: search(part, limits) for key, part in parts.items()}
+    results = [found[_key(part)] for block in blocks for part in block.parts]
     seconds = time.perf_counter() - begin
     total = {
         name: sum(getattr(result, name) for result in results)

@@ -47,13 +47,15 @@ inline std::vector<std::vector<int>> OperatorSets(const Groups& groups) {
   return sets;
 }
 
+inline ffi::Array<int64_t> ToFfi(const std::vector<int>& ops) {
+  ffi::Array<int64_t> result;
+  for (int op : ops) result.push_back(op);
+  return result;
+}
+
 inline Groups ToFfi(const std::vector<std::vector<int>>& groups) {
   Groups result;
-  for (const std::vector<int>& group : groups) {
-    ffi::Array<int64_t> ops;
-    for (int op : group) ops.push_back(op);
-    result.push_back(std::move(ops));
-  }
+  for (const std::vector<int>& group : groups) result.push_back(ToFfi(group));
   return result;
 }
 

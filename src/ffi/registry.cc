@@ -27,7 +27,6 @@
 #include "graph/components.h"
 #include "graph/partition.h"
 #include "runtime/arguments.h"
-#include "runtime/cpu_stage.h"
 #include "runtime/cuda/cudnn.h"
 #include "runtime/cuda/cudnn_convolution.h"
 #include "runtime/cuda/describe.h"
@@ -43,7 +42,6 @@
 #include "runtime/workers.h"
 #include "search/baselines.h"
 #include "search/bounded.h"
-#include "search/fcm1.h"
 #include "support/error.h"
 
 namespace tvm_ios {
@@ -111,65 +109,24 @@ ffi::Tensor Through(ScheduleSpaceRef space, ffi::TensorView latencies) {
   return MakeTensor(through, {static_cast<int64_t>(through.size())}, kFloat64);
 }
 
-constexpr int64_t kFcm1Columns = 13;
-
-/*! \brief Read the rows of int64 [n, 13], in the order of the fields of Fcm1Operator. */
-StageModel ReadFcm1(const ffi::TensorView& operators) {
-  const int64_t* row = HostMatrix<int64_t>(operators, kFcm1Columns, kInt64, "operators");
-  std::vector<Fcm1Operator> ops;
-  for (int64_t i = 0; i < operators.size(0); ++i, row += kFcm1Columns) {
-    ops.push_back({row[0],
-                   row[1],
-                   row[2],
-                   row[3],
-                   row[4],
-                   {row[5], row[6]},
-                   {row[7], row[8]},
-                   {row[9], row[10]},
-                   {row[11], row[12]}});
+/*! \brief The search with bounds, for StageModel's terms: times is float64 [n, 2]. */
+SearchResultRef FindBounded(DagRef dag, ffi::TensorView merge_class, double stage, double group,
+                            ffi::TensorView times, const ffi::Function& merged,
+                            int64_t max_group_size, int64_t max_num_groups, double seconds) {
+  StageModel model{stage, group, {}, {}, {}};
+  const double* row = HostMatrix<double>(times, 2, kFloat64, "times");
+  for (int64_t i = 0; i < times.size(0); ++i, row += 2) {
+    model.length.push_back(row[0]);
+    model.work.push_back(row[1]);
   }
-  return Fcm1(std::move(ops));
-}
-
-SearchResultRef SearchFcm1(DagRef dag, ffi::TensorView merge_class, ffi::TensorView operators,
-                           int64_t max_group_size, int64_t max_num_groups, double seconds) {
+  model.merged = [&merged](const std::vector<int>& ops) {
+    return merged(ToFfi(ops)).cast<double>();
+  };
   const BoundedResult bounded = FindBoundedSchedule(
       dag->dag,
-      {MakePruning(max_group_size, max_num_groups), Int64Vector(merge_class, "merge_class")},
-      ReadFcm1(operators), seconds, CheckSignals);
+      {MakePruning(max_group_size, max_num_groups), Int64Vector(merge_class, "merge_class")}, model,
+      seconds, CheckSignals);
   return SearchResultRef(ToFfi(bounded.result.stages), bounded);
-}
-
-/*! \brief Return the operators of a row of OpsTensor. */
-std::vector<int> MaskedOperators(const uint64_t* words, size_t num_words) {
-  std::vector<int> ops;
-  for (size_t bit = 0; bit < 64 * num_words; ++bit) {
-    if ((words[bit / 64] >> (bit % 64) & 1) != 0) ops.push_back(static_cast<int>(bit));
-  }
-  return ops;
-}
-
-Strategy ToStrategy(int32_t number) {
-  CheckIndex(number, 2, "strategy");
-  return static_cast<Strategy>(number);
-}
-
-/*! \brief Return the costs of candidates in the form that Candidates returns. */
-ffi::Tensor Fcm1Costs(DagRef dag, ffi::TensorView operators, ffi::TensorView ops,
-                      ffi::TensorView strategies) {
-  const StageModel model = ReadFcm1(operators);
-  CheckModel(dag->dag, model);
-  const size_t num_words = NumWords(dag->dag.num_ops());
-  const uint64_t* words = HostMatrix<uint64_t>(ops, num_words, kUInt64, "ops");
-  const int32_t* strategy = HostData<int32_t>(strategies, 1, kInt32, "strategies");
-  TVM_IOS_REQUIRE(ops.size(0) == strategies.size(0), ValueError)
-      << "there are " << strategies.size(0) << " strategies for " << ops.size(0) << " stages";
-  std::vector<double> costs;
-  for (int64_t i = 0; i < ops.size(0); ++i, words += num_words) {
-    costs.push_back(
-        StageCost(dag->dag, model, MaskedOperators(words, num_words), ToStrategy(strategy[i])));
-  }
-  return MakeTensor(costs, {static_cast<int64_t>(costs.size())}, kFloat64);
 }
 
 ffi::Tensor ListEndings(DagRef dag, ffi::TensorView remaining, int64_t max_group_size,
@@ -180,17 +137,6 @@ ffi::Tensor ListEndings(DagRef dag, ffi::TensorView remaining, int64_t max_group
 
 int64_t CostOfBlocks(DagRef dag, Groups blocks, ffi::TensorView merge_class) {
   return PartitionCost(dag->dag, OperatorSets(blocks), Int64Vector(merge_class, "merge_class"));
-}
-
-void RunStage(CpuStage::Kernels kernels, CpuStage::Tensors args, ffi::TensorView program,
-              int64_t workers) {
-  CpuStage(kernels, args, program, workers).Run();
-}
-
-ffi::Tensor TimeStage(CpuStage::Kernels kernels, CpuStage::Tensors args, ffi::TensorView program,
-                      int64_t workers, int64_t number, int64_t repeat) {
-  const CpuStage stage(kernels, args, program, workers);
-  return MakeTensor(stage.Time(number, repeat), {repeat}, kFloat64);
 }
 
 int64_t AddKernel(WorkbenchRef bench, ffi::Module module, const ffi::String& name,
@@ -289,8 +235,8 @@ TVM_FFI_STATIC_INIT_BLOCK() {
       .def("tvm_ios.Solve", Solve, "A cheapest schedule by the candidates' latencies, float64 [n].")
       .def("tvm_ios.Through", Through,
            "The latency of the cheapest schedule with each candidate, float64 [n].")
-      .def("tvm_ios.SearchFcm1", SearchFcm1, "Find a cheapest schedule under the cost FCM-1.")
-      .def("tvm_ios.Fcm1Costs", Fcm1Costs, "The costs of stages under FCM-1, float64 [n].")
+      .def("tvm_ios.FindBounded", FindBounded,
+           "A cheapest schedule by a cost that says what it is made of, or how far from it.")
       .def("tvm_ios.Endings", ListEndings, "The endings of a set of operators, uint64 [n, words].")
       .def("tvm_ios.Sequential", [](DagRef dag) { return ToFfi(SequentialSchedule(dag->dag)); })
       .def("tvm_ios.Greedy",
@@ -312,9 +258,6 @@ TVM_FFI_STATIC_INIT_BLOCK() {
           "tvm_ios.runtime.SetRuntimeLibrary",
           [](const ffi::String& path) { ParallelApi::Load(std::string(path)); },
           "Use the thread pool of this libtvm_runtime.so, which must be loaded.")
-      .def("tvm_ios.runtime.RunStage", RunStage, "Run a stage program once.")
-      .def("tvm_ios.runtime.TimeStage", TimeStage,
-           "Seconds per run of a stage program, float64 [repeat].")
       .def("tvm_ios.runtime.UseWorkers", UseWorkers,
            "Set the size of this thread's pool; return its actual size.")
       .def(

@@ -12,7 +12,6 @@
 #include <utility>
 
 #include "runtime/arguments.h"
-#include "runtime/host_tensor.h"
 #include "runtime/parallel_api.h"
 
 namespace tvm_ios {
@@ -21,9 +20,7 @@ namespace ffi = ::tvm::ffi;
 
 namespace {
 
-constexpr int kNumHeaderColumns = 2;  // the kernel and the level
-
-/*! \brief Return the number of threads in the calling thread's pool. */
+/*! \brief Threads of the pool that this host thread launches on. */
 int NumPoolThreads() {
   static const ffi::Function num_threads = ffi::Function::GetGlobalRequired("runtime.NumThreads");
   return num_threads().cast<int>();
@@ -34,10 +31,8 @@ int NumPoolThreads() {
 /*! \brief The state that the tasks of one launch share. */
 class CpuStage::Launch {
  public:
-  Launch(const CpuStage& stage, int64_t number)
-      : stage_(stage),
-        number_(number),
-        api_(stage.num_tasks_ > 1 ? &ParallelApi::Get() : nullptr) {}
+  explicit Launch(const CpuStage& stage)
+      : stage_(stage), api_(stage.num_tasks_ > 1 ? &ParallelApi::Get() : nullptr) {}
 
   /*! \brief Run the stage once and return when each worker was in which kernel. */
   std::vector<Span> Trace() {
@@ -51,9 +46,7 @@ class CpuStage::Launch {
     return Spans();
   }
 
-  /*!
-   * \brief Run the stage number times and return the seconds from the first barrier to the last.
-   */
+  /*! \brief Runs the stage once; returns the seconds from the first barrier to the last. */
   double Run() {
     if (api_ == nullptr) {
       ParallelGroupEnv alone{nullptr, 1};
@@ -82,13 +75,11 @@ class CpuStage::Launch {
   void RunTask(int task, ParallelGroupEnv* env) {
     Meet(task, env);
     if (task == 0) begin_ = Clock::now();
-    for (int64_t run = 0; run < number_; ++run) {
-      for (size_t level = 0; level < stage_.num_levels_; ++level) {
-        for (size_t share = task; share < stage_.shares_.size(); share += env->num_task) {
-          RunCalls(share, level);
-        }
-        Meet(task, env);
+    for (size_t level = 0; level < stage_.num_levels_; ++level) {
+      for (size_t share = task; share < stage_.shares_.size(); share += env->num_task) {
+        RunCalls(share, level);
       }
+      Meet(task, env);
     }
     if (task == 0) end_ = Clock::now();
   }
@@ -139,7 +130,6 @@ class CpuStage::Launch {
   };
 
   const CpuStage& stage_;
-  const int64_t number_;
   const ParallelApi* const api_;
   Clock::time_point begin_;  // both written by task 0
   Clock::time_point end_;
@@ -148,18 +138,18 @@ class CpuStage::Launch {
   std::exception_ptr error_;  // written by the task that set failed_, read after the launch
 };
 
-CpuStage::CpuStage(Kernels kernels, Tensors args, ffi::TensorView program, int64_t workers)
+CpuStage::CpuStage(Kernels kernels, Tensors args, const std::vector<int32_t>& program,
+                   int64_t workers)
     : kernels_(std::move(kernels)),
       args_(std::move(args)),
       functions_(kernels_.begin(), kernels_.end()) {
   CheckRange(workers, 1, kMaxWorkers, "the number of workers");
-  for (const ffi::Function& kernel : functions_) CheckDefined(kernel, "a kernel");
-  TVM_IOS_REQUIRE(kernels_.size() == args_.size(), ValueError) << "args must have a row per kernel";
-  const int64_t columns = kNumHeaderColumns + workers + 1;
-  const int32_t* data = HostMatrix<int32_t>(program, columns, kInt32, "the stage program");
+  const size_t columns = NumColumns(workers);
+  TVM_IOS_REQUIRE(!program.empty() && program.size() % columns == 0, ValueError)
+      << "the stage program is cut off";
   shares_.resize(workers);
-  for (int64_t row = 0; row < program.size(0); ++row) {
-    const int32_t* fields = data + row * columns;
+  for (size_t row = 0; row < program.size() / columns; ++row) {
+    const int32_t* fields = program.data() + row * columns;
     TVM_IOS_REQUIRE(row == 0 || fields[1] >= fields[1 - columns], ValueError)
         << "the levels of the stage program decrease in row " << row;
     if (row == 0 || fields[1] != fields[1 - columns]) {
@@ -190,19 +180,12 @@ void CpuStage::AddRow(const int32_t* row, int64_t workers) {
   }
 }
 
-void CpuStage::Run() const { Launch(*this, 1).Run(); }
-
-std::vector<double> CpuStage::Time(int64_t number, int64_t repeat) const {
-  CheckRange(number, 1, kMaxRuns, "number");
-  CheckRange(repeat, 1, kMaxRuns, "repeat");
-  std::vector<double> seconds;
-  for (int64_t i = 0; i < repeat; ++i) {
-    seconds.push_back(Launch(*this, number).Run() / static_cast<double>(number));
-    if (TVMFFIEnvCheckSignals() != 0) throw ffi::EnvErrorAlreadySet();
-  }
+double CpuStage::Time() const {
+  const double seconds = Launch(*this).Run();
+  if (TVMFFIEnvCheckSignals() != 0) throw ffi::EnvErrorAlreadySet();
   return seconds;
 }
 
-std::vector<CpuStage::Span> CpuStage::Trace() const { return Launch(*this, 1).Trace(); }
+std::vector<CpuStage::Span> CpuStage::Trace() const { return Launch(*this).Trace(); }
 
 }  // namespace tvm_ios

@@ -33,28 +33,28 @@ class CpuStage {
   using Tensors = ::tvm::ffi::Array<::tvm::ffi::Array<::tvm::ffi::Tensor>>;
   /*! \brief A limit that no machine's cores reach, and that a process can start. */
   static constexpr int64_t kMaxWorkers = 4096;
-  /*! \brief A limit on repetitions. */
-  static constexpr int64_t kMaxRuns = 1'000'000;
 
   /*!
    * \param kernels The kernels.
-   * \param args The tensors of each kernel.
-   * \param program int32 [rows, 2 + workers + 1]; levels and cuts must not decrease.
-   * \param workers At least one. If they exceed the thread pool, threads run several of them.
-   * \throw ffi::Error, a ValueError, a TypeError or an IndexError, for invalid arguments.
+   * \param args For each kernel its tensors.
+   * \param program Its rows one after another; levels and cuts must not decrease.
+   * \param workers At least one. More than the thread pool has share its threads.
+   * \throw ffi::Error, a ValueError or an IndexError, for a program that is none.
    */
-  CpuStage(Kernels kernels, Tensors args, ::tvm::ffi::TensorView program, int64_t workers);
+  CpuStage(Kernels kernels, Tensors args, const std::vector<int32_t>& program, int64_t workers);
 
-  /*! \brief Run the stage once, as one launch; throw the first error of a kernel. */
-  void Run() const;
+  /*! \brief The numbers in a row of a stage program. */
+  static constexpr size_t NumColumns(int64_t workers) { return kNumHeaderColumns + workers + 1; }
 
   /*!
-   * \brief Measure the seconds per run, repeat times, each over number runs.
+   * \brief Runs the stage once, as one launch; throws the first error of a kernel.
    *
-   * The runs of one repetition are one launch, and the clock is read inside of it: in a compiled
-   * network, a stage begins and ends at a barrier of the network's single launch.
+   * The clock is looked at inside of the launch: a stage of a lowered model begins and ends at a
+   * barrier of the launch that the whole model is.
+   *
+   * \return The seconds that it took.
    */
-  std::vector<double> Time(int64_t number, int64_t repeat) const;
+  double Time() const;
 
   /*! \brief The time that a worker spent in a kernel, in seconds since the first call began. */
   struct Span {
@@ -68,6 +68,8 @@ class CpuStage {
   std::vector<Span> Trace() const;
 
  private:
+  static constexpr size_t kNumHeaderColumns = 2;  // kernel, level
+
   class Launch;
 
   /*! \brief A call; the stage holds the lifetimes of its tensors. */

@@ -20,7 +20,7 @@ namespace ffi = ::tvm::ffi;
 namespace {
 
 constexpr DLDataType kByte{kDLUInt, 8, 1};
-constexpr int64_t kNumHeaderColumns = 2;  // of a program: the call and the level
+constexpr int64_t kMaxRuns = 1'000'000;  // more than anybody waits for
 
 /*! \brief Borrowed memory of a tensor, for Tensor::FromNDAlloc. */
 struct Borrowed {
@@ -113,7 +113,7 @@ std::vector<double> Workbench::Time(const ffi::Bytes& program, const ffi::Bytes&
                                     int64_t workers, int64_t repeat) const {
   std::vector<double> seconds;
   ForEachRun(program, calls, workers, repeat,
-             [&seconds](const CpuStage& stage) { seconds.push_back(stage.Time(1, 1)[0]); });
+             [&seconds](const CpuStage& stage) { seconds.push_back(stage.Time()); });
   return seconds;
 }
 
@@ -128,15 +128,11 @@ std::vector<CpuStage::Span> Workbench::Trace(const ffi::Bytes& program, const ff
 void Workbench::ForEachRun(const ffi::Bytes& program, const ffi::Bytes& calls, int64_t workers,
                            int64_t repeat, const std::function<void(const CpuStage&)>& use) const {
   CheckRange(workers, 1, CpuStage::kMaxWorkers, "the number of workers");
-  CheckRange(repeat, 1, CpuStage::kMaxRuns, "repeat");
-  Reader<int32_t> rows(program, "the rows of the stage program");
-  const int64_t columns = kNumHeaderColumns + workers + 1;
-  const int64_t fields = static_cast<int64_t>(rows.values().size());
-  TVM_IOS_REQUIRE(fields > 0 && fields % columns == 0, ValueError)
-      << "the stage program is cut off";
-  const ffi::Tensor table = MakeTensor(rows.values(), {fields / columns, columns}, kInt32);
+  CheckRange(repeat, 1, kMaxRuns, "repeat");
+  const Reader<int32_t> rows(program, "the rows of the stage program");
+  const size_t columns = CpuStage::NumColumns(workers);
   int64_t num_calls = 0;
-  for (int64_t row = 0; row < fields; row += columns) {
+  for (size_t row = 0; row < rows.values().size(); row += columns) {
     num_calls = std::max(num_calls, int64_t{rows.values()[row]} + 1);
   }
   Reader<int64_t> reader(calls, "the calls of the stage");
@@ -153,7 +149,7 @@ void Workbench::ForEachRun(const ffi::Bytes& program, const ffi::Bytes& calls, i
       functions.push_back(kernel.function);
       tensors.push_back(std::move(args));
     }
-    use(CpuStage(functions, tensors, table, workers));
+    use(CpuStage(functions, tensors, rows.values(), workers));
   }
 }
 

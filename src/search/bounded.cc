@@ -403,6 +403,23 @@ void CheckBounded(const SearchOptions& options, const StageModel& model, double 
   }
 }
 
+void CheckTime(double time) {
+  if (!(time >= 0 && std::isfinite(time))) {
+    throw OptionError("the times of the model must be numbers of at least 0");
+  }
+}
+
+/*! \brief The model; what it says that merged operators cost is checked. */
+StageModel WithCheckedMerges(const StageModel& model) {
+  StageModel checked = model;
+  checked.merged = [&model](const std::vector<int>& ops) {
+    const double cost = model.merged(ops);
+    if (!(cost >= 0)) throw OptionError("merged operators must cost at least 0");
+    return cost;
+  };
+  return checked;
+}
+
 }  // namespace
 
 void CheckModel(const Dag& dag, const StageModel& model) {
@@ -412,11 +429,10 @@ void CheckModel(const Dag& dag, const StageModel& model) {
                       std::to_string(model.work.size()) + " works for " + std::to_string(num_ops) +
                       " operators");
   }
-  for (const std::vector<double>* times : {&model.length, &model.work}) {
-    for (double time : *times) {
-      if (!(time >= 0)) throw OptionError("the model has a length or a work below 0");
-    }
-  }
+  CheckTime(model.stage);
+  CheckTime(model.group);
+  for (double time : model.length) CheckTime(time);
+  for (double time : model.work) CheckTime(time);
 }
 
 double StageCost(const Dag& dag, const StageModel& model, const std::vector<int>& ops,
@@ -443,8 +459,9 @@ BoundedResult FindBoundedSchedule(const Dag& dag, const SearchOptions& options,
   CheckOptions(dag, options);
   CheckModel(dag, model);
   CheckBounded(options, model, seconds);
+  const StageModel checked = WithCheckedMerges(model);
   return DispatchWidth(dag.num_ops(), [&](auto empty) {
-    return BoundedSearch<decltype(empty)>(dag, options, model, seconds, interrupt).Run();
+    return BoundedSearch<decltype(empty)>(dag, options, checked, seconds, interrupt).Run();
   });
 }
 

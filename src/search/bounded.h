@@ -40,7 +40,8 @@ struct StageModel {
   std::function<double(const std::vector<int>& ops)> merged;
 };
 
-/*! \throw OptionError unless the model has a length and a work for each operator, none below 0. */
+/*! \throw OptionError unless the model has a length and a work of each operator, and no time is
+ *  infinite or below 0. */
 void CheckModel(const Dag& dag, const StageModel& model);
 
 /*!

@@ -4,14 +4,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdint>
+#include <cmath>
+#include <limits>
 #include <random>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "find_schedule.h"
 #include "random_dag.h"
-#include "search/fcm1.h"
 #include "support/error.h"
 
 namespace tvm_ios {
@@ -130,15 +131,34 @@ TEST(BoundedTest, ChecksItsArguments) {
   EXPECT_EQ(FindBoundedSchedule(dag, {{1, 1}, {}}, model, 1, {}).result.latency, 3);
 }
 
-TEST(Fcm1Test, MergedConvolutionsAreOneOfTheLargestKernel) {
-  const Fcm1Operator small{3000, 150, 64, 16, 1, {28, 28}, {1, 1}, {0, 0}, {1, 1}};
-  const Fcm1Operator large{9000, 450, 64, 32, 1, {28, 28}, {3, 3}, {1, 1}, {1, 1}};
-  const StageModel model = Fcm1({small, large});
-  EXPECT_EQ(model.merged({0}), 5000 + 3000);
-  const int64_t outputs = 48 * 28 * 28, window = 64 * 9;
-  const int64_t bytes = 4 * (64 * 28 * 28 + outputs + 48 * window + 48);
-  const int64_t length = 2000 + std::max(2 * outputs * window / 8000, bytes / 400);
-  EXPECT_EQ(model.merged({0, 1}), static_cast<double>(5000 + length));
+TEST(BoundedTest, RefusesWhatIsNoStage) {
+  StageModel model;
+  model.length = model.work = {1, 2};
+  model.merged = [](const std::vector<int>& ops) { return static_cast<double>(ops.size()); };
+  for (const std::vector<int>& ops : {std::vector<int>{}, {2}, {-1}, {0, 0}}) {
+    for (Strategy strategy : {Strategy::kMerge, Strategy::kConcurrent}) {
+      EXPECT_THROW(StageCost(Dag(2, {}), model, ops, strategy), GraphError);
+    }
+  }
+}
+
+TEST(BoundedTest, RefusesModelsOfOtherTimes) {
+  StageModel model;
+  model.length = {1, 2};
+  model.work = {1, 2};
+  CheckModel(Dag(2, {}), model);
+  EXPECT_THROW(CheckModel(Dag(3, {}), model), OptionError);
+  for (double bad : {-1.0, std::nan(""), std::numeric_limits<double>::infinity()}) {
+    for (double* time : {&model.stage, &model.group, &model.length[1], &model.work[0]}) {
+      const double good = std::exchange(*time, bad);
+      EXPECT_THROW(CheckModel(Dag(2, {}), model), OptionError);
+      *time = good;
+    }
+  }
+  for (double bad : {-1.0, std::nan("")}) {
+    model.merged = [bad](const std::vector<int>& /*ops*/) { return bad; };
+    EXPECT_THROW(FindBoundedSchedule(Dag(2, {}), {{1, 1}, {0, 0}}, model, 1, {}), OptionError);
+  }
 }
 
 }  // namespace

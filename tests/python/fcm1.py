@@ -20,6 +20,8 @@ import numpy as np
 
 from tvm_ios.graph.dag import Candidate, Dag
 
+STAGE_NS = 5000
+GROUP_NS = 1000  # each but the first
 DATA = Path(__file__).parents[1] / "data" / "reference"
 
 
@@ -61,7 +63,7 @@ class Part:
         for group in groups:
             longest = max(longest, sum(self.ops[op]["L_ns"] for op in group))
             work += sum(self.ops[op]["W_ns"] for op in group)
-        return 5000 + 1000 * (len(groups) - 1) + max(longest, work)
+        return STAGE_NS + GROUP_NS * (len(groups) - 1) + max(longest, work)
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,7 @@ class Block:
 def merge_ns(ops: Sequence[dict[str, Any]]) -> int:
     """Return the cost of operators that are replaced by one."""
     if len(ops) == 1:
-        return 5000 + max(ops[0]["L_ns"], ops[0]["W_ns"])
+        return STAGE_NS + max(ops[0]["L_ns"], ops[0]["W_ns"])
     (in_channels, *in_size), stride = ops[0]["input_shape"], ops[0]["stride"]
     kernel = [max(size) for size in zip(*(op["kernel"] for op in ops), strict=True)]
     padding = [max(size) for size in zip(*(op["padding"] for op in ops), strict=True)]
@@ -90,7 +92,7 @@ def merge_ns(ops: Sequence[dict[str, Any]]) -> int:
     num_bytes = 4 * (in_channels * prod(in_size) + num_out + out_channels * window + out_channels)
     latency = 2000 + max(flops // 8000, num_bytes // 400)
     work = latency * min(1000, max(50, num_out * 1000 // 327680)) // 1000
-    return 5000 + max(latency, work)
+    return STAGE_NS + max(latency, work)
 
 
 def load(name: str) -> list[list[Part]]:

@@ -31,7 +31,6 @@ from tvm_ios.support import _ffi_api
 PREFIX = "tvm_ios."
 TYPED = (ValueError, TypeError, IndexError, MemoryError, TvmIosError)
 HEADROOM = 1 << 30  # bytes that the process may grow by
-FCM1_COLUMNS = 13
 EXTREMES = (
     *(-(2**63), -(2**62), -(2**31) - 1, -(2**31), -1, 0),
     *(2**31 - 3, 2**31 - 1, 2**31, 2**32, 2**40, 2**62, 2**63 - 1),
@@ -194,36 +193,14 @@ def latencies(world: World) -> np.ndarray:
     return world.array("float64", (count,))
 
 
-def fcm1(world: World) -> np.ndarray:
-    row = [100, 10, 4, 8, 1, 9, 9, 3, 3, 1, 1, 1, 1]
-    return world.array("int64", (world.dag.num_ops, FCM1_COLUMNS), row * world.dag.num_ops)
+def times(world: World) -> np.ndarray:
+    return world.array("float64", (world.dag.num_ops, 2))
 
 
-def masks(world: World) -> np.ndarray:
-    words = (world.dag.num_ops + 63) // 64
-    return world.array("uint64", (2, words), [1] + [0] * (words - 1) + [1] + [0] * (words - 1))
-
-
-def strategies(world: World) -> np.ndarray:
-    return world.array("int32", (2,), [0, 1])
-
-
-def functions(world: World) -> list[object]:
-    return [
-        None if world.chance(0.1) else world.function for _ in range(world.random.choice([1, 1, 2]))
-    ]
-
-
-def kernel_tensors(world: World) -> list[list[object]]:
-    return [
-        [None if world.chance(0.05) else tensor(world)]
-        for _ in range(world.random.choice([1, 1, 2]))
-    ]
-
-
-def program(world: World) -> np.ndarray:
-    workers = world.random.choice([1, 1, 2, 2, world.random.randint(1, 5)])
-    return world.array("int32", (1, 3 + workers), [0, 0, *range(workers + 1)])
+def price(world: World) -> object:
+    """Of merged operators."""
+    cost = world.random.choice([7.0, 7, real(world), None, "much"])
+    return world.random.choice([lambda ops: cost, lambda ops: sum(ops), world.function, None])
 
 
 def workers(world: World) -> int:
@@ -302,8 +279,7 @@ KINDS: dict[str, Sequence[Kind]] = {
     "Candidates": (space,),
     "Solve": (space, latencies),
     "Through": (space, latencies),
-    "SearchFcm1": (dag, classes, fcm1, integer, integer, real),
-    "Fcm1Costs": (dag, fcm1, masks, strategies),
+    "FindBounded": (dag, classes, real, real, times, price, integer, integer, real),
     "Endings": (dag, operators, integer, integer),
     "Sequential": (dag,),
     "Greedy": (dag, integer),
@@ -317,12 +293,10 @@ KINDS: dict[str, Sequence[Kind]] = {
     "runtime.Describe": (),
     "runtime.FillMemory": (bench, integer, blob),
     "runtime.NewWorkbench": (),
-    "runtime.RunStage": (functions, kernel_tensors, program, workers),
     "runtime.SetRuntimeLibrary": (text,),
     "runtime.SourceDigest": (),
     "runtime.TensorPart": (tensor, integer, shape, dtype),
     "runtime.TimeOnBench": (bench, program_bytes, call_bytes, workers, integer, real),
-    "runtime.TimeStage": (functions, kernel_tensors, program, workers, integer, integer),
     "runtime.TraceOnBench": (bench, program_bytes, call_bytes, workers, real),
     "runtime.UseWorkers": (workers,),
     "runtime.WriteMemory": (bench, integer, integer, blob),

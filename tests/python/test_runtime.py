@@ -55,27 +55,27 @@ def mirror(
 @T.prim_func
 def show(x: T.Buffer((SIZE,), "float32"), begin: T.int32, end: T.int32):
     """Tell Python where the tensor lies."""
-    T.evaluate(T.call_packed("tvm_ios.tests.show", x.data))
+    T.evaluate(T.call_packed("tests.runtime.show", x.data))
 
 
 @T.prim_func
 def fail(x: T.Buffer((SIZE,), "float32"), begin: T.int32, end: T.int32):
     """Fail on any tiles but the first."""
     if begin > 0:
-        T.evaluate(T.call_packed("tvm_ios.tests.fail", begin, end))
+        T.evaluate(T.call_packed("tests.runtime.fail", begin, end))
 
 
 SHOWN: list[np.ndarray] = []
 """The tensors of the calls of ``show``."""
 
 
-@tvm_ffi.register_global_func("tvm_ios.tests.show")
+@tvm_ffi.register_global_func("tests.runtime.show")
 def _show(data: ctypes.c_void_p) -> None:
     floats = ctypes.cast(data, ctypes.POINTER(ctypes.c_float))
     SHOWN.append(np.ctypeslib.as_array(floats, (SIZE,)).copy())
 
 
-@tvm_ffi.register_global_func("tvm_ios.tests.fail")
+@tvm_ffi.register_global_func("tests.runtime.fail")
 def _fail(begin: int, end: int) -> None:
     raise ValueError(f"tiles {begin} to {end}")
 

@@ -12,7 +12,7 @@ from typing import Any
 from gpu_phases.networks import SEQUENTIAL, Unsearched, arguments, relative_error
 from gpu_phases.tensorrt import tensorrt_run
 from tvm_ios.backend.cuda.measure.clock import warm_clock
-from tvm_ios.peers.gpu import gpu_peers
+from tvm_ios.baselines.gpu import gpu_peers
 from tvm_ios_runtime.session import leaves
 
 

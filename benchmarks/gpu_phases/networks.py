@@ -97,7 +97,7 @@ def relative_error(actual: Sequence[np.ndarray], expected: Sequence[np.ndarray])
 def _by_torch(network: str):
     import torch
 
-    from tvm_ios.peers.torch_module import torch_module
+    from tvm_ios.baselines.torch_module import torch_module
 
     module = torch_module(f"zoo:{network}", None).double()
 

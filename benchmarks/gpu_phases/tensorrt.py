@@ -30,7 +30,7 @@ def tensorrt_run(network: str, inputs: Sequence[np.ndarray], device_id: int, pre
         import tensorrt
         import torch
 
-        from tvm_ios.peers.torch_runs import TorchRun, captured_in_graph
+        from tvm_ios.baselines.torch_runs import TorchRun, captured_in_graph
     except ImportError as error:
         raise UnsupportedError(f"{error.name} is not installed") from error
     device = torch.device("cuda", device_id)

@@ -8,7 +8,7 @@ import torch
 import torch._inductor.config
 
 from peer.contender import Runner, Task
-from tvm_ios.peers.onnx_torch import to_module
+from tvm_ios.baselines.onnx_torch import to_module
 
 
 def prepare(task: Task) -> Runner:

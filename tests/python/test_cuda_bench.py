@@ -10,7 +10,7 @@ import onnx
 
 from cuda_support import TARGET, Emulated
 from cuda_whole import run_bench
-from tvm_ios.peers.gpu import NAMES
+from tvm_ios.baselines.gpu import NAMES
 
 
 def save_pools(path: Path) -> None:

@@ -13,8 +13,8 @@ import torch
 
 from cli_support import SHAPE, reference, relative_error
 from peer import models
+from tvm_ios.baselines.onnx_torch import to_module
 from tvm_ios.cli.main import main
-from tvm_ios.peers.onnx_torch import to_module
 
 
 def test_pytorch_export(capsys, tmp_path: Path) -> None:

@@ -22,11 +22,11 @@ from ..backend.cuda.measure.clock import warm_clock
 from ..backend.cuda.measure.model import CudaWays
 from ..backend.cuda.measure.rounds import Timing
 from ..backend.registry import kind_of
+from ..baselines.contenders import Peers
+from ..baselines.gpu import gpu_peers
 from ..compiler.compare import Comparison, as_returned, compare
 from ..compiler.scheduler import Scheduler
 from ..draw import words
-from ..peers.contenders import Peers
-from ..peers.gpu import gpu_peers
 from ..schedule.schedule import Schedule
 from ..support.files import replacing
 from ..support.progress import working

@@ -12,10 +12,10 @@ import torch
 
 from cli_support import SHAPE, reference, save_branches
 from support import assert_close
+from tvm_ios.baselines.gpu import NAMES, gpu_peers
+from tvm_ios.baselines.torch_module import torch_module
+from tvm_ios.baselines.torch_runs import torch_runs
 from tvm_ios.frontend import zoo
-from tvm_ios.peers.gpu import NAMES, gpu_peers
-from tvm_ios.peers.torch_module import torch_module
-from tvm_ios.peers.torch_runs import torch_runs
 
 CPU = torch.device("cpu")
 IMAGE = np.random.default_rng(1).standard_normal(SHAPE).astype("float32")

@@ -80,14 +80,14 @@ def torch_runs(
     Parameters
     ----------
     model, batch
-        As for :func:`~tvm_ios.peers.torch_module.torch_module`.
+        As for :func:`~tvm_ios.baselines.torch_module.torch_module`.
     inputs : sequence of ndarray
     device : torch.device
         On one that is no GPU nothing is captured in a graph; that is for trying this out.
     precision : str
         As :class:`tvm_ios.options.Options` has it; PyTorch computes in the same.
     trust : bool
-        As for :func:`~tvm_ios.peers.torch_module.torch_module`.
+        As for :func:`~tvm_ios.baselines.torch_module.torch_module`.
     """
     found = Peers()
     tf32 = precision == "tf32"

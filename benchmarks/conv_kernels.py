@@ -26,7 +26,7 @@ from levels import levels
 from tvm_ios.backend.cpu.backend import network_kernels
 from tvm_ios.backend.cpu.measure import streams
 from tvm_ios.backend.cpu.measure.device import Device
-from tvm_ios.backend.cpu.measure.fma import peak_gflops
+from tvm_ios.backend.cpu.measure.fma import MultiplyAdds
 from tvm_ios.backend.cpu.measure.libraries import KernelLibraries
 from tvm_ios.backend.cpu.rules import Preferences
 from tvm_ios.backend.cpu.rules.implement import implement
@@ -109,7 +109,7 @@ def measure_limits(target: tvm.target.Target) -> Limits:
     for level in levels(machine.describe().caches, workers):
         size = float("inf") if level.name == "memory" else 2.0 * workers * level.bytes_per_worker
         bandwidths[level.name] = (size, streams.measure(target, level).copy)
-    return Limits(peak_gflops(target), bandwidths)
+    return Limits(MultiplyAdds(target).gflops(), bandwidths)
 
 
 def measure(

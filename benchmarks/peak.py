@@ -19,7 +19,8 @@ import machine
 import markdown
 import pool
 from levels import levels
-from tvm_ios.backend.cpu.measure import fma, streams
+from tvm_ios.backend.cpu.measure import streams
+from tvm_ios.backend.cpu.measure.fma import MultiplyAdds
 from tvm_ios.target import available_cores, core_of, resolve
 
 
@@ -57,7 +58,7 @@ def measure(target: str, threads: int) -> Peak:
         facts,
         str(targets[-1]),
         core_of(targets[-1]).lanes,
-        {int(t.attrs["num-cores"]): fma.peak_gflops(t) for t in targets},
+        {int(t.attrs["num-cores"]): MultiplyAdds(t).gflops() for t in targets},
         [bandwidth for t in targets for bandwidth in _bandwidths(t, facts.caches)],
         pool.measure(targets[-1]) if threads > 1 else None,
     )

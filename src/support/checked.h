@@ -22,10 +22,6 @@ class CheckedInt {
     return Apply(a, b,
                  [](int64_t x, int64_t y, int64_t* z) { return __builtin_add_overflow(x, y, z); });
   }
-  friend CheckedInt operator-(CheckedInt a, CheckedInt b) {
-    return Apply(a, b,
-                 [](int64_t x, int64_t y, int64_t* z) { return __builtin_sub_overflow(x, y, z); });
-  }
   friend CheckedInt operator*(CheckedInt a, CheckedInt b) {
     return Apply(a, b,
                  [](int64_t x, int64_t y, int64_t* z) { return __builtin_mul_overflow(x, y, z); });

@@ -20,6 +20,7 @@ from tvm import relax
 
 from tvm_ios.backend.shared.emitter import Emitter, Library, Stages, emit_functions
 from tvm_ios.backend.shared.implementation import Implementation, LoweredGraph
+from tvm_ios.backend.shared.kernel import Kernel
 from tvm_ios.backend.shared.stages import Assembler, StageForm
 from tvm_ios.database import DeviceIdentity, MeasurementDatabase
 from tvm_ios.errors import ScheduleError
@@ -57,21 +58,13 @@ OPERATORS: Mapping[str, Callable[..., np.ndarray]] = {
 
 
 @dataclass(frozen=True)
-class NumpyKernel:
+class NumpyKernel(Kernel):
     """An operator's bindings, and the name of the function that computes them."""
 
-    name: str
-    key: Hashable
-    inputs: tuple[TensorSpec, ...]
-    outputs: tuple[TensorSpec, ...]
     function: str
     seconds: float
 
-    free, plane, tiles, steps = False, None, 1, 1
-
-    @property
-    def tensors(self) -> tuple[TensorSpec, ...]:
-        return self.inputs + self.outputs
+    tiles, steps = 1, 1
 
 
 def implement(op: Operator) -> Implementation | None:

@@ -13,21 +13,6 @@ from tvm_ffi import register_error
 
 from tvm_ios_runtime.cuda import DeviceFailure, explained
 
-__all__ = [
-    "CostError",
-    "DatabaseError",
-    "DeviceError",
-    "ExpansionError",
-    "GraphError",
-    "ModelError",
-    "OptionError",
-    "RelayError",
-    "ScheduleError",
-    "TargetError",
-    "TvmIosError",
-    "UnsupportedError",
-]
-
 
 class TvmIosError(Exception):
     """The base of all errors of this package."""

@@ -3,13 +3,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from typing import Protocol, TypeVar
+from abc import ABC, abstractmethod
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import TypeVar
 
+from ...support.keys import remembering
 from ...tir.tensor import TensorSpec
 
 
-class Kernel(Protocol):
+@dataclass(frozen=True)
+class Kernel(ABC):
     """A function that computes an operator, or several that were replaced by one.
 
     Attributes
@@ -18,43 +22,44 @@ class Kernel(Protocol):
         For tables and messages.
     key : Hashable
         Equal for kernels that are the same code.
-    inputs, outputs : sequence of TensorSpec
-    tiles : int
-        The most that can be computed at the same time.
-    steps : int
-        How often all that compute it wait for each other.
-    plane : object
-        How its tiles cover the result, where a part of it can be computed on its own; else None.
+    inputs, outputs : tuple of TensorSpec
+    scratch : tuple of TensorSpec
+        Memory that only this kernel uses, and all that compute it share.
     """
 
-    @property
-    def name(self) -> str: ...
+    name: str
+    key: Hashable
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    scratch: tuple[TensorSpec, ...] = field(default=(), kw_only=True)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "key", remembering(self.key))
 
     @property
-    def key(self) -> Hashable: ...
+    def tensors(self) -> tuple[TensorSpec, ...]:
+        """Inputs, outputs and scratch memory, as the function takes them."""
+        return self.inputs + self.outputs + self.scratch
 
     @property
-    def inputs(self) -> Sequence[TensorSpec]: ...
+    @abstractmethod
+    def tiles(self) -> int:
+        """The most that can be computed at the same time."""
 
     @property
-    def outputs(self) -> Sequence[TensorSpec]: ...
+    @abstractmethod
+    def steps(self) -> int:
+        """How often all that compute it wait for each other."""
 
     @property
-    def tiles(self) -> int: ...
-
-    @property
-    def steps(self) -> int: ...
-
-    @property
-    def plane(self) -> object: ...
-
-    @property
-    def tensors(self) -> Sequence[TensorSpec]:
-        """Inputs, outputs and scratch memory."""
+    def plane(self) -> object:
+        """How its tiles cover the result, where a part of it can be computed on its own."""
+        return None
 
     @property
     def free(self) -> bool:
         """Whether there is nothing to do, as the result is in place already."""
+        return False
 
 
 K = TypeVar("K", bound=Kernel)

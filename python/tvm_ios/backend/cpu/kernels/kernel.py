@@ -10,12 +10,11 @@ code that is deployed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ....support.keys import remembering
-from ....tir.tensor import TensorSpec
+from ...shared.kernel import Kernel as AnyKernel
 from .plane import PlaneTiles
 
 Emit = Callable[[Sequence[Any], Any, Any], None]
@@ -43,17 +42,11 @@ class Phase:
 
 
 @dataclass(frozen=True)
-class Kernel:
-    """The CPU implementation of one operator.
+class Kernel(AnyKernel):
+    """The implementation of one operator.
 
     Attributes
     ----------
-    name : str
-        A short display name.
-    key : Hashable
-        Kernels with equal keys emit equal code.
-    inputs, outputs, scratch : tuple of TensorSpec
-        The kernel's tensors. Scratch memory belongs to this kernel alone, and all workers share it.
     phases : tuple of Phase
         Run one after another; any tile of phase ``i + 1`` may read what any tile of phase ``i``
         wrote.
@@ -65,22 +58,9 @@ class Kernel:
         is no choice.
     """
 
-    name: str
-    key: Hashable
-    inputs: tuple[TensorSpec, ...]
-    outputs: tuple[TensorSpec, ...]
     phases: tuple[Phase, ...] = field(compare=False)
-    scratch: tuple[TensorSpec, ...] = ()
     plane: PlaneTiles | None = field(default=None, compare=False)
     variant: str | None = field(default=None, compare=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "key", remembering(self.key))
-
-    @property
-    def tensors(self) -> tuple[TensorSpec, ...]:
-        """All tensors in the order in which ``Phase.emit`` takes them."""
-        return self.inputs + self.outputs + self.scratch
 
     @property
     def tiles(self) -> int:

@@ -60,10 +60,6 @@ class Workbench:
         """Fill a memory with copies of an array."""
         self._session.call("FillMemory", self._bench, memory, array.tobytes())
 
-    def use_workers(self, workers: int) -> None:
-        """Set the number of threads of the session's thread pool."""
-        self._session.call("UseWorkers", workers)
-
     def time(self, runs: Sequence[Sequence[Call]], program: np.ndarray, workers: int) -> np.ndarray:
         """Measure the seconds that a stage takes in each of several runs.
 

@@ -59,11 +59,6 @@ class MultiplyAdds:
         return self.flops / min(results) / 1e9
 
 
-def peak_gflops(target: tvm.target.Target) -> float:
-    """Return the peak throughput of multiply-adds on the workers of ``target``, in GFLOP/s."""
-    return MultiplyAdds(target).gflops()
-
-
 def on_each_worker(workers: int, body: Callable[[Expr], None]) -> None:
     """Emit ``body(worker)`` in one parallel launch, or directly for a single worker."""
     if workers == 1:

@@ -11,27 +11,10 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
-import numpy as np
 import tvm
 from tvm import s_tir, tirx
 
 _AXES = 4
-
-
-def channels_last_shape(shape: Sequence[int]) -> tuple[int, ...]:
-    """Return the shape ``[N, H, W, C]`` of a feature map ``[N, C, H, W]``."""
-    n, c, h, w = shape
-    return (n, h, w, c)
-
-
-def channels_last_weights(weights: np.ndarray) -> np.ndarray:
-    """Transpose convolution weights ``[O, I, H, W]`` to ``[H, W, I, O]``."""
-    return np.ascontiguousarray(weights.transpose(2, 3, 1, 0))
-
-
-def channels_last_array(array: np.ndarray) -> np.ndarray:
-    """Transpose a feature map ``[N, C, H, W]`` to ``[N, H, W, C]``."""
-    return np.ascontiguousarray(array.transpose(0, 2, 3, 1))
 
 
 def channels_last(

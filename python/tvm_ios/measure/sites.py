@@ -88,34 +88,24 @@ class Here:
         raise AssertionError("this process needs no connection")
 
 
-class Isolated:
-    """Another process of this machine: a stage that crashes or hangs costs only itself.
-
-    Parameters
-    ----------
-    timeout : float
-        Seconds that a stage may take.
-    """
+class _Elsewhere:
+    """Where sessions are in other processes."""
 
     device_id = 0
     compiler: str | None = None
     machine: Machine | None = None
 
-    def __init__(self, timeout: float = TIME_LIMIT) -> None:
-        _check_timeout(timeout)
-        self.source: Source = Loopback(timeout)  # starts, while the network is prepared
-
     def resolve(
         self, target: str | tvm.target.Target, threads: int | None = None
     ) -> tvm.target.Target:
-        """Return the target with this machine's CPU and cores, where it names none.
+        """Return the target with the CPU and the cores that a device has, where it names none.
 
         Parameters
         ----------
         target : str or tvm.target.Target
             Of kind ``llvm``.
         threads : int, optional
-            By default all cores.
+            By default all cores of a device.
 
         Raises
         ------
@@ -124,11 +114,25 @@ class Isolated:
         """
         return resolve_at(self.machine, target, threads)
 
+
+class Isolated(_Elsewhere):
+    """Another process of this machine: a stage that crashes or hangs costs only itself.
+
+    Parameters
+    ----------
+    timeout : float
+        Seconds that a stage may take.
+    """
+
+    def __init__(self, timeout: float = TIME_LIMIT) -> None:
+        _check_timeout(timeout)
+        self.source: Source = Loopback(timeout)  # starts, while the network is prepared
+
     def connect(self) -> RemoteSession:
         return _connect(self.source)
 
 
-class Rpc:
+class Rpc(_Elsewhere):
     """The devices that a tracker of TVM's RPC has by one key, which are of one kind.
 
     Each of them runs ``python -m tvm.exec.rpc_server`` with the library of this package loaded.
@@ -150,8 +154,6 @@ class Rpc:
         When there is no tracker, no device, or a device without the library.
     """
 
-    device_id = 0
-
     def __init__(
         self,
         tracker: str,
@@ -166,25 +168,6 @@ class Rpc:
         first = _connect(self.source)
         self.machine = Machine(first.cpu, first.llvm_name(), first.cores)
         self._first: RemoteSession | None = first
-
-    def resolve(
-        self, target: str | tvm.target.Target, threads: int | None = None
-    ) -> tvm.target.Target:
-        """Return the target with the CPU and the cores that the devices have, where it names none.
-
-        Parameters
-        ----------
-        target : str or tvm.target.Target
-            Of kind ``llvm``.
-        threads : int, optional
-            By default all cores of a device.
-
-        Raises
-        ------
-        TargetError
-            When TVM does not know the target, or it is no CPU.
-        """
-        return resolve_at(self.machine, target, threads)
 
     def connect(self) -> RemoteSession:
         first, self._first = self._first or _connect(self.source), None

@@ -13,6 +13,7 @@ import tvm_ffi
 from tvm import relax
 
 from ...graph.operators import Operator
+from ...tir.tensor import TensorSpec
 from .stages import S
 
 Stages = Sequence[S | Operator]
@@ -71,6 +72,22 @@ class Emitter(ABC, Generic[S]):
         """Return ``expr`` in terms of the new variables."""
         lookup = [(relax.Var, lambda variable: self.values.get(variable, variable))]
         return tvm_ffi.structural_map(expr, lookup)
+
+    def _call(
+        self,
+        name: str,
+        arguments: Sequence[relax.Expr],
+        written: Sequence[TensorSpec],
+        wanted: int,
+    ) -> list[relax.Expr]:
+        """The first ``wanted`` of the tensors that a function of the library writes."""
+        types = [relax.TensorType(spec.shape, spec.dtype) for spec in written]
+        several = len(types) > 1
+        call = relax.call_dps_packed(name, relax.Tuple(arguments), types if several else types[0])
+        result = self.builder.emit(call)
+        if not several:
+            return [result][:wanted]
+        return [self.builder.emit(relax.TupleGetItem(result, i)) for i in range(wanted)]
 
     def _define(self, variable: relax.Var, value: relax.Expr) -> None:
         self.values[variable] = value

@@ -120,13 +120,9 @@ class _CpuEmitter(Emitter[LoweredStage]):
         name = f"{self.prefix}_region{self._regions}"
         self._regions += 1
         self.library.add(name, region, [*map(_spec_of, inputs), *written])
-        types = [relax.TensorType(spec.shape, spec.dtype) for spec in written]
-        several = len(types) > 1
-        call = relax.call_dps_packed(name, relax.Tuple(inputs), types if several else types[0])
-        result = self.builder.emit(call)
-        for i, variable in enumerate(region.outputs):
-            item = self.builder.emit(relax.TupleGetItem(result, i)) if several else result
-            self._define(variable, item)
+        results = self._call(name, inputs, written, len(region.outputs))
+        for variable, result in zip(region.outputs, results, strict=True):
+            self._define(variable, result)
 
 
 def _spec_of(expr: relax.Expr) -> TensorSpec:

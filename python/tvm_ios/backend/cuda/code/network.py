@@ -159,15 +159,18 @@ class _CudaEmitter(Emitter[CudaStage]):
 
     def _call_stage(self, stage: CudaStage) -> None:
         program = stage.program
+        wanted = len(program.outputs)
         inputs = [self._place(value) for value in program.inputs]
         if len(stage.launches) == 1:
             (kernel,) = program.kernels
-            results = self._call(self.library.names.name_of(kernel), inputs, program.written)
+            name = self.library.names.name_of(kernel)
+            results = self._call(name, inputs, program.written, wanted)
         else:
             kernels = map(self.library.variable, program.kernels)
             numbers = relax.ShapeExpr(program.numbers)
-            results = self._call(RUN_STAGE, [numbers, *kernels, *inputs], program.written)
-        for variable, result in zip(program.outputs, results[: len(program.outputs)], strict=True):
+            arguments = [numbers, *kernels, *inputs]
+            results = self._call(RUN_STAGE, arguments, program.written, wanted)
+        for variable, result in zip(program.outputs, results, strict=True):
             self._placed[variable] = result
             if variable in self.leaving:
                 self._computed[variable] = result
@@ -197,19 +200,5 @@ class _CudaEmitter(Emitter[CudaStage]):
             (CHANNELS_LAST, None): (0, 3, 1, 2),
         }.get((now, then), tuple(range(len(spec.shape))))
         kernel = copy_kernel(spec, axes, self.library.target)
-        (result,) = self._call(self.library.names.name_of(kernel), [tensor], kernel.outputs)
+        (result,) = self._call(self.library.names.name_of(kernel), [tensor], kernel.outputs, 1)
         return result
-
-    def _call(
-        self, name: str, arguments: list[relax.Expr], written: tuple[TensorSpec, ...]
-    ) -> list[relax.Expr]:
-        """Emit a call and return the tensors that it writes."""
-        types = [relax.TensorType(spec.shape, spec.dtype) for spec in written]
-        several = len(types) > 1
-        call = relax.call_dps_packed(
-            name, relax.Tuple(arguments), out_ty=types if several else types[0]
-        )
-        result = self.builder.emit(call)
-        if not several:
-            return [result]
-        return [self.builder.emit(relax.TupleGetItem(result, i)) for i in range(len(types))]

@@ -133,6 +133,12 @@ def draw(results: dict[str, list[Point]], path: Path) -> None:
     figure.savefig(path)
 
 
+def read(path: Path) -> dict[str, list[Point]]:
+    """Read the points of a file that ``--json`` has written."""
+    networks = json.loads(path.read_text())["networks"]
+    return {model: [Point(**point) for point in points] for model, points in networks.items()}
+
+
 def show(results: dict[str, list[Point]]) -> None:
     """Print a table for each network."""
     for model, points in results.items():
@@ -165,10 +171,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the points, too")
     parser.add_argument("--draw", type=Path, metavar="FILE", help="draw them: NAME.svg, NAME.png")
+    parser.add_argument(
+        "--table", type=Path, metavar="FILE", help="measure nothing; show the points of such a file"
+    )
     args = parser.parse_args(arguments)
     limits = [tuple(map(int, pair.split(","))) for pair in args.limits.split()]
-    results = {}
-    for model in args.models:
+    results = read(args.table) if args.table else {}
+    for model in [] if args.table else args.models:
         results[model] = compare(model, args.threads, limits)
         if args.json:
             kept = {name: list(map(asdict, points)) for name, points in results.items()}

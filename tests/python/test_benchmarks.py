@@ -71,12 +71,17 @@ def test_searches_are_compared_by_cost_and_result(tmp_path: Path, monkeypatch, c
     monkeypatch.setattr(search_cost, "ROUNDS", 1)
     files = ["--json", str(tmp_path / "points.json")]
     search_cost.main([str(tmp_path / "m.onnx"), "--limits", "1,1 2,2", *files])
-    assert "learned, caution 0.5" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "learned, caution 0.5" in shown
     (points,) = json.loads((tmp_path / "points.json").read_text())["networks"].values()
     kinds = [point["kind"] for point in points]
     assert kinds == ["learned", "measured", "measured", "baseline", "baseline"]
     assert all(point["latency_ms"] > 0 for point in points)
     assert points[1]["measurements"] <= points[2]["measurements"]
+    picture = tmp_path / "points.svg"
+    search_cost.main(["--table", str(tmp_path / "points.json"), "--draw", str(picture)])
+    assert capsys.readouterr().out == shown
+    assert "</svg>" in picture.read_text()
 
 
 def test_a_second_search_measures_nothing(tmp_path: Path, capsys) -> None:

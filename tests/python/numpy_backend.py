@@ -169,6 +169,9 @@ class NumpyEmitter(Emitter):
 class NoLibrary(Library):
     """The functions are Python's."""
 
+    def emitter(self, name: str, original: relax.Function, stages: Stages) -> NumpyEmitter:
+        return NumpyEmitter(relax.BlockBuilder())
+
     def compile(self) -> None:
         return None
 
@@ -215,11 +218,7 @@ class NumpyBackend:
     ) -> tvm.IRModule:
         for name, stages in ways.items():
             self._clock[name] = sum(getattr(stage, "seconds", 0.0) for stage in stages)
-
-        def emitter_of(_name: str) -> NumpyEmitter:
-            return NumpyEmitter(relax.BlockBuilder())
-
-        return emit_functions(mod, function, ways, emitter_of, NoLibrary())
+        return emit_functions(mod, function, ways, NoLibrary())
 
     def compile(
         self, ways: tvm.IRModule, names: Sequence[str], inputs: Sequence[Any], devices: Devices

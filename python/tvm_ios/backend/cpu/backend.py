@@ -20,10 +20,11 @@ from ...measure.sites import Site
 from ...schedule.options import Options
 from ...schedule.timeline import Span
 from ...target import TYPICAL, Transfers, core_of, num_workers
-from ..shared.emitter import Stages
+from ..shared.emitter import Stages, emit_functions
 from ..shared.implementation import LoweredGraph, present
 from ..shared.tuned import active_database
-from .code.network import emit_ways
+from .code.constants import Constants
+from .code.network import CpuLibrary
 from .code.region import LoweredStage
 from .kernels.kernel import Kernel
 from .measure.device import Device, weights_from
@@ -155,8 +156,10 @@ class CpuBackend:
         tvm.IRModule
             A new module with the variants and their compiled kernels.
         """
+        lowered = [s for stages in ways.values() for s in stages if not isinstance(s, Operator)]
         slots = assembler.lowered.slots
-        return emit_ways(mod, function, ways, slots, self.workers, self._target)
+        library = CpuLibrary(self._target, Constants.of(lowered), slots, self.workers)
+        return emit_functions(mod, function, ways, library)
 
     def compile(
         self,

@@ -18,9 +18,9 @@ from ...measure.records import Records
 from ...measure.sites import Site
 from ...schedule.options import Options
 from ...schedule.timeline import Span
-from ..shared.emitter import Stages
+from ..shared.emitter import Stages, emit_functions
 from ..shared.tuned import active_database
-from .code.network import emit_ways
+from .code.network import CudaLibrary
 from .code.toolchain import check_compiler
 from .kernels.kernel import CudaKernel
 from .measure.device import CudaBench
@@ -146,7 +146,8 @@ class CudaBackend:
             If there is no compiler.
         """
         check_compiler(self._target)  # scheduling does not need one
-        return emit_ways(mod, function, ways, assembler.lowered.layouts, self._target)
+        library = CudaLibrary(self._target, assembler.lowered.layouts)
+        return emit_functions(mod, function, ways, library)
 
     def compile(
         self,

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic
 
@@ -95,8 +95,12 @@ class Emitter(ABC, Generic[S]):
             self._pending.append(variable)
 
 
-class Library(ABC):
+class Library(ABC, Generic[S]):
     """Compiled code beside the functions, which their emitters fill."""
+
+    @abstractmethod
+    def emitter(self, name: str, original: relax.Function, stages: Stages[S]) -> Emitter[S]:
+        """Return what emits the way ``name`` of a function and fills the library."""
 
     @abstractmethod
     def compile(self) -> tvm.runtime.Module | None:
@@ -111,8 +115,7 @@ def emit_functions(
     mod: tvm.IRModule,
     function: str,
     ways: Mapping[str, Stages[S]],
-    emitter_of: Callable[[str], Emitter[S]],
-    library: Library,
+    library: Library[S],
 ) -> tvm.IRModule:
     """Return ``mod`` with ``function`` replaced by one function for each variant of it.
 
@@ -123,15 +126,14 @@ def emit_functions(
     function : str
     ways : mapping of str to Stages
         By the name of the function that it becomes, which may be ``function``.
-    emitter_of : callable
-        What emits a way, by its name.
     library : Library
-        Filled by the emitters.
+        Filled by its emitters.
     """
     functions = {v: f for v, f in mod.functions.items() if v.name_hint != function}
     for name, stages in ways.items():
         variable = mod.get_global_var(name) if name == function else tvm.ir.GlobalVar(name)
-        functions[variable] = _emit_function(emitter_of(name), mod[function], stages, name)
+        emitter = library.emitter(name, mod[function], stages)
+        functions[variable] = _emit_function(emitter, mod[function], stages, name)
     functions.update((v, relax.ExternFunc(v.name_hint)) for v in library.handed_on())
     result = tvm.IRModule(functions, attrs=mod.attrs, global_infos=mod.global_infos)
     code = library.compile()

@@ -14,10 +14,9 @@ from dataclasses import dataclass, field
 import tvm
 from tvm import relax, tirx
 
-from ....graph.operators import Operator
 from ....graph.recognise import static_shape
 from ....tir.tensor import TensorSpec
-from ...shared.emitter import Emitter, Library, Stages, emit_functions
+from ...shared.emitter import Emitter, Library, Stages
 from ...shared.implementation import Slot
 from .constants import Constants
 from .driver import driver_function
@@ -26,59 +25,33 @@ from .region import LoweredStage, Region, form_region
 from .thread_pool import defaults_function, set_defaults, use_workers
 
 
-def emit_ways(
-    mod: tvm.IRModule,
-    function: str,
-    ways: Mapping[str, Stages[LoweredStage]],
-    slots: Mapping[relax.Var, Slot],
-    workers: int,
-    target: tvm.target.Target,
-) -> tvm.IRModule:
-    """Replace ``function`` in ``mod`` by one function per variant.
+@dataclass
+class CpuLibrary(Library[LoweredStage]):
+    """The drivers and kernels of all regions, and their constants.
 
-    Parameters
+    Attributes
     ----------
-    mod : tvm.IRModule
-        The prepared module.
-    function : str
-        Name of the function to replace.
-    ways : mapping of str to Stages
-        The stages of each variant, by the name of its function, which may be ``function``.
+    target : tvm.target.Target
+        The target of the kernels.
+    constants : Constants
+        The constants of all stages.
     slots : mapping of relax.Var to Slot
         Values that are written in place into a concatenation.
     workers : int
         Threads that the functions request from TVM's thread pool.
-    target : tvm.target.Target
-        The target of the kernels.
-
-    Returns
-    -------
-    tvm.IRModule
-        A new module with the variants and their compiled kernels.
     """
-    lowered = [s for stages in ways.values() for s in stages if not isinstance(s, Operator)]
-    library = _Library(target, Constants.of(lowered))
-
-    def emitter_of(name: str) -> Emitter[LoweredStage]:
-        return _CpuEmitter(
-            relax.BlockBuilder(),
-            library=library,
-            slots=slots,
-            prefix=f"tvm_ios_{name}",
-            workers=workers,
-        )
-
-    return emit_functions(mod, function, ways, emitter_of, library)
-
-
-@dataclass
-class _Library(Library):
-    """The drivers and kernels of all regions, and their constants."""
 
     target: tvm.target.Target
     constants: Constants
+    slots: Mapping[relax.Var, Slot]
+    workers: int
     kernels: KernelFunctions = field(default_factory=KernelFunctions)
     drivers: dict[str, tirx.PrimFunc] = field(default_factory=dict)
+
+    def emitter(
+        self, name: str, original: relax.Function, stages: Stages[LoweredStage]
+    ) -> Emitter[LoweredStage]:
+        return _CpuEmitter(relax.BlockBuilder(), library=self, prefix=f"tvm_ios_{name}")
 
     def add(self, name: str, region: Region, parameters: Sequence[TensorSpec]) -> None:
         self.drivers[name] = driver_function(
@@ -93,33 +66,32 @@ class _Library(Library):
 
 @dataclass(kw_only=True)
 class _CpuEmitter(Emitter[LoweredStage]):
-    library: _Library
-    slots: Mapping[relax.Var, Slot]
+    library: CpuLibrary
     prefix: str
-    workers: int
     _regions: int = 0
 
     @property
     def pure(self) -> bool:
-        return self.workers == 1
+        return self.library.workers == 1
 
     def begin(self) -> None:
-        if self.workers > 1:
+        if self.library.workers > 1:
             name = f"{self.prefix}_thread_defaults"
             self.library.drivers[name] = defaults_function(name)
             self.builder.emit(set_defaults(name))
-            self.builder.emit(use_workers(self.workers))
+            self.builder.emit(use_workers(self.library.workers))
 
     def call(self, stages: tuple[LoweredStage, ...], visible: set[relax.Var]) -> None:
         """Emit one call of a region's driver, which writes the results and its workspace."""
-        region = form_region(stages, visible, self.slots, self.library.constants.offsets)
+        library = self.library
+        region = form_region(stages, visible, library.slots, library.constants.offsets)
         inputs = [self.values[value] for value in region.inputs]
         written = list(region.output_specs)
         if region.workspace_bytes:
             written.append(TensorSpec((region.workspace_bytes,), "uint8"))
         name = f"{self.prefix}_region{self._regions}"
         self._regions += 1
-        self.library.add(name, region, [*map(_spec_of, inputs), *written])
+        library.add(name, region, [*map(_spec_of, inputs), *written])
         results = self._call(name, inputs, written, len(region.outputs))
         for variable, result in zip(region.outputs, results, strict=True):
             self._define(variable, result)

@@ -20,7 +20,7 @@ from tvm import relax
 from ....graph.operators import Operator
 from ....graph.recognise import static_shape
 from ....tir.tensor import TensorSpec
-from ...shared.emitter import Emitter, Library, Stages, emit_functions
+from ...shared.emitter import Emitter, Library, Stages
 from ..kernels.copy import copy_kernel
 from ..kernels.kernel import CudaKernel
 from ..rules.layouts import CHANNELS_LAST
@@ -28,48 +28,6 @@ from ..stage.stage import CudaStage, Value, identity
 from .build import KernelNames, build_kernels
 
 RUN_STAGE = "tvm_ios.runtime.cuda.RunStage"
-
-
-def emit_ways(
-    mod: tvm.IRModule,
-    function: str,
-    ways: Mapping[str, Stages[CudaStage]],
-    layouts: Mapping[relax.Var, str],
-    target: tvm.target.Target,
-) -> tvm.IRModule:
-    """Replace ``function`` in ``mod`` by one function per variant.
-
-    Parameters
-    ----------
-    mod : tvm.IRModule
-        The prepared module.
-    function : str
-        Name of the function to replace.
-    ways : mapping of str to Stages
-        The stages of each variant, by the name of its function, which may be ``function``.
-    layouts : mapping of relax.Var to str
-        Values with a layout other than Relax's.
-    target : tvm.target.Target
-        The CUDA device and its host.
-
-    Returns
-    -------
-    tvm.IRModule
-        A new module with the variants and their compiled kernels.
-    """
-    original = mod[function]
-    library = _Library(target)
-
-    def emitter_of(name: str) -> Emitter[CudaStage]:
-        return _CudaEmitter(
-            relax.BlockBuilder(),
-            library=library,
-            layouts=layouts,
-            entering=_entering(original, ways[name]),
-            leaving=_leaving(original, ways[name]),
-        )
-
-    return emit_functions(mod, function, ways, emitter_of, library)
 
 
 def _entering(original: relax.Function, stages: Stages[CudaStage]) -> list[relax.Var]:
@@ -97,12 +55,30 @@ def _leaving(original: relax.Function, stages: Stages[CudaStage]) -> set[relax.V
 
 
 @dataclass
-class _Library(Library):
-    """The kernels of all variants, by the names of their functions."""
+class CudaLibrary(Library[CudaStage]):
+    """The kernels of all variants, by the names of their functions.
+
+    Attributes
+    ----------
+    target : tvm.target.Target
+    layouts : mapping of relax.Var to str
+        Values with a layout other than Relax's.
+    """
 
     target: tvm.target.Target
+    layouts: Mapping[relax.Var, str]
     names: KernelNames = field(default_factory=lambda: KernelNames("tvm_ios"))
     variables: dict[str, tvm.ir.GlobalVar] = field(default_factory=dict)
+
+    def emitter(
+        self, name: str, original: relax.Function, stages: Stages[CudaStage]
+    ) -> Emitter[CudaStage]:
+        return _CudaEmitter(
+            relax.BlockBuilder(),
+            library=self,
+            entering=_entering(original, stages),
+            leaving=_leaving(original, stages),
+        )
 
     def variable(self, kernel: CudaKernel) -> tvm.ir.GlobalVar:
         """Return the variable that passes a kernel's function to a call."""
@@ -124,8 +100,7 @@ class _Library(Library):
 
 @dataclass(kw_only=True)
 class _CudaEmitter(Emitter[CudaStage]):
-    library: _Library
-    layouts: Mapping[relax.Var, str]
+    library: CudaLibrary
     entering: list[relax.Var]
     leaving: set[relax.Var]
     _placed: dict[relax.Var, relax.Expr] = field(default_factory=dict)
@@ -179,7 +154,7 @@ class _CudaEmitter(Emitter[CudaStage]):
         """Copy a stage's result to Relax's layout."""
         if value in self._computed:
             result = self._computed.pop(value)
-            self._define(value, self._copy(result, self.layouts.get(value), None))
+            self._define(value, self._copy(result, self.library.layouts.get(value), None))
 
     def _place(self, value: Value) -> relax.Expr:
         """Return the tensor of a value in the layout that kernels read."""
@@ -190,7 +165,7 @@ class _CudaEmitter(Emitter[CudaStage]):
             return self._constants[id(value)][1]
         if value not in self._placed:
             plain = self.values[value]
-            self._placed[value] = self._copy(plain, None, self.layouts.get(value))
+            self._placed[value] = self._copy(plain, None, self.library.layouts.get(value))
         return self._placed[value]
 
     def _copy(self, tensor: relax.Expr, now: str | None, then: str | None) -> relax.Expr:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One call from a network to a function that is faster: ``tvm_ios.compile``."""
+"""The entry points: :func:`compile` schedules and compiles a network, :func:`load` loads one."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from .support.progress import working
 
 
 class CompiledModel:
-    """A network that was compiled, or loaded from a library; several threads may call it at once.
+    """A compiled network, ready to be called; several threads may call it at once.
 
-    Made by :func:`compile` and :func:`load`.
+    :func:`compile` and :func:`load` return it.
 
     Attributes
     ----------
     schedule : Schedule
-        What it runs.
+        The schedule that the network runs.
     inputs, outputs : tuple of TensorInfo
-        Names, shapes and types.
+        Names, shapes and data types.
     """
 
     def __init__(
@@ -55,34 +55,35 @@ class CompiledModel:
         Parameters
         ----------
         *inputs : numpy.ndarray, torch.Tensor, or another library's tensor on the GPU
-            In order; they are read where they are if they are contiguous and aligned to 64 bytes,
-            and not on the host for a GPU.
+            The inputs, in order. An input is read in place if it is contiguous and aligned to 64
+            bytes, unless the model runs on a GPU and the input lies on the host.
 
         Returns
         -------
         numpy.ndarray, torch.Tensor or tvm_ffi.Tensor, or a tuple of them
-            PyTorch's tensors where an input was one; a tuple where there are several outputs. Where
-            an input lies on the GPU, results do, too: then the run is on the current stream, that
-            of PyTorch where an input is a tensor of its, else TVM's, and nobody waits for it.
+            A tuple if the network has several outputs. The outputs are PyTorch tensors if an input
+            is one. They lie on the GPU if an input does. The call is then asynchronous: it enqueues
+            the network on the current stream (PyTorch's if an input is a PyTorch tensor, else
+            TVM's) and does not synchronize.
 
         Raises
         ------
         ValueError
-            When an input is not of its type and shape, or on another GPU.
+            If an input has another type or shape than the network expects, or lies on another GPU.
         DeviceError
-            When the GPU that it was compiled for fails, or has too little memory.
+            If the GPU fails or runs out of memory.
         """
         with device_errors(self._device_id):
             results = tuple(torch_tensors.run(self._model, self._device_id, inputs))
         return results if len(results) > 1 else results[0]
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the shared library; :func:`load` reads it, and so does ``tvm_ios_runtime.load``.
+        """Write the model as a shared library for :func:`load` and ``tvm_ios_runtime.load``.
 
         Raises
         ------
         OptionError
-            When it is not named ``NAME.so``.
+            If the file name does not end with ``.so``.
         """
         if Path(path).suffix != ".so":
             raise OptionError(f"A compiled model must be named NAME.so, got {path}.")
@@ -110,29 +111,37 @@ def compile(
     Parameters
     ----------
     model : torch.nn.Module, torch.export.ExportedProgram, tvm.IRModule, path or str
-        A path is that of an ONNX file, of what ``torch.export.save`` wrote, or of a Relay file; a
-        string may be ``zoo:NAME``, too.
+        The network. A path names an ONNX file, a file that ``torch.export.save`` wrote, or a Relay
+        file. A string may also be ``zoo:NAME``.
     example_inputs : sequence of torch.Tensor, optional
-        For a ``torch.nn.Module``, which has no shapes of its own.
+        Inputs for a ``torch.nn.Module``, which define the shapes. Required for a module, not
+        allowed otherwise.
     target : str or tvm.target.Target
-        One that this machine can run; a bare ``llvm`` is its CPU, ``cuda`` its GPU.
+        A target that this machine can run. A bare ``llvm`` means this machine's CPU, ``cuda`` its
+        GPU.
     threads : int, optional
-        By default all cores.
+        The number of worker threads; by default one per core.
     device_id : int
-        Which GPU, where the target is one.
+        The GPU to use if the target is ``cuda``.
     input_shapes, batch
-        Of a file, what it leaves open; see :func:`tvm_ios.frontend.models.load_model`.
+        Values for the dimensions that a model file leaves open; see
+        :func:`tvm_ios.frontend.models.load_model`.
     params : path, optional
-        The weights of a Relay file.
+        The file with the weights of a Relay model.
     trust : bool
-        Whether a ``.pt2`` file may execute code that it brings. What ``torch.export.save`` writes
-        of an ordinary network brings none, and needs no trust.
+        Whether a ``.pt2`` file may execute code that it contains. An ordinary network that
+        ``torch.export.save`` wrote contains none, and loads without trust.
     search : bool
-        Without it, unless a schedule is given, nothing is measured and each operator is a stage.
+        If False and no schedule is given, nothing is measured and every operator gets a stage of
+        its own.
     schedule : Schedule or path, optional
-        What to apply instead of searching.
-    options
-        Those of :class:`tvm_ios.options.Options`, such as ``database`` and ``seed``.
+        A schedule to apply instead of searching for one.
+    **options
+        Fields of :class:`tvm_ios.options.Options`, such as ``database`` and ``seed``.
+
+    Returns
+    -------
+    CompiledModel
 
     Raises
     ------
@@ -154,20 +163,25 @@ def compile(
 
 
 def load(path: str | os.PathLike[str], device_id: int = 0) -> CompiledModel:
-    """Load what :meth:`CompiledModel.save` or ``tvm-ios compile`` wrote.
+    """Load a library that :meth:`CompiledModel.save` or ``tvm-ios compile`` wrote.
 
     Parameters
     ----------
     path : path
+        The shared library.
     device_id : int
-        Which GPU runs it, if it was compiled for one.
+        The GPU to run on if the library was compiled for one.
+
+    Returns
+    -------
+    CompiledModel
 
     Raises
     ------
     ModelError
-        When it is no such library.
+        If the file is not a library of this package.
     TargetError
-        When it is for another CPU.
+        If the library was compiled for a CPU that this machine cannot run.
     """
     return CompiledModel(Path(path), device_id=device_id)
 
@@ -182,13 +196,13 @@ def _import(
 ) -> tvm.IRModule:
     if pytorch.is_module(model):
         if example_inputs is None:
-            raise ModelError("A torch.nn.Module has no shapes; give example_inputs.")
+            raise ModelError("A torch.nn.Module does not define input shapes; pass example_inputs.")
     elif example_inputs is not None:
-        raise OptionError("example_inputs are for a torch.nn.Module; leave them out.")
+        raise OptionError("example_inputs apply only to a torch.nn.Module; leave them out.")
     if isinstance(model, (str, os.PathLike)):
         return load_model(os.fspath(model), input_shapes, batch, params, trust)
     if input_shapes or batch is not None or params is not None:
-        raise OptionError("input_shapes, batch and params are for files; leave them out.")
+        raise OptionError("input_shapes, batch and params apply only to files; leave them out.")
     if example_inputs is not None:
         return pytorch.from_module(model, example_inputs)
     if pytorch.is_exported(model):
@@ -196,6 +210,6 @@ def _import(
     if isinstance(model, tvm.IRModule):
         return model
     raise ModelError(
-        f"A model is a torch.nn.Module, an exported program, a Relax module, or a path; got "
+        f"A model must be a torch.nn.Module, an exported program, a Relax module or a path; got "
         f"{type(model).__name__}."
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the package raises when its user is wrong; each message says what to do."""
+"""The exceptions that the package raises on wrong input; each message says how to correct it."""
 
 from .support.errors import (
     CostError,

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Targets: what the user names, completed with what this machine is.
+"""Targets, completed with the properties of this machine.
 
-TVM reads a bare ``llvm`` as the oldest CPU of the architecture (SSE2 on x86-64). A user of the
-command line means the machine in front of them, so :func:`resolve` adds its CPU and cores. The
-pass itself takes the target as given: a kernel must never use instructions that TVM's code
-generator was not told of.
+TVM interprets a bare ``llvm`` as the oldest CPU of the architecture (SSE2 on x86-64). A user of the
+command line means this machine, so :func:`resolve` adds its CPU and the number of its cores. The
+pass itself uses the target as given: a kernel must never use instructions that TVM's code generator
+does not know of.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .support.errors import TargetError
 
 @dataclass(frozen=True)
 class Core:
-    """What a kernel must know of the core that it runs on.
+    """The properties of a CPU core that kernels depend on.
 
     Attributes
     ----------
@@ -31,7 +31,7 @@ class Core:
     registers : int
         Architectural vector registers.
     l1_bytes, l2_bytes : int
-        Data caches of one core.
+        Sizes of one core's data caches, in bytes.
     """
 
     lanes: int
@@ -42,16 +42,17 @@ class Core:
 
 @dataclass(frozen=True)
 class Transfers:
-    """How long a worker takes to read a vector from afar, in vector multiply-adds.
+    """The cost of reading one vector from L3 or from memory, in vector multiply-adds of a worker.
 
-    All workers read at the same time. The defaults are those of a core with 512-bit vectors, at
-    3.7 GHz, with 70 and 24 GB/s.
+    All workers read at the same time. The defaults are those of a core with 512-bit vectors at 3.7
+    GHz, and bandwidths of 70 and 24 GB/s.
 
     Attributes
     ----------
     far : float
-        From the third cache.
+        The cost of a read from L3.
     memory : float
+        The cost of a read from memory.
     """
 
     far: float = 3.4
@@ -61,16 +62,16 @@ class Transfers:
 TYPICAL = Transfers()
 
 CPU, CUDA = KINDS = ("llvm", "cuda")
-"""The kinds of targets that there is lowering for."""
+"""The target kinds that this package can lower to."""
 
 MOST_THREADS = 1024
-"""More are a mistake, and may be more than a process can start."""
+"""The maximum number of threads; more would be a mistake, and a process may fail to start them."""
 
-_OTHER_NAMES = ("amd64", "i486", "i586", "i686", "ppc")  # that LLVM has for architectures
+_OTHER_NAMES = ("amd64", "i486", "i586", "i686", "ppc")  # aliases of architectures in LLVM
 
 
 def available_cores() -> int:
-    """Cores that this process may run on, and that it is granted the time of."""
+    """Return the number of cores that this process may use, by its affinity and its CPU quota."""
     return default_threads()
 
 
@@ -84,23 +85,28 @@ def resolve(
     cpu: str | None = _THIS,
     cores: int | None = None,
 ) -> tvm.target.Target:
-    """The target with a machine's CPU and core count where the user named none.
+    """Return a target with a machine's CPU and core count where the user named none.
 
     Parameters
     ----------
     target : str or tvm.target.Target
         ``"llvm"``, a JSON string or a Target of kind ``llvm``.
     threads : int, optional
-        Worker threads; by default the target's ``num-cores``, else all cores available.
+        The number of worker threads. By default the target's ``num-cores``, else all available
+        cores.
     cpu : str, optional
-        What LLVM calls the CPU of another machine than this one; None to name none.
+        LLVM's name of another machine's CPU; None to name no CPU. By default this machine's.
     cores : int, optional
-        The cores of another machine.
+        The number of another machine's cores.
+
+    Returns
+    -------
+    tvm.target.Target
 
     Raises
     ------
     TargetError
-        When TVM does not know the target, or it is no CPU.
+        If TVM does not know the target, or if it is not a CPU.
     """
     parsed = parse(target)
     if parsed.kind.name != CPU:
@@ -121,9 +127,9 @@ def resolve(
 
 
 def _check_cpu(target: tvm.target.Target) -> None:
-    """Raise TargetError for what LLVM does not know, which it would take for something else.
+    """Raise TargetError for a name that LLVM does not know, and would replace by a default.
 
-    An architecture that it does not know would end the process.
+    An unknown architecture would abort the process.
     """
     codegen = tvm.target.codegen
     triple = str(target.attrs.get("mtriple", codegen.llvm_get_system_triple()))
@@ -136,7 +142,7 @@ def _check_cpu(target: tvm.target.Target) -> None:
     wanted = [str(feature) for feature in target.attrs.get("mattr", ())]
     if wanted:
         config = {str(k): v for k, v in target.export().items()}
-        config["mattr"] = [f"+{feature[1:]}" for feature in wanted]  # those that are on are told
+        config["mattr"] = [f"+{feature[1:]}" for feature in wanted]  # only enabled ones are listed
         features = set(map(str, codegen.llvm_get_cpu_features(tvm.target.Target(config))))
         strange = [f for f in wanted if f[:1] not in ("+", "-") or f[1:] not in features]
         if strange:
@@ -144,7 +150,7 @@ def _check_cpu(target: tvm.target.Target) -> None:
 
 
 def parse(target: str | tvm.target.Target, kinds: Collection[str] = KINDS) -> tvm.target.Target:
-    """``target`` as a TVM Target of a kind that this package can lower to."""
+    """Return ``target`` as a TVM Target of a kind that this package can lower to."""
     if isinstance(target, tvm.target.Target):
         parsed = target
     else:
@@ -168,7 +174,7 @@ def num_workers(target: tvm.target.Target) -> int:
 
 
 def short_name(target: str) -> str:
-    """The kind of a target that is given as JSON, and its CPU or architecture."""
+    """Return the kind of a target given as JSON, with its CPU or architecture."""
     try:
         config = json.loads(target)
         return " ".join(str(config[key]) for key in ("kind", "mcpu", "arch") if key in config)
@@ -177,9 +183,10 @@ def short_name(target: str) -> str:
 
 
 def core_of(target: tvm.target.Target) -> Core:
-    """Vector width and register count that LLVM may use for a CPU target, and its caches.
+    """Return the vector width, register count and cache sizes of a CPU target.
 
-    Cache sizes are this machine's; of another architecture's they are assumed.
+    The width and the count are what LLVM may use. The cache sizes are those of this machine; for
+    another architecture they are assumed.
     """
     known = data_caches() if _is_native(target) else ()
     caches = {f"l{cache.level}_bytes": cache.size for cache in known if cache.level <= 2}
@@ -194,7 +201,7 @@ def core_of(target: tvm.target.Target) -> Core:
 
 
 def check_runnable(target: tvm.target.Target) -> None:
-    """Raise TargetError if code for ``target`` would end in an illegal instruction here."""
+    """Raise TargetError if code for ``target`` would hit an illegal instruction on this machine."""
     if not _is_native(target) or core_of(target).lanes > core_of(resolve("llvm")).lanes:
         cpu = target.attrs.get("mcpu", target.attrs.get("mtriple", "this target"))
         raise TargetError(
@@ -204,7 +211,7 @@ def check_runnable(target: tvm.target.Target) -> None:
 
 
 def _is_native(target: tvm.target.Target) -> bool:
-    """Whether code for ``target`` runs on this machine's architecture."""
+    """Return whether code for ``target`` runs on this machine's architecture."""
     triple = str(target.attrs.get("mtriple", ""))
     native = str(tvm.target.codegen.llvm_get_system_triple())
     return not triple or triple.split("-")[0] == native.split("-")[0]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``torch.compile(module, backend="tvm_ios")``: torch finds it by its entry point.
+"""The backend of ``torch.compile(module, backend="tvm_ios")``, registered as an entry point.
 
-For inference: what it returns has no gradients.
+It is for inference: the result has no gradients.
 """
 
 from __future__ import annotations
@@ -27,21 +27,26 @@ def tvm_ios(
     *,
     options: Mapping[str, Any] | None = None,
 ) -> CompiledGraph:
-    """Compile what torch has traced of a module.
+    """Compile a graph that torch traced from a module.
 
     Parameters
     ----------
     graph : torch.fx.GraphModule
+        The traced graph.
     example_inputs : sequence of torch.Tensor
         Weights and inputs, in the order of the graph's placeholders.
     options : mapping, optional
-        As ``torch.compile(options=...)`` was given them: keywords of :func:`tvm_ios.compile`.
-        Without ``target`` a module on a GPU is compiled for that.
+        The ``options`` of ``torch.compile``: keyword arguments of :func:`tvm_ios.compile`. Without
+        ``target``, a module on a GPU is compiled for that GPU.
+
+    Returns
+    -------
+    CompiledGraph
 
     Raises
     ------
     ModelError
-        When shapes are dynamic, or the importers cannot read the graph.
+        If shapes are dynamic, or the importers cannot read the graph.
     """
     if any(not isinstance(value, torch.Tensor) for value in example_inputs):
         raise ModelError("The shapes are dynamic; call torch.compile with dynamic=False.")
@@ -51,16 +56,18 @@ def tvm_ios(
 class CompiledGraph:
     """A graph compiled with its weights as constants.
 
-    It is compiled again when it is called with other weights, or after they were written to in a
-    way that PyTorch counts. What is written through ``weight.data``, or to weights that were made
-    in ``torch.inference_mode``, is not counted: it shows after ``torch.compiler.reset()``.
+    The graph is compiled again if it is called with other weights, or after PyTorch counted a write
+    to them. PyTorch does not count writes through ``weight.data`` or to weights made in
+    ``torch.inference_mode``; call ``torch.compiler.reset()`` after such a write.
 
     Parameters
     ----------
     graph : torch.fx.GraphModule
+        The traced graph.
     example_inputs : sequence of torch.Tensor
+        Weights and inputs, in the order of the graph's placeholders.
     options : mapping
-        Keywords of :func:`tvm_ios.compile`.
+        Keyword arguments of :func:`tvm_ios.compile`.
     """
 
     def __init__(
@@ -76,10 +83,10 @@ class CompiledGraph:
         self._compiled = self._compile(example_inputs)
 
     def __call__(self, *values: torch.Tensor) -> list[torch.Tensor]:
-        """What the graph returns: a list of tensors.
+        """Return the graph's outputs as a list of tensors.
 
-        Threads whose weights are another's wait while it compiles. Where that fails, or is
-        interrupted, the next call tries again.
+        While one thread compiles the graph for new weights, other threads with those weights wait.
+        If compiling fails or is interrupted, the next call tries again.
         """
         compiled = self._compiled
         if compiled.state != self._state(values):
@@ -93,14 +100,14 @@ class CompiledGraph:
 
     def _compile(self, values: Sequence[torch.Tensor]) -> _Compiled:
         weights = [values[i] for i in self._weights]
-        state = self._state(values)  # before they are copied: what is written later counts
+        state = self._state(values)  # before the copy, so that a later write is noticed
         bound = _bind(self._graph, dict(zip(self._weights, weights, strict=True)))
         options = {**_place(values), **self._options}
         model = api.compile(bound, [values[i] for i in self._inputs], **options)
         return _Compiled(model, state, weights)
 
     def _state(self, values: Sequence[torch.Tensor]) -> list[tuple[int, int]]:
-        """Which weights these are, and how often they were written to."""
+        """Return the address and the version of each weight."""
         return [(values[i].data_ptr(), _writes(values[i])) for i in self._weights]
 
 
@@ -111,10 +118,11 @@ class _Compiled:
     Attributes
     ----------
     model : CompiledModel
+        The compiled model.
     state : list of pairs of int
-        Where the weights were, and how often they had been written to.
+        The address of each weight and how often it had been written to.
     weights : list of torch.Tensor
-        Held, so that no others take their place.
+        References that keep the addresses from being reused.
     """
 
     model: api.CompiledModel
@@ -123,23 +131,23 @@ class _Compiled:
 
 
 def _place(values: Sequence[torch.Tensor]) -> dict[str, Any]:
-    """Where a graph runs that nothing else is said of: on the GPU, if it has tensors there."""
+    """Return the default target of a graph: the GPU if it has tensors there."""
     devices = [value.device for value in values if value.is_cuda]
     return {"target": "cuda", "device_id": devices[0].index} if devices else {}
 
 
 def _writes(value: torch.Tensor) -> int:
-    """How often a tensor was written to, as far as PyTorch counts."""
+    """Return how often a tensor was written to, as far as PyTorch counts."""
     return 0 if value.is_inference() else value._version
 
 
 def _is_weight(value: torch.Tensor) -> bool:
-    """Whether torch passes it with every call although it belongs to the module."""
+    """Return whether a tensor belongs to the module although torch passes it with every call."""
     return isinstance(value, torch.nn.Parameter) or hasattr(value, "_dynamo_static_input_type")
 
 
 def _bind(graph: torch.fx.GraphModule, weights: Mapping[int, torch.Tensor]) -> torch.fx.GraphModule:
-    """The graph with its own copies of some inputs."""
+    """Return the graph with copies of some inputs as constants."""
     bound = torch.fx.GraphModule(graph, deepcopy(graph.graph))
     placeholders = [node for node in bound.graph.nodes if node.op == "placeholder"]
     for index, tensor in weights.items():

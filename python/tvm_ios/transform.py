@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pass, and the pipeline around it."""
+"""The scheduling pass, and TVM's pipeline with the pass in front."""
 
 from __future__ import annotations
 
@@ -20,44 +20,46 @@ from .support.errors import TargetError
 
 @tvm.transform.module_pass(opt_level=0, name="tvm_ios.InterOperatorSchedule")
 class InterOperatorSchedule:
-    """Schedule the operators of a Relax function into stages and lower each to one kernel.
+    """A pass that schedules the operators of a Relax function into stages, each one kernel.
 
-    The input is a high-level module, as TVM's ONNX and PyTorch importers give it; the result is to
-    go on through TVM's own pipeline. Scheduling never makes a model slower: the schedule found is
-    timed as a whole against the sequential one, and the faster of the two is applied.
+    The input is a high-level module, as TVM's ONNX and PyTorch importers return it. Run TVM's own
+    pipeline on the result. Scheduling never makes a model slower: the pass times the schedule that
+    it found against the sequential one, both as whole models, and applies the faster.
 
     Parameters
     ----------
     target : str or tvm.target.Target
-        The target, of kind ``llvm`` or ``cuda``, that the module will be compiled for. It is taken
-        as given: a bare ``llvm`` means the oldest CPU of the architecture, see
-        :func:`tvm_ios.target.resolve`. A CPU's
-        ``num-cores`` (by default all cores available) is the number of workers.
+        The target that the module will be compiled for, of kind ``llvm`` or ``cuda``. The pass uses
+        it as given: a bare ``llvm`` means the oldest CPU of the architecture, see
+        :func:`tvm_ios.target.resolve`. The number of workers is a CPU's ``num-cores``, by default
+        all available cores.
     function : str
-        The function to schedule.
+        The name of the function to schedule.
     cost_model : "measure" or callable
-        ``measure`` times stages on this machine. A function ``(graph, candidates) ->
-        seconds`` replaces it; nothing is measured then, and its best schedule is applied.
+        ``measure`` times stages on this machine. A function ``(graph, candidates) -> seconds``
+        replaces the measurements. Nothing is then timed, and the best schedule by this function is
+        applied.
     schedule : Schedule, path or None
         A schedule to apply without searching.
     search : bool
-        Without the search, and unless a schedule is given, each operator is a stage of its own and
-        nothing is measured.
+        If False and no schedule is given, nothing is measured and every operator gets a stage of
+        its own.
     site : Site, optional
-        Where is measured: :class:`tvm_ios.Rpc` for devices, :class:`tvm_ios.Isolated` for another
-        process of this machine; by default in this process.
-    options
-        Those of :class:`tvm_ios.options.Options`: the search's limits, its database, its seed.
+        The runner that measures: :class:`tvm_ios.Rpc` for remote devices, :class:`tvm_ios.Isolated`
+        for a child process. By default stages run in this process.
+    **options
+        Fields of :class:`tvm_ios.options.Options`: the limits of the search, its database, its
+        seed.
 
     Attributes
     ----------
     schedule : Schedule or None
-        After the pass has run: the schedule that was applied.
+        The schedule that was applied, after the pass has run.
 
     Raises
     ------
     ModelError, ScheduleError, TargetError, OptionError, CostError, DatabaseError, DeviceError
-        When the pass runs; for options out of range, when it is made.
+        When the pass runs. The constructor raises OptionError for options out of range.
     """
 
     def __init__(
@@ -96,21 +98,21 @@ class InterOperatorSchedule:
 
 
 def pipeline(target: str | tvm.target.Target | None = None, **options: Any) -> tvm.transform.Pass:
-    """TVM's pipeline with the pass in front, for ``tvm.compile(..., relax_pipeline=...)``.
+    """Return TVM's pipeline with the pass in front, for ``tvm.compile(..., relax_pipeline=...)``.
 
     Parameters
     ----------
     target : str or tvm.target.Target, optional
-        By default the target that ``tvm.compile`` is given.
-    options
-        Those of :class:`InterOperatorSchedule`.
+        By default the target of ``tvm.compile``.
+    **options
+        Keyword arguments of :class:`InterOperatorSchedule`.
     """
 
     @tvm.transform.module_pass(opt_level=0, name="tvm_ios.pipeline")
     def run(mod: tvm.IRModule, _context: tvm.transform.PassContext) -> tvm.IRModule:
         current = target if target is not None else tvm.target.Target.current(allow_none=True)
         if current is None:
-            raise TargetError("The tvm_ios pipeline needs a target; give tvm.compile one.")
+            raise TargetError("The tvm_ios pipeline needs a target; pass one to tvm.compile.")
         current = tvm.target.Target(current)
         schedule: tvm.transform.Pass = InterOperatorSchedule(current, **options)
         return kind_of(current).pipeline(current)(schedule(mod))

@@ -64,5 +64,5 @@ def test_options_that_do_not_fit() -> None:
     )
     with pytest.raises(OptionError, match="example_inputs are for"):
         tvm_ios.compile(branches(), (image,))
-    with pytest.raises(OptionError, match="input_shapes, batch and params are for files"):
+    with pytest.raises(OptionError, match="input_shapes, batch and params apply only to files"):
         tvm_ios.compile(branches(), batch=2)

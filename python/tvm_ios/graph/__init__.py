@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a Relax function to an operator graph."""
+"""Conversion of a Relax function into an operator graph."""

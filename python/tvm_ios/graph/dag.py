@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Directed acyclic graphs of operators, and stages of them, in C++."""
+"""Directed acyclic graphs of operators and their stages, implemented in C++."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..support.errors import GraphError
 
 
 class Candidate(NamedTuple):
-    """One stage whose latency the search asks for."""
+    """A stage whose latency the search requests."""
 
     ops: tuple[int, ...]
     """The operators, by increasing index."""
@@ -29,15 +29,14 @@ class Dag(tvm_ffi.Object):
     Parameters
     ----------
     num_ops
-        The operators are ``0 .. num_ops - 1``.
+        The number of operators, which are ``0 .. num_ops - 1``.
     edges
-        Pairs (producer, consumer), or an integer array of shape [m, 2]. Repeated ones count once.
+        Pairs (producer, consumer), or an integer array of shape [m, 2]. Repeated edges count once.
 
     Raises
     ------
     GraphError
-        Without operators, or if an edge leaves the range, joins an operator to itself, or closes
-        a cycle.
+        If there are no operators, or if an edge is out of range, is a self-loop, or closes a cycle.
     """
 
     num_ops: int
@@ -51,11 +50,11 @@ class Dag(tvm_ffi.Object):
         return [(u, v) for u, v in np.from_dlpack(_ffi_api.DagEdges(self)).tolist()]
 
     def __reduce__(self) -> tuple[type[Dag], tuple[int, list[tuple[int, int]]]]:
-        """Copy and pickle as what the graph was made from."""
+        """Copy and pickle the graph as its constructor's arguments."""
         return Dag, (self.num_ops, self.edges)
 
     def __repr__(self) -> str:
-        """Show the size; the edges would be pages."""
+        """Show the size only; the edges could fill pages."""
         return f"Dag(num_ops={self.num_ops}, num_edges={len(self.edges)})"
 
 
@@ -65,7 +64,7 @@ def components(dag: Dag, ops: Iterable[int]) -> list[list[int]]:
     Returns
     -------
     list[list[int]]
-        The components by their first operators, each in topological order.
+        The components, sorted by their first operators, each in topological order.
     """
     array = int_vector(list(ops), GraphError, "ops")
     return [list(group) for group in _ffi_api.Components(dag, array)]
@@ -83,6 +82,17 @@ def _edge_array(edges: Iterable[tuple[int, int]] | np.ndarray) -> np.ndarray:
 def int_vector(
     values: Sequence[int] | np.ndarray, error: type[ValueError], name: str
 ) -> np.ndarray:
+    """Convert a sequence of integers to an int64 vector.
+
+    Parameters
+    ----------
+    values : sequence of int
+        The integers.
+    error : exception type
+        The error to raise if they are not integers.
+    name : str
+        The name of ``values`` in the message.
+    """
     array = np.asarray(values)
     if array.size == 0:
         array = np.zeros(0, np.int64)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sums over nothing, of which TVM's kernels leave the result as it was in memory."""
+"""Reductions over empty axes, for which TVM's kernels leave the result uninitialised."""
 
 from __future__ import annotations
 
@@ -29,13 +29,14 @@ _NOTHING: Mapping[str, float] = {
     "relax.max": -math.inf,
     "relax.min": math.inf,
 }
-"""What each of these operators computes of no elements, as NumPy has it."""
+"""The result of each operator over no elements, as in NumPy."""
 
 
 def fill_empty_sums(mod: tvm.IRModule, func: relax.Function) -> relax.Function:
-    """Replace what sums over an axis without elements by a constant.
+    """Replace each reduction over an axis without elements by a constant.
 
-    The first element of a reduction initialises the result, so that without elements nobody does.
+    TVM's kernels initialise the result with the first element of a reduction, so without elements
+    the result is uninitialised.
     """
     return _Filler(mod).visit_expr(func)
 
@@ -65,5 +66,5 @@ def _value(name: str, dtype: str) -> float | int:
 
 
 def _is_empty(expr: relax.Expr) -> bool:
-    """Whether ``expr`` is a tensor that is known to have no elements."""
+    """Return whether ``expr`` is a tensor that is known to have no elements."""
     return is_static(expr) and 0 in map(int, expr.ty.shape)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a prepared Relax function to its operator graph."""
+"""Extraction of the operator graph from a prepared Relax function."""
 
 from __future__ import annotations
 
@@ -18,17 +18,16 @@ from .region import Region, Uses, grow
 
 
 def extract(mod: tvm.IRModule, function: str = "main") -> OperatorGraph:
-    """The operator graph of a prepared function.
+    """Extract the operator graph of a prepared function.
 
     Each operator is an anchor with the elementwise operations that can be computed on its result
-    before it leaves the registers; an operation that nothing is known of is an operator of its
-    own. Operations with effects keep their place: everything before them runs before, everything
-    after them after.
+    while it is in registers. An unknown operation is an operator of its own. Operations with side
+    effects keep their order relative to all others.
 
     Raises
     ------
     ModelError
-        When the function computes nothing.
+        If the function computes nothing.
     """
     func = relax_function(mod, function)
     body = _Body.of(func)
@@ -41,7 +40,7 @@ def extract(mod: tvm.IRModule, function: str = "main") -> OperatorGraph:
 
 @dataclass(frozen=True)
 class _Body:
-    """A function's bindings in order, who reads what, and where purity ends."""
+    """A function's bindings in order, their readers, and whether each is pure."""
 
     bindings: tuple[relax.Binding, ...]
     pure: tuple[bool, ...]
@@ -59,7 +58,7 @@ class _Body:
 
 @dataclass(frozen=True)
 class _Draft:
-    """An operator before it has a number: its bindings' positions and what it computes."""
+    """An operator without a number yet: the positions of its bindings and what it computes."""
 
     members: tuple[int, ...]
     region: Region
@@ -84,7 +83,7 @@ def _group(body: _Body) -> list[_Draft]:
 
 
 def _grow_from(body: _Body, i: int, taken: set[int]) -> _Draft:
-    """The operator that starts at binding ``i``."""
+    """Build the operator that starts at binding ``i``."""
     value = body.bindings[i].value
     if isinstance(body.bindings[i].var.ty, relax.TupleType):
         projections = [
@@ -100,7 +99,7 @@ def _grow_from(body: _Body, i: int, taken: set[int]) -> _Draft:
 
 
 def _movements(body: _Body, i: int, taken: set[int]) -> list[int]:
-    """Binding ``i``, and where it only moves elements, those after it that are one view with it."""
+    """Return binding ``i`` and the following data movements that form one view with it."""
     chain, value = [i], body.bindings[i].value
     view = Rearrangement.of(held_shape(value.args[0])).then(value) if moves(value) else None
     while view is not None:
@@ -115,7 +114,7 @@ def _movements(body: _Body, i: int, taken: set[int]) -> list[int]:
 
 
 def _assemble(function: str, body: _Body, drafts: list[_Draft]) -> OperatorGraph:
-    """Number the operators and wire them."""
+    """Number the operators and connect them."""
     owner = {k: n for n, draft in enumerate(drafts) for k in draft.members}
     assert len(owner) == len(body.bindings), "every binding belongs to one operator"
     edges: set[tuple[int, int]] = set()
@@ -158,7 +157,7 @@ def _flops(draft: _Draft) -> int:
 
 
 def _inputs(body: _Body, draft: _Draft) -> tuple[relax.Var, ...]:
-    """Variables that the operator reads and does not bind itself, in order of first use."""
+    """Return the variables that the operator reads but does not bind, in order of first use."""
     own = {body.bindings[k].var for k in draft.members}
     seen: dict[relax.Var, None] = {}
     for k in draft.members:
@@ -169,7 +168,7 @@ def _inputs(body: _Body, draft: _Draft) -> tuple[relax.Var, ...]:
 
 
 def _barrier_edges(drafts: list[_Draft], n: int) -> Iterable[tuple[int, int]]:
-    """An operator with effects runs after all before it and before all after it."""
+    """Return the edges that keep operators with side effects in order."""
     if drafts[n].barrier:
         return [(m, n) for m in range(n)]
     return [(m, n) for m in range(n) if drafts[m].barrier]

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A hash of what a network computes but for its weights: what a schedule is made for.
+"""A hash of what a network computes, without its weights: identifies what a schedule is made for.
 
-Each operator is written down by its bindings, in order: the operation, its attributes, the types,
-and for each operand, in its place, which value it is. Values are named by the operator that
-computes them and by the place among its results; inputs of the network in the order in which they
-are read.
+Each operator is written as its bindings in order: the operation, its attributes, the types, and the
+value of each operand. Values are named by the operator that computes them and their position among
+its results. Inputs of the network are numbered in the order in which they are read.
 """
 
 from __future__ import annotations
@@ -21,21 +20,21 @@ _VERSION = "2:"
 
 
 def fingerprint(graph: OperatorGraph) -> str:
-    """The hash of a graph, with its version in front."""
+    """Return the hash of a graph, prefixed with the version of the hash."""
     names = _Names(graph)
     lines = [line for op in graph.operators for line in _lines(op, names)]
     return _VERSION + _hash(lines)
 
 
 def fits(known: str, graph: OperatorGraph) -> bool:
-    """Whether a fingerprint, of this version or the one before, is that of a graph."""
+    """Return whether a fingerprint, of this version or the one before, is that of a graph."""
     if known.startswith(_VERSION):
         return known == fingerprint(graph)
     return known == _without_operands(graph)
 
 
 def _without_operands(graph: OperatorGraph) -> str:
-    """The first version's, in which the order of operands did not count."""
+    """Return the fingerprint of the first version, which ignores the order of operands."""
     lines = [operator.signature for operator in graph.operators]
     return _hash([*lines, *(f"{u}>{v}" for u, v in graph.edges)])
 
@@ -45,7 +44,7 @@ def _hash(lines: list[str]) -> str:
 
 
 class _Names:
-    """What the variables of a graph are called."""
+    """The names of the variables of a graph."""
 
     def __init__(self, graph: OperatorGraph) -> None:
         self._names: dict[relax.Var, str] = {}
@@ -71,7 +70,7 @@ def _lines(op: Operator, names: _Names) -> Iterator[str]:
 
 
 def _operands(expr: relax.Expr, names: _Names) -> Iterator[str]:
-    """What an expression reads, in order, as often as it does."""
+    """Yield what an expression reads, in order, with repetitions."""
     if isinstance(expr, relax.Var):
         yield names[expr]
     elif isinstance(expr, relax.Call):
@@ -87,7 +86,7 @@ def _operands(expr: relax.Expr, names: _Names) -> Iterator[str]:
     elif isinstance(expr, tvm.ir.GenericConst):
         yield f"constant {expr.ty}"
     elif isinstance(expr, relax.If | relax.SeqExpr | relax.Function):
-        yield type(expr).__name__  # its text would have names that importers make up
+        yield type(expr).__name__  # its text would contain names that importers generate
         yield from (names[variable] for variable in relax.analysis.free_vars(expr))
     else:
         yield str(expr)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batch normalisation folded into the convolution before it."""
+"""Folding of batch normalisation into the preceding convolution."""
 
 from __future__ import annotations
 
@@ -15,41 +15,41 @@ from .scaling import is_wide, scale
 
 
 def simplify_batch_norm(mod: tvm.IRModule, func: relax.Function) -> relax.Function:
-    """Inference-time ``batch_norm`` of constant statistics as ``x * scale + shift``."""
+    """Replace inference-time ``batch_norm`` of constant statistics by ``x * scale + shift``."""
     return _BatchNormSimplifier(mod, bindings_of(func)).visit_expr(func)
 
 
 def fold_affine(mod: tvm.IRModule, func: relax.Function) -> relax.Function:
-    """Constant per-channel scales and shifts after a convolution moved into it.
+    """Move constant per-channel scales and shifts after a convolution into it.
 
-    A chain of ``* c``, ``/ c``, ``+ c``, ``- c`` after a ``conv2d`` of constant weights becomes the
-    convolution with scaled weights and one addition.
+    A chain of ``* c``, ``/ c``, ``+ c``, ``- c`` after a ``conv2d`` of constant weights becomes a
+    convolution with scaled weights, followed by one addition.
     """
     return _AffineFolder(mod, bindings_of(func), use_counts(func)).visit_expr(func)
 
 
 def constant_array(expr: relax.Expr) -> np.ndarray | None:
-    """The value of a constant tensor; None for everything else."""
+    """Return the value of a constant tensor; None for any other expression."""
     if isinstance(expr, tvm.ir.GenericConst) and isinstance(expr.value, tvm.runtime.Tensor):
         return expr.value.numpy()
     return None
 
 
 def held_array(expr: relax.Expr) -> np.ndarray:
-    """The value of what is known to be a constant tensor."""
+    """Return the value of an expression that is known to be a constant tensor."""
     value = constant_array(expr)
     assert value is not None, "it is constant"
     return value
 
 
 def is_static(expr: relax.Expr) -> bool:
-    """Whether ``expr`` is a tensor whose extents are all known."""
+    """Return whether ``expr`` is a tensor whose extents are all known."""
     shape = getattr(expr.ty, "shape", None)
     return shape is not None and all(isinstance(extent, tvm.tirx.IntImm) for extent in shape)
 
 
 def is_op(expr: relax.Expr | None, name: str) -> TypeGuard[relax.Call]:
-    """Whether ``expr`` is a call of the operator ``relax.<name>``."""
+    """Return whether ``expr`` is a call of the operator ``relax.<name>``."""
     return (
         isinstance(expr, relax.Call)
         and isinstance(expr.op, tvm.ir.Op)
@@ -58,7 +58,7 @@ def is_op(expr: relax.Expr | None, name: str) -> TypeGuard[relax.Call]:
 
 
 def bindings_of(func: relax.Function) -> dict[relax.Var, relax.Expr]:
-    """What each variable of the function's body is bound to."""
+    """Return the value that each variable of the function's body is bound to."""
     return {
         binding.var: binding.value
         for block in func.body.blocks
@@ -68,7 +68,7 @@ def bindings_of(func: relax.Function) -> dict[relax.Var, relax.Expr]:
 
 
 def use_counts(func: relax.Function) -> dict[relax.Var, int]:
-    """How often each variable is read."""
+    """Count how often each variable is read."""
     counts: dict[relax.Var, int] = {}
 
     def visit(expr: relax.Expr) -> None:
@@ -112,9 +112,9 @@ class _BatchNormSimplifier(PyExprMutator):
 
 
 def _per_channel(values: np.ndarray, rank: int, dtype: str) -> relax.Expr | None:
-    """A constant that broadcasts along axis 1 of a tensor of ``rank`` axes.
+    """Return a constant that broadcasts along axis 1 of a tensor of ``rank`` axes.
 
-    None where the type does not hold it.
+    None if the data type cannot represent the values.
     """
     held = scale(np.ones(len(values), dtype), values)
     return None if held is None else relax.const(held.reshape(1, -1, *([1] * (rank - 2))), dtype)
@@ -122,7 +122,7 @@ def _per_channel(values: np.ndarray, rank: int, dtype: str) -> relax.Expr | None
 
 @dataclass(frozen=True)
 class _Affine:
-    """``conv * scale + shift``, per output channel."""
+    """A term ``conv * scale + shift``, per output channel."""
 
     conv: relax.Call
     scale: np.ndarray
@@ -154,7 +154,7 @@ class _AffineFolder(PyExprMutator):
         return relax.op.add(folded, shift)
 
     def _affine(self, expr: relax.Expr) -> _Affine | None:
-        """``expr`` as an affine function of a convolution that nobody else reads."""
+        """Return ``expr`` as an affine function of a convolution that has no other reader."""
         if is_op(expr, "nn.conv2d"):
             weights = constant_array(expr.args[1])
             layouts = (expr.attrs.data_layout, expr.attrs.kernel_layout)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Indices that a network computes or is given, checked before they are used.
+"""Bounds checks of indices that a network computes or receives.
 
-TVM's kernels believe them: one out of range reads or writes memory of somebody else. Here each
-tensor of indices goes through a function that raises IndexError, or, on a device whose kernels
-cannot, becomes the nearest that there is.
+TVM's kernels do not check indices: one out of range reads or writes memory outside the tensor. Here
+each tensor of indices goes through a function that raises IndexError. On a device whose kernels
+cannot raise, indices are clamped instead.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from .fold import bindings_of, constant_array, is_op, is_static
 from .scatter import scatter_elements
 
 Extents = Callable[[relax.Call, int], tuple[int, ...]]
-"""The lengths of the axes that a call's indices, or the n-th tensor of them, are places on."""
+"""A function that returns the lengths of the axes that a call's n-th tensor of indices refers
+to."""
 
 
 def _along_axis(call: relax.Call, _number: int) -> tuple[int, ...]:
@@ -47,27 +48,28 @@ _EXTENTS: Mapping[str, Extents] = {
     "relax.scatter_elements": _along_axis,
     "relax.scatter_nd": _coordinates,
 }
-"""Operators whose second argument is a tensor of indices, or a tuple of such."""
+"""Operators whose second argument is a tensor of indices, or a tuple of such tensors."""
 
 _COUNT_FROM_THE_END = frozenset({"relax.scatter_elements", "relax.index_put"})
-"""Those that take negative indices; importers count others from the beginning where they must."""
+"""Operators that accept negative indices. For others, importers convert them."""
 
 _SAFE_MODES = ("clip", "wrap", "nan")
 _FUNCTION = "check_indices"
 
 Safe = Callable[[relax.BlockBuilder, relax.Expr, Bounds, str], relax.Expr]
-"""``(builder, indices, bounds, what they are)`` to indices that can be trusted."""
+"""A function ``(builder, indices, bounds, description)`` that returns indices within the bounds."""
 
 
 def safe_indices(function: str, *, checked: bool) -> tvm.transform.Pass:
-    """The pass that makes the indices of a function safe.
+    """Return a pass that makes the indices of a function safe.
 
     Parameters
     ----------
     function : str
+        The name of the function.
     checked : bool
-        By a check that raises IndexError. Otherwise, for devices whose kernels cannot raise, what
-        is out of bounds becomes the nearest that is not.
+        Whether to raise IndexError for an index out of bounds. Otherwise, for devices whose kernels
+        cannot raise, indices are clamped.
     """
 
     @tvm.transform.module_pass(opt_level=0, name="tvm_ios.safe_indices")
@@ -83,12 +85,12 @@ def safe_indices(function: str, *, checked: bool) -> tvm.transform.Pass:
 
 
 def checks_indices(expr: relax.Expr) -> bool:
-    """Whether this is a call of a function that checks indices."""
+    """Return whether ``expr`` is a call of a function that checks indices."""
     return is_op(expr, "call_tir") and expr.args[0].name_hint.startswith(_FUNCTION)
 
 
 def smallest_extent(mod: tvm.IRModule) -> float:
-    """The smallest length of an axis whose indices are checked; infinite where none are."""
+    """Return the smallest length of an axis whose indices are checked; infinity without any."""
     functions = (f for f in mod.functions.values() if isinstance(f, tvm.tirx.PrimFunc))
     attributes = (function.attrs for function in functions)
     extents = (a[SMALLEST_EXTENT] for a in attributes if a and SMALLEST_EXTENT in a)
@@ -97,7 +99,7 @@ def smallest_extent(mod: tvm.IRModule) -> float:
 
 @mutator
 class _IndexRewriter(PyExprMutator):
-    """Calls whose indices were made safe."""
+    """A mutator that makes the indices of calls safe."""
 
     def __init__(
         self, mod: tvm.IRModule, bound: Mapping[relax.Var, relax.Expr], safe: Safe
@@ -116,7 +118,7 @@ class _IndexRewriter(PyExprMutator):
         made = [self._make_safe(op, part, number) for number, part in enumerate(parts)]
         indices = relax.Tuple(made) if isinstance(given.ty, relax.TupleType) else made[0]
         data, *others = (self.visit_expr(argument) for argument in (data, *others))
-        if name == "relax.take":  # whose other modes TVM warns of
+        if name == "relax.take":  # TVM warns of its other modes
             return relax.op.take(data, indices, op.attrs.axis, mode="clip")
         if name == "relax.scatter_elements":
             (updates,) = others
@@ -124,7 +126,7 @@ class _IndexRewriter(PyExprMutator):
         return relax.Call(op.op, [data, indices, *others], op.attrs, op.ty_args)
 
     def _parts(self, given: relax.Expr) -> list[relax.Expr]:
-        """The tensors of indices that an operator is given."""
+        """Return the tensors of indices that an operator receives."""
         if not isinstance(given.ty, relax.TupleType):
             return [given]
         made = self._bound.get(given, given)
@@ -142,9 +144,10 @@ class _IndexRewriter(PyExprMutator):
         return self._safe(self.builder_, self.visit_expr(indices), bounds, what)
 
     def _counted(self, indices: relax.Expr, extents: Sequence[int]) -> relax.Expr | None:
-        """What may count from the end, where ``indices`` are that counted from the beginning.
+        """Return the original indices, which may be negative, if ``indices`` are their conversion.
 
-        Importers write ``where(i < 0, i + extent, i)``, whose error would not name the index given.
+        Importers write ``where(i < 0, i + extent, i)``. An error in the result would not name the
+        index that was given.
         """
         where = self._value(indices)
         if not is_op(where, "where"):
@@ -161,7 +164,10 @@ class _IndexRewriter(PyExprMutator):
         return given if np.array_equal(extent.ravel(), extents) else None
 
     def _uncut(self, indices: relax.Expr) -> relax.Expr:
-        """What was cast to a narrower integer, which importers do: it could come within bounds."""
+        """Return the indices before importers cast them to a narrower integer.
+
+        A cast could bring an index within the bounds.
+        """
         cast = self._value(indices)
         if is_op(cast, "astype"):
             before, after = (e.ty.dtype.dtype for e in (cast.args[0], cast))
@@ -170,7 +176,7 @@ class _IndexRewriter(PyExprMutator):
         return indices
 
     def _known(self, expr: relax.Expr) -> np.ndarray | None:
-        """A constant, or some of the extents of a tensor, which importers compute from it."""
+        """Return a constant, or extents of a tensor that importers compute from its shape."""
         value = self._value(expr)
         if is_op(value, "astype"):
             return self._known(value.args[0])
@@ -191,7 +197,7 @@ class _IndexRewriter(PyExprMutator):
         return self._bound.get(expr, expr)
 
     def _name(self, indices: relax.Expr) -> str:
-        """The name of what was given, as far as it is only cast and reshaped."""
+        """Return the name of the given indices, looking through casts and reshapes."""
         value = self._value(indices)
         while any(is_op(value, name) for name in ("astype", "reshape", "squeeze", "expand_dims")):
             indices, value = value.args[0], self._value(value.args[0])

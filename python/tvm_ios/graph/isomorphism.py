@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether two labelled graphs are the same but for the order of their nodes."""
+"""Isomorphism of labelled graphs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-_MAX_STEPS = 20_000  # assignments tried; graphs that need more are taken for different
+_MAX_STEPS = 20_000  # assignments; graphs that need more count as different
 
 
 @dataclass(frozen=True)
@@ -19,10 +19,10 @@ class LabelledGraph:
     Attributes
     ----------
     labels : tuple of Hashable
-        Of the nodes, which are ``0 .. n - 1``. Equal labels must have equal representations
-        (``repr``), and those must be the same in every process, as :attr:`digest` is made of them.
+        The labels of the nodes ``0 .. n - 1``. Equal labels must have equal representations
+        (``repr``), the same in every process, because :attr:`digest` is computed from them.
     edges : tuple of (int, int, Hashable)
-        Source, target and label, which is as above. Edges of one source and target may repeat.
+        Source, target and label; the label is as above. Edges between the same nodes may repeat.
     """
 
     labels: tuple[Hashable, ...]
@@ -30,10 +30,10 @@ class LabelledGraph:
 
     @cached_property
     def colours(self) -> tuple[str, ...]:
-        """A hash per node of what is around it, which corresponding nodes of equal graphs share.
+        """A hash of each node's neighbourhood, equal for corresponding nodes of equal graphs.
 
-        Colour refinement (Weisfeiler and Leman): in each round a node's colour takes in those of
-        its neighbours, until that tells no more nodes apart.
+        Colour refinement (Weisfeiler and Leman): in each round a node's colour absorbs those of its
+        neighbours, until the number of colours no longer grows.
         """
         colours = [_hash(repr(label)) for label in self.labels]
         links = self._links()
@@ -49,19 +49,19 @@ class LabelledGraph:
 
     @cached_property
     def digest(self) -> str:
-        """Equal for graphs that are equal, the same in every process, and else very likely not."""
+        """A hash that is equal for equal graphs in every process, and very likely differs else."""
         return _hash("".join(sorted(self.colours)))
 
     @cached_property
     def between(self) -> dict[tuple[int, int], list[str]]:
-        """The labels of the edges from one node to another, as representations, sorted."""
+        """The labels of the edges from one node to another, as sorted representations."""
         result: dict[tuple[int, int], list[str]] = defaultdict(list)
         for source, target, label in sorted(self.edges, key=repr):
             result[source, target].append(repr(label))
         return dict(result)
 
     def _links(self) -> list[list[tuple[int, str]]]:
-        """Per node its neighbours, each with the direction and the label of the edge."""
+        """Return the neighbours of each node, with the direction and the label of the edge."""
         links: list[list[tuple[int, str]]] = [[] for _ in self.labels]
         for source, target, label in self.edges:
             links[source].append((target, f">{label!r}"))
@@ -74,11 +74,11 @@ class LabelledGraph:
 
 
 def isomorphism(a: LabelledGraph, b: LabelledGraph) -> tuple[int, ...] | None:
-    """For each node of ``a`` the node of ``b`` that corresponds to it; None if there are none such.
+    """Return the node of ``b`` that corresponds to each node of ``a``; None if there is no such map.
 
-    Nodes that nothing tells apart keep their order where that is possible. The search goes back
-    where a choice fails; after :data:`_MAX_STEPS` choices the answer is None, too, although it is
-    not known then.
+    Nodes that cannot be distinguished keep their order where possible. The search backtracks if a
+    choice fails. After :data:`_MAX_STEPS` choices the result is None, although an isomorphism may
+    exist.
     """
     if a.digest != b.digest or len(a.labels) != len(b.labels) or len(a.edges) != len(b.edges):
         return None
@@ -109,10 +109,10 @@ def isomorphism(a: LabelledGraph, b: LabelledGraph) -> tuple[int, ...] | None:
 def _fits(
     a: LabelledGraph, b: LabelledGraph, image: dict[int, int], node: int, chosen: int
 ) -> bool:
-    """Whether ``node`` may correspond to ``chosen`` beside what corresponds already.
+    """Return whether ``node`` may correspond to ``chosen``, given the correspondences so far.
 
-    Equal colours have seen to equal numbers of edges; that those between nodes that were assigned
-    agree is left to check, and the labels, of which colours hold but a hash.
+    Equal colours imply equal numbers of edges. It remains to compare the edges between assigned
+    nodes, and the labels, because a colour is only their hash.
     """
     pairs = [(other, image[other]) for other in a.neighbours[node] if other in image]
     pairs.append((node, chosen))
@@ -124,7 +124,7 @@ def _fits(
 
 
 def _connected_order(graph: LabelledGraph) -> list[int]:
-    """All nodes, each if possible after a neighbour, so that a wrong choice shows early."""
+    """Return all nodes, each after a neighbour if possible, so that a wrong choice fails early."""
     order: list[int] = []
     seen: set[int] = set()
     for start in _rarest_first(graph.colours):

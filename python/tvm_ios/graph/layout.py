@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions brought to the layout that the kernels are written for."""
+"""Conversion of convolutions to the layout that the kernels use."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ _logger = logging.getLogger(__name__)
 
 _WANTED = {"relax.nn.conv2d": ["NCHW", "OIHW"]}
 _LOWERED = {"NCW", "NWC", "NCHW", "NHWC", "NCDHW", "NDHWC"}
-_OF_POOLS = ("max_pool", "avg_pool")  # whose axes may have any order
+_OF_POOLS = ("max_pool", "avg_pool")  # their axes may have any order
 _OF_ROWS = ("nn.layer_norm", "nn.rms_norm")
 
 
 def channels_first(function: str) -> tvm.transform.Pass:
-    """A pass that lays out images as NCHW where ``function`` has a convolution of NHWC.
+    """Return a pass that converts images to NCHW if ``function`` has a convolution in NHWC.
 
-    What lies between convolutions goes along; where it cannot, and at the function's ends, images
-    are transposed. Where TVM cannot lay the function out so, or could not lower what comes of it,
-    it stays as it is: its convolutions are slow then.
+    Operators between convolutions are converted, too. Where that is impossible, and at the
+    function's inputs and outputs, images are transposed. If TVM cannot convert the function, or
+    could not lower the result, the function is left unchanged and its convolutions are slow.
     """
 
     @tvm.transform.module_pass(opt_level=0, name="tvm_ios.channels_first")
@@ -34,7 +34,7 @@ def channels_first(function: str) -> tvm.transform.Pass:
             return mod
         try:
             converted = relax.transform.ConvertLayout(_WANTED)(mod)
-        except Exception as error:  # whatever TVM trips over between the convolutions
+        except Exception as error:  # TVM raises various errors for operators between convolutions
             _logger.info("images stay as they are: %s", error)
             return mod
         if all(map(_is_lowered, bindings_of(converted[function]).values())):
@@ -46,10 +46,10 @@ def channels_first(function: str) -> tvm.transform.Pass:
 
 
 def _is_lowered(value: relax.Expr) -> bool:
-    """Whether TVM lowers an operator, and rightly, in the layout that it was given."""
+    """Return whether TVM lowers an operator correctly in the given layout."""
     attrs: Any = getattr(value, "attrs", None)
     if any(is_op(value, name) for name in _OF_ROWS):
-        # Their weights keep the order that their axes had: TVM takes it to be the rising one.
+        # TVM keeps the order of their weights' axes but assumes that it is increasing.
         axes = [int(axis) % value.args[0].ty.ndim for axis in attrs.axes]
         return axes == sorted(axes)
     layout = getattr(attrs, "data_layout", None) or getattr(attrs, "layout", None)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Means of integers, in the type that Relax gives them."""
+"""Means of integers, in the data type that Relax specifies."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from .fold import is_op, is_static
 def divide_integer_sums(mod: tvm.IRModule, func: relax.Function) -> relax.Function:
     """Replace the mean of integers by their sum, divided.
 
-    TVM's lowering of a mean divides by an ``int64`` and returns one, where Relax says that the
-    result has the operand's type.
+    TVM's lowering of a mean divides by an ``int64`` and returns one, although Relax gives the
+    result the operand's type.
     """
     return _MeanDivider(mod).visit_expr(func)
 

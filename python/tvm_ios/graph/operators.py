@@ -16,36 +16,36 @@ from .dag import Dag
 
 @dataclass(frozen=True)
 class Operator:
-    """What becomes one kernel: an anchor and the elementwise operations computed on its result.
+    """The unit that becomes one kernel: an anchor with the elementwise operations on its result.
 
     Attributes
     ----------
     index : int
-        Its place in the graph, a topological order.
+        Its position in the graph's topological order.
     name : str
-        Unique in the graph, for people: the variable that holds its result.
+        The unique display name: the variable that holds its result.
     kind : str
-        The anchor's operator: ``conv2d``, ``concat``, ... ``elementwise`` when it has no anchor.
+        The anchor's operator: ``conv2d``, ``concat``, ... or ``elementwise`` if it has no anchor.
     anchor : relax.Call or None
-        None for ``elementwise``.
+        The anchor; None for ``elementwise``.
     source : relax.Expr or None
-        What an ``elementwise`` operator's program starts from.
+        The tensor that an ``elementwise`` operator's epilogue starts from.
     program : Program
-        The elementwise operations after the anchor.
+        The epilogue: the elementwise operations after the anchor.
     arguments : tuple of relax.Expr
-        The program's tensor arguments.
+        The epilogue's tensor arguments.
     bindings : tuple of relax.Binding
-        All bindings of the function that it stands for, in order.
+        All bindings of the function that the operator replaces, in order.
     inputs : tuple of relax.Var
-        Variables it reads that others bind (parameters of the function included).
+        The variables that it reads and others bind, including parameters of the function.
     outputs : tuple of relax.Var
-        Variables it binds that others read, or that the function returns.
+        The variables that it binds and that others read or the function returns.
     alone : bool
-        It is kept as TVM wrote it and never shares a stage.
+        Whether it is opaque: it is left to TVM's default lowering and never shares a stage.
     barrier : bool
-        It may have effects, and stands outside of dataflow blocks.
+        Whether it may have side effects, because it is outside of dataflow blocks.
     flops : int
-        Floating-point operations of the anchor, a multiply-add counted as two.
+        Floating-point operations of the anchor; a multiply-add counts as two.
     """
 
     index: int
@@ -64,7 +64,7 @@ class Operator:
 
     @cached_property
     def signature(self) -> str:
-        """What it computes, without its weights' values and its place in the graph."""
+        """What it computes, as text: without the values of weights and its place in the graph."""
         attributes = str(self.anchor.attrs) if self.anchor is not None else ""
         shapes = [str(e.ty) for e in self.anchor.args] if self.anchor is not None else []
         steps = ";".join(str(b.value.op) for b in self.bindings if _is_call(b))
@@ -79,12 +79,12 @@ class Operator:
 
     @property
     def output_types(self) -> tuple[str, ...]:
-        """The types of its results for people, as ``float32[1, 64, 55, 55]``."""
+        """The types of its results for display, such as ``float32[1, 64, 55, 55]``."""
         return tuple(text for value in self.outputs for text in _type_texts(value.ty))
 
 
 def _type_texts(ty: tvm.ir.Type) -> list[str]:
-    """A type's tensors; of one whose shape is not known, the type alone."""
+    """Return the tensors of a type as text; without the shape if that is not known."""
     if isinstance(ty, relax.TupleType):
         return [text for field in ty.fields for text in _type_texts(field)]
     if not isinstance(ty, relax.TensorType):
@@ -101,16 +101,16 @@ def _is_call(binding: relax.Binding) -> bool:
 
 @dataclass(frozen=True)
 class OperatorGraph:
-    """The dataflow DAG of one Relax function.
+    """The dataflow graph of one Relax function, a DAG.
 
     Attributes
     ----------
     function : str
         The function's name.
     operators : tuple of Operator
-        In a topological order.
+        The operators in topological order.
     edges : tuple of (int, int)
-        (producer, consumer), sorted, without repetition.
+        The distinct pairs (producer, consumer), sorted.
     """
 
     function: str
@@ -123,7 +123,7 @@ class OperatorGraph:
 
     @cached_property
     def predecessors(self) -> tuple[tuple[int, ...], ...]:
-        """Per operator the producers that it reads."""
+        """The producers that each operator reads."""
         before: list[list[int]] = [[] for _ in self.operators]
         for u, v in self.edges:
             before[v].append(u)

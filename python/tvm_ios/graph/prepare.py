@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is done to a Relax module before operators are looked for."""
+"""Preparation of a Relax module for the extraction of operators."""
 
 from __future__ import annotations
 
@@ -18,33 +18,34 @@ from .means import divide_integer_sums
 from .recognise import static_shape
 from .simplify import distribute_over_concat, sink_scales
 
-_NESTED = 3  # a scale, a shift and a relu after one concatenation
+_NESTED = 3  # enough for a scale, a shift and a relu after one concatenation
 
 
 def prepare(
     mod: tvm.IRModule, function: str = "main", *, checks_indices: bool = True
 ) -> tvm.IRModule:
-    """``mod`` in the form that :func:`~tvm_ios.graph.extract.extract` reads.
+    """Return ``mod`` in the form that :func:`~tvm_ios.graph.extract.extract` reads.
 
-    Indices are checked; images become NCHW; batch normalisation becomes a scale and a shift, which
-    are folded into the convolution before them where its weights are known; elementwise operations
-    move to where they cost nothing, see :mod:`.simplify`; constants are folded; what can be is in
-    dataflow blocks.
+    The preparation makes indices safe and converts images to NCHW. Batch normalisation becomes a
+    scale and a shift, which are folded into the preceding convolution if its weights are constant.
+    Elementwise operations move to places where they are free; see :mod:`.simplify`. Constants are
+    folded, and pure bindings are moved into dataflow blocks.
 
     Parameters
     ----------
     mod : tvm.IRModule
         A high-level Relax module. It is not changed.
     function : str
-        The function to be scheduled.
+        The name of the function to schedule.
     checks_indices : bool
-        Whether code can raise an error for an index out of bounds; otherwise the nearest is taken.
+        Whether generated code can raise an error for an index out of bounds; if not, indices are
+        clamped.
 
     Raises
     ------
     ModelError
-        When the module has no such Relax function, an input of it has a dynamic shape or is neither
-        a tensor nor a tuple of tensors, or a constant index is out of bounds.
+        If the module has no such Relax function, an input has a dynamic shape or is neither a
+        tensor nor a tuple of tensors, or a constant index is out of bounds.
     """
     for parameter in relax_function(mod, function).params:
         _check_input(parameter)
@@ -69,12 +70,12 @@ def prepare(
     ]
     try:
         return tvm.transform.Sequential(passes)(mod)
-    except IndexError as error:  # of constants, which are checked as they are folded
+    except IndexError as error:  # constant folding runs the checks of constant indices
         raise ModelError(last_line(error)) from error
 
 
 def relax_function(mod: tvm.IRModule, name: str) -> relax.Function:
-    """The Relax function ``name`` of ``mod``."""
+    """Return the Relax function ``name`` of ``mod``."""
     functions = {gv.name_hint: f for gv, f in mod.functions.items()}
     relax_names = sorted(n for n, f in functions.items() if isinstance(f, relax.Function))
     if name not in relax_names:
@@ -98,7 +99,7 @@ def _check_input(variable: relax.Var) -> None:
 
 
 def _entries(mod: tvm.IRModule) -> list[str]:
-    """Functions that somebody outside may call."""
+    """Return the functions that code outside the module may call."""
     return [
         gv.name_hint
         for gv, f in mod.functions.items()
@@ -110,7 +111,7 @@ Rewrite = Callable[[tvm.IRModule, relax.Function], relax.Function]
 
 
 def _on(name: str, rewrite: Rewrite) -> tvm.transform.Pass:
-    """A module pass that rewrites one Relax function."""
+    """Return a module pass that rewrites one Relax function."""
 
     @tvm.transform.module_pass(opt_level=0, name=f"tvm_ios.{rewrite.__name__}")
     def apply(mod: tvm.IRModule, _context: tvm.transform.PassContext) -> tvm.IRModule:

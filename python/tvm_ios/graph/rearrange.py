@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operations that only move elements: reshapes, transpositions, slices, and chains of them.
+"""Operations that only move elements, such as reshapes, transpositions, slices, and their chains.
 
-Each is a view of its operand, and so is a chain: NumPy does the arithmetic of its strides.
+Each operation is a view of its operand, and so is a chain. NumPy computes the strides.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ _RESHAPES = frozenset({"reshape", "flatten", "expand_dims", "squeeze"})
 
 @dataclass(frozen=True)
 class Rearrangement:
-    """What a chain of movements makes of one tensor.
+    """The view that a chain of data movements makes of one tensor.
 
     Attributes
     ----------
     shape : tuple of int
-        Of the result.
+        The shape of the result.
     _memory, _view : numpy.ndarray
-        A stand-in of the tensor, of a byte an element, and the result as a view of it. Where the
-        last operations reshape what is no longer even in memory, the view is from before them.
+        A placeholder of the tensor with one byte per element, and the result as a view of it. If
+        the last operations reshape a non-contiguous tensor, the view is the one before them.
     """
 
     shape: tuple[int, ...]
@@ -37,19 +37,19 @@ class Rearrangement:
 
     @staticmethod
     def of(shape: tuple[int, ...]) -> Rearrangement:
-        """The tensor as it is."""
+        """Return the identity view of a tensor."""
         memory = np.empty(shape, "int8")
         return Rearrangement(shape, memory, memory)
 
     def then(self, call: relax.Expr) -> Rearrangement | None:
-        """The chain with one more operation; None where it does not go on as one view."""
+        """Append an operation; return None if the chain is then no longer one view."""
         if not moves(call):
             return None
         name, shape = op_name(call), held_shape(call)
         if name in _RESHAPES:
             return self.reshaped(shape)
         if self.shape != self.stored:
-            return None  # the result is stored in the view's order already
+            return None  # the result is already stored in the view's order
         view = _VIEWS[name](self._view, call)
         return replace(self, shape=shape, _view=view) if view.shape == shape else None
 
@@ -62,13 +62,21 @@ class Rearrangement:
         return replace(self, shape=shape, _view=np.broadcast_to(self._view, shape))
 
     def part(self, axis: int, begin: int, end: int) -> Rearrangement:
-        """The slice from ``begin`` to ``end`` of ``axis``."""
+        """Slice the view from ``begin`` to ``end`` along ``axis``.
+
+        Parameters
+        ----------
+        axis : int
+            The axis.
+        begin, end : int
+            The half-open range of positions.
+        """
         view = self._view[(slice(None),) * axis + (slice(begin, end),)]
         return replace(self, shape=view.shape, _view=view)
 
     @property
     def stored(self) -> tuple[int, ...]:
-        """A shape in which the result lies in memory, of the axes that :attr:`strides` has."""
+        """The shape in which the result lies in memory, with the axes of :attr:`strides`."""
         return self._view.shape
 
     @property
@@ -78,12 +86,12 @@ class Rearrangement:
 
     @property
     def only_reshapes(self) -> bool:
-        """Whether all elements stay where they are."""
+        """Whether all elements keep their positions in memory."""
         return self._view.flags.c_contiguous and self._view.size == self._memory.size
 
 
 def moves(expr: relax.Expr) -> bool:
-    """Whether ``expr`` is a movement of a float32 tensor of known shape that makes one result."""
+    """Return whether ``expr`` only moves elements of a float32 tensor of known shape."""
     name = op_name(expr)
     if name not in _RESHAPES and name not in _VIEWS:
         return False
@@ -109,7 +117,7 @@ def _slice(view: np.ndarray, call: relax.Call) -> np.ndarray:
     ]
     columns = [[number for number in column if number is not None] for column in numbers]
     if list(map(len, columns)) != list(map(len, numbers)):
-        return np.empty(0)  # of no known shape
+        return np.empty(0)  # matches no shape
     axes, begins, ends = columns[:3]
     steps = columns[3] if len(columns) > 3 else [1] * len(axes)
     slices = [slice(None)] * view.ndim

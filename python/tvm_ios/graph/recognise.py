@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the extractor knows of Relax operators: kinds, elementwise steps, sizes."""
+"""Properties of Relax operators for the extractor: kinds, elementwise steps, sizes."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ _ELEMENTWISE = {
 
 _POWERS = {2.0: "square", 0.5: "sqrt", -0.5: "rsqrt"}
 
-# Operators of any number of axes, for which the last one is special.
+# Operators of any number of axes that treat the last one specially.
 _ROW_MAJOR = frozenset({"matmul", "nn.softmax", "nn.layer_norm"})
 
 
 @dataclass(frozen=True)
 class ElementwiseCall:
-    """An elementwise operator: the step's name, its tensor operands and its constants."""
+    """An elementwise operation: the step's name, its tensor operands and its constants."""
 
     step: str
     operands: tuple[relax.Expr, ...]
@@ -57,7 +57,7 @@ class ElementwiseCall:
 
 
 def elementwise(expr: relax.Expr) -> ElementwiseCall | None:
-    """``expr`` as an elementwise step on float32; None for everything else."""
+    """Return ``expr`` as an elementwise step on float32; None for any other expression."""
     name = op_name(expr)
     if name == "power" and is_float32(expr):
         exponent = scalar_constant(expr.args[1])
@@ -76,14 +76,14 @@ def elementwise(expr: relax.Expr) -> ElementwiseCall | None:
 
 
 def op_name(expr: relax.Expr) -> str:
-    """``conv2d``'s name is ``nn.conv2d``; empty for what is no call of an operator."""
+    """Return the name of the called operator, such as ``nn.conv2d``; empty if there is none."""
     if isinstance(expr, relax.Call) and isinstance(expr.op, tvm.ir.Op):
         return expr.op.name.removeprefix("relax.")
     return ""
 
 
 def kind_of(expr: relax.Expr) -> str:
-    """The kind of an anchor, as schedules show it."""
+    """Return the kind of an anchor, as schedules show it."""
     if checks_indices(expr):
         return "check_indices"
     name = op_name(expr).removeprefix("nn.")
@@ -95,7 +95,7 @@ def kind_of(expr: relax.Expr) -> str:
 
 
 def broadcast_kind(shape: tuple[int, ...], result: tuple[int, ...]) -> Broadcast | None:
-    """How an operand of ``shape`` meets a result of ``result``; None where it does not fit."""
+    """Return how an operand of ``shape`` broadcasts to ``result``; None if it does not."""
     if shape == result:
         return "full"
     padded = (1,) * (len(result) - len(shape)) + shape
@@ -110,10 +110,10 @@ def broadcast_kind(shape: tuple[int, ...], result: tuple[int, ...]) -> Broadcast
 
 
 def program_kinds(anchor: relax.Expr) -> frozenset[Broadcast]:
-    """The kinds of arguments that a program after ``anchor`` may have.
+    """Return the kinds of arguments that an epilogue after ``anchor`` may have.
 
-    A feature map comes by channels and a matrix by rows. An elementwise operation that is no part
-    of another operator takes whatever fits.
+    The epilogue of a feature map accepts arguments per channel, that of a matrix arguments per
+    column. An elementwise operation without an anchor accepts any argument that broadcasts.
     """
     if elementwise(anchor) is not None:
         return frozenset({"full", "channel", "last", "any"})
@@ -123,7 +123,7 @@ def program_kinds(anchor: relax.Expr) -> frozenset[Broadcast]:
 
 
 def scalar_constant(expr: relax.Expr) -> float | None:
-    """The value of a constant with one element."""
+    """Return the value of a constant with one element; None for any other expression."""
     value = constant_array(expr)
     return float(value.reshape(-1)[0]) if value is not None and value.size == 1 else None
 
@@ -133,12 +133,12 @@ def is_float32(expr: relax.Expr) -> bool:
 
 
 def static_shape(expr: relax.Expr, what: str) -> tuple[int, ...]:
-    """The shape of a tensor.
+    """Return the shape of a tensor.
 
     Raises
     ------
     ModelError
-        Naming the first dimension that is not known at compile time.
+        If a dimension is not known at compile time; the message names the first one.
     """
     shape = expr.ty.shape
     if not isinstance(shape, relax.ShapeExpr):
@@ -156,7 +156,7 @@ def static_shape(expr: relax.Expr, what: str) -> tuple[int, ...]:
 
 
 def known_shape(expr: relax.Expr) -> tuple[int, ...] | None:
-    """The static shape of a tensor; None for everything else."""
+    """Return the static shape of a tensor; None for any other expression."""
     if not isinstance(expr.ty, relax.TensorType) or not isinstance(expr.ty.shape, relax.ShapeExpr):
         return None
     sizes = expr.ty.shape.values
@@ -166,14 +166,14 @@ def known_shape(expr: relax.Expr) -> tuple[int, ...] | None:
 
 
 def held_shape(expr: relax.Expr) -> tuple[int, ...]:
-    """The shape of a tensor of which it is known to be static."""
+    """Return the shape of a tensor that is known to be static."""
     shape = known_shape(expr)
     assert shape is not None, "its shape is static"
     return shape
 
 
 def flops_of(anchor: relax.Expr) -> int:
-    """Floating-point operations of a convolution or matrix product; 0 for everything else."""
+    """Return the floating-point operations of a convolution or matrix product; else 0."""
     name = op_name(anchor)
     if name in ("nn.conv1d", "nn.conv2d", "nn.conv3d"):
         weights = static_shape(anchor.args[1], "a weight")
@@ -193,7 +193,7 @@ def _is_depthwise(conv: relax.Call) -> bool:
 
 
 def _number(expr: relax.Expr) -> float | None:
-    """A number given as an argument: a prim value, or a constant tensor with one element."""
+    """Return a number that is a prim value or a constant tensor with one element."""
     value = getattr(expr, "value", None)
     if isinstance(value, tvm.tirx.IntImm | tvm.tirx.FloatImm):
         return float(value.value)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which elementwise operations are computed together with an anchor."""
+"""Selection of the elementwise operations that are computed together with an anchor."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .recognise import (
 
 _MAX_STEPS = 32
 
-# A concatenation is written in place by its producers; with a program it would have to be copied.
+# Producers write a concatenation in place; with an epilogue it would have to be copied.
 _BARE = ("concat",)
 
 Ready = Callable[[relax.Var], bool]
@@ -30,7 +30,7 @@ Ready = Callable[[relax.Var], bool]
 
 @dataclass(frozen=True)
 class Uses:
-    """Who defines and who reads the variables of a list of bindings.
+    """The definitions and the readers of the variables of a list of bindings.
 
     A reader is a binding's position, or None for the function's result.
     """
@@ -56,7 +56,7 @@ class Uses:
         return self._readers.get(variable, ())
 
     def definition(self, variable: relax.Var) -> int | None:
-        """The binding's position; None for a parameter of the function."""
+        """Return the position of the defining binding; None for a parameter of the function."""
         return self._definitions.get(variable)
 
     def reads(self, binding: int) -> tuple[relax.Var, ...]:
@@ -64,7 +64,7 @@ class Uses:
 
 
 def _variables(expr: relax.Expr) -> tuple[relax.Var, ...]:
-    """Free variables of ``expr``, once each, in order of first occurrence."""
+    """Return the distinct free variables of ``expr`` in order of first occurrence."""
     return tuple(relax.analysis.free_vars(expr))
 
 
@@ -75,12 +75,13 @@ class Region:
     Attributes
     ----------
     absorbed : tuple of int
-        Positions of the bindings beyond the first.
+        Positions of the bindings after the first.
     program : Program
+        The epilogue.
     arguments : tuple of relax.Expr
-        The program's tensor arguments.
+        The epilogue's tensor arguments.
     source : relax.Expr or None
-        What the program starts from when the first binding is elementwise itself.
+        The tensor that the epilogue starts from if the first binding is itself elementwise.
     """
 
     absorbed: tuple[int, ...] = ()
@@ -96,10 +97,23 @@ def grow(
     start: int,
     taken: set[int],
 ) -> Region:
-    """Absorb readers of binding ``start``'s value in program order.
+    """Grow a region from binding ``start`` by absorbing readers of its values in program order.
 
-    A region is kept whenever exactly one of its values, the last, is read outside. So a value may
-    be read twice inside (``x * sigmoid(x)``), and no intermediate ever has to be stored.
+    A region is kept if only its last value is read outside. A value may therefore be read twice
+    inside (``x * sigmoid(x)``), and no intermediate value is ever stored.
+
+    Parameters
+    ----------
+    bindings : sequence of relax.Binding
+        The function's bindings.
+    pure : sequence of bool
+        Whether each binding is pure.
+    uses : Uses
+        The definitions and readers.
+    start : int
+        The position of the first binding.
+    taken : set of int
+        The positions of bindings that belong to other operators.
     """
     first = bindings[start]
     shape = known_shape(first.var)
@@ -140,14 +154,14 @@ class _Body:
 
 
 def _join(builder: _Builder, body: _Body, candidate: int, last: int) -> list[int]:
-    """Absorb binding ``candidate``, and before it elementwise operands that nobody else reads.
+    """Absorb binding ``candidate``, and before it the elementwise operands that only it reads.
 
     Such an operand starts from a tensor of its own: the sum of two scaled tensors is one region.
 
     Returns
     -------
     list of int
-        The bindings absorbed, in order; empty when the candidate does not belong here.
+        The absorbed bindings in order; empty if the candidate does not fit.
     """
     if candidate in body.taken or not body.pure[candidate]:
         return []
@@ -163,14 +177,14 @@ def _join(builder: _Builder, body: _Body, candidate: int, last: int) -> list[int
 
 
 def _single_exit(builder: _Builder, uses: Uses, members: set[int]) -> bool:
-    """Whether only the last value is read outside."""
+    """Return whether only the last value is read outside."""
     *inner, _last = builder.values
     return all(r in members for v in inner for r in uses.readers(v))
 
 
 @dataclass
 class _Builder:
-    """Collects the steps of a region."""
+    """A builder that collects the steps of a region."""
 
     shape: tuple[int, ...]
     allowed: frozenset[Broadcast]
@@ -183,8 +197,8 @@ class _Builder:
     def begin(self, binding: relax.Binding) -> bool:
         """Start from an anchor's value, or from the operand of a first elementwise operation.
 
-        False when the binding is elementwise but of a form that programs do not have; it is then
-        an anchor that nothing is known of.
+        Return False if the binding is elementwise, but in a form that epilogues do not support. It
+        is then an unknown anchor.
         """
         call = elementwise(binding.value)
         if call is None:
@@ -202,10 +216,10 @@ class _Builder:
         return True
 
     def absorb(self, binding: relax.Binding, uses: Uses, last: int) -> bool:
-        """Add an elementwise operation; False when it does not belong here.
+        """Add an elementwise operation; return False if it does not fit.
 
-        An operand that is computed after the region's last operation keeps the operation out: it
-        is left to that operand's operator, which would otherwise have to wait.
+        An operation with an operand that is computed after the region's last operation is not
+        added, because the region would have to wait. It joins the operator of that operand.
         """
         call = elementwise(binding.value) if isinstance(binding, relax.VarBinding) else None
         if call is None or known_shape(binding.var) != self.shape:
@@ -236,7 +250,7 @@ class _Builder:
         self.values[variable] = len(self.steps)
 
     def _step(self, call: ElementwiseCall, ready: Ready | None) -> Step | None:
-        """The step of ``call``, its new tensor arguments added; None where there is none."""
+        """Return the step of ``call`` and add its tensor arguments; None if it does not fit."""
         kinds, arguments = list(self.kinds), list(self.arguments)
         operands = []
         for expr in call.operands:
@@ -255,7 +269,7 @@ class _Builder:
         arguments: list[relax.Expr],
         ready: Ready | None,
     ) -> Operand | None:
-        """How a step reads ``expr``; a new tensor argument is added to the lists."""
+        """Return how a step reads ``expr``, and append a new tensor argument to the lists."""
         if isinstance(expr, relax.Var) and expr in self.values:
             return Operand("value", self.values[expr])
         if self.source is not None and expr.same_as(self.source):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scattering that TVM does right."""
+"""A correct form of ``scatter_elements``."""
 
 from __future__ import annotations
 
@@ -13,16 +13,23 @@ from ..support.errors import ModelError
 def scatter_elements(
     data: relax.Expr, indices: relax.Expr, updates: relax.Expr, attrs: tvm.ir.Attrs
 ) -> relax.Expr:
-    """``scatter_elements`` of indices from 0 on, also where they are fewer than the data.
+    """Build a ``scatter_elements`` of non-negative indices that may be fewer than the data.
 
-    TVM's lowering takes for granted that both have the same lengths but for the axis, and reads
-    behind the end of the indices where they do not. Those become a ``scatter_nd``, whose indices
-    have all coordinates of an element.
+    TVM's lowering assumes that data and indices have the same lengths except along the axis, and
+    reads behind the end of the indices otherwise. In that case the call becomes a ``scatter_nd``,
+    whose indices hold all coordinates of an element.
+
+    Parameters
+    ----------
+    data, indices, updates : relax.Expr
+        As in ``relax.op.scatter_elements``.
+    attrs : tvm.ir.Attrs
+        The attributes of the original call.
 
     Raises
     ------
     ModelError
-        For means, which ``scatter_nd`` does not know.
+        If the reduction is a mean, which ``scatter_nd`` does not support.
     """
     axis, reduction = int(attrs.axis) % data.ty.ndim, attrs.reduction
     shape = [int(extent) for extent in indices.ty.shape]

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elementwise operations moved to where they cost nothing.
+"""Rewrites that move elementwise operations to places where they are free.
 
-An operation in a convolution's epilogue is done in registers; between operators it is a pass over
-memory. Two rewrites make more of the first kind:
+An operation in a convolution's epilogue is computed in registers; between operators it is a pass
+over memory. Two rewrites turn the second kind into the first:
 
-- what follows a concatenation is done to each part before it, where it meets its convolution;
-- a positive factor in front of a relu moves behind it, into the weights of the convolutions that
-  read it: ``conv(relu(s * x)) = (s * conv)(relu(x))``. RandWire's aggregation weights disappear so.
+- An operation after a concatenation is applied to each part before it, where it joins the part's
+  convolution.
+- A positive factor before a relu moves behind it, into the weights of the convolutions that read
+  it: ``conv(relu(s * x)) = (s * conv)(relu(x))``. This removes RandWire's aggregation weights.
 """
 
 from __future__ import annotations
@@ -21,22 +22,22 @@ from tvm.relax.expr_functor import PyExprMutator, mutator
 from .fold import bindings_of, constant_array, held_array, is_op, use_counts
 from .scaling import scale
 
-_AXES = 4  # of the concatenations that are looked at
+_AXES = 4  # of the concatenations that are rewritten
 _BINARY = ("multiply", "divide", "add", "subtract")
 
 
 def distribute_over_concat(mod: tvm.IRModule, func: relax.Function) -> relax.Function:
-    """``f(concat(a, b))`` as ``concat(f(a), f(b))`` for relu and constants per channel."""
+    """Rewrite ``f(concat(a, b))`` to ``concat(f(a), f(b))`` for relu and per-channel constants."""
     return _Distributor(mod, func).visit_expr(func)
 
 
 def sink_scales(mod: tvm.IRModule, func: relax.Function) -> relax.Function:
-    """Positive factors in front of a relu moved into the convolutions behind it."""
+    """Move positive factors before a relu into the convolutions behind it."""
     return _ScaleSinker(mod, func).visit_expr(func)
 
 
 class _Rewriter(PyExprMutator):
-    """A mutator that knows what variables are bound to and how often they are read."""
+    """A mutator that knows the values of variables and how often they are read."""
 
     def __init__(self, mod: tvm.IRModule, func: relax.Function) -> None:
         super().__init__(mod)
@@ -57,9 +58,10 @@ class _Distributor(_Rewriter):
         return relax.op.concat(results, axis=1)
 
     def _parts(self, expr: relax.Expr) -> list[relax.Expr] | None:
-        """What is concatenated along the channels into ``expr``, which nobody else reads.
+        """Return the parts of the channel concatenation ``expr`` if it has no other reader.
 
-        A part of a concatenation that will be distributed is no variable yet; it stays as it is.
+        A part that is itself a concatenation to be distributed is not a variable yet and is left
+        unchanged.
         """
         concat = self.bound.get(expr) if isinstance(expr, relax.Var) else None
         if not is_op(concat, "concat") or self.uses.get(expr) != 1 or int(expr.ty.ndim) != _AXES:
@@ -73,7 +75,7 @@ class _Distributor(_Rewriter):
 
 
 def _split_operand(call: relax.Call, parts: list[relax.Expr]) -> list[list[relax.Expr]] | None:
-    """The operands besides the concatenation that each part is to meet; None if there are none."""
+    """Return the operands to combine with each part of the concatenation; None if impossible."""
     if is_op(call, "nn.relu"):
         return [[] for _ in parts]
     if not any(is_op(call, name) for name in _BINARY):
@@ -82,7 +84,7 @@ def _split_operand(call: relax.Call, parts: list[relax.Expr]) -> list[list[relax
     channels = [count for part in parts if (count := _channels(part)) is not None]
     if value is None or len(channels) != len(parts):
         return None
-    if value.size == 1 and value.ndim <= _AXES:  # of more axes it would add some to the result
+    if value.size == 1 and value.ndim <= _AXES:  # with more axes it would add axes to the result
         return [[call.args[1]] for _ in parts]
     if value.shape not in ((1, sum(channels), 1, 1), (sum(channels), 1, 1)):
         return None
@@ -99,7 +101,7 @@ def _channels(expr: relax.Expr) -> int | None:
 
 @mutator
 class _ScaleSinker(_Rewriter):
-    """Rewrites both ends of each ``conv(relu(s * x))``, and so only where it may rewrite all."""
+    """A mutator that rewrites both ends of ``conv(relu(s * x))`` where it may rewrite all of them."""
 
     def __init__(self, mod: tvm.IRModule, func: relax.Function) -> None:
         super().__init__(mod, func)
@@ -123,7 +125,7 @@ class _ScaleSinker(_Rewriter):
         return super().visit_call_(call)
 
     def _factor(self, data: relax.Expr) -> float | None:
-        """The factor that is dropped from the relu that ``data`` is."""
+        """Return the factor that is removed from the relu ``data``."""
         relu = self.bound.get(data) if isinstance(data, relax.Var) else None
         if not is_op(relu, "nn.relu"):
             return None
@@ -131,7 +133,7 @@ class _ScaleSinker(_Rewriter):
         return product[1] if product is not None and self._sinks(relu, product[1]) else None
 
     def _product(self, relu: relax.Call) -> tuple[relax.Expr, float] | None:
-        """``x`` and ``s`` of ``relu(s * x)``."""
+        """Return ``x`` and ``s`` of ``relu(s * x)``."""
         product = self.bound.get(relu.args[0]) if isinstance(relu.args[0], relax.Var) else None
         if not is_op(product, "multiply"):
             return None
@@ -144,7 +146,7 @@ class _ScaleSinker(_Rewriter):
         return left, float(value.reshape(-1)[0])
 
     def _sinks(self, relu: relax.Call, factor: float) -> bool:
-        """Whether all readers of the relu are convolutions of constant weights."""
+        """Return whether all readers of the relu are convolutions of constant weights."""
         if not (factor > 0 and math.isfinite(factor)):
             return False
         (variable,) = [v for v, value in self.bound.items() if value.same_as(relu)]
@@ -154,7 +156,7 @@ class _ScaleSinker(_Rewriter):
 
 
 def _takes_factor(expr: relax.Expr, variable: relax.Var, factor: float) -> bool:
-    """Whether ``expr`` is a convolution of ``variable`` whose weights can take a factor."""
+    """Return whether ``expr`` is a convolution of ``variable`` whose weights accept a factor."""
     if not is_op(expr, "nn.conv2d") or not expr.args[0].same_as(variable):
         return False
     weights = constant_array(expr.args[1])

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long a stage takes."""
+"""Measuring and predicting the latencies of stages."""

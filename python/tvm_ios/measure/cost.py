@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The measured cost of candidate stages."""
+"""The cost model that measures candidate stages."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from .timing import Samples, StageTimer, fastest, relative_error
 
 _logger = logging.getLogger(__name__)
 
-_WRONG = "where it was measured it crashed, took too long, or gave no time that can be"
+_WRONG = "when it was measured, it crashed, took too long or gave impossible times"
 
-_WORTH = 0.01  # share of its operators' time that a stage must be able to gain to be measured
+_WORTH = 0.01  # a stage is measured if it may gain this share of its operators' time
 
 
 @dataclass(frozen=True)
@@ -37,9 +37,11 @@ class Observation:
     Attributes
     ----------
     subject : Subject
+        The workload key of the stage.
     seconds : float
+        The median latency of its fastest work partitioning.
     error : float
-        The standard error of the logarithm of the seconds.
+        The standard error of the logarithm of ``seconds``.
     """
 
     subject: Subject
@@ -53,12 +55,14 @@ class Observation:
 
 @dataclass(frozen=True)
 class FullPrices:
-    """Prices of candidates each of which is measured.
+    """The exact latencies of candidates, each of which is measured on request.
 
     Attributes
     ----------
     cost : MeasuredCost
+        The cost model that measures.
     candidates : sequence of Candidate
+        The candidates.
     """
 
     cost: MeasuredCost
@@ -68,31 +72,37 @@ class FullPrices:
         return self.cost(self.candidates)
 
     def recall(self, through: Through) -> None:
-        """What is known is looked up before anything is measured."""
+        """Do nothing: the cost model looks stages up before it measures them."""
 
 
 class MeasuredCost:
-    """Times stages by the mechanism that will run them.
+    """A cost model that times stages by the mechanism that will run them.
 
-    A stage is timed against its operators one after another, so that its price and theirs are of
-    one machine, see :mod:`.timing`. Structurally equal stages are measured once, and not at all
-    where ``records`` has them from a database. A stage that can gain next to nothing over its
-    operators run one after another is not measured but priced a hair above them, so it is never
-    chosen: see :meth:`_can_gain`. A stage that cannot run, one that mixes an operator that stays as
-    TVM wrote it with others, costs infinity. Such an operator alone costs nothing, as every
-    schedule has it. A stage that crashes or hangs where it is measured, or whose times cannot be,
-    costs infinity, too, and is not kept.
+    A stage is timed in turn with its operators in serial order, so that both latencies refer to the
+    same machine state; see :mod:`.timing`. Structurally equal stages are measured once, and not at
+    all if ``records`` finds them in a database.
 
-    All prices follow from the samples: a search that finds them in a database ends where the search
-    ended that took them.
+    Some stages are not measured:
+
+    - A stage that can gain next to nothing over its operators in serial order gets a latency
+      slightly above theirs and is never chosen; see :meth:`_can_gain`.
+    - A stage that cannot run has infinite latency. This is a stage that combines an opaque operator
+      (one left to TVM's default lowering) with others. An opaque operator in a stage of its own
+      costs nothing, because every schedule contains it.
+    - A stage that crashes, hangs or gives impossible times has infinite latency, too. It is not
+      recorded.
+
+    All latencies follow from the recorded samples. A search that finds them in a database ends with
+    the same schedule as the search that took them.
 
     Parameters
     ----------
     devices : Devices
-        Who measures.
+        The runner pool that measures.
     assembler : Assembler
+        The stage builder.
     records : Records, optional
-        What is known already, and where what is measured goes.
+        The measurement cache.
     """
 
     equal_blocks_cost_the_same = True
@@ -106,7 +116,7 @@ class MeasuredCost:
         self._timer = StageTimer(assembler, self.operator_seconds)
         self._forms: dict[Candidate, AnyForm] = {}
         self._seconds: dict[Hashable, float] = {}
-        self._hopeless: dict[Hashable, float] = {}  # by what is known of their operators now
+        self._hopeless: dict[Hashable, float] = {}  # bounds from their operators
         self._timed: set[Hashable] = set()
         self._observed: dict[Hashable, Observation] = {}
 
@@ -121,30 +131,31 @@ class MeasuredCost:
 
     @property
     def measurements(self) -> int:
-        """Stages that were measured, those not counted that were known."""
+        """The number of stages that were measured, without those found in the database."""
         return len(self._timed)
 
     def __call__(self, candidates: Sequence[Candidate]) -> np.ndarray:
-        """Latency in seconds per candidate; operators are indices in the graph."""
+        """Return the latency of each candidate in seconds, float64 [n]."""
         self._price(self._form(c) for c in candidates if not self._alone(c))
         return np.array([self._latency(c) for c in candidates], "float64")
 
     def division(self, candidate: Candidate) -> str:
-        """The faster division of a candidate that was priced."""
+        """Return the fastest work partitioning of a candidate that was measured."""
         if self._alone(candidate):
             return self._assembler.usual
         samples = self._records.samples(self._form(candidate).key)
         return fastest(samples)[1] if samples else self._assembler.usual
 
     def prices(self, candidates: Sequence[Candidate]) -> FullPrices:
-        """Every stage that can gain something is measured when its price is asked for."""
+        """Return prices that measure each stage that can gain something when they are requested."""
         return FullPrices(self, candidates)
 
     def settle(self, candidates: Sequence[Candidate]) -> int:
-        """Measure again, more often, what a schedule rests on; returns how much was new.
+        """Measure the stages of a schedule more often; return how many were not refined before.
 
-        Of thousands of noisy latencies a minimum picks the lucky ones. The chosen stages and the
-        operators in them, the alternative, are therefore measured until luck is averaged out.
+        A minimum over thousands of noisy latencies selects the lucky ones. The chosen stages, and
+        their operators as the alternative, are therefore measured again until the noise averages
+        out.
         """
         forms = [self._form(c) for c in candidates if not self._alone(c)]
         fresh = self._refine(
@@ -155,7 +166,7 @@ class MeasuredCost:
         return fresh
 
     def _refine(self, forms: Iterable[AnyForm]) -> int:
-        """Measure more often, in this order, what was not yet; returns how many that are."""
+        """Measure stages more often, in this order, if that was not done yet; return how many."""
         fresh = {
             form.key: form
             for form in forms
@@ -172,13 +183,13 @@ class MeasuredCost:
         return len(fresh)
 
     def recalled(self, candidates: Iterable[Candidate]) -> list[Candidate]:
-        """Those that can be priced without measuring, their operators having been measured."""
+        """Return the candidates that need no measuring; their operators must be measured."""
         forms = {c: self._form(c) for c in candidates if not self._alone(c)}
         self._recall(forms.values())
         return [c for c in candidates if c not in forms or self._priceable(forms[c])]
 
     def observation(self, candidate: Candidate) -> Observation | None:
-        """What was measured of a candidate that was priced; None where that was not worth it."""
+        """Return the measurement of a priced candidate; None if it was not worth measuring."""
         if self._alone(candidate):
             return None
         form = self._form(candidate)
@@ -188,7 +199,7 @@ class MeasuredCost:
         return self._observed.get(form.key)
 
     def runnable(self, candidate: Candidate) -> bool:
-        """Whether the operators of the candidate can share a stage."""
+        """Return whether the operators of the candidate can share a stage."""
         return len(candidate.ops) == 1 or not self._alone(candidate)
 
     def _form(self, candidate: Candidate) -> AnyForm:
@@ -207,13 +218,13 @@ class MeasuredCost:
         return self._seconds[key] if key in self._seconds else self._hopeless[key]
 
     def _price(self, forms: Iterable[AnyForm]) -> None:
-        """Find latencies for stages that have none: first operators alone, then the rest."""
+        """Determine the latency of new stages: first of single operators, then of the rest."""
         priced = self._seconds.keys() | self._hopeless.keys()
         new = {form.key: form for form in forms if form.key not in priced}
         self._time_operators(i for form in new.values() for i in form.implementations)
         singles = {s.key: s for form in new.values() for s in self._assembler.singles(form)}
         self._measure_singles("measuring operators", singles)
-        self._refine(singles.values())  # what all else is compared with
+        self._refine(singles.values())  # all other stages are compared with them
         self._check_possible(singles.values())
         replaced = {f.key: f for f in new.values() if self._replaced(f)}
         self._measure_singles("measuring replacements", replaced)
@@ -225,24 +236,24 @@ class MeasuredCost:
                 self._hopeless[key] = self._apart(form) * (1 + 1e-6)
 
     def _measure_singles(self, description: str, forms: Mapping[Key, AnyForm]) -> None:
-        """Time stages of one kernel, but those that have nothing to do or cannot run."""
+        """Time stages of one kernel, except those that do nothing or cannot run."""
         self._seconds.update((key, 0.0) for key, form in forms.items() if form.free)
         broken = [key for key, form in forms.items() if self._broken(form)]
         self._seconds.update(dict.fromkeys(broken, math.inf))
         self._measure(description, forms.values())
 
     def _check_possible(self, singles: Iterable[AnyForm]) -> None:
-        """Raise DeviceError where an operator failed, as every schedule needs it."""
+        """Raise DeviceError if an operator failed, because every schedule needs it."""
         for form in singles:
             if math.isinf(self._seconds[form.key]):
                 (name,) = self._assembler.lowered.graph.names(form.implementations[0].operators)
                 raise DeviceError(
                     f"Operator {name!r} could not be measured: it crashed, took too long or gave "
-                    "impossible times; 'compile --no-search' does without measuring."
+                    "impossible times; 'compile --no-search' works without measuring."
                 )
 
     def _measure(self, description: str, forms: Iterable[AnyForm]) -> None:
-        """Time those stages that are not known."""
+        """Time the stages whose latency is unknown."""
         forms = list(forms)
         self._recall(forms)
         pending = [form for form in forms if form.key not in self._seconds]
@@ -253,7 +264,7 @@ class MeasuredCost:
         )
 
     def _recall(self, forms: Iterable[AnyForm]) -> None:
-        """Take from the records what they have."""
+        """Take latencies from the measurement cache."""
         missing = [form for form in forms if form.key not in self._seconds]
         self._records.recall(map(stage_subject, missing))
         for form in missing:
@@ -262,16 +273,16 @@ class MeasuredCost:
                 self._seconds[form.key], _ = fastest(samples)
 
     def _apart(self, form: AnyForm) -> float:
-        """What a stage's operators take one after another."""
+        """Return the seconds of a stage's operators in serial order."""
         return sum(self._seconds[single.key] for single in self._assembler.singles(form))
 
     def _alternative(self, form: AnyForm) -> float:
-        """What a stage is to undercut; nothing does for an operator as it is."""
+        """Return the latency that a stage has to beat; infinity for a single operator."""
         itself = len(form.implementations) == 1 and not self._replaced(form)
         return math.inf if itself else self._apart(form)
 
     def _replaced(self, form: AnyForm) -> bool:
-        """Whether something replaces operators of the stage."""
+        """Return whether the stage replaces operators by others."""
         originals = self._assembler.originals(form)
         return list(map(id, form.implementations)) != list(map(id, originals))
 
@@ -283,7 +294,7 @@ class MeasuredCost:
         *,
         refined: bool = False,
     ) -> None:
-        """Take samples of every stage by ``work``, record them and note the latency."""
+        """Sample every stage with ``work``, record the samples and update the latency."""
         stages = list(forms)
         if not stages:
             return
@@ -312,7 +323,7 @@ class MeasuredCost:
         self._timed.add(form.key)
 
     def _broken(self, form: AnyForm) -> bool:
-        """Whether an operator of it did not run alone."""
+        """Return whether an operator of the stage failed when it ran alone."""
         return any(math.isinf(self.operator_seconds[i.kernel.key]) for i in form.implementations)
 
     def _priceable(self, form: AnyForm) -> bool:
@@ -322,10 +333,9 @@ class MeasuredCost:
         return known and not self._can_gain(form)
 
     def _can_gain(self, form: AnyForm) -> bool:
-        """Whether running the stage's operators together may pay.
+        """Return whether running the operators of a stage together may pay.
 
-        Where they could save less than 1% of the operators' time, no composition of them is worth
-        a look.
+        A stage that could save less than 1% of its operators' time is not worth measuring.
         """
         total = self._apart(form)
         if math.isinf(total):
@@ -335,7 +345,7 @@ class MeasuredCost:
         )
 
     def _time_operators(self, implementations: Iterable[Implementation[Kernel]]) -> None:
-        """Time kernels alone on one worker, which is what work is divided by."""
+        """Time kernels alone on one worker, which work partitioning is based on."""
         new = {i.kernel.key: i for i in implementations}
         new = {key: i for key, i in new.items() if key not in self.operator_seconds}
         subjects = {key: operator_subject(i.kernel) for key, i in new.items() if not i.kernel.free}
@@ -346,7 +356,7 @@ class MeasuredCost:
             self._devices.each(missing, self._timer.alone, self._note_alone)
         for key, implementation in new.items():
             if not implementation.kernel.free and key not in self.operator_seconds:
-                # The least: what the work takes when nothing disturbs it.
+                # The minimum is the time without interference.
                 samples = self._records.samples(subjects[key].key)
                 self.operator_seconds[key] = min(samples["alone"])
             self.operator_seconds.setdefault(key, 0.0)

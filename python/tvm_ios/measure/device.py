@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What stages are timed on, as the search's measuring sees it."""
+"""The protocols of runners, which time stages, as the measuring cost model uses them."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from ..backend.shared.kernel import Kernel
 from ..schedule.timeline import Span
 
 K_contra = TypeVar("K_contra", bound=Kernel, contravariant=True)
-"""The kernels of one back end."""
+"""The kernel type of one back end."""
 S_contra = TypeVar("S_contra", contravariant=True)
-"""Its stages."""
+"""The stage type of one back end."""
 
 
 class Device(Protocol[K_contra, S_contra]):
-    """Runs stages of one network, and times them."""
+    """A runner: runs and times stages of one network."""
 
     def run(self, implementation: Implementation[K_contra]) -> None:
         """Run an operator once."""
@@ -33,25 +33,25 @@ class Device(Protocol[K_contra, S_contra]):
         """Return the seconds of each run of a stage."""
 
     def trace(self, stages: Sequence[S_contra], repeat: int) -> list[Span]:
-        """Return when each worker computes what, in the fastest of several runs."""
+        """Return when each worker runs which kernel, in the fastest of several runs."""
 
 
 class FarDevice(Device[K_contra, S_contra], Protocol[K_contra, S_contra]):
-    """A device that is got ready before it is given work."""
+    """A runner that is prepared before its first job."""
 
     def prepare(self) -> None:
-        """Load what will be needed."""
+        """Load libraries and data in advance."""
 
 
 AnyDevice = Device[Any, Any]
-"""That of any back end, for what is not concerned with its kernels."""
+"""A runner of any back end, for code that does not depend on the kernel type."""
 
 
 class KernelBuilder(Protocol[K_contra]):
-    """Compiles each kernel of a network once."""
+    """A kernel builder, which compiles each kernel of a network once."""
 
     def compile(self, kernels: Iterable[K_contra]) -> None:
-        """Compile the kernels that are new."""
+        """Compile those kernels that were not compiled yet."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,10 +61,11 @@ class Library:
     Attributes
     ----------
     executable : tvm.runtime.Executable
+        The compiled module.
     path : Path or None
-        The shared library, where it has to travel.
+        The shared library, if it has to be uploaded.
     names : dict of kernel key to list of str
-        The functions of each kernel, one a phase.
+        The functions of each kernel, one per phase.
     """
 
     executable: tvm.runtime.Executable

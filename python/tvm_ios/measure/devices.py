@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What work on stages is given to, and the device in this process."""
+"""The runner pool protocol, and the pool that runs in this process."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ R = TypeVar("R")
 
 
 class Devices(Protocol[K_contra, S_contra]):
-    """What work on stages is given to."""
+    """A pool of runners."""
 
     def compile(self, kernels: Iterable[K_contra]) -> None:
-        """Compile kernels that work will need."""
+        """Compile the kernels that later jobs need."""
 
     def each(
         self,
@@ -30,29 +30,34 @@ class Devices(Protocol[K_contra, S_contra]):
         work: Callable[[Device[K_contra, S_contra], T], R],
         done: Callable[[T, R | None], None],
     ) -> None:
-        """Do ``work(device, item)`` for every item.
+        """Call ``work(device, item)`` for every item.
 
         Parameters
         ----------
         items : sequence
+            The jobs.
         work : callable
+            The function that does a job on a runner.
         done : callable
-            Called with every item and the result, on this thread, as they come. The result is None
-            where the work crashed or took too long.
+            Called on this thread with each item and its result, in order of completion. The result
+            is None if the job crashed or took too long.
         """
 
     def close(self) -> None:
-        """Give the devices back; nothing is measured any more."""
+        """Release the runners; the pool cannot be used afterwards."""
 
 
 class ThisProcess(Generic[K, S]):
-    """The device in this process, where a crash is the search's, too.
+    """The runner in this process, where a crash ends the search.
 
     Parameters
     ----------
     device : Device
+        The runner.
     libraries : KernelBuilder
+        The kernel builder.
     workers : int
+        The number of threads.
     """
 
     def __init__(self, device: Device[K, S], libraries: KernelBuilder[K], workers: int) -> None:
@@ -74,32 +79,34 @@ class ThisProcess(Generic[K, S]):
         with_workers(self._workers, body)
 
     def close(self) -> None:
-        """There is nothing to give back."""
+        """Do nothing: this pool holds no resources."""
 
 
 AnyDevices = Devices[Any, Any]
-"""Those of any back end."""
+"""The runner pool of any back end."""
 
 
 def trace(
     devices: Devices[K, S], stages: Mapping[int, S], kernels: Sequence[K], repeat: int
 ) -> list[Span]:
-    """When each worker computes what of these stages, by their numbers.
+    """Return when each worker runs which kernel of these stages.
 
     Parameters
     ----------
     devices : Devices
+        The runner pool.
     stages : mapping of int to stages
-        Those that have kernels; all of them run as they do in a compiled network.
+        The stages that have kernels, by their number in the schedule. They run as in a compiled
+        network.
     kernels : sequence of Kernel
-        What they run.
+        The kernels of these stages.
     repeat : int
-        Runs, of which the fastest counts.
+        The number of runs, of which the fastest is returned.
 
     Raises
     ------
     ScheduleError
-        When there is nothing to run.
+        If no stage has a kernel.
     """
     if not kernels:
         raise ScheduleError("No stage of the schedule has a kernel to run; TVM lowers it all.")

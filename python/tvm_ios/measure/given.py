@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prices that the user gives."""
+"""The cost model of a function that the user supplies."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from ..search.cost_model import Through
 from ..support.errors import CostError
 
 StageCost = Callable[[OperatorGraph, Sequence[Candidate]], np.ndarray]
-"""A cost model of the user's: latencies in seconds, float64 [n], for candidate stages of a graph;
-infinity for a stage that must not be chosen."""
+"""A cost function of the user: latencies in seconds, float64 [n], for candidate stages of a graph.
+Infinity excludes a stage."""
 
 
 @dataclass(frozen=True)
 class FinalPrices:
-    """Latencies that are known.
+    """Latencies that are all known.
 
     Attributes
     ----------
@@ -35,14 +35,17 @@ class FinalPrices:
         return self.latencies
 
     def recall(self, through: Through) -> None:
-        """There is nothing to look up."""
+        """Do nothing: all latencies are known."""
 
 
 class GivenCost:
-    """A function of the user's as a cost model; work is divided by floating-point operations."""
+    """A cost model that calls a function of the user.
+
+    Work partitioning is based on floating-point operations.
+    """
 
     measurements = 0
-    equal_blocks_cost_the_same = False  # the function may tell them apart
+    equal_blocks_cost_the_same = False  # the function may distinguish them
 
     def __init__(self, function: StageCost, assembler: AnyAssembler) -> None:
         self._function, self._lowered = function, assembler.lowered
@@ -68,5 +71,5 @@ class GivenCost:
         return FinalPrices(self(candidates))
 
     def settle(self, candidates: Sequence[Candidate]) -> int:
-        """A given price is final."""
+        """Return 0: a given latency is final."""
         return 0

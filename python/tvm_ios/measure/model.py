@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whole models timed against each other."""
+"""Timing of whole models against each other."""
 
 from __future__ import annotations
 
@@ -13,23 +13,37 @@ from tvm import relax
 from ..support.progress import progress
 
 _ROUNDS = 11
-_WINDOW = 20e-3  # seconds of one round of one model
+_WINDOW = 20e-3  # seconds of one model in one round
 
 
 class Ways(Protocol):
-    """One function lowered in several ways."""
+    """The variants of one lowered function."""
 
     def seconds(self) -> dict[str, float]:
-        """Median seconds of each way, in interleaved rounds: a drift hits all alike."""
+        """Return the median seconds of each variant.
+
+        The rounds are interleaved, so that a drift of the machine affects all variants alike.
+        """
 
     def __call__(self, name: str, arguments: Sequence[tvm.runtime.Tensor | tuple[Any, ...]]) -> Any:
-        """What the way ``name`` computes."""
+        """Return the outputs of the variant ``name``."""
 
 
 def random_inputs(
     func: relax.Function, seed: int, integers: int = 2
 ) -> list[tvm.runtime.Tensor | tuple[Any, ...]]:
-    """One value per parameter: standard normal, or as many different integers from 0 on."""
+    """Return one random value for each parameter of a function.
+
+    Parameters
+    ----------
+    func : relax.Function
+        The function, whose shapes are static.
+    seed : int
+        The seed of the values.
+    integers : int
+        Integer inputs are drawn from ``0 .. integers - 1``; floating-point ones are standard
+        normal.
+    """
     random = np.random.default_rng(seed)
     return [_random_input(parameter.ty, random, integers) for parameter in func.params]
 
@@ -50,13 +64,15 @@ def _random_input(
 def median_rounds(
     names: Sequence[str], timer_of: Callable[[str, int], Callable[[], float]]
 ) -> dict[str, float]:
-    """Median seconds of each way, in interleaved rounds.
+    """Return the median seconds of each variant, in interleaved rounds.
 
     Parameters
     ----------
     names : sequence of str
+        The variants.
     timer_of : callable
-        From a way and a number of runs to what runs it so often and returns the seconds of one.
+        Returns, for a variant and a number of runs, a function that does so many runs and returns
+        the seconds of one.
     """
     timers = {name: timer_of(name, runs_of_window(timer_of(name, 1))) for name in names}
     samples: dict[str, list[float]] = {name: [] for name in names}
@@ -66,13 +82,13 @@ def median_rounds(
 
 
 def runs_of_window(once: Callable[[], float]) -> int:
-    """How often to run what ``once`` runs for its runs to take as long as a round should."""
+    """Return how many runs of ``once`` fill one round."""
     once()  # warms up
     return max(1, int(_WINDOW / once()))
 
 
 def rounds(names: Sequence[str]) -> Iterator[str]:
-    """Each name once a round, in turn."""
+    """Yield each name once per round, in turn."""
     with progress("timing models", _ROUNDS) as advance:
         for _ in range(_ROUNDS):
             yield from names

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels compiled on all cores of this machine, in batches."""
+"""Compilation of kernels in batches, on all cores of this machine."""
 
 from __future__ import annotations
 
@@ -21,17 +21,18 @@ def compiled(
     batches: Iterable[_Batch],
     target: tvm.target.Target,
 ) -> Iterator[_Compiled]:
-    """What becomes of each batch, as they are ready; every core compiles.
+    """Yield the result of each batch in order of completion; every core compiles.
 
-    After an error, or an interrupt, no other batch is begun.
+    After an error or an interrupt no further batch is started.
 
     Parameters
     ----------
     compile_batch : callable
-        Is called in other threads.
+        The function that compiles a batch. It is called in other threads.
     batches : iterable
+        The batches.
     target : tvm.target.Target
-        Of the code that LLVM makes.
+        The target of LLVM's code.
     """
     with ThreadPoolExecutor(_threads(target)) as pool:
         try:
@@ -42,8 +43,8 @@ def compiled(
 
 
 def _threads(target: tvm.target.Target) -> int:
-    """How many threads may use LLVM at once."""
+    """Return how many threads may use LLVM at once."""
     if target.attrs.get("cl-opt"):
-        return 1  # such options are set for the process and reset after every module
-    codegen.llvm_get_targets()  # LLVM is started, which must not happen twice at once
+        return 1  # TVM sets these options for the process and resets them after each module
+    codegen.llvm_get_targets()  # initialises LLVM, which is not thread-safe
     return default_threads()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What has been measured: in this search, and before it where there is a database."""
+"""The measurement cache: samples of this search, and of earlier ones if there is a database."""
 
 from __future__ import annotations
 
@@ -20,17 +20,18 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Subject:
-    """What is measured.
+    """A workload key: identifies what is measured.
 
     Attributes
     ----------
     key : Hashable
-        Equal for what takes equally long.
+        Equal for workloads that take equally long.
     kernels : tuple of Kernel
+        The kernels that run.
     rest : Hashable
-        What else tells it apart.
+        Everything else that distinguishes workloads of the same kernels.
     words : str
-        For people.
+        The display name.
     """
 
     key: Hashable
@@ -40,7 +41,7 @@ class Subject:
 
 
 def stage_subject(form: StageForm[Kernel]) -> Subject:
-    """A stage on all workers."""
+    """Return the workload key of a stage on all workers."""
     kernels = tuple(i.kernel for i in form.implementations)
     groups: dict[int, list[str]] = {}
     for kernel, group in zip(kernels, form.groups, strict=True):
@@ -49,7 +50,7 @@ def stage_subject(form: StageForm[Kernel]) -> Subject:
 
 
 def operator_subject(kernel: Kernel) -> Subject:
-    """A kernel on one worker."""
+    """Return the workload key of a kernel on one worker."""
     return Subject(("alone", kernel.key), (kernel,), "alone", f"{kernel.name} on one worker")
 
 
@@ -61,17 +62,18 @@ class _Record:
 
 @dataclass
 class Records:
-    """Samples of what was measured, by :attr:`Subject.key`.
+    """Samples by :attr:`Subject.key`.
 
-    When the database fails, that is said once, and the search goes on without it.
+    If the database fails, a warning is logged once and the search continues without it.
 
     Attributes
     ----------
     database : MeasurementDatabase or None
+        The database.
     device : DeviceIdentity or None
-        Whose latencies these are; without one the database is left alone.
+        The device that the latencies belong to. Without one the database is not used.
     conditions : Hashable
-        What else of the search decides how long a stage takes.
+        Further settings of the search that affect latencies.
     """
 
     database: MeasurementDatabase | None = None
@@ -85,12 +87,22 @@ class Records:
     def of(
         cls, database: MeasurementDatabase | None, target: tvm.target.Target, conditions: Hashable
     ) -> Records:
-        """Those of this machine, running code for ``target``."""
+        """Return the cache of this machine, running code for ``target``.
+
+        Parameters
+        ----------
+        database : MeasurementDatabase or None
+            The database.
+        target : tvm.target.Target
+            The target of the code.
+        conditions : Hashable
+            Further settings of the search that affect latencies.
+        """
         device = DeviceIdentity.here(target) if database is not None else None
         return cls(database, device, conditions)
 
     def recall(self, subjects: Iterable[Subject]) -> None:
-        """Ask the database for what was not asked for before."""
+        """Look up workloads in the database that were not looked up before."""
         if self.database is None:
             return
         new = {s.key: s for s in subjects if s.key not in self._sought}
@@ -102,17 +114,27 @@ class Records:
             self._known.setdefault(keys[text], _Record(row.samples, row.refined))
 
     def samples(self, key: Hashable) -> Mapping[str, Sequence[float]]:
-        """Seconds by division; none for what was never measured."""
+        """Return seconds by work partitioning; empty if the workload was never measured."""
         return self._known[key].samples if key in self._known else {}
 
     def refined(self, key: Hashable) -> bool:
-        """Whether it was measured as often as what a schedule rests on."""
+        """Return whether a workload was measured as often as the stages of a schedule."""
         return key in self._known and self._known[key].refined
 
     def add(
         self, subject: Subject, samples: Mapping[str, Sequence[float]], *, refined: bool = False
     ) -> None:
-        """Keep new samples, at once."""
+        """Store new samples at once.
+
+        Parameters
+        ----------
+        subject : Subject
+            The workload.
+        samples : mapping of str to sequence of float
+            Seconds by work partitioning.
+        refined : bool
+            Whether the workload has now been measured as often as the stages of a schedule.
+        """
         known = self._known.setdefault(subject.key, _Record({}, False))
         for division, times in samples.items():
             known.samples.setdefault(division, []).extend(times)
@@ -124,7 +146,7 @@ class Records:
         )
 
     def describe(self, features: Mapping[Subject, Sequence[float]]) -> None:
-        """Keep what stages that were measured are like."""
+        """Store the features of measured stages."""
         self._attempt(
             lambda database, device: database.describe(
                 device, {self.digest(s): tuple(values) for s, values in features.items()}
@@ -132,7 +154,7 @@ class Records:
         )
 
     def described(self) -> dict[str, Row]:
-        """Stages of all networks, by digest, that were measured on this device and described."""
+        """Return the stages with features of all networks on this device, by digest."""
         found: dict[str, Row] = {}
         self._attempt(
             lambda database, device: found.update((r.key, r) for r in database.described(device))
@@ -149,7 +171,7 @@ class Records:
             self.database = None
 
     def digest(self, subject: Subject) -> str:
-        """The key of a subject in the database."""
+        """Return the key of a workload in the database."""
         for kernel in subject.kernels:
             if kernel.key not in self._kernels:
                 self._kernels[kernel.key] = digest(kernel.key)

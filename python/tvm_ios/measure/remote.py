@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Devices across RPC: work dealt to all that there are, and again where one is lost."""
+"""Runners across RPC: jobs are distributed to all devices, and again if a device is lost."""
 
 from __future__ import annotations
 
@@ -25,32 +25,34 @@ S = TypeVar("S")
 T = TypeVar("T")
 R = TypeVar("R")
 
-_ATTEMPTS = 2  # devices that work may take down, or that may fail to get ready, in turn
-_PAUSE = 0.1  # seconds between two looks at silent devices, or two attempts to connect
-_CONNECTING = 30.0  # seconds, a server's start among them
-_LEAVING = 2.0  # seconds for what a device is doing when nobody waits for it any more
-_PATIENCE = 3  # time limits of a stage without any device, after which the search ends,
-_STARTING = 5.0  # and seconds, in which a server may start again
+_ATTEMPTS = 2  # devices in turn that a job may take down, or that may fail to prepare
+_PAUSE = 0.1  # seconds between two checks of silent devices, or two attempts to connect
+_CONNECTING = 30.0  # seconds, including the start of a server
+_LEAVING = 2.0  # seconds that a cancelled worker gets to finish
+_PATIENCE = 3  # the search ends after this many time limits of a stage without a device
+_STARTING = 5.0  # plus these seconds, in which a server may restart
 
 
 _AnyDevice = FarDevice[Any, Any]
-"""What the hands work on, which need not know of what back end it is."""
+"""The device of a worker, of any back end."""
 
 
 class RemoteDevices(Generic[K, S]):
-    """All devices of a source at once, each with a thread of this process.
+    """A runner pool of all devices of a session provider, with one thread for each.
 
-    What a lost device was doing is done by another one. Work that takes two devices down in turn is
-    given up.
+    If a device is lost, another one repeats its job. A job that takes down two devices in turn
+    fails.
 
     Parameters
     ----------
     source : Source
+        The session provider.
     first : RemoteSession
-        One of its sessions.
+        A session of the provider.
     make : callable
-        From a session to its device.
+        Returns the runner of a session.
     libraries : KernelBuilder
+        The kernel builder.
     """
 
     def __init__(
@@ -66,7 +68,7 @@ class RemoteDevices(Generic[K, S]):
         self._hands = [_Hand(self._crew, first)]
 
     def compile(self, kernels: Iterable[K]) -> None:
-        """Compile kernels that work will need."""
+        """Compile the kernels that later jobs need."""
         self._libraries.compile(kernels)
 
     def each(
@@ -75,12 +77,22 @@ class RemoteDevices(Generic[K, S]):
         work: Callable[[Device[K, S], T], R],
         done: Callable[[T, R | None], None],
     ) -> None:
-        """As :meth:`tvm_ios.measure.devices.Devices.each` says.
+        """Call ``work(device, item)`` for every item.
+
+        Parameters
+        ----------
+        items : sequence
+            The jobs.
+        work : callable
+            The function that does a job on a runner.
+        done : callable
+            Called on this thread with each item and its result, in order of completion. The result
+            is None if the job took down devices.
 
         Raises
         ------
         DeviceError
-            When there was no device for too long: three times the time limit of a stage, and 5 s.
+            If no device was available for three times the time limit of a stage plus 5 seconds.
         """
         deal = _Deal(work, done, len(items))
         for item in items:
@@ -94,9 +106,10 @@ class RemoteDevices(Generic[K, S]):
                     self._crew.jobs.get_nowait()
 
     def close(self) -> None:
-        """Give the devices back.
+        """Release the devices.
 
-        A thread that came back from a device while the interpreter ends would abort the process.
+        The threads are joined: one that returned from a device during interpreter shutdown would
+        abort the process.
         """
         for hand in self._hands:
             hand.dismissed = True
@@ -106,15 +119,15 @@ class RemoteDevices(Generic[K, S]):
             hand.thread.join(_LEAVING)
 
     def _hire(self, most: int) -> None:
-        """A hand for each device, but not more than there is work for."""
+        """Spawn a worker for each device, but not more than there are jobs."""
         try:
             count = min(self._crew.source.count(), most)
-        except DeviceLost:  # the tracker is gone, its devices may not be
+        except DeviceLost:  # the tracker is gone, but its devices may still answer
             count = 0
         self._hands += [_Hand(self._crew) for _ in range(count - len(self._hands))]
 
     def _collect(self, deal: _Deal) -> None:
-        """Pass outcomes on until every item has one."""
+        """Pass results on until every item has one."""
         seen = time.monotonic()
         while deal.open:
             try:
@@ -130,7 +143,7 @@ class RemoteDevices(Generic[K, S]):
             elif time.monotonic() - seen > self._patience:
                 raise DeviceError(
                     f"No device of {self._crew.source.name} could be used for "
-                    f"{self._patience:g} s ({self._crew.reason}); start its RPC server again: what "
+                    f"{self._patience:g} s ({self._crew.reason}); restart its RPC server: what "
                     "is in the database will not be measured again."
                 )
 
@@ -148,7 +161,7 @@ class RemoteDevices(Generic[K, S]):
         job.deal.done(job.item, result)
 
     def _replace(self, hand: _Hand) -> None:
-        """Leave a silent device alone, with the thread that waits for it."""
+        """Abandon a silent device, together with the worker that waits for it."""
         hand.dismissed = True
         job = hand.job
         if job is not None and hand.connecting:
@@ -160,7 +173,7 @@ class RemoteDevices(Generic[K, S]):
 
 @dataclass(eq=False)
 class _Deal:
-    """Items that are worked on in the same way."""
+    """A batch of items that share one function."""
 
     work: Callable[[Device[Any, Any], Any], Any]
     done: Callable[[Any, Any], None]
@@ -172,7 +185,7 @@ class _Deal:
 
 @dataclass(eq=False)
 class _Job:
-    """An item, who is at work on it, and how many devices it has taken down."""
+    """An item, the worker that has it, and the number of devices that it has taken down."""
 
     item: Any
     deal: _Deal
@@ -181,7 +194,7 @@ class _Job:
 
 
 class _Crew:
-    """What the hands have in common."""
+    """The state that the workers of a pool share."""
 
     def __init__(
         self, source: Source, make: Callable[[RemoteSession], _AnyDevice], cpu: str
@@ -189,10 +202,10 @@ class _Crew:
         self.source, self.make, self._cpu = source, make, cpu
         self.jobs: queue.Queue[_Job | None] = queue.Queue()
         self.reason = "none is free"
-        self._strange: list[RemoteSession] = []  # kept, so that they are not offered again
+        self._strange: list[RemoteSession] = []  # open, so that they are not offered again
 
     def connect(self) -> RemoteSession:
-        """A session on a device that is like the others."""
+        """Open a session on a device with the same CPU as the others."""
         session = self.source.connect()
         if session.cpu == self._cpu:
             return session
@@ -203,21 +216,22 @@ class _Crew:
 
 
 class _Hand:
-    """A thread that takes jobs, and the device that it does them on.
+    """A worker: a thread that takes jobs, and its device.
 
     Attributes
     ----------
     job : _Job or None
-        What it is doing.
+        The current job.
     dismissed : bool
-        Whether nobody waits for it any more.
+        Whether the worker is cancelled.
     thread : threading.Thread
+        The thread.
     """
 
     def __init__(self, crew: _Crew, session: RemoteSession | None = None) -> None:
         self._crew, self._session = crew, session
         self._device: _AnyDevice | None = None
-        self._failures = 0  # to get ready, in turn
+        self._failures = 0  # consecutive failures to prepare
         self._connecting = math.inf
         self.job: _Job | None = None
         self.dismissed = False
@@ -226,17 +240,17 @@ class _Hand:
 
     @property
     def ready(self) -> bool:
-        """Whether it has a device, or is about to have one."""
+        """Whether the worker has a device or is about to get one."""
         return self._session is not None and self._failures < _ATTEMPTS
 
     @property
     def connecting(self) -> bool:
-        """Whether it has no device to lose."""
+        """Whether the worker has no device yet."""
         return self._session is None
 
     @property
     def overdue(self) -> bool:
-        """Whether its device should have answered by now."""
+        """Whether the device has exceeded its deadline."""
         session = self._session
         deadline = self._connecting if session is None else session.deadline
         return time.monotonic() > deadline
@@ -256,7 +270,7 @@ class _Hand:
         result, failure = None, None
         try:
             device = self._ready_device()
-        except (DeviceError, DeviceLost) as error:  # it is no fault of the job's
+        except (DeviceError, DeviceLost) as error:  # not caused by the job
             if not self.dismissed:
                 self._crew.jobs.put(job)
             self._lose(error)
@@ -266,7 +280,7 @@ class _Hand:
             return
         try:
             result = job.deal.work(device, job.item)
-        except BaseException as error:  # whatever it is, the thread that waits has to know
+        except BaseException as error:  # the waiting thread must see every failure
             failure = error
         if isinstance(failure, DeviceLost):
             self._session = self._device = None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Samples that can be believed: none that no clock can have shown, few that somebody disturbed."""
+"""Plausible samples: impossible times are rejected, disturbed ones repeated or dropped."""
 
 from __future__ import annotations
 
@@ -9,28 +9,38 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 import numpy as np
 
 Clock = Callable[[int], Sequence[float]]
-"""From a number to so many samples, in seconds."""
+"""A function that returns so many samples, in seconds."""
 
 Turns = Callable[[Collection[str], int], Mapping[str, Sequence[float]]]
-"""From names and a number to so many samples of each, in seconds, taken in turn."""
+"""A function that returns so many samples of each name, in seconds, taken in turn."""
 
 _TRIES = 3
-_DISTURBED = 1.5  # the median over the fastest sample, from which on a neighbour is suspected
-_OUTLIER = 3.0  # a sample over the median, from which on it says nothing of the stage
+_DISTURBED = 1.5  # ratio of median to minimum that indicates interference
+_OUTLIER = 3.0  # ratio of a sample to the median that makes it an outlier
 
 
 def sensible(samples: Iterable[float]) -> bool:
-    """Whether these can be durations: finite and above zero."""
+    """Return whether samples can be durations: finite and above zero."""
     return all(math.isfinite(s) and s > 0 for s in samples)
 
 
 def take(clock: Clock, count: int) -> list[float]:
-    """``count`` samples; those that cannot be are taken again, and left out if they stay so."""
+    """Take ``count`` samples; impossible ones are retried, and dropped if they remain so."""
     return take_turns(lambda names, number: dict.fromkeys(names, clock(number)), ("",), count)[""]
 
 
 def take_turns(turns: Turns, names: Collection[str], count: int) -> dict[str, list[float]]:
-    """``count`` samples of each name, taken in turn; of those taken again there may be more."""
+    """Take ``count`` samples of each name, in turn; retries may add more.
+
+    Parameters
+    ----------
+    turns : callable
+        The sampler; see :data:`Turns`.
+    names : collection of str
+        The names to sample.
+    count : int
+        The number of samples of each name.
+    """
     taken: dict[str, list[float]] = {name: [] for name in names}
     for _ in range(_TRIES):
         missing = {name: count - len(taken[name]) for name in names if len(taken[name]) < count}
@@ -42,18 +52,20 @@ def take_turns(turns: Turns, names: Collection[str], count: int) -> dict[str, li
 
 
 def take_steady(turns: Turns, count: int, expected: Mapping[str, float]) -> dict[str, list[float]]:
-    """``count`` samples or more: while the typical one is far from the fastest, others follow.
+    """Take at least ``count`` samples of each name; take more while they look disturbed.
 
-    Whatever disturbed the first ones, a neighbour's load or the clock's change of speed, may be
-    over then. Outliers are left out.
+    Samples look disturbed if their median is far from their minimum. The disturbance, such as
+    another process or a change of the clock frequency, may be over a moment later. Outliers are
+    dropped.
 
     Parameters
     ----------
     turns : callable
+        The sampler; see :data:`Turns`.
     count : int
+        The number of samples.
     expected : mapping of str to float
-        Seconds that a run of each name took before, which counts as a sample where one is sought
-        that is fast.
+        Seconds of an earlier run of each name, which count towards the minimum.
     """
     samples = take_turns(turns, expected, count)
     for _ in range(_TRIES - 1):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The process that stages are isolated in: an RPC server on this machine, for one client.
+"""The child process that stages are isolated in: an RPC server on this machine, for one client.
 
 It prints its port, serves one session at a time in a process of its own, and ends when its standard
-input does, that is when the search ends, however it does. TVM's own server would stay behind.
+input closes, which happens whenever the search ends. TVM's own server would keep running.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from tvm.support import utils
 
 from ..support.libinfo import library_path
 
-_GREETING = 5.0  # seconds in which whoever connects must say the key
+_GREETING = 5.0  # seconds in which a client must send the key
 
 
 def main() -> None:
-    """Serve whoever knows the key, which is the first line of standard input."""
+    """Serve clients that know the key, which is the first line of standard input."""
     key = sys.stdin.buffer.readline().strip()
     threading.Thread(target=_end_with_the_client, daemon=True).start()
     one_at_a_time = threading.Lock()
@@ -33,24 +33,24 @@ def main() -> None:
         print(listener.getsockname()[1], flush=True)
         while True:
             connection, _ = listener.accept()
-            # A stranger that connects and is silent keeps nobody waiting.
+            # A silent client must not block others.
             arguments = (connection, key, one_at_a_time)
             threading.Thread(target=_admit, args=arguments, daemon=True).start()
 
 
 def _end_with_the_client() -> None:
-    # Not by sys.stdin: a session's process closes it, and would wait for the reader's lock.
+    # Not sys.stdin: a session's process closes it and would wait for the reader's lock.
     os.read(0, 1)
     os._exit(0)
 
 
 def _admit(connection: socket.socket, key: bytes, one_at_a_time: threading.Lock) -> None:
-    """Serve a client that knows the key; others are told that they do not, or nothing."""
+    """Serve a client that knows the key; reject others."""
     with connection:
         connection.settimeout(_GREETING)
         try:
             known = _greet(connection, key)
-        except OSError:  # it is gone, or too slow
+        except OSError:  # the client disconnected or was too slow
             return
         connection.settimeout(None)
         if known:
@@ -59,11 +59,11 @@ def _admit(connection: socket.socket, key: bytes, one_at_a_time: threading.Lock)
 
 
 def _greet(connection: socket.socket, key: bytes) -> bool:
-    """The server's part of the handshake of TVM's RPC."""
+    """Perform the server's part of the handshake of TVM's RPC."""
     wanted = b"client:" + key
     magic, size = struct.unpack("<ii", base.recvall(connection, 8))
     known = magic == base.RPC_MAGIC and size == len(wanted)
-    # Compared in full, so that the time it takes tells nothing of the key.
+    # A comparison in constant time reveals nothing about the key.
     known = known and hmac.compare_digest(base.recvall(connection, size), wanted)
     if not known:
         connection.sendall(struct.pack("<i", base.RPC_CODE_MISMATCH))

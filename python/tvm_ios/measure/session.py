@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where stages run: in this process, or on the other side of TVM's RPC.
+"""Sessions, in which stages run: in this process, or on the other side of TVM's RPC.
 
-Both sides have the same functions, those of the C++ library, and call them by the same names.
+Both sides have the same C++ functions and call them by the same names.
 """
 
 from __future__ import annotations
@@ -21,32 +21,32 @@ from ..support.errors import DeviceError
 from .device import Library
 
 _PREFIX = "tvm_ios.runtime."
-_PROTOCOL, _HEADER = "1", 3  # of src/runtime/describe.cc: its version, and lines of its own
+_PROTOCOL, _HEADER = "1", 3  # version and header lines of src/runtime/describe.cc
 
-_PATIENCE = 60.0  # seconds for what is no stage: a library or weights travel
-_GRACE = 5.0  # seconds that a device has beyond a stage's time limit to end itself
-_ANSWERED = "Error caught from RPC call"  # how TVM begins what a server reports
+_PATIENCE = 60.0  # seconds for other calls, such as uploads of libraries or weights
+_GRACE = 5.0  # seconds beyond a stage's time limit in which a device aborts it
+_ANSWERED = "Error caught from RPC call"  # the prefix of errors that a server reports
 
 
 class DeviceLost(Exception):
-    """The connection to a device broke, or the device is silent."""
+    """An error: the connection to a device broke, or the device does not answer."""
 
 
 class Session(Protocol):
-    """A place where stages run."""
+    """A process in which stages run."""
 
     limit: float
-    """Seconds after which a stage is given up; 0 where it cannot be, as it is in this process."""
+    """Seconds after which a stage is aborted; 0 if that is not possible, as in this process."""
 
     def call(self, name: str, *arguments: Any) -> Any:
-        """Call one of the library's functions, by its name without the prefix."""
+        """Call a function of the C++ library, by its name without the prefix."""
 
     def load(self, library: Library) -> tvm.runtime.Module:
-        """The library, where the stages run."""
+        """Load a library in the session."""
 
 
 class LocalSession:
-    """This process."""
+    """The session of this process."""
 
     limit = 0.0
 
@@ -66,26 +66,28 @@ class RemoteSession:
     Parameters
     ----------
     connection : tvm.rpc.RPCSession
+        The connection.
     limit : float
-        Seconds that a stage may take.
+        Time limit of a stage, in seconds.
 
     Attributes
     ----------
     connection : tvm.rpc.RPCSession
+        The connection.
     cpu : str
-        The name of its processor.
+        The name of the server's processor.
     cores : int
-        Those that it may run on.
+        The number of cores that the server may use.
     deadline : float
-        When, by ``time.monotonic``, the call in progress should have returned; infinity while there
-        is none.
+        The time, by ``time.monotonic``, by which the call in progress should return; infinity if
+        there is none.
 
     Raises
     ------
     DeviceError
-        When the server has not loaded the library, or another version of it.
+        If the server has not loaded the library, or another version of it.
     DeviceLost
-        Also from the methods.
+        If the connection breaks, also in the methods.
     """
 
     def __init__(self, connection: Any, limit: float) -> None:
@@ -100,14 +102,14 @@ class RemoteSession:
         return self.watched(lambda: self._function(name)(*arguments), patience)
 
     def close(self) -> None:
-        """Leave the server to others; nothing is called any more."""
+        """Close the connection, so that the server can serve others."""
         with suppress(DeviceLost):
             self.watched(lambda: self.connection.get_function("CloseRPCConnection")())
 
     def llvm_name(self) -> str | None:
-        """What LLVM calls the CPU; None where the server has no compiler to ask, or another kind.
+        """Return LLVM's name of the CPU; None if the server has no compiler to ask.
 
-        A CPU of the same architecture as this machine's is meant by a target that names neither.
+        A target that names neither CPU nor triple means a CPU of this machine's architecture.
         """
         try:
             ask = self.watched(lambda: self.connection.get_function("target.llvm_get_system_cpu"))
@@ -120,16 +122,17 @@ class RemoteSession:
         return self.load_file(str(library.path), library.path.name)
 
     def load_file(self, path: str, name: str) -> tvm.runtime.Module:
-        """A shared library of this machine's, there by the name ``name``."""
+        """Upload a shared library as ``name``, and load it."""
         if name not in self._loaded:
             self.watched(lambda: self.connection.upload(path, name))
             self._loaded[name] = self.watched(lambda: self.connection.load_module(name))
         return self._loaded[name]
 
     def watched(self, action: Callable[[], Any], patience: float = _PATIENCE) -> Any:
-        """``action()``, which calls the server, with a deadline for others to see.
+        """Return ``action()``, which calls the server, and set a deadline that other threads check.
 
-        An error that the server reports is raised as it is: it is one of this package.
+        An error that the server reports is raised unchanged, because it is an error of this
+        package.
         """
         self.deadline = time.monotonic() + patience
         try:
@@ -147,7 +150,7 @@ class RemoteSession:
         return self._functions[name]
 
     def _describe(self) -> tuple[int, str]:
-        """Cores and processor, as the machine says, see ``src/runtime/describe.h``."""
+        """Return the server's number of cores and its processor; see ``src/runtime/describe.h``."""
         try:
             lines = str(self.call("Describe")).splitlines()
         except AttributeError as error:
@@ -161,7 +164,7 @@ class RemoteSession:
                 machine = fields["machine"]
                 return int(fields["cores"]), cpu_name(machine, lines) or machine
         except (KeyError, ValueError):
-            pass  # another version may say it otherwise
+            pass  # another version may use another format
         raise DeviceError(
             "The RPC server has loaded the library of another version of tvm_ios; install the "
             "same version there and here."

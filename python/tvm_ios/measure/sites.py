@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a search measures: in its own process, in another one of this machine, or elsewhere."""
+"""Runners' locations: this process, a child process, or devices across RPC."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from ..target import resolve
 from .session import DeviceLost, RemoteSession
 from .sources import Loopback, Source, Tracker
 
-TIME_LIMIT = 10.0  # seconds that a stage may take elsewhere, before it counts as hanging
-_BUSY = 60.0  # seconds to wait for a device that is there and not free
+TIME_LIMIT = 10.0  # seconds after which a stage in another process counts as hanging
+_BUSY = 60.0  # seconds to wait for a busy device
 _PAUSE = 0.1
 
 
@@ -28,8 +28,9 @@ class Machine:
     cpu : str
         The processor's name.
     llvm_name : str or None
-        What LLVM calls it.
+        LLVM's name of it.
     cores : int
+        The number of its cores.
     """
 
     cpu: str
@@ -38,18 +39,18 @@ class Machine:
 
 
 class Site(Protocol):
-    """Where a search measures.
+    """The place where a search measures.
 
     Attributes
     ----------
     device_id : int
-        Which of this machine's GPUs a target means that is one.
+        The GPU of this machine that a CUDA target refers to.
     compiler : str or None
-        What links code for it, where it is not this machine's compiler.
+        The cross-compiler that links code for the devices; None for this machine's compiler.
     machine : Machine or None
-        Another machine, where whole models are timed, too; None for this one.
+        The other machine, where whole models are timed, too; None for this machine.
     source : Source or None
-        What has sessions in other processes; None for this process.
+        The provider of sessions in other processes; None for this process.
     """
 
     @property
@@ -65,16 +66,16 @@ class Site(Protocol):
     def source(self) -> Source | None: ...
 
     def connect(self) -> RemoteSession:
-        """Return a session of the source; wait while all devices are busy."""
+        """Return a session of the provider; wait while all devices are busy."""
 
 
 class Here:
-    """This process: nothing has to be started, and a kernel that crashes ends the search.
+    """This process: it starts at once, but a kernel that crashes ends the search.
 
     Parameters
     ----------
     device_id : int
-        Which of the machine's GPUs a target of CUDA means.
+        The GPU of this machine that a CUDA target refers to.
     """
 
     compiler: str | None = None
@@ -89,7 +90,7 @@ class Here:
 
 
 class _Elsewhere:
-    """Where sessions are in other processes."""
+    """A site whose sessions are in other processes."""
 
     device_id = 0
     compiler: str | None = None
@@ -98,19 +99,19 @@ class _Elsewhere:
     def resolve(
         self, target: str | tvm.target.Target, threads: int | None = None
     ) -> tvm.target.Target:
-        """Return the target with the CPU and the cores that a device has, where it names none.
+        """Return the target, completed with a device's CPU and cores where it names none.
 
         Parameters
         ----------
         target : str or tvm.target.Target
-            Of kind ``llvm``.
+            A target of kind ``llvm``.
         threads : int, optional
-            By default all cores of a device.
+            The number of worker threads; by default one per core of a device.
 
         Raises
         ------
         TargetError
-            When TVM does not know the target, or it is no CPU.
+            If TVM does not know the target, or if it is not a CPU.
         """
         return resolve_at(self.machine, target, threads)
 
@@ -133,25 +134,27 @@ class Isolated(_Elsewhere):
 
 
 class Rpc(_Elsewhere):
-    """The devices that a tracker of TVM's RPC has by one key, which are of one kind.
+    """The devices, all of one kind, that a tracker of TVM's RPC lists under one key.
 
-    Each of them runs ``python -m tvm.exec.rpc_server`` with the library of this package loaded.
+    Each device runs ``python -m tvm.exec.rpc_server`` with the library of this package loaded.
 
     Parameters
     ----------
     tracker : str
         ``HOST:PORT``.
     key : str
+        The key of the devices.
     timeout : float
-        Seconds that a stage may take.
+        Time limit of a stage, in seconds.
     cross_compiler : str, optional
-        What links code for the devices, where they have another architecture.
+        The compiler that links code for the devices if they have another architecture.
 
     Raises
     ------
     OptionError
+        If the address or the timeout is invalid.
     DeviceError
-        When there is no tracker, no device, or a device without the library.
+        If there is no tracker, no device, or a device without the library.
     """
 
     def __init__(
@@ -177,7 +180,17 @@ class Rpc(_Elsewhere):
 def resolve_at(
     machine: Machine | None, target: str | tvm.target.Target, threads: int | None
 ) -> tvm.target.Target:
-    """Return a CPU's target with what a machine has, where it names none; None is this machine."""
+    """Return a CPU target, completed with the properties of a machine where it names none.
+
+    Parameters
+    ----------
+    machine : Machine or None
+        The machine; None for this one.
+    target : str or tvm.target.Target
+        A target of kind ``llvm``.
+    threads : int or None
+        The number of worker threads; None for one per core.
+    """
     if machine is None:
         return resolve(target, threads=threads)
     return resolve(target, threads=threads, cpu=machine.llvm_name, cores=machine.cores)
@@ -192,8 +205,8 @@ def _connect(source: Source) -> RemoteSession:
         except DeviceLost as error:
             if time.monotonic() > end:
                 raise DeviceError(
-                    f"No device of {source.name} could be had for {_BUSY:g} s ({error}); see "
-                    "'python -m tvm.exec.query_rpc_tracker' for who has them."
+                    f"No device of {source.name} became free within {_BUSY:g} s ({error}); see "
+                    "'python -m tvm.exec.query_rpc_tracker' for the clients that use them."
                 ) from error
             time.sleep(_PAUSE)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where RPC sessions come from: a tracker, or a server that the search starts itself."""
+"""Providers of RPC sessions: a tracker, or a server that the search starts itself."""
 
 from __future__ import annotations
 
@@ -22,42 +22,43 @@ from .session import DeviceLost, RemoteSession
 
 _logger = logging.getLogger(__name__)
 
-_ANSWER = 5.0  # seconds in which a tracker answers
+_ANSWER = 5.0  # seconds in which a tracker must answer
 
 
 class Source(Protocol):
-    """Where sessions come from."""
+    """A provider of RPC sessions."""
 
     name: str
-    """For people."""
+    """The display name."""
 
     def count(self) -> int:
-        """How many devices there are."""
+        """Return the number of devices."""
 
     def connect(self) -> RemoteSession:
-        """A session; raises DeviceLost where there is none at the moment."""
+        """Open a session; raise DeviceLost if no device is available now."""
 
     def close(self) -> None:
-        """No session is asked for any more."""
+        """Close the provider; no session is requested afterwards."""
 
 
 class Tracker:
-    """All devices that a tracker has by one key.
+    """All devices that a tracker lists under one key.
 
     Parameters
     ----------
     address : str
         ``HOST:PORT``.
     key : str
+        The key of the devices.
     limit : float
-        Seconds that a stage may take.
+        Time limit of a stage, in seconds.
 
     Raises
     ------
     OptionError
-        When the address is none.
+        If the address is invalid.
     DeviceError
-        When no tracker is there, or it has no such device.
+        If no tracker answers, or if it has no such device.
     """
 
     def __init__(self, address: str, key: str, limit: float) -> None:
@@ -86,7 +87,7 @@ class Tracker:
 
     def connect(self) -> RemoteSession:
         queues = self._summary()["queue_info"]
-        if queues.get(self._key, {"free": 0})["free"] == 0:  # a request would wait for one
+        if queues.get(self._key, {"free": 0})["free"] == 0:  # a request would block
             raise DeviceLost("none is free")
         try:
             connection = self._open().request(self._key, max_retry=1)
@@ -95,7 +96,7 @@ class Tracker:
         return RemoteSession(connection, self._limit)
 
     def close(self) -> None:
-        """The tracker belongs to others."""
+        """Do nothing: other clients use the tracker, too."""
 
     def _summary(self) -> dict[str, Any]:
         try:
@@ -104,20 +105,20 @@ class Tracker:
             raise DeviceLost(str(error)) from error
 
     def _open(self) -> rpc.TrackerSession:
-        # TVM's own way to connect tries for a minute.
+        # TVM's own function retries for a minute.
         socket.create_connection((self._host, self._port), _ANSWER).close()
         return rpc.connect_tracker(self._host, self._port)
 
 
 class Loopback:
-    """A server on this machine, for stages to crash in without the search.
+    """A server on this machine, in which stages may crash without ending the search.
 
-    It is started at once, and again when it does not answer; it ends with this process.
+    It is started at once, and again when it does not answer. It ends with this process.
 
     Parameters
     ----------
     limit : float
-        Seconds that a stage may take.
+        Time limit of a stage, in seconds.
     """
 
     name = "this machine"
@@ -136,7 +137,7 @@ class Loopback:
         except (OSError, RuntimeError, ValueError, DeviceLost) as error:
             server.close()
             raise DeviceLost(str(error).strip().splitlines()[-1]) from error
-        self._server = server  # not one that never answers: it is left to whoever waits for it
+        self._server = server  # a server that never answers stays with the thread that waits for it
         return session
 
     def close(self) -> None:
@@ -146,22 +147,22 @@ class Loopback:
 
 
 class _Server:
-    """A process of :mod:`tvm_ios.measure.server`."""
+    """A child process that runs :mod:`tvm_ios.measure.server`."""
 
     def __init__(self) -> None:
-        self._key = secrets.token_hex(16)  # nobody else is served
+        self._key = secrets.token_hex(16)  # rejects other clients
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
-        self._folder = TemporaryFolder()  # of a process that is killed in the end
+        self._folder = TemporaryFolder()  # the process is killed and cannot clean up
         self._process = subprocess.Popen(
             python_command("tvm_ios.measure.server"),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
             env=os.environ | {"TMPDIR": str(self._folder.path)},
-            start_new_session=True,  # Ctrl-C is the search's, which ends it
+            start_new_session=True,  # Ctrl-C goes to the search, which ends the server
         )
         self._stdin, self._stdout = piped(self._process.stdin), piped(self._process.stdout)
-        # Not as an argument, which all users of the machine can read.
+        # Not as an argument, which every user of the machine can read.
         self._stdin.write(f"{self._key}\n".encode())
         self._stdin.flush()
         self._port: int | None = None
@@ -173,7 +174,7 @@ class _Server:
 
     def close(self) -> None:
         with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)  # with the session that it serves
+            os.killpg(self._process.pid, signal.SIGKILL)  # including the session that it serves
         with suppress(BrokenPipeError):
             self._stdin.close()
         self._stdout.close()

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How often a stage is run until its latency is believed.
+"""Timing of stages: how often each is run, and relative to what.
 
-The speed of a machine changes while a search runs: with its clock, and by half where a neighbour
-begins to compute. What counts is what a stage gains over its operators one after another, so the
-two are run in turn, and a stage's seconds are those of its operators times the ratio.
+The speed of a machine changes while a search runs: the clock frequency varies, and another process
+may halve it. The search needs a stage's gain over its operators in serial order. The two are
+therefore run in turn, and a stage's seconds are those of its operators times the measured ratio.
 """
 
 from __future__ import annotations
@@ -21,45 +21,54 @@ from .device import AnyDevice
 from .samples import Turns, sensible, take, take_steady, take_turns
 
 Samples = dict[str, list[float]]
-"""Seconds by division."""
+"""Seconds by work partitioning."""
 
-_BUDGET = 2.5e-3  # seconds that the repetitions of one stage take together, if they can
-_REFINED_BUDGET = 12e-3  # the same for a stage that a schedule rests on
-_UNSURE, _SURE = 0.05, 0.005  # relative errors of a few samples, and of any number of them
+_BUDGET = 2.5e-3  # seconds for all repetitions of a stage
+_REFINED_BUDGET = 12e-3  # the same for a stage of a chosen schedule
+_UNSURE, _SURE = 0.05, 0.005  # minimum relative errors: for few samples, and for any number
 _FEW = 4
 _ALONE = 5  # runs of an operator on one worker
-_PAIRED = 2  # runs of a stage after which its operators are run
-_HOPELESS = 1.15  # what is this much slower than the alternative at first is not repeated
+_PAIRED = 2  # runs of a stage between two runs of its operators
+_HOPELESS = 1.15  # a first run slower than the best alternative by this factor is not repeated
 
 
 @dataclass
 class StageTimer:
-    """Times stages in each division of their work.
+    """A timer of stages, for each partitioning of their work.
 
-    A division whose every sample is impossible is left out of what is returned.
+    A partitioning whose samples are all impossible is left out of the results.
 
     Attributes
     ----------
     assembler : Assembler
+        The stage builder.
     operator_seconds : mapping of kernel key to float
-        Operators' times on one worker, by which work is divided.
+        Seconds of operators on one worker, on which work partitioning is based.
     """
 
     assembler: AnyAssembler
     operator_seconds: Mapping[Hashable, float]
 
     def alone(self, device: AnyDevice, implementation: Implementation[Kernel]) -> Samples:
-        """Seconds of an operator on one worker, after a run that warms up."""
+        """Return the seconds of an operator on one worker, after a warm-up run."""
         device.run(implementation)
         times = take(lambda count: device.time_alone(implementation, count), _ALONE)
         return {"alone": times} if times else {}
 
     def measure(self, device: AnyDevice, form: AnyForm, known: float = math.inf) -> Samples:
-        """Seconds of a stage in every division that is worth it.
+        """Time a stage in each work partitioning that is worth it.
 
-        The first run warms up; it also says how often to repeat, and whether to: a division far
-        slower than another, or than ``known``, what the operators take one after another, is out
-        of the running. ``known`` is infinite for an operator itself.
+        The first run of each partitioning is a warm-up. It determines the number of repetitions. A
+        partitioning that is far slower than another, or than ``known``, is not repeated.
+
+        Parameters
+        ----------
+        device : Device
+            The runner.
+        form : StageForm
+            The stage spec.
+        known : float
+            Seconds of the operators in serial order; infinity for a single operator.
         """
         divisions = self.assembler.divisions(form, self.operator_seconds)
         turns = self._turns(device, form, divisions, known)
@@ -75,7 +84,19 @@ class StageTimer:
         samples: Mapping[str, Sequence[float]],
         known: float = math.inf,
     ) -> Samples:
-        """More seconds of a measured stage, many more, in the divisions that came near."""
+        """Time a measured stage many more times, in the partitionings that were nearly fastest.
+
+        Parameters
+        ----------
+        device : Device
+            The runner.
+        form : StageForm
+            The stage spec.
+        samples : mapping of str to sequence of float
+            Seconds by work partitioning so far.
+        known : float
+            Seconds of the operators in serial order; infinity for a single operator.
+        """
         best, _ = fastest(samples)
         medians = {name: float(np.median(times)) for name, times in samples.items()}
         near = {name: typical for name, typical in medians.items() if typical <= _HOPELESS * best}
@@ -85,10 +106,10 @@ class StageTimer:
     def _turns(
         self, device: AnyDevice, form: AnyForm, divisions: Iterable[str], known: float
     ) -> Turns:
-        """Seconds of the stage, at the speed that the machine had when ``known`` was measured.
+        """Return a sampler of the stage, scaled to the machine's speed when ``known`` was measured.
 
-        The operators one after another have a turn before the divisions, which find their inputs
-        where those left them.
+        The operators in serial order run before each round of partitionings, which find their
+        inputs in the same cache state.
         """
         stages = {d: self.assembler.stage(form, d, self.operator_seconds) for d in divisions}
         if math.isinf(known):
@@ -112,7 +133,7 @@ class StageTimer:
     def _repeat(
         self, turns: Turns, expected: Mapping[str, float], budget: float, limits: tuple[int, int]
     ) -> Samples:
-        """Samples of those divisions whose seconds are expected, as many as the budget allows."""
+        """Sample the partitionings in ``expected`` as often as the budget allows."""
         if not expected:
             return {}
         low, high = limits
@@ -125,16 +146,16 @@ def _without_empty(samples: Samples) -> Samples:
 
 
 def fastest(samples: Mapping[str, Sequence[float]]) -> tuple[float, str]:
-    """Median latency in seconds of the fastest division, and which it is."""
+    """Return the median seconds of the fastest work partitioning, and its name."""
     medians = [(float(np.median(times)), division) for division, times in samples.items()]
     return min(medians, key=lambda entry: entry[0])
 
 
 def relative_error(samples: Mapping[str, Sequence[float]]) -> float:
-    """The standard error of the median of the fastest division, as a share of it.
+    """Return the relative standard error of the median of the fastest work partitioning.
 
-    It is taken from the spread of the samples, of which the outer ones are not believed; for one
-    sample, or equal ones, it is what clocks and caches always leave.
+    It follows from the median absolute deviation of the samples. For few or equal samples it has a
+    floor, the error that clocks and caches always leave.
     """
     _, division = fastest(samples)
     logarithms = np.log(samples[division])

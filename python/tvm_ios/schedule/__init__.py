@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Schedules: data that can be saved, read, checked and edited."""
+"""Schedules: data that can be saved, loaded, checked and edited."""
 
 from .schedule import Schedule, ScheduledOperator, ScheduledStage
 

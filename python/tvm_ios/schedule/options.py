@@ -16,48 +16,49 @@ if TYPE_CHECKING:
     from .schedule import Schedule
 
 Precision = Literal["fp32", "tf32", "fp16", "bf16"]
-"""What is multiplied; sums are of float32. ``tf32`` is float32 in memory."""
+"""The data type of factors; sums are float32. ``tf32`` is float32 in memory."""
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 
 
 @dataclass(frozen=True)
 class Options:
-    """Options of the search.
+    """The options of the search.
 
     Attributes
     ----------
     max_group_size, max_num_groups : int or None
-        The pruning limits r and s; None for no limit.
+        The pruning limits r and s: operators in a group, groups in a stage. None: no limit.
     max_block_size : int
-        Operators searched together; larger networks are cut where few tensors cross. The states of
-        a randomly wired block grow exponentially with it: one of 16 has some 10,000, one of 50
-        more than fit into memory, which is an error.
+        The maximum number of operators that are searched together. A larger network is partitioned
+        where few tensors cross. The number of states grows exponentially with the block size: a
+        randomly wired block of 16 operators has some 10,000 states, one of 50 more than fit into
+        memory, which is an error.
     seed : int
-        Of the random inputs that stages are measured with, and of what is learned from them.
+        The seed of the random inputs that stages are measured with, and of the learned cost model.
     measure_all : bool
-        Measure every stage that the search may choose, instead of those alone that could change
-        the schedule by what is learned from the others.
+        Whether to measure every candidate stage, instead of only those that could change the
+        schedule by the learned cost model.
     caution : float
-        How much faster than expected a stage may turn out to be, in standard deviations of what
-        is predicted: the larger, the more stages are measured, and the less is missed.
+        The lower-confidence-bound factor: how many standard deviations a stage may be faster than
+        predicted. With a larger factor more stages are measured and fewer good ones are missed.
     winograd : bool or None
-        Whether convolutions may be computed by Winograd's minimal filtering, which rounds
-        differently, where that is faster. None: as the schedule says that is applied; yes, where
-        none is.
+        Whether convolutions may use Winograd's minimal filtering where that is faster; it rounds
+        differently. None: as in the schedule that is applied, and True if there is none.
     precision : str
-        What a CUDA device multiplies in convolutions and products: ``fp32`` is exact; ``tf32``,
-        ``fp16`` and ``bf16`` round the factors to 11, 11 and 8 bits, for its tensor cores. In
-        ``fp16`` factors above 65504 overflow. Sums are in float32 always.
+        The data type of factors in convolutions and products on a CUDA device. ``fp32`` is exact;
+        ``tf32``, ``fp16`` and ``bf16`` round the factors to 11, 11 and 8 bits, for tensor cores. In
+        ``fp16`` factors above 65504 overflow. Sums are always float32.
     cudnn : bool
-        Whether a CUDA device's convolutions may be computed by cuDNN where that is faster. The
-        compiled network then needs cuDNN, too.
+        Whether convolutions on a CUDA device may use cuDNN where that is faster. The compiled
+        network then needs cuDNN, too.
     database : path or None
-        The file that measurements are kept in and taken from, made where there is none; what is in
-        it is not measured again. Several processes may use it at once. None: nothing is kept.
+        The file of the measurement database, which is created if it does not exist. What it
+        contains is not measured again. Several processes may use it at once. None: measurements are
+        not kept.
     strategies : sequence of str
-        What stages the search may form: ``concurrent``, operators side by side and one after
-        another; ``merge``, operators replaced by one. Without the first an operator that is not
-        replaced has a stage of its own. These are PS and TS of IOPS (section 3.1).
+        The kinds of stages that the search may form. ``concurrent``: groups run side by side.
+        ``merge``: one operator replaces several. Without ``concurrent``, an operator that is not
+        replaced gets a stage of its own. These are PS and TS of IOPS (section 3.1).
     """
 
     max_group_size: int | None = 3
@@ -90,7 +91,7 @@ class Options:
             raise OptionError(f"caution must be a number of at least 0, got {self.caution!r}.")
 
     def applying(self, schedule: Schedule | None) -> Options:
-        """These, with what they leave to the schedule that is to be applied, if there is one."""
+        """Return these options, completed from the schedule to apply, if there is one."""
         if self.winograd is not None or schedule is None:
             return self
         return replace(self, winograd=schedule.winograd)

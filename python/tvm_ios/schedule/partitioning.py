@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names of the ways to run a stage, as schedules hold them."""
+"""Names of strategies and work partitionings, as schedules store them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 
 STRATEGIES = ("concurrent", "merge")
-"""How a stage may run, by the numbers of C++'s enum Strategy."""
+"""The strategies of a stage, in the order of C++'s ``enum Strategy``."""
 
 _PATTERN = re.compile(r"streams(-(?P<count>[1-9]\d*))?(?P<widest>-widest)?")
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}")
@@ -16,12 +16,12 @@ FUSED = "fused"
 
 @dataclass(frozen=True)
 class StreamDivision:
-    """How a CUDA device runs the groups of a stage on streams; ``str`` gives its name.
+    """A work partitioning of a CUDA device: groups on streams. ``str`` returns its name.
 
     Attributes
     ----------
     count : int or None
-        Streams; None for one a group.
+        The number of streams; None for one per group.
     widest : bool
         Whether the widest group is issued first instead of the longest.
     """
@@ -31,7 +31,7 @@ class StreamDivision:
 
     @staticmethod
     def parse(text: str) -> StreamDivision | None:
-        """Return the division that ``text`` names; None if it names another kind."""
+        """Return the partitioning that ``text`` names; None if it names another kind."""
         match = _PATTERN.fullmatch(text)
         if match is None:
             return None
@@ -44,5 +44,5 @@ class StreamDivision:
 
 
 def is_division(text: str) -> bool:
-    """Whether ``text`` can name a division; which ones there are a back end knows."""
+    """Return whether ``text`` has the form of a partitioning's name; back ends know which exist."""
     return _NAME.fullmatch(text) is not None

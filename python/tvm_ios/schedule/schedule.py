@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The schedule of a network: an object to look at, to save, to edit and to apply.
+"""The schedule of a network: an object to inspect, save, edit and apply.
 
-A schedule names operators as the extractor does (``conv2d_12``), holds no TVM IR, and fits every
-network with the same operators, shapes and wiring; weights do not matter.
+A schedule refers to operators by the names that the extractor gives them (``conv2d_12``) and holds
+no TVM IR. It fits every network with the same operators, shapes and connections, whatever the
+weights.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ VERSION = 1
 
 
 _DAMAGE = (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
-"""What reading something else than a schedule may raise."""
+"""The exceptions that parsing an invalid schedule may raise."""
 
 _MOST_WORKERS = 1 << 16
 _TARGET_NAME = re.compile(r"[\w./+-]{1,99}")
@@ -34,24 +35,25 @@ _TARGET_NAME = re.compile(r"[\w./+-]{1,99}")
 
 @dataclass(frozen=True)
 class ScheduledOperator:
-    """An operator as a schedule knows it.
+    """An operator in a schedule.
 
-    Only its name, its kind and its time decide what a schedule leads to. The others are there to be
-    looked at, and files of earlier releases lack them.
+    Only its name, kind, time and kernel affect what a schedule is lowered to. The other fields are
+    informative, and files of earlier releases lack them.
 
     Attributes
     ----------
     name, kind : str
+        The extractor's name and kind of the operator.
     seconds : float or None
         Its time on one worker, if known.
     reads : tuple of str or None
-        The operators whose results it reads, by name; None where that was not written down.
+        The names of the operators whose results it reads; None if that was not recorded.
     outputs : tuple of str
-        The types of its results, as ``float32[1, 64, 55, 55]``.
+        The types of its results, such as ``float32[1, 64, 55, 55]``.
     flops : int or None
-        Floating-point operations, a multiply-add counted as two.
+        Floating-point operations; a multiply-add counts as two.
     kernel : str or None
-        Which of its possible kernels it has, where it has a choice; decides what it is lowered to.
+        The kernel that was chosen, if there was a choice.
     """
 
     name: str
@@ -70,15 +72,15 @@ class ScheduledStage:
     Attributes
     ----------
     groups : tuple of tuple of str
-        Operators by name, each group in the order in which it runs.
+        The names of the operators, each group in execution order.
     strategy : str
         ``concurrent`` or ``merge``.
     division : str
-        How the work is divided: ``tiles`` (every worker takes part of each operator),
-        ``groups`` (a group runs whole on one worker) or ``bands`` (every worker takes some rows of
-        the results through the whole group). On a CUDA device ``streams`` (a stream for each
-        group, or with a number behind a hyphen so many; the longest group is issued first, with
-        ``-widest`` at the end the one with most blocks) or ``fused`` (one launch).
+        The work partitioning. On a CPU: ``tiles`` (every worker computes a part of each operator),
+        ``groups`` (one worker computes a whole group) or ``bands`` (row strips: every worker
+        computes some rows of the results through the whole group). On a CUDA device: ``streams``
+        (one stream per group, or ``streams-N`` for N streams; the longest group is issued first, or
+        with the suffix ``-widest`` the one with the most blocks) or ``fused`` (one launch).
     seconds : float or None
         The stage's latency when it was chosen.
     """
@@ -94,49 +96,50 @@ class ScheduledStage:
 
 
 drawings: dict[str, Callable[[Schedule], str]] = {}
-"""What draws a schedule in a notebook, by the type of the picture, see :mod:`tvm_ios.draw`."""
+"""Functions that draw a schedule in a notebook, by MIME type; see :mod:`tvm_ios.draw`."""
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """Stages in execution order, and what they were made for.
+    """The stages of a network in execution order, and what they were made for.
 
     Attributes
     ----------
     model : str
-        Fingerprint of the operator graph.
+        The fingerprint of the operator graph.
     function : str
-        The Relax function that was scheduled.
+        The name of the Relax function.
     target : str
         The target as JSON.
     workers : int
-        Threads that the schedule was made for.
+        The number of threads.
     operators : tuple of ScheduledOperator
+        All operators of the graph.
     stages : tuple of ScheduledStage
+        The stages.
     estimates : dict of str to float
         Seconds by the cost model, as sums over stages: ``sequential``, ``greedy``, ``scheduled``.
     measured : dict of str to float
-        Seconds of whole compiled models, timed in one run, by the same names; empty when none
-        were.
+        Seconds of whole compiled models, timed in one run, by the same names; empty if none were
+        timed.
     measurements : int
-        Distinct stages whose latency was measured.
+        The number of distinct stages that were measured.
     search_seconds : float
-        Time that the search took, measuring included.
+        The duration of the search, including measurements.
     branches_cut : int
-        What searching block by block gave up: branches and merges that the cuts between blocks
-        took away, see :func:`tvm_ios.partition`. At 0 the blocks lost nothing but stages across
-        a single operator.
+        The cut cost: branches and merges that the cuts between blocks remove, see
+        :func:`tvm_ios.partition`. At 0, the blocks lose only stages across a single operator.
     given_up : float or None
-        Seconds that the cuts between blocks cost at most, by the cost model: what the best schedule
-        of the whole network would save. None where that has too many schedules to look at.
+        The partition gap: an upper bound, by the cost model, of the seconds that the best schedule
+        of the whole network would save over this one. None if that has too many schedules to
+        explore.
     batch : int or None
-        The batch size that it was made for, where several schedules were made for several.
+        The batch size, if schedules were made for several.
     at_batch : dict of str to float
-        Seconds of whole models with the stages that the search found for this batch size, by the
-        batch size that they were run at, as a decimal number; empty where only one was searched.
+        Seconds of whole models with the stages found for this batch size, by the batch size at
+        which they ran, as a decimal number. Empty if there was one batch size.
     winograd : bool
-        Whether convolutions may be computed by Winograd's algorithm; a file that does not say so
-        means yes.
+        Whether convolutions may use Winograd's algorithm. If a file does not say so, they may.
     """
 
     model: str
@@ -156,7 +159,10 @@ class Schedule:
     winograd: bool = True
 
     def lowers_like(self, other: Schedule) -> bool:
-        """Whether both lead to the same code: their stages, and the times work is divided by."""
+        """Return whether both schedules are lowered to the same code.
+
+        That depends on the stages and on the operators' times, on which work partitioning is based.
+        """
         forms = [
             (
                 [(stage.groups, stage.strategy, stage.division) for stage in schedule.stages],
@@ -168,21 +174,21 @@ class Schedule:
         return forms[0] == forms[1]
 
     def to_dict(self) -> dict[str, Any]:
-        """The schedule as what JSON knows."""
+        """Return the schedule as a dictionary of JSON's types."""
         return {"format": FORMAT, "version": VERSION, **asdict(self)}
 
     def to_json(self) -> str:
-        """The text that :meth:`save` writes."""
+        """Return the text that :meth:`save` writes."""
         return json.dumps(self.to_dict(), indent=1) + "\n"
 
     @staticmethod
     def from_dict(data: Any, source: str = "The schedule") -> Schedule:
-        """The inverse of :meth:`to_dict`.
+        """Create a schedule from the result of :meth:`to_dict`.
 
         Raises
         ------
         ScheduleError
-            When ``data`` is no schedule of this version.
+            If ``data`` is not a schedule of this version.
         """
         if not isinstance(data, dict) or data.get("format") != FORMAT:
             raise ScheduleError(f"{source} is not a schedule of tvm-ios.")
@@ -197,7 +203,7 @@ class Schedule:
             raise ScheduleError(f"{source} is damaged: {_reason(error)}.") from error
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the schedule as JSON; the file appears whole or not at all."""
+        """Write the schedule as JSON, atomically."""
         try:
             with replacing(path) as (draft,):
                 draft.write_text(self.to_json())
@@ -207,7 +213,13 @@ class Schedule:
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Schedule:
-        """Read a schedule that :meth:`save` wrote."""
+        """Read a schedule that :meth:`save` wrote.
+
+        Raises
+        ------
+        ScheduleError
+            If the file cannot be read, or if it is not a schedule of this version.
+        """
         settle(Path(path).resolve().parent)
         try:
             data = json.loads(Path(path).read_text())
@@ -234,7 +246,7 @@ class Schedule:
         return "\n".join(lines)
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        """Return what a notebook shows, in the formats that it may choose from."""
+        """Return the representations that a notebook can show, by MIME type."""
         return {"text/plain": repr(self), **{m: draw(self) for m, draw in drawings.items()}}
 
 
@@ -272,7 +284,7 @@ def _parse(data: dict[str, Any]) -> Schedule:
 
 
 def _target(text: Any) -> str:
-    """A target of TVM: a name, or JSON that names a kind."""
+    """Return a TVM target that is a name, or JSON that names a kind."""
     if not isinstance(text, str):
         raise ValueError("'target' is no text")
     named = bool(_TARGET_NAME.fullmatch(text))
@@ -316,7 +328,7 @@ def _parse_stage(stage: dict[str, Any]) -> ScheduledStage:
 
 
 def _seconds(value: Any) -> float | None:
-    """A latency; None where it is not known."""
+    """Return a latency; None if it is unknown."""
     if value is None:
         return None
     seconds = float(value)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When each worker computes what."""
+"""The timeline of a run: when each worker ran which kernel."""
 
 from __future__ import annotations
 
@@ -8,22 +8,23 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Span:
-    """When a worker was in a kernel.
+    """The interval in which a worker ran a kernel.
 
     Attributes
     ----------
     worker : int
-        On a CUDA device it is a stream, counted in each stage from the one that it forks from.
+        The worker. On a CUDA device it is a stream, numbered in each stage from the one that it
+        forks from.
     stage : int
-        Among those that were run.
+        The index among the stages that ran.
     operators : tuple of int
         What the kernel computes: one operator, or those that it replaces.
     kernel : str
-        For people.
+        The display name.
     phase : int
-        Of the kernel, which may have several with a barrier between them.
+        The phase of the kernel; phases are separated by barriers.
     begin, end : float
-        Seconds since the run began.
+        Seconds since the start of the run.
     """
 
     worker: int

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The search for a cheapest schedule: the dynamic programme, the baselines, equal blocks."""
+"""The search for the cheapest schedule: dynamic programming, baselines, reuse of equal blocks."""
 
 from ..graph.dag import Candidate, Dag, components
 from ..schedule.partitioning import STRATEGIES

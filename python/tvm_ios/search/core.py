@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The search for a cheapest schedule; it knows graphs and latencies, and nothing of TVM's IR."""
+"""The Python interface of the C++ search, which sees graphs and latencies but no TVM IR."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from ..support import _ffi_api
 from ..support.errors import CostError, GraphError, OptionError
 
 CostFunction = Callable[[Sequence[Candidate]], np.ndarray]
-"""Latencies of a batch of candidates: float64 [n], in seconds, infinite for a stage that cannot
-run with its strategy."""
+"""A function that returns the latencies of a batch of candidates: float64 [n], in seconds. The
+latency is infinite for a stage that cannot run with its strategy."""
 
 
 @tvm_ffi.register_object("tvm_ios.Stage")
 class Stage(tvm_ffi.Object):
-    """Operators that run between two synchronisation points.
+    """A set of operators that run between two synchronisation points.
 
     Attributes
     ----------
     groups
         Lists of operators, each in topological order. A concurrent stage runs its groups side by
-        side; a merged stage has one group, which runs as one operator.
+        side. A merged stage has one group, which runs as one operator.
     strategy
         ``"concurrent"`` or ``"merge"``.
     latency
-        In seconds; not a number in the baselines, which ask for no latency.
+        Seconds; NaN in the baselines, which do not use latencies.
     """
 
     groups: Sequence[Sequence[int]]
@@ -46,24 +46,24 @@ def candidate_of(stage: Stage) -> Candidate:
 
 @tvm_ffi.register_object("tvm_ios.SearchResult")
 class SearchResult(tvm_ffi.Object):
-    """A cheapest schedule, and what it took to find it.
+    """The cheapest schedule and statistics of the search.
 
     Attributes
     ----------
     stages
-        In the order in which they run.
+        The stages in execution order.
     latency
-        The sum over the stages, in seconds.
+        The sum of the stages' latencies, in seconds.
     states
-        Non-empty sets of remaining operators that the search reached.
+        The number of non-empty sets of remaining operators that the search reached.
     transitions
-        Pairs of such a set and a candidate stage of it.
+        The number of pairs of such a set and a candidate stage of it.
     evaluations
-        Distinct candidates whose latency was asked for.
+        The number of distinct candidates whose latency was requested.
     lower_bound
-        No schedule takes less, in seconds.
+        A lower bound of the latency of every schedule, in seconds.
     proved
-        Whether no schedule takes less than this one.
+        Whether the schedule is proved to be optimal.
     """
 
     stages: Sequence[Stage]
@@ -77,10 +77,11 @@ class SearchResult(tvm_ffi.Object):
 
 @tvm_ffi.register_object("tvm_ios.ScheduleSpace")
 class ScheduleSpace(tvm_ffi.Object):
-    """All schedules of a graph within the limits, explored once and solved under many prices.
+    """All schedules of a graph within the limits, explored once and solved for any latencies.
 
-    Parameters and errors are those of :func:`find_schedule`; with more than ``max_transitions``
-    pairs of a state and a stage of it, exploring ends in an OptionError.
+    The parameters and errors are those of :func:`find_schedule`. If there are more than
+    ``max_transitions`` pairs of a state and a candidate stage of it, the constructor raises
+    OptionError.
     """
 
     __slots__ = ("__dict__",)
@@ -112,12 +113,12 @@ class ScheduleSpace(tvm_ffi.Object):
         return list(map(Candidate, _operator_sets(masks, self._num_ops), names))
 
     def solve(self, latencies: np.ndarray) -> SearchResult:
-        """Find the cheapest schedule by a latency in seconds for each candidate."""
+        """Find the cheapest schedule for the candidates' latencies in seconds, float64 [n]."""
         result: SearchResult = _ffi_api.Solve(self, self._checked(latencies))
         return result
 
     def through(self, latencies: np.ndarray) -> np.ndarray:
-        """For each candidate, the latency of the cheapest schedule that it is a stage of."""
+        """Compute, for each candidate, the latency of the cheapest schedule that contains it."""
         return np.from_dlpack(_ffi_api.Through(self, self._checked(latencies)))
 
     def _checked(self, latencies: object) -> np.ndarray:
@@ -139,56 +140,56 @@ def find_schedule(
     max_group_size: int | None = 3,
     max_num_groups: int | None = 8,
 ) -> SearchResult:
-    """Find the cheapest schedule of a graph by IOS's dynamic programme (section 4, algorithm 1).
+    """Find the cheapest schedule of a graph by the algorithm of IOS (section 4, algorithm 1).
 
-    The time grows exponentially with the number of operators that can run side by side: search a
-    network block by block, see :func:`partition`.
+    The time grows exponentially with the number of operators that can run side by side. Partition a
+    large network first; see :func:`partition`.
 
     Parameters
     ----------
     dag
-        The graph, all of which is scheduled.
+        The graph to schedule.
     cost
-        Called once, with all distinct candidate stages.
+        The cost function. It is called once, with all distinct candidate stages.
     merge_class
-        An integer for each operator. Operators of one class that are sinks of what remains may
-        become one merged stage, also a single one; a negative class never does. None: nothing is
-        merged. The two limits below do not apply to merged stages.
+        An integer for each operator. Two or more operators of one class may form a merged stage if
+        they are sinks of the remaining graph, and so may a single one. A negative class is never
+        merged. None: no merging. The two limits below do not apply to merged stages.
     replacements
-        Sets of operators, of which one may read another, each of which may become one merged stage
-        where nothing that remains reads it from outside.
+        Sets of operators that may become one merged stage, even if one operator reads another, once
+        no remaining operator outside the set reads from it.
     max_group_size
-        The pruning limit r: operators in a group. None: no limit.
+        The pruning limit r: the maximum number of operators in a group. None: no limit.
     max_num_groups
-        The pruning limit s: groups in a stage. None: no limit.
+        The pruning limit s: the maximum number of groups in a stage. None: no limit.
 
     Returns
     -------
     SearchResult
-        Of the cheapest schedules one with the fewest stages; always the same one.
+        A cheapest schedule with the fewest stages. The result is deterministic.
 
     Raises
     ------
     CostError
-        If a latency is negative or not a number, or if there is not one for each candidate.
+        If a latency is negative or NaN, or their number differs from that of the candidates.
     ScheduleError
-        If every schedule has a stage of infinite latency.
+        If every schedule contains a stage of infinite latency.
     OptionError
-        If a limit is below one, ``merge_class`` has not one entry for each operator, a
-        replacement is empty or names an operator that is not in the graph, or the search would
-        take more than a quarter of the free memory.
+        If a limit is below one, ``merge_class`` does not have one entry for each operator, a
+        replacement is empty or contains an operator outside the graph, or the search would need
+        more than a quarter of the free memory.
     """
     space = ScheduleSpace(dag, merge_class, replacements, max_group_size, max_num_groups)
     return space.solve(cost(space.candidates))
 
 
 def sequential(dag: Dag) -> list[Stage]:
-    """Schedule one operator a stage, in topological order."""
+    """Return the schedule that runs one operator per stage, in topological order."""
     return list(_ffi_api.Sequential(dag))
 
 
 def greedy(dag: Dag, max_num_groups: int = 8) -> list[Stage]:
-    """Schedule operators as soon as they are ready.
+    """Return the schedule that runs operators as soon as they are ready.
 
     Each stage takes the first ``max_num_groups`` ready operators, by index, each as a group.
     """
@@ -198,34 +199,34 @@ def greedy(dag: Dag, max_num_groups: int = 8) -> list[Stage]:
 def partition(
     dag: Dag, max_block_size: int = 50, merge_class: Sequence[int] | np.ndarray | None = None
 ) -> list[list[int]]:
-    """Cut a graph into blocks, to be searched one by one and run one after another.
+    """Partition a graph into blocks that are searched one by one and run one after another.
 
-    A cut is free where one operator's output is all that crosses it. Each further operator whose
-    output crosses is a branch that loses its concurrency there, and counts one; so does each merge
-    class with operators on both sides. The cuts are minimum vertex cuts (IOPS, section 2.2), chosen
-    so that they cost least in sum, and of these so that the blocks are fewest; then operators move
-    across the cuts where that makes them cheaper. This is a heuristic, but never worse than the
-    best places to cut the graph's topological order at.
+    A cut is free if a single operator's output crosses it. Each further operator whose output
+    crosses the cut is a branch that loses its concurrency there and costs one. Each merge class
+    with operators on both sides also costs one. The cuts are minimum vertex cuts (IOPS, section
+    2.2) of least total cost and, among these, of fewest blocks. Then operators move across the cuts
+    where that lowers the cost. This is a heuristic, but it is never worse than the best places to
+    cut the topological order of the graph.
 
     Parameters
     ----------
     dag
         The graph.
     max_block_size
-        Operators of a block, at most.
+        The maximum number of operators in a block.
     merge_class
         As in :func:`find_schedule`.
 
     Returns
     -------
     list[list[int]]
-        The blocks in the order in which they run, each in topological order.
+        The blocks in execution order, each in topological order.
 
     Raises
     ------
     OptionError
-        If the size is below one, ``merge_class`` has not one entry for each operator, or the cuts
-        to choose from would take more than a quarter of the free memory.
+        If the size is below one, ``merge_class`` does not have one entry for each operator, or the
+        candidate cuts would need more than a quarter of the free memory.
     """
     classes = _merge_classes(dag, merge_class)
     return [list(block) for block in _ffi_api.Partition(dag, max_block_size, classes)]
@@ -236,17 +237,26 @@ def partition_cost(
     blocks: Sequence[Sequence[int]],
     merge_class: Sequence[int] | np.ndarray | None = None,
 ) -> int:
-    """Count what blocks give up: the branches cut and the merge classes divided, over all cuts.
+    """Compute the cut cost of a partition: branches cut plus merge classes split, over all cuts.
 
-    See :func:`partition`; a search of blocks of cost 0 misses no stage but those across a cut that
-    a single operator makes anyway.
+    See :func:`partition`. A search of blocks with cost 0 misses only stages across a cut at a
+    single operator.
+
+    Parameters
+    ----------
+    dag
+        The graph.
+    blocks
+        The operators of each block, in execution order of the blocks.
+    merge_class
+        As in :func:`find_schedule`.
 
     Raises
     ------
     GraphError
-        Unless each operator is in one block and none reads from a later one.
+        If an operator is not in exactly one block, or reads from a later block.
     OptionError
-        If ``merge_class`` has not one entry for each operator.
+        If ``merge_class`` does not have one entry for each operator.
     """
     ops = [int_vector(block, GraphError, "blocks").tolist() for block in blocks]
     cost: int = _ffi_api.PartitionCost(dag, ops, _merge_classes(dag, merge_class))
@@ -260,7 +270,7 @@ def endings(
     max_group_size: int | None = 3,
     max_num_groups: int | None = 8,
 ) -> list[tuple[int, ...]]:
-    """List the endings that the search considers for a set of remaining operators.
+    """Return the endings that the search considers for a set of remaining operators.
 
     Parameters
     ----------
@@ -287,7 +297,7 @@ def endings(
 
 
 def _merge_classes(dag: Dag, merge_class: Sequence[int] | np.ndarray | None) -> np.ndarray:
-    """One class for each operator; without any, none that is merged."""
+    """Return one class for each operator; by default a class that is never merged."""
     classes = np.full(dag.num_ops, -1) if merge_class is None else np.asarray(merge_class)
     if len(classes) != dag.num_ops:
         raise OptionError(f"merge_class has {len(classes)} entries for {dag.num_ops} operators")
@@ -295,14 +305,17 @@ def _merge_classes(dag: Dag, merge_class: Sequence[int] | np.ndarray | None) -> 
 
 
 def _limit(dag: Dag, value: int | None) -> int:
-    """Turn None into a limit that no stage exceeds."""
+    """Convert None into a limit that no stage exceeds."""
     return dag.num_ops if value is None else int(value)
 
 
 def _operator_sets(
     masks: np.ndarray, num_ops: int, rows: int = 1 << 16
 ) -> Iterator[tuple[int, ...]]:
-    """Yield the operators of each row of uint64 [n, words]; ``rows`` at a time bound the memory."""
+    """Yield the operators of each row of uint64 [n, words].
+
+    Only ``rows`` rows are unpacked at a time, to bound the memory.
+    """
     for begin in range(0, len(masks), rows):
         chunk = np.ascontiguousarray(masks[begin : begin + rows], dtype="<u8")
         bits = np.unpackbits(chunk.view(np.uint8), axis=1, count=num_ops, bitorder="little")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What answers "how long does this stage take"."""
+"""The protocol of cost models, which predict or measure how long a stage takes."""
 
 from __future__ import annotations
 
@@ -11,41 +11,45 @@ import numpy as np
 from ..graph.dag import Candidate
 
 Through = Callable[[np.ndarray], np.ndarray]
-"""From the candidates' latencies to that of the cheapest schedule with each of them."""
+"""A function from the candidates' latencies to those of the cheapest schedules through each of
+them."""
 
 
 class Prices(Protocol):
-    """What is known of the latencies of some candidates; more with every stage that is settled."""
+    """Latency bounds of some candidates, which become exact as stages are resolved."""
 
     def bounds(self) -> np.ndarray:
-        """Float64 [n]: the latency where it is known, else a bound that it is thought to exceed."""
+        """Return the latencies in seconds, float64 [n].
+
+        Where a latency is unknown, the entry is an optimistic lower bound of it.
+        """
 
     def recall(self, through: Through) -> None:
-        """Look up what a database has of the stages that schedules near the cheapest rest on."""
+        """Look up the stages of near-optimal schedules in the database."""
 
 
 class CostModel(Protocol):
-    """A cost model, as the scheduler uses it."""
+    """A cost model, as the search uses it."""
 
     @property
     def operator_seconds(self) -> Mapping[Hashable, float]:
-        """Time of operators on one worker, by kernel key: what work is divided by."""
+        """Seconds of each operator on one worker, by kernel key; the basis of work partitioning."""
 
     equal_blocks_cost_the_same: bool
-    """Whether blocks of the same kernels have the same prices, so that one is searched for all."""
+    """Whether blocks of the same kernels have the same latencies, so that only one is searched."""
 
     @property
     def measurements(self) -> int:
-        """Stages that were measured."""
+        """The number of stages that were measured."""
 
     def __call__(self, candidates: Sequence[Candidate]) -> np.ndarray:
-        """Latency in seconds per candidate."""
+        """Return the latency of each candidate in seconds, float64 [n]."""
 
     def prices(self, candidates: Sequence[Candidate]) -> Prices:
-        """What is known of candidates without finding out more."""
+        """Return what is known of the latencies of candidates, without measuring."""
 
     def settle(self, candidates: Sequence[Candidate]) -> int:
-        """Find out what the stages of a schedule take; returns how many prices are new."""
+        """Determine the latencies of the stages of a schedule; return how many are new."""
 
     def division(self, candidate: Candidate) -> str:
-        """How the work of a candidate is divided best."""
+        """Return the fastest work partitioning of a candidate."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The dynamic programme on a whole network, block by block."""
+"""The dynamic programming on a whole network, block by block."""
 
 from __future__ import annotations
 
@@ -18,20 +18,21 @@ from .templates import Template, find_templates, own_template
 
 _logger = logging.getLogger(__name__)
 
-_WHOLE = 50_000  # transitions: less than a second to look at, and to price
+_WHOLE = 50_000  # transitions: exploring and pricing them takes less than a second
 
 
 @dataclass(frozen=True)
 class BlockSearch:
-    """The schedules of a block and what is known of their prices.
+    """The schedule space of one block and the latency bounds of its candidates.
 
     Attributes
     ----------
     block : sequence of int
-        Its operators.
+        The operators of the block, by their index in the graph.
     space : ScheduleSpace
-        Of the operators' places in the block.
+        The schedules, in which an operator is its position in the block.
     prices : Prices
+        The latency bounds.
     """
 
     block: Sequence[int]
@@ -39,27 +40,29 @@ class BlockSearch:
     prices: Prices
 
     def solve(self) -> list[Candidate]:
-        """Return the stages of the schedule that is cheapest by what is known."""
+        """Return the stages, of operators of the graph, of the schedule that is cheapest by the bounds."""
         stages = map(candidate_of, self.space.solve(self.prices.bounds()).stages)
         return [of_operators(stage, self.block) for stage in stages]
 
 
 class NetworkSearch:
-    """Searches the blocks of a network, of equal ones one.
+    """A search over the blocks of a network; of equal blocks only one is searched.
 
     Parameters
     ----------
     lowered : Problem
+        The operator graph and its implementations.
     replacements : Replaceable
-        What may be replaced by one operator.
+        Sets of operators that one operator may replace.
     results : sequence of relax.Var
-        What leaves the function.
+        The values that the function returns.
     limits : Limits
+        The limits of the search.
 
     Attributes
     ----------
     branches_cut : int
-        Branches and merges that the cuts between blocks take away.
+        The cut cost: branches and merges that the cuts between the blocks remove.
     """
 
     def __init__(
@@ -76,10 +79,10 @@ class NetworkSearch:
         self.branches_cut = partition_cost(dag, self._blocks, together)
 
     def run(self, cost: CostModel) -> list[Candidate]:
-        """The stages of all blocks, in order; a block that equals an earlier one takes its.
+        """Find the stages of all blocks, in execution order; equal blocks share one result.
 
-        Stages of which only a bound is known may be chosen, too: their prices are found out and the
-        programme is solved again, until it chooses nothing that is not known.
+        The dynamic programming may choose stages of which only a bound is known. Their latencies
+        are then determined and the problem is solved again, until all chosen stages are known.
         """
         templates = self._templates(cost)
         own = dict.fromkeys(template.block for template in templates)
@@ -97,14 +100,14 @@ class NetworkSearch:
         ]
 
     def given_up(self, stages: Sequence[Candidate], cost: CostModel) -> float | None:
-        """Seconds that the cuts cost at most, by what is known of prices; nothing is measured.
+        """Return an upper bound of the seconds that the cuts cost, without measuring anything.
 
-        None where the whole network has too many schedules to look at, or stages that cross the
-        cuts would have to be measured.
+        The bound follows from what is known of the latencies. None if the whole network has too
+        many schedules to explore, or if stages that cross the cuts would have to be measured.
         """
         if len(self._blocks) == 1:
             return 0.0
-        if self._limits.measure_all:  # nothing bounds what was not measured
+        if self._limits.measure_all:  # there is no bound for a stage that was not measured
             return None
         try:
             whole = self.explore([op for block in self._blocks for op in block], cost, _WHOLE)
@@ -116,7 +119,17 @@ class NetworkSearch:
     def explore(
         self, block: Sequence[int], cost: CostModel, max_transitions: int | None = None
     ) -> BlockSearch:
-        """The schedules of one block."""
+        """Explore the schedules of one block.
+
+        Parameters
+        ----------
+        block : sequence of int
+            Operators, by their index in the graph.
+        cost : CostModel
+            The cost model that bounds the latencies of the candidates.
+        max_transitions : int, optional
+            The limit of the exploration; see :class:`ScheduleSpace`.
+        """
         position = {op: i for i, op in enumerate(block)}
         edges = [
             (position[u], position[v])
@@ -136,7 +149,10 @@ class NetworkSearch:
         return BlockSearch(block, space, cost.prices(candidates))
 
     def _templates(self, cost: CostModel) -> list[Template]:
-        """Which blocks need a search; all do where the user's prices may tell equal ones apart."""
+        """Return the source of each block's schedule.
+
+        Every block is its own source if a cost model of the user may tell equal blocks apart.
+        """
         if not cost.equal_blocks_cost_the_same:
             templates = [own_template(number, block) for number, block in enumerate(self._blocks)]
         else:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the search knows of a network: operators, values, and names of what computes them."""
+"""The search's view of a network: operators, values, and the keys of kernels."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from ..graph.operators import OperatorGraph
 
 
 class Kernel(Protocol):
-    """What computes an operator."""
+    """A kernel that computes an operator."""
 
     @property
     def key(self) -> Hashable:
-        """Equal for kernels that take equally long."""
+        """A key that is equal for kernels that take equally long."""
 
 
 class Implementation(Protocol):
-    """How an operator is computed."""
+    """An operator's kernel with its inputs and outputs."""
 
     @property
     def kernel(self) -> Kernel: ...
@@ -34,7 +34,7 @@ class Implementation(Protocol):
 
 
 class Slot(Protocol):
-    """A value's place in another one."""
+    """The location of a value inside another value's memory."""
 
     @property
     def target(self) -> relax.Var: ...
@@ -65,15 +65,15 @@ class Named(Protocol):
 
 
 class Replaceable(Protocol):
-    """Which operators may be replaced together by one.
+    """The sets of operators that one operator may replace.
 
     Attributes
     ----------
     classes : sequence of int
-        Per operator a number that those share of which any two or more may be replaced; -1 for all
-        others.
+        A number for each operator. Any two or more operators with the same number may be replaced;
+        -1 for all others.
     sets : mapping
-        Further sets that may be replaced, each as a whole.
+        Further sets that may be replaced, each only as a whole.
     """
 
     @property
@@ -84,14 +84,14 @@ class Replaceable(Protocol):
 
     @property
     def together(self) -> Sequence[int]:
-        """Per operator a number that those share which a cut should not part; else -1."""
+        """A number for each operator that cuts should keep together with its equals; else -1."""
 
     def within(self, block: Sequence[int]) -> Sequence[tuple[int, ...]]:
         """Return the sets whose operators are all in the block."""
 
 
 class Limits(Protocol):
-    """What the search may form, and how far it looks; see :class:`tvm_ios.options.Options`."""
+    """The limits of the search; see :class:`tvm_ios.options.Options`."""
 
     @property
     def max_group_size(self) -> int | None: ...

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Equal blocks of a network, of which one is searched for all (IOPS, section 2.4).
+"""Equal blocks of a network, of which only one is searched (IOPS, section 2.4).
 
-Two blocks are equal if a stage of one takes as long as its counterpart in the other, whatever the
-stage. That is so where the same kernels are wired in the same way, so a block is described as a
-graph of its operators, of the values that they read and write, of the places of those values, and
-of the operators that may be merged; equal blocks have isomorphic graphs.
+Two blocks are equal if every stage of one takes as long as its counterpart in the other. This holds
+if the same kernels are connected in the same way. A block is therefore described as a labelled
+graph of its operators, of the values that they read and write, of the memory locations of those
+values, and of the operators that may be merged. Equal blocks have isomorphic graphs.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from .problem import Problem, Replaceable
 
 @dataclass(frozen=True)
 class Template:
-    """Where the schedule of a block comes from.
+    """The source of a block's schedule.
 
     Attributes
     ----------
     block : int
-        The first block that equals this one, or this one itself.
+        The first block that equals this one, or this block itself.
     counterparts : dict of int to int
-        For each operator of that block the operator of this one.
+        The operator of this block for each operator of that block.
     """
 
     block: int
@@ -36,7 +36,7 @@ class Template:
 
 
 def own_template(number: int, block: Sequence[int]) -> Template:
-    """That of a block which is searched itself."""
+    """Return the template of a block that is searched itself."""
     return Template(number, {op: op for op in block})
 
 
@@ -46,17 +46,23 @@ def find_templates(
     returned: Collection[relax.Var],
     blocks: Sequence[Sequence[int]],
 ) -> list[Template]:
-    """For each block the first one that equals it.
+    """Find, for each block, the first block that equals it.
 
     Parameters
     ----------
     lowered : Problem
+        The operator graph and its implementations.
     replacements : Replaceable
-        Those that the search may use.
+        The sets that the search may replace.
     returned : collection of relax.Var
-        The values that leave the function.
+        The values that the function returns.
     blocks : sequence of sequence of int
-        Operators by index.
+        The operators of each block, by index.
+
+    Returns
+    -------
+    list of Template
+        One for each block.
     """
     known: dict[str, list[tuple[int, LabelledGraph]]] = {}
     templates = []
@@ -79,7 +85,7 @@ def find_templates(
 
 @dataclass
 class _Description:
-    """Builds the graph of one block: its operators by index, then all else."""
+    """A builder of the labelled graph of one block, in which the operators come first, by index."""
 
     lowered: Problem
     replacements: Replaceable
@@ -103,13 +109,13 @@ class _Description:
         return LabelledGraph(tuple(self._labels), tuple(self._edges))
 
     def _operator_label(self, op: int) -> Hashable:
-        """What it computes, and with which kernel; of the one that has none nothing is known."""
+        """Return what an operator computes, and the key of its kernel if it has one."""
         implementation = self.lowered.implementations[op]
         kernel = None if implementation is None else implementation.kernel.key
         return ("operator", self.lowered.graph.operators[op].signature, kernel)
 
     def _add_values(self, op: int, node: int) -> None:
-        """What the operator reads and writes, and what its kernel does: copies may be left out."""
+        """Add the values that an operator and its kernel access; the kernel may skip copies."""
         operator = self.lowered.graph.operators[op]
         implementation = self.lowered.implementations[op]
         uses: list[tuple[str, Sequence[Any]]]
@@ -119,7 +125,7 @@ class _Description:
             uses.append(("kernel writes", implementation.outputs))
         for use, values in uses:
             for i, value in enumerate(values):
-                if isinstance(value, relax.Var):  # the rest are weights, whose sizes a kernel has
+                if isinstance(value, relax.Var):  # not a weight, whose size is in the key
                     self._edges.append((node, self._value(value), (use, i)))
 
     def _value(self, value: relax.Var) -> int:
@@ -131,13 +137,13 @@ class _Description:
         return self._values[value]
 
     def _describe(self, value: relax.Var) -> tuple[Hashable, ...]:
-        """Its type, its layout, and whether anything outside of the block reads it."""
+        """Return a value's type, its layout, and whether anything outside the block reads it."""
         readers = self.lowered.graph.readers.get(value, ())
         needed = value in self.returned or not set(readers).issubset(self.ops)
         return (str(value.ty), self.lowered.layouts.get(value), needed)
 
     def _add_merge_class(self, number: int, node: int) -> None:
-        """Of what may be merged only with operators of other blocks nothing need be known."""
+        """Add a node for a merge class unless it has only one operator in this block."""
         if number < 0 or sum(self.replacements.classes[op] == number for op in self.ops) < 2:
             return
         if number not in self._classes:

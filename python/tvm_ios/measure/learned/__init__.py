@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is learned from measured stages about those that are not."""
+"""A learned model that predicts the latencies of stages from those that were measured."""
 
 from .active import LearnedCost
 from .examples import Examples

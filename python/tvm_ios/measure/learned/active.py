@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cost model that measures only what could change the schedule.
+"""A cost model that measures only stages that could change the schedule.
 
-A stage that was not measured is priced at the least that it may take, by a model of those that
-were. A schedule that is cheapest by such prices rests on stages that promise much, or of which the
-model is unsure; these are measured, the model is fitted again, and the search repeated. It ends
-with a schedule whose stages were all measured, while no other could be faster even if every stage
-that was not measured took as little as its bound says: the principle of optimism in the face of
-uncertainty (Lai and Robbins, *Asymptotically Efficient Adaptive Allocation Rules*, 1985), applied
-to the edges of a shortest path as in LazySP (Dellin and Srinivasa, *A Unifying Formalism for
-Shortest Path Problems with Expensive Edge Evaluations*, 2016).
+A stage that was not measured gets a lower confidence bound of its latency, from a model of the
+measured stages. The schedule that is cheapest by these bounds contains stages that promise much, or
+of which the model is unsure. These stages are measured, the model is fitted again, and the search
+is repeated. It ends with a schedule whose stages were all measured. No other schedule could be
+faster even if every unmeasured stage took as little as its bound. This is the principle of optimism
+in the face of uncertainty (Lai and Robbins, *Asymptotically Efficient Adaptive Allocation Rules*,
+1985), applied to the edges of a shortest path as in LazySP (Dellin and Srinivasa, *A Unifying
+Formalism for Shortest Path Problems with Expensive Edge Evaluations*, 2016).
 """
 
 from __future__ import annotations
@@ -29,35 +29,35 @@ from .latency_model import LatencyModel
 
 _logger = logging.getLogger(__name__)
 
-_WORTH = 0.01  # share of its operators' time that a stage must promise to gain to be measured
-_FIRST = 0.015  # share of the stages that is measured at first, where nothing was learned yet
-_FEWEST, _MOST_FIRST = 24, 400  # but at least, and at most, so many
-_FEW = 128  # stages that are all measured
-_NEAR = 1.05  # what is no more than so much slower by its bounds may turn out to be the fastest
-_MOST = 2000  # stages that are looked up for a block
-_GROWTH = 1.1  # as much more must have been measured before the model is fitted again
+_WORTH = 0.01  # a stage is measured if its bound promises this share of its operators' time
+_FIRST = 0.015  # share of the stages in the first random sample
+_FEWEST, _MOST_FIRST = 24, 400  # limits of the size of that sample
+_FEW = 128  # up to this many stages, all are measured
+_NEAR = 1.05  # schedules are near-optimal up to this ratio of bounds
+_MOST = 2000  # stages looked up per block
+_GROWTH = 1.1  # the model is fitted again when the examples grew by this factor
 
 
 class LearnedCost:
-    """Measures stages when a schedule rests on them, and bounds the others.
+    """A cost model that measures the stages of promising schedules and bounds the others.
 
     Parameters
     ----------
     measured : MeasuredCost
-        Measures.
+        The cost model that measures.
     features : StageFeatures
-        Describes stages by what their operators take alone.
+        The feature extractor, which depends on the latency of each operator alone.
     examples : Examples
-        What the model learns from.
+        The training data.
     model : LatencyModel
-        Equal examples and models give equal bounds.
+        The model. Equal examples and models give equal bounds.
     seed : int
-        Of the stages that are measured first.
+        The seed that selects the stages that are measured first.
 
     Attributes
     ----------
     revision : int
-        Grows whenever bounds or prices that were known change.
+        A counter that increases whenever known bounds or latencies change.
     """
 
     equal_blocks_cost_the_same = True
@@ -73,8 +73,8 @@ class LearnedCost:
         self._random = np.random.default_rng(seed)
         self._measured, self._features = measured, features
         self._examples, self._model = examples, model
-        self._fitted = 0  # examples that the model has seen
-        self.settled: dict[Candidate, None] = {}  # in the order in which they were
+        self._fitted = 0  # number of examples in the last fit
+        self.settled: dict[Candidate, None] = {}  # a set in insertion order
         self.revision = 0
         self._priced: list[Candidate] = []
         self._first: list[Candidate] | None = None
@@ -128,9 +128,10 @@ class LearnedCost:
         return LearnedPrices(self, candidates, features, apart)
 
     def settle(self, candidates: Sequence[Candidate]) -> int:
-        """Find out what only a bound is known of, or else measure what all rests on more often.
+        """Measure candidates of which only a bound is known, else refine the known ones.
 
-        Where something can be recalled nothing is measured: it may turn out not to matter.
+        If some of them can be looked up in the database, nothing is measured, because their
+        latencies may already change the schedule.
         """
         if self._first is None:
             self._first = [] if self._fitted else self._first_look()
@@ -146,11 +147,11 @@ class LearnedCost:
 
     @property
     def recalls(self) -> bool:
-        """Whether the database has stages that this search has not asked for."""
+        """Whether the database has stages that this search has not looked up."""
         return self._examples.recalled
 
     def recall(self, candidates: Sequence[Candidate]) -> None:
-        """Take the prices of candidates that need no measuring."""
+        """Look up the latencies of those candidates that need no measuring."""
         unknown = [c for c in dict.fromkeys(candidates) if c not in self.settled]
         self._price(self._measured.recalled(unknown))
 
@@ -158,11 +159,17 @@ class LearnedCost:
         return self._measured.runnable(candidate)
 
     def least(self, features: np.ndarray) -> np.ndarray:
-        """What stages take at least over their operators apart, as far as the model knows."""
+        """Return lower bounds of latencies, relative to the operators in serial order.
+
+        Parameters
+        ----------
+        features : numpy.ndarray
+            float32 [n, features].
+        """
         return np.exp(self._model.least(features)) + _WORTH
 
     def _price(self, candidates: Sequence[Candidate]) -> None:
-        """Find out what candidates take, and learn from those that were measured."""
+        """Determine the latencies of candidates, and add the measured ones to the examples."""
         self._measured(candidates)
         self.settled.update(dict.fromkeys(candidates))
         for candidate in candidates:
@@ -171,9 +178,10 @@ class LearnedCost:
                 self._examples.add(candidate, observation)
 
     def _first_look(self) -> list[Candidate]:
-        """Stages of all sizes, drawn at random, for the model to begin with.
+        """Return random stages of all sizes, for the first fit of the model.
 
-        Of a small network they are all: to measure them takes less than to fit a model.
+        For a small network these are all stages: measuring them takes less time than fitting a
+        model.
         """
         sizes: dict[int, list[Candidate]] = {}
         for candidate in dict.fromkeys(self._priced):
@@ -191,7 +199,7 @@ class LearnedCost:
         ]
 
     def _fit_rest(self) -> int:
-        """Fit the model to what it has not seen; returns how much that is."""
+        """Fit the model to the examples that it has not seen; return their number."""
         missing = len(self._examples) - self._fitted
         if missing:
             self._fit()
@@ -219,11 +227,13 @@ class LearnedPrices:
     Parameters
     ----------
     cost : LearnedCost
+        The cost model.
     candidates : sequence of Candidate
+        The candidates.
     features : numpy.ndarray
-        float32 [n, features]: theirs.
+        float32 [n, features]: the features of the candidates.
     apart : numpy.ndarray
-        float64 [n]: seconds of their operators one after another.
+        float64 [n]: seconds of their operators in serial order.
     """
 
     def __init__(
@@ -238,11 +248,11 @@ class LearnedPrices:
         self._place = {candidate: i for i, candidate in enumerate(candidates)}
         self._impossible = np.array([not cost.runnable(c) for c in candidates], bool)
         self._revision = -1
-        self._seen = 0  # of what is settled
+        self._seen = 0  # entries of cost.settled that were applied
         self._bounds = np.zeros(0)
 
     def bounds(self) -> np.ndarray:
-        """Float64 [n]: seconds; infinity for a stage that cannot run."""
+        """Return latencies or bounds in seconds, float64 [n]; infinity if a stage cannot run."""
         if self._revision != self._cost.revision:
             self._revision, self._seen = self._cost.revision, 0
             self._bounds = self._apart * self._cost.least(self._rows)
@@ -254,10 +264,10 @@ class LearnedPrices:
         return self._bounds
 
     def recall(self, through: Through) -> None:
-        """Look up the stages of schedules near the cheapest, or all where they are not too many.
+        """Look up the stages of near-optimal schedules, or all stages if they are few.
 
-        What was chosen before took less than was expected of it: by its bound alone it might not be
-        looked at again.
+        A stage that an earlier search chose was faster than its bound predicted. By its bound
+        alone, this search might not consider it again.
         """
         if not self._cost.recalls:
             return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The measured stages that a model of latencies is fitted to."""
+"""The training data of the latency model."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _SECONDS = FEATURES.index("seconds")
 
 @dataclass(frozen=True)
 class TrainingSet:
-    """Rows of features, and what was measured.
+    """Features of stages and their measured latencies.
 
     Attributes
     ----------
     features : numpy.ndarray
-        float32 [n, features]
+        float32 [n, features].
     log_ratio, error : numpy.ndarray
-        float64 [n]: the logarithm of the latency over that of the operators one after another, and
+        float64 [n]: the logarithm of the latency over that of the operators in serial order, and
         its standard error.
     """
 
@@ -37,11 +37,12 @@ class TrainingSet:
 
 
 class Examples:
-    """Stages of this network, and of others that the database has of this device.
+    """Measured stages of this network, and of other networks on this device in the database.
 
     Parameters
     ----------
     records : Records
+        The measurement cache.
     """
 
     def __init__(self, records: Records) -> None:
@@ -56,11 +57,11 @@ class Examples:
 
     @property
     def recalled(self) -> bool:
-        """Whether the database has any that this search has not asked for."""
+        """Whether the database has stages that this search has not looked up."""
         return bool(self._others)
 
     def add(self, candidate: Candidate, observation: Observation) -> None:
-        """Learn from a stage that was measured, or found in the database, from now on."""
+        """Add a stage that was measured or found in the database."""
         digest = self._records.digest(observation.subject)
         if digest in self._own:
             return
@@ -69,7 +70,7 @@ class Examples:
             self._new[observation.subject] = candidate
 
     def training_set(self, features: StageFeatures, measured: MeasuredCost) -> TrainingSet:
-        """All of them, in one order, however they came to be known."""
+        """Return all examples, in an order that does not depend on how they were found."""
         own = list(self._own.values())
         observed = [o for c in own if (o := measured.observation(c)) is not None]
         assert len(observed) == len(own), "they were measured"
@@ -91,7 +92,7 @@ class Examples:
         )
 
     def describe(self, features: StageFeatures) -> None:
-        """Tell the database what those are like that it was not told of."""
+        """Store the features of new stages in the database."""
         if not self._new:
             return
         rows = features(list(self._new.values())).astype("float64").tolist()

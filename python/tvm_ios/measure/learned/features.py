@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stages as rows of numbers, tens of thousands at once.
+"""Features of stages, computed for tens of thousands at once.
 
-A stage is described relative to its operators run one after another, each on all workers, which is
-measured of every operator before anything else: what is left to predict is how much a stage saves
-over that, or loses. What it can save are barriers, the time in which workers wait for an operator's
-last tile, and reads of what another operator has just written; it loses where what it reads and
-writes no longer fits the caches, or where its work divides badly.
+A stage is described relative to its operators in serial order, each on all workers. These latencies
+are measured before anything else, so the model predicts only how much a stage saves or loses
+against them. A stage can save barriers, the time in which workers wait for an operator's last tile,
+and reads of what another operator has just written. It loses if its data no longer fits the caches,
+or if its work partitioning is uneven.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _CLASSES = (
     "concat",
     "matmul",
 )
-"""Names of kernels; any other is of the class ``other``."""
+"""Names of kernels; any other kernel belongs to the class ``other``."""
 
 _COLUMNS = ("seconds", "serial", "flops", "moved", "weights", "written", "tiles", "phases", "plane")
 
@@ -39,35 +39,35 @@ FEATURES = (
     "operators",
     "groups",
     "merge",
-    "depth",  # operators of the longest chain
-    "seconds",  # log: all operators, one after another on all workers
+    "depth",  # operators in the longest chain
+    "seconds",  # log: all operators in serial order on all workers
     "flops",  # log
-    "moved",  # log: bytes read and written, weights apart
+    "moved",  # log: bytes read and written, without weights
     "weights",  # log: bytes of constants
-    "intensity",  # log: operations a byte
-    "largest",  # share of the time that the longest operator takes
-    "parallel",  # the operators' time on one worker over that on all, for each worker
-    "uneven",  # share of the time that the operators lose against an even division
-    "waiting",  # share in which workers wait for an operator's last tile
-    "balance",  # of the longest group over an even division among the workers
-    "tiles",  # log: tiles a worker
+    "intensity",  # log: operations per byte
+    "largest",  # the longest operator's share of the time
+    "parallel",  # parallel efficiency: time on one worker over workers times the time on all
+    "uneven",  # share of the time lost against an even partitioning
+    "waiting",  # share of the time spent waiting for an operator's last tile
+    "balance",  # time of the longest group over an even share of the work
+    "tiles",  # log: tiles per worker
     "phases",
-    "passed",  # share of the moved bytes that pass from one operator of the stage to another
-    "passed_in_cache",  # those bytes over the second caches of all workers, log
-    "working_set",  # all bytes over the second caches of all workers, log
-    "planes",  # share of the operators that can be computed in bands
-    *(f"share_{name}" for name in (*_CLASSES, "other")),  # of the time
+    "passed",  # share of the moved bytes that one operator writes for another
+    "passed_in_cache",  # log: those bytes over the L2 caches of all workers
+    "working_set",  # log: all bytes over the L2 caches of all workers
+    "planes",  # share of the operators that can be computed in row strips
+    *(f"share_{name}" for name in (*_CLASSES, "other")),  # each class's share of the time
 )
 
 
 @dataclass(frozen=True)
 class OperatorTable:
-    """What the features of stages are made of, a row an operator.
+    """The table that features of stages are computed from, with one row per operator.
 
     Attributes
     ----------
     values : dict of str to numpy.ndarray
-        float64 [n] by column; zeros for an operator without a kernel.
+        float64 [n] for each column; zeros for an operator without a kernel.
     classes : numpy.ndarray
         int [n]: the class of each operator's kernel.
     edges : numpy.ndarray
@@ -82,15 +82,16 @@ class OperatorTable:
     def of(
         cls, lowered: LoweredGraph[Kernel], seconds: Sequence[float], serial: Mapping[Any, float]
     ) -> OperatorTable:
-        """The operators of a network.
+        """Build the table of a network's operators.
 
         Parameters
         ----------
         lowered : LoweredGraph
+            The operator graph and its implementations.
         seconds : sequence of float
-            Of each operator alone on all workers.
+            Seconds of each operator alone on all workers.
         serial : mapping of kernel key to float
-            On one worker.
+            Seconds on one worker.
         """
         count = len(lowered.implementations)
         table = np.zeros((count, len(_COLUMNS)))
@@ -109,7 +110,7 @@ class OperatorTable:
 
 
 def _sizes(implementation: Implementation[Kernel]) -> tuple[float, ...]:
-    """Bytes moved, of weights and written; tiles, phases, and whether bands can be cut."""
+    """Return bytes moved, of weights and written; tiles; phases; whether row strips are possible."""
     kernel = implementation.kernel
     pairs = list(zip(implementation.inputs, kernel.inputs, strict=True))
     weights = sum(spec.num_bytes for value, spec in pairs if isinstance(value, np.ndarray))
@@ -121,14 +122,16 @@ def _sizes(implementation: Implementation[Kernel]) -> tuple[float, ...]:
 
 @dataclass(frozen=True)
 class StageFeatures:
-    """Computes the features of candidate stages of one network.
+    """A feature extractor for candidate stages of one network.
 
     Attributes
     ----------
     table : OperatorTable
+        The operators.
     workers : int
+        The number of workers.
     cache_bytes : int
-        Of one core's second cache.
+        The size of one core's L2, in bytes.
     """
 
     table: OperatorTable
@@ -136,12 +139,12 @@ class StageFeatures:
     cache_bytes: int
 
     def apart(self, candidates: Sequence[Candidate]) -> np.ndarray:
-        """Seconds of the operators one after another, float64 [n]."""
+        """Return the seconds of each candidate's operators in serial order, float64 [n]."""
         stages = _Members.of(candidates, len(self.table.classes))
         return stages.sum(self.table.values["seconds"][stages.op])
 
     def __call__(self, candidates: Sequence[Candidate]) -> np.ndarray:
-        """The features in the order of :data:`FEATURES`, float32 [n, features]."""
+        """Return the features in the order of :data:`FEATURES`, float32 [n, features]."""
         stages = _Members.of(candidates, len(self.table.classes))
         values = {name: column[stages.op] for name, column in self.table.values.items()}
         totals = {name: stages.sum(column) for name, column in values.items()}
@@ -186,7 +189,7 @@ class StageFeatures:
 
 
 def _passed(written: np.ndarray, inner: np.ndarray) -> np.ndarray:
-    """Bytes that each member writes for others of its stage, float64 [members]."""
+    """Return the bytes that each member writes for others of its stage, float64 [members]."""
     result = np.zeros(len(written))
     producers = np.unique(inner[:, 0])
     result[producers] = written[producers]
@@ -195,18 +198,18 @@ def _passed(written: np.ndarray, inner: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class _Members:
-    """The operators of many stages, one stage after another.
+    """The operators of many stages, concatenated.
 
     Attributes
     ----------
     op, stage : numpy.ndarray
-        int64 [members]
+        int64 [members]: the operator, and the stage that it belongs to.
     begin : numpy.ndarray
-        int64 [stages]: where each stage's members begin.
+        int64 [stages]: the first member of each stage.
     size : numpy.ndarray
-        float64 [stages]
+        float64 [stages]: the number of members.
     num_ops : int
-        Of the network.
+        The number of operators of the network.
     """
 
     op: np.ndarray
@@ -230,7 +233,7 @@ class _Members:
         return np.maximum.reduceat(values, self.begin) if len(self.begin) else np.zeros(0)
 
     def inner_edges(self, edges: np.ndarray) -> np.ndarray:
-        """Pairs of members, producer and consumer, of one stage; int64 [edges, 2]."""
+        """Return the pairs (producer, consumer) of members of one stage, int64 [edges, 2]."""
         order = np.argsort(edges[:, 1], kind="stable")
         producers = edges[order, 0]
         count = np.bincount(edges[:, 1], minlength=self.num_ops)
@@ -239,7 +242,7 @@ class _Members:
         consumer = np.repeat(np.arange(len(self.op)), repeats)
         within = np.arange(len(consumer)) - np.repeat(np.cumsum(repeats) - repeats, repeats)
         producer = producers[first[self.op[consumer]] + within] if len(consumer) else consumer
-        # Members are sorted by stage and operator, as the operators of a candidate are.
+        # Members are sorted by stage and operator, because a candidate's operators are sorted.
         keys = self.stage * self.num_ops + self.op
         wanted = self.stage[consumer] * self.num_ops + producer
         place = np.minimum(np.searchsorted(keys, wanted), max(len(keys) - 1, 0))
@@ -247,7 +250,7 @@ class _Members:
         return np.stack([place[found], consumer[found]], axis=1)
 
     def groups(self, inner: np.ndarray) -> np.ndarray:
-        """The first member of each member's group, int64 [members]."""
+        """Return the first member of each member's group, int64 [members]."""
         label = np.arange(len(self.op))
         while True:
             before = label.copy()
@@ -257,7 +260,7 @@ class _Members:
                 return label
 
     def depths(self, inner: np.ndarray) -> np.ndarray:
-        """Members of the longest chain that ends in each one, float64 [members]."""
+        """Return the length of the longest chain that ends in each member, float64 [members]."""
         depth = np.ones(len(self.op))
         while True:
             before = depth.copy()

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Latencies of stages, predicted by boosted trees, and how far the predictions may be off.
+"""Latencies of stages, predicted by boosted trees, with an estimate of the prediction error.
 
-The trees predict the logarithm of a stage's latency over that of its operators one after another.
-Several are fitted, each to a sample drawn with replacement from what was measured (Breiman,
-*Bagging Predictors*, 1996). Where they disagree, nothing similar was measured; and what each one
-gets wrong of the stages that it has not seen, the error of those measurements taken off, is how
-wrong all of them are of similar ones.
+The trees predict the logarithm of a stage's latency over that of its operators in serial order.
+Several models are fitted, each to a sample drawn with replacement from the measurements (Breiman,
+*Bagging Predictors*, 1996). The error estimate has two parts. The members disagree where nothing
+similar was measured. Their error on stages outside their samples, less the measurement error, is
+common to all of them.
 """
 
 from __future__ import annotations
@@ -25,26 +25,25 @@ _PARAMETERS = {
     "lambda": 1.0,
     "colsample_bytree": 0.7,
     "base_score": 0.0,
-    "nthread": 1,  # sums in one order: the same trees every time
+    "nthread": 1,  # deterministic: sums have one order
     "verbosity": 0,
 }
-_PRIOR = 0.10  # standard deviation of the logarithm where nothing was measured yet
-_PRIOR_WEIGHT = 4  # measurements that the prior counts for
-_FEWEST = 8  # measurements that are worth fitting to
-_TRUSTED = 0.03  # error of a measurement below which it counts no more than others
-_EXTREME = 0.7  # what is twice as fast or slow is like what is ten times so
+_PRIOR = 0.10  # standard deviation of the logarithm before the first fit
+_PRIOR_WEIGHT = 4  # the prior counts as this many measurements
+_FEWEST = 8  # the minimum number of measurements for a fit
+_TRUSTED = 0.03  # measurement errors below this do not increase the weight further
+_EXTREME = 0.7  # ratios beyond a factor of two are clipped
 
 
 class LatencyModel:
-    """An ensemble of boosted trees, fitted again whenever more was measured.
+    """An ensemble of boosted trees that is fitted again as measurements arrive.
 
     Parameters
     ----------
     seed : int
-        Of the samples that its members are fitted to. Equal measurements and seeds give equal
-        predictions.
+        The seed of the members' samples. Equal measurements and seeds give equal predictions.
     caution : float
-        How many standard deviations a bound lies below what is expected.
+        The lower-confidence-bound factor: how many standard deviations a bound lies below the mean.
     """
 
     def __init__(self, seed: int, caution: float) -> None:
@@ -53,16 +52,16 @@ class LatencyModel:
         self._bias = _PRIOR
 
     def fit(self, features: np.ndarray, log_ratio: np.ndarray, error: np.ndarray) -> None:
-        """Learn from measured stages.
+        """Fit the ensemble to measured stages.
 
         Parameters
         ----------
         features : numpy.ndarray
-            float32 [n, features]
+            float32 [n, features].
         log_ratio : numpy.ndarray
-            float64 [n]: the logarithm of the latency over that of the operators apart.
+            float64 [n]: the logarithm of the latency over that of the operators in serial order.
         error : numpy.ndarray
-            float64 [n]: the standard errors of these.
+            float64 [n]: the standard errors of ``log_ratio``.
         """
         count = len(log_ratio)
         if count < _FEWEST:
@@ -85,13 +84,13 @@ class LatencyModel:
         self._bias = self._pooled(excess / _MEMBERS, trials / _MEMBERS)
 
     def _pooled(self, excess: float, weight: float) -> float:
-        """The standard deviation of what all members get wrong, drawn towards the prior."""
+        """Return the standard deviation of the members' common error, shrunk to the prior."""
         prior = _PRIOR_WEIGHT / _TRUSTED**2
         variance = (max(excess, 0.0) + prior * _PRIOR**2) / (weight + prior)
         return float(np.sqrt(variance))
 
     def least(self, features: np.ndarray) -> np.ndarray:
-        """What stages are thought to exceed, as the logarithm that is learned; float64 [n]."""
+        """Return lower confidence bounds of the logarithm that is learned, float64 [n]."""
         if not self._members:
             return np.full(len(features), -self._caution * _PRIOR)
         data = _matrix(features)

@@ -62,7 +62,7 @@ def test_options_that_do_not_fit() -> None:
     (image,) = (
         np.zeros(i.shape, i.dtype) for i in tvm_ios.compile(branches(), search=False).inputs
     )
-    with pytest.raises(OptionError, match="example_inputs are for"):
+    with pytest.raises(OptionError, match="example_inputs apply only to"):
         tvm_ios.compile(branches(), (image,))
     with pytest.raises(OptionError, match="input_shapes, batch and params apply only to files"):
         tvm_ios.compile(branches(), batch=2)

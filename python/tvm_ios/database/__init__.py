@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was measured, kept: a stage that was timed on a device is not timed there again."""
+"""The measurement database: a stage that was timed on a device is not timed there again."""
 
 from .identity import DeviceIdentity, cpu_model, package_version
 from .row import Row

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A digest of the code that decides how long a stage takes.
+"""A digest of the code that affects the latencies of stages.
 
-A latency stays true until that code changes. What counts is the code and not its text: comments,
-docstrings and formatting change no digest.
+A latency stays valid until that code changes. The digest is computed from syntax trees: comments,
+docstrings and formatting do not change it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ import tvm_ffi
 
 from ..support import _ffi_api  # noqa: F401  (loads the library)
 
-# From Python's packages down. What divides the work and emits the kernels, what compiles, runs and
+# Relative to the packages' directory: the code that partitions the work, emits, compiles, runs and
+# times the kernels, and selects the cores. The front ends and the graph do not matter, because the
+# key of a latency says what a kernel computes and for which target.
 # times them, and what decides on which cores. What a kernel computes, and for which target, is in
 # the key of a latency, so that the front ends and the graph do not count.
 _TIMED = (
@@ -27,7 +29,8 @@ _TIMED = (
     "tvm_ios_env/machine.py",
     "tvm_ios_runtime/threads.py",
 )
-# What of it no stage meets that is timed: the network's code around the stages, and prices that are
+# The part of it that no timed stage runs: the network's code around the stages, and other cost
+# models. Features of stages do matter, because the database stores them with the latencies.
 # given or learned. The features that are learned from count, as they are kept with the latencies.
 _UNTIMED = (
     "tvm_ios/backend/cpu/code/constants.py",
@@ -46,10 +49,10 @@ _UNTIMED = (
 
 @functools.cache
 def code_digest() -> str:
-    """Return 12 hexadecimal digits that are others where stages may take another time.
+    """Return 12 hexadecimal digits that change when latencies may change.
 
-    They depend on the Python sources of this installation, and on the C++ sources that the loaded
-    library was built from.
+    They depend on the Python sources of this installation and on the C++ sources of the loaded
+    library.
     """
     cpp = tvm_ffi.get_global_func("tvm_ios.runtime.SourceDigest")()
     python = python_digest(Path(__file__).resolve().parents[2])
@@ -57,12 +60,12 @@ def code_digest() -> str:
 
 
 def python_digest(packages: Path) -> str:
-    """Return a digest of the Python code below ``packages`` that decides how long a stage takes.
+    """Return a digest of the Python code below ``packages`` that affects latencies.
 
     Parameters
     ----------
     packages : Path
-        The directory that ``tvm_ios`` and its sister packages are in.
+        The directory that contains ``tvm_ios`` and its sister packages.
     """
     digest = hashlib.sha256()
     for path in timed_sources(packages):
@@ -73,7 +76,7 @@ def python_digest(packages: Path) -> str:
 
 
 def timed_sources(packages: Path) -> list[Path]:
-    """Return the Python files that decide how long a stage takes, sorted."""
+    """Return the Python files that affect latencies, sorted."""
     untimed = {packages / name for name in _UNTIMED}
     found: set[Path] = set()
     for name in _TIMED:
@@ -83,7 +86,7 @@ def timed_sources(packages: Path) -> list[Path]:
 
 
 def _write(node: object, code: list[str]) -> None:
-    """Append a syntax tree, in the same way in each version of Python; ``ast.dump`` does not."""
+    """Append a syntax tree in a form that all Python versions share, unlike ``ast.dump``."""
     if isinstance(node, ast.AST):
         code.append(f"({type(node).__name__}")
         for name in node._fields:
@@ -104,7 +107,7 @@ def _write(node: object, code: list[str]) -> None:
 
 
 def _is_docstring(node: object) -> bool:
-    """Whether it is a string that is a statement, which does nothing wherever it stands."""
+    """Return whether a statement is only a string, which has no effect."""
     return (
         isinstance(node, ast.Expr)
         and isinstance(node.value, ast.Constant)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Digests of keys that are the same in every process.
 
-Python's ``hash`` is seeded anew in each process, and TVM's structural hash takes the addresses of
-operators. A digest is of what a key is made of: its numbers, texts and dataclasses, and TVM's
-functions as TVM saves them.
+Python's ``hash`` is seeded anew in each process, and TVM's structural hash includes addresses of
+operators. A digest covers the contents of a key: numbers, texts, dataclasses, and TVM's functions
+as TVM saves them.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ import tvm_ffi
 
 
 def digest(key: object) -> str:
-    """64 hexadecimal digits that are equal for equal keys, and only for these."""
+    """Return 64 hexadecimal digits that are equal only for equal keys."""
     return hashlib.sha256(_text(key).encode()).hexdigest()
 
 
 def _text(key: object) -> str:
-    """A key as text that can be read in one way only."""
+    """Return an unambiguous text form of a key."""
     if key is None or isinstance(key, bool):
         return repr(key)
     if isinstance(key, str):

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The file of a database: made, recognised, and refused untouched where it is none.
+"""The database file: creation, recognition and checks; other files are rejected unchanged.
 
-A file is looked at before SQLite may write to it: SQLite would fold what another program left
-beside a database into it. What it is stands in its first 100 bytes; they hold it from the first
-transaction on, which is made before the file is switched to write-ahead logging.
+A file is checked before SQLite may write to it, because SQLite would recover a journal that another
+program left beside its database. The first 100 bytes identify the file. They are valid from the
+first transaction on, which is made before the file is switched to write-ahead logging.
 
-Where several machines may write to the file, there is a rollback journal in place of the log: the
-log's index is memory that machines do not share (see `filesystem`). Then readers and writers wait
-for each other, by locks of the file.
+If several machines may write to the file, a rollback journal replaces the write-ahead log, because
+the index of the log is in memory that machines do not share (see `filesystem`). Readers and writers
+then wait for each other, by file locks.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from .filesystem import is_local
 
 APPLICATION_ID = 0x74694F53  # "tiOS"
 VERSION = 2
-BUSY_SECONDS = 30.0  # other processes hold the file for milliseconds
+BUSY_SECONDS = 30.0  # other processes lock the file for milliseconds
 
 _MAGIC = b"SQLite format 3\0"
 _HEADER_BYTES = 100
-_LOGGED = 2  # the format of a file with a log, in two bytes of its header
+_LOGGED = 2  # the value of two header bytes of a file with a write-ahead log
 _ATTEMPTS, _PAUSE = 3, 0.05  # seconds
 
 _SCHEMA = {
@@ -54,19 +54,20 @@ _SCHEMA = {
 
 
 def connect(path: Path, *, create: bool) -> sqlite3.Connection:
-    """A connection to the database at ``path``.
+    """Open the database at ``path``.
 
     Parameters
     ----------
     path : Path
+        The file.
     create : bool
-        Whether to make it where there is none.
+        Whether to create the file if it does not exist.
 
     Raises
     ------
     DatabaseError
-        When it is no database of measurements, is damaged or of another version, in which case the
-        file is as it was; or when it cannot be opened or made.
+        If the file is not a measurement database, is damaged or has another version, in which case
+        it is left unchanged; or if it cannot be opened or created.
     """
     if _is_new(path, create):
         _create(path)
@@ -85,7 +86,7 @@ def connect(path: Path, *, create: bool) -> sqlite3.Connection:
 
 
 def _is_new(path: Path, create: bool) -> bool:
-    """Whether the database has yet to be made, or its making to be completed."""
+    """Return whether the database must still be created, or its creation completed."""
     if path.is_dir():
         raise DatabaseError(f"{path} is a directory; name a file for the database.")
     if not path.exists():
@@ -102,7 +103,7 @@ def _is_new(path: Path, create: bool) -> bool:
     except OSError as error:
         raise DatabaseError(f"The database {path} cannot be read: {error.strerror}.") from error
     if not header:
-        return True  # another process is about to make it, or was killed before it had
+        return True  # another process is creating it, or was killed while it did
     _check_header(path, header)
     return os.path.exists(f"{path}-journal")
 
@@ -120,11 +121,10 @@ def _check_header(path: Path, header: bytes) -> None:
 
 
 def _check_content(path: Path) -> None:
-    """Raise DatabaseError if the file is damaged; nothing is written.
+    """Raise DatabaseError if the file is damaged, without writing to it.
 
-    Without a log beside it, SQLite reads a file that is to have one as one that nobody changes, or
-    it would write a log. Another process may begin to all the same, so that damage is looked for
-    again.
+    If a write-ahead log is missing, SQLite must open the file as immutable, or it would create a
+    log. Another process may start to write meanwhile, so a damaged file is checked again.
     """
     for attempt in range(_ATTEMPTS):
         missing = _is_logged(path) and not os.path.exists(f"{path}-wal")
@@ -143,7 +143,7 @@ def _check_content(path: Path) -> None:
 
 
 def _is_logged(path: Path) -> bool:
-    """Whether the file is to be read with a write-ahead log."""
+    """Return whether the file uses a write-ahead log."""
     try:
         with path.open("rb") as file:
             return _LOGGED in file.read(_HEADER_BYTES)[18:20]
@@ -162,7 +162,7 @@ def _problem(path: Path, mode: str) -> str | None:
 
 
 def _create(path: Path) -> None:
-    """Make the tables, unless another process has made them meanwhile."""
+    """Create the tables unless another process has created them meanwhile."""
     try:
         with closing(_open(path, "rwc")) as connection:
             connection.execute("BEGIN IMMEDIATE")
@@ -180,7 +180,7 @@ def _create(path: Path) -> None:
 
 
 def _open(path: Path, mode: str) -> sqlite3.Connection:
-    """A connection without transactions of Python's own, for one thread at a time."""
+    """Open a connection without Python's implicit transactions, for one thread at a time."""
     return sqlite3.connect(
         f"{path.resolve().as_uri()}?mode={mode}",
         uri=True,
@@ -191,9 +191,9 @@ def _open(path: Path, mode: str) -> sqlite3.Connection:
 
 
 def _switch_journal(connection: sqlite3.Connection, path: Path) -> None:
-    """Have a write-ahead log, by which reading and writing do not wait for each other, or none.
+    """Select a write-ahead log if it is safe; readers and writers then do not block each other.
 
-    A power failure may cost the last measurements of a log; a process that is killed costs none.
+    A power failure may lose the last measurements in a log; a killed process loses none.
     """
     if is_local(path):
         _switch(connection, "WAL")
@@ -205,19 +205,19 @@ def _switch_journal(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _leave_log(connection: sqlite3.Connection, path: Path) -> None:
-    """Have a rollback journal; a log that another file system left is folded into the file.
+    """Switch to a rollback journal; a log that another file system left is merged into the file.
 
-    Who has the file alone reads the log without an index in shared memory.
+    A connection with exclusive access reads the log without an index in shared memory.
     """
     if _is_logged(path):
         connection.execute("PRAGMA locking_mode = EXCLUSIVE")
     _switch(connection, "DELETE")
     connection.execute("PRAGMA locking_mode = NORMAL")
-    connection.execute("SELECT count(*) FROM sqlite_master").fetchone()  # which gives the lock back
+    connection.execute("SELECT count(*) FROM sqlite_master").fetchone()  # releases the lock
 
 
 def _switch(connection: sqlite3.Connection, mode: str) -> None:
-    """Switch the journal; SQLite does not wait on its own for others to let it."""
+    """Switch the journal mode; retry while the file is locked, because SQLite does not."""
     deadline = time.monotonic() + BUSY_SECONDS
     while True:
         try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a latency is true of: a target on a CPU, and the code that was timed there."""
+"""The identity of a device: a target on a CPU, and the code that was timed there."""
 
 from __future__ import annotations
 
@@ -19,21 +19,22 @@ from ..target import num_workers
 from .code_digest import code_digest
 
 _CPUINFO = Path("/proc/cpuinfo")
-# A processor without a name, as ARM's, has these.
+# Fields of a processor without a name, such as ARM's.
 _PARTS = ("CPU implementer", "CPU architecture", "CPU variant", "CPU part")
 
 
 @dataclass(frozen=True, order=True)
 class DeviceIdentity:
-    """A device, as far as it decides what a stage takes; latencies of another say nothing of it.
+    """The properties of a device that affect latencies; a latency applies to one identity only.
 
     Attributes
     ----------
     cpu : str
-        The model of the processor, or of the GPU.
+        The model of the processor or of the GPU.
     target : str
-        Of TVM, as it prints it.
+        TVM's target, as text.
     threads : int
+        The number of worker threads.
     tvm_ios, tvm : str
         The versions that emitted and compiled the code.
     """
@@ -46,12 +47,12 @@ class DeviceIdentity:
 
     @staticmethod
     def here(target: Target) -> DeviceIdentity:
-        """This machine, running code for ``target``."""
+        """Return the identity of this machine, running code for ``target``."""
         return DeviceIdentity.of(cpu_model(), target, num_workers(target))
 
     @staticmethod
     def of(cpu: str, target: Target, workers: int = 1) -> DeviceIdentity:
-        """Return the identity of a processor that runs code for ``target`` from here."""
+        """Return the identity of a machine with processor ``cpu``, running code for ``target``."""
         return DeviceIdentity(cpu, str(target), workers, package_version(), str(tvm.__version__))
 
     @property
@@ -65,7 +66,7 @@ class DeviceIdentity:
 
 @functools.cache
 def cpu_model() -> str:
-    """The processor's name, or what else tells it from others."""
+    """Return the processor's name, or other properties that identify it."""
     try:
         lines = _CPUINFO.read_text(errors="replace").splitlines()
     except OSError:
@@ -75,7 +76,7 @@ def cpu_model() -> str:
 
 
 def gpu_model(name: str, driver: str) -> str:
-    """What tells a GPU from others, by its name and the version of CUDA that its driver has."""
+    """Return the identity of a GPU: its name and the CUDA version of its driver."""
     return f"{name}, CUDA {driver}"
 
 
@@ -86,7 +87,7 @@ def _gpus_here() -> frozenset[str]:
 
 
 def cpu_name(machine: str, lines: Iterable[str]) -> str:
-    """The processor's name, from the lines of a ``/proc/cpuinfo``; empty where they say nothing."""
+    """Return the processor's name from the lines of ``/proc/cpuinfo``; empty if there is none."""
     first: dict[str, str] = {}
     for line in lines:
         name, colon, value = line.partition(":")
@@ -98,8 +99,8 @@ def cpu_name(machine: str, lines: Iterable[str]) -> str:
 
 
 def package_version() -> str:
-    """The version of this package, with a digest of the code that emits, runs and times kernels.
+    """Return the version of this package with a digest of the code that affects latencies.
 
-    While somebody works on the package, its code changes and its version does not.
+    During development the code changes while the version does not.
     """
     return f"{__version__}/{code_digest()}"

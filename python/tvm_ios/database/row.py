@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A row of the database, and the line of JSON that it is exported as."""
+"""A row of the database, and its export as a line of JSON."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from .identity import DeviceIdentity
 VERSION = 2
 
 Samples = dict[str, list[float]]
-"""Latencies in seconds by how the work was divided among the workers."""
+"""Latencies in seconds by work partitioning."""
 
 Features = tuple[float, ...]
-"""A stage in numbers, see :mod:`tvm_ios.measure.learned.features`."""
+"""The features of a stage; see :mod:`tvm_ios.measure.learned.features`."""
 
 _YEAR_10000 = 253402300800.0  # seconds after 1970
 _KEY = re.compile(r"[0-9a-f]{64}")
@@ -28,23 +28,24 @@ _KEY = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True)
 class Row:
-    """What is known of a stage on a device.
+    """The measurements of a stage on a device.
 
     Attributes
     ----------
     device : DeviceIdentity
+        The device.
     key : str
         The digest of the stage.
     stage : str
-        The stage in words, for people.
+        The display name of the stage.
     samples : dict of str to list of float
-        Latencies in seconds, in the order in which they were taken, by the division of the work.
+        Latencies in seconds by work partitioning, in the order in which they were taken.
     refined : bool
-        Whether it was measured as often as a stage that a schedule rests on.
+        Whether the stage was measured as often as the stages of a schedule.
     measured : float
-        When the last sample was taken, in seconds since 1970.
+        The time of the last sample, in seconds since 1970.
     features : tuple of float or None
-        What the stage is like, for what is learned from it; None where that was never asked.
+        The features for the learned cost model; None if they were not computed.
     """
 
     device: DeviceIdentity
@@ -57,7 +58,7 @@ class Row:
 
 
 def plausible(samples: Mapping[str, Iterable[float]]) -> Samples:
-    """The samples that can be latencies: numbers that are finite and above zero."""
+    """Return the samples that can be latencies: finite numbers above zero."""
     kept = {
         division: [float(s) for s in times if math.isfinite(s) and s > 0.0]
         for division, times in samples.items()
@@ -66,34 +67,34 @@ def plausible(samples: Mapping[str, Iterable[float]]) -> Samples:
 
 
 def read_samples(text: str) -> Samples:
-    """Samples as they are kept.
+    """Parse samples from their stored form.
 
     Raises
     ------
     ValueError
-        When they are not.
+        If the text is not valid.
     """
     return _samples(json.loads(text))
 
 
 def read_features(text: str | None) -> Features | None:
-    """Features as they are kept.
+    """Parse features from their stored form.
 
     Raises
     ------
     ValueError
-        When they are not.
+        If the text is not valid.
     """
     return None if text is None else _features(json.loads(text))
 
 
 def read_time(value: object) -> float:
-    """A time, in seconds since 1970, that calendars know.
+    """Check a time in seconds since 1970.
 
     Raises
     ------
     ValueError
-        When it is none.
+        If it is not a time before the year 10000.
     """
     if not _is_time(value) or value >= _YEAR_10000:
         raise ValueError("'measured' is no time")
@@ -101,18 +102,18 @@ def read_time(value: object) -> float:
 
 
 def to_line(row: Row) -> str:
-    """One line of JSON, without its end."""
+    """Return a row as one line of JSON, without the line end."""
     own = {name: getattr(row, name) for name in _OWN}
     return json.dumps({"version": VERSION, **asdict(row.device), **own})
 
 
 def from_line(line: str, where: str) -> Row:
-    """The row of a line; ``where`` says in errors which line it is.
+    """Parse a line that :func:`to_line` wrote; ``where`` names the line in errors.
 
     Raises
     ------
     DatabaseError
-        When it is no such line.
+        If the line is not valid.
     """
     try:
         data = json.loads(line)
@@ -183,5 +184,5 @@ def _is_time(value: object) -> TypeGuard[float]:
 def _text(value: object, name: str) -> str:
     if not isinstance(value, str):
         raise ValueError(f"{name!r} is no text")
-    value.encode()  # raises for what is no Unicode
+    value.encode()  # raises for invalid Unicode
     return value

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The database of measurements: one row for each stage and device."""
+"""The measurement database: one row for each stage and device."""
 
 from __future__ import annotations
 
@@ -25,25 +25,27 @@ _DEVICE = tuple(f.name for f in fields(DeviceIdentity))
 _REPLACE = "UPDATE SET " + ", ".join(
     f"{name} = excluded.{name}" for name in ("samples", "refined", "measured")
 )
-_BATCH = 500  # keys of one query: SQLite allows 999 parameters
+_BATCH = 500  # keys per query: SQLite allows 999 parameters
 
 
 class MeasurementDatabase:
     """Latencies of stages in an SQLite file that several processes may use at once.
 
-    Every addition is a transaction of its own: a process that is killed loses none that was made.
+    Every addition is a transaction of its own: a killed process loses no completed addition.
 
     Parameters
     ----------
     path : path
+        The file.
     create : bool
-        Whether to make the file where there is none.
+        Whether to create the file if it does not exist.
 
     Raises
     ------
     DatabaseError
-        Here and in all methods: when the file is no database of measurements, is damaged or of
-        another version; it is left as it was then. Or when it cannot be read or written.
+        In the constructor and in all methods: if the file is not a measurement database, is damaged
+        or has another version, in which case it is left unchanged; or if it cannot be read or
+        written.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, create: bool = True) -> None:
@@ -52,11 +54,11 @@ class MeasurementDatabase:
         self._close = weakref.finalize(self, self._connection.close)
 
     def close(self) -> None:
-        """Close the file; the last to do so folds the log into it."""
+        """Close the file; the last connection merges the log into it."""
         self._close()
 
     def find(self, device: DeviceIdentity, keys: Iterable[str]) -> dict[str, Row]:
-        """What is known of stages on a device, by key."""
+        """Return the rows of stages on a device, by key."""
         wanted = list(keys)
         found: dict[str, Row] = {}
         with self._translated():
@@ -76,19 +78,20 @@ class MeasurementDatabase:
         *,
         refined: bool = False,
     ) -> None:
-        """Add samples to those that are known; what cannot be a latency is left out.
+        """Add samples to those of a stage; impossible ones are dropped.
 
         Parameters
         ----------
         device : DeviceIdentity
+            The device.
         key : str
             The digest of the stage.
         stage : str
-            The stage in words.
+            The display name of the stage.
         samples : mapping of str to sequence of float
-            New latencies in seconds, by the division of the work.
+            New latencies in seconds, by work partitioning.
         refined : bool
-            Whether the stage has now been measured as often as one that a schedule rests on.
+            Whether the stage has now been measured as often as the stages of a schedule.
         """
         new = plausible(samples)
         if not new:
@@ -99,7 +102,7 @@ class MeasurementDatabase:
             self._put(_joined(next(known, None), row), _REPLACE)
 
     def describe(self, device: DeviceIdentity, features: Mapping[str, Features]) -> None:
-        """Say what stages are like that were measured on a device, by their keys."""
+        """Store the features of stages that were measured on a device, by key."""
         with self._transaction():
             for key, values in features.items():
                 self._connection.execute(
@@ -109,20 +112,20 @@ class MeasurementDatabase:
                 )
 
     def described(self, device: DeviceIdentity) -> list[Row]:
-        """The stages measured on a device of which it was said what they are like."""
+        """Return the stages that were measured on a device and have features."""
         with self._translated():
             condition = f"{_same_device()} AND features IS NOT NULL ORDER BY key"
             return list(self._select(condition, device, []))
 
     def rows(self) -> Iterator[Row]:
-        """All rows, by device and key."""
+        """Yield all rows, by device and key."""
         with self._translated():
             yield from self._select("1 ORDER BY stage.device, key", None, [])
 
     def insert(self, rows: Iterable[Row]) -> int:
-        """Add rows of other stages and devices than are known; returns how many these were.
+        """Add rows unless the stage and device are present; return how many were added.
 
-        Either all are added or, when one cannot be read or written, none.
+        If one cannot be read or written, none is added.
         """
         with self._transaction():
             before = self._count("stage")
@@ -131,9 +134,9 @@ class MeasurementDatabase:
             return self._count("stage") - before
 
     def delete(self, unwanted: Callable[[DeviceIdentity], bool], before: float) -> int:
-        """Delete rows of unwanted devices, and those last measured before ``before``.
+        """Delete rows of unwanted devices, and rows last measured before ``before``.
 
-        Returns how many there were. The file becomes smaller, unless it is in use.
+        Return the number of deleted rows. The file shrinks unless it is in use.
         """
         with self._transaction():
             rows = self._count("stage")
@@ -145,7 +148,7 @@ class MeasurementDatabase:
                 "DELETE FROM device WHERE id NOT IN (SELECT device FROM stage)"
             )
             deleted = rows - self._count("stage")
-        with suppress(sqlite3.OperationalError):  # another process reads
+        with suppress(sqlite3.OperationalError):  # another process is reading
             self._connection.execute("VACUUM")
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         return deleted
@@ -175,11 +178,11 @@ class MeasurementDatabase:
                     read_features(features),
                 )
             except (ValueError, TypeError, RecursionError) as error:
-                # One row that somebody has written otherwise costs its stage a measurement.
+                # A row that another program wrote is ignored, and its stage is measured again.
                 _logger.warning("%s has a row that cannot be read, %s: %s", self.path, key, error)
 
     def _put(self, row: Row, conflict: str) -> None:
-        """Insert a row; ``conflict`` says what to do where there is one."""
+        """Insert a row; ``conflict`` says what to do if it exists."""
         device, marks = astuple(row.device), ",".join("?" * len(_DEVICE))
         self._connection.execute(
             f"INSERT INTO device ({', '.join(_DEVICE)}) VALUES ({marks}) ON CONFLICT DO NOTHING",
@@ -206,7 +209,7 @@ class MeasurementDatabase:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        """All of the block or nothing; other processes' writing waits."""
+        """Execute the block as one transaction; writers in other processes wait."""
         with self._translated():
             self._connection.execute("BEGIN IMMEDIATE")
             try:
@@ -218,7 +221,7 @@ class MeasurementDatabase:
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
-        """SQLite's errors as those of this package."""
+        """Raise SQLite's errors as DatabaseError."""
         try:
             yield
         except sqlite3.OperationalError as error:
@@ -238,7 +241,7 @@ def _same_device() -> str:
 
 
 def _joined(known: Row | None, new: Row) -> Row:
-    """The row with the samples of both."""
+    """Return the new row with the samples of both."""
     if known is None:
         return new
     samples: Samples = {division: list(times) for division, times in known.samples.items()}

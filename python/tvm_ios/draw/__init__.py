@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures of schedules: stages as bands, their groups as lanes, and what passes between operators.
+"""Drawings of schedules: stages as bands, groups as lanes, and edges between operators.
 
-A picture needs nothing but the schedule. Those that were saved by earlier releases do not say what
-their operators read, and are drawn without edges.
+A drawing needs only the schedule. Schedules of earlier releases do not record what their operators
+read, and are drawn without edges.
 """
 
 from ..schedule.schedule import drawings

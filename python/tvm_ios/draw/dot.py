@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures as Graphviz: a cluster per stage, in it one per group."""
+"""Drawings in the language of Graphviz: one cluster per stage, with one per group inside."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from .words import heading, how, microseconds, printable, share
 
 
 def dot(schedule: Schedule) -> str:
-    """Write a schedule in the language of Graphviz, for ``dot -Tpdf``.
+    """Draw a schedule in the language of Graphviz, for ``dot -Tpdf``.
 
     Raises
     ------
     ScheduleError
-        When its stages and its list of operators do not agree.
+        If the stages and the list of operators disagree.
     """
     operators = {operator.name: operator for operator in schedule.operators}
     check(schedule, operators)
@@ -59,14 +59,14 @@ def _cluster(
 
 
 def _order(stages: Sequence[ScheduledStage]) -> Iterator[str]:
-    """Stages stand below each other also where nothing passes between them."""
+    """Yield invisible edges that place stages below each other even without data flow."""
     for before, after in pairwise(stages):
         last, first = before.groups[0][-1], after.groups[0][0]
         yield f"  {_quoted(last)} -> {_quoted(first)} [style=invis];"
 
 
 def _quoted(*lines: str) -> str:
-    """A string of Graphviz: backslashes would be commands of it, and lines end with one."""
+    """Return lines as a quoted string of Graphviz, with its special characters escaped."""
     texts = map(printable, lines)
     escaped = [text.replace("\\", "\\\\").replace('"', '\\"') for text in texts]
     return '"' + "\\n".join(line.replace("\n", " ") for line in escaped) + '"'

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures as a page of their own: to zoom, to point at and to search."""
+"""Drawings as a self-contained HTML page with zoom, tooltips and search."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from ..schedule.schedule import Schedule
 from .svg import spoken, svg
 from .words import heading
 
-_FRAME_HEIGHT = 640  # pixels of a notebook's cell
+_FRAME_HEIGHT = 640  # pixels in a notebook
 
-# Browsers never show what is inside of a frame's tags. A notebook that is not trusted leaves the
+# Browsers do not show the text between a frame's tags. An untrusted notebook removes the tags and
+# shows the text.
 # tags out, and shows it.
 _NO_FRAME = (
     "A schedule is drawn here once the notebook is trusted: run this cell, or call "
     "'jupyter trust' with the notebook's file."
 )
 
-# Nothing of the page comes from elsewhere, and the policy makes sure of it.
+# The page loads nothing from elsewhere, and the policy enforces that.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 
 _PAGE = """\
@@ -57,10 +58,7 @@ _PAGE = """\
 def html(schedules: Sequence[Schedule], titles: Sequence[str] = ()) -> str:
     """Draw schedules side by side as one HTML page that needs no other file and no network.
 
-    Parameters
-    ----------
-    schedules, titles
-        As of :func:`tvm_ios.draw.svg`, and with the same errors.
+    The parameters and errors are those of :func:`tvm_ios.draw.svg`.
     """
     return _PAGE.format(
         policy=_POLICY,
@@ -72,7 +70,7 @@ def html(schedules: Sequence[Schedule], titles: Sequence[str] = ()) -> str:
 
 
 def frame(schedule: Schedule) -> str:
-    """The page inside of another: its styles and scripts do not meet those of a notebook."""
+    """Return the page as an iframe, which isolates its styles and scripts from a notebook's."""
     page = escape(html([schedule]))
     look = f"width:100%;height:{_FRAME_HEIGHT}px;border:0"
     attributes = f'srcdoc="{page}" style="{look}" sandbox="allow-scripts"'

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where everything of a picture lies: stages as bands, groups as lanes, operators as boxes.
+"""The layout of a drawing: stages as bands, groups as lanes, operators as boxes.
 
-A stage is a band over the whole width, and the bands follow one another from top to bottom. Each of
-its groups is a lane, in which operators stand in the order in which they run; the k-th operators of
-all lanes of a stage form a row. To the left of the lanes are a stage's figures. Lengths are pixels.
+A stage is a band over the whole width. The bands follow one another from top to bottom. Each group
+of a stage is a lane with its operators in execution order. The k-th operators of all lanes of a
+stage form a row. A stage's figures are to the left of its lanes. Lengths are in pixels.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from ..support.errors import ScheduleError
 from .routes import Point, Row, route
 
 BOX_WIDTH, BOX_HEIGHT = 190, 36
-MARGIN, HEAD = 16, 64  # around the picture; its lines of text
-FIGURES = 214  # what is left of the lanes
+MARGIN, HEAD = 16, 64  # pixels around the drawing, and of its heading
+FIGURES = 214  # the width of the figures to the left of the lanes
 _ROW, _COLUMN = BOX_HEIGHT + 16, BOX_WIDTH + 34
-_PADDING, _GAP = 14, 6  # of a band, above and below its rows; between bands
+_PADDING, _GAP = 14, 6  # above and below the rows of a band; between bands
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Box:
 
 @dataclass(frozen=True)
 class Edge:
-    """What passes from one operator to another, as a polyline."""
+    """A data dependence between two operators, as a polyline."""
 
     producer: str
     consumer: str
@@ -53,7 +53,7 @@ class Lane:
 
 @dataclass(frozen=True)
 class Band:
-    """A stage: its place from top to bottom, and its groups in the order in which they lie."""
+    """A stage, with its vertical position and its groups from left to right."""
 
     number: int
     stage: ScheduledStage
@@ -63,22 +63,25 @@ class Band:
 
     @property
     def rows(self) -> list[list[Box]]:
-        """The boxes that lie beside each other, from left to right."""
+        """The boxes side by side in each row, from left to right."""
         count = max(len(lane.boxes) for lane in self.lanes)
         return [[lane.boxes[k] for lane in self.lanes if k < len(lane.boxes)] for k in range(count)]
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A schedule, laid out.
+    """The layout of a schedule.
 
     Attributes
     ----------
     schedule : Schedule
+        The schedule.
     width, height : float
+        The size in pixels.
     bands : tuple of Band
+        The stages.
     edges : tuple of Edge
-        None are known of a schedule that an earlier release saved.
+        The data dependences; empty for a schedule that an earlier release saved.
     """
 
     schedule: Schedule
@@ -89,17 +92,17 @@ class Picture:
 
     @property
     def seconds(self) -> float:
-        """What all stages take together, as far as it is known."""
+        """The sum of the known latencies of all stages, in seconds."""
         return sum(band.stage.seconds or 0.0 for band in self.bands)
 
 
 def layout(schedule: Schedule) -> Picture:
-    """Lay a schedule out.
+    """Lay out a schedule.
 
     Raises
     ------
     ScheduleError
-        When a stage has an operator that the schedule does not describe, or one is in two places.
+        If a stage has an operator that the schedule does not list, or two stages share one.
     """
     operators = {operator.name: operator for operator in schedule.operators}
     check(schedule, operators)
@@ -118,7 +121,7 @@ def layout(schedule: Schedule) -> Picture:
 
 
 def check(schedule: Schedule, operators: Mapping[str, ScheduledOperator]) -> None:
-    """Raise ScheduleError unless the operators of all stages are known, and in one stage each."""
+    """Raise ScheduleError unless every operator of a stage is listed and is in one stage only."""
     seen: set[str] = set()
     for name in (name for stage in schedule.stages for name in stage.operators):
         if name not in operators:
@@ -134,7 +137,7 @@ def check(schedule: Schedule, operators: Mapping[str, ScheduledOperator]) -> Non
 def _lanes(
     stage: ScheduledStage, operators: Mapping[str, ScheduledOperator]
 ) -> Sequence[tuple[str, ...]]:
-    """The groups; of merged operators that do not read each other, each one by itself."""
+    """Return the groups; merged operators that do not read each other get a lane each."""
     merged = stage.operators if stage.strategy == "merge" else ()
     if any(name in merged for reader in merged for name in operators[reader].reads or ()):
         return stage.groups
@@ -146,7 +149,7 @@ def _in_order(
     operators: Mapping[str, ScheduledOperator],
     centres: Mapping[str, float],
 ) -> list[tuple[str, ...]]:
-    """The groups from left to right: each near what it reads, so that few edges cross."""
+    """Return the groups from left to right, each near what it reads, so that few edges cross."""
 
     def place(group: Sequence[str]) -> float:
         read = [centres[r] for name in group for r in operators[name].reads or () if r in centres]
@@ -174,7 +177,7 @@ def _band(
 
 
 def _edges(bands: Iterable[Band]) -> tuple[Edge, ...]:
-    """Every edge, around the boxes of the rows that it passes."""
+    """Route every edge around the boxes of the rows that it passes."""
     rows = [row for band in bands for row in band.rows]
     drawn = {box.operator.name: (box, number) for number, row in enumerate(rows) for box in row}
     obstacles = [Row(row[0].y, row[0].y + BOX_HEIGHT, [_span(box) for box in row]) for row in rows]
@@ -195,5 +198,5 @@ def _span(box: Box) -> tuple[float, float]:
 
 
 def offsets(widths: Sequence[float]) -> list[float]:
-    """Where pictures of these widths begin that lie side by side."""
+    """Return the left edges of drawings of these widths side by side."""
     return [0.0, *accumulate(widths)][: len(widths)]

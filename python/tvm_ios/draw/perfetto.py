@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The timeline of a run, in the trace events of Perfetto and chrome://tracing."""
+"""The timeline of a run as trace events of Perfetto and chrome://tracing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from ..schedule.schedule import Schedule
 from ..schedule.timeline import Span
 from .words import details, heading, how, microseconds
 
-# Numbers of the process, and of the track of stages; workers, or streams, follow. Perfetto takes
+# Numbers of the process and of the track of stages; tracks of workers or streams follow. Perfetto
+# draws track 0, and the one with the number of its process, as one: the process's main thread.
 # track 0, and the one that has the number of its process, for the process' main thread, and draws
 # them as one.
 _PROCESS, _STAGES = 1, 2
@@ -22,10 +23,19 @@ _DERIVED = "a stage lasts from the beginning of its first kernel to the end of i
 
 
 def perfetto(schedule: Schedule, graph: OperatorGraph, spans: Sequence[Span]) -> str:
-    """Write down what :meth:`tvm_ios.compiler.scheduler.Scheduler.trace` saw, as JSON.
+    """Format the result of :meth:`tvm_ios.compiler.scheduler.Scheduler.trace` as JSON.
 
-    Times are in microseconds, as the format has them. What is measured and what is derived from it
-    is written into the file's ``otherData``.
+    Times are in microseconds, as the format requires. The file's ``otherData`` tells which times
+    were measured and which were derived.
+
+    Parameters
+    ----------
+    schedule : Schedule
+        The schedule that ran.
+    graph : OperatorGraph
+        Its operators.
+    spans : sequence of Span
+        The timeline, in seconds.
     """
     events = [
         *_titles(schedule, spans),

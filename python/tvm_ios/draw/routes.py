@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Edges around boxes: through the gaps of every row that they pass."""
+"""Routing of edges around boxes, through the gaps of the rows that they pass."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from dataclasses import dataclass
 
 Point = tuple[float, float]
 
-_CLEARANCE = 5.0  # between an edge and a box
-_SPREAD, _TRACKS = 4.0, 4  # edges that share a gap lie beside each other
+_CLEARANCE = 5.0  # pixels between an edge and a box
+_SPREAD, _TRACKS = 4.0, 4  # edges that share a gap are drawn side by side
 
 
 @dataclass(frozen=True)
 class Row:
-    """Boxes side by side: where they begin and end from top to bottom, and each from left to right.
+    """Boxes side by side: top and bottom of the row, left and right of each box.
 
-    The boxes are in order and do not touch.
+    The boxes are sorted and do not touch.
     """
 
     top: float
@@ -25,17 +25,18 @@ class Row:
 
 
 def route(begin: Point, end: Point, between: Sequence[Row], number: int) -> tuple[Point, ...]:
-    """A polyline from ``begin`` down to ``end`` that touches no box of the rows between them.
+    """Return a polyline from ``begin`` down to ``end`` that touches no box of the rows in between.
 
-    It goes straight down where it can.
+    It is vertical where possible.
 
     Parameters
     ----------
     begin, end : (float, float)
+        The end points.
     between : sequence of Row
-        From top to bottom; none where ``end`` is in the next row, or above.
+        The rows between them, from top to bottom; empty if ``end`` is in the next row or above.
     number : int
-        Of the edge: neighbours pass a gap on different tracks.
+        The number of the edge: consecutive edges pass a gap on different tracks.
     """
     points = [begin]
     clearance = _CLEARANCE + _SPREAD * (number % _TRACKS)
@@ -47,7 +48,7 @@ def route(begin: Point, end: Point, between: Sequence[Row], number: int) -> tupl
 
 
 def _gap(x: float, wanted: float, boxes: Sequence[tuple[float, float]], clearance: float) -> float:
-    """``x`` if it is free, else the place beside the box there from which it is not far on."""
+    """Return ``x`` if it is free, else the side of the obstructing box with the shorter detour."""
     for left, right in boxes:
         if left - clearance < x < right + clearance:
             sides = (left - clearance, right + clearance)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures as SVG: one schedule, or several side by side."""
+"""Drawings as SVG: one schedule, or several side by side."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from .words import details, heading, how, microseconds, printable, share
 
 _STRIPE = 5  # the width of a box's colour
 _BAR = FIGURES - 24  # the length of the longest bar
-_NAME, _KIND = 21, 16  # letters that fit into a box
-_FRAME = 7  # around the lanes of what was merged
+_NAME, _KIND = 21, 16  # characters that fit into a box
+_FRAME = 7  # pixels around the lanes of merged operators
 
 _FAMILIES = (
     ("convolution", ("conv",)),
@@ -40,20 +40,20 @@ Stages = Collection[frozenset[str]]
 def svg(schedules: Sequence[Schedule], titles: Sequence[str] = ()) -> str:
     """Draw schedules side by side as one SVG document.
 
-    Bars are in proportion to the time of a stage, on one scale in all pictures. Stages that the
-    first schedule lacks are outlined in the others.
+    Bars are proportional to the latency of a stage, on the same scale in all drawings. Stages that
+    the first schedule does not have are outlined in the others.
 
     Parameters
     ----------
     schedules : sequence of Schedule
-        At least one.
+        At least one schedule.
     titles : sequence of str
-        As many, or none.
+        One title for each schedule, or none.
 
     Raises
     ------
     ScheduleError
-        When a schedule cannot be drawn: its stages and its list of operators do not agree.
+        If the stages and the list of operators of a schedule disagree.
     """
     pictures = [layout(schedule) for schedule in schedules]
     width = sum(picture.width for picture in pictures)
@@ -76,12 +76,12 @@ def svg(schedules: Sequence[Schedule], titles: Sequence[str] = ()) -> str:
 
 
 def style() -> str:
-    """The style sheet of pictures."""
+    """Return the style sheet of drawings."""
     return resources.files(__package__).joinpath("picture.css").read_text("utf-8")
 
 
 def spoken(text: str) -> str:
-    """Text of others', for XML and HTML."""
+    """Return text from a schedule, escaped for XML and HTML."""
     return escape(printable(text))
 
 
@@ -124,7 +124,7 @@ def _band(picture: Picture, band: Band, longest: float, first: Stages) -> Iterat
 
 
 def _edge(edge: Edge) -> str:
-    """A curve that is vertical at every point of the polyline."""
+    """Return a curve that is vertical at every point of the polyline."""
     (x, y), *others = edge.points
     parts = [f"M{x:g} {y:g}"]
     for to_x, to_y in others:
@@ -154,12 +154,12 @@ def _box(box: Box, slowest: float, target: str) -> Iterator[str]:
 
 
 def _family(kind: str) -> str:
-    """The colour of a kind of operators."""
+    """Return the colour class of a kind of operators."""
     return next((f for f, parts in _FAMILIES if any(p in kind for p in parts)), "other")
 
 
 def _clipped(name: str, letters: int) -> str:
-    """A name that fits into a box; what tells long ones apart is often their end."""
+    """Return a name shortened to fit a box, with both ends kept: names often differ at the end."""
     half = (letters - 1) // 2
     return name if len(name) <= letters else f"{name[:half]}…{name[-half:]}"
 

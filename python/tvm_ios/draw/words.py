@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What pictures say: times, sizes and strategies in words."""
+"""The texts of drawings: times, sizes and strategies."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from ..schedule.partitioning import FUSED, StreamDivision
 from ..schedule.schedule import Schedule, ScheduledOperator, ScheduledStage
 from ..target import short_name
 
-# What neither XML nor a file in UTF-8 may hold, not even escaped.
+# Characters that neither XML nor UTF-8 may contain, not even escaped.
 _UNSPEAKABLE = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def printable(text: str) -> str:
-    """Text of others' as a document may hold it."""
+    """Return text without characters that a document cannot contain."""
     return _UNSPEAKABLE.sub("\ufffd", text)
 
 
 def microseconds(seconds: float | None) -> str:
-    """``123.4 µs``, from a thousand on ``1.23 ms``; a dash where nothing is known."""
+    """Format seconds as ``123.4 µs``, or from 1000 µs on as ``1.23 ms``; a dash if unknown."""
     if seconds is None:
         return "–"
     return f"{1e3 * seconds:.2f} ms" if seconds >= 1e-3 else f"{1e6 * seconds:.1f} µs"
 
 
 def operations(flops: int) -> str:
-    """``1.2 GFLOP``."""
+    """Format a number of operations as ``1.2 GFLOP``."""
     for prefix, factor in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
         if flops >= factor:
             return f"{flops / factor:.1f} {prefix}FLOP"
@@ -35,14 +35,14 @@ def operations(flops: int) -> str:
 
 
 def how(stage: ScheduledStage) -> str:
-    """How a stage runs."""
+    """Return the strategy and the work partitioning of a stage as text."""
     if len(stage.operators) == 1 and stage.strategy != "merge":
         return "single"
     return f"{stage.strategy}, {_division(stage)}"
 
 
 def _division(stage: ScheduledStage) -> str:
-    """A division of a CUDA device in words; others are words."""
+    """Return a work partitioning as text."""
     if stage.division == FUSED:
         return "one launch"
     streams = StreamDivision.parse(stage.division)
@@ -54,24 +54,27 @@ def _division(stage: ScheduledStage) -> str:
 
 
 def machine(schedule: Schedule) -> str:
-    """What of the machine the stages are made for: ``2 threads``, or ``cuda sm_90``."""
+    """Return the number of threads, as ``2 threads``, or the GPU, as ``cuda sm_90``."""
     counted = device_terms(schedule.target).counted
     return threads(schedule.workers) if counted else short_name(schedule.target)
 
 
 def target(schedule: Schedule) -> str:
-    """The target, and of a CPU how many threads: ``llvm znver4, 2 threads``."""
+    """Return the target, for a CPU with the number of threads: ``llvm znver4, 2 threads``."""
     name, workers = short_name(schedule.target), machine(schedule)
     return name if workers == name else f"{name}, {workers}"
 
 
 def share(seconds: float | None, total: float) -> str:
-    """``12.3%`` of the total."""
+    """Format a share of the total as ``12.3%``."""
     return "" if seconds is None or not total else f"{seconds / total:.1%}"
 
 
 def details(operator: ScheduledOperator, target: str) -> list[str]:
-    """All that is known of an operator besides its name; ``target`` is its schedule's."""
+    """Return lines with all properties of an operator except its name.
+
+    ``target`` is that of the operator's schedule.
+    """
     lines = [operator.kind, *operator.outputs]
     if operator.flops:
         lines.append(operations(operator.flops))
@@ -83,7 +86,7 @@ def details(operator: ScheduledOperator, target: str) -> list[str]:
 
 
 def heading(schedule: Schedule) -> list[str]:
-    """What a picture is of, in two lines."""
+    """Return the two lines of a drawing's heading."""
     size = f"{len(schedule.operators)} operators in {len(schedule.stages)} stages"
     made_for = "" if schedule.batch is None else f", batch {schedule.batch}"
     known = schedule.measured or schedule.estimates

@@ -74,7 +74,7 @@ class LabelledGraph:
 
 
 def isomorphism(a: LabelledGraph, b: LabelledGraph) -> tuple[int, ...] | None:
-    """Return the node of ``b`` that corresponds to each node of ``a``; None if there is no such map.
+    """Return the node of ``b`` that corresponds to each node of ``a``; None if there is no mapping.
 
     Nodes that cannot be distinguished keep their order where possible. The search backtracks if a
     choice fails. After :data:`_MAX_STEPS` choices the result is None, although an isomorphism may

@@ -101,7 +101,7 @@ def _channels(expr: relax.Expr) -> int | None:
 
 @mutator
 class _ScaleSinker(_Rewriter):
-    """A mutator that rewrites both ends of ``conv(relu(s * x))`` where it may rewrite all of them."""
+    """A mutator that rewrites both ends of ``conv(relu(s * x))`` if it may rewrite all of them."""
 
     def __init__(self, mod: tvm.IRModule, func: relax.Function) -> None:
         super().__init__(mod, func)

@@ -117,12 +117,12 @@ class _Elsewhere:
 
 
 class Isolated(_Elsewhere):
-    """Another process of this machine: a stage that crashes or hangs costs only itself.
+    """A child process on this machine: a stage that crashes or hangs does not end the search.
 
     Parameters
     ----------
     timeout : float
-        Seconds that a stage may take.
+        Time limit of a stage, in seconds.
     """
 
     def __init__(self, timeout: float = TIME_LIMIT) -> None:

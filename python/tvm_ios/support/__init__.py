@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files, processes, threads and text; nothing of networks."""
+"""General utilities for files, processes, threads and text."""

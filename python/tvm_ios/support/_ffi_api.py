@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The C++ library's functions under ``tvm_ios.``, as members of this module."""
+"""The functions of the C++ library under ``tvm_ios.``, as members of this module."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ from .libinfo import load_library
 LIBRARY = load_library()
 init_ffi_api("tvm_ios", __name__)
 
-if TYPE_CHECKING:  # which members there are is only known where the library is
+if TYPE_CHECKING:  # the members are only known at run time
 
     def __getattr__(name: str) -> Any: ...

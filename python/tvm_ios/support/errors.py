@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the package raises when its user is wrong; each message says what to do.
+"""The exceptions that the package raises on wrong input; each message says how to correct it.
 
-The names under which C++ raises them are qualified: TVM has errors of its own by the same names.
+C++ raises them under qualified names, because TVM has errors with the same plain names.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tvm_ios_runtime.cuda import DeviceFailure, explained
 
 
 class TvmIosError(Exception):
-    """The base of all errors of this package."""
+    """The base class of all errors of this package."""
 
 
 @register_error("tvm_ios.ModelError")
@@ -25,12 +25,12 @@ class ModelError(TvmIosError, ValueError):
 
 @register_error("tvm_ios.RelayError")
 class RelayError(ModelError):
-    """Relay that cannot be read.
+    """Relay code that cannot be read.
 
     Attributes
     ----------
     line, column : int or None
-        Where in the text, counted from 1; None where no place is to blame.
+        The position in the text, counted from 1; None if the error has no position.
     """
 
     line: int | None = None
@@ -39,7 +39,7 @@ class RelayError(ModelError):
 
 @register_error("tvm_ios.ExpansionError")
 class ExpansionError(RelayError):
-    """Relay that would grow, when it is read or converted, beyond what a machine can hold."""
+    """Relay code that would grow beyond any machine's memory when it is read or converted."""
 
 
 @register_error("tvm_ios.GraphError")
@@ -54,7 +54,7 @@ class ScheduleError(TvmIosError, ValueError):
 
 @register_error("tvm_ios.CostError")
 class CostError(TvmIosError, ValueError):
-    """A cost function's answer that is not one latency per stage."""
+    """A result of a cost function that is not one latency per stage."""
 
 
 @register_error("tvm_ios.TargetError")
@@ -69,22 +69,22 @@ class OptionError(TvmIosError, ValueError):
 
 @register_error("tvm_ios.DatabaseError")
 class DatabaseError(TvmIosError, ValueError):
-    """A database of measurements that is none, is damaged, or cannot be read or written."""
+    """A file that is not a valid measurement database, or cannot be read or written."""
 
 
 @register_error("tvm_ios.DeviceError")
 class DeviceError(TvmIosError, RuntimeError):
-    """A device that cannot be reached, cannot measure, or measures what cannot be."""
+    """A device that cannot be reached, fails, or gives impossible measurements."""
 
 
 @register_error("tvm_ios.UnsupportedError")
 class UnsupportedError(DeviceError):
-    """A kernel that a library does not have on this device, where another one will do."""
+    """A kernel that a library lacks on this device; another kernel can replace it."""
 
 
 @contextmanager
 def device_errors(device_id: int) -> Iterator[None]:
-    """Raise DeviceError where a device has too little memory, or fails, within a ``with``."""
+    """Raise DeviceError if a device fails or lacks memory inside the ``with`` block."""
     try:
         with explained(device_id):
             yield

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that appear whole or not at all, and together, also where a process is killed."""
+"""Atomic replacement of one or several files, even if the process is killed."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 @contextlib.contextmanager
 def replacing(*paths: str | os.PathLike[str]) -> Iterator[list[Path]]:
-    """Temporary files beside ``paths``, which take their places when the block succeeds.
+    """Provide temporary files that replace ``paths`` when the block succeeds.
 
-    They are made at once, so that a directory that cannot be written to is found out before the
-    work and not after it. When the block fails or is interrupted, they are removed. They are on the
-    disk before they take their places, have the mode of what was there, and where one of them
-    cannot take its place the others give theirs back. Where the process is killed while they do,
-    the next one that reads or writes there completes it, see :func:`.transaction.settle`.
+    The temporary files are created at once, so that an unwritable directory is reported before the
+    work and not after it. If the block fails or is interrupted, they are removed. They are flushed
+    to disk before they replace the targets, and get the targets' modes. If one file cannot be
+    replaced, the others are restored. If the process is killed while it replaces them, the next
+    process that reads or writes there completes the replacement; see :func:`.transaction.settle`.
 
     Yields
     ------
@@ -34,7 +34,7 @@ def replacing(*paths: str | os.PathLike[str]) -> Iterator[list[Path]]:
     Raises
     ------
     OSError
-        Naming the path that cannot be written.
+        If a path cannot be written; the error names it.
     """
     targets = [Path(path).resolve() for path in paths]
     with contextlib.ExitStack() as stack:
@@ -59,7 +59,7 @@ def replacing(*paths: str | os.PathLike[str]) -> Iterator[list[Path]]:
 
 @contextlib.contextmanager
 def _named(paths: Sequence[str | os.PathLike[str]], drafts: Sequence[Path]) -> Iterator[None]:
-    """Say of a full disk which file there is no room for."""
+    """Name the file that did not fit in the error of a full disk."""
     try:
         yield
     except OSError as error:
@@ -72,7 +72,7 @@ def _named(paths: Sequence[str | os.PathLike[str]], drafts: Sequence[Path]) -> I
 
 
 def _replace_all(drafts: Sequence[Path], targets: Sequence[Path]) -> None:
-    """Put all drafts in their places, or none of them."""
+    """Replace all targets by their drafts, or none of them."""
     kept = [draft.with_name(f"{draft.name}.before") for draft in drafts]
     done: list[tuple[Path, Path]] = []
     try:
@@ -94,22 +94,22 @@ def _replace_all(drafts: Sequence[Path], targets: Sequence[Path]) -> None:
 
 
 def _keep(path: Path, backup: Path) -> None:
-    """Give a file a second name or, where that cannot be, a copy."""
+    """Keep a file under a second name, or as a copy if links are impossible."""
     try:
         os.link(path, backup)
-    except OSError:  # the file system has no links, or the file is another user's
+    except OSError:  # no hard links here, or another user's file
         shutil.copy2(path, backup)
 
 
 def _check(path: str | os.PathLike[str], target: Path) -> None:
     if target.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
-    if target.exists() and not target.is_file():  # replacing it would destroy a device or a pipe
+    if target.exists() and not target.is_file():  # never replace a device or a pipe
         raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))
 
 
 def _folder(path: str | os.PathLike[str], parent: Path) -> LockedFolder:
-    """Where drafts beside ``path`` lie; what a killed process has left there is dealt with."""
+    """Create the folder of drafts beside ``path``, after cleaning up after killed processes."""
     settle(parent)
     try:
         return LockedFolder(parent, PREFIX)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Temporary folders that are removed by whoever made them or, where that was killed, by others.
+"""Temporary folders that are removed by their creator or, if that was killed, by others.
 
-Whoever makes a folder holds a lock on it, which the system takes back when the process ends,
-however it does. A folder whose lock can be had is nobody's. Where a file system has no locks,
-nothing is removed that another process has made.
+The creator of a folder holds a lock on it, which the system releases whenever the process ends. A
+folder whose lock is free is abandoned. On a file system without locks, folders of other processes
+are not removed.
 """
 
 from __future__ import annotations
@@ -24,20 +24,22 @@ _NO_LOCKS = {errno.EBADF, errno.EINVAL, errno.ENOLCK, errno.ENOSYS, errno.EOPNOT
 
 
 class LockedFolder:
-    """A new folder that is removed with this object, or at the end of the process that made it.
+    """A new folder that is removed with this object, or at the end of the process that created it.
 
-    A process that was forked from that one leaves it where it is; others do, too, meanwhile.
+    Forked processes and other processes leave it alone.
 
     Parameters
     ----------
     parent : Path
-        What processes that were killed have left there, by the same prefix, is not looked for: see
+        The directory that will contain the folder. Abandoned folders in it are not removed: see
         :func:`abandoned`.
     prefix : str
+        The beginning of the folder's name.
 
     Attributes
     ----------
     path : Path
+        The folder.
     """
 
     def __init__(self, parent: Path, prefix: str) -> None:
@@ -45,7 +47,7 @@ class LockedFolder:
         self._finalizer = weakref.finalize(self, _remove, self.path, descriptor, os.getpid())
 
     def remove(self) -> None:
-        """Remove it now."""
+        """Remove the folder now."""
         self._finalizer()
 
     def __enter__(self) -> Path:
@@ -56,7 +58,7 @@ class LockedFolder:
 
 
 class TemporaryFolder(LockedFolder):
-    """One among the temporary files of the system; those of killed processes are removed."""
+    """A locked folder in the system's temporary directory; abandoned ones there are removed."""
 
     _PREFIX = "tvm-ios-"
 
@@ -69,7 +71,7 @@ class TemporaryFolder(LockedFolder):
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Name ``path`` in errors of the system that name no file, as those of writing do."""
+    """Add ``path`` to system errors that name no file, such as errors of writing."""
     try:
         yield
     except OSError as error:
@@ -79,11 +81,19 @@ def naming(path: Path) -> Iterator[None]:
 
 
 def abandoned(parent: Path, prefix: str) -> Iterator[Path]:
-    """This user's folders in ``parent`` whose process has ended; each is locked for the caller."""
+    """Yield this user's folders in ``parent`` whose process has ended; each is locked meanwhile.
+
+    Parameters
+    ----------
+    parent : Path
+        The directory to search.
+    prefix : str
+        The beginning of the folders' names.
+    """
     try:
         with os.scandir(parent) as entries:
             names = [e.name for e in entries if e.name.startswith(prefix)]
-    except OSError:  # it cannot be read, nor is there anything to do then
+    except OSError:  # an unreadable directory needs no cleaning up
         return
     for name in names:
         path = parent / name
@@ -95,10 +105,10 @@ def abandoned(parent: Path, prefix: str) -> Iterator[Path]:
 
 @contextmanager
 def locked(path: Path) -> Iterator[bool]:
-    """Whether a folder is this user's and nobody's else, which it stays meanwhile."""
+    """Lock a folder inside the ``with`` block; yield whether it is this user's and was free."""
     descriptor = None
     try:
-        with suppress(OSError):  # it has just been removed, or is another user's
+        with suppress(OSError):  # just removed, or another user's
             descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         yield (
             descriptor is not None
@@ -112,7 +122,7 @@ def locked(path: Path) -> Iterator[bool]:
 
 
 def _make(parent: Path, prefix: str) -> tuple[Path, int]:
-    """A new folder and its lock; another process may remove it before the lock is there."""
+    """Create a folder and lock it; retry if another process removes it before it is locked."""
     while True:
         path = Path(tempfile.mkdtemp(prefix=prefix, suffix=_SUFFIX, dir=parent))
         try:
@@ -137,7 +147,7 @@ def _lock(descriptor: int) -> int:
 
 
 def _is_at(descriptor: int, path: Path) -> bool:
-    """Whether what was opened is still there."""
+    """Return whether the opened folder still exists at ``path``."""
     try:
         return os.path.samestat(os.fstat(descriptor), os.stat(path, follow_symlinks=False))
     except FileNotFoundError:

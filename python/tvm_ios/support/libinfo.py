@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The version of the package, and where its C++ library is."""
+"""The version of the package and the location of its C++ library."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is under way, and how far, where it takes longer than a second; on a terminal only."""
+"""Progress indicators for work that takes longer than a second; on a terminal only."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Advance = Callable[[int], None]
 
 @contextmanager
 def progress(description: str, total: int) -> Iterator[Advance]:
-    """A bar on standard error; ``advance(n)`` moves it by ``n``."""
+    """Show a progress bar on standard error; yield a function that advances it by ``n``."""
     console = Console(file=sys.stderr)
     columns = (
         TextColumn("{task.description}"),
@@ -42,13 +42,15 @@ def progress(description: str, total: int) -> Iterator[Advance]:
 
 @contextmanager
 def working(description: str, *, moving: bool = True) -> Iterator[None]:
-    """What is done meanwhile, and since when, where nobody knows how long it takes.
+    """Show what is being done, and since when, if the duration is unknown.
 
     Parameters
     ----------
     description : str
+        The text to show.
     moving : bool
-        Without it the line is written once, for what takes standard error away meanwhile.
+        Whether to animate the line. If not, it is written once, for work that uses standard error
+        itself.
     """
     console = Console(file=sys.stderr)
     columns: list[ProgressColumn] = [TextColumn("{task.description}")]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TVM's thread pool, made as large as a schedule wants it.
+"""TVM's thread pool, resized to the number of workers of a schedule.
 
-Each host thread that launches parallel work owns a pool, created at its first launch with half the
-machine's cores unless it was configured before, and never larger afterwards.
+Each host thread that launches parallel work owns a pool. The pool is created at the first launch,
+with half the machine's cores unless it was configured before, and never grows.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ T = TypeVar("T")
 
 
 def use_workers(workers: int) -> bool:
-    """Configure this thread's pool; False when it exists already and is too small."""
+    """Configure this thread's pool; return False if it exists already and is too small."""
     with on_distinct_cores(workers):
         threads: int = tvm_ffi.get_global_func("tvm_ios.runtime.UseWorkers")(workers)
     return threads >= workers
 
 
 def with_workers(workers: int, work: Callable[[], T]) -> T:
-    """``work()`` on a thread whose pool has ``workers`` threads.
+    """Run ``work()`` on a thread whose pool has ``workers`` threads.
 
-    That is this thread if possible, else a new one; an interrupt is passed on to it.
+    That is this thread if possible, else a new one. An interrupt is passed on to the new thread.
     """
     if workers == 1 or use_workers(workers):
         return work()

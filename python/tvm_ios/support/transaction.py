@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that are replaced together, also where the process that does is killed meanwhile.
+"""Replacement of several files together, which survives a kill of the process.
 
-Drafts lie in a hidden folder beside what they replace. Before the first takes its place, a record
-says which go where. A process that finds the record of one that was killed puts the remaining ones
-in their places; without a record it removes the drafts. Where files lie in several directories,
-each has such a folder. The record is in the first, and the others, which are told where that is
-before it is written, follow it.
+Drafts lie in a hidden folder beside the files that they replace. Before the first replacement, a
+record of all replacements is written. A process that finds the record of a killed process performs
+the remaining replacements. Without a record it removes the drafts. If the files lie in several
+directories, each has such a folder. The first one holds the record and is the leader. The other
+folders follow it: they are told the leader's path before the record is written.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 from .folders import abandoned, locked
 
 PREFIX = ".tvm-ios-"
-"""What the folders' names begin with."""
+"""The beginning of the folders' names."""
 
 _RECORD, _LEADER = ".record", ".leader"
 
@@ -28,7 +28,7 @@ _Identity = list[int] | None
 
 
 def commit(drafts: Sequence[Path], targets: Sequence[Path]) -> None:
-    """Have ``drafts`` take the places of ``targets``, whatever happens to this process."""
+    """Record that ``drafts`` will replace ``targets``, whatever happens to this process."""
     leader, *others = dict.fromkeys(draft.parent for draft in drafts)
     for folder in others:
         _write(folder / _LEADER, str(leader))
@@ -40,14 +40,14 @@ def commit(drafts: Sequence[Path], targets: Sequence[Path]) -> None:
 
 
 def revoke(drafts: Sequence[Path]) -> None:
-    """Have :func:`commit` undone, as the places of ``drafts`` are as they were."""
+    """Undo :func:`commit`, after the targets of ``drafts`` were restored."""
     (drafts[0].parent / _RECORD).unlink(missing_ok=True)
 
 
 def settle(directory: Path) -> None:
-    """Complete what processes that were killed have begun in ``directory``, and remove the rest.
+    """Complete replacements that killed processes began in ``directory``, and remove their folders.
 
-    Where this process may not write there, nothing is done.
+    If this process may not write there, nothing is done.
     """
     for folder in abandoned(directory, PREFIX):
         if _follow(folder):
@@ -55,33 +55,33 @@ def settle(directory: Path) -> None:
 
 
 def _follow(folder: Path) -> bool:
-    """Do what is recorded; whether nothing is left to do."""
+    """Perform the recorded replacements of a folder; return whether nothing is left to do."""
     leader = _read(folder / _LEADER)
     if leader is None:
         return _complete(folder)
-    if not os.path.isdir(leader):  # all was completed, or nothing was to be
+    if not os.path.isdir(leader):  # completed, or never committed
         return True
     with locked(Path(leader)) as mine:
         return mine and _complete(Path(leader))
 
 
 def _complete(leader: Path) -> bool:
-    """Put the drafts that remain in their places, unless somebody has changed these since."""
+    """Perform the remaining replacements unless a target has changed since."""
     remaining = [move for move in _recorded(leader) if move[0].exists()]
     if any(_identity(target) != before for _, target, before in remaining):
         return True
     try:
         for draft, target, _ in remaining:
             os.replace(draft, target)
-    except OSError:  # a directory that cannot be written to, for now
+    except OSError:  # the directory is not writable now
         return False
     return True
 
 
 def _recorded(leader: Path) -> list[tuple[Path, Path, _Identity]]:
-    """Drafts, where they belong, and what was there; nothing where :func:`commit` wrote no such.
+    """Return drafts, targets and the targets' identities; nothing unless :func:`commit` wrote them.
 
-    A record may have come with other files, in an archive: it has no say of files elsewhere.
+    A record may come from an archive of other files, so it must not affect files elsewhere.
     """
     record = _read(leader / _RECORD)
     if record is None:
@@ -96,7 +96,7 @@ def _recorded(leader: Path) -> list[tuple[Path, Path, _Identity]]:
 
 
 def _belongs(draft: Path, target: Path, leader: Path) -> bool:
-    """Whether a draft lies in the leader's folder, or in one that follows it, beside its place."""
+    """Return whether a draft lies beside its target, in the leader's folder or a following one."""
     folder = draft.parent
     follows = folder == leader or (
         folder.name.startswith(PREFIX) and _read(folder / _LEADER) == str(leader)
@@ -105,7 +105,7 @@ def _belongs(draft: Path, target: Path, leader: Path) -> bool:
 
 
 def _identity(path: Path) -> _Identity:
-    """What tells a file from one that has taken its place."""
+    """Return what distinguishes a file from another one at the same path."""
     try:
         found = path.stat()
     except FileNotFoundError:
@@ -114,7 +114,7 @@ def _identity(path: Path) -> _Identity:
 
 
 def _write(path: Path, text: str) -> None:
-    """A small file that is whole on the disk, or not there."""
+    """Write a small file atomically and flush it to disk."""
     draft = path.with_name(f"{path.name}.new")
     with draft.open("w", encoding="utf-8") as file:
         file.write(text)
@@ -131,7 +131,7 @@ def _read(path: Path) -> str | None:
 
 
 def sync(path: Path) -> None:
-    """Wait until what was written to a file or directory is on the disk."""
+    """Flush a file or directory to disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

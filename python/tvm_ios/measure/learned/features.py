@@ -110,7 +110,7 @@ class OperatorTable:
 
 
 def _sizes(implementation: Implementation[Kernel]) -> tuple[float, ...]:
-    """Return bytes moved, of weights and written; tiles; phases; whether row strips are possible."""
+    """Return bytes moved, of weights and written; tiles; phases; whether row strips can be cut."""
     kernel = implementation.kernel
     pairs = list(zip(implementation.inputs, kernel.inputs, strict=True))
     weights = sum(spec.num_bytes for value, spec in pairs if isinstance(value, np.ndarray))

@@ -196,7 +196,7 @@ def _import(
 ) -> tvm.IRModule:
     if pytorch.is_module(model):
         if example_inputs is None:
-            raise ModelError("A torch.nn.Module does not define input shapes; pass example_inputs.")
+            raise ModelError("A torch.nn.Module does not define input shapes; give example_inputs.")
     elif example_inputs is not None:
         raise OptionError("example_inputs apply only to a torch.nn.Module; leave them out.")
     if isinstance(model, (str, os.PathLike)):

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tvm_ios finds around it; this package imports neither it nor TVM, which may be broken."""
+"""Inspection of tvm_ios's environment; imports neither tvm_ios nor TVM, which may be broken."""

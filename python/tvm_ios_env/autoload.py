@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pipeline that TVM knows by name, and that loads tvm_ios when it is used."""
+"""The registration of a pipeline with TVM by name; tvm_ios is loaded when the pipeline is used."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ PIPELINE = "tvm_ios"
 
 
 def register() -> None:
-    """Make the pipeline known to TVM, unless it is.
+    """Register the pipeline with TVM, unless it is registered.
 
-    TVM calls this when it is imported, by the entry point in ``tvm.backends``; ``import tvm_ios``
-    calls it for those who have switched that off.
+    TVM calls this function when it is imported, through the entry point in ``tvm.backends``. If
+    that is disabled, ``import tvm_ios`` calls it.
     """
-    # Nothing is imported here: TVM has imported it, unless it came without its compiler.
+    # TVM has imported tvm.relax before, unless it is installed without its compiler.
     relax = sys.modules.get("tvm.relax")
     if relax is not None and PIPELINE not in relax.pipeline.PIPELINE_MAP:
         relax.register_pipeline(PIPELINE)(_pipeline)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much of the processors' time Linux grants this process: the control groups it is in.
+"""The CPU time that Linux grants this process, by its control groups.
 
-A process is in a group of each hierarchy, and every group above limits it, too. In version 2 there
-is one hierarchy, whose limit is ``cpu.max``; in version 1 the controller ``cpu`` has its own, with
-``cpu.cfs_quota_us`` and ``cpu.cfs_period_us`` (Linux' documentation, "Control Group v2" and "CFS
-Bandwidth Control").
+A process is in one group of each hierarchy, and all groups above limit it, too. Version 2 has one
+hierarchy, whose limit is ``cpu.max``. In version 1 the controller ``cpu`` has its own hierarchy,
+with ``cpu.cfs_quota_us`` and ``cpu.cfs_period_us`` (Linux documentation, "Control Group v2" and
+"CFS Bandwidth Control").
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ _PROCESS = Path("/proc/self")
 
 
 def granted_cores() -> float | None:
-    """The cores whose time is granted, the least of all groups; None where all of it is."""
+    """Return how many cores' time is granted, the least of all groups; None if unlimited."""
     limits = [limit for folder in _groups() if (limit := _limit(folder)) is not None]
     return min(limits, default=None)
 
 
 def _groups() -> Iterator[Path]:
-    """The folders of the groups that have a say, from those of the process up to the root."""
+    """Yield the folders of the limiting groups, from those of the process up to the root."""
     own = dict(_memberships())
     for kind, root, mount in _hierarchies():
         inside = own.get(kind)
         if inside is None:
             continue
-        # In a container a part of the hierarchy is mounted, and what lies above is not seen.
+        # A container mounts a part of the hierarchy, and the groups above are not visible.
         below = inside.relative_to(root) if inside.is_relative_to(root) else PurePosixPath()
         folder = mount / below
         yield from [folder, *(f for f in folder.parents if f.is_relative_to(mount))]
 
 
 def _memberships() -> Iterator[tuple[str, PurePosixPath]]:
-    """The process's group in each hierarchy that limits time: ``cgroup2``, and ``cgroup``'s."""
+    """Yield the process's group in each hierarchy that limits CPU time."""
     for line in _lines(_PROCESS / "cgroup"):
         number, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
@@ -46,7 +46,7 @@ def _memberships() -> Iterator[tuple[str, PurePosixPath]]:
 
 
 def _hierarchies() -> Iterator[tuple[str, PurePosixPath, Path]]:
-    """The kind of each mounted hierarchy, the group that is mounted, and where."""
+    """Yield the kind of each mounted hierarchy, its mounted group, and the mount point."""
     for line in _lines(_PROCESS / "mountinfo"):
         before, separator, after = line.partition(" - ")
         fields, (kind, *more) = before.split(), after.split() or [""]
@@ -58,7 +58,7 @@ def _hierarchies() -> Iterator[tuple[str, PurePosixPath, Path]]:
 
 
 def _limit(folder: Path) -> float | None:
-    """The cores that a group grants: microseconds of how many."""
+    """Return the number of cores that a group grants: its quota over its period."""
     granted, period = "", ""
     for line in _lines(folder / "cpu.max")[:1]:
         granted, _, period = line.partition(" ")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command ``tvm-ios``, before anything is imported that may be missing or wrong."""
+"""The command ``tvm-ios``; checks the environment before it imports anything that may be broken."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from . import interrupted, report, requirements
 from .torchless import torch_hidden
 
 _USER_ERROR = 4
-_OF_TORCH = ".pt2"  # what torch.export.save writes
+_OF_TORCH = ".pt2"  # files that torch.export.save writes
 
 
 def main() -> int:
-    """Run the command line, or say in one sentence what keeps it from running."""
+    """Run the command line, or print one sentence about what prevents it."""
     found = requirements.problems()
     if not found:
         try:
@@ -37,14 +37,14 @@ def main() -> int:
 
 
 def _no_torch_for(arguments: Sequence[str]) -> AbstractContextManager[None]:
-    """Hide PyTorch, but not from ``bench``, which may run it, and not where a model is of its."""
+    """Hide PyTorch, unless the command is ``bench`` or a model is a PyTorch file."""
     needed = arguments[:1] == ["bench"] or any(_OF_TORCH in argument for argument in arguments)
     return nullcontext() if needed else torch_hidden()
 
 
 @contextmanager
 def _telling(what: str) -> Iterator[None]:
-    """Show on a terminal what is done meanwhile."""
+    """Show on a terminal what is being done."""
     if not sys.stderr.isatty():
         yield
         return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What compiling for a GPU needs, which need not be there itself."""
+"""The components for compiling to a GPU; the GPU itself is not needed."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from dataclasses import dataclass
 
 from .requirements import version
 
-MAJOR = "13"  # of CUDA, and of its packages on PyPI
+MAJOR = "13"  # major version of CUDA and of its packages on PyPI
 EXTRA = "pip install 'tvm-ios[cuda]'"
 
-# As the extra has them: NVRTC from Python, NVRTC, CUDA's headers and runtime, its C++ library.
+# The extra's packages: NVRTC's Python bindings, NVRTC, CUDA's headers and runtime, C++ library.
 PARTS = ("cuda-bindings", "nvidia-cuda-nvrtc", "nvidia-cuda-runtime", "nvidia-cuda-cccl")
 
 
 @dataclass(frozen=True)
 class CudaCompiler:
-    """What is installed of CUDA's compilers.
+    """The installed components of CUDA's compilers.
 
     Attributes
     ----------
     packages : dict of str to str or None
-        The versions of NVRTC's parts; None for what is not installed.
+        The versions of NVRTC's packages; None for a package that is not installed.
     toolkit : str or None
-        Its nvcc, or where ``CUDA_PATH`` says that it is; used where NVRTC is not complete.
+        The path of nvcc, or ``CUDA_PATH``; used if NVRTC is incomplete.
     """
 
     packages: dict[str, str | None]
@@ -33,7 +33,7 @@ class CudaCompiler:
 
     @property
     def lacking(self) -> list[str]:
-        """The parts of NVRTC that are missing, or of another version of CUDA."""
+        """The packages of NVRTC that are missing or belong to another version of CUDA."""
         return [
             name if found is None else f"{name} of CUDA {MAJOR} (that of {found} is installed)"
             for name, found in self.packages.items()
@@ -46,13 +46,13 @@ class CudaCompiler:
         return self.toolkit or f"not installed, which only compiling for a GPU needs ({EXTRA})"
 
     def advice(self) -> str | None:
-        """What to do where NVRTC is there in part, and nothing else compiles."""
+        """Return what to do if NVRTC is incomplete and there is no other compiler; else None."""
         if self.toolkit or not self.lacking or not any(self.packages.values()):
             return None
         return f"Compiling for a GPU lacks {' and '.join(self.lacking)}: {EXTRA}."
 
 
 def cuda_compiler() -> CudaCompiler:
-    """What is installed here; nothing of it is loaded."""
+    """Return the components that are installed here, without loading them."""
     toolkit = shutil.which("nvcc") or os.environ.get("CUDA_PATH")
     return CudaCompiler({name: version(name) for name in PARTS}, toolkit)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The GPUs that CUDA's driver knows, asked through its own library."""
+"""The GPUs that CUDA's driver reports, found through the driver's library."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ _NAME_BYTES = 256
 
 @dataclass(frozen=True)
 class Gpus:
-    """What the driver says.
+    """The GPUs of a machine.
 
     Attributes
     ----------
     driver : str or None
-        The version of CUDA that the driver has; None where there is none.
+        The CUDA version of the driver; None if there is no driver.
     devices : tuple of str
-        Their names.
+        The names of the GPUs.
     reason : str
-        Why there is none; empty where there is one.
+        Why there is no GPU; empty if there is one.
     """
 
     driver: str | None
@@ -31,7 +31,7 @@ class Gpus:
 
 
 def gpus() -> Gpus:
-    """The GPUs of this machine; none where there is no driver, or it fails."""
+    """Return the GPUs of this machine; none if there is no driver, or it fails."""
     try:
         cuda = ctypes.CDLL(_DRIVER)
     except OSError:

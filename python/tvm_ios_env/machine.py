@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The CPU that this process may use, as Linux tells it."""
+"""The CPU that this process may use, as Linux describes it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .cgroup import granted_cores
 _SYSTEM = Path("/sys/devices/system/cpu")
 _CPUINFO = Path("/proc/cpuinfo")
 
-# By the flags of /proc/cpuinfo: what kernels are made for, and the bits of its vectors.
+# Flags in /proc/cpuinfo, with the name of the vector extension and its width in bits.
 _VECTORS = (("avx512f", "AVX-512", 512), ("avx2", "AVX2", 256), ("avx", "AVX", 256))
 _ALWAYS = {"x86_64": ("SSE2", 128), "aarch64": ("NEON", 128)}
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
@@ -22,14 +22,14 @@ _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 @dataclass(frozen=True)
 class Cache:
-    """A data cache as the first core sees it.
+    """A data cache of the first core.
 
     Attributes
     ----------
     level, size : int
-        1 is the nearest; bytes.
+        The level, 1 for the innermost, and the size in bytes.
     shared_by : int
-        Hardware threads that share it.
+        The number of hardware threads that share it.
     """
 
     level: int
@@ -39,27 +39,30 @@ class Cache:
 
 @dataclass(frozen=True)
 class Cpu:
-    """A CPU and how much of it there is.
+    """The CPU of a machine and the part that this process may use.
 
     Attributes
     ----------
     name : str
+        The model name.
     architecture : str
+        The architecture, such as ``x86_64``.
     cores : int
-        Of the machine, hyper-threads counted.
+        The machine's cores, counting hyper-threads.
     usable : int
-        Those of them that this process may run on.
+        The number of these that the process may run on.
     physical : int or None
-        Those of the usable ones that share no core with another; None where the system is silent.
+        The number of physical cores among the usable ones; None if unknown.
     quota : float or None
-        Cores whose time a control group grants; None where it grants all.
+        The number of cores whose time a control group grants; None if unlimited.
     load : float or None
-        Threads that ran or waited in the last minute.
+        The load average of the last minute.
     vectors : str
+        The name of the vector extension.
     vector_bits : int
-        0 where it is not known.
+        The width of its vectors in bits; 0 if unknown.
     caches : dict of str to int
-        Bytes by name: ``L1d``, ``L2``, ``L3``.
+        Sizes in bytes by name: ``L1d``, ``L2``, ``L3``.
     """
 
     name: str
@@ -75,7 +78,7 @@ class Cpu:
 
 
 def this_cpu() -> Cpu:
-    """The CPU of this machine."""
+    """Return the CPU of this machine."""
     info = _first_processor()
     usable = usable_cores()
     vectors, bits = _vectors(set(info.get("flags", "").split()))
@@ -94,18 +97,18 @@ def this_cpu() -> Cpu:
 
 
 def usable_cores() -> tuple[int, ...]:
-    """The cores that this process may run on, as it was when this module was imported.
+    """Return the cores that this process may run on, as of the import of this module.
 
-    Later it may look otherwise: TVM binds each thread that runs a network to some of the cores.
+    Later the affinity may differ, because TVM binds each thread that runs a network to some cores.
     """
     return _USABLE
 
 
 def default_threads() -> int:
-    """As many threads as this process is granted cores.
+    """Return the number of cores that this process is granted.
 
-    Of a share of a core nothing is made: threads that wait for each other in a program whose time
-    is up would wait for the next period.
+    A fraction of a core is not used: when the quota is exhausted, threads that wait for each other
+    would stall until the next period.
     """
     granted = granted_cores()
     usable = len(usable_cores())
@@ -113,10 +116,10 @@ def default_threads() -> int:
 
 
 def spread_cores(threads: int) -> frozenset[int]:
-    """The usable cores that ``threads`` threads share best.
+    """Return the usable cores on which ``threads`` threads run best.
 
-    Those of distinct physical cores where these are enough, else all: hyper-threads share the
-    vector units of a core.
+    These are distinct physical cores if there are enough, else all cores, because hyper-threads
+    share the vector units of a core.
     """
     by_core: dict[str, int] = {}
     for core in usable_cores():
@@ -126,13 +129,13 @@ def spread_cores(threads: int) -> frozenset[int]:
 
 
 def threads_per_core() -> int:
-    """Hardware threads that share one core's vector units; 1 where the system is silent."""
+    """Return the number of hardware threads that share a core's vector units; 1 if unknown."""
     siblings = _read(_SYSTEM / "cpu0/topology/thread_siblings_list")
     return _count(siblings) if siblings else 1
 
 
 def data_caches() -> tuple[Cache, ...]:
-    """The data caches of a core, from the nearest; none where the system is silent."""
+    """Return the data caches of a core, the innermost first; empty if unknown."""
     caches = []
     for entry in (_SYSTEM / "cpu0/cache").glob("index*"):
         names = ("level", "type", "size", "shared_cpu_list")
@@ -143,7 +146,7 @@ def data_caches() -> tuple[Cache, ...]:
 
 
 def _first_processor() -> dict[str, str]:
-    """The fields that ``/proc/cpuinfo`` has of the first processor."""
+    """Return the fields of the first processor in ``/proc/cpuinfo``."""
     fields: dict[str, str] = {}
     for line in (_read(_CPUINFO) or "").splitlines():
         if not line.strip():
@@ -175,7 +178,7 @@ def _vectors(flags: set[str]) -> tuple[str, int]:
 
 
 def _count(cores: str) -> int:
-    """How many are in a list such as ``0-3,8``."""
+    """Return the length of a list such as ``0-3,8``."""
     spans = [[int(end) for end in span.split("-")] for span in cores.split(",")]
     return sum(span[-1] - span[0] + 1 for span in spans)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clocks, temperature and power of a GPU, asked through the driver's management library (NVML)."""
+"""Clocks, temperature and power of a GPU, read through the driver's management library (NVML)."""
 
 from __future__ import annotations
 
@@ -14,13 +14,16 @@ _BUS_ID_BYTES = 32
 
 @dataclass(frozen=True)
 class GpuState:
-    """What a GPU is like at a moment; None for what it does not tell.
+    """The state of a GPU at one moment; None for what it does not report.
 
     Attributes
     ----------
     sm_mhz, memory_mhz : int or None
+        The clocks of the multiprocessors and of the memory, in MHz.
     celsius : int or None
+        The temperature.
     watts : float or None
+        The power.
     """
 
     sm_mhz: int | None
@@ -30,19 +33,19 @@ class GpuState:
 
 
 class GpuMonitor:
-    """A CUDA device as the management library knows it.
+    """A CUDA device in the management library.
 
     Parameters
     ----------
     device_id : int
-        As CUDA numbers devices, which is not always as the management library does.
+        CUDA's number of the device, which may differ from that of the management library.
 
     Attributes
     ----------
     reason : str
-        Why nothing can be read; empty where it can.
+        Why nothing can be read; empty if it can.
     max_sm_mhz : int or None
-        The clock that multiprocessors reach at most.
+        The maximum clock of the multiprocessors, in MHz.
     """
 
     def __init__(self, device_id: int = 0) -> None:
@@ -56,7 +59,7 @@ class GpuMonitor:
         self.max_sm_mhz = self._number("nvmlDeviceGetMaxClockInfo", _SM)
 
     def read(self) -> GpuState:
-        """The state at this moment."""
+        """Return the current state."""
         if self.reason:
             return GpuState(None, None, None, None)
         milliwatts = self._number("nvmlDeviceGetPowerUsage")
@@ -68,7 +71,7 @@ class GpuMonitor:
         )
 
     def sm_mhz(self) -> int | None:
-        """The clock of the multiprocessors at this moment."""
+        """Return the current clock of the multiprocessors, in MHz."""
         return None if self.reason else self._number("nvmlDeviceGetClockInfo", _SM)
 
     def _find(self, bus_id: bytes) -> ctypes.c_void_p:
@@ -85,11 +88,11 @@ class GpuMonitor:
 
 
 class _Failure(Exception):
-    """A call of a driver's library that failed."""
+    """A failed call of a driver library."""
 
 
 def _bus_id(device_id: int) -> bytes:
-    """Where on the PCI bus a CUDA device is, by which both libraries know it."""
+    """Return the PCI bus ID of a CUDA device, which both libraries know."""
     cuda = ctypes.CDLL(_DRIVER)
     _check(cuda.cuInit(0), "cuInit")
     device, text = ctypes.c_int(), ctypes.create_string_buffer(_BUS_ID_BYTES)

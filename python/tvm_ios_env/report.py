@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ``tvm-ios env`` tells, as a dictionary and as text."""
+"""The report of ``tvm-ios env``, as a dictionary and as text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .machine import this_cpu
 from .requirements import version
 from .traps import traps
 
-# By what they are called here; the first distribution that is installed.
+# Names in the report, with distributions of which the first that is installed counts.
 _PACKAGES = {
     "tvm-ios": ("tvm-ios",),
     "apache-tvm": ("apache-tvm",),
@@ -39,18 +39,18 @@ _VARIABLES = (
     "CXX",
     "CC",
 )
-_LINKERS = ("g++", "gcc", "clang++", "clang", "c++", "cc")  # in the order in which TVM looks
+_LINKERS = ("g++", "gcc", "clang++", "clang", "c++", "cc")  # in TVM's search order
 
 
 def collect(problems: Sequence[str] = (), llvm_cpu: str | None = None) -> dict[str, Any]:
-    """All that is found, ready for JSON.
+    """Return the report, ready for JSON.
 
     Parameters
     ----------
     problems : sequence of str
-        What keeps tvm_ios from being loaded.
+        The problems that prevent tvm_ios from being loaded.
     llvm_cpu : str, optional
-        What LLVM calls the CPU, from those who can ask it.
+        LLVM's name of the CPU, if the caller could load TVM.
     """
     cpu, linker, cuda = this_cpu(), find_linker(), cuda_compiler()
     advice = cuda.advice()
@@ -68,14 +68,14 @@ def collect(problems: Sequence[str] = (), llvm_cpu: str | None = None) -> dict[s
 
 
 def find_linker() -> str | None:
-    """The compiler that TVM links libraries with; None where there is none."""
+    """Return the compiler that TVM links libraries with; None if there is none."""
     named = os.environ.get("CXX") or os.environ.get("CC")
     candidates = (named,) if named else _LINKERS
     return next(filter(None, map(shutil.which, candidates)), None)
 
 
 def as_text(found: Mapping[str, Any]) -> str:
-    """The same for people, a line for each thing and one for each warning."""
+    """Return the report as text, with a line for each item and each warning."""
     lines = [f"{name:15} {value}" for name, value in _lines(found)]
     lines += ["", *(f"warning: {sentence}" for sentence in found["warnings"])]
     return "\n".join(lines if found["warnings"] else [*lines, "nothing to warn of"])

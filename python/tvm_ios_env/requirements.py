@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The versions that tvm_ios works with, looked at before TVM is loaded: a wrong one may crash."""
+"""The versions that tvm_ios supports, checked before TVM is loaded: a wrong one may crash."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ import sys
 from dataclasses import dataclass
 from importlib import metadata, util
 
-PYTHON = (3, 10)  # the oldest
+PYTHON = (3, 10)  # the oldest supported version
 
 
 @dataclass(frozen=True)
 class Requirement:
-    """A distribution and the versions of it that do, as ``pyproject.toml`` has them.
+    """A distribution and its supported versions, as in ``pyproject.toml``.
 
     Attributes
     ----------
     name, module : str
-        Of the distribution, and what is imported of it.
+        The name of the distribution and of its module.
     least, below : str
-        The first version that does, and the first that does not any more.
+        The first version that is supported, and the first later one that is not.
     why : str
-        What is wrong with those after.
+        What is wrong with later versions.
     """
 
     name: str
@@ -36,10 +36,10 @@ class Requirement:
         return f"{self.name}>={self.least},<{self.below}"
 
     def problem(self) -> str | None:
-        """What is wrong with the version that is installed, and what to do."""
+        """Return what is wrong with the installed version and what to do; None if nothing is."""
         found = version(self.name)
         if found is None:
-            # TVM built from its sources has no version here; it is given a try.
+            # TVM built from source has no version here; it is accepted.
             if util.find_spec(self.module) is not None:
                 return None
             return f"{self.name} is not installed; run: pip install '{self.specifier}'."
@@ -62,7 +62,7 @@ REQUIREMENTS = (
 
 
 def problems() -> list[str]:
-    """A sentence for each thing without which tvm_ios cannot work."""
+    """Return a sentence for each problem that prevents tvm_ios from working."""
     found = [requirement.problem() for requirement in REQUIREMENTS]
     if sys.version_info < PYTHON:
         own, least = sys.version.split()[0], ".".join(map(str, PYTHON))
@@ -71,13 +71,13 @@ def problems() -> list[str]:
 
 
 def check() -> None:
-    """Raise ImportError with the first of :func:`problems`."""
+    """Raise ImportError with the first of :func:`problems`, if any."""
     for sentence in problems():
         raise ImportError(sentence)
 
 
 def version(name: str) -> str | None:
-    """The version of a distribution, without importing it; None where it is not installed."""
+    """Return the version of a distribution without importing it; None if it is not installed."""
     try:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
@@ -85,5 +85,5 @@ def version(name: str) -> str | None:
 
 
 def _numbers(text: str) -> tuple[int, ...]:
-    """A version as numbers; of a release before another, such as 0.28.dev0, as that other."""
+    """Return a version as numbers; a pre-release such as 0.28.dev0 counts as the release."""
     return tuple(map(int, re.findall(r"\d+", text.partition("+")[0])))

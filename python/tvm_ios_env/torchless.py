@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keeps TVM from importing PyTorch along, which takes as long as TVM itself."""
+"""A way to keep TVM from importing PyTorch, which takes as long as importing TVM itself."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 
 class _NoTorch:
-    """Hides torch from whoever imports it; ``None`` in ``sys.modules`` would confuse scipy."""
+    """An import finder that hides torch; ``None`` in ``sys.modules`` would confuse scipy."""
 
     def find_spec(self, name: str, *_arguments: object) -> None:
         if name == "torch":
@@ -23,7 +23,7 @@ def hide_torch() -> None:
 
 @contextmanager
 def torch_hidden() -> Iterator[None]:
-    """Hide PyTorch from what is imported within a ``with``."""
+    """Hide PyTorch from imports inside the ``with`` block."""
     hide_torch()
     finder = sys.meta_path[0]
     try:

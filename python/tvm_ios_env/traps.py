@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is known to make networks slower, or measurements wrong, without an error."""
+"""Diagnostics: conditions that slow networks down or falsify measurements without an error."""
 
 from __future__ import annotations
 
@@ -7,12 +7,22 @@ from collections.abc import Mapping
 
 from .machine import Cpu
 
-# Threads that ran or waited in the last minute, by core, from which on others disturb.
+# Load average per core above which other processes disturb measurements.
 _BUSY = 0.5
 
 
 def traps(cpu: Cpu, environment: Mapping[str, str], linker: str | None) -> list[str]:
-    """A sentence for each trap, with what to do."""
+    """Return a sentence for each condition that was found, with what to do.
+
+    Parameters
+    ----------
+    cpu : Cpu
+        The CPU.
+    environment : mapping of str to str
+        The environment variables.
+    linker : str or None
+        The C++ compiler, if there is one.
+    """
     found = [_threads_of_tvm(cpu, environment), _affinity(cpu), _quota(cpu), _hyper_threads(cpu)]
     if cpu.load is not None and cpu.load > _BUSY * cpu.usable:
         found.append(
@@ -25,7 +35,7 @@ def traps(cpu: Cpu, environment: Mapping[str, str], linker: str | None) -> list[
 
 
 def _threads_of_tvm(cpu: Cpu, environment: Mapping[str, str]) -> str | None:
-    """TVM's own pool; that of a library of tvm-ios is as large as its schedule says."""
+    """Check the size of TVM's own thread pool; libraries of tvm-ios set theirs by the schedule."""
     advice = (
         f"libraries of tvm-ios set their own number, for others set TVM_NUM_THREADS={cpu.usable}"
     )

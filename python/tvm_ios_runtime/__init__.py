@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run a library that ``tvm-ios compile`` wrote, with TVM's runtime and without its compiler.
+"""A runtime for libraries that ``tvm-ios compile`` wrote; it does not need TVM's compiler.
 
     import tvm_ios_runtime
 
     model = tvm_ios_runtime.load("model.so")
     (scores,) = model(image)
 
-It needs NumPy, apache-tvm-ffi and TVM's runtime library, starts in a fraction of a second and takes
-no more memory than the network does.
+It needs NumPy, apache-tvm-ffi and TVM's runtime library. It starts in a fraction of a second and
+takes no more memory than the network does.
 """
 
 from tvm_ios_runtime.model import LibraryError, Model, TensorInfo, load
 from tvm_ios_runtime.session import empty
 from tvm_ios_runtime.threads import set_defaults
 
-set_defaults()  # before TVM makes a pool
+set_defaults()  # before TVM creates a pool
 
 __all__ = ["LibraryError", "Model", "TensorInfo", "empty", "load"]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may use CUDA while a graph is captured: nobody but the thread that captures it.
+"""Mutual exclusion of CUDA graph capture and all other use of CUDA in the process.
 
-TVM captures a model's graph in its first run. Meanwhile CUDA refuses what other threads ask of it,
-such as memory, code or a launch on the default stream, and the capture fails, too.
+TVM captures a model's graph in its first run. Meanwhile CUDA rejects calls of other threads, such
+as allocations, module loads or launches on the default stream, and the capture fails, too.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 
 class Sharing:
-    """Many at the same time, or one alone."""
+    """A lock that many threads may share, or one may hold alone."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -21,7 +21,7 @@ class Sharing:
 
     @contextmanager
     def shared(self) -> Iterator[None]:
-        """While nobody is alone."""
+        """Hold the lock together with others."""
         with self._changed:
             self._users += 1
         try:
@@ -33,11 +33,11 @@ class Sharing:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """While nobody shares: whoever comes waits."""
+        """Hold the lock alone; other threads wait."""
         with self._changed:
             self._changed.wait_for(lambda: self._users == 0)
             yield
 
 
 SHARING = Sharing()
-"""That of all models of this process: a capture on one device disturbs those on others, too."""
+"""The lock of all models of this process: a capture on one device disturbs other devices, too."""

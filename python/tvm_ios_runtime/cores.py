@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may use the process's cores: calls from several threads do not run on the same ones.
+"""Allocation of the process's cores to calls, so that concurrent calls run on different cores.
 
-The workers of a model wait for each other without sleeping. Two models at once on the same cores
-would each wait for workers that the system has taken off their core.
+The workers of a model wait for each other without sleeping. If two models ran on the same cores,
+each would wait for workers that the system has suspended.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from tvm_ios_env.machine import default_threads
 
 
 class Cores:
-    """Cores that are lent in the order in which they were asked for.
+    """A number of cores, granted in the order of requests.
 
     Parameters
     ----------
     total : int
+        The number of cores.
     """
 
     def __init__(self, total: int) -> None:
@@ -30,7 +31,7 @@ class Cores:
 
     @contextmanager
     def lent(self, wanted: int) -> Iterator[None]:
-        """Wait until so many are free, or all where there are fewer, and have them meanwhile."""
+        """Hold ``wanted`` cores, or all if there are fewer; wait until they are free."""
         count = min(wanted, self._total)
         self._wait(count)
         try:
@@ -66,11 +67,11 @@ class Cores:
 
 
 class _Wish:
-    """How many cores somebody waits for."""
+    """A request for a number of cores."""
 
     def __init__(self, count: int) -> None:
         self.count, self.granted = count, threading.Event()
 
 
 CORES = Cores(default_threads())
-"""Those of the process."""
+"""The cores of the process."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a library for a CUDA device needs besides TVM's runtime, loaded only where it is needed."""
+"""Support for CUDA libraries beyond TVM's runtime, loaded only if it is needed."""
 
 from __future__ import annotations
 
@@ -18,53 +18,54 @@ _DRIVER, _CUDART = "libcuda.so.1", "libcudart.so.13"
 _FAILURE = re.compile(r"\s*CUDA(Launch| Runtime)? ?Error")
 _MEMORY = re.compile(r"out.of.memory|MemoryAllocation", re.IGNORECASE)
 _TAKEN = re.compile(r"\(46\)|Devices?_?Unavailable", re.IGNORECASE)
-_SOURCE = re.compile(r"\s*// CUDA Source.*", re.DOTALL)  # of the kernel, hundreds of lines
+_SOURCE = re.compile(r"\s*// CUDA Source.*", re.DOTALL)  # the kernel's source, hundreds of lines
 
 
 class DeviceFailure(RuntimeError):
-    """A CUDA device that does not do what it should, with what to do about it."""
+    """A failure of a CUDA device; the message says what to do."""
 
 
 @contextmanager
 def explained(device_id: int) -> Iterator[None]:
-    """What TVM says of a failing device, in one sentence, within a ``with``.
+    """Translate TVM's errors of a failing device into one sentence inside the ``with`` block.
 
     Raises
     ------
     DeviceFailure
+        If the device fails.
     """
     try:
         yield
-    except Exception as error:  # TVM has several types for it
+    except Exception as error:  # TVM raises several types
         text = str(error)
         if not _FAILURE.match(text):
             raise
         if _MEMORY.search(text):
             raise DeviceFailure(
-                f"CUDA device {device_id} has too little free memory; end what else uses it, as "
-                "nvidia-smi lists it, or take a smaller batch."
+                f"CUDA device {device_id} has too little free memory; end other processes, which "
+                "nvidia-smi lists, or use a smaller batch."
             ) from error
         if _TAKEN.search(text):
             raise DeviceFailure(
-                f"CUDA device {device_id} is another process's alone; end that, as nvidia-smi "
-                "lists it, or choose another device."
+                f"Another process has CUDA device {device_id} to itself; end it (see nvidia-smi) "
+                "or choose another device."
             ) from error
         reason = " ".join(_SOURCE.sub("", text).split())
         raise DeviceFailure(
-            f"CUDA device {device_id} has failed ({reason}); start again, as it stays so in this "
-            "process."
+            f"CUDA device {device_id} has failed ({reason}) and cannot be used again in this "
+            "process; restart the program."
         ) from error
 
 
 def find_cuda_runtime() -> None:
-    """Load CUDA's runtime, if it is installed, for TVM's library to find it.
+    """Load CUDA's runtime, if it is installed, so that TVM's library finds it.
 
-    PyPI's ``nvidia-cuda-runtime`` lies where no loader looks for it; one that a loader finds is
-    preferred.
+    The loader does not search the directory of PyPI's ``nvidia-cuda-runtime``. A runtime that the
+    loader finds is preferred.
     """
     places = (place / "cu13" / "lib" / _CUDART for place in nvidia_directories())
     for name in (_CUDART, *map(str, places)):
-        with suppress(OSError):  # that there is none is told when it is needed
+        with suppress(OSError):  # a missing runtime is reported when it is needed
             ctypes.CDLL(name, ctypes.RTLD_GLOBAL)
             return
 
@@ -75,12 +76,12 @@ def load_cuda(directories: Sequence[Path]) -> None:
     Parameters
     ----------
     directories : sequence of Path
-        Where TVM's libraries may be.
+        Directories to search for TVM's libraries.
 
     Raises
     ------
     ImportError
-        When one of them cannot be loaded.
+        If a library cannot be loaded.
     """
     find_cuda_runtime()
     try:
@@ -93,12 +94,12 @@ def load_cuda(directories: Sequence[Path]) -> None:
 
 
 def describe(device_id: int) -> dict[str, str]:
-    """What a device is, see ``src/runtime/cuda/describe.h``; and its ``arch``, as ``sm_90``.
+    """Return the properties of a device (see ``src/runtime/cuda/describe.h``) and its ``arch``.
 
     Raises
     ------
     RuntimeError
-        When there is no driver, no such device, or a driver that is too old.
+        If there is no driver, no such device, or the driver is too old.
     """
     lines = tvm_ffi.get_global_func("tvm_ios.runtime.cuda.Describe")(device_id).splitlines()
     fields = dict(line.split(": ", 1) for line in lines)
@@ -106,7 +107,7 @@ def describe(device_id: int) -> dict[str, str]:
 
 
 def _lacking() -> str:
-    """What TVM's runtime for CUDA misses, and what to do."""
+    """Return what TVM's runtime for CUDA lacks, and what to do."""
     try:
         ctypes.CDLL(_DRIVER)
     except OSError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a shared library is all there: the system's loader does not look, and is killed."""
+"""A check that a shared library is complete: the loader does not check, and would crash."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _LOADED = 1
 
 
 def is_cut_off(path: str | os.PathLike[str]) -> bool:
-    """Whether a file is an ELF library whose header speaks of more than there is of it.
+    """Return whether a file is an ELF library that is shorter than its header says.
 
-    What is no such file is left to the loader, which refuses it.
+    Other files are left to the loader, which rejects them.
     """
     size = Path(path).stat().st_size
     with open(path, "rb") as file:

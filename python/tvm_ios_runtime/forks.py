@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models in a process that was forked after one had run.
+"""Detection of models in a process that was forked after a model had run.
 
-A fork leaves the threads of TVM's pool behind: whoever goes on in the child would wait for ever for
-workers that are not there. Nor can the pool be made anew there, as it waits for the end of those
-threads first. So the child is told.
+A fork does not copy the threads of TVM's pool. A call in the child would wait forever for workers
+that do not exist. The pool cannot be created again there, because TVM first waits for the old
+threads. The child therefore gets an error.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ _owner: int | None = None  # the process in which a model has run on several thr
 
 
 class ForkError(RuntimeError):
-    """A model that is called where its threads are not."""
+    """A call of a model in a forked process that does not have its threads."""
 
 
 def check_threads() -> None:
-    """Note that a model runs on several threads of this process.
+    """Record that a model runs on several threads of this process.
 
     Raises
     ------
     ForkError
-        When one has run in the process that this one was forked from.
+        If a model had run in the process that this one was forked from.
     """
     global _owner
     if _owner is None:

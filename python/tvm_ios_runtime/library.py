@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the C++ library of tvm-ios is, and how it is loaded."""
+"""The location of the C++ library of tvm-ios, and how to load it."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _NAME = "libtvm_ios.so"
 def load_library() -> tvm_ffi.Module:
     """Load ``libtvm_ios.so``.
 
-    It is looked for in the directory ``TVM_IOS_LIBRARY_PATH``, if that is set; else among the
-    installed distribution's files, in the package, and in ``build/lib`` of the source tree. It is
-    told where cuDNN is, which it loads when that is first needed.
+    If ``TVM_IOS_LIBRARY_PATH`` is set, only that directory is searched. Otherwise the installed
+    distribution's files, the package, and ``build/lib`` of the source tree are. The library is told
+    the path of cuDNN, which it loads on first use.
 
     Raises
     ------
     ImportError
-        If the library is in none of these places, or cannot be loaded.
+        If the library is not found or cannot be loaded.
     """
     override = os.environ.get("TVM_IOS_LIBRARY_PATH")
     try:
@@ -46,29 +46,29 @@ def load_library() -> tvm_ffi.Module:
 
 
 def library_path() -> Path:
-    """The file that :func:`load_library` loads, for an RPC server to load it, too."""
+    """Return the file that :func:`load_library` loads, for an RPC server to load."""
     override = os.environ.get("TVM_IOS_LIBRARY_PATH")
     directories = [Path(override)] if override else _directories()
     return next(d / _NAME for d in directories if (d / _NAME).is_file())
 
 
 def find_cudnn() -> Path | None:
-    """cuDNN as PyPI's packages install it, where no loader looks; None where none is installed."""
+    """Return cuDNN as PyPI installs it, outside the loader's search path; None if not installed."""
     libraries = (place / "cudnn" / "lib" / "libcudnn.so.9" for place in nvidia_directories())
     return next((library for library in libraries if library.is_file()), None)
 
 
 def nvidia_directories() -> list[Path]:
-    """Where PyPI's packages of NVIDIA's libraries are; nothing of them is imported."""
+    """Return the directories of NVIDIA's packages from PyPI, without importing them."""
     package = find_spec("nvidia")
     places = package.submodule_search_locations if package else None
     return [Path(place) for place in places or ()]
 
 
 def _directories() -> list[Path]:
-    """Where the library may be."""
+    """Return the directories to search for the library."""
     package = find_spec("tvm_ios")
     places = package.submodule_search_locations if package else None
-    # An editable install has two of them: the sources, and what was built from them.
+    # An editable install has two: the sources and the build output.
     directories = [Path(place) / "lib" for place in places or ()]
     return [*directories, Path(__file__).resolve().parents[2] / "build" / "lib"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors of a model that runs on a CUDA device."""
+"""Tensors of a model on a CUDA device."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from .captures import SHARING
 from .cuda import explained
 from .streams import turns_of
 
-_CUDA = 2  # DLPack's number of such devices
-_LEGACY = 1  # DLPack's name of the default stream, which CUDA's handle 0 is
+_CUDA = 2  # DLPack's number of CUDA devices
+_LEGACY = 1  # DLPack's number of the default stream, CUDA's handle 0
 
 
 def cuda_device(value: object) -> int | None:
-    """The number of the CUDA device that a tensor of any library lies on; None for all others."""
+    """Return the number of the CUDA device that holds a tensor of any library; None otherwise."""
     if not hasattr(value, "__dlpack_device__"):
         return None
     kind, number = value.__dlpack_device__()
@@ -31,10 +31,12 @@ class DeviceMemory:
     Parameters
     ----------
     device_id : int
+        The GPU.
 
     Attributes
     ----------
     device_id : int
+        The GPU.
     """
 
     def __init__(self, device_id: int) -> None:
@@ -47,16 +49,17 @@ class DeviceMemory:
 
     @contextmanager
     def running(self, stream: int) -> Iterator[None]:
-        """A run of the model, within a ``with``: the first, which captures its graph, is alone.
+        """Run the model inside the ``with`` block; the first run, a graph capture, is exclusive.
 
         Parameters
         ----------
         stream : int
-            The handle of the one that the run is on.
+            The handle of the run's stream.
 
         Raises
         ------
         DeviceFailure
+            If the device fails.
         """
         use = SHARING.shared() if self._captured else SHARING.alone()
         with use, explained(self.device_id), turns_of(self.device_id).on(stream):
@@ -65,18 +68,18 @@ class DeviceMemory:
 
     @property
     def stream(self) -> int:
-        """The handle of TVM's current stream of this thread."""
+        """The handle of TVM's current stream in this thread."""
         handle: int = tvm_ffi.get_raw_stream(self._device)
         return handle
 
     def borrow(self, value: Any) -> tvm_ffi.Tensor:
-        """A tensor of any library on the device, to be read on the current stream."""
+        """Return a view of any library's tensor on the device, to be read on the current stream."""
         if isinstance(value, tvm_ffi.Tensor):
             return value
         return tvm_ffi.from_dlpack(value.__dlpack__(stream=self.stream or _LEGACY))
 
     def write(self, index: int, tensor: tvm_ffi.Tensor) -> tvm_ffi.Tensor:
-        """Input ``index`` on the device, in memory that is used again by the next call.
+        """Copy input ``index`` to device memory that the next call reuses.
 
         TVM copies on the default stream.
         """
@@ -87,14 +90,14 @@ class DeviceMemory:
         return known
 
     def copied(self, tensor: tvm_ffi.Tensor) -> tvm_ffi.Tensor:
-        """A result in other memory of the device, once it is computed."""
+        """Wait for a result and return a copy of it on the device."""
         tvm_ffi.get_global_func("runtime.Device_StreamSync")(self._device, self.stream)
         result = self._like(tensor, self._device)
         self._copy(tensor, result)
         return result
 
     def read(self, tensor: tvm_ffi.Tensor) -> tvm_ffi.Tensor:
-        """A result on the host, once it is computed; on the default stream, too."""
+        """Wait for a result and return a copy of it on the host."""
         result = self._like(tensor, self._host)
         self._copy(tensor, result)
         tvm_ffi.get_global_func("runtime.Device_StreamSync")(self._device, 0)

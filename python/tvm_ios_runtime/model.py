@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A compiled network as a function of arrays."""
+"""Compiled networks as functions of arrays."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .streams import turns_of
 from .threads import Runner
 
 METADATA = "tvm_ios_metadata"
-"""The function of a library that returns what the library says of itself, as JSON."""
+"""The function of a library that returns its metadata as JSON."""
 FORMAT, VERSION = "tvm_ios.module", 1
 
 _CPU, _CUDA, _POOLED_ALLOCATOR = 1, 2, 2
@@ -35,19 +35,19 @@ _DEFAULT_STREAM = 0
 
 
 class LibraryError(ValueError):
-    """A file that is no library of this release of tvm-ios."""
+    """A file that is not a library of this release of tvm-ios."""
 
 
 @dataclass(frozen=True)
 class TensorInfo:
-    """An input or output; a dimension known only when the model runs is None."""
+    """The name, shape and type of an input or output; None is a dimension known at run time."""
 
     name: str
     shape: tuple[int | None, ...]
     dtype: str
 
     def fits(self, array: np.ndarray | tvm_ffi.Tensor) -> bool:
-        """Whether ``array`` has this type and shape."""
+        """Return whether ``array`` has this type and shape."""
         return (
             array.dtype == self.dtype
             and array.ndim == len(self.shape)
@@ -59,19 +59,19 @@ class TensorInfo:
 
 
 class Model:
-    """A compiled network that was loaded; made by :func:`load`.
+    """A compiled network that :func:`load` loaded.
 
-    Any number of threads may call it at the same time; each has a virtual machine of its own, which
-    is made at its first call. On a CPU a run takes the threads that the library was compiled for,
-    and waits until as many cores are not used by others of this process. A process may be forked
-    before its first call, or before it is loaded on a GPU.
+    Any number of threads may call it at the same time. Each thread has a virtual machine of its
+    own, which is created at its first call. On a CPU, a run uses the number of threads that the
+    library was compiled for, and waits until other runs in this process leave as many cores free.
+    The process may be forked before the first call, or for a GPU before the model is loaded.
 
     Attributes
     ----------
     inputs, outputs : tuple of TensorInfo
-        In the order in which a call takes and returns them.
+        The inputs and outputs, in order.
     metadata : dict
-        All that the library says of itself.
+        The metadata of the library.
     """
 
     def __init__(
@@ -79,10 +79,10 @@ class Model:
     ) -> None:
         self.metadata = dict(metadata)
         self.inputs, self.outputs = _described(metadata)
-        self._workers: int | None = metadata.get("workers")  # None where nobody wrote it down
+        self._workers: int | None = metadata.get("workers")  # None if unknown
         self._new_session, self._threads = new_session, threading.local()
         self._threads.session = session
-        self._owner = None if session.memory is None else os.getpid()  # of a context on a GPU
+        self._owner = None if session.memory is None else os.getpid()  # of the GPU context
 
     def __call__(self, *arrays: Any) -> list[Any]:
         """Run the network once.
@@ -90,20 +90,20 @@ class Model:
         Parameters
         ----------
         *arrays : numpy.ndarray, or tensor on the model's GPU
-            The inputs in order. Arrays that lie as :func:`empty` makes them are read where they
-            are, others are copied. Where one lies on a GPU, all must: see :meth:`on_device`.
+            The inputs, in order. Arrays that :func:`empty` made are read in place, others are
+            copied. If one lies on a GPU, all must: see :meth:`on_device`.
 
         Returns
         -------
         list of numpy.ndarray, or of tvm_ffi.Tensor
-            On the side where the inputs are.
+            The outputs, on the device that holds the inputs.
 
         Raises
         ------
         ValueError
-            When an array is not of its input's type and shape, or not where it should be.
+            If an array has another type or shape than its input, or lies on another device.
         RuntimeError
-            When this machine's CPU lacks what the library was compiled for, or its GPU fails.
+            If this machine's CPU lacks an extension that the library needs, or its GPU fails.
         """
         if any(cuda_device(array) is not None for array in arrays):
             return self.on_device(arrays)
@@ -120,26 +120,27 @@ class Model:
     def on_device(
         self, tensors: Sequence[Any], keep: Callable[[tvm_ffi.Tensor], Any] = lambda tensor: tensor
     ) -> list[Any]:
-        """Run the network once on what lies on its GPU, and wait for nothing.
+        """Run the network once on tensors on its GPU, without waiting for the result.
 
-        The work is given to TVM's current stream of this thread (``tvm_ffi.use_raw_stream``), which
-        must last as long as models run on others; results are there when it comes to them. The
-        first run captures a graph: meanwhile no other library may ask the GPU for anything.
+        The run is enqueued on TVM's current stream of this thread (``tvm_ffi.use_raw_stream``).
+        That stream must exist as long as models run on other streams. The first run captures a
+        graph; meanwhile no other library may use the GPU.
 
         Parameters
         ----------
         tensors : sequence
-            The inputs in order, of any libraries that know DLPack; contiguous, and aligned to 64
-            bytes. They are read where they are.
+            The inputs in order, from any library with DLPack; contiguous and aligned to 64 bytes.
+            They are read in place.
         keep : callable, optional
-            What to return of a result. Its memory is TVM's, which knows no streams: once it is
-            given back, a run on another stream may write there, even if this stream still reads
-            it. Until ``keep`` returns, none does.
+            A function that maps each output to the value to return. Outputs are in TVM's memory,
+            which is not aware of streams: once an output is freed, a run on another stream may
+            overwrite it, even if this stream still reads it. No run does so before ``keep``
+            returns.
 
         Raises
         ------
         ValueError, RuntimeError
-            As a call does.
+            As :meth:`__call__`.
         """
         session = self._session()
         memory = session.memory
@@ -151,12 +152,12 @@ class Model:
             return list(map(keep, session.run(borrowed)))
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """As a call, with inputs and outputs by name.
+        """Run the network once, with inputs and outputs by name.
 
         Raises
         ------
         ValueError, RuntimeError
-            As a call does; also when a name is missing or unknown.
+            As :meth:`__call__`; also if a name is missing or unknown.
         """
         if set(inputs) != {info.name for info in self.inputs}:
             wanted = ", ".join(map(str, self.inputs))
@@ -165,14 +166,14 @@ class Model:
         return {info.name: array for info, array in zip(self.outputs, results, strict=True)}
 
     def _session(self) -> Session:
-        """This thread's.
+        """Return this thread's session.
 
         Raises
         ------
         DeviceFailure
-            When the model runs on a GPU, and the process was forked after it was loaded.
+            If the model runs on a GPU and the process was forked after it was loaded.
         ForkError
-            When it runs on several threads, and the process was forked after one had run.
+            If it runs on several threads and the process was forked after a model had run.
         """
         if self._owner not in (None, os.getpid()):
             raise DeviceFailure(
@@ -187,7 +188,7 @@ class Model:
         return session
 
     def _on_workers(self, run: Callable[[], list[tvm_ffi.Tensor]]) -> list[tvm_ffi.Tensor]:
-        """A run on the CPU, with its threads on cores that no other run has."""
+        """Run on the CPU, on cores that no other run uses."""
         if self._workers in (None, 1):
             return run()
         if not hasattr(self._threads, "runner"):
@@ -207,7 +208,7 @@ class Model:
             raise ValueError(f"The model takes {info}; got {found}.")
 
     def _borrow(self, memory: DeviceMemory, index: int, value: Any) -> tvm_ffi.Tensor:
-        """An input that must lie on the model's device."""
+        """Return a view of an input, which must lie on the model's device."""
         info, number = self.inputs[index], cuda_device(value)
         if number != memory.device_id:
             found = "the host" if number is None else f"CUDA device {number}"
@@ -234,15 +235,21 @@ def load(path: str | os.PathLike[str], device_id: int = 0) -> Model:
     Parameters
     ----------
     path : path
+        The shared library.
     device_id : int
-        Which GPU runs it, if it was compiled for one.
+        The GPU to run on if the library was compiled for one.
+
+    Returns
+    -------
+    Model
 
     Raises
     ------
     LibraryError
-        When it is no such library, or one for a GPU that this machine does not have.
+        If the file is not such a library, or was compiled for a GPU that this machine does not
+        have.
     ImportError
-        When TVM's runtime, or for a GPU CUDA's, is not installed.
+        If TVM's runtime, or for a GPU CUDA's, is not installed.
     """
     if not Path(path).is_file():
         raise LibraryError(f"There is no compiled model {path}; make one with tvm-ios compile.")
@@ -259,9 +266,9 @@ def load(path: str | os.PathLike[str], device_id: int = 0) -> Model:
         _described(metadata)
     except ImportError:
         raise
-    except Exception as error:  # the loader raises whatever it trips over
+    except Exception as error:  # the loader raises various types
         raise LibraryError(
-            f"{path} is no model that this release of tvm-ios compiled; compile it again."
+            f"{path} is not a model that this release of tvm-ios compiled; compile it again."
         ) from error
     if target["kind"] != "cuda":
         session = Session(machine, function)
@@ -279,7 +286,7 @@ def load(path: str | os.PathLike[str], device_id: int = 0) -> Model:
 def _described(
     metadata: Mapping[str, Any],
 ) -> tuple[tuple[TensorInfo, ...], tuple[TensorInfo, ...]]:
-    """The inputs and the outputs that a library tells of."""
+    """Return the inputs and the outputs that the metadata describes."""
     inputs, outputs = (
         tuple(TensorInfo(i["name"], tuple(i["shape"]), i["dtype"]) for i in metadata[key])
         for key in ("inputs", "outputs")
@@ -288,7 +295,7 @@ def _described(
 
 
 def _open(path: str, directories: Sequence[Path]) -> tvm_ffi.Module:
-    """The library; what it needs for CUDA is loaded if it does."""
+    """Load the library; load CUDA's runtime first if it needs that."""
     try:
         return tvm_ffi.load_module(path)
     except RuntimeError as error:
@@ -299,14 +306,14 @@ def _open(path: str, directories: Sequence[Path]) -> tvm_ffi.Module:
 
 
 def _machine(library: tvm_ffi.Module, devices: Sequence[tuple[int, int]]) -> tvm_ffi.Module:
-    """A virtual machine on devices, given by kind and number."""
+    """Create a virtual machine on devices, given by kind and number."""
     machine = library["vm_load_executable"]()
     machine["vm_initialization"](*(n for d in devices for n in (*d, _POOLED_ALLOCATOR)))
     return machine
 
 
 def _check_device(arch: str, device_id: int) -> None:
-    """Raise LibraryError unless there is the device, and it is of this architecture."""
+    """Raise LibraryError unless the device exists and has this architecture."""
     try:
         found = describe(device_id)["arch"]
     except Exception as error:
@@ -320,15 +327,15 @@ def _check_device(arch: str, device_id: int) -> None:
 
 
 def _array(tensor: tvm_ffi.Tensor) -> np.ndarray:
-    """A result where it lies, which NumPy before 2.1 would not let anybody write to."""
+    """Return a result as a writable array; NumPy before 2.1 would make a view read-only."""
     array = np.from_dlpack(tensor)
     return array if array.flags.writeable else array.copy()
 
 
 def _load_runtime() -> list[Path]:
-    """Load TVM's runtime library, where it is installed, without importing its Python package.
+    """Load TVM's runtime library without importing its Python package.
 
-    Returns the directories that it may be in.
+    Return the directories that may contain it.
     """
     package = find_spec("tvm")
     places = package.submodule_search_locations if package else None

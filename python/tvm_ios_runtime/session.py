@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A virtual machine of a loaded model, and the tensors that belong to it: one thread's.
+"""The virtual machine of a loaded model and its tensors, owned by one thread.
 
 Two threads that run one machine corrupt its registers. Machines of one library share its weights,
 which are data of the file.
@@ -16,22 +16,23 @@ import tvm_ffi
 
 from .memory import DeviceMemory
 
-ALIGNMENT = 64  # bytes: what TVM's code takes for granted of every tensor
+ALIGNMENT = 64  # bytes; TVM's code assumes it of every tensor
 
 Extent = tuple[int, int]
-"""Where a tensor lies: the address of its first byte, and that behind its last."""
+"""The memory range of a tensor: the address of its first byte, and the one after its last."""
 
 
 class Session:
-    """What a thread runs a model with.
+    """The state with which one thread runs a model.
 
     Parameters
     ----------
     machine : tvm_ffi.Module
-        Owns what its functions work on.
+        The virtual machine. It owns the memory that its functions use.
     function : str
+        The name of the function to run.
     memory : DeviceMemory, optional
-        Of a model for a GPU.
+        The device memory of a model for a GPU.
     """
 
     def __init__(
@@ -44,8 +45,8 @@ class Session:
         self._kept: frozenset[int] | None = None
 
     def tensor(self, index: int, array: np.ndarray) -> tvm_ffi.Tensor:
-        """An input: the array where it lies, or a copy that the next call overwrites."""
-        if not array.size:  # NumPy gives it any strides, and TVM takes it with its own only
+        """Return an input as a view of the array, or as a copy that the next call overwrites."""
+        if not array.size:  # its strides are arbitrary in NumPy, and TVM accepts only its own
             device = tvm_ffi.device("cpu")
             return _allocated(array.shape, tvm_ffi.dtype(str(array.dtype)), device)
         flags = array.flags
@@ -59,10 +60,10 @@ class Session:
         return tvm_ffi.from_dlpack(array)
 
     def run(self, inputs: Sequence[tvm_ffi.Tensor]) -> list[tvm_ffi.Tensor]:
-        """The results, each in memory that is nobody else's.
+        """Run the model and return the results, each in memory of its own.
 
-        A network may return what it was given, a constant, or a value twice: of these the caller
-        gets copies.
+        A network may return an input, a constant, or the same value twice. The caller gets copies
+        of these.
         """
         results = list(leaves(self._function(*inputs)))
         kept, taken = self._kept_by_model(results), [_extent(tensor) for tensor in inputs]
@@ -77,10 +78,10 @@ class Session:
         return owned
 
     def _kept_by_model(self, results: list[tvm_ffi.Tensor]) -> frozenset[int]:
-        """The results whose memory the model keeps, such as constants.
+        """Return the indices of results whose memory the model keeps, such as constants.
 
-        It is the same in two runs, although the results of the first are still there in the second.
-        Until that is known, it may be any of them.
+        Their addresses are equal in two runs although the results of the first run are still alive.
+        Until a second run, any result may be one.
         """
         if self._first is None:
             self._first = results
@@ -100,7 +101,7 @@ class Session:
 
 
 def leaves(result: Any) -> Iterable[tvm_ffi.Tensor]:
-    """The tensors of nested tuples."""
+    """Yield the tensors of nested tuples."""
     if isinstance(result, tvm_ffi.Tensor):
         yield result
     else:
@@ -109,7 +110,7 @@ def leaves(result: Any) -> Iterable[tvm_ffi.Tensor]:
 
 
 def empty(shape: Sequence[int], dtype: np.typing.DTypeLike) -> np.ndarray:
-    """An uninitialised array, aligned so that a model reads it where it is."""
+    """Return an uninitialised array, aligned such that a model reads it in place."""
     size = math.prod(shape) * np.dtype(dtype).itemsize
     memory = np.empty(size + ALIGNMENT, "uint8")
     begin = -memory.ctypes.data % ALIGNMENT

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs of models on different streams of a device, which share memory.
+"""Synchronisation of models on different streams of a device, which share memory.
 
-A model has tensors that every run of it uses again, and TVM has one pool of memory for a device,
-whatever stream is to write there. Runs on one stream follow each other anyhow.
+Every run of a model reuses its tensors, and TVM has one memory pool per device, for all streams.
+Runs on the same stream are ordered anyway.
 """
 
 from __future__ import annotations
@@ -15,11 +15,14 @@ import tvm_ffi
 
 
 class Turns:
-    """Many runs on the same stream at a time; the first on another waits, on the device, too.
+    """A lock that admits many runs on one stream at a time; a run on another stream waits.
+
+    The device waits, too: the new stream is synchronised with the old one.
 
     Parameters
     ----------
     device : tvm_ffi.Device
+        The device.
     """
 
     def __init__(self, device: tvm_ffi.Device) -> None:
@@ -29,9 +32,9 @@ class Turns:
 
     @contextmanager
     def on(self, stream: int) -> Iterator[None]:
-        """What is given to a stream, and memory that is given back, within a ``with``.
+        """Use a stream, and free memory, inside the ``with`` block.
 
-        TVM's current stream of this thread is this one meanwhile.
+        The stream is TVM's current stream of this thread meanwhile.
 
         Parameters
         ----------
@@ -58,5 +61,5 @@ _turns: dict[int, Turns] = {}
 
 
 def turns_of(device_id: int) -> Turns:
-    """Those of all models of this process on a device."""
+    """Return the lock that all models of this process on a device share."""
     return _turns.setdefault(device_id, Turns(tvm_ffi.device("cuda", device_id)))

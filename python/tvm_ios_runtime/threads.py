@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TVM's threads as a guest of the process: they narrow nobody's cores, and sleep between calls.
+"""Settings of TVM's threads that leave the process's affinity unchanged and sleep between calls.
 
-Each thread that runs a model on several threads owns a pool of TVM's, which is made at its first
-launch and never grows. By itself TVM binds the workers to the machine's first cores, whoever else
-is there, binds the thread that calls to some of them, and has workers spin for hundreds of
-milliseconds. What the user has set in the environment is left alone.
+Each thread that runs a model on several threads owns a pool, which is created at its first launch
+and never grows. By default TVM binds the workers to the machine's first cores, even if others use
+them, binds the calling thread to some of them, and lets workers spin for hundreds of milliseconds.
+Settings that the user made in the environment are not changed.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ SHARE_ALL_CORES = -3  # tvm::runtime::threading::ThreadGroup::kSpecifyThreadShar
 
 DEFAULTS = {
     "TVM_BIND_THREADS": "0",
-    # How often a worker looks for work before it sleeps, and lets others run in between, which
-    # takes 0.3 to 1 us.
+    # How often a worker polls for work before it sleeps. It yields in between, which takes
+    # 0.3 to 1 us.
     "TVM_THREAD_POOL_SPIN_COUNT": "1000",
 }
-"""What TVM is told by the environment."""
+"""The environment variables that TVM reads."""
 
 T = TypeVar("T")
 
 
 def set_defaults() -> None:
-    """Set what the user has not; TVM looks when the first pool of the process is made."""
+    """Set the environment variables that are not set; TVM reads them for its first pool."""
     for name, value in DEFAULTS.items():
         os.environ.setdefault(name, value)
 
 
 @contextmanager
 def on_distinct_cores(threads: int) -> Iterator[None]:
-    """Threads that are started inside may run on what is best for so many.
+    """Start threads inside the ``with`` block on the best cores for this number of threads.
 
-    They inherit it from this thread, which has its own cores back in the end.
+    They inherit this thread's affinity, which is restored at the end.
     """
     if not hasattr(os, "sched_setaffinity"):
         yield
@@ -56,7 +56,7 @@ def on_distinct_cores(threads: int) -> Iterator[None]:
 
 
 def make_pool(workers: int) -> bool:
-    """Make this thread's pool; False where it has one that is too small."""
+    """Create this thread's pool; return False if it exists and is too small."""
     with on_distinct_cores(workers):
         names = [str(core) for core in range(workers)]
         tvm_ffi.get_global_func("runtime.config_threadpool")(SHARE_ALL_CORES, workers, names)
@@ -65,9 +65,9 @@ def make_pool(workers: int) -> bool:
 
 
 class Runner:
-    """Runs what takes ``workers`` threads: on the thread that asks, or on one with a larger pool.
+    """A runner of functions that need ``workers`` threads, on the calling thread or a helper.
 
-    It belongs to one thread.
+    It belongs to one thread. The helper thread is used if the calling thread's pool is too small.
     """
 
     def __init__(self, workers: int) -> None:

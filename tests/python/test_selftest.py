@@ -227,5 +227,5 @@ def test_a_gpu_that_fails_at_a_launch(standin: Path) -> None:
     assert status["one kernel"][0] == OK
     assert status["fork and join of streams"][0] == FAILED
     assert "CUDA device 0 has failed" in status["fork and join of streams"][1]
-    assert "start again" in status["fork and join of streams"][1]
+    assert "restart the program" in status["fork and join of streams"][1]
     assert len(found) == 7

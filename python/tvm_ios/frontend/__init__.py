@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Networks as Relax modules: from ONNX, PyTorch, Relay, and those of the literature."""
+"""Front ends, which return Relax modules: ONNX, PyTorch, Relay, and a zoo of published networks."""

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ``torch.export.save`` wrote, looked at before torch reads it.
+"""A check of files that ``torch.export.save`` wrote, before torch reads them.
 
 ``torch.export.load`` executes what a file says in many places: it unpickles tensors, objects and
-example inputs, evaluates expressions of shapes, looks functions up by name to call them, imports
+example inputs, evaluates shape expressions, looks up functions by name to call them, imports
 modules that containers name, and loads compiled code. An ordinary program of fixed shapes needs
-none of this. It is checked here against what is allowed; everything else needs trust.
+none of this. A file is checked here against a list of what is allowed. Everything else requires
+trust.
 """
 
 from __future__ import annotations
@@ -46,30 +47,30 @@ _KINDS = frozenset(
     )
     for plural in ("", "s")
 )  # fmt: skip
-_WORD = re.compile(r"[\w.+/:-]*", re.ASCII)  # that cannot be code where it becomes part of some
-# Texts that nothing is made of, and what is checked for itself.
+_WORD = re.compile(r"[\w.+/:-]*", re.ASCII)  # characters that cannot form code
+# Texts that torch does not evaluate, or that are checked separately.
 _FREE = ("metadata", "as_string", "as_strings", "in_spec", "out_spec")
 _CONTAINERS = (None, "builtins.tuple", "builtins.list", "builtins.dict", "collections.OrderedDict")
 
 
 class _Untrusted(Exception):
-    """Something that is not allowed, by its name."""
+    """An element that is not allowed, by its name."""
 
 
 def check_exported(path: Path) -> None:
-    """Check that a file has a program of operators and tensors, and nothing that is executed.
+    """Check that a file contains a program of operators and tensors, and nothing that is executed.
 
     Raises
     ------
     ModelError
-        When it has, or is of an older format, in which that cannot be told; or it is damaged.
+        If it contains something else, is damaged, or has an older format, which cannot be checked.
     """
     try:
         _check(path)
     except _Untrusted as found:
         raise ModelError(
-            f"{path} has {found}, by which reading it may execute code; if you trust where it is "
-            "from, say so by --trust (trust=True in Python)."
+            f"{path} has {found}, so that reading it may execute code; if you trust its source, "
+            "pass --trust (trust=True in Python)."
         ) from None
 
 
@@ -80,7 +81,7 @@ def _check(path: Path) -> None:
     with zipfile.ZipFile(path) as archive:
         if "version" in archive.namelist():
             raise _Untrusted("an older format")
-    with PT2ArchiveReader(str(path)) as reader:  # as torch reads it: zip can be read in two ways
+    with PT2ArchiveReader(str(path)) as reader:  # torch's own reader: a zip file is ambiguous
         for name in reader.get_file_names():
             if not _MEMBERS.fullmatch(name):
                 raise _Untrusted(f"the member {name[:80]!r}")
@@ -91,7 +92,7 @@ def _check(path: Path) -> None:
             elif _INPUTS.fullmatch(name):
                 try:
                     torch.load(io.BytesIO(reader.read_bytes(name)), weights_only=True)
-                except Exception:  # what unpickling raises is not one type
+                except Exception:  # unpickling raises various types
                     raise _Untrusted("example inputs that are not tensors alone") from None
 
 
@@ -115,7 +116,7 @@ def _check_program(program: Any) -> None:
 
 
 def _check_words(document: Any) -> None:
-    """Check all that a document says: how arguments are given, what is called, and names."""
+    """Check all texts of a document: kinds of arguments, called functions, and names."""
     for key, value in _entries(document):
         if key.startswith("as_") and key not in _KINDS:
             raise _Untrusted(f"the argument {key[:80]!r}")
@@ -128,7 +129,7 @@ def _check_words(document: Any) -> None:
 
 
 def _entries(document: Any) -> Iterator[tuple[str, Any]]:
-    """All keys with their values, those of lists under the key of the list."""
+    """Yield all keys with their values; elements of a list have the key of the list."""
     waiting = [("", document)]
     while waiting:
         key, value = waiting.pop()
@@ -141,7 +142,7 @@ def _entries(document: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _check_containers(spec: Any) -> None:
-    """Check that arguments and results come in containers that Python has."""
+    """Check that arguments and results are in Python's own containers."""
     waiting = [spec]
     while waiting:
         part = waiting.pop()

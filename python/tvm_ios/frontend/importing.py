@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What importers print and raise, as this package tells it."""
+"""Handling of the output and the errors of TVM's importers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _logger = logging.getLogger(__name__)
 
 
 class _Router:
-    """A standard output that keeps what capturing threads print, and passes on all else."""
+    """A standard output that captures the text of some threads and passes on all other text."""
 
     def __init__(self, original: TextIO) -> None:
         self.original, self.captures = original, threading.local()
@@ -33,12 +33,12 @@ class _Router:
 
 
 _lock = threading.Lock()
-_captures = 0  # under way, in all threads
+_captures = 0  # active captures in all threads
 
 
 @contextlib.contextmanager
 def _printed() -> Iterator[io.StringIO]:
-    """What this thread prints, which other threads do not notice."""
+    """Capture what this thread prints, without affecting other threads."""
     global _captures
     with _lock:
         if not _captures:
@@ -59,9 +59,10 @@ def _printed() -> Iterator[io.StringIO]:
 
 @contextlib.contextmanager
 def captured() -> Iterator[io.StringIO]:
-    """Keep what the importer prints off the terminal; it and the warnings go to the log.
+    """Capture the importer's output; it goes to the log, together with warnings.
 
-    Warnings of other threads than the main one are shown: Python keeps one list of filters for all.
+    Outside the main thread warnings are shown, because Python has one list of filters for all
+    threads.
     """
     main = threading.current_thread() is threading.main_thread()
     quiet: contextlib.AbstractContextManager[list[warnings.WarningMessage] | None]
@@ -78,7 +79,7 @@ def captured() -> Iterator[io.StringIO]:
 
 @contextlib.contextmanager
 def closing_builders() -> Iterator[None]:
-    """End the blocks that a failing importer leaves open, of which TVM would print warnings."""
+    """Close the blocks that a failing importer leaves open, to avoid warnings of TVM."""
     try:
         yield
     except Exception as error:
@@ -94,6 +95,6 @@ def _close_builders(variables: Mapping[str, Any]) -> None:
     attributes = getattr(variables.get("self"), "__dict__", {})
     for builder in [*variables.values(), *attributes.values()]:
         if isinstance(builder, BlockBuilder):
-            with contextlib.suppress(Exception):  # which says that there is no block left
+            with contextlib.suppress(Exception):  # no block is left
                 while True:
                     builder._end_block()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Networks by name: a file or one of the zoo, as a Relax module with its weights bound."""
+"""Loading of a network from a file or from the zoo, as a Relax module with constant weights."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import onnx
 
 ZOO = "zoo:"
-_LARGEST = 1 << 45  # elements, which no address space has room for
+_LARGEST = 1 << 45  # elements; more than any address space holds
 _PT2 = ".pt2"
 _RELAY = (".relay", ".json")
 _KNOWN = (
@@ -47,23 +47,23 @@ def load_model(
     Parameters
     ----------
     spec : str
-        The path of an ONNX file, of what ``torch.export.save`` wrote, or of a Relay file
-        (``.relay`` is its text form, ``.json`` its JSON form), or ``zoo:NAME``.
+        The path of an ONNX file, of a file that ``torch.export.save`` wrote, or of a Relay file
+        (``.relay`` for the text form, ``.json`` for the JSON form), or ``zoo:NAME``.
     input_shapes : dict of str to sequence of int, optional
-        Shapes of inputs by name, for the dimensions that the model leaves open.
+        Shapes of inputs by name, for dimensions that the model leaves open.
     batch : int, optional
-        First dimension of every input that leaves it open; that of a network of the zoo.
+        The first dimension of every input that leaves it open, or the batch of a zoo network.
     params : path, optional
         The weights of a Relay model, as ``relay.save_param_dict`` wrote them. Without it they are
         arguments.
     trust : bool
-        Whether code that a ``.pt2`` file brings may be executed; the other formats have none.
+        Whether a ``.pt2`` file may execute code that it contains; other formats contain none.
 
     Raises
     ------
     ModelError
-        When the file is missing, damaged or of no known format, TVM's importer or the converter
-        of Relay cannot read it, or the shapes or the weights do not fit.
+        If the file is missing, damaged or of an unknown format, if TVM's importer or the converter
+        of Relay cannot read it, or if the shapes or the weights do not fit.
     """
     if batch is not None and not 1 <= batch < _LARGEST:
         raise ModelError(f"The batch must be from 1 to {_LARGEST - 1}, got {batch}.")
@@ -79,7 +79,7 @@ def _load(
     params: str | os.PathLike[str] | None,
     trust: bool,
 ) -> tvm.IRModule:
-    """By the format that the name tells."""
+    """Load a network in the format that its name indicates."""
     suffix = "" if spec.startswith(ZOO) else Path(spec).suffix
     if suffix in _RELAY:
         return _from_relay(_existing(spec, suffix), shapes, batch, params)
@@ -114,7 +114,7 @@ def _from_relay(
 def _open_shapes(
     path: Path, module: relay.Module, shapes: Shapes, batch: int | None
 ) -> dict[str, list[int]]:
-    """The shapes of the parameters that have unknown dimensions, or are given one."""
+    """Return the shapes of parameters that have unknown dimensions or are given a shape."""
     tensors = {
         var.name: var.type.shape
         for var in (module.functions["main"].params if "main" in module.functions else ())
@@ -132,7 +132,7 @@ def _open_shapes(
 
 
 def _existing(spec: str, suffix: str) -> Path:
-    """The path of a file that may be of this format."""
+    """Return the path of a file, after checking that it exists and has this format."""
     path = Path(spec)
     if path.is_dir():
         raise ModelError(f"{spec} is a directory; give {_KNOWN}.")
@@ -154,7 +154,7 @@ def _from_onnx(path: Path, shapes: Shapes, batch: int | None) -> tvm.IRModule:
 
 
 def _read_onnx(path: Path) -> onnx.ModelProto:
-    """The file's protocol buffer with its external data and without local functions."""
+    """Return the file's protocol buffer with external data, and with local functions inlined."""
     try:
         import onnx
         import onnx.inliner
@@ -165,23 +165,23 @@ def _read_onnx(path: Path) -> onnx.ModelProto:
     except OSError as error:
         missing = error.filename or path
         raise ModelError(f"Cannot read {missing}: {error.strerror or error}.") from error
-    except Exception as error:  # what protobuf and onnx raise is not one type
+    except Exception as error:  # protobuf and onnx raise various types
         raise ModelError(f"{path} is damaged or no ONNX file: {last_line(error)}.") from error
     if not model.graph.node:
         raise ModelError(f"{path} is empty or no ONNX file: it has no operators.")
-    # PyTorch's exporter may write functions of its own, which TVM's importer does not know.
+    # PyTorch's exporter may define local functions, which TVM's importer does not support.
     return onnx.inliner.inline_local_functions(model) if model.functions else model
 
 
 def _complete_shapes(
     path: Path, model: onnx.ModelProto, shapes: Shapes, batch: int | None
 ) -> dict[str, list[int]]:
-    """The static shape of every input.
+    """Return the static shape of every input.
 
     Raises
     ------
     ModelError
-        When a dimension stays open, or is given otherwise than the model fixes it.
+        If a dimension stays open, or is given a value that differs from the model's.
     """
     weights = {tensor.name for tensor in model.graph.initializer}
     inputs = [value for value in model.graph.input if value.name not in weights]
@@ -202,7 +202,7 @@ def _complete_shape(
             )
         return checked_size(f"Input {value.name!r}", list(given))
     declared = value.type.tensor_type.shape.dim
-    # Some exporters write -1 for what is open.
+    # Some exporters write -1 for an open dimension.
     sizes = [dim.dim_value if dim.HasField("dim_value") else None for dim in declared]
     fixed = [size if size is None or size >= 0 else None for size in sizes]
     return _fit(value.name, fixed, [dim.dim_param or "?" for dim in declared], given, batch)
@@ -215,7 +215,7 @@ def _fit(
     given: Sequence[int] | None,
     batch: int | None,
 ) -> list[int]:
-    """The sizes that the model fixes, completed by those that are given."""
+    """Return the sizes that the model fixes, completed by the given ones."""
     if given is not None and len(given) != len(fixed):
         raise ModelError(
             f"Input {name!r} has {len(fixed)} dimensions, but the shape given for it, "
@@ -229,11 +229,12 @@ def _fit(
 
 
 def checked_size(what: str, shape: list[int]) -> list[int]:
-    """A shape, unless no machine holds a tensor of it.
+    """Return a shape if a machine can hold a tensor of it.
 
     Raises
     ------
     ModelError
+        If the tensor would be too large.
     """
     if math.prod(max(size, 1) for size in shape) > _LARGEST:
         sizes = ", ".join(str(size) if size < _LARGEST else "2**45 or more" for size in shape)
@@ -248,7 +249,7 @@ def _complete_dimension(
     wanted: Sequence[int | None],
     symbols: Sequence[str],
 ) -> int:
-    """One dimension: what the model fixes it to, else what is given for it."""
+    """Return the size that the model fixes for a dimension, else the given one."""
     if fixed[axis] is not None and wanted[axis] not in (None, fixed[axis]):
         raise ModelError(
             f"The model fixes dimension {axis} of input {name!r} to {fixed[axis]}, so it cannot be "
@@ -271,12 +272,12 @@ def _check_names(source: str, shapes: Shapes, known: Sequence[str]) -> None:
 
 
 def _import(path: Path, model: onnx.ModelProto, shapes: dict[str, list[int]]) -> tvm.IRModule:
-    """TVM's importer, whose failures become one sentence that names the operator."""
+    """Run TVM's importer; report a failure in one sentence that names the operator."""
     from tvm.relax.frontend.onnx import from_onnx
 
     with captured() as printed:
         try:
-            # The inputs keep the names that they have in the file.
+            # The inputs keep their names.
             return from_onnx(model, shapes, sanitize_input_names=False)
         except tvm.error.OpNotImplemented as error:
             names = str(error).rpartition(":")[2].split(",")
@@ -285,7 +286,7 @@ def _import(path: Path, model: onnx.ModelProto, shapes: dict[str, list[int]]) ->
                 f"TVM's ONNX importer does not know {listed} ({path}); export the model without "
                 "it, for example with another opset."
             ) from error
-        except Exception as error:  # the importer raises whatever a converter trips over
+        except Exception as error:  # the importer raises various types
             failed = re.search(r"Error converting operator (\w+)", printed.getvalue())
             where = f"operator {failed[1]}" if failed else "the model"
             raise ModelError(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch's models as Relax modules; torch is imported only where one is given."""
+"""Conversion of PyTorch models to Relax modules; imports torch only if it is given a model."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ _EXTRA = "Reading PyTorch's models needs torch: pip install tvm-ios[torch]."
 
 
 def is_module(model: object) -> bool:
-    """Whether it is a ``torch.nn.Module``."""
+    """Return whether the model is a ``torch.nn.Module``."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(model, torch.nn.Module)
 
 
 def is_exported(model: object) -> bool:
-    """Whether it is what ``torch.export.export`` returns."""
+    """Return whether the model is a result of ``torch.export.export``."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(model, torch.export.ExportedProgram)
 
 
 def from_module(module: torch.nn.Module, example_inputs: Sequence[torch.Tensor]) -> tvm.IRModule:
-    """A module in inference mode, for inputs of these shapes.
+    """Convert a module in inference mode, for inputs of the given shapes.
 
     Raises
     ------
     ModelError
-        When torch cannot export it, or TVM's importer cannot read it.
+        If torch cannot export it, or TVM's importer cannot read it.
     """
     import torch
 
@@ -49,7 +49,7 @@ def from_module(module: torch.nn.Module, example_inputs: Sequence[torch.Tensor])
     try:
         with torch.no_grad(), captured():
             exported = torch.export.export(module, tuple(example_inputs))
-    except Exception as error:  # what tracing raises is not one type
+    except Exception as error:  # tracing raises various types
         raise ModelError(
             f"torch.export cannot export the module: {first_line(error)}; see what it says of "
             "data-dependent control flow."
@@ -58,7 +58,7 @@ def from_module(module: torch.nn.Module, example_inputs: Sequence[torch.Tensor])
 
 
 def _check_inference(module: torch.nn.Module) -> None:
-    """Raise ModelError where a part of the module would do what is done in training."""
+    """Raise ModelError if a part of the module is in training mode."""
     if module.training:
         raise ModelError("The module is in training mode; call its eval() first.")
     for name, part in module.named_modules():
@@ -67,12 +67,12 @@ def _check_inference(module: torch.nn.Module) -> None:
 
 
 def from_exported(program: torch.export.ExportedProgram) -> tvm.IRModule:
-    """An exported program with its weights as constants.
+    """Convert an exported program, with its weights as constants.
 
     Raises
     ------
     ModelError
-        When a shape is dynamic, or TVM's importer cannot read it.
+        If a shape is dynamic, or TVM's importer cannot read the program.
     """
     from tvm.relax.frontend.torch import from_exported_program
 
@@ -89,14 +89,14 @@ def from_exported(program: torch.export.ExportedProgram) -> tvm.IRModule:
             )
     except ModelError:
         raise
-    except Exception as error:  # the importer raises whatever a converter trips over
+    except Exception as error:  # the importer raises various types
         raise ModelError(
             f"TVM's PyTorch importer cannot convert the model: {last_line(error)}."
         ) from error
 
 
 def _index(node: torch.fx.Node, importer: Any) -> relax.Var:
-    """Convert ``x[i, j]``, whose indices may count from the end; TVM takes them as they are."""
+    """Convert ``x[i, j]``, whose indices may be negative; TVM's importer does not handle these."""
     data, indices = importer.retrieve_args(node)
     extents = importer.shape_of(data)
     counted = [
@@ -120,9 +120,9 @@ def _from_the_beginning(indices: relax.Expr, extent: tirx.IntImm) -> relax.Expr:
 
 
 def _check_pure(program: torch.export.ExportedProgram) -> None:
-    """Raise ModelError for a model that has other effects than its results.
+    """Raise ModelError if a model has side effects.
 
-    They show after the decomposition, before which a program may still assign in place.
+    They are visible only after the decomposition; a program may assign in place before it.
     """
     signature = program.graph_signature
     changed = {**signature.user_inputs_to_mutate, **signature.buffers_to_mutate}
@@ -132,7 +132,7 @@ def _check_pure(program: torch.export.ExportedProgram) -> None:
 
 
 def _move_to_host(program: torch.export.ExportedProgram) -> None:
-    """Take what lies on a GPU from there: TVM's importer, and what follows it, use the CPU."""
+    """Move tensors from a GPU to the CPU, which TVM's importer and the later passes use."""
     from torch.export.passes import move_to_device_pass
 
     tensors = [*program.state_dict.values(), *program.constants.values()]
@@ -142,23 +142,25 @@ def _move_to_host(program: torch.export.ExportedProgram) -> None:
 
 
 def from_file(path: Path, trust: bool = False) -> tvm.IRModule:
-    """What ``torch.export.save`` wrote, see `load_program`."""
+    """Convert a file that ``torch.export.save`` wrote; see `load_program`."""
     return from_exported(load_program(path, trust))
 
 
 def load_program(path: Path, trust: bool = False) -> torch.export.ExportedProgram:
-    """Read what ``torch.export.save`` wrote.
+    """Read a file that ``torch.export.save`` wrote.
 
     Parameters
     ----------
     path : Path
+        The file.
     trust : bool
-        Whether code that the file brings may be executed.
+        Whether the file may execute code that it contains.
 
     Raises
     ------
     ModelError
-        When it is no such file, its model cannot be read, or it brings code and is not trusted.
+        If the file is not such a file, its model cannot be read, or it contains code and is not
+        trusted.
     """
     try:
         import torch
@@ -171,7 +173,7 @@ def load_program(path: Path, trust: bool = False) -> torch.export.ExportedProgra
             return torch.export.load(path)
     except ModelError:
         raise
-    except Exception as error:  # what unpickling raises is not one type
+    except Exception as error:  # unpickling raises various types
         raise ModelError(
             f"{path} is damaged, or torch.export.save did not write it: {first_line(error)}."
         ) from error

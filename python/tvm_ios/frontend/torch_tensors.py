@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models called with PyTorch's tensors; torch is imported only where one is given."""
+"""Calls of compiled models with PyTorch tensors; imports torch only if it is given one."""
 
 from __future__ import annotations
 
@@ -14,24 +14,26 @@ import tvm_ios_runtime
 if TYPE_CHECKING:
     import torch
 
-_ALIGNMENT = 64  # bytes, of what a model reads where it is
+_ALIGNMENT = 64  # bytes, for inputs that are read in place
 
 
 def is_tensor(value: object) -> bool:
-    """Whether it is a ``torch.Tensor``."""
+    """Return whether the value is a ``torch.Tensor``."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(value, torch.Tensor)
 
 
 def run(model: tvm_ios_runtime.Model, device_id: int, inputs: Sequence[Any]) -> list[Any]:
-    """What a model computes, as tensors if an input is one, on the GPU if one lies there.
+    """Run a model; the results are PyTorch tensors if an input is one, on the GPU if an input is.
 
     Parameters
     ----------
     model : tvm_ios_runtime.Model
+        The model.
     device_id : int
-        The GPU that it runs on, if it is for one.
+        The model's GPU, if it was compiled for one.
     inputs : sequence of numpy.ndarray or torch.Tensor
+        The inputs, in order.
 
     Raises
     ------
@@ -47,19 +49,19 @@ def run(model: tvm_ios_runtime.Model, device_id: int, inputs: Sequence[Any]) -> 
 
 
 def _run_on_gpu(model: tvm_ios_runtime.Model, device_id: int, inputs: Sequence[Any]) -> list[Any]:
-    """The run is on PyTorch's current stream of the device, and nobody waits for it."""
+    """Run on PyTorch's current stream of the device, without synchronising."""
     import torch
 
     device = tvm_ffi.device("cuda", device_id)
     stream = torch.cuda.current_stream(device_id).cuda_stream
-    # TVM leaves another device the current one, which is PyTorch's, too.
+    # TVM changes the current device, which PyTorch shares.
     with torch.cuda.device(device_id), tvm_ffi.use_raw_stream(device, stream):
         lent = [_lend(value, torch.device("cuda", device_id)) for value in inputs]
         return model.on_device(lent, _own)
 
 
 def _lend(value: Any, device: torch.device) -> tvm_ffi.Tensor:
-    """An input as a model reads it: copied if it lies on the host, or with gaps."""
+    """Return a view of an input on the GPU; copy it from the host, or if it is not contiguous."""
     import torch
 
     tensor = torch.as_tensor(value).detach()
@@ -72,7 +74,7 @@ def _lend(value: Any, device: torch.device) -> tvm_ffi.Tensor:
 
 
 def _own(result: tvm_ffi.Tensor) -> torch.Tensor:
-    """A result in PyTorch's memory, which knows what each stream still reads."""
+    """Copy a result to PyTorch's memory, which is freed only when all streams have read it."""
     import torch
 
     return torch.from_dlpack(result).clone()

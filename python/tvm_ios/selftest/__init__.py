@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check on this machine, part by part, that what the package emits computes the right numbers."""
+"""The self-test: checks, part by part, that generated code is correct on this machine."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ _PLANS = {CPU: "tvm_ios.selftest.cpu:plan", CUDA: "tvm_ios.selftest.cuda:plan"}
 
 
 def run(settings: Settings) -> Iterator[Outcome]:
-    """Check what the target of the settings rests on, from cheap to dear.
+    """Check the components that the target depends on, the cheapest first.
 
     Yields
     ------
     Outcome
-        Of each check, as it ends.
+        The outcome of each check, as it ends.
 
     Raises
     ------
     TargetError
-        When the target is none.
+        If the target is not valid.
     OptionError
-        When the settings have what the target has no use for.
+        If the settings contain an option that does not apply to the target.
     """
     kind = kind_of(settings.target)
     kind.check_options(settings.target, Options(cudnn=settings.cudnn), settings.threads)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Networks of one operator each, at odd sizes, for every rule that chooses kernels.
+"""Networks of one operator each, with unusual sizes, for every rule that selects kernels.
 
-A network is built in any type: in float32 to be checked, and in float64 to be the reference.
+A network can be built in any data type: in float32 to be checked, and in float64 as the reference.
 """
 
 from __future__ import annotations
@@ -20,14 +20,16 @@ op = relax.op
 
 @dataclass
 class Builder:
-    """Emits one network; its weights are the same however often it is built.
+    """A builder of one network; its weights are the same in every build.
 
     Attributes
     ----------
     emit : callable
+        Binds an expression to a variable.
     dtype : str
+        The data type.
     rounded : callable
-        From what is multiplied to what the multiplication makes of it: float64 to float64.
+        Rounds factors to the precision of the multiplication, from float64 to float64.
     """
 
     emit: Callable[[relax.Expr], relax.Var]
@@ -36,24 +38,24 @@ class Builder:
     _random: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0))
 
     def weights(self, *shape: int) -> relax.Expr:
-        """Factors of a convolution or product; sums of them times normal numbers are normal."""
+        """Return random weights, scaled to keep the variance of activations."""
         scale = math.prod(shape[1:]) ** -0.5
         return self._constant(self.rounded(scale * self._normal(shape)))
 
     def bias(self, *shape: int) -> relax.Expr:
-        """What is added, which is not rounded."""
+        """Return a random bias; it is added, so it is not rounded."""
         return self._constant(self._normal(shape))
 
     def _normal(self, shape: Sequence[int]) -> np.ndarray:
         return self._random.standard_normal(shape)
 
     def _constant(self, values: np.ndarray) -> relax.Expr:
-        # What is checked must have the reference's weights.
+        # The checked network must have the same weights as the reference.
         return relax.const(values.astype("float32").astype(self.dtype), self.dtype)
 
 
 Body = Callable[..., relax.Expr]
-"""``body(builder, *inputs)``: the result of a network."""
+"""A function ``body(builder, *inputs)`` that returns the result of a network."""
 
 
 @dataclass(frozen=True)
@@ -63,11 +65,13 @@ class Case:
     Attributes
     ----------
     name : str
+        The name of the check.
     body : Body
+        The function that builds the network.
     shapes : tuple of shapes
-        Of its inputs.
+        The shapes of the inputs.
     product : bool
-        Whether it multiplies and adds up, which is what ``--precision`` is about.
+        Whether it multiplies and adds, so that ``--precision`` applies.
     """
 
     name: str
@@ -78,11 +82,11 @@ class Case:
     def module(
         self, dtype: str = "float32", rounded: Callable[[np.ndarray], np.ndarray] = lambda x: x
     ) -> tvm.IRModule:
-        """The network as a Relax module."""
+        """Return the network as a Relax module."""
         return module_of(self.body, self.shapes, dtype, rounded)
 
     def inputs(self, seed: int = 1) -> list[np.ndarray]:
-        """Normally distributed numbers of float32, for each input."""
+        """Return a normally distributed float32 array for each input."""
         random = np.random.default_rng(seed)
         return [random.standard_normal(shape, "float32") for shape in self.shapes]
 
@@ -93,7 +97,19 @@ def module_of(
     dtype: str = "float32",
     rounded: Callable[[np.ndarray], np.ndarray] = lambda x: x,
 ) -> tvm.IRModule:
-    """A network as a Relax module of one function, ``main``."""
+    """Build a network as a Relax module with one function, ``main``.
+
+    Parameters
+    ----------
+    body : Body
+        The function that builds the network.
+    shapes : sequence of shapes
+        The shapes of the inputs.
+    dtype : str
+        The data type.
+    rounded : callable
+        Rounds factors to the precision of the multiplication, from float64 to float64.
+    """
     block = relax.BlockBuilder()
     inputs = [relax.Var(f"x{i}", relax.TensorType(shape, dtype)) for i, shape in enumerate(shapes)]
     with block.function("main", inputs):
@@ -104,7 +120,21 @@ def module_of(
 
 
 def conv(b: Builder, x: relax.Expr, channels: int, size: int = 3, **attributes: Any) -> relax.Var:
-    """A convolution, a bias and a ReLU, which are one operator."""
+    """Emit a convolution, a bias and a ReLU, which form one operator.
+
+    Parameters
+    ----------
+    b : Builder
+        The builder.
+    x : relax.Expr
+        The input, [N, C, H, W].
+    channels : int
+        The number of output channels.
+    size : int
+        The height and width of the window.
+    **attributes
+        Attributes of ``nn.conv2d``.
+    """
     weights = b.weights(channels, int(x.ty.shape[1]), size, size)
     attributes = {"padding": size // 2, **attributes}
     summed = b.emit(op.nn.conv2d(x, weights, **attributes))
@@ -112,7 +142,17 @@ def conv(b: Builder, x: relax.Expr, channels: int, size: int = 3, **attributes: 
 
 
 def dense(b: Builder, x: relax.Expr, columns: int) -> relax.Var:
-    """A product with weights as frameworks keep them, and a bias."""
+    """Emit a product with transposed weights, as frameworks store them, and a bias.
+
+    Parameters
+    ----------
+    b : Builder
+        The builder.
+    x : relax.Expr
+        The input, [..., features].
+    columns : int
+        The number of output features.
+    """
     weights = b.emit(op.permute_dims(b.weights(columns, int(x.ty.shape[-1]))))
     return b.emit(op.add(b.emit(op.matmul(x, weights)), b.bias(columns)))
 
@@ -128,7 +168,7 @@ def _layer_norm(b: Builder, x: relax.Expr) -> relax.Var:
     scale, shift = b.bias(columns), b.bias(columns)
     if b.dtype == "float32":
         return b.emit(op.nn.layer_norm(x, scale, shift, axes=[-1]))
-    # TVM's own knows no float64.
+    # TVM's layer_norm does not support float64.
     mean, variance = (b.emit(f(x, axis=[-1], keepdims=True)) for f in (op.mean, op.variance))
     deviation = b.emit(op.sqrt(b.emit(op.add(variance, relax.const(1e-5, b.dtype)))))
     normal = b.emit(op.divide(b.emit(op.subtract(x, mean)), deviation))
@@ -157,7 +197,7 @@ CASES: tuple[Case, ...] = (
         product=True,
     ),
     Case("dilated convolution", lambda b, x: conv(b, x, 9, dilation=2), (_IMAGE,), product=True),
-    # Large enough for Winograd's algorithm, where it is used.
+    # Large enough for Winograd's algorithm if it is enabled.
     Case("wide convolution 3x3", lambda b, x: conv(b, x, 64), ((1, 64, 27, 27),), product=True),
     Case("depthwise convolution", _depthwise, (_IMAGE,)),
     Case("dense", lambda b, x: dense(b, x, 37), ((1, 70),), product=True),

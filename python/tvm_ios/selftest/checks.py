@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a self-test consists of: checks in groups, and what came of each."""
+"""The parts of a self-test: groups of checks, and their outcomes."""
 
 from __future__ import annotations
 
@@ -7,32 +7,32 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 OK, FAILED, LEFT_OUT, NOT_RUN = "ok", "failed", "left out", "not run"
-"""What a check may end with. What is left out does not apply here; what is not run needs something
-that has failed."""
+"""The statuses of a check. "left out": it does not apply to this machine. "not run": it depends on
+a check that failed."""
 
 
 class WrongResult(Exception):
-    """A check's result that is not what it should be; the process that computed it is sound."""
+    """A wrong result of a check; the process that computed it can still be used."""
 
 
 class LeftOut(Exception):
-    """A check that does not apply to this machine; the message says why."""
+    """A check that does not apply to this machine; the message tells the reason."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What a self-test is run with.
+    """The settings of a self-test.
 
     Attributes
     ----------
     target : str
-        As the user names it.
+        The target, as the user gave it.
     device_id : int
-        Which GPU, where the target is one.
+        The GPU to check if the target is ``cuda``.
     threads : int or None
-        Worker threads on a CPU; None for all cores.
+        The number of worker threads on a CPU; None for one per core.
     cudnn : bool
-        Whether cuDNN is checked, too.
+        Whether to check cuDNN, too.
     """
 
     target: str
@@ -48,9 +48,10 @@ class Check:
     Attributes
     ----------
     name : str
+        The name.
     run : callable
-        Return what is worth telling of a success. Raise :class:`WrongResult`, :class:`LeftOut`, or
-        anything else, after which the process is not used any more.
+        The check. It returns details of a success, or raises :class:`WrongResult`, :class:`LeftOut`
+        or any other exception. After another exception the process is not used any more.
     """
 
     name: str
@@ -59,14 +60,16 @@ class Check:
 
 @dataclass(frozen=True)
 class Group:
-    """Checks that share a process as long as none of them faults.
+    """Checks that share a process as long as none of them crashes.
 
     Attributes
     ----------
     name : str
+        The name.
     checks : tuple of Check
+        The checks.
     required : bool
-        Whether nothing after one of its checks can succeed where that fails.
+        Whether all later checks depend on these.
     """
 
     name: str
@@ -76,18 +79,20 @@ class Group:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one check.
+    """The outcome of one check.
 
     Attributes
     ----------
     group, name : str
+        The names of the group and of the check.
     status : str
         :data:`OK`, :data:`FAILED`, :data:`LEFT_OUT` or :data:`NOT_RUN`.
     detail : str
-        What was seen, or a sentence that says what is wrong.
+        Details of a success, or a sentence about the failure.
     seconds : float
+        The duration.
     log : str
-        What the process wrote to standard error last; only where it faulted.
+        The end of the process's standard error; only if it crashed.
     """
 
     group: str

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The process that runs the checks of one group, from one of them on.
+"""The child process that runs the checks of one group, from a given one on.
 
-It is told what to run by a line of standard input, so that it can be started ahead of time, and
-ends when standard input does, that is with the self-test. Outcomes go to a pipe of their own, as
-lines of JSON.
+A line on standard input tells which checks to run, so that the process can be started in advance.
+It ends when standard input closes, that is with the self-test. It writes outcomes as lines of JSON
+to a separate pipe.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .checks import FAILED, LEFT_OUT, OK, Check, LeftOut, Settings, WrongResult
 
 
 def main() -> None:
-    """Run what standard input says; arguments are the plan, its settings, and the pipe."""
+    """Run the checks given on standard input; arguments: the plan, its settings, and the pipe."""
     plan, settings, pipe = sys.argv[1:]
     groups = resolve_name(plan)(Settings(**json.loads(settings)))
     with os.fdopen(int(pipe), "w") as outcomes:
@@ -30,11 +30,11 @@ def main() -> None:
             threading.Thread(target=_end_with_the_self_test, daemon=True).start()
             group, first = map(int, assignment)
             _run(groups[group].checks[first:], outcomes)
-    os._exit(0)  # a device that has failed may keep the interpreter from ending
+    os._exit(0)  # a failed device may block the interpreter's shutdown
 
 
 def _run(checks: tuple[Check, ...], outcomes: TextIO) -> None:
-    """Run checks until one of them leaves the process in doubt."""
+    """Run checks until one fails in a way that may have damaged the process."""
     for check in checks:
         begin, sound = time.monotonic(), True
         try:
@@ -43,7 +43,7 @@ def _run(checks: tuple[Check, ...], outcomes: TextIO) -> None:
             status, detail = LEFT_OUT, str(reason)
         except WrongResult as error:
             status, detail = FAILED, str(error)
-        except Exception as error:  # whatever it is, it is this line's
+        except Exception as error:  # any error counts as a failure of this check
             status, detail, sound = FAILED, _sentence(error), False
         seconds = time.monotonic() - begin
         answer = {"status": status, "detail": detail, "seconds": seconds, "sound": sound}
@@ -53,7 +53,7 @@ def _run(checks: tuple[Check, ...], outcomes: TextIO) -> None:
 
 
 def _sentence(error: Exception) -> str:
-    """The first line of what went wrong; the whole of it goes to standard error."""
+    """Return the first line of an error, and write all of it to standard error."""
     sys.excepthook(type(error), error, error.__traceback__)
     sys.stderr.flush()
     lines = str(error).strip().splitlines()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a self-test checks on a CPU."""
+"""The checks of a self-test on a CPU."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _LANE_BITS = 32
 
 
 def plan(settings: Settings) -> list[Group]:
-    """The groups, from cheap to dear."""
+    """Return the groups of checks, the cheapest first."""
     target = cache(lambda: resolve(settings.target, threads=settings.threads))
 
     def check(name: str, run: Callable[..., str], *arguments: object) -> Check:
@@ -64,7 +64,7 @@ def plan(settings: Settings) -> list[Group]:
 
 
 def _vector_width(target: tvm.target.Target) -> str:
-    """That LLVM uses the vectors that the processor has."""
+    """Check that LLVM uses the processor's widest vectors."""
     check_runnable(target)
     cpu, lanes = this_cpu(), core_of(target).lanes
     name = target.attrs.get("mcpu", "its target")
@@ -77,7 +77,7 @@ def _vector_width(target: tvm.target.Target) -> str:
 
 
 def _threads(target: tvm.target.Target) -> str:
-    """That a parallel loop has as many threads as are asked for."""
+    """Check that a parallel loop runs on the requested number of threads."""
     workers = num_workers(target)
     function = tvm.IRModule({"name_threads": _thread_names(workers)})
     module = tvm.compile(function, target=target).mod
@@ -93,7 +93,7 @@ def _threads(target: tvm.target.Target) -> str:
 
 
 def _thread_names(workers: int) -> tvm.tirx.PrimFunc:
-    """A launch in which each worker writes the system's number of its thread."""
+    """Return a parallel loop in which each worker writes the system's ID of its thread."""
     with IRBuilder() as builder, T.prim_func(s_tir=True):
         T.func_name("name_threads")
         names = T.arg("names", T.buffer((workers,), "int32", layout=None))
@@ -126,7 +126,7 @@ def _merged(target: tvm.target.Target, case: Case) -> str:
 
 
 def _compare(case: Case, variants: Variants, name: str) -> str:
-    """Two images, since what a run leaves behind must not change the next one."""
+    """Check two inputs, because a run must not affect the next one."""
     for seed in (1, 2):
         inputs = case.inputs(seed)
         said = compare(variants.run(name, inputs), reference(case)(inputs))
@@ -134,7 +134,7 @@ def _compare(case: Case, variants: Variants, name: str) -> str:
 
 
 def _library(target: tvm.target.Target) -> str:
-    """That the linker makes a library, and that it runs without TVM's compiler."""
+    """Check that a library can be linked and runs without TVM's compiler."""
     case = networks.WHOLE
     inputs = [case.inputs(seed) for seed in (1, 2)]
     results = run_library(case, target, 0, inputs)

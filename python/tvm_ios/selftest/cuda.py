@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a self-test checks on a GPU."""
+"""The checks of a self-test on a GPU."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from .reference import EXACT, TOLERANCE, compare, reference, relative_error
 op = relax.op
 
 _COPIED = 64 << 20  # bytes
-_TENSOR_CORES = 1e-4  # they add up products with fewer bits than float32 has
-_IMAGES = 4  # the first warms up, the second captures a graph, the others replay it
+_TENSOR_CORES = 1e-4  # their sums have fewer bits than float32
+_IMAGES = 4  # the first run warms up, the second captures a graph, the others replay it
 
 
 def plan(settings: Settings) -> list[Group]:
-    """The groups, from cheap to dear."""
+    """Return the groups of checks, the cheapest first."""
     checks = _GpuChecks(settings)
     return [
         Group("device", checks.device(), required=True),
@@ -48,11 +48,12 @@ def plan(settings: Settings) -> list[Group]:
 
 
 class _GpuChecks:
-    """The checks; what several of them need is made when the first of them runs.
+    """The checks, which create shared resources on first use.
 
     Parameters
     ----------
     settings : Settings
+        The settings of the self-test.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -63,7 +64,7 @@ class _GpuChecks:
         self._variants = cache(self._compiled_variants)
 
     def device(self) -> tuple[Check, ...]:
-        """What everything else rests on."""
+        """Return the checks that all others depend on."""
         return (
             Check("driver and device", self._describe),
             Check("compiler", self._compiler),
@@ -71,7 +72,7 @@ class _GpuChecks:
         )
 
     def launches(self) -> tuple[Check, ...]:
-        """How kernels come to run."""
+        """Return the checks of kernel launches."""
         return (
             Check("one kernel", self._one_kernel),
             Check("fork and join of streams", self._fork_and_join),
@@ -80,17 +81,17 @@ class _GpuChecks:
         )
 
     def kernels(self, precision: Precision) -> tuple[Check, ...]:
-        """Every family of kernels that there is for each case."""
+        """Return a check of each case, which runs all kernel families that it has."""
         cases = [case for case in CASES if case.product or precision == "fp32"]
         return tuple(Check(case.name, partial(self._families, case, precision)) for case in cases)
 
     def cudnn(self) -> tuple[Check, ...]:
-        """Each of cuDNN's algorithms for convolutions."""
+        """Return the checks of cuDNN's convolution algorithms."""
         cases = [case for case in CASES if "convolution" in case.name]
         return tuple(Check(case.name, partial(self._cudnn_algorithms, case)) for case in cases)
 
     def stages(self) -> tuple[Check, ...]:
-        """Each way in which a stage may run."""
+        """Return a check of each way to run a stage."""
         divided = (
             ("a stream for each group", "streams"),
             ("two streams", "streams-2"),
@@ -103,7 +104,7 @@ class _GpuChecks:
         )
 
     def network(self) -> tuple[Check, ...]:
-        """A small network, in each kind of stage and in each precision."""
+        """Return the checks of a small network, in each kind of stage and each precision."""
         whole = networks.WHOLE
         return (
             self._stage_check("one operator a stage", whole, "sequential"),
@@ -131,14 +132,14 @@ class _GpuChecks:
         with device_errors(self._device_id):
             received = tvm.runtime.tensor(sent, tvm.cuda(self._device_id)).numpy()
         if not np.array_equal(sent, received):
-            raise WrongResult("What was copied to the device and back has changed.")
+            raise WrongResult("Data changed when it was copied to the device and back.")
         return f"{_COPIED >> 20} MiB there and back"
 
     def _one_kernel(self) -> str:
         return self._each_variant(KernelNetwork(_ELEMENTWISE, self.target(), self._device_id))
 
     def _fork_and_join(self) -> str:
-        """Branches read what was just written, and are read at once: nobody may come early."""
+        """Check that branches wait for the value that they read, and the join for all branches."""
         network = KernelNetwork(_FORK, self.target(), self._device_id)
         first, *branches, last = next(iter(network.variants.values()))
         stages = [_stage([first]), _stage(branches), _stage([last])]
@@ -158,13 +159,13 @@ class _GpuChecks:
         return self._compare(_FORK, "sequential")
 
     def _times(self) -> str:
-        """That events tell what a search can use."""
+        """Check that events give plausible times."""
         medians = []
         for case in (_ELEMENTWISE, _LARGE):
             network = KernelNetwork(case, self.target(), self._device_id)
             samples = self._runner().time(network, next(iter(network.variants.values())))
             if not sensible(samples):
-                raise WrongResult(f"Events tell times that cannot be: {samples}.")
+                raise WrongResult(f"Events give impossible times: {samples}.")
             medians.append(1e6 * statistics.median(samples))
         return f"{medians[0]:.1f} µs for 10007 numbers, {medians[1]:.1f} µs for a convolution"
 
@@ -179,12 +180,12 @@ class _GpuChecks:
         return self._each_variant(network, "cudnn")
 
     def _each_variant(self, network: KernelNetwork, prefix: str = "") -> str:
-        """Run every family's kernel, and tell how exact the worst is.
+        """Run a kernel of every family; return the largest error.
 
         Raises
         ------
         WrongResult
-            Naming the kernels that are wrong.
+            If kernels are wrong; the message names them.
         """
         case, inputs = network.case, network.case.inputs()
         right, wrong, worst = [], [], 0.0
@@ -206,18 +207,19 @@ class _GpuChecks:
         return f"error {worst:.1e}: {', '.join(right)}"
 
     def _compiled_networks(self, precision: Precision) -> dict[str, KernelNetwork]:
-        """The cases of a precision by name, their kernels compiled together.
+        """Return the cases of a precision by name, with their kernels compiled together.
 
-        What cannot be compiled is compiled again by its own check, which then says why.
+        A kernel that cannot be compiled is compiled again by its own check, which then reports the
+        error.
         """
         cases = [case for case in CASES if case.product or precision == "fp32"]
         found = [KernelNetwork(case, self.target(), self._device_id, precision) for case in cases]
-        with suppress(Exception):  # whatever is wrong with one of them
+        with suppress(Exception):  # the failing check reports the error
             self._runner().compile(found)
         return {network.case.name: network for network in found}
 
     def _lacking(self, precision: Precision) -> str:
-        """Why the device has no such precision; nothing where it has."""
+        """Return why the device lacks a precision; empty if it has it."""
         try:
             check_precision(self.target(), precision)
         except OptionError as error:
@@ -241,7 +243,7 @@ class _GpuChecks:
         return f"{said}, {len(variants.schedules[schedule].stages)} stages"
 
     def _library(self) -> str:
-        """That a library is linked, loaded, and captured as one graph."""
+        """Check that a library can be linked, loaded, and captured as one CUDA graph."""
         case, said = networks.WHOLE, ""
         inputs = [case.inputs(seed) for seed in range(_IMAGES)]
         results = networks.run_library(case, self.target(), self._device_id, inputs)
@@ -260,7 +262,7 @@ def _tanh(b: Builder, x: relax.Expr) -> relax.Var:
 
 
 def _fork(b: Builder, x: relax.Expr) -> relax.Var:
-    """Something that three poolings read, and what is made of all."""
+    """Emit a value that three poolings read, and their concatenation."""
     x = b.emit(op.nn.softmax(x, axis=1))
     arms = [b.emit(op.nn.max_pool2d(x, (n, n), padding=(n // 2, n // 2))) for n in (3, 5, 7)]
     return b.emit(op.concat(arms, axis=1))
@@ -279,11 +281,11 @@ _VARIANTS: dict[str, tuple[Case, Sequence[str]]] = {
     networks.WHOLE.name: (networks.WHOLE, ("streams", "fused")),
     **{case.name: (case, ()) for case in networks.MERGED},
 }
-"""Networks by name, with the ways in which their stages are divided."""
+"""Networks by name, with the work partitionings to check."""
 
 
 def _stage(implementations: Sequence[Implementation[CudaKernel]]) -> CudaStage:
-    """Operators side by side, a stream for each."""
+    """Return a stage that runs each operator on a stream of its own."""
     launches = (
         Launch(i.kernel, stream, i.inputs, i.outputs) for stream, i in enumerate(implementations)
     )

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Single kernels for a GPU: those that the operators of a network may have, run one by one."""
+"""Single GPU kernels: runs each kernel that the operators of a network may use."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 
-import ml_dtypes  # noqa: F401  (NumPy's bfloat16, which tensors may be of)
+import ml_dtypes  # noqa: F401  (registers bfloat16 with NumPy)
 import numpy as np
 import tvm
 import tvm_ffi
@@ -28,23 +28,27 @@ from ..support.errors import device_errors
 from ..tir.tensor import TensorSpec
 from .cases import Case
 
-_TO_MEMORY, _TO_RELAX = (0, 2, 3, 1), (0, 3, 1, 2)  # axes of feature maps, whose channels are last
+_TO_MEMORY, _TO_RELAX = (0, 2, 3, 1), (0, 3, 1, 2)  # axes of feature maps; kernels use NHWC
 
 
 _SAMPLES = 20
 
 
 class KernelNetwork:
-    """The operators of a case, and every kernel that each of them may have.
+    """The operators of a case, with every kernel that each of them may use.
 
     Parameters
     ----------
     case : Case
+        The network.
     target : tvm.target.Target
+        The target, of kind ``cuda``.
     device_id : int
+        The GPU.
     precision : str
+        The data type of factors.
     cudnn : bool
-        Whether cuDNN's kernels are among them.
+        Whether to include cuDNN's kernels.
     """
 
     def __init__(
@@ -74,9 +78,9 @@ class KernelNetwork:
 
     @cached_property
     def variants(self) -> dict[str, tuple[Implementation[CudaKernel], ...]]:
-        """The implementations of all operators, by the kernel of which each family has one.
+        """The implementations of all operators, for one kernel of each family.
 
-        The operator with the most kernels has its choice; others have their best guess.
+        The operator with the most kernels varies; the others use their default.
         """
         candidates = self._network.candidates
         assert all(candidates), "every operator of a case has a kernel"
@@ -96,22 +100,24 @@ class KernelNetwork:
         return self._function.params
 
     def in_memory(self, value: relax.Var, array: np.ndarray) -> np.ndarray:
-        """An array as kernels have it that Relax has as ``value``."""
+        """Convert the array of ``value`` from Relax's layout to that of the kernels."""
         last = value in self.lowered.layouts
         return np.ascontiguousarray(array.transpose(_TO_MEMORY)) if last else array
 
     def in_relax(self, value: relax.Var, array: np.ndarray) -> np.ndarray:
-        """The inverse of :meth:`in_memory`."""
+        """Convert the array of ``value`` from the kernels' layout to that of Relax."""
         return array.transpose(_TO_RELAX) if value in self.lowered.layouts else array
 
 
 class KernelRunner:
-    """Runs kernels on a device, outside of any graph.
+    """A runner of single kernels on a device, without a CUDA graph.
 
     Parameters
     ----------
     target : tvm.target.Target
+        The target, of kind ``cuda``.
     device_id : int
+        The GPU.
     """
 
     def __init__(self, target: tvm.target.Target, device_id: int) -> None:
@@ -119,7 +125,7 @@ class KernelRunner:
         self._device_id, self._device = device_id, tvm.cuda(device_id)
 
     def compile(self, networks: Iterable[KernelNetwork]) -> None:
-        """Compile all kernels of networks at once, on all cores."""
+        """Compile all kernels of networks together, on all cores."""
         self._libraries.compile(
             i.kernel
             for network in networks
@@ -130,7 +136,7 @@ class KernelRunner:
     def time(
         self, network: KernelNetwork, implementations: Sequence[Implementation[CudaKernel]]
     ) -> list[float]:
-        """Seconds of the last of these kernels, as a search takes them: by events, in a graph."""
+        """Return the seconds of runs of the last kernel, measured by events in a CUDA graph."""
         bench = CudaBench(network.lowered, self._libraries, self._device_id, seed=0)
         return bench.time_alone(implementations[-1], _SAMPLES)
 
@@ -140,9 +146,18 @@ class KernelRunner:
         implementations: Sequence[Implementation[CudaKernel]],
         inputs: Sequence[np.ndarray],
     ) -> np.ndarray:
-        """The network's result by these kernels, one after another.
+        """Run the kernels one after another, and return the network's result.
 
-        What nobody has written holds NaN.
+        Memory that no kernel wrote contains NaN.
+
+        Parameters
+        ----------
+        network : KernelNetwork
+            The network.
+        implementations : sequence of Implementation
+            The kernels, in execution order.
+        inputs : sequence of numpy.ndarray
+            The inputs, in Relax's layout.
         """
         with device_errors(self._device_id):
             values = self.upload(network, inputs)
@@ -154,21 +169,21 @@ class KernelRunner:
     def upload(
         self, network: KernelNetwork, inputs: Sequence[np.ndarray]
     ) -> dict[relax.Var, tvm.runtime.Tensor]:
-        """The parameters of a network on the device."""
+        """Copy the parameters of a network to the device."""
         return {
             value: tvm.runtime.tensor(network.in_memory(value, array), self._device)
             for value, array in zip(network.parameters, inputs, strict=True)
         }
 
     def run_stage(self, stage: CudaStage, values: dict[relax.Var, tvm.runtime.Tensor]) -> None:
-        """Run a stage on its streams as a compiled network does; results come to ``values``."""
+        """Run a stage on its streams as a compiled network does; add the results to ``values``."""
         program = stage.program
         kernels = [self._libraries.function(kernel) for kernel in program.kernels]
         read = [self._tensor(value, values) for value in program.inputs]
         written = list(map(self._poisoned, program.written))
         run = tvm_ffi.get_global_func(RUN_STAGE)
         run(tvm_ffi.Shape(program.numbers), *kernels, *read, *written)
-        values.update(zip(program.outputs, written, strict=False))  # scratch memory is behind
+        values.update(zip(program.outputs, written, strict=False))  # scratch memory comes last
 
     def _launch(
         self,
@@ -196,7 +211,7 @@ class KernelRunner:
 
 
 def _family(variant: str) -> str:
-    """What kernels have in common that differ in sizes only."""
+    """Return the part of a kernel variant's name that does not depend on sizes."""
     parts = variant.split("_")
     if parts[0] == "gemm":
         _, factors, block, _ = parts

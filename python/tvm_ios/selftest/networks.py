@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small networks whose operators share stages, and how a self-test has them scheduled."""
+"""Small networks whose operators share stages, and their schedules for the self-test."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ op = relax.op
 
 
 def _unequal(b: Builder, x: relax.Expr) -> relax.Var:
-    """Branches that differ in window, channels, and length."""
+    """Emit branches that differ in window, channels, and length."""
     arms = [
         conv(b, x, 40),
         conv(b, conv(b, x, 7, 1), 9, 5),
@@ -37,7 +37,7 @@ def _unequal(b: Builder, x: relax.Expr) -> relax.Var:
 
 
 def _chains(b: Builder, x: relax.Expr) -> relax.Var:
-    """Branches whose operators all have the rows and columns of their input."""
+    """Emit branches whose operators all have the rows and columns of their input."""
     arms = []
     for size in (3, 1):
         arm = conv(b, x, 24, size)
@@ -46,13 +46,13 @@ def _chains(b: Builder, x: relax.Expr) -> relax.Var:
 
 
 def _alike(b: Builder, x: relax.Expr) -> relax.Var:
-    """Convolutions of one input with windows of different sizes, as Inception has them."""
+    """Emit convolutions of one input with windows of different sizes, as in Inception."""
     x = b.emit(op.nn.relu(x))
     return b.emit(op.concat([conv(b, x, 24, 3), conv(b, x, 9, 1), conv(b, x, 17, 3)], axis=1))
 
 
 def _sums(b: Builder, x: relax.Expr) -> relax.Var:
-    """A sum of two convolutions, and of a convolution and its input."""
+    """Emit a sum of two convolutions, and of a convolution and its input."""
     x = b.emit(op.nn.relu(x))
     channels = int(x.ty.shape[1])
     parts = [
@@ -64,7 +64,7 @@ def _sums(b: Builder, x: relax.Expr) -> relax.Var:
 
 
 def _products(b: Builder, x: relax.Expr) -> relax.Var:
-    """Queries, keys and values of an attention, and what is made of them."""
+    """Emit the queries, keys and values of an attention, and the attention."""
     x = b.emit(op.tanh(x))
     query, key, value = (dense(b, x, 24) for _ in range(3))
     scores = b.emit(op.matmul(query, b.emit(op.permute_dims(key))))
@@ -73,7 +73,7 @@ def _products(b: Builder, x: relax.Expr) -> relax.Var:
 
 
 def _whole(b: Builder, x: relax.Expr) -> relax.Var:
-    """From an image to scores: branches that differ, a residual, pooling, a product, a softmax."""
+    """Emit a network from image to scores: branches, a residual, pooling, a product, a softmax."""
     x = conv(b, x, 19, 3, strides=2)
     x = _unequal(b, x)
     residual = conv(b, conv(b, x, 16, 1), int(x.ty.shape[1]), 3)
@@ -96,36 +96,43 @@ WHOLE = Case("small network", _whole, ((1, 3, 31, 29),))
 
 
 def together(graph: OperatorGraph, candidates: Sequence[Candidate]) -> np.ndarray:
-    """A cost model of a device without limits, where operators are not replaced: a stage takes as
-    long as its longest group, and a little more."""
+    """Return latencies of a device with unlimited parallelism.
+
+    A stage takes as long as its longest group, plus a small constant. Merged stages are expensive.
+    """
     longest = [max(map(len, components(graph.dag, c.ops))) for c in candidates]
     merging = [c.strategy == "merge" for c in candidates]
     return np.where(merging, 9.0, 0.1) + np.array(longest)
 
 
 def merged(_graph: OperatorGraph, candidates: Sequence[Candidate]) -> np.ndarray:
-    """A cost model by which replacing operators is best, else one operator a stage."""
+    """Return latencies by which merging is best, followed by one operator per stage."""
     return np.array([0.1 if c.strategy == "merge" else float(len(c.ops)) ** 2 for c in candidates])
 
 
 class Variants:
-    """One network under several schedules, compiled together.
+    """One network with several schedules, compiled together.
 
     Parameters
     ----------
     case : Case
+        The network.
     target : tvm.target.Target
+        The target.
     device_id : int
+        The GPU.
     divisions : sequence of str
-        A schedule for each, which divides the work of all stages so that it can.
+        Work partitionings. For each, a schedule is made that uses it in all stages that support it.
     merging : bool
-        Add the schedule ``merged``, which replaces operators rather than run them side by side.
+        Whether to add the schedule ``merged``, which merges operators instead of running them side
+        by side.
     precision : str
+        The data type of factors.
 
     Attributes
     ----------
     schedules : dict of str to Schedule
-        By the division, ``merged``, and ``sequential``, which is always there.
+        The schedules by work partitioning, ``merged``, and ``sequential``, which always exists.
     """
 
     def __init__(
@@ -153,12 +160,12 @@ class Variants:
         self._ways: Ways = scheduler.compile(self.schedules)
 
     def run(self, name: str, inputs: Sequence[np.ndarray]) -> np.ndarray:
-        """The result under one of the schedules.
+        """Return the result of the network with one of the schedules.
 
         Raises
         ------
         WrongResult
-            When the schedule has no stage of the kind that it is to show.
+            If the schedule has no stage of the kind to check.
         """
         if name != "sequential" and not any(
             map(partial(_shows, name), self.schedules[name].stages)
@@ -170,12 +177,18 @@ class Variants:
 def run_library(
     case: Case, target: tvm.target.Target, device_id: int, inputs: Sequence[Sequence[np.ndarray]]
 ) -> list[np.ndarray]:
-    """The results of a network that was compiled to a library, written and loaded.
+    """Compile a network to a library, load it, and return the results.
 
     Parameters
     ----------
+    case : Case
+        The network.
+    target : tvm.target.Target
+        The target.
+    device_id : int
+        The GPU.
     inputs : sequence of sequence of numpy.ndarray
-        Of one run after the other.
+        The inputs of each run.
     """
     scheduler = Scheduler.prepare(case.module(), target, site=Here(device_id))
     schedule = scheduler.unsearched()

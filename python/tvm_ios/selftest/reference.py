@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What networks compute in double precision, by TVM's own lowering for the CPU."""
+"""Reference results in double precision, computed by TVM's default lowering for the CPU."""
 
 from __future__ import annotations
 
@@ -16,23 +16,24 @@ from .cases import Case
 from .checks import WrongResult
 
 Rounding = Callable[[np.ndarray], np.ndarray]
-"""From float64 to the nearest numbers, of float64 too, that a precision has."""
+"""A function that rounds float64 numbers to those of a lower precision."""
 
 EXACT = 1e-5
-"""What the order of a sum in float32 may change, relative to the largest value."""
+"""The tolerance for the order of a float32 sum, relative to the largest value."""
 
 TOLERANCE = {"fp32": EXACT, "tf32": 1e-2, "fp16": 1e-2, "bf16": 8e-2}
-"""What rounding the factors of several operators may change, relative to the largest value."""
+"""The tolerance for rounding the factors of several operators, relative to the largest value."""
 
 
 class DoubleReference:
-    """What a case computes in double precision, by kernels that have nothing in common with ours.
+    """The reference of a case in double precision, computed by kernels independent of ours.
 
     Parameters
     ----------
     case : Case
+        The network.
     factors : str
-        What is multiplied is rounded to this precision first, where the case is a product.
+        The precision that factors are rounded to before they are multiplied.
     """
 
     def __init__(self, case: Case, factors: str = "fp32") -> None:
@@ -48,31 +49,38 @@ class DoubleReference:
 
 @cache
 def reference(case: Case, factors: str = "fp32") -> DoubleReference:
-    """The reference of a case, compiled once a process."""
+    """Return the reference of a case, compiled once per process."""
     return DoubleReference(case, factors)
 
 
 def compare(actual: np.ndarray, expected: np.ndarray, most: float = EXACT) -> str:
-    """Tell the relative error.
+    """Check the relative error and return it as text.
+
+    Parameters
+    ----------
+    actual, expected : numpy.ndarray
+        The result and its reference.
+    most : float
+        The tolerance, relative to the largest expected value.
 
     Raises
     ------
     WrongResult
-        When it is above ``most``.
+        If the error is above ``most``.
     """
     error = relative_error(actual, expected)
-    if not error <= most:  # NaN is no agreement
+    if not error <= most:  # also rejects NaN
         raise WrongResult(f"The result is off by {error:.1e} of the largest value, above {most:g}.")
     return f"error {error:.1e}"
 
 
 def relative_error(actual: np.ndarray, expected: np.ndarray) -> float:
-    """The largest difference relative to the largest expected value; NaN where one is NaN.
+    """Return the largest difference over the largest expected value; NaN if a value is NaN.
 
     Raises
     ------
     WrongResult
-        When the shapes differ.
+        If the shapes differ.
     """
     if actual.shape != expected.shape:
         raise WrongResult(f"The result has shape {actual.shape}, and not {expected.shape}.")
@@ -81,7 +89,7 @@ def relative_error(actual: np.ndarray, expected: np.ndarray) -> float:
 
 
 def round_to_tf32(values: np.ndarray) -> np.ndarray:
-    """The nearest numbers of 11 significant bits, ties away from zero."""
+    """Round to 11 significant bits, ties away from zero."""
     bits = values.astype("float32").view("uint32")
     return ((bits + 0x1000) & 0xFFFFE000).view("float32").astype("float64")
 
@@ -92,10 +100,10 @@ ROUNDING: dict[str, Rounding] = {
     "fp16": lambda values: values.astype("float16").astype("float64"),
     "bf16": lambda values: values.astype(ml_dtypes.bfloat16).astype("float64"),
 }
-"""What a precision makes of factors."""
+"""The rounding of factors in each precision."""
 
 
 @cache
 def _unoptimised() -> tvm.target.Target:
-    """What runs once is compiled quickly."""
+    """Return a target that compiles quickly, for code that runs once."""
     return resolve('{"kind": "llvm", "opt-level": 0}')

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a plan's checks in processes of their own, so that a fault costs one line.
+"""Execution of a plan's checks in child processes, so that a crash fails one check only.
 
-A group has a process. Where a check crashes, hangs, or fails otherwise than by a wrong result, its
-line says so, and the rest of the group goes on in a new process: on a GPU one illegal address makes
-every later call of the process fail. The next process is started ahead, as importing TVM takes
-seconds.
+Each group has a process. If a check crashes, hangs, or fails with anything but a wrong result, the
+rest of the group continues in a new process: on a GPU, one illegal address makes every later call
+of the process fail. The next process is started in advance, because importing TVM takes seconds.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from ..support.processes import piped, python_command
 from .checks import FAILED, NOT_RUN, Group, Outcome, Settings
 
 LIMIT = 60.0
-"""Seconds that a check may take, or a process to start."""
+"""The time limit of a check, or of the start of a process, in seconds."""
 
 _LOG_BYTES = 4000
 
@@ -37,15 +36,17 @@ def run_plan(plan: str, settings: Settings, limit: float = LIMIT) -> Iterator[Ou
     Parameters
     ----------
     plan : str
-        ``MODULE:FUNCTION``, from the settings to a sequence of groups.
+        ``MODULE:FUNCTION``, a function from the settings to a sequence of groups.
     settings : Settings
+        The settings.
     limit : float
-        Seconds after which a check is given up.
+        The time limit of a check, in seconds.
 
     Yields
     ------
     Outcome
-        As they come. Where a check of a required group has failed, nothing after it is run.
+        The outcome of each check, as it ends. If a check of a required group fails, later checks
+        are not run.
     """
     groups: Sequence[Group] = resolve_name(plan)(settings)
     broken = ""
@@ -67,7 +68,7 @@ def run_plan(plan: str, settings: Settings, limit: float = LIMIT) -> Iterator[Ou
 def _run_in_one_process(
     child: _Child, group: Group, number: int, first: int, limit: float
 ) -> Iterator[Outcome]:
-    """The outcomes of a group's checks from the ``first`` on, up to one that faults."""
+    """Yield the outcomes of a group's checks from the ``first`` on, up to one that crashes."""
     child.assign(number, first)
     for check in group.checks[first:]:
         begin = time.monotonic()
@@ -82,7 +83,7 @@ def _run_in_one_process(
 
 
 class _Children:
-    """Processes that wait to be told what to check; one is always on its way."""
+    """The child processes, of which one is always being started in advance."""
 
     def __init__(self, plan: str, settings: Settings) -> None:
         self._arguments = plan, json.dumps(asdict(settings))
@@ -90,20 +91,20 @@ class _Children:
         self._next = _Child(*self._arguments)
 
     def take(self) -> _Child:
-        """A process that has checked nothing yet; the one before is ended."""
+        """Return a new process, and end the one before."""
         if self._running is not None:
             self._running.close()
         self._running, self._next = self._next, _Child(*self._arguments)
         return self._running
 
     def close(self) -> None:
-        """End all of them."""
+        """End all processes."""
         for child in filter(None, (self._running, self._next)):
             child.close()
 
 
 class _Child:
-    """A process of :mod:`.child`."""
+    """A process that runs :mod:`.child`."""
 
     def __init__(self, plan: str, settings: str) -> None:
         reading, writing = os.pipe()
@@ -114,21 +115,21 @@ class _Child:
             stdout=self._log,
             stderr=self._log,
             pass_fds=[writing],
-            start_new_session=True,  # Ctrl-C is the self-test's, which ends it
+            start_new_session=True,  # Ctrl-C goes to the self-test, which ends the process
         )
         self._stdin = piped(self._process.stdin)
         os.close(writing)
         self._pipe, self._read = reading, b""
 
     def assign(self, group: int, first: int) -> None:
-        """Have it run the checks of a group from the number ``first`` on."""
-        self.answer(LIMIT)  # that it is ready; where it is not, its first check says why
+        """Tell the process to run the checks of a group from number ``first`` on."""
+        self.answer(LIMIT)  # wait until it is ready; if it fails, its first check tells why
         with suppress(BrokenPipeError):
             self._stdin.write(f"{group} {first}\n".encode())
             self._stdin.flush()
 
     def answer(self, limit: float) -> Any:
-        """What it says next, or in a sentence why it says nothing."""
+        """Return the process's next message, or a sentence why there is none."""
         end = time.monotonic() + limit
         with selectors.DefaultSelector() as selector:
             selector.register(self._pipe, selectors.EVENT_READ)
@@ -143,13 +144,13 @@ class _Child:
         return json.loads(line)
 
     def log(self) -> str:
-        """The end of what it wrote."""
+        """Return the end of the process's output."""
         size = self._log.seek(0, os.SEEK_END)
         self._log.seek(max(size - _LOG_BYTES, 0))
         return self._log.read().decode(errors="replace")
 
     def close(self) -> None:
-        """End it, whatever it does."""
+        """Kill the process."""
         if self._pipe < 0:
             return
         with suppress(ProcessLookupError):
@@ -161,7 +162,7 @@ class _Child:
         self._pipe = -1
 
     def _end(self) -> str:
-        """How it ended."""
+        """Return a sentence about how the process ended."""
         status = self._process.wait()
         if status < 0:
             return f"its process was ended by {signal.Signals(-status).name}"

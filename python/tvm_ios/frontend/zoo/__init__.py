@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Networks of the literature with random weights, as Relax modules and as ONNX files.
+"""Published networks with random weights, as Relax modules and as ONNX files.
 
-They are for benchmarks and tests, where the shape of a network matters and what it has learnt does
-not. The same name and seed give the same weights in both forms, for every batch and size.
+They are for benchmarks and tests, which depend on the shape of a network but not on its weights.
+The same name and seed give the same weights in both forms, for every batch and size.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def names() -> tuple[str, ...]:
 def inputs(
     name: str, *, batch: int = 1, image_size: int | None = None, length: int | None = None
 ) -> tuple[Input, ...]:
-    """Return what a network reads: names, shapes and types.
+    """Return the inputs of a network: names, shapes and types.
 
     Parameters
     ----------
@@ -78,15 +78,15 @@ def inputs(
     batch : int
         Number of images, or of sequences, in a batch.
     image_size : int, optional
-        Height and width of an image in pixels; the network's own where not given.
+        Height and width of an image in pixels; by default the network's own.
     length : int, optional
-        Number of tokens or of steps in a sequence; the network's own where not given.
+        Number of tokens or of steps in a sequence; by default the network's own.
 
     Raises
     ------
     ModelError
-        If the zoo has no such network, it reads no images or no sequences, or the batch or the
-        size is less than 1.
+        If the zoo has no such network, the network takes no images or no sequences, or the batch or
+        the size is less than 1.
     """
     network = _find(name)
     if batch < 1:
@@ -104,7 +104,7 @@ def inputs(
 def sizes(
     name: str, shapes: Mapping[str, Sequence[int]], batch: int | None = None
 ) -> dict[str, int]:
-    """Return the sizes, as keywords of :func:`load`, for which inputs have certain shapes.
+    """Return the keyword arguments of :func:`load` for which inputs have the given shapes.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ def sizes(
     shapes : mapping of str to sequence of int
         The shapes of some of the inputs by name.
     batch : int, optional
-        The batch; otherwise that of the shapes.
+        The batch; by default that of the shapes.
 
     Raises
     ------
@@ -157,8 +157,8 @@ def load(
     -------
     tvm.IRModule
         A module with one function, "main", from the network's :func:`inputs` to one float32 tensor,
-        the weights bound as constants. From images of shape (batch, 3, image_size, image_size) that
-        is the logits, of shape (batch, 1000).
+        with constant weights. For images of shape (batch, 3, image_size, image_size) the result is
+        the logits, of shape (batch, 1000).
 
     Raises
     ------

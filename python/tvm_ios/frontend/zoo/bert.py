@@ -50,7 +50,7 @@ def bert(
 def _embed(
     net: Builder[Handle], tokens: Value[Handle], segments: Value[Handle], hidden: int
 ) -> Value[Handle]:
-    """Figure 2: the sum of what a token, its sentence and its position are represented by."""
+    """Emit the sum of token, segment and position embeddings (figure 2)."""
     x = net.embedding(tokens, VOCABULARY, hidden)
     x = net.add(x, net.embedding(segments, SEGMENTS, hidden))
     x = net.add(x, net.positions(tokens.shape[1], POSITIONS, hidden))
@@ -58,7 +58,7 @@ def _embed(
 
 
 def _attention(net: Builder[Handle], x: Value[Handle], heads: int) -> Value[Handle]:
-    """Multi-head attention (Vaswani et al., arXiv 1706.03762, section 3.2)."""
+    """Emit multi-head attention (Vaswani et al., arXiv 1706.03762, section 3.2)."""
     batch, length, hidden = x.shape
     split = (batch, length, heads, hidden // heads)
     query, key, value = (net.reshape(net.dense(x, hidden), split) for _ in range(3))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The vocabulary in which the zoo describes a network, once for every back end.
+"""The builder interface with which the zoo describes each network once for all output formats.
 
-A network is a function of a :class:`Builder` and its inputs. The builder works out shapes and draws
-weights, so that every back end is handed the same network with the same numbers; a back end only
-says how one operator is written in its own representation.
+A network is a function of a :class:`Builder` and its inputs. The builder computes shapes and draws
+weights, so that every format gets the same network with the same numbers. A subclass only writes
+single operators in its own representation.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ Elementwise = Literal["add", "gelu", "multiply", "relu", "relu6", "sigmoid", "ta
 
 
 class Builder(ABC, Generic[Handle]):
-    """Operators of a network in inference form, fp32, feature maps in NCHW.
+    """A builder of networks in inference form, float32, with feature maps in NCHW.
 
     Parameters
     ----------
     seed : int
-        Seed of the weights, which are drawn in the order in which the network asks for them.
+        Seed of the weights, which are drawn in the order in which the network requests them.
     """
 
     def __init__(self, seed: int) -> None:
@@ -47,7 +47,23 @@ class Builder(ABC, Generic[Handle]):
         groups: int = 1,
         bias: bool = True,
     ) -> Value[Handle]:
-        """Convolve, to `channels` output channels; without a bias where a batch norm follows."""
+        """Convolve.
+
+        Parameters
+        ----------
+        x : Value
+            The input, [N, C, H, W].
+        channels : int
+            Output channels.
+        kernel, stride : int or pair of int
+            Height and width of the window and of its steps.
+        padding : int, or 2 or 4 int
+            Padding of all sides, of (height, width), or above, left, below, right.
+        groups : int
+            Groups of channels.
+        bias : bool
+            Whether to add a bias; not needed before a batch norm.
+        """
         window = Window.of(kernel, stride, padding)
         batch, in_channels, *size = x.shape
         weight = self._weights.kernel((channels, in_channels // groups, *window.kernel))
@@ -56,10 +72,17 @@ class Builder(ABC, Generic[Handle]):
         return Value(handle, (batch, channels, *window.output_size(size)))
 
     def batch_norm(self, x: Value[Handle], *, epsilon: float, gain: float = 1.0) -> Value[Handle]:
-        """Normalise each channel by statistics that are constants.
+        """Normalise each channel by constant statistics.
 
-        `gain` is about what its input is multiplied by. It keeps the activations of order one where
-        those before the norm would not be: nothing is known here of what a norm really sees.
+        Parameters
+        ----------
+        x : Value
+            The input, [N, C, H, W].
+        epsilon : float
+            The constant that is added to the variance.
+        gain : float
+            The approximate factor on the input. It keeps activations of order one where the input's
+            are not, because the random statistics do not match the input.
         """
         statistics = self._weights.norm_statistics(x.shape[1], gain)
         return Value(self._emit_batch_norm(x.handle, statistics, epsilon), x.shape)
@@ -73,7 +96,19 @@ class Builder(ABC, Generic[Handle]):
         padding: Padding = 0,
         ceil: bool = False,
     ) -> Value[Handle]:
-        """Take the maximum over a sliding window."""
+        """Take the maximum over a sliding window.
+
+        Parameters
+        ----------
+        x : Value
+            The input, [N, C, H, W].
+        kernel, stride : int or pair of int
+            Height and width of the window and of its steps.
+        padding : int, or 2 or 4 int
+            Padding of all sides, of (height, width), or above, left, below, right.
+        ceil : bool
+            Whether a last window may extend beyond the padded map.
+        """
         window = Window.of(kernel, stride, padding, ceil=ceil)
         handle = self._emit_max_pool(x.handle, window)
         return Value(handle, (*x.shape[:2], *window.output_size(x.shape[2:])))
@@ -87,7 +122,19 @@ class Builder(ABC, Generic[Handle]):
         padding: Padding = 0,
         count_padding: bool = True,
     ) -> Value[Handle]:
-        """Take the mean over a sliding window, the padding counted as zeros or left out."""
+        """Take the mean over a sliding window.
+
+        Parameters
+        ----------
+        x : Value
+            The input, [N, C, H, W].
+        kernel, stride : int or pair of int
+            Height and width of the window and of its steps.
+        padding : int, or 2 or 4 int
+            Padding of all sides, of (height, width), or above, left, below, right.
+        count_padding : bool
+            Whether the mean includes the padding as zeros.
+        """
         window = Window.of(kernel, stride, padding)
         handle = self._emit_avg_pool(x.handle, window, count_padding)
         return Value(handle, (*x.shape[:2], *window.output_size(x.shape[2:])))
@@ -116,26 +163,43 @@ class Builder(ABC, Generic[Handle]):
         return self.add(product, self._constant(self._weights.bias(features)))
 
     def weight(self, inputs: int, features: int) -> Value[Handle]:
-        """Draw a matrix to multiply by, for a weight that is used more than once."""
+        """Draw a matrix, for a weight that is used more than once."""
         return self._constant(self._weights.dense(inputs, features))
 
     def matmul(self, x: Value[Handle], y: Value[Handle]) -> Value[Handle]:
-        """Multiply matrices, or equally many of them."""
+        """Multiply matrices, or equally large batches of them."""
         handle = self._emit_matmul(x.handle, y.handle)
         return Value(handle, (*x.shape[:-1], y.shape[-1]))
 
     def embedding(self, ids: Value[Handle], rows: int, features: int) -> Value[Handle]:
-        """Look up the vector of each id, in a table of `rows` vectors."""
+        """Look up the vector of each id in a table of random weights.
+
+        Parameters
+        ----------
+        ids : Value
+            Row numbers, of any shape.
+        rows, features : int
+            The size of the table.
+        """
         table = self._constant(self._weights.table(rows, features))
         return Value(self._emit_take(table.handle, ids.handle), (*ids.shape, features))
 
     def positions(self, length: int, limit: int, features: int) -> Value[Handle]:
         """Return the vectors of the first `length` positions, of shape (length, features).
 
+        Parameters
+        ----------
+        length : int
+            Positions to return.
+        limit : int
+            Positions that the network has vectors for.
+        features : int
+            Elements of a vector.
+
         Raises
         ------
         ModelError
-            If there are more than the `limit` positions that the network has vectors for.
+            If `length` is greater than `limit`.
         """
         if length > limit:
             raise ModelError(f"a sequence of {length} is too long: use a length of at most {limit}")
@@ -158,7 +222,7 @@ class Builder(ABC, Generic[Handle]):
         return self.reshape(x, (x.shape[0], int(np.prod(x.shape[1:]))))
 
     def reshape(self, x: Value[Handle], shape: tuple[int, ...]) -> Value[Handle]:
-        """See the elements, in their order, as a tensor of another shape."""
+        """Reinterpret the elements, in their order, as a tensor of another shape."""
         return Value(self._emit_reshape(x.handle, shape), shape)
 
     def transpose(self, x: Value[Handle], axes: tuple[int, ...]) -> Value[Handle]:
@@ -168,11 +232,11 @@ class Builder(ABC, Generic[Handle]):
     # Element by element
 
     def relu(self, x: Value[Handle]) -> Value[Handle]:
-        """Replace what is negative by zero."""
+        """Replace negative elements by zero."""
         return self._elementwise("relu", x)
 
     def relu6(self, x: Value[Handle]) -> Value[Handle]:
-        """Replace what is negative by zero, and what is above 6 by 6."""
+        """Clip elements to the range from 0 to 6."""
         return self._elementwise("relu6", x)
 
     def sigmoid(self, x: Value[Handle]) -> Value[Handle]:
@@ -182,11 +246,11 @@ class Builder(ABC, Generic[Handle]):
         return self._elementwise("tanh", x)
 
     def gelu(self, x: Value[Handle]) -> Value[Handle]:
-        """Multiply by the normal distribution function of the same number."""
+        """Multiply each element by the normal distribution function of itself."""
         return self._elementwise("gelu", x)
 
     def add(self, x: Value[Handle], y: Value[Handle]) -> Value[Handle]:
-        """Add; what has fewer axes is repeated along the first ones of the other."""
+        """Add two tensors; the one with fewer axes is broadcast along the other's first axes."""
         return self._elementwise("add", x, y)
 
     def multiply(self, x: Value[Handle], y: Value[Handle]) -> Value[Handle]:
@@ -197,7 +261,7 @@ class Builder(ABC, Generic[Handle]):
         return self.multiply(x, self._constant(np.array(factor, "float32")))
 
     def weighted_sum(self, values: Sequence[Value[Handle]]) -> Value[Handle]:
-        """Add tensors, each times a positive number of its own."""
+        """Add tensors, each times a positive random weight."""
         factors = self._weights.mixture(len(values))
         scaled = [self.scale(x, factor) for x, factor in zip(values, factors, strict=True)]
         return reduce(self.add, scaled)

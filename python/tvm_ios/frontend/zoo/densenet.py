@@ -20,7 +20,7 @@ def densenet(
     Parameters
     ----------
     net : Builder
-        What to build on.
+        The builder.
     image : Value
         The input, of shape (batch, 3, height, width).
     blocks : sequence of int
@@ -44,7 +44,7 @@ def densenet(
 
 
 def _layer(net: Builder[Handle], x: Value[Handle], growth: int) -> Value[Handle]:
-    """The channels that a layer adds to all those before it."""
+    """Emit the channels that a layer adds to those before it."""
     x = net.relu(conv_norm(net, _norm_relu(net, x), 4 * growth))
     return net.conv(x, growth, 3, padding=1, bias=False)
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """GoogLeNet without its auxiliary heads (Szegedy et al., arXiv 1409.4842, table 1).
 
-The two local response normalisations of the stem are left out, as implementations do today. Pools
-that halve a map round its size up, which is how the paper's sizes come about.
+The two local response normalisations of the stem are omitted, as in current implementations. Pools
+that halve a map round its size up, which yields the sizes in the paper.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .values import Handle, Value
 
 
 class Inception(NamedTuple):
-    """A row of the paper's table: channels of each branch, and of the reductions before."""
+    """A row of the paper's table: channels of each branch and of its reduction."""
 
     branch1x1: int
     reduce3x3: int
@@ -53,13 +53,13 @@ def googlenet(
     Parameters
     ----------
     net : Builder
-        What to build on.
+        The builder.
     image : Value
         The input, of shape (batch, 3, height, width).
     stages : sequence of sequence of Inception
-        The modules on each size of map, each half of that before.
+        The modules for each map size; each size is half the one before.
     stem : (int, int)
-        Channels of the first two sizes of map.
+        Channels of the first two map sizes.
 
     Returns
     -------
@@ -77,7 +77,7 @@ def googlenet(
 
 
 def _inception(net: Builder[Handle], x: Value[Handle], channels: Inception) -> Value[Handle]:
-    """Figure 2 (b)."""
+    """Emit an Inception module (figure 2 (b))."""
     branch1x1 = _conv(net, x, channels.branch1x1)
     branch3x3 = _conv(net, _conv(net, x, channels.reduce3x3), channels.branch3x3, 3)
     branch5x5 = _conv(net, _conv(net, x, channels.reduce5x5), channels.branch5x5, 5)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Inception-v3 without its auxiliary head (Szegedy et al., arXiv 1512.00567, section 6).
 
-The letters of the blocks, the channels that the paper leaves open, the padding-counting average
-pools and the epsilon of the batch norms are those of the reference implementations.
+The paper does not specify the letters of the blocks, some channels, the average pools that count
+padding and the epsilon of the batch norms. They are those of the reference implementations.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ def inception_v3(
     Parameters
     ----------
     net : Builder
-        What to build on.
+        The builder.
     image : Value
         The input, of shape (batch, 3, height, width).
     width : float
         Factor on the channels of every convolution.
     blocks : tuple of int
-        How many of the blocks A (at most 3), C (at most 4) and E to keep.
+        The number of blocks A (at most 3), C (at most 4) and E.
 
     Returns
     -------
@@ -60,7 +60,7 @@ def inception_v3(
 
 
 class _Units(Generic[Handle]):
-    """The pieces of which all blocks are made."""
+    """The units that all blocks consist of."""
 
     def __init__(self, net: Builder[Handle], width: float) -> None:
         self.net = net
@@ -91,7 +91,7 @@ class _Units(Generic[Handle]):
 
 
 def _stem(units: _Units[Handle], image: Value[Handle]) -> Value[Handle]:
-    """299 x 299 x 3 to 35 x 35 x 192."""
+    """Emit the stem: 299 x 299 x 3 to 35 x 35 x 192."""
     x = units.reduce(image, 32)
     x = units(x, 32, 3, valid=True)
     x = units(x, 64, 3)
@@ -102,7 +102,7 @@ def _stem(units: _Units[Handle], image: Value[Handle]) -> Value[Handle]:
 
 
 def _block_a(units: _Units[Handle], x: Value[Handle], pool_features: int) -> Value[Handle]:
-    """35 x 35: figure 5, one branch with a 5 x 5 filter as in the original Inception."""
+    """Emit a block at 35 x 35 (figure 5), with a 5 x 5 branch as in the original Inception."""
     branch1x1 = units(x, 64)
     branch5x5 = units(units(x, 48), 64, 5)
     branch3x3 = units(units(units(x, 64), 96, 3), 96, 3)
@@ -110,14 +110,14 @@ def _block_a(units: _Units[Handle], x: Value[Handle], pool_features: int) -> Val
 
 
 def _block_b(units: _Units[Handle], x: Value[Handle]) -> Value[Handle]:
-    """35 x 35 to 17 x 17: figure 10."""
+    """Emit the reduction from 35 x 35 to 17 x 17 (figure 10)."""
     branch3x3 = units.reduce(x, 384)
     double = units.reduce(units(units(x, 64), 96, 3), 96)
     return units.net.concat([branch3x3, double, units.net.max_pool(x, 3, stride=2)])
 
 
 def _block_c(units: _Units[Handle], x: Value[Handle], channels: int) -> Value[Handle]:
-    """17 x 17: figure 6, 7 x 7 filters factorized into 1 x 7 and 7 x 1."""
+    """Emit a block at 17 x 17 (figure 6); 7 x 7 filters are factorized into 1 x 7 and 7 x 1."""
     branch1x1 = units(x, 192)
     branch7x7 = units(x, channels)
     branch7x7 = units(branch7x7, channels, (1, 7))
@@ -131,7 +131,7 @@ def _block_c(units: _Units[Handle], x: Value[Handle], channels: int) -> Value[Ha
 
 
 def _block_d(units: _Units[Handle], x: Value[Handle]) -> Value[Handle]:
-    """17 x 17 to 8 x 8."""
+    """Emit the reduction from 17 x 17 to 8 x 8."""
     branch3x3 = units.reduce(units(x, 192), 320)
     branch7x7 = units(units(units(x, 192), 192, (1, 7)), 192, (7, 1))
     branch7x7 = units.reduce(branch7x7, 192)
@@ -139,7 +139,7 @@ def _block_d(units: _Units[Handle], x: Value[Handle]) -> Value[Handle]:
 
 
 def _block_e(units: _Units[Handle], x: Value[Handle]) -> Value[Handle]:
-    """8 x 8: figure 7, filter banks that are wide rather than deep."""
+    """Emit a block at 8 x 8 (figure 7), with filter banks that are wide rather than deep."""
     branch1x1 = units(x, 320)
     branch3x3 = units(x, 384)
     double = units(units(x, 448), 384, 3)
@@ -149,7 +149,7 @@ def _block_e(units: _Units[Handle], x: Value[Handle]) -> Value[Handle]:
 
 INCEPTION_V3 = Network("inception_v3", images(299), inception_v3)
 
-# Small enough to compile and run in a test; its 8, 12, 20 or 24 channels fill no block of 16.
+# Small enough for tests; its 8, 12, 20 or 24 channels are not multiples of 16.
 INCEPTION_V3_SMALL = Network(
     "inception_v3_small", images(75), partial(inception_v3, width=0.25, blocks=(1, 1, 1))
 )

@@ -12,7 +12,7 @@ from .network import Network, images
 from .units import classify, conv_norm
 from .values import Handle, Value
 
-# No ReLU halves what a bottleneck hands on, and where there is a shortcut it is added to.
+# A bottleneck's result has no ReLU that would halve its variance, and a shortcut increases it.
 LINEAR_GAIN = 0.5**0.5
 BRANCH_GAIN = 0.35
 
@@ -50,13 +50,13 @@ def mobilenet_v2(
     Parameters
     ----------
     net : Builder
-        What to build on.
+        The builder.
     image : Value
         The input, of shape (batch, 3, height, width).
     stages : sequence of Stage
         The bottlenecks.
     first, last : int
-        Channels of the convolutions before and after them.
+        Channels of the convolutions before and after the bottlenecks.
 
     Returns
     -------
@@ -71,7 +71,7 @@ def mobilenet_v2(
 
 
 def _bottleneck(net: Builder[Handle], x: Value[Handle], stage: Stage, stride: int) -> Value[Handle]:
-    """Expand, convolve each channel by itself, project: table 1, with a shortcut where it fits."""
+    """Expand, convolve depthwise, project (table 1); add a shortcut if the shapes agree."""
     y = x
     if stage.expansion > 1:
         y = net.relu6(conv_norm(net, y, stage.expansion * x.shape[1]))

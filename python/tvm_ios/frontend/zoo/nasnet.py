@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """NASNet-A without its auxiliary head (Zoph et al., arXiv 1707.07012, figures 2 and 4).
 
-What the paper leaves open is that of its authors' implementation: the stem, the padding, how the
-cell before the last is brought to size, which cell that is behind a reduction. Separable
-convolutions are applied twice. The ReLU of one tensor, and a pool that a cell adds to itself, are
-written once.
+Where the paper is silent, this follows its authors' implementation: the stem, the padding, how the
+cell before the last is resized, and which cell that is after a reduction. Separable convolutions
+are applied twice. The ReLU of one tensor, and a pool that a cell adds to itself, are emitted once.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from .units import classify, conv_norm, separable_conv
 from .values import Handle, Value
 
 EPSILON = 1e-3
-PROJECTION_GAIN = 0.7  # makes up for the sums of two, of which most of a cell's result is made
+PROJECTION_GAIN = 0.7  # compensates for the sums of two that form most of a cell's result
 
 
 def nasnet_a(
@@ -30,25 +29,25 @@ def nasnet_a(
     skip_reduction: bool,
     stages: int = 3,
 ) -> Value[Handle]:
-    """Describe NASNet-A; what the paper calls N @ P has `cells` N and `filters` P / 24.
+    """Describe NASNet-A; the paper's N @ P has `cells` N and `filters` P / 24.
 
     Parameters
     ----------
     net : Builder
-        What to build on.
+        The builder.
     image : Value
         The input, of shape (batch, 3, height, width).
     cells : int
         Normal cells of each stage.
     filters : int
-        Width of the first stage's cells; each stage is twice as wide as that before.
+        Width of the first stage's cells; each stage is twice as wide as the one before.
     stem : int
         Channels of the first convolution.
     skip_reduction : bool
-        Whether the first normal cell behind a reduction reads, beside it, what the reduction read
-        as the cell before the last, rather than as the last.
+        Whether the first normal cell after a reduction takes, as the cell before the last, the one
+        that the reduction took as such, instead of the reduction's last.
     stages : int
-        Stages of normal cells, with a reduction between two of them.
+        Stages of normal cells, with a reduction between any two.
 
     Returns
     -------
@@ -56,7 +55,7 @@ def nasnet_a(
         The logits, of shape (batch, 1000).
     """
     first = conv_norm(net, image, stem, 3, stride=2, padding=0, epsilon=EPSILON)
-    # All that a cell hands on is read through a ReLU.
+    # Every result of a cell is read through a ReLU.
     previous = net.relu(first)
     x = _stem_cell(net, previous, filters // 4)
     previous, x = x, _reduction_cell(net, previous, x, filters // 2)
@@ -73,7 +72,7 @@ def nasnet_a(
 def _normal_cell(
     net: Builder[Handle], previous: Value[Handle], x: Value[Handle], width: int
 ) -> Value[Handle]:
-    """Figure 4, left: from the two cells before, rectified, to its own rectified result."""
+    """Emit a normal cell (figure 4, left), from the rectified results of the two cells before."""
     left, right = _fit(net, previous, x, width), _project(net, x, width)
     active_left, active_right = net.relu(left), net.relu(right)
     pooled = _average(net, left)
@@ -90,13 +89,13 @@ def _normal_cell(
 def _reduction_cell(
     net: Builder[Handle], previous: Value[Handle], x: Value[Handle], width: int
 ) -> Value[Handle]:
-    """Figure 4, right: as a normal cell, but to half the height and width."""
+    """Emit a reduction cell (figure 4, right), which halves the height and the width."""
     active_left = net.relu(_fit(net, previous, x, width))
     return _reduce(net, active_left, _project(net, x, width), width)
 
 
 def _stem_cell(net: Builder[Handle], x: Value[Handle], width: int) -> Value[Handle]:
-    """The first reduction cell, which has but one cell before it."""
+    """Emit the first reduction cell, which has only one cell before it."""
     return _reduce(net, x, _project(net, x, width), width)
 
 
@@ -121,7 +120,7 @@ def _reduce(
 def _fit(
     net: Builder[Handle], previous: Value[Handle], x: Value[Handle], width: int
 ) -> Value[Handle]:
-    """The cell before the last, with as many channels as the last one and of its size."""
+    """Project the cell before the last to the channels and the size of the last one."""
     if previous.shape[2:] == x.shape[2:]:
         return _project(net, previous, width)
     height, breadth = previous.shape[2:]
@@ -143,7 +142,7 @@ def _project(net: Builder[Handle], x: Value[Handle], width: int) -> Value[Handle
 def _separable(
     net: Builder[Handle], x: Value[Handle], width: int, kernel: int, *, stride: int = 1
 ) -> Value[Handle]:
-    """A separable convolution of a rectified tensor, applied twice."""
+    """Emit a separable convolution of a rectified tensor, applied twice."""
     padding = _same(x, kernel, stride)
     x = separable_conv(net, x, width, kernel, stride=stride, padding=padding, epsilon=EPSILON)
     return separable_conv(net, net.relu(x), width, kernel, epsilon=EPSILON)
@@ -154,7 +153,7 @@ def _average(net: Builder[Handle], x: Value[Handle], *, stride: int = 1) -> Valu
 
 
 def _same(x: Value[Handle], kernel: int, stride: int) -> tuple[int, int, int, int]:
-    """The padding for which a map becomes size / stride, rounded up; the odd pixel goes behind."""
+    """Return the padding for maps of size / stride, rounded up; an odd pixel is added behind."""
     missing = [max(0, -size % stride - stride + kernel) for size in x.shape[2:]]
     before = [total // 2 for total in missing]
     after = [total - b for total, b in zip(missing, before, strict=True)]
@@ -172,7 +171,7 @@ NASNET_A_MOBILE = Network(
     partial(nasnet_a, cells=4, filters=44, stem=32, skip_reduction=False),
 )
 
-# Reductions of a map of odd and of one of even size, and a normal cell.
+# Covers reductions of maps of odd and of even size, and a normal cell.
 NASNET_A_SMALL = Network(
     "nasnet_a_small",
     images(31),

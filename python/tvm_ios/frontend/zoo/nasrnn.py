@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The recurrent cell that architecture search found (Zoph and Le, arXiv 1611.01578, figure 8).
 
-In the form in which schedulers of computation graphs are compared on it (TASO, SOSP 2019): without
-the memory that the paper's cell keeps beside its state, and unrolled.
+This is the form in which graph schedulers are compared (TASO, SOSP 2019): unrolled, and without the
+memory that the paper's cell has beside its state.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ def nasrnn(net: Builder[Handle], state: Value[Handle], *steps: Value[Handle]) ->
     Parameters
     ----------
     net : Builder
-        What to build on.
+        The builder.
     state : Value
-        The state before the first step, of shape (batch, hidden).
+        The initial state, of shape (batch, hidden).
     steps : Value
-        What each step reads, of shape (batch, hidden).
+        The input of each step, of shape (batch, hidden).
 
     Returns
     -------
@@ -42,7 +42,7 @@ def nasrnn(net: Builder[Handle], state: Value[Handle], *steps: Value[Handle]) ->
 
 
 def _cell(net: Builder[Handle], t: Sequence[Value[Handle]]) -> Value[Handle]:
-    """The tree of figure 8, from its leaves to the new state."""
+    """Emit the tree of figure 8, from its leaves to the new state."""
     relu, sigmoid, tanh = net.relu, net.sigmoid, net.tanh
     first = net.add(relu(t[0]), sigmoid(t[3]))
     second = net.add(sigmoid(t[1]), tanh(t[2]))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An entry of the zoo: what a network is called, what it reads and how it is built."""
+"""An entry of the zoo: the name, the inputs and the description of a network."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Size = Literal["image_size", "length"]
 
 @dataclass(frozen=True)
 class Input:
-    """A tensor that the user gives; an int32 is the number of a row in a table."""
+    """An input of a network; int32 elements are row numbers of a table."""
 
     name: str
     shape: tuple[int, ...]
@@ -23,17 +23,16 @@ class Input:
 
 @dataclass(frozen=True)
 class Inputs:
-    """The inputs of a network, which depend on the batch and on one size that may be chosen.
+    """The inputs of a network, as a function of the batch and of one size.
 
     Attributes
     ----------
     size_name : {"image_size", "length"}
-        What the user calls the size: height and width of an image in pixels, or length of a
-        sequence.
+        The name of the size: height and width of an image in pixels, or length of a sequence.
     size : int
-        The size unless the user says otherwise.
+        The default size.
     of : callable
-        From a batch and a size to the inputs; their first axis is the batch.
+        Returns the inputs for a batch and a size; their first axis is the batch.
     """
 
     size_name: Size
@@ -42,7 +41,7 @@ class Inputs:
 
 
 def images(size: int) -> Inputs:
-    """One input, "data": square images of three channels."""
+    """Return the inputs of a network with one input, "data": square images of three channels."""
     return Inputs(
         "image_size", size, lambda batch, pixels: (Input("data", (batch, 3, pixels, pixels)),)
     )
@@ -55,11 +54,11 @@ class Network:
     Attributes
     ----------
     name : str
-        What the user calls it.
+        The name.
     inputs : Inputs
-        What it reads.
+        The inputs.
     describe : callable
-        Builds the network: from a builder and the values of the inputs to the value of the output.
+        Builds the network: takes a builder and the inputs' values, returns the output's value.
     """
 
     name: str

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The zoo's networks as ONNX models, for comparison with other engines on the same file."""
+"""The zoo's networks as ONNX models, to compare engines on the same file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .values import Value, Window
 from .weights import NormStatistics
 
 OPSET = 17
-# The oldest file format that carries the opset, so that every reader of the opset reads the file.
+# The oldest file format that supports the opset, for the sake of old readers.
 IR_VERSION = 8
 
 _ELEMENTWISE: dict[Elementwise, str] = {
@@ -33,9 +33,9 @@ def to_onnx(network: Network, inputs: Sequence[Input], seed: int) -> onnx.ModelP
     Parameters
     ----------
     network : Network
-        What to build.
+        The network.
     inputs : sequence of Input
-        What it reads.
+        Its inputs.
     seed : int
         Seed of the weights.
 
@@ -57,7 +57,7 @@ def to_onnx(network: Network, inputs: Sequence[Input], seed: int) -> onnx.ModelP
 
 
 class OnnxBuilder(Builder[str]):
-    """Writes operators as nodes of an ONNX graph; a handle is the name of a tensor."""
+    """A builder that writes nodes of an ONNX graph; a handle is the name of a tensor."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
@@ -65,7 +65,17 @@ class OnnxBuilder(Builder[str]):
         self._initializers: list[onnx.TensorProto] = []
 
     def finish(self, name: str, inputs: Sequence[Input], result: Value[str]) -> onnx.GraphProto:
-        """Return what was built as a graph from the inputs to the result."""
+        """Return the graph from the inputs to the result.
+
+        Parameters
+        ----------
+        name : str
+            The name of the graph.
+        inputs : sequence of Input
+            The inputs of the network.
+        result : Value
+            The output of the network.
+        """
         return helper.make_graph(
             self._nodes,
             name,
@@ -139,7 +149,7 @@ class OnnxBuilder(Builder[str]):
         return self._emit(_ELEMENTWISE[name], operands)
 
     def _emit_gelu(self, x: str) -> str:
-        """Spell the operator out, which the opset does not have, in the form engines look for."""
+        """Emit the operator, which the opset lacks, as the pattern that engines recognise."""
         erf = self._emit("Erf", [self._emit("Div", [x, self._number(np.sqrt(2.0))])])
         twice = self._emit("Mul", [x, self._emit("Add", [erf, self._number(1.0)])])
         return self._emit("Mul", [twice, self._number(0.5)])

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """RandWire: randomly wired networks (Xie et al., arXiv 1904.01569, section 3 and table 1).
 
-The wiring is part of a network of the zoo: the seed of the weights does not change it. The regular
-regime comes in the paper's two widths, of which IOS measured the larger.
+The wiring is fixed for each network of the zoo; the seed of the weights does not change it. The
+regular regime has the paper's two widths, of which IOS measured the larger.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .values import Handle, Value
 from .wiring import Wiring, watts_strogatz
 
 NEIGHBORS, REWIRING = 4, 0.75  # the paper's best generator, WS(4, 0.75)
-FIRST_SEED = 5  # of wirings with about as many parameters as the paper's have on average
+FIRST_SEED = 5  # gives wirings with about the paper's average number of parameters
 FEATURES = 1280
 
 
@@ -35,15 +35,15 @@ def randwire(
     Parameters
     ----------
     net : Builder
-        What to build on.
+        The builder.
     image : Value
         The input, of shape (batch, 3, height, width).
     channels : int
-        The paper's C: of the first random stage; each has twice those of the stage before.
+        The paper's C: channels of the first random stage; each later stage has twice as many.
     stages : sequence of int
         Nodes of each random stage.
     widen_first : bool
-        Whether a second convolution goes before the random stages, as in the small regime.
+        Whether a second convolution precedes the random stages, as in the small regime.
     features : int
         Channels of the last convolution.
 
@@ -66,9 +66,10 @@ def randwire(
 def _random_stage(
     net: Builder[Handle], x: Value[Handle], wiring: Wiring, channels: int, gain: float
 ) -> Value[Handle]:
-    """Halve the map in the nodes that read the stage's input; average those that none reads.
+    """Halve the map in the nodes that read the stage's input; average the nodes that none reads.
 
-    The average of n tensors is smaller than each by about √n, which is the next stage's `gain`.
+    The average of n tensors is smaller than each by about √n, which the next stage's `gain`
+    corrects.
     """
     values: list[Value[Handle]] = []
     x = net.relu(x)
@@ -101,5 +102,5 @@ RANDWIRE_SMALL = _network("randwire_small", 224, 78, (32, 32, 32), widen_first=T
 RANDWIRE_REGULAR = _network("randwire_regular", 224, 109, (16, 32, 32, 32))
 RANDWIRE_LARGE = _network("randwire_large", 224, 154, (16, 32, 32, 32))
 
-# Small enough to compile and run in a test.
+# Small enough for tests.
 RANDWIRE_TINY = _network("randwire_tiny", 32, 12, (6, 8), features=24)

@@ -31,9 +31,9 @@ def to_relax(network: Network, inputs: Sequence[Input], seed: int) -> tvm.IRModu
     Parameters
     ----------
     network : Network
-        What to build.
+        The network.
     inputs : sequence of Input
-        What it reads.
+        Its inputs.
     seed : int
         Seed of the weights.
 
@@ -55,7 +55,7 @@ def to_relax(network: Network, inputs: Sequence[Input], seed: int) -> tvm.IRModu
 
 
 class RelaxBuilder(Builder[relax.Expr]):
-    """Writes operators as bindings of a dataflow block.
+    """A builder that writes bindings of a dataflow block.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ class RelaxBuilder(Builder[relax.Expr]):
     ) -> relax.Expr:
         constants = (relax.const(vector) for vector in statistics)
         norm = relax.op.nn.batch_norm(x, *constants, axis=1, epsilon=epsilon, training=False)
-        # Relax returns the running mean and variance beside the result, at inference too.
+        # Relax also returns the running mean and variance, even at inference.
         return self._emit(relax.TupleGetItem(self._emit(norm), 0))
 
     def _emit_max_pool(self, x: relax.Expr, window: Window) -> relax.Expr:
@@ -124,7 +124,7 @@ class RelaxBuilder(Builder[relax.Expr]):
         return self._emit(relax.op.matmul(x, y))
 
     def _emit_take(self, table: relax.Expr, ids: relax.Expr) -> relax.Expr:
-        # The mode in which an id that is out of range does no harm.
+        # In this mode an id out of range is harmless.
         return self._emit(relax.op.take(table, ids, axis=0, mode="clip"))
 
     def _emit_layer_norm(

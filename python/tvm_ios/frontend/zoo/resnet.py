@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Residual networks (He et al., arXiv 1512.03385, table 1).
 
-In a bottleneck that halves the map, the 3 x 3 convolution has the stride, as in the reference
-implementations of today; the paper gave it to the 1 x 1 convolution before.
+In a bottleneck that halves the map, the 3 x 3 convolution has the stride, as in current reference
+implementations. In the paper, the preceding 1 x 1 convolution has it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .values import Handle, Value
 
 Block = Callable[[Builder[Any], Value[Any], int, int], Value[Any]]
 
-# A sum of many branches stays of order one where each adds little.
+# A sum of many branches stays of order one if each adds little.
 BRANCH_GAIN = 0.25
 
 
@@ -35,13 +35,14 @@ def resnet(
     Parameters
     ----------
     net : Builder
-        What to build on.
+        The builder.
     image : Value
         The input, of shape (batch, 3, height, width).
     block : callable
-        A block's residual branch: from the builder, the block's input, its width and its stride.
+        Emits a block's residual branch; takes the builder, the block's input, its width and its
+        stride.
     stages : sequence of int
-        Blocks on each size of map, each half of that before.
+        Blocks for each map size; each size is half the one before.
     width : int
         Channels of the first convolution and width of the first stage's blocks.
 
@@ -59,13 +60,33 @@ def resnet(
 
 
 def basic(net: Builder[Handle], x: Value[Handle], width: int, stride: int) -> Value[Handle]:
-    """Two 3 x 3 convolutions: figure 5, left."""
+    """Emit two 3 x 3 convolutions (figure 5, left).
+
+    Parameters
+    ----------
+    net : Builder
+        The builder.
+    x : Value
+        The block's input, [N, C, H, W].
+    width, stride : int
+        Channels of the block, and the stride of its first convolution.
+    """
     x = net.relu(conv_norm(net, x, width, 3, stride=stride))
     return conv_norm(net, x, width, 3, gain=BRANCH_GAIN)
 
 
 def bottleneck(net: Builder[Handle], x: Value[Handle], width: int, stride: int) -> Value[Handle]:
-    """A 3 x 3 convolution on fewer channels: figure 5, right."""
+    """Emit a 3 x 3 convolution between two 1 x 1 convolutions (figure 5, right).
+
+    Parameters
+    ----------
+    net : Builder
+        The builder.
+    x : Value
+        The block's input, [N, C, H, W].
+    width, stride : int
+        A quarter of the block's output channels, and the stride of the 3 x 3 convolution.
+    """
     x = net.relu(conv_norm(net, x, width))
     x = net.relu(conv_norm(net, x, width, 3, stride=stride))
     return conv_norm(net, x, 4 * width, gain=BRANCH_GAIN)
@@ -74,7 +95,7 @@ def bottleneck(net: Builder[Handle], x: Value[Handle], width: int, stride: int) 
 def _residual(
     net: Builder[Handle], x: Value[Handle], block: Block, width: int, stride: int
 ) -> Value[Handle]:
-    """Add a block's branch to its input, projected where the shapes differ (option B)."""
+    """Add a block's branch to its input, which is projected if the shapes differ (option B)."""
     branch = block(net, x, width, stride)
     if branch.shape != x.shape:
         x = conv_norm(net, x, branch.shape[1], stride=stride)
@@ -84,7 +105,7 @@ def _residual(
 RESNET18 = Network("resnet18", images(224), partial(resnet, block=basic, stages=(2, 2, 2, 2)))
 RESNET50 = Network("resnet50", images(224), partial(resnet, block=bottleneck, stages=(3, 4, 6, 3)))
 
-# Both kinds of shortcut, and 12 or 24 channels, which fill no block of 16.
+# Covers both kinds of shortcut, and 12 or 24 channels, which are not multiples of 16.
 RESNET50_SMALL = Network(
     "resnet50_small", images(32), partial(resnet, block=bottleneck, stages=(2, 1), width=12)
 )

@@ -11,8 +11,8 @@ from .values import Handle, Value
 def squeezenet(net: Builder[Handle], image: Value[Handle]) -> Value[Handle]:
     """Describe SqueezeNet; the smallest image is 29 x 29.
 
-    The paper's maps follow from a 224 x 224 image if the first convolution is padded; padded by
-    half its kernel it makes 112 columns, where the table has 111, and all the later maps agree.
+    The paper's map sizes require a padded first convolution. With half its kernel as padding, a 224
+    x 224 image gives 112 columns where the table has 111; all later maps agree.
     """
     x = net.relu(net.conv(image, 96, 7, stride=2, padding=3))
     x = net.max_pool(x, 3, stride=2)
@@ -28,7 +28,7 @@ def squeezenet(net: Builder[Handle], image: Value[Handle]) -> Value[Handle]:
 
 
 def _fire(net: Builder[Handle], x: Value[Handle], squeeze: int) -> Value[Handle]:
-    """Squeeze the channels, then expand them eightfold, half by 1 x 1 and half by 3 x 3 filters."""
+    """Squeeze the channels, then expand them eightfold: half by 1 x 1 and half by 3 x 3 filters."""
     squeezed = net.relu(net.conv(x, squeeze, 1))
     expand1x1 = net.relu(net.conv(squeezed, 4 * squeeze, 1))
     expand3x3 = net.relu(net.conv(squeezed, 4 * squeeze, 3, padding=1))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pieces that the convolutional networks of the zoo share."""
+"""The units that the convolutional networks of the zoo share."""
 
 from __future__ import annotations
 
@@ -22,7 +22,23 @@ def conv_norm(
     epsilon: float = EPSILON,
     gain: float = 1.0,
 ) -> Value[Handle]:
-    """Convolve and normalise; padded by half the kernel unless `padding` says otherwise."""
+    """Convolve and normalise.
+
+    Parameters
+    ----------
+    net : Builder
+        The builder.
+    x : Value
+        The input, [N, C, H, W].
+    channels : int
+        Output channels.
+    kernel : int or pair of int
+        Height and width of the window.
+    stride, padding, groups
+        As in :meth:`Builder.conv`; by default the padding is half the kernel.
+    epsilon, gain : float
+        As in :meth:`Builder.batch_norm`.
+    """
     if padding is None:
         height, width = (kernel, kernel) if isinstance(kernel, int) else kernel
         padding = (height // 2, width // 2)
@@ -41,10 +57,25 @@ def separable_conv(
     epsilon: float = EPSILON,
     gain: float = 1.0,
 ) -> Value[Handle]:
-    """Convolve each channel by itself, then mix the channels of each pixel, then normalise.
+    """Convolve depthwise, then by 1 x 1, then normalise.
 
-    Weights are drawn for a ReLU before every convolution. The second one here has none, for which
-    the norm makes up.
+    Weights are drawn for an input after a ReLU. The 1 x 1 convolution has no ReLU before it, which
+    the gain of the norm compensates.
+
+    Parameters
+    ----------
+    net : Builder
+        The builder.
+    x : Value
+        The input, [N, C, H, W].
+    channels : int
+        Output channels.
+    kernel : int
+        Height and width of the window.
+    stride, padding
+        As in :meth:`Builder.conv`; by default the padding is half the kernel.
+    epsilon, gain : float
+        As in :meth:`Builder.batch_norm`.
     """
     padding = kernel // 2 if padding is None else padding
     own = x.shape[1]
@@ -53,5 +84,5 @@ def separable_conv(
 
 
 def classify(net: Builder[Handle], x: Value[Handle]) -> Value[Handle]:
-    """Average each channel's map and give a score to each of 1000 classes."""
+    """Average each channel's map and compute a score for each of 1000 classes."""
     return net.dense(net.flatten(net.global_avg_pool(x)), CLASSES)

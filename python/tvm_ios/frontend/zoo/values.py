@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What passes between the operators of a network: tensors, and the windows that slide over them."""
+"""Tensors inside a network, and the windows that slide over them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Value(Generic[Handle]):
     Attributes
     ----------
     handle : Handle
-        What the back end calls the tensor.
+        The tensor in the output format.
     shape : tuple of int
         NCHW for a feature map, (N, features) for a vector, (N, length, features) for a sequence.
     """
@@ -32,7 +32,7 @@ class Value(Generic[Handle]):
 
 @dataclass(frozen=True)
 class Window:
-    """How a convolution or a pool slides.
+    """The sliding window of a convolution or a pool.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class Window:
     padding : (int, int, int, int)
         Above, to the left, below, to the right.
     ceil : bool
-        Whether a last window may hang over the padded map.
+        Whether a last window may extend beyond the padded map.
     """
 
     kernel: Pair
@@ -53,12 +53,22 @@ class Window:
     def of(
         cls, kernel: int | Pair, stride: int | Pair, padding: Padding, *, ceil: bool = False
     ) -> Window:
-        """Make a window from sizes that may be given once for both directions and sides."""
+        """Create a window from sizes that may be given once for both axes and all sides.
+
+        Parameters
+        ----------
+        kernel, stride : int or pair of int
+            Height and width of the window and of its steps.
+        padding : int, or 2 or 4 int
+            Padding of all sides, of (height, width), or above, left, below, right.
+        ceil : bool
+            Whether a last window may extend beyond the padded map.
+        """
         sides = _pair(padding) if isinstance(padding, int) else padding
         return cls(_pair(kernel), _pair(stride), (sides * 2)[:4], ceil)
 
     def output_size(self, size: Sequence[int]) -> Pair:
-        """Return the (height, width) that the window makes of a map.
+        """Return the (height, width) of the result for a map of this size.
 
         Raises
         ------
@@ -79,7 +89,7 @@ class Window:
         return height, width
 
     def _spare(self, axis: int) -> int:
-        """By how much the last window may hang over."""
+        """Return how far the last window may extend beyond the padded map."""
         return self.stride[axis] - 1 if self.ceil else 0
 
 

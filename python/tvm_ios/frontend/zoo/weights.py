@@ -12,7 +12,7 @@ NORM_SPREAD = 0.2
 
 
 class NormStatistics(NamedTuple):
-    """What a batch norm knows of its input: a float32 vector each, one element a channel."""
+    """The statistics of a batch norm: float32 vectors with one element per channel."""
 
     gamma: np.ndarray
     beta: np.ndarray
@@ -21,7 +21,7 @@ class NormStatistics(NamedTuple):
 
 
 class Weights:
-    """A stream of float32 weights that depends on the seed and on what was asked before.
+    """A stream of float32 weights that depends on the seed and on earlier requests.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ class Weights:
         return self._normal((channels,), BIAS_DEVIATION)
 
     def table(self, rows: int, features: int) -> np.ndarray:
-        """Draw vectors to be looked up, of shape (rows, features), their elements of order one."""
+        """Draw the vectors of a lookup table, of shape (rows, features), elements of order one."""
         return self._normal((rows, features), 1.0)
 
     def mixture(self, count: int) -> np.ndarray:
@@ -53,7 +53,7 @@ class Weights:
         return self.around_one(count) / np.float32(np.sqrt(count))
 
     def norm_statistics(self, channels: int, gain: float) -> NormStatistics:
-        """Draw statistics for which a batch norm nearly, but not quite, multiplies by `gain`."""
+        """Draw statistics with which a batch norm multiplies by about `gain`."""
         return NormStatistics(
             gamma=np.float32(gain) * self.around_one(channels),
             beta=self.bias(channels),
@@ -62,7 +62,7 @@ class Weights:
         )
 
     def around_one(self, channels: int) -> np.ndarray:
-        """Draw factors of shape (channels,)."""
+        """Draw factors close to one, of shape (channels,)."""
         uniform = self._generator.random(channels, dtype=np.float32)
         return 1 + NORM_SPREAD * (2 * uniform - 1)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random graphs (Watts and Strogatz, Nature 393, 1998) as a network is wired by them."""
+"""Random graphs (Watts and Strogatz, Nature 393, 1998) as the wiring of a network."""
 
 from __future__ import annotations
 
@@ -15,35 +15,38 @@ class Wiring:
     Attributes
     ----------
     sources : tuple of tuple of int
-        For each node those that it reads, which all come before it.
+        The nodes that each node reads, all of which come before it.
     """
 
     sources: tuple[tuple[int, ...], ...]
 
     @property
     def sinks(self) -> tuple[int, ...]:
-        """The nodes that no other reads."""
+        """The nodes that no other node reads."""
         read = {u for sources in self.sources for u in sources}
         return tuple(v for v in range(len(self.sources)) if v not in read)
 
 
 def watts_strogatz(nodes: int, neighbors: int, rewiring: float, seed: int) -> Wiring:
-    """Draw a small world: a ring of neighbours, of which some were exchanged for others.
+    """Draw a small-world graph: a ring of neighbours with some edges rewired.
 
-    The ring is walked around once for each distance at which there are neighbours. Each edge to the
-    node ahead goes, with probability `rewiring`, to another node instead, of which it is not a
-    neighbour yet. Every edge then leads from the lower to the higher number (Xie et al., arXiv
-    1904.01569, section 3.2 and 3.3).
+    The ring is traversed once for each distance at which there are neighbours. Each edge to the
+    node ahead is moved, with probability `rewiring`, to a random node that is not a neighbour yet.
+    Every edge is then directed from the lower to the higher number (Xie et al., arXiv 1904.01569,
+    sections 3.2 and 3.3).
 
     Parameters
     ----------
     nodes : int
+        The number of nodes.
     neighbors : int
-        Of each node in the ring, an even number.
+        The number of neighbours of each node in the ring, an even number.
     rewiring : float
+        The probability of rewiring an edge.
     seed : int
+        The seed of the generator.
     """
-    # The one method whose stream Python promises to keep from release to release.
+    # The only method whose stream is the same in all Python releases.
     draw = random.Random(seed).random
     ahead = range(1, neighbors // 2 + 1)
     adjacent = [{(v + d) % nodes for d in (*ahead, *(-d for d in ahead))} for v in range(nodes)]
@@ -55,7 +58,7 @@ def watts_strogatz(nodes: int, neighbors: int, rewiring: float, seed: int) -> Wi
 
 
 def _rewire(adjacent: Sequence[set[int]], v: int, old: int, where: float) -> None:
-    """Move the edge of `v` to `old`; `where`, from 0 to 1, says to which of the free nodes."""
+    """Move the edge from `v` to `old`; `where`, from 0 to 1, selects one of the free nodes."""
     free = [u for u in range(len(adjacent)) if u != v and u not in adjacent[v]]
     if not free:
         return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models that were saved in Relay, which TVM had up to v0.19."""
+"""The front end for models saved in Relay, which TVM had up to v0.19."""
 
 from .ast import Module
 from .loading import load

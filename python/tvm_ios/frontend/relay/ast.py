@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Relay, as TVM had it up to v0.19: types, expressions, modules.
+"""The syntax tree of Relay, as TVM had it up to v0.19: types, expressions, modules.
 
-Expressions form a graph: what two others use is one object, and is computed once. They are
-therefore compared by identity, types by value. What holds others shows itself without them: the
-paths through a graph can be too many, and too long, to write down.
+Expressions form a graph: an expression with two users is one object and is computed once.
+Expressions are therefore compared by identity, types by value. The ``repr`` of a compound
+expression omits its parts, because a graph may contain too many and too long paths.
 """
 
 from __future__ import annotations
@@ -15,18 +15,19 @@ from typing import TypeAlias
 import numpy as np
 
 Attribute: TypeAlias = "bool | int | float | str | tuple[Attribute, ...] | np.ndarray | None"
-"""An operator's attribute; lists are tuples, and integers and floats have no width."""
+"""The attribute of an operator; lists are tuples, and integers and floats have no width."""
 
 
 @dataclass(frozen=True)
 class TensorType:
-    """A tensor; no dimensions make it a scalar.
+    """The type of a tensor; a scalar has no dimensions.
 
     Attributes
     ----------
     shape : tuple of int or None
-        None is a dimension that is not known, Relay's ``?``.
+        The sizes; None is an unknown dimension, Relay's ``?``.
     dtype : str
+        The data type.
     """
 
     shape: tuple[int | None, ...]
@@ -35,14 +36,14 @@ class TensorType:
 
 @dataclass(frozen=True)
 class TupleType:
-    """Several values."""
+    """The type of a tuple."""
 
     fields: tuple[Type, ...]
 
 
 @dataclass(frozen=True)
 class FuncType:
-    """A function."""
+    """The type of a function."""
 
     params: tuple[Type, ...]
     result: Type
@@ -53,14 +54,14 @@ Type: TypeAlias = "TensorType | TupleType | FuncType"
 
 @dataclass(frozen=True, eq=False)
 class Var:
-    """A parameter, or what ``let`` binds.
+    """A parameter, or a variable bound by ``let``.
 
     Attributes
     ----------
     name : str
-        Without the ``%``; several variables may have the same.
+        The name without the ``%``; several variables may have the same.
     type : Type or None
-        None where nothing is said.
+        The annotated type, if any.
     """
 
     name: str
@@ -69,7 +70,7 @@ class Var:
 
 @dataclass(frozen=True, eq=False)
 class GlobalVar:
-    """A function of the module, by its name without the ``@``."""
+    """A reference to a function of the module, by its name without the ``@``."""
 
     name: str
 
@@ -83,21 +84,21 @@ class Operator:
 
 @dataclass(frozen=True, eq=False)
 class Constant:
-    """A tensor whose value is known."""
+    """A constant tensor."""
 
     value: np.ndarray
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Tuple:
-    """Several expressions."""
+    """A tuple of expressions."""
 
     fields: tuple[Expr, ...]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TupleGetItem:
-    """One of several values, ``%0.1``."""
+    """A projection of a tuple, ``%0.1``."""
 
     tuple_value: Expr
     index: int
@@ -105,18 +106,20 @@ class TupleGetItem:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Call:
-    """An operator or a function, applied.
+    """A call of an operator or a function.
 
     Attributes
     ----------
     callee : Operator, GlobalVar, Function or Var
+        The operator or function.
     args : tuple of Expr
+        The arguments.
     attrs : mapping of str to Attribute
-        Those that are written; the others have the operator's defaults.
+        The attributes in the text; others have the operator's defaults.
     type : Type or None
-        What the text says of the result, if anything.
+        The annotated type of the result, if any.
     line : int or None
-        Where it is written.
+        The line in the text.
     """
 
     callee: Expr
@@ -128,7 +131,7 @@ class Call:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Let:
-    """``let %var = value; body``."""
+    """The expression ``let %var = value; body``."""
 
     var: Var
     value: Expr
@@ -137,7 +140,7 @@ class Let:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class If:
-    """``if (condition) { then } else { otherwise }``."""
+    """The expression ``if (condition) { then } else { otherwise }``."""
 
     condition: Expr
     then: Expr
@@ -146,7 +149,7 @@ class If:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Function:
-    """A function, of the module or within an expression."""
+    """A function, of the module or inside an expression."""
 
     params: tuple[Var, ...]
     body: Expr
@@ -161,6 +164,6 @@ Expr: TypeAlias = (
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Module:
-    """Functions by their names, in the order in which they are written."""
+    """The functions of a module by name, in their order in the text."""
 
     functions: Mapping[str, Function]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attributes of operators and functions, from text."""
+"""Parsing of the attributes of operators and functions."""
 
 from __future__ import annotations
 
@@ -14,14 +14,23 @@ _NONE = ("None", "nullptr")
 
 
 def read_attributes(cursor: Cursor, metadata: Metadata, close: str) -> dict[str, Attribute]:
-    """Read ``name=value, ...`` up to ``close``, and go past that.
+    """Read ``name=value, ...`` up to and including ``close``.
 
-    Attributes that say on which device something is to run are left out.
+    Attributes that assign a device are dropped.
+
+    Parameters
+    ----------
+    cursor : Cursor
+        The position in the text.
+    metadata : Metadata
+        The metadata section.
+    close : str
+        The closing token.
 
     Raises
     ------
     RelayError
-        Where something else stands, or a name has two values.
+        If the text has another form, or gives an attribute twice.
     """
     found: dict[str, Attribute] = {}
 
@@ -62,7 +71,7 @@ def _element(cursor: Cursor, metadata: Metadata) -> Attribute:
 
 
 def _single(cursor: Cursor, metadata: Metadata, token: Token) -> Attribute | Device:
-    """A value of one word, which has been passed."""
+    """Return a value of one token, which has been consumed."""
     if token.kind == "meta":
         return _stored(cursor, metadata, token)
     if token.kind == "boolean":
@@ -81,7 +90,7 @@ def _single(cursor: Cursor, metadata: Metadata, token: Token) -> Attribute | Dev
 
 
 def _stored(cursor: Cursor, metadata: Metadata, token: Token) -> Attribute | Device:
-    """A value of the metadata section."""
+    """Return a value of the metadata section."""
     try:
         return as_attribute(metadata.get(cursor, token))
     except ValueError as error:

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far a file may grow while it is read and converted.
+"""Limits of how far a file may grow while it is read and converted.
 
-Expressions, types and lists are graphs: a few lines that use one another twice stand for more than
-a machine can hold. What can be is kept shared, and takes no more than it takes in the file. What
-has to be written out is counted before it is, so that a damaged file ends in an error and not
-without memory. The limits grow with the file, and are far above what networks need.
+Expressions, types and lists are graphs: a few lines that use each other twice may expand to more
+than any machine can hold. Shared parts stay shared where possible, and then take no more memory
+than in the file. Where parts must be expanded, they are counted first, so that a damaged file
+causes an error instead of exhausting the memory. The limits grow with the file and are far above
+the needs of networks.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ What = Literal["parts", "operators", "bytes"]
 PARTS, PARTS_PER_EXPRESSION, CHARACTERS_PER_PART = 500_000, 50, 4
 OPERATORS, OPERATORS_PER_EXPRESSION = 20_000, 20
 BYTES, BYTES_PER_BYTE = 1 << 30, 32
-LARGEST_TENSOR = 1 << 47  # bytes, which is what a process can address
+LARGEST_TENSOR = 1 << 47  # bytes; the address space of a process
 MAX_RANK = 64  # NumPy's
 _SAID = {
     "parts": "{} expressions and parts of types and lists",
@@ -29,17 +30,17 @@ _SAID = {
 
 
 class Budget:
-    """What is left of the limits for one file.
+    """The remaining limits for one file.
 
     Parameters
     ----------
     parts : int
-        How many expressions, parts of types and parts of lists may be looked at, a shared one once
-        for each use that writes it out.
+        How many expressions, parts of types and parts of lists may be visited; a shared one counts
+        for each use that expands it.
     operators : int
-        How many operators of Relax may be written.
+        How many operators of Relax may be created.
     bytes : int
-        How much constants may take that the file does not hold, but that are computed from it.
+        The total size of constants that are computed from the file, in bytes.
     """
 
     def __init__(self, parts: int = PARTS, operators: int = OPERATORS, bytes: int = BYTES) -> None:
@@ -48,12 +49,12 @@ class Budget:
 
     @classmethod
     def of_text(cls, length: int) -> Budget:
-        """The limits for what is read from so many characters."""
+        """Return the limits for a text of this length in characters."""
         return cls(parts=PARTS + length // CHARACTERS_PER_PART)
 
     @classmethod
     def of_network(cls, expressions: int, size: int) -> Budget:
-        """The limits for what so many expressions and bytes of constants are converted to."""
+        """Return the limits for converting this many expressions and bytes of constants."""
         return cls(
             parts=PARTS + PARTS_PER_EXPRESSION * expressions,
             operators=OPERATORS + OPERATORS_PER_EXPRESSION * expressions,
@@ -61,19 +62,21 @@ class Budget:
         )
 
     def spend(self, what: What, count: int, where: str) -> None:
-        """Count what is about to be made.
+        """Subtract the size of something about to be created.
 
         Parameters
         ----------
         what : {"parts", "operators", "bytes"}
+            The limit to subtract from.
         count : int
+            The size.
         where : str
-            What makes it, as a sentence begins with it.
+            The cause, as the subject of a sentence.
 
         Raises
         ------
         ExpansionError
-            When it is more than is left.
+            If the limit is exceeded.
         """
         self._left[what] -= count
         if self._left[what] < 0:

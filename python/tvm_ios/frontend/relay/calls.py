@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which functions call which."""
+"""The call graph of a module."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from ...support.errors import RelayError
 def check_calls(
     calls: Mapping[str, Sequence[str]], error: Callable[[str, int, str], RelayError]
 ) -> None:
-    """Check that functions are there when they are called, and do not call themselves.
+    """Check that all called functions exist and that none is recursive.
 
     Parameters
     ----------
     calls : mapping of str to sequence of str
-        What each function of a module calls.
+        The functions that each function of a module calls.
     error : callable
-        The error for a call: of this function, the number of the call in it, a sentence.
+        Returns the error for a call, given the caller, the index of the call, and a message.
 
     Raises
     ------
     RelayError
-        As ``error`` makes it.
+        The result of ``error``.
     """
     for caller, called in calls.items():
         for i, name in enumerate(called):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What has to hold in every module, whichever form it was saved in."""
+"""Checks of modules that do not depend on the form in which they were saved."""
 
 from __future__ import annotations
 
@@ -10,22 +10,23 @@ from .cursor import MAX_NESTING
 from .extent import Extents
 from .walk import parts, postorder
 
-_BITS = 512  # of a set of variables that count as one part
+_BITS = 512  # of a set of variables, which count as one part
 
 
 def check_module(module: Module, budget: Budget | None = None) -> None:
-    """Check that variables are used where they are bound, and that nothing nests or grows too much.
+    """Check that variables are used in their scope, and that nesting and size are limited.
 
     Parameters
     ----------
     module : Module
+        The module.
     budget : Budget, optional
-        By default one for a module of this many expressions.
+        The limits; by default those for the number of expressions.
 
     Raises
     ------
     RelayError
-        Naming the function, and the variable.
+        If a check fails; the message names the function and the variable.
     """
     extents = Extents()
     if budget is None:
@@ -39,7 +40,7 @@ def check_module(module: Module, budget: Budget | None = None) -> None:
 
 
 def _check_extent(name: str, function: Function, extents: Extents, budget: Budget) -> None:
-    """Check that all that a function says can be written out, and that its types are not deep."""
+    """Check that a function can be expanded within the limits, and that its types are not deep."""
     for expr in postorder(function):
         size = 1 + len(parts(expr))
         for type_ in _types(expr):
@@ -53,10 +54,10 @@ def _check_extent(name: str, function: Function, extents: Extents, budget: Budge
 
 
 def _check_variables(name: str, function: Function, budget: Budget) -> None:
-    """Check that a function has no variables but its own."""
+    """Check that a function has no free variables."""
     bits: dict[Var, int] = {}
     bound: set[Var] = set()
-    free: dict[Expr, int] = {}  # the variables that an expression does not bind itself, as bits
+    free: dict[Expr, int] = {}  # the free variables of each expression, as bits
 
     def bind(var: Var) -> int:
         if var in bound:
@@ -86,7 +87,7 @@ def _check_variables(name: str, function: Function, budget: Budget) -> None:
 
 
 def _check_nesting(name: str, function: Function) -> None:
-    """Check that what recurses into scopes can do so."""
+    """Check that scopes do not nest too deeply for recursion."""
     levels: dict[Expr, int] = {}
     for expr in postorder(function):
         within = [levels[part] + _nests(expr, part) for part in parts(expr)]
@@ -96,14 +97,14 @@ def _check_nesting(name: str, function: Function) -> None:
 
 
 def _nests(expr: Expr, part: Expr) -> bool:
-    """Whether a part is a scope within an expression; one let follows another in one scope."""
+    """Return whether a part is a scope of its own; consecutive lets share one scope."""
     if isinstance(expr, Let):
         return isinstance(part, Let) and part is not expr.body
     return isinstance(expr, If | Function) or isinstance(part, Let)
 
 
 def _types(expr: Expr) -> tuple[Type | None, ...]:
-    """What an expression says of types."""
+    """Return the type annotations of an expression."""
     if isinstance(expr, Call):
         return (expr.type,)
     if isinstance(expr, Let):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From Relay's syntax tree to Relax."""
+"""Conversion of Relay's syntax tree to Relax."""
 
 from __future__ import annotations
 
@@ -38,28 +38,29 @@ Shapes = Mapping[str, Sequence[int]]
 def convert(
     module: Module, params: Arrays | None = None, input_shapes: Shapes | None = None
 ) -> tvm.IRModule:
-    """Say in Relax what ``@main`` of a Relay module computes.
+    """Convert ``@main`` of a Relay module to Relax.
 
     Parameters
     ----------
     module : Module
-        What :func:`tvm_ios.frontend.relay.parse` gives.
+        The result of :func:`tvm_ios.frontend.relay.parse`.
     params : mapping of str to array, optional
-        Values for parameters of ``@main`` by name; these become constants, the others arguments.
+        Values of parameters of ``@main`` by name. These become constants, the others arguments.
     input_shapes : mapping of str to sequence of int, optional
-        Shapes of parameters that have dimensions which are not known.
+        Shapes of parameters that have unknown dimensions.
 
     Returns
     -------
     tvm.IRModule
-        A module whose only function, "main", is one dataflow block: other functions are inlined,
-        tuples are taken apart, of an ``if`` whose condition is known one branch is left.
+        A module whose only function, "main", is one dataflow block. Other functions are inlined,
+        tuples are flattened, and an ``if`` is replaced by the branch that its constant condition
+        selects.
 
     Raises
     ------
     RelayError
-        When an operator or an attribute cannot be converted (all operators that are not known are
-        named at once), the values or the shapes do not fit, or a function calls itself.
+        If an operator or an attribute cannot be converted (the message names all unknown
+        operators), if the values or the shapes do not fit, or if a function is recursive.
     """
     main = _main(module)
     reached = list(_reachable(module, main))
@@ -77,7 +78,7 @@ def convert(
 
 
 def _budget(reached: Sequence[Expr], params: Arrays) -> Budget:
-    """The limits for a network that has these expressions and weights."""
+    """Return the limits for a network of these expressions and weights."""
     held = {id(expr.value): expr.value.nbytes for expr in reached if isinstance(expr, Constant)}
     size = sum(held.values()) + sum(value.nbytes for value in params.values())
     return Budget.of_network(len(reached), size)
@@ -86,7 +87,7 @@ def _budget(reached: Sequence[Expr], params: Arrays) -> Budget:
 def _build(
     module: Module, main: Function, arguments: Mapping[Var, relax.Expr], budget: Budget
 ) -> tvm.IRModule:
-    """The module in which ``main`` is applied to variables, which it takes, and constants."""
+    """Build the module that applies ``main`` to variables and constants."""
     builder = relax.BlockBuilder()
     variables = [value for value in arguments.values() if isinstance(value, relax.Var)]
     with builder.function("main", variables):
@@ -97,7 +98,7 @@ def _build(
                 result = _evaluator(module, bindings, budget).run(main, values)
                 output = builder.emit_output(_put_together(result))
         except BaseException:
-            builder.emit_func_output(relax.Tuple([]))  # TVM warns of what is left open
+            builder.emit_func_output(relax.Tuple([]))  # TVM warns of open functions
             raise
         builder.emit_func_output(output)
     return builder.finalize()
@@ -111,7 +112,7 @@ def _main(module: Module) -> Function:
 
 
 def _check_operators(reached: Sequence[Expr]) -> None:
-    """Raise RelayError, naming all operators that have no entry."""
+    """Raise RelayError with the names of all operators that have no converter."""
     unknown: dict[str, int | None] = {}
     for expr in reached:
         if isinstance(expr, Call) and isinstance(expr.callee, Operator):
@@ -130,7 +131,7 @@ def _check_operators(reached: Sequence[Expr]) -> None:
 
 
 def _reachable(module: Module, main: Function) -> Iterator[Expr]:
-    """Each expression that ``main`` may come to, once."""
+    """Yield each expression that ``main`` may evaluate, once."""
     seen: set[Expr] = set()
     waiting: list[Expr] = [main]
     while waiting:
@@ -145,7 +146,7 @@ def _reachable(module: Module, main: Function) -> Iterator[Expr]:
 
 
 def _types(main: Function, shapes: Shapes) -> dict[Var, Type]:
-    """The type of each parameter, with all dimensions known."""
+    """Return the type of each parameter, with all dimensions known."""
     known = [var.name for var in main.params]
     strange = [name for name in shapes if name not in known]
     if strange:
@@ -165,7 +166,7 @@ def _complete(name: str, declared: Type | None, given: Sequence[int] | None) -> 
 
 
 def _check_type_exists(name: str, tensor: TensorType) -> None:
-    """Raise RelayError for a tensor that Relax cannot have."""
+    """Raise RelayError for a tensor type that Relax does not support."""
     where = f"Parameter {name!r} of @main"
     try:
         tvm.DataType(tensor.dtype)
@@ -196,7 +197,7 @@ def _complete_tensor(name: str, declared: Type | None, given: Sequence[int] | No
 
 
 def _check_params(main: Function, types: Mapping[Var, Type], params: Arrays) -> None:
-    """Raise RelayError, with all that is wrong about the values."""
+    """Raise RelayError with all mismatches between values and parameters."""
     named: dict[str, list[Var]] = {}
     for var in main.params:
         named.setdefault(var.name, []).append(var)
@@ -213,7 +214,7 @@ def _check_params(main: Function, types: Mapping[Var, Type], params: Arrays) -> 
 
 
 def _written(value: Type) -> str:
-    """A type as an error shows it."""
+    """Return a type as text for messages."""
     if isinstance(value, TensorType):
         sizes = ", ".join("?" if size is None else str(size) for size in value.shape)
         return f"{value.dtype} [{sizes}]"
@@ -259,7 +260,7 @@ def _truth(value: Any) -> bool | None:
 
 
 def _check_type(emit: Emitter, value: Value, wanted: Type) -> None:
-    """Raise RelayError unless ``value`` is what Relay said that it would be."""
+    """Raise RelayError unless ``value`` has the type that Relay annotated."""
     if isinstance(wanted, TupleType) and isinstance(value, tuple):
         if len(wanted.fields) == len(value):
             for part, of in zip(value, wanted.fields, strict=True):
@@ -274,7 +275,7 @@ def _check_type(emit: Emitter, value: Value, wanted: Type) -> None:
 
 
 def _fits(found: TensorType, wanted: TensorType) -> bool:
-    """Whether a type is the other one where that is known."""
+    """Return whether a type equals another one where that is known."""
     same_rank = len(found.shape) == len(wanted.shape)
     sizes = zip(found.shape, wanted.shape, strict=False)
     return found.dtype == wanted.dtype and same_rank and all(w in (None, f) for f, w in sizes)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A place among a text's words, and the steps that all parts of the parser take from there."""
+"""A position among the tokens of a text, with the operations that all parts of the parser share."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from .lexer import Token, Words
 from .source import Source
 
 MAX_NESTING = 60
-"""How deep brackets nest at most; each level takes a few frames of Python's stack. What TVM prints
-nests functions and branches alone, everything else it binds to graph variables."""
+"""The maximum nesting of brackets; each level takes a few frames of Python's stack. TVM's printer
+nests only functions and branches; it binds everything else to graph variables."""
 
 _KINDS = {
     "local": "a variable",
@@ -28,14 +28,16 @@ _T = TypeVar("_T")
 
 
 class Cursor:
-    """A place among the words of a text.
+    """A position among the tokens of a text.
 
     Attributes
     ----------
     source : Source
+        The text.
     words : Words
+        Its tokens.
     position : int
-        The index of the next word.
+        The index of the next token.
     """
 
     def __init__(self, source: Source, words: Words) -> None:
@@ -46,42 +48,42 @@ class Cursor:
 
     @property
     def token(self) -> Token:
-        """The next word."""
+        """The next token."""
         return self.words.tokens[self.position]
 
     @property
     def following(self) -> Token:
-        """The word after the next, if there is one."""
+        """The token after the next, if there is one."""
         tokens = self.words.tokens
         return tokens[min(self.position + 1, len(tokens) - 1)]
 
     def take(self) -> Token:
-        """Go past the next word, which is not the end."""
+        """Consume and return the next token, which is not the end."""
         token = self.words.tokens[self.position]
         self.position += 1
         return token
 
     def accept(self, kind: str) -> bool:
-        """Go past the next word if it is of this kind."""
+        """Consume the next token if it is of this kind; return whether it was."""
         if self.words.tokens[self.position].kind != kind:
             return False
         self.position += 1
         return True
 
     def expect(self, kind: str) -> Token:
-        """Go past the next word, which must be of this kind.
+        """Consume and return the next token, which must be of this kind.
 
         Raises
         ------
         RelayError
-            Where it is another.
+            If it is of another kind.
         """
         if self.token.kind != kind:
             raise self.unexpected(_KINDS.get(kind, f"'{kind}'"))
         return self.take()
 
     def sequence(self, close: str, read: Callable[[], _T]) -> tuple[_T, ...]:
-        """What ``read`` reads, any number of times with commas between, up to ``close``."""
+        """Read any number of elements with ``read``, separated by commas, up to ``close``."""
         values: list[_T] = []
         while not self.accept(close):
             values.append(read())
@@ -91,12 +93,12 @@ class Cursor:
         return tuple(values)
 
     def enter(self) -> None:
-        """Go one level down in the nesting.
+        """Enter a nesting level.
 
         Raises
         ------
         RelayError
-            Where this is too deep.
+            If there are too many levels.
         """
         self._depth += 1
         if self._depth > MAX_NESTING:
@@ -105,16 +107,26 @@ class Cursor:
             )
 
     def leave(self) -> None:
-        """Go up again."""
+        """Leave a nesting level."""
         self._depth -= 1
 
     def error(
         self, message: str, token: Token | None = None, kind: type[RelayError] = RelayError
     ) -> RelayError:
-        """An error about a word, by default the next."""
+        """Return an error about a token, by default the next.
+
+        Parameters
+        ----------
+        message : str
+            The message.
+        token : Token, optional
+            The token.
+        kind : type of RelayError
+            The type of the error.
+        """
         return self.source.error((token or self.token).offset, message, kind)
 
     def unexpected(self, wanted: str) -> RelayError:
-        """An error that the next word is not what is wanted."""
+        """Return an error that the next token is not the wanted one."""
         found = "the end" if self.token.kind == "end" else f"'{self.token.text}'"
         return self.error(f"Expected {wanted}, found {found}.")

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Relay's expressions evaluated: functions are inlined, tuples taken apart, branches taken.
+"""Evaluation of Relay's expressions: inlines functions, flattens tuples, selects branches.
 
-What is left are calls of operators, which the caller turns into something; that is what tensors
-are here. Each expression is evaluated once for each time that its function is applied, however
-often it is used. Python's stack is not used: graphs are as deep as networks are.
+Only calls of operators remain, which the caller converts; the results represent tensors. Each
+expression is evaluated once per application of its function, however often it is used. The
+evaluation does not recurse on Python's stack, because graphs are as deep as networks.
 """
 
 from __future__ import annotations
@@ -34,23 +34,23 @@ from .cursor import MAX_NESTING
 from .extent import Extents
 
 CallOperator: TypeAlias = "Callable[[Call, Sequence[Any]], Any]"
-"""What a call of an operator is turned into, given what its arguments were turned into."""
+"""A function that converts a call of an operator, given its converted arguments."""
 
 _LARGEST_TUPLE = 100_000
 
 
 @dataclass(eq=False)
 class _Frame:
-    """One application of a function.
+    """The state of one application of a function.
 
     Attributes
     ----------
     depth : int
-        How many functions it is written within.
+        The number of functions that lexically enclose it.
     outer : _Frame or None
-        The frame in which the function was written.
+        The frame in which the function was defined.
     variables, results : dict
-        What variables and expressions are here.
+        The values of variables and expressions in this frame.
     """
 
     depth: int
@@ -61,7 +61,7 @@ class _Frame:
 
 @dataclass(frozen=True)
 class _Result:
-    """A value, and the depth of the innermost frame that it depends on."""
+    """A value, with the depth of the innermost frame that it depends on."""
 
     value: Any
     depth: int
@@ -69,7 +69,7 @@ class _Result:
 
 @dataclass(frozen=True, eq=False)
 class _Closure:
-    """A function with the frame in which it was written."""
+    """A function with the frame in which it was defined."""
 
     function: Function
     frame: _Frame | None
@@ -77,22 +77,24 @@ class _Closure:
 
 
 _Step: TypeAlias = "Generator[tuple[Expr, _Frame], _Result, _Result]"
-"""An evaluation that asks for others on its way."""
+"""An evaluation, as a generator that yields the expressions that it needs."""
 
 
 class Evaluator:
-    """Evaluates functions of a module.
+    """An evaluator of functions of a module.
 
     Parameters
     ----------
     module : Module
+        The module.
     call_operator : callable
-        Turns a call of an operator into a value; a tuple is several.
+        Converts a call of an operator to a value, or to a tuple of values.
     constant : callable
-        Turns an array into a value.
+        Converts an array to a value.
     truth : callable
-        The truth of a value; None where it is known only when the network runs.
+        Returns the truth of a value; None if it is known only at run time.
     budget : Budget
+        The limits.
     """
 
     def __init__(
@@ -108,19 +110,19 @@ class Evaluator:
         self._constant = constant
         self._truth = truth
         self._budget = budget
-        self._active: list[_Closure] = []  # what is being applied, from @main on
-        self._functions: set[Function] = set()  # of these
-        self._constants: dict[int, Any] = {}  # by the identity of arrays, which functions share
+        self._active: list[_Closure] = []  # the active applications, from @main on
+        self._functions: set[Function] = set()  # their functions
+        self._constants: dict[int, Any] = {}  # by identity of arrays, which functions may share
         self._extents = Extents()
-        self._with_closure: set[int] = set()  # of tuples, by identity
+        self._with_closure: set[int] = set()  # ids of tuples that contain functions
 
     def run(self, function: Function, arguments: Mapping[Var, Any]) -> Any:
-        """What ``function`` makes of its parameters' values.
+        """Evaluate ``function`` for the values of its parameters.
 
         Raises
         ------
         RelayError
-            When a function calls itself, a condition is not constant, or the result is a function.
+            If a function is recursive, a condition is not constant, or the result is a function.
         """
         frame = _Frame(0, None)
         self._active = [_Closure(function, None, "@main")]
@@ -132,8 +134,8 @@ class Evaluator:
         return value
 
     def _drive(self, expr: Expr, frame: _Frame) -> _Result:
-        """Evaluate ``expr`` by a stack of evaluations, each of which waits for the next."""
-        result = _known(expr, frame)  # a parameter, or nothing yet, which starts an evaluation
+        """Evaluate ``expr`` with an explicit stack of suspended evaluations."""
+        result = _known(expr, frame)  # None starts an evaluation
         stack: list[_Step] = [] if result else [self._visit(expr, frame)]
         while stack:
             try:
@@ -189,13 +191,13 @@ class Evaluator:
         return results
 
     def _shared_constant(self, array: np.ndarray) -> Any:
-        """A value, one for all expressions and applications that have the same array."""
+        """Return the value of an array, which all its users share."""
         if id(array) not in self._constants:
             self._constants[id(array)] = self._constant(array)
         return self._constants[id(array)]
 
     def _tuple(self, values: Sequence[Any]) -> tuple[Any, ...]:
-        """Several values as one, which must be small enough to be taken apart."""
+        """Return several values as a tuple, after checking its size."""
         made = tuple(values)
         extent = self._extents.of_attribute(made)
         where = f"A tuple in {self._active[-1].name}"
@@ -222,7 +224,7 @@ class Evaluator:
         return _Result(result.value[expr.index], result.depth)
 
     def _let(self, expr: Let, frame: _Frame) -> _Step:
-        """A chain of them, which may be long."""
+        """Evaluate a chain of lets, which may be long, in a loop."""
         body: Expr = expr
         while isinstance(body, Let):
             self._budget.spend("parts", 1, self._active[-1].name)
@@ -258,7 +260,7 @@ class Evaluator:
         result = yield closure.function.body, inner
         self._active.pop()
         self._functions.remove(closure.function)
-        # From outside, the result depends on what it was made of.
+        # Outside of the function, the result depends on the callee and the arguments.
         return _Result(result.value, max(_deepest(arguments), callee.depth))
 
     def _enter(self, expr: Call, closure: _Closure, values: Sequence[Any]) -> _Frame:
@@ -285,12 +287,12 @@ class Evaluator:
 
 
 def _resume(step: _Step, result: _Result | None) -> tuple[Expr, _Frame]:
-    """What an evaluation waits for next; one that has not begun is not given a result."""
+    """Resume an evaluation and return what it needs next; without a result, start it."""
     return next(step) if result is None else step.send(result)
 
 
 def _known(expr: Expr, frame: _Frame) -> _Result | None:
-    """What ``expr`` is, if that is known here or where the function was written."""
+    """Return the value of ``expr`` if this frame or an outer one has it."""
     holder: _Frame | None = frame
     while holder is not None:
         found = holder.variables.get(expr) if isinstance(expr, Var) else None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much a nested value has when it is written out, found without writing it out."""
+"""The size and depth of nested values, computed without expanding shared parts."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Any, NamedTuple
 
 from .ast import FuncType, TupleType, Type
 
-_MOST = 1 << 60  # sizes of shared parts multiply, and would have thousands of digits
+_MOST = 1 << 60  # sizes of shared parts multiply, and could have thousands of digits
 
 
 class Extent(NamedTuple):
-    """How much a value has.
+    """The size and depth of a value.
 
     Attributes
     ----------
     size : int
-        How many parts, a shared one once for each use; 2**60 stands for all above.
+        The number of parts, counting a shared one for each use; at most 2**60.
     depth : int
-        How many levels are within it.
+        The number of nested levels.
     """
 
     size: int
@@ -27,21 +27,21 @@ class Extent(NamedTuple):
 
 
 class Extents:
-    """The extents of values, each of which is looked at once, however often it is used."""
+    """The extents of values, each of which is visited once."""
 
     def __init__(self) -> None:
-        self._known: dict[int, tuple[object, Extent]] = {}  # with what keeps the identity taken
+        self._known: dict[int, tuple[object, Extent]] = {}  # keeps ids unique
 
     def of_type(self, type_: Type | None) -> Extent:
-        """The extent of a type."""
+        """Return the extent of a type."""
         return self._of(type_, _inner)
 
     def of_attribute(self, value: object) -> Extent:
-        """The extent of an attribute, or of another value whose parts are in tuples."""
+        """Return the extent of an attribute, or of another value whose parts are in tuples."""
         return self._of(value, _fields)
 
     def _of(self, root: object, inner: Callable[[Any], Sequence[object]]) -> Extent:
-        """Without recursion, as what is damaged is deep."""
+        """Compute an extent without recursion, because damaged files may be deep."""
         known = self._known
         stack = [(root, False)]
         while stack:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Relay as ``tvm.ir.save_json`` wrote it, from v0.8 to v0.19."""
+"""Parsing of Relay's JSON form, which ``tvm.ir.save_json`` wrote from v0.8 to v0.19."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def parse_json(source: Source, budget: Budget) -> Module:
     Raises
     ------
     RelayError
-        Where it is no such JSON, is damaged, or has what cannot be converted.
+        If the JSON is not such a module, is damaged, or contains what cannot be converted.
     """
     nodes = Nodes(load_json(source, 0))
     root = nodes[nodes.root]
@@ -40,7 +40,7 @@ def parse_json(source: Source, budget: Budget) -> Module:
 
 
 def _functions(found: object) -> dict[str, Function]:
-    """Functions by name, in the order in which TVM prints them."""
+    """Return the functions by name, in TVM's printing order."""
     if not isinstance(found, dict):
         raise RelayError("The JSON's functions are no map; it is damaged.")
     functions: dict[str, Function] = {}
@@ -58,7 +58,7 @@ def _functions(found: object) -> dict[str, Function]:
 
 
 def _called(name: str, function: Function, budget: Budget) -> list[str]:
-    """The functions that one calls; functions may share what they are made of."""
+    """Return the functions that a function calls; functions may share expressions."""
     called = []
     for expr in postorder(function):
         budget.spend("parts", 1 + len(parts(expr)), f"@{name}")
@@ -68,7 +68,7 @@ def _called(name: str, function: Function, budget: Budget) -> list[str]:
 
 
 def _check_attributes(nodes: Nodes) -> None:
-    """Check that all operators' attributes are known; those that are not are named together."""
+    """Check that the attributes of all operators are known; the error names all that are not."""
     unknown: set[str] = set()
     for i in range(len(nodes)):
         if nodes[i].type_key == "relay.Call" and not readable(_attributes(nodes, nodes[i])):
@@ -81,5 +81,5 @@ def _check_attributes(nodes: Nodes) -> None:
 
 
 def _attributes(nodes: Nodes, call: Node) -> str:
-    """The type of a call's attributes."""
+    """Return the type of a call's attributes."""
     return nodes[call.integer("attrs")].type_key

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The words of Relay's text form.
+"""The lexer of Relay's text form.
 
-Names may have dots and digits after them: TVM's importers call a variable ``%features.0.weight``,
-and its printer writes it so. Where a dot is a projection is the parser's to tell.
+Names may contain dots and digits: TVM's importers call a variable ``%features.0.weight``, and its
+printer writes it so. The parser decides whether a dot is a projection.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ _METADATA = re.compile(r"#\[\s*metadata\s*\]")
 
 
 class Token(NamedTuple):
-    """A word of the text.
+    """A token of the text.
 
     Attributes
     ----------
     kind : str
-        A keyword or a mark is its own kind; others are ``local``, ``global``, ``graph``, ``name``,
-        ``number``, ``boolean``, ``string``, ``meta``, ``version``, and ``end``.
+        The token itself for a keyword or a mark, else ``local``, ``global``, ``graph``, ``name``,
+        ``number``, ``boolean``, ``string``, ``meta``, ``version``, or ``end``.
     text : str
-        As it is written; of a version, what is between the quotes.
+        The text of the token; for a version the text between the quotes.
     offset : int
-        Of its first character in the text.
+        The position of its first character in the text.
     """
 
     kind: str
@@ -62,17 +62,17 @@ class Token(NamedTuple):
 
 @dataclass(frozen=True)
 class Words:
-    """A text's words.
+    """The tokens of a text.
 
     Attributes
     ----------
     tokens : list of Token
-        The last one is ``end``.
+        The tokens; the last one is ``end``.
     types : dict of int to str
-        What comments of the form ``/* ty=... */`` say of the expression that ends with the token
-        of this index.
+        The contents of comments of the form ``/* ty=... */``, by the index of the preceding token.
+        They tell the type of the expression that ends there.
     metadata : int or None
-        The offset of what follows ``#[metadata]``.
+        The offset after ``#[metadata]``.
     """
 
     tokens: list[Token]
@@ -81,12 +81,12 @@ class Words:
 
 
 def tokenize(source: Source) -> Words:
-    """Divide a text into words.
+    """Split a text into tokens.
 
     Raises
     ------
     RelayError
-        At a character that begins none, and at a comment that does not end.
+        If a character begins no token, or a comment does not end.
     """
     text = source.text
     tokens: list[Token] = []
@@ -114,7 +114,7 @@ def tokenize(source: Source) -> Words:
 
 
 def kind_of(word: str) -> str | None:
-    """The kind of token that a text is; None where it is not one."""
+    """Return the kind of token that a text is; None if it is not a token."""
     match = _TOKEN.fullmatch(word)
     return _kind(match) if match else None
 
@@ -138,7 +138,7 @@ def _token(source: Source, match: re.Match[str]) -> Token:
 
 
 def _skip_comment(source: Source, start: int) -> int:
-    """The offset after the comment that begins at ``start``; comments nest."""
+    """Return the offset after the comment that begins at ``start``; comments nest."""
     depth = 0
     for edge in _COMMENT_EDGE.finditer(source.text, start):
         depth += 1 if edge[0] == "/*" else -1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers and strings, as Relay's text form spells them."""
+"""Numbers and strings in Relay's text form."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import re
 import numpy as np
 
 DTYPE = re.compile(r"(u?int|b?float)[1-9]\d{0,2}|bool", re.ASCII)
-"""The type of a tensor's elements."""
+"""The data type of a tensor."""
 
 _INTEGER = re.compile(r"(-?\d{1,30})(?:i(\d{1,3}))?", re.ASCII)
 _FLOAT = re.compile(r"(-?(?:\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|inf|nan))f(\d{1,3})?", re.ASCII)
@@ -23,17 +23,17 @@ _ESCAPED = {character: f"\\{letter}" for letter, character in _ESCAPES.items()}
 
 
 def read_number(word: str) -> np.ndarray:
-    """A number, such as ``1``, ``1i64``, ``2.5e-3f`` or ``1f16``.
+    """Parse a number, such as ``1``, ``1i64``, ``2.5e-3f`` or ``1f16``.
 
     Returns
     -------
     np.ndarray
-        A scalar. An integer without a width has 32 bits, or 64 where it does not fit into them.
+        A scalar. An integer without a width has 32 bits, or 64 if it needs them.
 
     Raises
     ------
     ValueError
-        With a sentence, where it is not spelled so or is too large.
+        If it is not a number or is too large; the message is a sentence.
     """
     if integer := _INTEGER.fullmatch(word):
         value, width = int(integer[1]), int(integer[2] or 32)
@@ -62,17 +62,17 @@ def _float(word: str, value: float, width: int) -> np.ndarray:
 
 
 def read_attribute(word: str) -> int | float:
-    """A number as an attribute has it, without a width.
+    """Parse a number as an attribute, without a width.
 
     Raises
     ------
     ValueError
-        As `read_number` does.
+        As `read_number`.
     """
     scalar = read_number(word)
     if scalar.dtype.kind == "i":
         return int(scalar)
-    # What is written has more digits than the width that its suffix gives it would keep.
+    # The text has more digits than a number of the suffix's width would keep.
     return float(word[: word.rindex("f", 1)])
 
 
@@ -81,7 +81,7 @@ def _fits(value: int, width: int) -> bool:
 
 
 def write_scalar(value: np.ndarray) -> str | None:
-    """A scalar as text that reads as the same scalar; None where its type has no spelling."""
+    """Format a scalar such that it reads as the same scalar; None if its type has no notation."""
     if value.shape != ():
         return None
     if value.dtype == np.bool_:
@@ -93,25 +93,25 @@ def write_scalar(value: np.ndarray) -> str | None:
 
 
 def _digits(value: np.ndarray) -> str:
-    """The shortest digits that tell the number from all others of its type."""
+    """Return the shortest digits that identify the number among all of its type."""
     return str(value[()]).removesuffix(".0")
 
 
 def write_float(value: float) -> str:
-    """A float as an attribute has it."""
+    """Format a float as an attribute."""
     digits = repr(value).removesuffix(".0")
     wide = math.isfinite(value) and abs(value) > _LARGEST
     return f"{digits}f64" if wide else f"{digits}f"
 
 
 def read_string(word: str) -> str:
-    r"""What a string in quotes says.
+    r"""Parse a string in quotes.
 
     Raises
     ------
     ValueError
-        With a sentence, at an escape that is none of ``\\ \" \n \t \r \xHH``, or bytes that are
-        no UTF-8.
+        If an escape is none of ``\\ \" \n \t \r \xHH``, or the bytes are not UTF-8; the message is
+        a sentence.
     """
     parts = re.split(r"\\(x[0-9a-fA-F]{2}|.)", word[1:-1])
     said = bytearray()
@@ -131,7 +131,7 @@ def read_string(word: str) -> str:
 
 
 def write_string(value: str) -> str:
-    """A string in quotes, all in ASCII: other characters are written byte by byte."""
+    """Format a string in quotes and ASCII: other characters are escaped byte by byte."""
     return '"' + "".join(_escape(character) for character in value) + '"'
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Saved Relay as a Relax module, in one step."""
+"""Loading of saved Relay as a Relax module, in one step."""
 
 from __future__ import annotations
 
@@ -22,19 +22,18 @@ def load(
     params: Params | str | os.PathLike[str] | None = None,
     input_shapes: Mapping[str, Sequence[int]] | None = None,
 ) -> tvm.IRModule:
-    """Read a saved Relay model and say it in Relax.
+    """Read a saved Relay model and convert it to Relax.
 
     Parameters
     ----------
     text_or_path : str or path
-        What :func:`tvm_ios.frontend.relay.parse` takes: a file of the text form or of the JSON
-        form, or the content of one.
+        A file of the text form or of the JSON form, or the content of one; see
+        :func:`tvm_ios.frontend.relay.parse`.
     params : mapping of str to array, or path, optional
-        Values for parameters of ``@main`` by name, or a file of them that
-        ``relay.save_param_dict`` wrote. They become constants; the other parameters are the
-        arguments of the result, in their order.
+        Values of parameters of ``@main`` by name, or a file of them that ``relay.save_param_dict``
+        wrote. They become constants. The other parameters become arguments, in their order.
     input_shapes : mapping of str to sequence of int, optional
-        Shapes of arguments that have dimensions which are not known, Relay's ``?``.
+        Shapes of arguments that have unknown dimensions, Relay's ``?``.
 
     Returns
     -------
@@ -44,7 +43,7 @@ def load(
     Raises
     ------
     RelayError
-        When the model or the parameters cannot be read, or something cannot be converted.
+        If the model or the parameters cannot be read, or something cannot be converted.
     """
     module = parse(text_or_path)
     return convert(module, given_params(module, params), input_shapes)
@@ -53,9 +52,9 @@ def load(
 def given_params(
     module: Module, params: Params | str | os.PathLike[str] | None
 ) -> dict[str, np.ndarray]:
-    """The values by the names that the module has.
+    """Return the values by the names that they have in the module.
 
-    Relay's text puts a ``v`` before a name that does not begin with a letter.
+    Relay's text form prepends ``v`` to a name that does not begin with a letter.
     """
     if params is None:
         return {}

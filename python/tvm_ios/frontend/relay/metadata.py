@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The section after ``#[metadata]``: what a text refers to as ``meta[type][number]``."""
+"""The section after ``#[metadata]``, whose objects a text refers to as ``meta[type][number]``."""
 
 from __future__ import annotations
 
@@ -22,19 +22,21 @@ _REFERENCE = re.compile(r"meta\[(.*)\]\[(\d+)\]", re.ASCII)
 
 
 class Metadata:
-    """What a text's metadata section holds.
+    """The metadata section of a text.
 
     Parameters
     ----------
     source : Source
+        The text.
     offset : int or None
-        Where the section's JSON begins; None where there is no section.
+        The beginning of the section's JSON; None if there is no section.
     budget : Budget
+        The limits.
 
     Raises
     ------
     RelayError
-        Where the section is damaged.
+        If the section is damaged.
     """
 
     def __init__(self, source: Source, offset: int | None, budget: Budget) -> None:
@@ -53,12 +55,12 @@ class Metadata:
         self._objects = Objects(nodes, budget)
 
     def get(self, cursor: Cursor, token: Token) -> object:
-        """What a reference stands for, as `Objects.get` gives it.
+        """Return the object of a reference; see `Objects.get`.
 
         Raises
         ------
         RelayError
-            At the reference, where the section has no such thing or it is damaged.
+            If the section has no such object, or it is damaged; the error points to the reference.
         """
         match = _REFERENCE.fullmatch(token.text)
         assert match is not None
@@ -83,7 +85,7 @@ class Metadata:
 
 
 def _lists(nodes: Nodes) -> dict[str, list[int]]:
-    """The numbers of the nodes that can be referred to, by their type."""
+    """Return the indices of the nodes that can be referred to, by type."""
     root = nodes[nodes.root]
     if root.keys is None and root.data:
         raise RelayError("The JSON's root is no map with keys; it is damaged.")
@@ -91,12 +93,12 @@ def _lists(nodes: Nodes) -> dict[str, list[int]]:
 
 
 def load_json(source: Source, offset: int) -> object:
-    """What the JSON from ``offset`` to the end of a text says.
+    """Parse the JSON from ``offset`` to the end of a text.
 
     Raises
     ------
     RelayError
-        Where it is damaged.
+        If it is damaged.
     """
     try:
         return json.loads(source.text[offset:])
@@ -110,12 +112,12 @@ def load_json(source: Source, offset: int) -> object:
 
 
 def write_metadata(constants: Sequence[np.ndarray]) -> str:
-    """The section's JSON, with tensors that ``meta[relay.Constant][i]`` refers to in this order.
+    """Return the section's JSON, with tensors for ``meta[relay.Constant][i]`` in this order.
 
     Raises
     ------
     ValueError
-        Where TVM has no tensors of such elements.
+        If TVM has no tensors of such a data type.
     """
     anywhere = {"device_type_int": "-1", "virtual_device_id": "-1", "target": "0"}
     nodes: list[dict[str, object]] = [

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The graph of objects that ``tvm.ir.save_json`` wrote, up to v0.19.
 
-A JSON object lists nodes, which name each other by their numbers; number 0 is none. What a node
-holds is a value under a name, and is a string whether it is a number of a node or not: which it is
-depends on the node's type.
+A JSON object lists nodes, which refer to each other by index; index 0 is null. The fields of a node
+are strings, also those that are indices of nodes: the node's type tells which.
 """
 
 from __future__ import annotations
@@ -25,20 +24,21 @@ _N = TypeVar("_N", int, float)
 
 @dataclass(frozen=True)
 class Node:
-    """One of the graph's nodes, as it is written.
+    """A node of the graph, as it is written.
 
     Attributes
     ----------
     type_key : str
-        Its type, empty for none.
+        Its type; empty for null.
     fields : mapping of str to str
-        What it holds.
+        Its fields.
     data : sequence of int
-        The nodes of an array, or a map.
+        The nodes of an array or a map.
     keys : sequence of str or None
-        A map's, one for each of ``data``; where it has none, ``data`` has keys and values in turn.
+        The keys of a map, one for each element of ``data``; without them ``data`` has keys and
+        values in turn.
     text : str
-        What it says of itself, if it is not made of fields: a string, an operator's name.
+        The text of a node without fields: a string, an operator's name.
     """
 
     type_key: str
@@ -48,12 +48,12 @@ class Node:
     text: str = ""
 
     def string(self, name: str) -> str:
-        """A field.
+        """Return a field.
 
         Raises
         ------
         RelayError
-            Where there is no such field.
+            If there is no such field.
         """
         value = self.fields.get(name)
         if value is None:
@@ -61,22 +61,22 @@ class Node:
         return value
 
     def integer(self, name: str) -> int:
-        """A field that is an integer.
+        """Return a field that is an integer.
 
         Raises
         ------
         RelayError
-            Where it is none, or there is no such field.
+            If it is not, or there is no such field.
         """
         return self._number(name, int)
 
     def real(self, name: str) -> float:
-        """A field that is a number.
+        """Return a field that is a number.
 
         Raises
         ------
         RelayError
-            Where it is none, or there is no such field.
+            If it is not, or there is no such field.
         """
         return self._number(name, float)
 
@@ -97,19 +97,19 @@ class Nodes:
     Parameters
     ----------
     document : object
-        What the JSON says.
+        The parsed JSON.
 
     Attributes
     ----------
     root : int
-        The node that all others are reached from.
+        The node from which all others are reached.
     version : tuple of int
-        The version of TVM that wrote it, such as (0, 19); (0, 19) where it does not say.
+        The version of TVM that wrote it, such as (0, 19), which is also the default.
 
     Raises
     ------
     RelayError
-        Where the document is no such graph.
+        If the document is not such a graph.
     """
 
     def __init__(self, document: object) -> None:
@@ -137,12 +137,12 @@ class Nodes:
         return self._nodes[index]
 
     def tensor(self, index: int) -> np.ndarray:
-        """A tensor, decoded once.
+        """Return a tensor, which is decoded once.
 
         Raises
         ------
         RelayError
-            Where there is none of this number, or it is damaged.
+            If there is no such tensor, or it is damaged.
         """
         if index not in self._arrays:
             if not 0 <= index < len(self._tensors) or not isinstance(self._tensors[index], str):
@@ -160,25 +160,25 @@ class Nodes:
         build: Callable[[Node, Sequence[object]], object],
         done: dict[int, object],
     ) -> object:
-        """What a node stands for, made from what those below it stand for.
+        """Compute the value of a node from the values of the nodes below it.
 
-        Without recursion, as networks are deep.
+        This does not recurse, because networks are deep.
 
         Parameters
         ----------
         start : int
             The node.
         below : callable
-            The nodes that one needs.
+            Returns the nodes that a node depends on.
         build : callable
-            What a node stands for, from what these stand for.
+            Returns the value of a node, given the values of these nodes.
         done : dict
-            What nodes stand for, where that is known; it is added to.
+            The known values, by node; new values are added.
 
         Raises
         ------
         RelayError
-            Where nodes need each other.
+            If nodes depend on each other.
         """
         needs: dict[int, Sequence[int]] = {}
         stack = [start]
@@ -206,7 +206,7 @@ def _version(attributes: object) -> tuple[int, int]:
 
 
 def _node(entry: object) -> Node:
-    """A node, whose parts are of the types that they should be."""
+    """Return a node, after checking the types of its parts."""
     damaged = RelayError("The JSON has a node that is none of TVM's; it is damaged.")
     if not isinstance(entry, dict):
         raise damaged
@@ -231,7 +231,7 @@ def _strings(values: object) -> bool:
 
 
 def _text(entry: dict[str, object], damaged: RelayError) -> str:
-    """What a node says of itself; what is not printable is in base64, after its length."""
+    """Return the text of a node; unprintable text is in base64, after its length."""
     text, coded = entry.get("repr_str", ""), entry.get("repr_b64", "")
     if not isinstance(text, str) or not isinstance(coded, str):
         raise damaged

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the nodes of TVM's JSON stand for: expressions, types, attributes."""
+"""Conversion of the nodes of TVM's JSON to expressions, types and attributes."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ from .operator_attributes import known, read, references
 
 @dataclass(frozen=True)
 class Device:
-    """Where something is to run, which is not read."""
+    """A device annotation, which is ignored."""
 
 
 @dataclass(frozen=True)
 class Unknown:
-    """An object that is not read.
+    """An object that is not supported.
 
-    It is an error where it is needed, and only there: modules hold much that nobody asks for.
+    It causes an error only if it is used, because modules contain many unused objects.
     """
 
     type_key: str
@@ -57,43 +57,45 @@ _MOST = 1 << 60
 
 
 class Objects:
-    """What the nodes of a graph stand for, each made once.
+    """The objects of the nodes of a graph, each created once.
 
     Parameters
     ----------
     nodes : Nodes
+        The graph.
     budget : Budget
+        The limits.
     """
 
     def __init__(self, nodes: Nodes, budget: Budget) -> None:
         self._nodes = nodes
         self._budget = budget
         self._done: dict[int, object] = {0: None}
-        self._sizes: dict[int, int] = {}  # of lists and maps, by identity; `_done` keeps them
+        self._sizes: dict[int, int] = {}  # of lists and maps, by id; `_done` keeps them alive
 
     def get(self, index: int) -> object:
-        """What a node stands for.
+        """Return the object of a node.
 
         Returns
         -------
         object
-            An expression or type of `ast`; an attribute's value; a dict for maps and the attributes
-            of an operator; None, `Device`, or `Unknown`.
+            An expression or type of `ast`, an attribute's value, a dict for a map or an operator's
+            attributes, None, `Device`, or `Unknown`.
 
         Raises
         ------
         RelayError
-            Where the graph is damaged, or holds what cannot be converted.
+            If the graph is damaged, or contains what cannot be converted.
         """
         return self._nodes.fold(index, _below, self._build, self._done)
 
     def size(self, value: object) -> int:
-        """How many parts something has when the lists in it are written out."""
+        """Return the number of parts of an object if its lists are expanded."""
         return self._sizes.get(id(value), 1)
 
     def _build(self, node: Node, below: Sequence[object]) -> object:
-        size = min(1 + sum(map(self.size, below)), _MOST)  # it may have thousands of digits
-        if node.type_key != "Array":  # which keeps the lists in it as they are
+        size = min(1 + sum(map(self.size, below)), _MOST)  # limits the number of digits
+        if node.type_key != "Array":  # its parts stay shared
             self._budget.spend("parts", size, f"A {node.type_key} of the JSON")
         value = self._built(node, below)
         if isinstance(value, tuple | dict):
@@ -111,7 +113,7 @@ class Objects:
 
 
 def _below(node: Node) -> list[int]:
-    """The nodes that are needed to make what this one stands for."""
+    """Return the nodes that a node depends on."""
     if node.type_key in ("Array", "Map"):
         return list(node.data)
     if readable(node.type_key):
@@ -120,35 +122,36 @@ def _below(node: Node) -> list[int]:
 
 
 def _references(node: Node) -> Sequence[str]:
-    """The fields that are numbers of nodes."""
+    """Return the fields that are indices of nodes."""
     if node.type_key in _BUILDERS:
         return _BUILDERS[node.type_key][0]
     return references(node)
 
 
 def readable(type_key: str) -> bool:
-    """Whether objects of this type are read."""
+    """Return whether objects of this type are supported."""
     return type_key in _BUILDERS or known(type_key)
 
 
 def unread(value: object) -> str:
-    """The name of what is not what it should be, for messages."""
+    """Return the name of an unexpected object, for messages."""
     return value.type_key if isinstance(value, Unknown) else type(value).__name__
 
 
 def as_attribute(value: object, depth: int = 0) -> Attribute | Device:
-    """An attribute's value; a constant's tensor is one.
+    """Return an object as an attribute's value; the value of a constant is its tensor.
 
     Parameters
     ----------
     value : object
+        The object.
     depth : int
-        How many lists it is in.
+        The number of lists that contain it.
 
     Raises
     ------
     ValueError
-        Naming the type of what is none.
+        If it cannot be an attribute; the message is the name of its type.
     """
     if isinstance(value, Constant):
         return value.value
@@ -169,18 +172,19 @@ def _part(value: object, depth: int) -> Attribute:
 
 
 def attributes(values: Mapping[str, object], of: str) -> dict[str, Attribute]:
-    """Attributes by name, those left out that say where something is to run.
+    """Return attributes by name, without those that assign a device.
 
     Parameters
     ----------
     values : mapping of str to object
+        The objects by name.
     of : str
-        Whose they are, for the message.
+        The owner of the attributes, for messages.
 
     Raises
     ------
     RelayError
-        Where a value is none that an attribute can have here.
+        If an object cannot be an attribute.
     """
     found: dict[str, Attribute] = {}
     for name, value in values.items():
@@ -208,7 +212,7 @@ def _type(value: object, where: str) -> Type | None:
 
 
 def _inferred(value: object) -> Type | None:
-    """A type that TVM found, where it can be read."""
+    """Return a type that TVM inferred; None if it is not supported."""
     return value if isinstance(value, _TYPES) else None
 
 
@@ -251,7 +255,7 @@ def _real(node: Node, _: Sequence[object]) -> object:
 
 
 def _boxed(node: Node, _: Sequence[object]) -> object:
-    """A number in a box, which v0.17 and later put some attributes into."""
+    """Return a boxed number, which v0.17 and later use for some attributes."""
     try:
         if node.type_key == "runtime.BoxInt":
             return int(node.text)
@@ -367,7 +371,7 @@ _BUILDERS: dict[str, tuple[tuple[str, ...], _Builder]] = {
     "runtime.BoxFloat": ((), _boxed),
     "runtime.BoxBool": ((), _boxed),
     "VirtualDevice": ((), lambda *_: Device()),
-    # Dimensions that are not known; which of them are equal is not kept.
+    # Unknown dimensions; equalities among them are dropped.
     "tir.Any": ((), _nothing),
     "tir.Var": ((), _nothing),
     "tir.SizeVar": ((), _nothing),
@@ -380,7 +384,7 @@ _BUILDERS: dict[str, tuple[tuple[str, ...], _Builder]] = {
     "GlobalVar": (("name_hint",), lambda _, below: GlobalVar(_name(below[0], "function"))),
     "relay.Id": (("name_hint",), _first),
     "relay.Var": (("vid", "type_annotation", "_checked_type_"), _var),
-    "relay.Constant": ((), _nothing),  # made by Objects, which has the tensors
+    "relay.Constant": ((), _nothing),  # created by Objects, which has the tensors
     "relay.Tuple": (
         ("fields",),
         lambda _, below: Tuple(_expressions(below[0], "a tuple's values")),

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each kind of an operator's attributes holds, and by default.
+"""The attributes of each operator type, with their defaults.
 
-TVM's JSON writes all of an operator's attributes, its text those that are not the default. Both say
-the same when what the table has for the default is left out.
+TVM's JSON form contains all attributes of an operator, its text form only those that differ from
+the default. Both agree after the defaults in this table are removed.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from functools import cache
 from ...support.errors import RelayError
 from .nodes import Node
 
-# A line a kind, without what all have around it (relay.attrs.BiasAddAttrs). An attribute is a
-# reference to a node unless a type follows its name, and is required unless a default does.
+# One line per type, without the common prefix and suffix (relay.attrs.BiasAddAttrs). An attribute
+# is a reference to a node unless a type follows, and is required unless a default follows.
 _TABLE = """
 BiasAdd axis:int=1
 Conv1D strides=[1] padding=[0,0] dilation=[1] groups:int=1 channels=null kernel_size=null
@@ -178,12 +178,12 @@ Broadcast lhs_axis:int=-1 rhs_axis:int=-1
 _MISSING = object()
 
 _MISNAMED = {f"relay.attrs.Conv{rank}DTransposeAttrs" for rank in (1, 3)}
-"""Whose ``kernel_layout`` had O where it meant I, and I for O, before v0.12."""
+"""Attributes whose ``kernel_layout`` had O and I swapped before v0.12."""
 
 
 @dataclass(frozen=True)
 class _Field:
-    """An attribute: how it is written, and its default."""
+    """An attribute: its notation and its default."""
 
     kind: str
     default: object
@@ -191,7 +191,7 @@ class _Field:
 
 @cache
 def _fields() -> Mapping[str, Mapping[str, _Field]]:
-    """The table, read."""
+    """Parse the table."""
     kinds: dict[str, dict[str, _Field]] = {}
     for line in _TABLE.replace("\n    ", " ").split("\n")[1:-1]:
         name, *fields = line.split(" ")
@@ -200,7 +200,7 @@ def _fields() -> Mapping[str, Mapping[str, _Field]]:
 
 
 def _field(text: str) -> tuple[str, _Field]:
-    """``name``, ``name:kind``, ``name=default`` or ``name:kind=default``."""
+    """Parse ``name``, ``name:kind``, ``name=default`` or ``name:kind=default``."""
     written, equals, default = text.partition("=")
     name, _, kind = written.partition(":")
     value = json.loads(default) if equals else _MISSING
@@ -208,37 +208,38 @@ def _field(text: str) -> tuple[str, _Field]:
 
 
 def known(type_key: str) -> bool:
-    """Whether the table has attributes of this type."""
+    """Return whether the table has attributes of this type."""
     return type_key in _fields()
 
 
 def references(node: Node) -> list[str]:
-    """The attributes that are numbers of nodes."""
+    """Return the names of attributes that are indices of nodes."""
     fields = _fields()[node.type_key]
     return [name for name in node.fields if name in fields and _refers(node, name)]
 
 
 def _refers(node: Node, name: str) -> bool:
     kind = _fields()[node.type_key][name].kind
-    # Which strings are nodes is not the same in all versions; those that are not are no numbers.
+    # Versions differ in which strings are references to nodes; other strings are never numbers.
     return kind == "node" or (kind == "str" and node.fields[name].isdecimal())
 
 
 def read(node: Node, referred: Mapping[str, object], version: tuple[int, int]) -> dict[str, object]:
-    """The attributes that are not the default, as v0.19 would have them.
+    """Return the attributes that differ from the default, in the form of v0.19.
 
     Parameters
     ----------
     node : Node
+        The node of the attributes.
     referred : mapping of str to object
-        What the nodes of `references` stand for.
+        The objects of the nodes in `references`.
     version : tuple of int
-        The version that wrote them.
+        The version of TVM that wrote them.
 
     Raises
     ------
     RelayError
-        Where there is an attribute that the table does not have, or that is no number.
+        If the table does not have an attribute, or one that must be a number is not.
     """
     fields = _fields()[node.type_key]
     if unknown := sorted(node.fields.keys() - fields.keys()):

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The file of parameters that is saved beside a Relay model.
+"""Reading of the file of parameters that is saved beside a Relay model.
 
-TVM's own loader takes a file that was cut off for a whole one, and fills what is missing with
-whatever is in memory.
+TVM's own loader accepts a truncated file and fills the missing part with arbitrary memory.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _SIZE = struct.Struct("<Q")
 
 
 def load_params(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
-    """Read what ``tvm.runtime.save_param_dict`` or ``relay.save_param_dict`` wrote.
+    """Read a file that ``tvm.runtime.save_param_dict`` or ``relay.save_param_dict`` wrote.
 
     Parameters
     ----------
@@ -31,12 +30,12 @@ def load_params(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
     Returns
     -------
     dict of str to np.ndarray
-        Arrays by name, read-only views of the file's content.
+        Arrays by name, which are read-only views of the file's content.
 
     Raises
     ------
     RelayError
-        When there is no such file, or it is none of these or damaged.
+        If there is no such file, or it is of another kind or damaged.
     """
     try:
         data = Path(path).read_bytes()
@@ -55,7 +54,7 @@ def load_params(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
 
 
 def _params(data: bytes) -> dict[str, np.ndarray]:
-    """The names, and after them as many tensors."""
+    """Parse the names and the tensors that follow them."""
     (count,), at = _SIZE.unpack_from(data, len(_MAGIC)), len(_MAGIC) + _SIZE.size
     names: list[str] = []
     for _ in range(count):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Relay's text form, by the grammar of TVM v0.19.
+"""The parser of Relay's text form, by the grammar of TVM v0.19.
 
-Where TVM would take a text for something else than it seems to say, it is refused: a graph variable
-that is bound twice in a function, a variable that is used in its own value.
+Texts that TVM would misinterpret are rejected: a graph variable that is bound twice in a function,
+a variable that is used in its own value.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _INFIX = {
     "<": ("less", 8), "<=": ("less_equal", 8), ">": ("greater", 8), ">=": ("greater_equal", 8),
     "==": ("equal", 7), "!=": ("not_equal", 7),
 }  # fmt: skip
-"""Operators between their arguments, and how tightly they bind; all associate to the left."""
+"""Infix operators and their precedence; all associate to the left."""
 
 _REFUSED = {
     "match": "Pattern matching",
@@ -70,14 +70,14 @@ def parse_text(source: Source, budget: Budget) -> Module:
     Raises
     ------
     RelayError
-        Where it is no Relay, with line and column; and for what cannot be converted: algebraic data
-        types, references, generic and recursive functions.
+        If the text is not valid, with line and column, or contains what cannot be converted:
+        algebraic data types, references, generic and recursive functions.
     """
     return _Parser(source, budget).module()
 
 
 class _Parser:
-    """Recursive descent; chains of bindings and of infix operators are loops."""
+    """A recursive-descent parser; chains of bindings and of infix operators are loops."""
 
     def __init__(self, source: Source, budget: Budget) -> None:
         words = tokenize(source)
@@ -88,13 +88,13 @@ class _Parser:
         self._operators: dict[str, Operator] = {}
         self._variables = Variables()
         self._functions: dict[str, Function] = {}
-        self._calls: dict[str, list[Token]] = {}  # of other functions, in each
-        # Of the function that is being read:
+        self._calls: dict[str, list[Token]] = {}  # in each function
+        # State of the current function:
         self._bound: dict[int, Expr] = {}
         self._called: list[Token] = []
 
     def module(self) -> Module:
-        """A whole text."""
+        """Parse the whole text."""
         cursor = self._cursor
         self._version()
         if cursor.accept("fn"):
@@ -115,7 +115,7 @@ class _Parser:
         return Module(self._functions)
 
     def _define(self, name: str) -> None:
-        """A function of the module, from its parameters on."""
+        """Parse a function of the module, from its parameters on."""
         self._called = self._calls[name] = []
         self._bound = {}
         self._functions[name] = self._function()
@@ -136,12 +136,12 @@ class _Parser:
         cursor.take()
 
     def _check_refused(self) -> None:
-        """Check that what follows is nothing that Relay has and that cannot be converted."""
+        """Raise RelayError if the next token begins a feature that cannot be converted."""
         if refused := _REFUSED.get(self._cursor.token.kind):
             raise self._cursor.error(f"{refused} cannot be converted.")
 
     def _function(self) -> Function:
-        """What follows ``def @name`` or ``fn``."""
+        """Parse what follows ``def @name`` or ``fn``."""
         cursor = self._cursor
         if cursor.token.kind == "[":
             raise cursor.error("Generic functions cannot be converted; give their types first.")
@@ -168,27 +168,27 @@ class _Parser:
         token = cursor.expect("local")
         if token.text[1:] in others:
             raise cursor.error(f"There is a parameter {token.text} already; rename one.", token)
-        if cursor.accept("{"):  # the device that it is to be on
+        if cursor.accept("{"):  # a device annotation
             read_attributes(cursor, self._metadata, "}")
         var = self._variable(token)
         self._variables.bind(var.name, var)
         return var
 
     def _variable(self, token: Token) -> Var:
-        """What is bound, of the type that is written or that a comment tells."""
+        """Return a new variable, with the type in the text or in a comment."""
         cursor = self._cursor
         written = read_type(cursor, self._metadata) if cursor.accept(":") else None
         return Var(token.text[1:], written or self._comment())
 
     def _block(self) -> Expr:
-        """An expression in braces."""
+        """Parse an expression in braces."""
         self._cursor.expect("{")
         body = self._expression()
         self._cursor.expect("}")
         return body
 
     def _expression(self) -> Expr:
-        """Bindings and expressions, each before a semicolon, and what they are for."""
+        """Parse bindings and expressions, each with a semicolon, and the final expression."""
         cursor = self._cursor
         cursor.enter()
         mark = self._variables.mark()
@@ -210,7 +210,7 @@ class _Parser:
         return body
 
     def _graph_binding(self) -> None:
-        """``%0 = value;``: a name for a part of the graph, for the rest of the function."""
+        """Parse ``%0 = value;``, which names a part of the graph for the rest of the function."""
         cursor = self._cursor
         token = cursor.take()
         cursor.expect("=")
@@ -222,13 +222,13 @@ class _Parser:
         self._bound[number] = value
 
     def _let(self) -> tuple[Var, Expr]:
-        """``let %name = value;``"""
+        """Parse ``let %name = value;``."""
         cursor = self._cursor
         cursor.take()
         token = cursor.expect("local")
         var = self._variable(token)
         cursor.expect("=")
-        # In its own value the variable would be itself, and the value a recursive function.
+        # Used in its own value, the variable would make it a recursive function.
         self._variables.bind(var.name, None)
         value = self._infix(0)
         cursor.expect(";")
@@ -236,7 +236,7 @@ class _Parser:
         return var, value
 
     def _infix(self, tightest: int) -> Expr:
-        """Calls with infix operators between them that bind tighter than ``tightest``."""
+        """Parse calls joined by infix operators of a precedence above ``tightest``."""
         cursor = self._cursor
         left = self._call()
         while (found := _INFIX.get(cursor.token.kind)) and found[1] > tightest:
@@ -245,7 +245,7 @@ class _Parser:
         return left
 
     def _call(self) -> Expr:
-        """An expression, applied any number of times."""
+        """Parse an expression and any number of argument lists."""
         cursor = self._cursor
         line = self._source.line(cursor.token.offset)
         callee = self._atom()
@@ -255,7 +255,7 @@ class _Parser:
         return callee
 
     def _arguments(self) -> tuple[tuple[Expr, ...], Mapping[str, Attribute]]:
-        """What follows the parenthesis: expressions, then attributes."""
+        """Parse what follows the parenthesis: expressions, then attributes."""
         cursor = self._cursor
         args: list[Expr] = []
         while not cursor.accept(")"):
@@ -277,14 +277,14 @@ class _Parser:
     def _stored_attributes(
         self, token: Token, found: Mapping[str, object]
     ) -> Mapping[str, Attribute]:
-        """An operator's attributes that are an object of the metadata section."""
+        """Return an operator's attributes that are an object of the metadata section."""
         try:
             return attributes(found, token.text)
         except RelayError as error:
             raise self._cursor.error(str(error), token, type(error)) from None
 
     def _comment(self) -> Type | None:
-        """The type that a comment gives what was just read; None where it cannot be read."""
+        """Return the type in a comment after the last token; None if it cannot be parsed."""
         text = self._cursor.words.types.get(self._cursor.position - 1)
         if text is None:
             return None
@@ -298,7 +298,7 @@ class _Parser:
             cursor = Cursor(source, tokenize(source))
             type_ = read_type(cursor, self._metadata)
             cursor.expect("end")
-        except RelayError:  # nothing depends on a comment
+        except RelayError:  # a comment is optional
             return None
         return type_
 
@@ -306,7 +306,7 @@ class _Parser:
         return self._operators.setdefault(name, Operator(name))
 
     def _atom(self) -> Expr:
-        """The smallest expression, and the values taken out of it."""
+        """Parse the smallest expression and its projections."""
         cursor = self._cursor
         token = cursor.token
         if token.kind == "local":
@@ -327,7 +327,7 @@ class _Parser:
         return value
 
     def _word(self, token: Token) -> Expr:
-        """An expression of one word, which has been passed."""
+        """Return the expression of one token, which has been consumed."""
         if token.kind == "name":
             return self._operator(token.text)
         if token.kind == "graph":
@@ -351,7 +351,7 @@ class _Parser:
         return found
 
     def _local(self, token: Token) -> Expr:
-        """A variable, or values taken out of it: ``%a.0`` is either, and ``%a`` knows which."""
+        """Return a variable or projections of one; ``%a.0`` may be either, depending on the scope."""
         name = token.text[1:]
         indices: list[int] = []
         while name not in self._variables:
@@ -372,7 +372,7 @@ class _Parser:
         return value
 
     def _if(self) -> Expr:
-        """What follows ``if``."""
+        """Parse what follows ``if``."""
         cursor = self._cursor
         cursor.expect("(")
         condition = self._expression()
@@ -382,7 +382,7 @@ class _Parser:
         return If(condition, then, self._block())
 
     def _parenthesis(self) -> Expr:
-        """What follows a parenthesis: an expression, or a tuple."""
+        """Parse what follows a parenthesis: an expression or a tuple."""
         cursor = self._cursor
         if cursor.accept(")"):
             return Tuple(())

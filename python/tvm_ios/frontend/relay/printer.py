@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Relay's text form from a module, laid out and numbered as TVM v0.19 does."""
+"""The printer of Relay's text form, with the layout and numbering of TVM v0.19."""
 
 from __future__ import annotations
 
@@ -34,25 +34,26 @@ from .types import write_type
 from .walk import operands, parts, postorder
 
 _INLINE = (Var, GlobalVar, Operator, Constant)
-"""What is written wherever it is used, and not bound to a graph variable."""
+"""Expressions that are written at each use and not bound to a graph variable."""
 
 
 def to_text(module: Module) -> str:
-    """A module's text form, from which `parse` makes an equal module.
+    """Return a module's text form, from which `parse` creates an equal module.
 
-    Variables of one name are told apart by numbers. Tensors are in the metadata section.
+    Variables of the same name are distinguished by numbers. Tensors are in the metadata section.
 
     Parameters
     ----------
     module : Module
+        The module.
 
     Raises
     ------
     RelayError
-        When a variable is used where it is not bound, the module nests too deep, or the name of a
+        If a variable is used out of its scope, the module nests too deeply, or the name of a
         function, operator or attribute cannot be written.
     ValueError
-        When a constant is of a type that TVM's tensors do not have.
+        If a constant has a data type that TVM's tensors do not support.
     """
     check_module(module)
     printer = _Printer()
@@ -67,33 +68,33 @@ def to_text(module: Module) -> str:
 
 
 class _Printer:
-    """A module's text. Graph variables are numbered through all of its functions.
+    """A printer of a module. Graph variables are numbered through all of its functions.
 
-    An expression is made text when it is come to, and bound to a graph variable when the first that
-    uses it is made text; one that is used once and ends a scope is not bound.
+    An expression is formatted when it is reached, and bound to a graph variable when its first user
+    is formatted. An expression with one use at the end of a scope is not bound.
 
     Attributes
     ----------
     tensors : list of np.ndarray
-        What the metadata section has to hold, in this order.
+        The tensors of the metadata section, in order.
     """
 
     def __init__(self) -> None:
         self.tensors: list[np.ndarray] = []
-        self._numbers: dict[int, int] = {}  # of tensors, by identity
+        self._numbers: dict[int, int] = {}  # of tensors, by id
         self._bound = 0
         self._start()
 
     def _start(self) -> None:
-        """Forget the variables of the function before."""
+        """Reset the state of the previous function."""
         self._uses: Counter[Expr] = Counter()
-        self._names: dict[str, int] = {}  # each with the number that was last put after it
-        self._words: dict[Expr, str] = {}  # what stands for an expression that is bound
-        self._texts: dict[Expr, str] = {}  # of those that are not bound yet
-        self._lines: list[str] = []  # of the scope that is being written
+        self._names: dict[str, int] = {}  # each with the last number appended to it
+        self._words: dict[Expr, str] = {}  # references to bound expressions
+        self._texts: dict[Expr, str] = {}  # of expressions that are not bound yet
+        self._lines: list[str] = []  # of the current scope
 
     def function(self, function: Function) -> str:
-        """A function of the module, from its parameters on."""
+        """Format a function of the module, from its parameters on."""
         self._start()
         for expr in postorder(function):
             self._uses.update(parts(expr))
@@ -109,9 +110,9 @@ class _Printer:
         return f"{{\n  {_indented(self._scope(expr))}\n}}"
 
     def _scope(self, expr: Expr, own: bool = False) -> str:
-        """An expression with what it needs bound before it, a line each.
+        """Format an expression, preceded by the bindings that it needs, one per line.
 
-        A let that is used elsewhere, too, is bound as others are, unless this is its ``own`` text.
+        A let with other users is bound like other expressions, unless this is its ``own`` text.
         """
         outer, self._lines = self._lines, []
         while isinstance(expr, Let) and (own or self._uses[expr] == 1):
@@ -124,14 +125,14 @@ class _Printer:
         return "\n".join(lines)
 
     def _once(self, expr: Expr) -> str:
-        """An expression where it need not be bound, unless it is used elsewhere, too."""
+        """Format an expression in place, or as a variable if it has other users."""
         self._visit(expr)
         if expr in self._texts and self._uses[expr] == 1:
             return self._texts.pop(expr)
         return self._word(expr)
 
     def _visit(self, root: Expr) -> None:
-        """Make text of an expression and all that it computes with."""
+        """Format an expression and all its operands."""
         stack = [(root, False)]
         while stack:
             expr, entered = stack.pop()
@@ -143,7 +144,7 @@ class _Printer:
                 continue
             self._texts[expr] = self._text(expr)
             if isinstance(expr, If | Let | Function) and expr is not root:
-                # It may bind what others use, and so has to be written before these.
+                # It may bind expressions that others use, so it must precede them.
                 self._word(expr)
 
     def _text(self, expr: Expr) -> str:
@@ -166,14 +167,14 @@ class _Printer:
         return f"fn {self._function(expr)}"
 
     def _projection(self, expr: TupleGetItem) -> str:
-        """A value of a tuple; in parentheses where the dot would be part of a name or number."""
+        """Format a projection, in parentheses if the dot would be part of a name or number."""
         word = self._word(expr.tuple_value)
         text = f"{word}.{expr.index}"
         alone = text in self._names or isinstance(expr.tuple_value, Constant | GlobalVar)
         return f"({word}).{expr.index}" if alone else text
 
     def _word(self, expr: Expr) -> str:
-        """What stands for an expression that has text; it is bound if it has to be."""
+        """Return the text that refers to a formatted expression; bind it if necessary."""
         if isinstance(expr, GlobalVar):
             return _spelled("global", f"@{expr.name}")
         if isinstance(expr, Operator):
@@ -187,7 +188,7 @@ class _Printer:
         return self._words[expr]
 
     def _declare(self, var: Var) -> str:
-        """A variable where it is bound, with a name that no other of the function has."""
+        """Return a variable's declaration, with a name that is unique in the function."""
         name = unique = _spelling(var.name)
         while unique in self._names:
             self._names[name] += 1
@@ -222,14 +223,14 @@ def _indented(text: str) -> str:
 
 
 def _spelled(kind: str, name: str) -> str:
-    """A name that others rely on, and that can therefore not be changed."""
+    """Return a name that others refer to, which therefore cannot be changed."""
     if kind_of(name) != kind:
         raise RelayError(f"{name!r} is no name that Relay's text form can have.")
     return name
 
 
 def _spelling(name: str) -> str:
-    """A variable's name as the text form can have it, with its ``%``."""
+    """Return a valid form of a variable's name, with its ``%``."""
     if kind_of(f"%{name}") == "local":
         return f"%{name}"
     name = re.sub(r"[^\w.]", "_", name, flags=re.ASCII)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Saved Relay in either form, from a file or a string."""
+"""Parsing of saved Relay in either form, from a file or a string."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ def parse(text_or_path: str | os.PathLike[str]) -> Module:
     Parameters
     ----------
     text_or_path : str or path
-        A file, or its content: the text form (``mod.astext(show_meta_data=True)``) or the JSON
-        form (``tvm.ir.save_json(mod)``). A string of several lines, or one that begins with ``#[``
-        or ``{``, is content.
+        A file, or its content: the text form (``mod.astext(show_meta_data=True)``) or the JSON form
+        (``tvm.ir.save_json(mod)``). A string with several lines, or one that begins with ``#[`` or
+        ``{``, is content.
 
     Returns
     -------
     Module
-        As it is written; what its operators mean is not looked at.
+        The module as it is written; operators are not checked.
 
     Raises
     ------
     RelayError
-        When there is no such file, it is neither form, or it has what cannot be converted.
+        If there is no such file, it has neither form, or it contains what cannot be converted.
     """
     source = _source(text_or_path)
     form = parse_json if source.text.lstrip().startswith("{") else parse_text

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A text, and errors that point into it."""
+"""A text, and errors that point to positions in it."""
 
 from __future__ import annotations
 
@@ -9,20 +9,21 @@ from functools import cached_property
 
 from ...support.errors import RelayError
 
-_LONGEST = 300  # characters of a message, in which names of any length may be
-_SHOWN = 100  # characters of a line; those that list a function's parameters have thousands
-_BEFORE = 60  # of them before the place that is pointed at
+_LONGEST = 300  # characters of a message, which may contain long names
+_SHOWN = 100  # characters of a line; a line of parameters may have thousands
+_BEFORE = 60  # of these before the column
 
 
 @dataclass(frozen=True)
 class Source:
-    """A text and where it is from.
+    """A text with its origin.
 
     Attributes
     ----------
     name : str
-        The path of the file, or what stands for it in messages.
+        The path of the file, or a placeholder for messages.
     text : str
+        The text.
     """
 
     name: str
@@ -37,19 +38,20 @@ class Source:
         return starts
 
     def line(self, offset: int) -> int:
-        """The number of the line that has the character at ``offset``, counted from 1."""
+        """Return the number of the line that contains ``offset``, counted from 1."""
         return bisect_right(self._starts, offset)
 
     def error(self, offset: int, message: str, kind: type[RelayError] = RelayError) -> RelayError:
-        """An error about the character at ``offset``, with its line and a caret below it.
+        """Return an error about the character at ``offset``, with its line and a caret below it.
 
         Parameters
         ----------
         offset : int
-            The length of the text stands for its end.
+            The position; the length of the text means its end.
         message : str
             One sentence.
         kind : type of RelayError
+            The type of the error.
         """
         if len(message) > _LONGEST:
             message = f"{message[: _LONGEST // 2]} ... {message[-_LONGEST // 2 :]}"
@@ -64,7 +66,7 @@ class Source:
 
 
 def _window(line: str, column: int) -> tuple[str, str]:
-    """The part of a line around a column, and the space that a caret below it takes before it."""
+    """Return the part of a line around a column, and the space before a caret below it."""
     first = max(0, min(column - _BEFORE, len(line) - _SHOWN))
     shown = line[first : first + _SHOWN]
     before = "... " if first else ""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors as TVM saves them: its binary form, which JSON holds in base64."""
+"""Tensors in TVM's binary form, which JSON contains in base64."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _NUMBERS = {name: code for code, name in _CODES.items() if name != "bool"}
 
 
 def decode(text: str) -> np.ndarray:
-    """A tensor from base64.
+    """Decode a tensor from base64.
 
     Raises
     ------
     ValueError
-        With a sentence, where the text is damaged or its elements are of no type of NumPy's.
+        If the text is damaged or NumPy has no such data type; the message is a sentence.
     """
     try:
         data = base64.b64decode(text, validate=True)
@@ -43,12 +43,12 @@ def decode(text: str) -> np.ndarray:
 
 
 def read_tensor(data: bytes, start: int) -> tuple[np.ndarray, int]:
-    """A tensor and where it ends in the bytes, without a copy of its elements.
+    """Parse a tensor without copying its elements; return it with its end offset.
 
     Raises
     ------
     ValueError
-        As `decode` does.
+        As `decode`.
     """
     at = start + _HEADER.size
     if at > len(data):
@@ -82,12 +82,12 @@ def _dtype(code: int, bits: int, lanes: int) -> np.dtype:
 
 
 def encode(value: np.ndarray) -> str:
-    """The text of a tensor.
+    """Encode a tensor in base64.
 
     Raises
     ------
     ValueError
-        With a sentence, where TVM has no such elements.
+        If TVM has no such data type; the message is a sentence.
     """
     name = "uint1" if value.dtype == np.bool_ else value.dtype.name
     kind = name.rstrip("0123456789")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Types, from and to text."""
+"""Parsing and formatting of types."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .metadata import Metadata
 
 
 def read_type(cursor: Cursor, metadata: Metadata) -> Type | None:
-    """Read ``Tensor[(1, 3), float32]``, ``float32``, ``(A, B)``, ``fn (A, B) -> C`` or ``_``.
+    """Parse ``Tensor[(1, 3), float32]``, ``float32``, ``(A, B)``, ``fn (A, B) -> C`` or ``_``.
 
     Returns
     -------
@@ -20,7 +20,7 @@ def read_type(cursor: Cursor, metadata: Metadata) -> Type | None:
     Raises
     ------
     RelayError
-        Where there is none of these.
+        If the text is none of these.
     """
     cursor.enter()
     type_ = _type(cursor, metadata)
@@ -52,7 +52,7 @@ def _type(cursor: Cursor, metadata: Metadata) -> Type | None:
 
 
 def _whole_type(cursor: Cursor, metadata: Metadata) -> Type:
-    """A type within another."""
+    """Parse a type inside another one."""
     token = cursor.token
     type_ = read_type(cursor, metadata)
     if type_ is None:
@@ -61,7 +61,7 @@ def _whole_type(cursor: Cursor, metadata: Metadata) -> Type:
 
 
 def _tensor(cursor: Cursor, metadata: Metadata) -> TensorType:
-    """What follows ``Tensor``."""
+    """Parse what follows ``Tensor``."""
     cursor.expect("[")
     cursor.expect("(")
     shape = cursor.sequence(")", lambda: _dimension(cursor, metadata))
@@ -74,7 +74,7 @@ def _tensor(cursor: Cursor, metadata: Metadata) -> TensorType:
 
 
 def _dimension(cursor: Cursor, metadata: Metadata) -> int | None:
-    """A number, ``?``, or a variable of the metadata section."""
+    """Parse a number, ``?``, or a variable of the metadata section."""
     if cursor.accept("?"):
         return None
     token = cursor.token
@@ -95,7 +95,7 @@ def _dimension(cursor: Cursor, metadata: Metadata) -> int | None:
 
 
 def write_type(type_: Type) -> str:
-    """The text of a type."""
+    """Format a type."""
     if isinstance(type_, TensorType):
         if not type_.shape:
             return type_.dtype

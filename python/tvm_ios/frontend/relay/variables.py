@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The variables that a place in a text sees."""
+"""The variables in scope at a position in a text."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from .ast import Var
 
 
 class Variables:
-    """Variables by name. Inner scopes hide names of outer ones and give them back when they end."""
+    """Variables by name. An inner scope hides names of outer ones until it ends."""
 
     def __init__(self) -> None:
         self._vars: dict[str, Var | None] = {}
@@ -17,16 +17,16 @@ class Variables:
         return name in self._vars
 
     def __getitem__(self, name: str) -> Var | None:
-        """The variable of this name; None while it is being bound."""
+        """Return the variable of this name; None while it is being bound."""
         return self._vars[name]
 
     def bind(self, name: str, var: Var | None) -> None:
-        """Let a name stand for a variable until the scope ends."""
+        """Bind a name to a variable until the scope ends."""
         self._hidden.append((name, self._vars.get(name), name in self._vars))
         self._vars[name] = var
 
     def mark(self) -> int:
-        """The beginning of a scope, for `reset`."""
+        """Begin a scope; return its mark for `reset`."""
         return len(self._hidden)
 
     def reset(self, mark: int) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ways through a graph of expressions, without recursion: networks are deep."""
+"""Traversals of a graph of expressions, without recursion, because networks are deep."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .ast import Call, Expr, Function, If, Let, Tuple, TupleGetItem
 
 
 def operands(expr: Expr) -> tuple[Expr, ...]:
-    """What an expression computes with, and is in its own scope."""
+    """Return the expressions that an expression uses in its own scope."""
     if isinstance(expr, Call):
         return (expr.callee, *expr.args)
     if isinstance(expr, Tuple):
@@ -20,7 +20,7 @@ def operands(expr: Expr) -> tuple[Expr, ...]:
 
 
 def parts(expr: Expr) -> tuple[Expr, ...]:
-    """All expressions that an expression is made of, without the variables that it binds."""
+    """Return all subexpressions of an expression, without the variables that it binds."""
     if isinstance(expr, Let):
         return (expr.value, expr.body)
     if isinstance(expr, If):
@@ -31,7 +31,7 @@ def parts(expr: Expr) -> tuple[Expr, ...]:
 
 
 def postorder(root: Expr) -> Iterator[Expr]:
-    """Each expression of a graph once, after its parts."""
+    """Yield each expression of a graph once, after its parts."""
     done: set[Expr] = set()
     stack = [(root, False)]
     while stack:

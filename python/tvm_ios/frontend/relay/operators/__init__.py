@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How each operator of Relay is said in Relax; a file for each group of them."""
+"""The converters of Relay's operators to Relax, with one file for each group."""
 
-from . import (  # noqa: F401 - each enters its operators in the table
+from . import (  # noqa: F401 - each registers its operators
     activation,
     convolution,
     create,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Activations, and what does nothing when nothing is trained."""
+"""Activations, and operators that are the identity at inference."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def log_softmax(emit: Emitter, data: relax.Expr, *, axis: int = -1) -> relax.Exp
 
 @operator("nn.dropout")
 def dropout(emit: Emitter, data: relax.Expr, *, rate: float = 0.5) -> tuple[relax.Expr, relax.Expr]:
-    """The data and a mask of ones: at inference nothing is dropped."""
+    """Return the data and a mask of ones: at inference nothing is dropped."""
     return data, emit.full(shape_of(data), 1, dtype_of(data))
 
 
@@ -47,5 +47,5 @@ def identity(emit: Emitter, data: relax.Expr) -> relax.Expr:
 
 @operator("annotation.compiler_begin", "annotation.compiler_end")
 def boundary(emit: Emitter, data: relax.Expr, *, compiler: str = "") -> relax.Expr:
-    """The border of a part that was meant for another compiler."""
+    """Return the data; the operator marks a part for another compiler."""
     return data

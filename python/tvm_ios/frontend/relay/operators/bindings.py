@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The block that a network is written into, and what is known of it without running it."""
+"""The dataflow block that receives a converted network, with its limits."""
 
 from __future__ import annotations
 
@@ -14,21 +14,22 @@ from ..budget import LARGEST_TENSOR, MAX_RANK, Budget
 
 
 class Bindings:
-    """Writes bindings, and counts them before anything is allocated for them.
+    """A writer of bindings that counts them before anything is allocated for them.
 
-    What is computed from constants alone becomes a constant later, and counts as one.
+    A value that is computed from constants alone becomes a constant later, and counts as one.
 
     Parameters
     ----------
     builder : relax.BlockBuilder
         A builder inside the dataflow block that receives the bindings.
     budget : Budget
+        The limits.
     """
 
     def __init__(self, builder: relax.BlockBuilder, budget: Budget) -> None:
         self._builder = builder
         self._budget = budget
-        self._known: set[relax.Var] = set()  # that do not depend on the network's inputs
+        self._known: set[relax.Var] = set()  # independent of the network's inputs
 
     def add(self, expr: relax.Expr, where: str) -> relax.Var:
         """Bind ``expr`` to a variable.
@@ -36,13 +37,14 @@ class Bindings:
         Parameters
         ----------
         expr : relax.Expr
+            The expression.
         where : str
-            What asks for it, as a sentence begins with it.
+            The cause, as the subject of a sentence.
 
         Raises
         ------
         ExpansionError
-            When the network grows too large by it.
+            If the network becomes too large.
         """
         self.expect(1, where)
         var = self._builder.emit(expr)
@@ -56,27 +58,36 @@ class Bindings:
         return var
 
     def expect(self, count: int, where: str) -> None:
-        """Count bindings that are going to be added, where listing them would be too much.
+        """Count bindings that will be added, before they are listed.
 
         Raises
         ------
         ExpansionError
-            When these are too many.
+            If they are too many.
         """
         self._budget.spend("operators", count, where)
 
     def allocate(self, shape: Sequence[int], dtype: str, where: str) -> None:
-        """Count a constant that is about to be computed.
+        """Count a constant that will be computed.
+
+        Parameters
+        ----------
+        shape : sequence of int
+            Its shape.
+        dtype : str
+            Its data type.
+        where : str
+            The cause, as the subject of a sentence.
 
         Raises
         ------
         ExpansionError
-            When it is too large.
+            If it is too large.
         """
         self._budget.spend("bytes", _bytes(shape, dtype), where)
 
     def _is_known(self, expr: relax.Expr) -> bool:
-        """Whether ``expr`` is computed from constants alone."""
+        """Return whether ``expr`` is computed from constants alone."""
         if isinstance(expr, relax.Var):
             return expr in self._known
         if isinstance(expr, relax.Tuple):
@@ -91,14 +102,23 @@ class Bindings:
 def check_tensor(shape: Sequence[int], dtype: str, where: str) -> None:
     """Check that a tensor can exist.
 
+    Parameters
+    ----------
+    shape : sequence of int
+        Its shape.
+    dtype : str
+        Its data type.
+    where : str
+        The cause, as the subject of a sentence.
+
     Raises
     ------
     ExpansionError
-        When it has too many axes, or elements for an address space.
+        If it has too many axes, or exceeds the address space.
     """
     if len(shape) > MAX_RANK:
         raise ExpansionError(f"{where} has a tensor of {len(shape)} axes, and can have {MAX_RANK}.")
-    # A size of 0 makes it empty, and the others may overflow all the same.
+    # If one size is 0, the tensor is empty but the others may still overflow.
     if _bytes([max(size, 1) for size in shape], dtype) > LARGEST_TENSOR:
         raise ExpansionError(f"{where} has a tensor of {list(shape)}, which no machine can hold.")
 

@@ -58,9 +58,9 @@ def _convolution(rank: int) -> Converter:
 
 
 def _one_filter_a_row(emit: Emitter, weight: relax.Expr, layout: str, groups: int) -> relax.Expr:
-    """The weights of a depthwise convolution with one row for each channel of the result.
+    """Return the weights of a depthwise convolution with one row per output channel.
 
-    Relay has one row for each channel of the data, with its several filters side by side.
+    Relay has one row per input channel, with its several filters side by side.
     """
     sizes = dict(zip(layout, sizes_of(emit, weight, layout, layout), strict=True))
     if not (groups == sizes["O"] > 1 and sizes["I"] > 1):
@@ -79,9 +79,9 @@ def _check_weight(
     channels: int | None,
     groups: int,
 ) -> None:
-    """Raise RelayError unless the weights are those of the kernel and the channels that are said.
+    """Raise RelayError unless the weights have the kernel and channels in the attributes.
 
-    They have a row for each channel of the result in one of ``groups`` parts.
+    They have a row for each output channel of one of ``groups`` groups.
     """
     sizes = dict(zip(layout, sizes_of(emit, weight, layout, layout), strict=True))
     kernel = tuple(size for axis, size in sizes.items() if axis not in "OI")

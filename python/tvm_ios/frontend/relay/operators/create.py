@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors made of shapes and numbers, and running sums."""
+"""Tensors created from shapes and numbers, and cumulative sums."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def arange(
     stop: Attribute = None,
     step: Attribute = None,
 ) -> relax.Expr:
-    """A constant: start, stop and step are both arguments and attributes."""
+    """Return a constant; start, stop and step are both arguments and attributes."""
     begin, end, stride = (
         emit.number(value, what) for value, what in ((first, "start"), (last, "stop"), (by, "step"))
     )
@@ -100,7 +100,7 @@ operator("cumprod")(_cumulative(relax.op.cumprod))
 
 @operator("trilu")
 def trilu(emit: Emitter, data: relax.Expr, k: relax.Expr, *, upper: bool = True) -> relax.Expr:
-    """What is above, or below, a diagonal, and zeros."""
+    """Keep the elements above, or below, a diagonal, and set the others to zero."""
     build = relax.op.triu if upper else relax.op.tril
     return emit(build(data, int(emit.number(k, "k"))))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products of matrices."""
+"""Matrix products."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .table import operator
 
 
 def _swapped(emit: Emitter, x: relax.Expr) -> relax.Expr:
-    """``x`` with its last two axes exchanged."""
+    """Exchange the last two axes of ``x``."""
     first, last = len(shape_of(x)) - 2, len(shape_of(x)) - 1
     return emit.transpose(x, [*range(first), last, first])
 
@@ -19,7 +19,7 @@ def _swapped(emit: Emitter, x: relax.Expr) -> relax.Expr:
 def _product(
     emit: Emitter, a: relax.Expr, b: relax.Expr, units: int | None, out_dtype: str | None
 ) -> relax.Expr:
-    """``a`` times ``b``, which has ``units`` columns if that is said."""
+    """Multiply ``a`` by ``b``, which has ``units`` columns if that is given."""
     if units not in (None, shape_of(b)[-1]):
         raise emit.error(f"has units={units}, but weights for {shape_of(b)[-1]}.")
     return emit(relax.op.matmul(a, b, given_dtype(out_dtype)))
@@ -62,10 +62,10 @@ def matmul(
     transpose_a: bool = False,
     transpose_b: bool = False,
 ) -> relax.Expr:
-    """A product whose operands may be transposed.
+    """Multiply matrices that may be transposed.
 
-    The default is that of the saved form; Relay's Python had another one for ``batch_matmul``,
-    which was then written out.
+    The defaults are those of the saved form. Relay's Python interface had others for
+    ``batch_matmul``, which were then written explicitly.
     """
     a = _swapped(emit, a) if transpose_a else a
     b = _swapped(emit, b) if transpose_b else b

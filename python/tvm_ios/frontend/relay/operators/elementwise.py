@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators of one element, or of two that are broadcast."""
+"""Elementwise operators of one tensor, or of two that are broadcast."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ for _name, _base in _LOGARITHMS.items():
 
 @operator("round")
 def round_(emit: Emitter, data: relax.Expr) -> relax.Expr:
-    """Halves are rounded away from zero; Relax rounds them to what is even."""
+    """Round halves away from zero; Relax rounds them to even."""
     whole = emit(relax.op.trunc(data))
     rest = relax.op.multiply(relax.op.subtract(data, whole), emit.scalar(2, data))
     return emit(relax.op.add(whole, relax.op.trunc(rest)))
@@ -121,7 +121,7 @@ def trunc_divide(emit: Emitter, left: relax.Expr, right: relax.Expr) -> relax.Ex
 
 @operator("mod", "trunc_mod")
 def trunc_mod(emit: Emitter, left: relax.Expr, right: relax.Expr) -> relax.Expr:
-    """What is left of a division that was rounded towards zero."""
+    """Return the remainder of a division that rounds towards zero."""
     if not dtype_of(left).startswith("float"):
         return emit(relax.op.mod(left, right))
     quotient = trunc_divide(emit, left, right)
@@ -145,7 +145,7 @@ def cast_like(emit: Emitter, data: relax.Expr, like: relax.Expr) -> relax.Expr:
 
 @operator("where")
 def where(emit: Emitter, condition: relax.Expr, x: relax.Expr, y: relax.Expr) -> relax.Expr:
-    """``x`` where the condition, of whichever type, is not zero."""
+    """Select ``x`` where the condition, of any data type, is not zero."""
     if dtype_of(condition) != "bool":
         condition = emit(relax.op.not_equal(condition, emit.scalar(0, condition)))
     return emit(relax.op.where(condition, x, y))

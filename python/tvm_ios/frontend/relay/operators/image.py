@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Images that are resized or sampled."""
+"""Resizing and sampling of images."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from .table import Converter, both_sides, integers, operator
 
 Sizes = tuple[int, ...]
 
-_CUBIC_ALPHA = -0.5  # Relay's; Relax has another default
+_CUBIC_ALPHA = -0.5  # Relay's default, which differs from Relax's
 
 
 def _resized(
     emit: Emitter, data: relax.Expr, spatial: str, size: Sizes, layout: str, **options: Any
 ) -> relax.Expr:
-    """An image of two or three dimensions, resized."""
+    """Resize an image of two or three dimensions."""
     plain = layout if is_plain(layout) else f"NC{spatial}"
     build = getattr(relax.op.image, f"resize{len(spatial)}d")
     data = relayout(emit, data, layout, plain)
@@ -85,7 +85,7 @@ def resize1d(
     extrapolation_value: float = 0.0,
     out_dtype: str | None = None,
 ) -> relax.Expr:
-    """As an image of two equal rows, of which one is kept."""
+    """Resize a row as an image of two equal rows, and keep one."""
     row = relayout(emit, data, layout, "NCW")
     n, c, w = shape_of(row)
     image = emit(relax.op.broadcast_to(emit.reshape(row, (n, c, 1, w)), (n, c, 2, w)))
@@ -195,7 +195,7 @@ def dilation2d(
     kernel_layout: str = "IHW",
     out_dtype: str | None = None,
 ) -> relax.Expr:
-    """The maximum over a window of zero-padded pixels, each with its weight added."""
+    """Compute the maximum over a window of zero-padded pixels, each plus its weight."""
     data = relayout(emit, data, data_layout, "NCHW")
     weight = relayout(emit, weight, kernel_layout, "IHW")
     channels, *kernel = shape_of(weight)

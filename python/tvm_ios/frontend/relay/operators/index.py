@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elements taken from, or put at, positions that are computed."""
+"""Gathering and scattering of elements at computed positions."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def take(
     axis: int | None = None,
     mode: str = "clip",
 ) -> relax.Expr:
-    """Elements along an axis; without one, of the tensor as a row.
+    """Take elements along an axis; without one, from the flattened tensor.
 
-    The mode ``fast`` leaves open what is outside; what is taken there does no harm.
+    The mode ``fast`` does not define the result outside the bounds, so indices are clipped.
     """
     if batch_dims:
         raise emit.error(f"has batch_dims={batch_dims}, but only 0 is converted.")
@@ -55,7 +55,7 @@ def gather_nd(
 
 
 def _tuples_last(emit: Emitter, indices: relax.Expr) -> relax.Expr:
-    """Positions whose coordinates are along the last axis; in Relay they are along the first."""
+    """Move coordinates from the first axis, where Relay has them, to the last."""
     axes = range(1, len(shape_of(indices)))
     return emit.cast(emit.transpose(indices, [*axes, 0]), "int64")
 
@@ -86,7 +86,7 @@ def scatter(
     *,
     axis: int = 0,
 ) -> relax.Expr:
-    """What ``scatter_elements`` was before v0.11."""
+    """Convert the form of ``scatter_elements`` before v0.11."""
     return scatter_elements(emit, data, indices, updates, axis=axis)
 
 
@@ -99,7 +99,7 @@ def scatter_add(
     *,
     axis: int = 0,
 ) -> relax.Expr:
-    """What ``scatter_elements`` with ``add`` was before v0.11."""
+    """Convert the form of ``scatter_elements`` with ``add`` before v0.11."""
     return scatter_elements(emit, data, indices, updates, axis=axis, reduction="add")
 
 
@@ -138,7 +138,7 @@ def one_hot(
 
 @operator("adv_index", of_tuple=True)
 def adv_index(emit: Emitter, tensors: tuple[relax.Expr, ...]) -> relax.Expr:
-    """The first tensor at the positions that the others say, as NumPy does it."""
+    """Index the first tensor with the others, as NumPy does."""
     data, *indices = tensors
     return emit(relax.op.index_tensor(data, list(indices)))
 
@@ -152,7 +152,7 @@ def sequence_mask(
     mask_value: float = 0.0,
     axis: int = 0,
 ) -> relax.Expr:
-    """Of each sequence what is beyond its length becomes ``mask_value``."""
+    """Set the elements beyond the length of each sequence to ``mask_value``."""
     shape = shape_of(data)
     if axis not in (0, 1):
         raise emit.error(f"has axis {axis}; it must be 0 or 1.")
@@ -164,7 +164,7 @@ def sequence_mask(
 
 @operator("unravel_index")
 def unravel_index(emit: Emitter, indices: relax.Expr, shape: relax.Expr) -> relax.Expr:
-    """The coordinates, along a new first axis, of positions in a tensor of a known shape."""
+    """Return coordinates, along a new first axis, of positions in a tensor of a known shape."""
     sizes = constant_array(shape)
     if sizes is None:
         raise emit.error("needs its shape as a constant; bind it as a parameter.")
@@ -178,7 +178,7 @@ def unravel_index(emit: Emitter, indices: relax.Expr, shape: relax.Expr) -> rela
 
 @operator("invert_permutation")
 def invert_permutation(emit: Emitter, data: relax.Expr) -> relax.Expr:
-    """Where each number is in a permutation."""
+    """Return the position of each number in a permutation."""
     positions = emit.positions(shape_of(data)[0], dtype_of(data))
     return scatter_elements(emit, positions, data, positions)
 
@@ -192,7 +192,7 @@ def sliding_window(
     window_shape: tuple[int, ...],
     strides: tuple[int, ...],
 ) -> relax.Expr:
-    """All windows of the axes from ``axis`` on, whose own axes come last."""
+    """Return all windows of the axes from ``axis`` on; the windows' own axes come last."""
     first = emit.axis(axis, len(shape_of(data)))
     for i, (size, step) in enumerate(zip(window_shape, strides, strict=True)):
         at, shape = first + 2 * i, shape_of(data)

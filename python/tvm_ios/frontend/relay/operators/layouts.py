@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layouts such as ``NCHW``, ``HWIO`` and ``NCHW8c``, and tensors brought from one to another.
+"""Layouts such as ``NCHW``, ``HWIO`` and ``NCHW8c``, and conversion between them.
 
-A capital letter is an axis. A small one, with a number before it, is the inner part of the axis of
-the same letter: ``NCHW8c`` has channel ``c`` at ``[n, c // 8, h, w, c % 8]``.
+A capital letter is an axis. A small letter with a number before it is the inner part of the axis
+with the same letter: ``NCHW8c`` has channel ``c`` at ``[n, c // 8, h, w, c % 8]``.
 """
 
 from __future__ import annotations
@@ -17,12 +17,21 @@ _LAYOUT = re.compile(r"([A-Z]|[1-9][0-9]*[a-z])+")
 
 
 def relayout(emit: Emitter, x: relax.Expr, source: str, target: str) -> relax.Expr:
-    """``x``, which is laid out as ``source``, laid out as ``target``.
+    """Convert ``x`` from layout ``source`` to layout ``target``.
+
+    Parameters
+    ----------
+    emit : Emitter
+        The emitter.
+    x : relax.Expr
+        The tensor.
+    source, target : str
+        The layouts.
 
     Raises
     ------
     RelayError
-        When ``x`` has no such layout, or its sizes are no multiples of the parts.
+        If ``x`` does not have the layout, or a size is not a multiple of its inner part.
     """
     if source == target:
         return x
@@ -30,7 +39,19 @@ def relayout(emit: Emitter, x: relax.Expr, source: str, target: str) -> relax.Ex
 
 
 def sizes_of(emit: Emitter, x: relax.Expr, layout: str, axes: str) -> tuple[int, ...]:
-    """The sizes of some axes that are not divided."""
+    """Return the sizes of some axes that are not split.
+
+    Parameters
+    ----------
+    emit : Emitter
+        The emitter.
+    x : relax.Expr
+        The tensor.
+    layout : str
+        The layout of the tensor.
+    axes : str
+        The letters of the axes.
+    """
     names = [name for name in layout if name.isalpha()]
     if len(names) != len(shape_of(x)) or not {*axes} <= {*names}:
         raise emit.error(f"has the layout {layout!r}, but its argument is {list(shape_of(x))}.")
@@ -38,17 +59,17 @@ def sizes_of(emit: Emitter, x: relax.Expr, layout: str, axes: str) -> tuple[int,
 
 
 def is_plain(layout: str) -> bool:
-    """Whether no axis is divided."""
+    """Return whether no axis is split."""
     return layout.isalpha() and layout.isupper()
 
 
 def _plain(emit: Emitter, layout: str) -> str:
-    """The axes of ``layout``, undivided."""
+    """Return the axes of ``layout`` without inner parts."""
     return "".join(axis for axis, part in _axes(emit, layout) if part is None)
 
 
 def _axes(emit: Emitter, layout: str) -> list[tuple[str, int | None]]:
-    """Each axis with None, or with its size where it is an inner part, named by a small letter."""
+    """Return each letter with None, or with the size of an inner part."""
     if not _LAYOUT.fullmatch(layout):
         raise emit.error(f"has the layout {layout!r}, which is none; write it as NCHW or NCHW8c.")
     found = re.findall(r"([0-9]*)([A-Za-z])", layout)
@@ -61,7 +82,7 @@ def _axes(emit: Emitter, layout: str) -> list[tuple[str, int | None]]:
 
 
 def _unpack(emit: Emitter, x: relax.Expr, layout: str, target: str) -> relax.Expr:
-    """``x`` with its axes whole, in the order of ``target``."""
+    """Merge the inner parts of the axes of ``x``, and reorder the axes to ``target``."""
     names = [name for name, _ in _axes(emit, layout)]
     shape = shape_of(x)
     if len(shape) != len(names) or {*target} != {n for n in names if n.isupper()}:
@@ -79,7 +100,7 @@ def _unpack(emit: Emitter, x: relax.Expr, layout: str, target: str) -> relax.Exp
 
 
 def _pack(emit: Emitter, x: relax.Expr, layout: str) -> relax.Expr:
-    """``x``, whose whole axes are in the order of ``layout``, divided as ``layout`` says."""
+    """Split the axes of ``x``, which are in the order of ``layout``, into its inner parts."""
     axes = _axes(emit, layout)
     parts = {name.upper(): size for name, size in axes if size is not None}
     whole = [name for name, size in axes if size is None]

@@ -14,7 +14,7 @@ from .table import integers, operator
 def _factors(
     emit: Emitter, gamma: relax.Expr, beta: relax.Expr, scale: bool, center: bool
 ) -> tuple[relax.Expr, relax.Expr]:
-    """What is multiplied and added in the end: ones and zeros where that is switched off."""
+    """Return the final factor and offset; ones and zeros if they are disabled."""
     if not scale:
         gamma = emit.full(shape_of(gamma), 1, dtype_of(gamma))
     if not center:
@@ -36,7 +36,7 @@ def batch_norm(
     center: bool = True,
     scale: bool = True,
 ) -> tuple[relax.Expr, ...]:
-    """The result and, as at inference nothing moves, the mean and the variance that were given."""
+    """Return the result with the given mean and variance, which do not change at inference."""
     gamma, beta = _factors(emit, gamma, beta, scale, center)
     axis = emit.axis(axis, len(shape_of(data)))
     statistics = (gamma, beta, moving_mean, moving_var)
@@ -125,7 +125,7 @@ def lrn(
     alpha: float = 1e-4,
     beta: float = 0.75,
 ) -> relax.Expr:
-    """Divide by a power of the mean square of ``size`` neighbours: an average pooling over them."""
+    """Divide by a power of the mean square of ``size`` neighbours, an average pooling."""
     shape = shape_of(data)
     axis = emit.axis(axis, len(shape))
     rows = (math.prod(shape[:axis]), 1, shape[axis], math.prod(shape[axis + 1 :]))

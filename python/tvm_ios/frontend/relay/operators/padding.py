@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Padding, dilation, and blocks of an image that become a batch."""
+"""Padding, dilation, and conversion between blocks of an image and a batch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MODES = {"constant": "constant", "edge": "replicate", "reflect": "reflect"}
 
 
 def _widths(emit: Emitter, widths: Widths, count: int) -> Widths:
-    """The padding of each axis, checked."""
+    """Return the padding of each axis after checking it."""
     pairs = [isinstance(pair, tuple) and len(pair) == 2 and min(pair) >= 0 for pair in widths]
     if len(widths) != count or not all(pairs):
         raise emit.error(
@@ -55,7 +55,7 @@ def pad(
 def mirror_pad(
     emit: Emitter, data: relax.Expr, *, pad_width: Widths, mode: str = "SYMMETRIC"
 ) -> relax.Expr:
-    """Padding by the reflection in the border, with (SYMMETRIC) or without (REFLECT) its pixels."""
+    """Pad by reflection at the border, with its pixels (SYMMETRIC) or without (REFLECT)."""
     if mode not in ("SYMMETRIC", "REFLECT"):
         raise emit.error(f"has mode {mode!r}, which is neither SYMMETRIC nor REFLECT.")
     widths = _widths(emit, pad_width, len(shape_of(data)))
@@ -79,7 +79,7 @@ def mirror_pad(
 def dilate(
     emit: Emitter, data: relax.Expr, *, strides: Sizes, dilation_value: float = 0.0
 ) -> relax.Expr:
-    """Put ``stride - 1`` times the value between any two elements: each is padded behind."""
+    """Insert ``stride - 1`` values between any two elements, by padding each element."""
     shape = shape_of(data)
     apart = emit.reshape(data, [size for n in shape for size in (n, 1)])
     widths = tuple(pair for s in strides for pair in ((0, 0), (0, s - 1)))
@@ -100,7 +100,7 @@ def space_to_batch_nd(
     paddings: Widths,
     pad_value: float = 0.0,
 ) -> relax.Expr:
-    """Pixels that are a block apart become an image of their own."""
+    """Collect pixels that are a block apart in an image of their own."""
     rank = len(block_shape)
     others = len(shape_of(data)) - 1 - rank
     widths = ((0, 0), *paddings, *[(0, 0)] * others)
@@ -120,7 +120,7 @@ def space_to_batch_nd(
 def batch_to_space_nd(
     emit: Emitter, data: relax.Expr, *, block_shape: Sizes, crops: Widths
 ) -> relax.Expr:
-    """The inverse of ``space_to_batch_nd``, with the border cut off."""
+    """Invert ``space_to_batch_nd``, and crop the border."""
     rank = len(block_shape)
     count, *sizes = shape_of(data)
     image, rest = sizes[:rank], sizes[rank:]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors taken apart, put together and repeated."""
+"""Splitting, joining and repeating of tensors."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def stack(emit: Emitter, tensors: Tensors, *, axis: int = 0) -> relax.Expr:
 def split(
     emit: Emitter, data: relax.Expr, *, indices_or_sections: int | Sizes, axis: int = 0
 ) -> Tensors:
-    """Into as many equal parts, or before each of the positions."""
+    """Split into equal parts, or before each of the positions."""
     axis = emit.axis(axis, len(shape_of(data)))
     where: int | list[int]
     if isinstance(indices_or_sections, tuple):
@@ -66,7 +66,7 @@ def strided_slice(
         if slice_mode == "size":
             step, last = 1, _end_of(shape[axis], first, last)
         slices.append(slice(first, last, step).indices(shape[axis]))
-    # -1 counts from the back in Relax, too: before the first element is further than that.
+    # In Relax, -1 counts from the back, too; the end before the first element is -size - 1.
     ends = [
         stop if stop >= 0 else -shape[axis] - 1
         for axis, (_, stop, _) in zip(chosen, slices, strict=True)
@@ -78,7 +78,7 @@ def strided_slice(
 
 
 def _end_of(size: int, begin: int | None, count: int | None) -> int | None:
-    """The end of a slice that is given by how much it has; -1 is all there is."""
+    """Return the end of a slice that is given by its size; -1 means all."""
     if count is None or count < 0 or begin is None:
         return None
     return (begin + size if begin < 0 else begin) + count
@@ -88,7 +88,7 @@ def _end_of(size: int, begin: int | None, count: int | None) -> int | None:
 def slice_like(
     emit: Emitter, data: relax.Expr, like: relax.Expr, *, axes: Sizes | None = None
 ) -> relax.Expr:
-    """The beginning of ``data``, as long as ``like`` is."""
+    """Return the beginning of ``data``, with the sizes of ``like``."""
     shape, wanted = shape_of(data), shape_of(like)
     count = min(len(shape), len(wanted))
     chosen = [emit.axis(i, len(shape)) for i in axes] if axes else list(range(count))
@@ -138,7 +138,7 @@ def meshgrid(emit: Emitter, tensors: Tensors, *, indexing: str = "ij") -> Tensor
 def fifo_buffer(
     emit: Emitter, data: relax.Expr, buffer: relax.Expr, *, axis: int = 0
 ) -> relax.Expr:
-    """The newest part of a buffer behind which ``data`` was put."""
+    """Append ``data`` to a buffer, and return the newest part."""
     axis = emit.axis(axis, len(shape_of(data)))
     joined = emit(relax.op.concat([buffer, data], axis))
     end = shape_of(joined)[axis]

@@ -26,12 +26,12 @@ class _Axis:
     after: int
 
     def missing(self, size: int) -> int:
-        """How much more padding the last window of ``ceil_mode`` needs behind the image."""
+        """Return the further padding behind the image for the last window of ``ceil_mode``."""
         room = size + self.before + self.after - self._extent
         return -room % self.stride
 
     def outside(self, size: int) -> bool:
-        """Whether the last window of ``ceil_mode`` begins behind the image."""
+        """Return whether the last window of ``ceil_mode`` begins behind the image."""
         last = size + self.before + self.after + self.missing(size) - self._extent
         return last >= size + self.before
 
@@ -48,7 +48,7 @@ def _window(
     padding: Attribute,
     dilation: Attribute,
 ) -> list[_Axis]:
-    """The attributes by axes."""
+    """Return the attributes of a window by axis."""
     rank = len(spatial)
     columns = [
         integers(emit, pool_size, rank, "pool_size"),
@@ -61,7 +61,7 @@ def _window(
 
 @dataclass(frozen=True)
 class _Pool:
-    """A pooling by a window along each spatial axis."""
+    """A pooling with a window along each spatial axis."""
 
     kind: str
     spatial: str
@@ -77,9 +77,9 @@ class _Pool:
         return relayout(emit, result, plain, out_layout or layout)
 
     def _fitted(self, emit: Emitter, sizes: Sizes) -> _Pool:
-        """The same with padding instead of windows that begin behind the image.
+        """Replace windows that begin behind the image by padding.
 
-        Relax leaves such windows out.
+        Relax omits such windows.
         """
         pairs = list(zip(self.window, sizes, strict=True))
         if not self.ceil or not any(axis.outside(size) for axis, size in pairs):
@@ -93,7 +93,7 @@ class _Pool:
         return replace(self, window=window, ceil=False)
 
     def _build(self, data: relax.Expr, layout: str) -> relax.Expr:
-        # Averages count the padding by default in one dimension and in three, but not in two.
+        # Relax counts the padding in averages by default in one and three dimensions, not in two.
         counting = {"count_include_pad": self.count_padding} if self.kind == "avg" else {}
         build = getattr(relax.op.nn, f"{self.kind}_pool{len(self.spatial)}d")
         return build(
@@ -175,7 +175,7 @@ def _adaptive(kind: str, spatial: str) -> Converter:
 
 
 def _adapt(emit: Emitter, data: relax.Expr, kind: str, sizes: Sizes) -> relax.Expr:
-    """Pool equal parts by a window, others one by one along each axis."""
+    """Pool equal parts by a window, and unequal parts one by one along each axis."""
     inputs, rank = shape_of(data)[2:], len(sizes)
     if kind == "avg" and sizes == (1, 1):
         return emit(relax.op.nn.adaptive_avg_pool2d(data, sizes))

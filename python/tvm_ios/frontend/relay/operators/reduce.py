@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reductions over some axes, or over all but some."""
+"""Reductions over some axes, or over all except some."""
 
 from __future__ import annotations
 
@@ -25,7 +25,19 @@ _POSITIONS = {"argmax": relax.op.argmax, "argmin": relax.op.argmin}
 def reduced_axes(
     emit: Emitter, ndim: int, axis: int | tuple[int, ...] | None, exclude: bool
 ) -> list[int]:
-    """The axes that are reduced, counted from the front."""
+    """Return the reduced axes as non-negative numbers.
+
+    Parameters
+    ----------
+    emit : Emitter
+        The emitter.
+    ndim : int
+        The number of axes.
+    axis : int, tuple of int or None
+        The attribute; None or empty means all axes.
+    exclude : bool
+        Whether to reduce all other axes instead.
+    """
     given = axis if isinstance(axis, tuple) else () if axis is None else (axis,)
     axes = sorted({emit.axis(int(i), ndim) for i in given})
     if exclude and not axes:
@@ -51,7 +63,7 @@ def _reduction(build: Callable[..., relax.Expr]) -> Converter:
 
 
 def _of_bool(build: Callable[..., relax.Expr]) -> Converter:
-    """The largest or the least of what is true or false, as numbers."""
+    """Convert a reduction of booleans, which uses the minimum or maximum of numbers."""
     reduction = _reduction(build)
 
     def convert(
@@ -118,7 +130,7 @@ def variance(
     exclude: bool = False,
     unbiased: bool = False,
 ) -> relax.Expr:
-    """The mean square distance from a mean that is given, with the reduced axes kept."""
+    """Return the mean square distance from a given mean, which keeps the reduced axes."""
     shape = shape_of(data)
     axes = reduced_axes(emit, len(shape), axis, exclude)
     distance = emit(relax.op.subtract(data, mean))

@@ -16,10 +16,26 @@ Sizes = tuple[int, ...]
 
 
 def new_shape(emit: Emitter, shape: Sizes, wanted: Sizes, allowzero: bool) -> Sizes:
-    """The shape that Relay's ``reshape`` gives to a tensor of ``shape``.
+    """Return the shape that Relay's ``reshape`` gives to a tensor.
 
-    0 keeps the next size, -1 is what is left over, -2 keeps all that are left, -3 multiplies the
-    next two, -4 divides the next one into the two that are written behind it.
+    0 keeps the next size, -1 is inferred, -2 keeps all remaining sizes, -3 multiplies the next two,
+    and -4 splits the next one into the two sizes that follow.
+
+    Parameters
+    ----------
+    emit : Emitter
+        The emitter.
+    shape : tuple of int
+        The shape of the tensor.
+    wanted : tuple of int
+        The attribute ``newshape``.
+    allowzero : bool
+        Whether 0 is a size.
+
+    Raises
+    ------
+    RelayError
+        If the new shape does not fit.
     """
     rest, result = list(shape), []
     codes = list(wanted)
@@ -47,7 +63,7 @@ def _next(emit: Emitter, rest: list[int]) -> int:
 
 
 def _divided(emit: Emitter, size: int, codes: list[int]) -> list[int]:
-    """What ``-4`` and the two codes behind it, which are taken off, make of ``size``."""
+    """Consume the two codes after ``-4``, and return the parts of ``size``."""
     if len(codes) < 2 or codes[:2] == [-1, -1]:
         raise emit.error("has a new shape with -4, which needs two sizes behind it.")
     parts = [codes.pop(0), codes.pop(0)]
@@ -58,7 +74,7 @@ def _divided(emit: Emitter, size: int, codes: list[int]) -> list[int]:
 
 
 def _completed(emit: Emitter, shape: Sizes, sizes: list[int], wanted: Sizes) -> Sizes:
-    """``sizes`` with what -1 stands for."""
+    """Return ``sizes`` with -1 replaced."""
     count, known = math.prod(shape), math.prod(size for size in sizes if size != -1)
     if sizes.count(-1) == 1 and known > 0:
         sizes = [count // known if size == -1 else size for size in sizes]
@@ -78,7 +94,7 @@ def reshape(
 def reverse_reshape(
     emit: Emitter, data: relax.Expr, *, newshape: Sizes, allowzero: bool = False
 ) -> relax.Expr:
-    """As ``reshape``, but the sizes are matched from the back."""
+    """Reshape with sizes matched from the back."""
     shape = new_shape(emit, shape_of(data)[::-1], newshape[::-1], bool(allowzero))
     return emit.reshape(data, shape[::-1])
 
@@ -94,7 +110,7 @@ def reshape_like(
     rhs_begin: int = 0,
     rhs_end: int | None = None,
 ) -> relax.Expr:
-    """Some axes of ``data`` take the place of some of ``like``."""
+    """Replace some axes of ``data`` by some of ``like``."""
     shape = list(shape_of(data))
     begin = lhs_begin % len(shape) if lhs_begin < 0 else lhs_begin
     end = len(shape) if lhs_end is None else lhs_end
@@ -169,7 +185,7 @@ def collapse_sum_to(
     shape: Sizes,
     dtype: str | None = None,
 ) -> relax.Expr:
-    """The shape is both an argument and an attribute."""
+    """Sum over broadcast axes; the shape is both an argument and an attribute."""
     return emit(relax.op.collapse_sum_to(data, shape))
 
 
@@ -177,7 +193,7 @@ def collapse_sum_to(
 def depth_to_space(
     emit: Emitter, data: relax.Expr, *, block_size: int, layout: str = "NCHW", mode: str = "DCR"
 ) -> relax.Expr:
-    """Channels become pixels; blocks come before (DCR) or behind (CRD) the channels."""
+    """Move channels to pixels; the block is before (DCR) or behind (CRD) the channels."""
     data = relayout(emit, data, layout, "NCHW")
     n, c, h, w = shape_of(data)
     b, rest = block_size, c // block_size**2
@@ -195,7 +211,7 @@ def depth_to_space(
 def space_to_depth(
     emit: Emitter, data: relax.Expr, *, block_size: int, layout: str = "NCHW", mode: str = "DCR"
 ) -> relax.Expr:
-    """Pixels become channels; the attribute ``mode`` means nothing here."""
+    """Move pixels to channels; the attribute ``mode`` has no effect."""
     data = relayout(emit, data, layout, "NCHW")
     n, c, h, w = shape_of(data)
     b = block_size

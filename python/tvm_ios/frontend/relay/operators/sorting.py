@@ -18,7 +18,7 @@ def sort(
     is_ascend: bool = True,
     dtype: str | None = None,
 ) -> relax.Expr:
-    """Sorted values; the attribute ``dtype`` means nothing here."""
+    """Sort values; the attribute ``dtype`` has no effect."""
     return emit(relax.op.sort(data, axis, not is_ascend))
 
 

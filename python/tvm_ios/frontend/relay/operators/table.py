@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of operators: what converts each, with which attributes."""
+"""The table of operators, with the converter and the attributes of each."""
 
 from __future__ import annotations
 
@@ -16,24 +16,25 @@ from ..ast import Attribute
 from .emitter import Emitter
 
 Value: TypeAlias = "relax.Expr | tuple[Value, ...]"
-"""What an expression of Relay is in Relax: a tensor, or several values."""
+"""The value of a Relay expression in Relax: a tensor or a tuple."""
 
 Converter: TypeAlias = Callable[..., Value]
-"""Takes an emitter, the operator's arguments and, by keyword, its attributes.
+"""A function of an emitter, the operator's arguments and, by keyword, its attributes.
 
-The keywords are the attributes that the operator has, their defaults those of Relay.
+The keywords are the attributes of the operator, with Relay's defaults.
 """
 
 
 @dataclass(frozen=True)
 class Entry:
-    """What the table says of an operator.
+    """An entry of the table.
 
     Attributes
     ----------
     convert : Converter
+        The converter.
     of_tuple : bool
-        Whether its only argument is several tensors.
+        Whether the only argument is a tuple of tensors.
     """
 
     convert: Converter
@@ -41,7 +42,7 @@ class Entry:
 
     @property
     def attributes(self) -> Mapping[str, bool]:
-        """The operator's attributes, and whether each must be given."""
+        """The operator's attributes, and whether each is required."""
         return {
             name: parameter.default is parameter.empty
             for name, parameter in self._parameters()
@@ -50,7 +51,7 @@ class Entry:
 
     @property
     def arguments(self) -> int:
-        """How many arguments the operator has."""
+        """The number of arguments of the operator."""
         kinds = [parameter.kind for _, parameter in self._parameters()]
         return sum(kind is not inspect.Parameter.KEYWORD_ONLY for kind in kinds) - 1
 
@@ -59,11 +60,11 @@ class Entry:
 
 
 OPERATORS: dict[str, Entry] = {}
-"""The operators that can be converted, by name."""
+"""The supported operators, by name."""
 
 
 def operator(*names: str, of_tuple: bool = False) -> Callable[[Converter], Converter]:
-    """Enter a function in the table as what converts the operators ``names``."""
+    """Register a function as the converter of the operators ``names``."""
 
     def enter(convert: Converter) -> Converter:
         for name in names:
@@ -77,12 +78,23 @@ def operator(*names: str, of_tuple: bool = False) -> Callable[[Converter], Conve
 def apply(
     name: str, emit: Emitter, arguments: Sequence[Value], attributes: Mapping[str, Attribute]
 ) -> Value:
-    """Convert one call of the operator ``name``, which has an entry.
+    """Convert one call of a supported operator.
+
+    Parameters
+    ----------
+    name : str
+        The operator.
+    emit : Emitter
+        The emitter.
+    arguments : sequence of Value
+        The converted arguments.
+    attributes : mapping of str to Attribute
+        The attributes in the call.
 
     Raises
     ------
     RelayError
-        When arguments or attributes are not those of the operator, or its entry refuses them.
+        If the arguments or attributes are invalid, or the converter rejects them.
     """
     entry = OPERATORS[name]
     _check_arguments(entry, emit, arguments)
@@ -91,7 +103,7 @@ def apply(
         return entry.convert(emit, *arguments, **attributes)
     except RelayError:
         raise
-    except Exception as error:  # what TVM and NumPy raise of sizes that do not fit is not one type
+    except Exception as error:  # TVM and NumPy raise various types
         raise emit.error(f"cannot be converted: {last_line(error)}.") from error
 
 
@@ -120,12 +132,23 @@ def _check_attributes(entry: Entry, emit: Emitter, given: Mapping[str, Attribute
 
 
 def integers(emit: Emitter, value: Attribute, count: int, what: str) -> tuple[int, ...]:
-    """``count`` integers from a list of as many, or of one that stands for all, or from a number.
+    """Return ``count`` integers, given as a list, as a list of one, or as a number.
+
+    Parameters
+    ----------
+    emit : Emitter
+        The emitter.
+    value : Attribute
+        The attribute; one number stands for all.
+    count : int
+        The number of integers.
+    what : str
+        The name of the attribute, for messages.
 
     Raises
     ------
     RelayError
-        When it is none of these; the message says ``what`` it is.
+        If their number is wrong.
     """
     numbers: tuple[Any, ...] = value if isinstance(value, tuple) else (value,)
     if len(numbers) == 1:
@@ -138,7 +161,17 @@ def integers(emit: Emitter, value: Attribute, count: int, what: str) -> tuple[in
 def both_sides(
     emit: Emitter, padding: Attribute, rank: int
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The padding before and behind each axis, from one number, one for each axis, or two."""
+    """Return the padding before and behind each axis.
+
+    Parameters
+    ----------
+    emit : Emitter
+        The emitter.
+    padding : Attribute
+        One number, one for each axis, or two for each axis.
+    rank : int
+        The number of axes.
+    """
     if isinstance(padding, tuple) and len(padding) == 2 * rank:
         numbers = integers(emit, padding, 2 * rank, "padding")
         return numbers[:rank], numbers[rank:]

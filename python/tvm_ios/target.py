@@ -110,7 +110,7 @@ def resolve(
     """
     parsed = parse(target)
     if parsed.kind.name != CPU:
-        raise TargetError(f"A target of kind {parsed.kind.name!r} is no CPU; use 'llvm' here.")
+        raise TargetError(f"A target of kind {parsed.kind.name!r} is not a CPU; use 'llvm' here.")
     config = {str(k): v for k, v in parsed.export().items()}
     if "mcpu" not in parsed.attrs and _is_native(parsed) and cpu is not None:
         here = cpu == _THIS
@@ -135,10 +135,10 @@ def _check_cpu(target: tvm.target.Target) -> None:
     triple = str(target.attrs.get("mtriple", codegen.llvm_get_system_triple()))
     known = (*codegen.llvm_get_targets(), *_OTHER_NAMES)
     if not triple.startswith(tuple(map(str, known))):
-        raise TargetError(f"LLVM knows no architecture {triple!r}; give an mtriple that it has.")
+        raise TargetError(f"LLVM does not know architecture {triple!r}; give a valid mtriple.")
     cpu = target.attrs.get("mcpu")
     if cpu is not None and not codegen.llvm_is_valid_cpu(str(cpu), triple):
-        raise TargetError(f"LLVM knows no CPU {str(cpu)!r} of {triple}; give an mcpu that it has.")
+        raise TargetError(f"LLVM does not know CPU {str(cpu)!r} of {triple}; give one that it has.")
     wanted = [str(feature) for feature in target.attrs.get("mattr", ())]
     if wanted:
         config = {str(k): v for k, v in target.export().items()}
@@ -146,7 +146,7 @@ def _check_cpu(target: tvm.target.Target) -> None:
         features = set(map(str, codegen.llvm_get_cpu_features(tvm.target.Target(config))))
         strange = [f for f in wanted if f[:1] not in ("+", "-") or f[1:] not in features]
         if strange:
-            raise TargetError(f"LLVM knows no feature {strange[0]!r} of {triple}; mend the mattr.")
+            raise TargetError(f"LLVM has no feature {strange[0]!r} for {triple}; correct mattr.")
 
 
 def parse(target: str | tvm.target.Target, kinds: Collection[str] = KINDS) -> tvm.target.Target:
@@ -162,7 +162,7 @@ def parse(target: str | tvm.target.Target, kinds: Collection[str] = KINDS) -> tv
     if parsed.kind.name not in kinds:
         raise TargetError(
             f"Target kind {parsed.kind.name!r} is not supported; use 'llvm' for this CPU, or "
-            "'cuda' for a GPU of NVIDIA's."
+            "'cuda' for an NVIDIA GPU."
         )
     return parsed
 

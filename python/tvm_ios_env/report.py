@@ -78,7 +78,7 @@ def as_text(found: Mapping[str, Any]) -> str:
     """Return the report as text, with a line for each item and each warning."""
     lines = [f"{name:15} {value}" for name, value in _lines(found)]
     lines += ["", *(f"warning: {sentence}" for sentence in found["warnings"])]
-    return "\n".join(lines if found["warnings"] else [*lines, "nothing to warn of"])
+    return "\n".join(lines if found["warnings"] else [*lines, "no warnings"])
 
 
 def _lines(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -98,7 +98,7 @@ def _lines(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _cpu_lines(cpu: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "cpu", f"{cpu['name']} ({cpu['architecture']})"
-    yield "llvm's name", cpu["llvm"] or "not asked, as TVM cannot be loaded"
+    yield "llvm's name", cpu["llvm"] or "unknown, because TVM cannot be loaded"
     parts = [f"{cpu['usable']} of {cpu['cores']} usable"]
     if cpu["physical"] is not None:
         parts.append(f"{cpu['physical']} physical")

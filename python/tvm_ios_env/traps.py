@@ -43,7 +43,7 @@ def _threads_of_tvm(cpu: Cpu, environment: Mapping[str, str]) -> str | None:
         if name in environment:
             value = environment[name]
             if not value.isdigit():
-                return f"{name}={value} is no number of threads, and TVM reads it; unset it."
+                return f"{name}={value} is not a number of threads, but TVM reads it; unset it."
             if int(value) < cpu.usable:
                 return f"{name}={value} leaves TVM {value} of {cpu.usable} cores: {advice}."
             return None

@@ -32,9 +32,7 @@ def load_library() -> tvm_ffi.Module:
         else:
             library = load_lib_module("tvm-ios", "tvm_ios", extra_lib_paths=_directories())
     except RuntimeError as error:
-        where = (
-            f"in {override}, which TVM_IOS_LIBRARY_PATH names" if override else "where it belongs"
-        )
+        where = f"in {override}, which TVM_IOS_LIBRARY_PATH names" if override else "installed"
         raise ImportError(
             f"{_NAME} is not {where}, or cannot be loaded; install tvm-ios again, in a checkout "
             "with: pip install ."

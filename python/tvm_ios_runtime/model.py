@@ -213,7 +213,7 @@ class Model:
         if number != memory.device_id:
             found = "the host" if number is None else f"CUDA device {number}"
             raise ValueError(
-                f"The model runs on CUDA device {memory.device_id}, and {info.name} is on {found}; "
+                f"The model runs on CUDA device {memory.device_id}, but {info.name} is on {found}; "
                 "move it."
             )
         tensor = memory.borrow(value)
@@ -321,7 +321,7 @@ def _check_device(arch: str, device_id: int) -> None:
         raise LibraryError(f"The model is for a GPU, and {reason}") from error
     if found != arch:
         raise LibraryError(
-            f"The model is for a GPU of {arch}, and device {device_id} is {found}; compile it for "
+            f"The model is for a GPU of {arch}, but device {device_id} is {found}; compile it for "
             "that, or choose another device."
         )
 

@@ -109,8 +109,8 @@ BAD_INPUT = {
     "no action": (["db"], "ACTION"),
     "no database": (["db", "info", "none.sqlite3"], "There is no database none.sqlite3"),
     "no usual database": (["db", "info"], "There is no database"),
-    "text": (["db", "info", "lines.jsonl"], "no database of measurements"),
-    "foreign": (["db", "export", "foreign.sqlite3"], "no database of measurements"),
+    "text": (["db", "info", "lines.jsonl"], "not a measurement database"),
+    "foreign": (["db", "export", "foreign.sqlite3"], "not a measurement database"),
     "a directory": (["db", "info", "."], "is a directory"),
     "no directory": (["db", "export", "m.sqlite3", "-o", "none/x"], "none/x"),
     "no lines": (["db", "import", "m.sqlite3", "-i", "none.jsonl"], "none.jsonl"),
@@ -124,7 +124,7 @@ BAD_INPUT = {
     "no days": (["db", "prune", "m.sqlite3", "--older-than", "x"], "--older-than"),
     "search with text": (
         ["bench", "zoo:squeezenet", "--database", "notes"],
-        "no database of measurements",
+        "not a measurement database",
     ),
     "search without a directory": (
         ["bench", "zoo:squeezenet", "--database", "none/m.sqlite3"],

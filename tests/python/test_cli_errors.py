@@ -154,7 +154,7 @@ BAD_INPUT = {
     "no library": (["compile", "model.onnx", "-o", "m.tar"], "NAME.so"),
     "no directory": (["compile", "model.onnx", "-o", "none/m.so"], "none/m.so"),
     "no schedule": ([*COMPILE, "--schedule-in", "none.json"], "none.json"),
-    "schedule no JSON": (["show", "in.npz"], "no JSON"),
+    "schedule no JSON": (["show", "in.npz"], "not JSON"),
     "schedule of another model": (
         ["compile", "zoo:squeezenet", "-o", "m.so", "--schedule-in", "s.json"],
         "another model",
@@ -219,7 +219,7 @@ BAD_INPUT = {
         _model("e.onnx", NODE("Relu", ["a\n\x1b[31m"], ["y"])), "31m"
     ),
     "unknown CPU": (
-        [*COMPILE, "--target", '{"kind": "llvm", "mcpu": "abacus"}'], "LLVM knows no CPU 'abacus'"
+        [*COMPILE, "--target", '{"kind": "llvm", "mcpu": "abacus"}'], "does not know CPU 'abacus'"
     ),
     "unknown architecture": (
         [*COMPILE, "--target", '{"kind": "llvm", "mtriple": "abacus"}'], "architecture 'abacus'"

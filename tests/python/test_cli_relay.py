@@ -63,7 +63,7 @@ BAD_INPUT = {
     "no file of weights": (["bench", MODEL, "--params", "none"], "Cannot read none"),
     "other weights": (["bench", MODEL, "--params", "mlp.params"], "no parameter 'fc1_bias'"),
     "weights of a network": (
-        ["bench", "zoo:squeezenet", "--params", "b.params"], "has its weights in it"
+        ["bench", "zoo:squeezenet", "--params", "b.params"], "contains its weights"
     ),
     "open dimension": (["bench", "open.relay"], "Dimension 0 (?) of input 'x' is dynamic"),
     "unknown input": (["bench", MODEL, "--input-shapes", "y:[1]"], "has no input 'y'; its inputs"),

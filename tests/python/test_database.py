@@ -163,11 +163,11 @@ def _cut_off(path: Path) -> None:
 
 
 REFUSED = {
-    "text": (_text, "no database of measurements"),
-    "foreign": (_foreign, "no database of measurements"),
-    "foreign with a log": (_foreign_with_a_log, "no database of measurements"),
+    "text": (_text, "not a measurement database"),
+    "foreign": (_foreign, "not a measurement database"),
+    "foreign with a log": (_foreign_with_a_log, "not a measurement database"),
     "newer": (_newer, "version 99"),
-    "other tables": (_other_tables, "other tables"),
+    "other tables": (_other_tables, "expected tables"),
     "damaged": (_damaged, "damaged"),
     "damaged with a log": (_damaged_with_a_log, "damaged"),
     "cut off": (_cut_off, "damaged"),

@@ -121,7 +121,7 @@ def test_the_pass_uses_a_database(filled: tuple[Path, Scheduler]) -> None:
 def test_a_file_that_is_no_database_is_refused_by_the_pass(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("notes")
-    with pytest.raises(DatabaseError, match="no database of measurements"):
+    with pytest.raises(DatabaseError, match="not a measurement database"):
         InterOperatorSchedule(NATIVE, database=path)(branches())
     assert path.read_text() == "notes"
 
@@ -156,7 +156,7 @@ def _measured_on(records: Records, caplog: pytest.LogCaptureFixture) -> None:
             records.add(Subject(i, (), i, "conv" * 10_000), {"tiles": [1.0 + i]})
     assert [records.samples(i) for i in range(3)] == [{"tiles": [1.0 + i]} for i in range(3)]
     (warning,) = caplog.messages
-    assert warning.endswith("The search goes on without it.")
+    assert warning.endswith("The search continues without it.")
 
 
 def test_a_full_disk_does_not_end_the_search(tmp_path: Path, caplog) -> None:
@@ -171,7 +171,7 @@ def test_a_full_disk_does_not_end_the_search(tmp_path: Path, caplog) -> None:
 
 
 def test_a_full_disk_is_left_as_it_is(tmp_path: Path) -> None:
-    with _full_disk(1000), pytest.raises(DatabaseError, match="cannot be made"):
+    with _full_disk(1000), pytest.raises(DatabaseError, match="cannot be created"):
         MeasurementDatabase(tmp_path / "m.sqlite3")
     assert os.listdir(tmp_path) == []
 

@@ -119,7 +119,7 @@ def test_a_search_goes_on_without_its_database(
     fill_up(disk, 1 << 16)  # SQLite needs half of it to begin
     model = str(compiled / "model.onnx")
     assert main(["compile", model, "-o", str(library), "--database", str(path)]) == 0
-    assert "The search goes on without it." in caplog.text
+    assert "The search continues without it." in caplog.text
     assert library.exists()
 
 

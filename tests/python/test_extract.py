@@ -279,5 +279,5 @@ def test_a_dynamic_shape_inside_a_tuple() -> None:
 
 def test_an_input_that_is_no_tensor() -> None:
     mod = relax_module(lambda emit, x, _s: emit(op.nn.relu(x)), (4, 7), relax.ShapeType(ndim=2))
-    with pytest.raises(ModelError, match=r"Input 'x1' is R\.Shape.*; give the function tensors"):
+    with pytest.raises(ModelError, match=r"Input 'x1' is R\.Shape.*, but inputs must be tensors"):
         graph_of(mod)

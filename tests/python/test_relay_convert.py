@@ -189,13 +189,13 @@ def test_a_function_that_calls_itself_is_refused(name: str) -> None:
 
 WRONG: dict[str, tuple[Callable[[], Module], str]] = {
     "no main": (lambda: Module({"f": doubled()}), "no function @main; it has: @f"),
-    "no type": (lambda: module(a := Var("a"), a), "'a' of @main is no tensor of a known type"),
+    "no type": (lambda: module(a := Var("a"), a), "'a' of @main is not a tensor of known type"),
     "no constant": (
         lambda: module(If(call("less", X, Y), X, Y), X, Y), "only when the network runs"
     ),
     "a function": (lambda: module(doubled(), X), "The result of @main is a function"),
     "given a function": (lambda: module(call("exp", doubled()), X), "exp is given a function"),
-    "not a function": (lambda: module(apply(X, X, line=2), X), "no function is called in line 2"),
+    "not a function": (lambda: module(apply(X, X, line=2), X), "is called in line 2"),
     "not defined": (lambda: module(call("exp", Y), X), "%y is used where it is not defined"),
     "no such function": (lambda: module(apply(GlobalVar("f"), X), X), "@f is called"),
     "an operator": (
@@ -204,7 +204,7 @@ WRONG: dict[str, tuple[Callable[[], Module], str]] = {
     "arguments of a function": (
         lambda: module(apply(doubled(), X, X, line=3), X), "takes 1 arguments, but is given 2 in"
     ),
-    "no tuple": (lambda: module(TupleGetItem(X, 0), X), "of something that is no tuple"),
+    "no tuple": (lambda: module(TupleGetItem(X, 0), X), "of something that is not a tuple"),
     "a short tuple": (lambda: module(TupleGetItem(Tuple((X,)), 1), X), "taken of a tuple of 1"),
     "arguments": (lambda: module(call("exp", X, X, line=7), X), r"exp \(line 7\) takes 1 argum"),
     "a tuple": (lambda: module(call("exp", Tuple((X,))), X), "takes tensors, but is given a tuple"),
@@ -254,7 +254,7 @@ REFUSED = {
     ),
     "layout": (call("nn.max_pool2d", IMAGE), {"pool_size": 2, "layout": "NC4h"}, "layout"),
     "no layout": (
-        call("layout_transform", IMAGE), {"src_layout": "NCHW", "dst_layout": "N!"}, "which is none"
+        call("layout_transform", IMAGE), {"src_layout": "NCHW", "dst_layout": "N!"}, "invalid"
     ),
     "other axes": (
         call("layout_transform", IMAGE), {"src_layout": "NCHW", "dst_layout": "NCW"}, "cannot go"
@@ -285,7 +285,7 @@ REFUSED = {
     "mode of pad": (
         call("nn.pad", X, number(0)), {"pad_width": ((0, 0),) * 2, "pad_mode": "x"}, "pad_mode 'x'"
     ),
-    "width": (call("nn.pad", X, number(0)), {"pad_width": ((-1, 0), (0, 0))}, "none negative"),
+    "width": (call("nn.pad", X, number(0)), {"pad_width": ((-1, 0), (0, 0))}, "two non-negative"),
     "value": (call("nn.pad", X, Y), {"pad_width": ((1, 0), (0, 0))}, "needs pad_value as one"),
     "mirror": (call("nn.mirror_pad", X), {"pad_width": ((3, 0), (0, 0))}, "which is too much"),
     "mode of mirror": (

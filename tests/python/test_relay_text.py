@@ -300,7 +300,7 @@ def test_names_are_made_writable() -> None:
     assert written[:4] == ["v", "v1", "a_0", "a_b"]
     assert to_text(parse(text)) == text
     for name in ("a b", "", "let", "é"):
-        with pytest.raises(RelayError, match="is no name that Relay's text form can have"):
+        with pytest.raises(RelayError, match="is not a valid name in Relay's text form"):
             to_text(Module({"main": ast.Function((), ast.Call(ast.Operator(name), ()))}))
 
 

@@ -35,26 +35,26 @@ ERRORS = {
     "variable as value": ("f(%x, a=%x)", 3, 11, "Expected an attribute's value, found '%x'"),
     "float without suffix": ("f(2.5)", 3, 5, "2.5 has no suffix; write 2.5f"),
     "attribute without suffix": ("f(a=1e-5)", 3, 7, "1e-5 has no suffix; write 1e-5f"),
-    "no number": ("f(12abc)", 3, 5, "12abc is no number"),
+    "no number": ("f(12abc)", 3, 5, "12abc is not a number"),
     "width of integer": ("f(1i8)", 3, 5, "1i8 has a width that is none of 16, 32, 64"),
     "width of float": ("f(1f8)", 3, 5, "1f8 has a width"),
     "integer too large": ("f(40000i16)", 3, 5, "40000i16 does not fit into 16 bits"),
     "integer much too large": (f"f({2**63})", 3, 5, "does not fit into 64 bits"),
     "float too large": ("f(1e39f)", 3, 5, "1e39f does not fit into 32 bits"),
     "string without end": ('f(a="b\n")', 3, 7, "This string does not end"),
-    "unknown escape": (r'f(a="\q")', 3, 7, r"\q is no escape"),
-    "string that is no UTF-8": (r'f(a="\xFF")', 3, 7, "no UTF-8"),
+    "unknown escape": (r'f(a="\q")', 3, 7, r"\q is not an escape"),
+    "string that is no UTF-8": (r'f(a="\xFF")', 3, 7, "not valid UTF-8"),
     "comment without end": ("/* /* */ %x", 3, 3, "This comment does not end"),
-    "place in a tuple": ("(%x, %x).-1", 3, 12, "-1 is no place in a tuple"),
+    "place in a tuple": ("(%x, %x).-1", 3, 12, "-1 is not an index of a tuple"),
     "pattern matching": ("match (%x) { }", 3, 3, "Pattern matching cannot be converted"),
     "reference": ("ref_read(%x)", 3, 3, "A reference cannot be converted"),
     "generic function": ("fn [A] (%y) { %y }", 3, 6, "Generic functions cannot be converted"),
     "two parameters": ("fn (%y, %y) { %y }", 3, 11, "There is a parameter %y already"),
-    "type": ("let %y: List[int8] = 1; %y", 3, 11, "List is no type that can be converted"),
-    "type of elements": ("let %y: Tensor[(1), string] = 1; %y", 3, 23, "string is no type of"),
+    "type": ("let %y: List[int8] = 1; %y", 3, 11, "List is not a type that can be converted"),
+    "type of elements": ("let %y: Tensor[(1), string] = 1; %y", 3, 23, "string is not the type of"),
     "open type": ("let %y: (_,) = 1; %y", 3, 12, "A part of a type cannot be left open"),
-    "dimension": ("let %y: Tensor[(-1), int8] = 1; %y", 3, 19, "-1 is no dimension"),
-    "float dimension": ("let %y: Tensor[(1f), int8] = 1; %y", 3, 19, "1f is no dimension"),
+    "dimension": ("let %y: Tensor[(-1), int8] = 1; %y", 3, 19, "-1 is not a dimension"),
+    "float dimension": ("let %y: Tensor[(1f), int8] = 1; %y", 3, 19, "1f is not a dimension"),
     "no type": ("let %y: = 1; %y", 3, 11, "Expected a type, found '='"),
     "no else": ("if (True) { %x }", 4, 1, "Expected 'else', found '}'"),
     "no metadata": ("f(meta[relay.Constant][0])", 3, 5, "show_meta_data=True"),
@@ -94,14 +94,14 @@ WHOLE_ERRORS = {
     "the end": (HEADER + "def @f() {", 2, 11, "Expected an expression, found the end"),
     "no JSON": (HEADER + "#[metadata]\n{\n  1: 2}", 4, 3, "The JSON is damaged here"),
     "JSON of something else": (HEADER + "#[metadata]\n[]", 2, 12, "no list of nodes"),
-    "deep JSON": (HEADER + "#[metadata]\n" + "[" * 100000, 2, 12, "nests too deep"),
+    "deep JSON": (HEADER + "#[metadata]\n" + "[" * 100000, 2, 12, "nests too deeply"),
     "no such object": (main("f(meta[relay.Constant][1])", metadata=METADATA), 3, 5, "has 1 objec"),
     "no such type": (main("f(meta[a][0])", metadata=METADATA), 3, 5, "has 0 objects"),
-    "no expression": (main("f(meta[Array][0])", metadata=METADATA), 3, 5, "is no expression"),
+    "no expression": (main("f(meta[Array][0])", metadata=METADATA), 3, 5, "is not an expression"),
     "no attribute": (main("f(a=meta[Target][0])", metadata=METADATA), 3, 7, "is a Target, which"),
     "no dimension": (
         main("let %y: Tensor[(meta[Array][0]), int8] = 1; %y", metadata=METADATA), 3, 19,
-        "is no dimension",
+        "is not a dimension",
     ),
     "damaged tensor": (
         main("meta[relay.Constant][0]", metadata=METADATA.replace(encode(WEIGHTS), "AAAA")), 3, 3,
@@ -144,7 +144,7 @@ def test_files(tmp_path: Path) -> None:
     with pytest.raises(RelayError, match=re.escape(f"{path}: The JSON is no graph")):
         parse(path)
     path.write_bytes(b"\xff\xfe")
-    with pytest.raises(RelayError, match="is no text"):
+    with pytest.raises(RelayError, match="is not text"):
         parse(path)
     for missing in (tmp_path / "missing", tmp_path, "missing", "a\0b", ""):
         with pytest.raises(RelayError, match="Cannot read") as raised:

@@ -88,34 +88,34 @@ DAMAGE = {
     "an empty stage": (lambda d: {**d, "stages": [*d["stages"], {"groups": []}]}, "is damaged"),
     "a strategy": (
         lambda d: {**d, "stages": [{"groups": [["a"]], "strategy": "fast"}]},
-        "'fast' is no strategy",
+        "'fast' is not a strategy",
     ),
     "a division": (
         lambda d: {**d, "stages": [{"groups": [["a"]], "division": "in half"}]},
-        "'in half' is no division",
+        "'in half' is not a work partitioning",
     ),
     "NaN": (
         lambda d: {**d, "stages": [{"groups": [["a"]], "seconds": float("nan")}]},
-        "nan is no latency",
+        "nan is not a latency",
     ),
     "a negative latency": (
         lambda d: {**d, "operators": [{"name": "a", "kind": "b", "seconds": -1.0}]},
-        "-1.0 is no latency",
+        "-1.0 is not a latency",
     ),
-    "no workers": (lambda d: {**d, "workers": 0}, "'workers' is no number"),
-    "workers of truth": (lambda d: {**d, "workers": True}, "'workers' is no number"),
+    "no workers": (lambda d: {**d, "workers": 0}, "'workers' is not a number"),
+    "workers of truth": (lambda d: {**d, "workers": True}, "'workers' is not a number"),
     "estimates of no kind": (lambda d: {**d, "estimates": 3}, "is damaged"),
     "a number beyond all floats": (
         lambda d: {**d, "estimates": {"scheduled": 10**400}},
         "is damaged",
     ),
     "an infinite count": (lambda d: {**d, "measurements": 1e999}, "is damaged"),
-    "more threads than anybody has": (lambda d: {**d, "workers": 10**400}, "no number of threads"),
-    "a target without a kind": (lambda d: {**d, "target": '{"mcpu": "x"}'}, "no target"),
-    "a target that is a list": (lambda d: {**d, "target": "[1]"}, "no target"),
+    "more threads than anybody has": (lambda d: {**d, "workers": 10**400}, "not a number of"),
+    "a target without a kind": (lambda d: {**d, "target": '{"mcpu": "x"}'}, "not a target"),
+    "a target that is a list": (lambda d: {**d, "target": "[1]"}, "not a target"),
     "a target that is nested": (lambda d: {**d, "target": '{"a":' * 100_000}, "is damaged"),
     "a target that is a number": (lambda d: {**d, "target": 3}, "is damaged"),
-    "operators of no kind": (lambda d: {**d, "operators": {}}, "no lists"),
+    "operators of no kind": (lambda d: {**d, "operators": {}}, "not lists"),
 }
 
 
@@ -136,7 +136,7 @@ def test_a_damaged_file(damage, message: str, schedule: Schedule, tmp_path: Path
 def test_a_file_that_is_no_json(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "s.json"
     path.write_bytes(content)
-    with pytest.raises(ScheduleError, match="it is no JSON"):
+    with pytest.raises(ScheduleError, match="it is not JSON"):
         Schedule.load(path)
 
 

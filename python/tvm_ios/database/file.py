@@ -91,12 +91,12 @@ def _is_new(path: Path, create: bool) -> bool:
         raise DatabaseError(f"{path} is a directory; name a file for the database.")
     if not path.exists():
         if not create:
-            raise DatabaseError(f"There is no database {path}; a search with --database makes one.")
+            raise DatabaseError(f"There is no database {path}; use --database to create one.")
         if not path.parent.is_dir():
-            raise DatabaseError(f"There is no directory {path.parent} for the database; make it.")
+            raise DatabaseError(f"There is no directory {path.parent} for the database; create it.")
         return True
     if not path.is_file():
-        raise DatabaseError(f"{path} is no regular file; name another for the database.")
+        raise DatabaseError(f"{path} is not a regular file; name another for the database.")
     try:
         with path.open("rb") as file:
             header = file.read(_HEADER_BYTES)
@@ -111,11 +111,11 @@ def _is_new(path: Path, create: bool) -> bool:
 def _check_header(path: Path, header: bytes) -> None:
     ours = header.startswith(_MAGIC) and len(header) == _HEADER_BYTES
     if not ours or int.from_bytes(header[68:72], "big") != APPLICATION_ID:
-        raise DatabaseError(f"{path} is no database of measurements; name another file.")
+        raise DatabaseError(f"{path} is not a measurement database; name another file.")
     version = int.from_bytes(header[60:64], "big")
     if version != VERSION:
         raise DatabaseError(
-            f"The database {path} is of version {version}, and this tvm_ios reads version "
+            f"The database {path} has version {version}, but this tvm_ios reads version "
             f"{VERSION}; name another file."
         )
 
@@ -158,7 +158,7 @@ def _problem(path: Path, mode: str) -> str | None:
         if result != "ok":
             return "is damaged; delete it or name another file"
         tables = dict(connection.execute("SELECT name, sql FROM sqlite_master WHERE sql NOT NULL"))
-        return None if tables == _SCHEMA else "has other tables than it should; name another file"
+        return None if tables == _SCHEMA else "does not have the expected tables; name another file"
 
 
 def _create(path: Path) -> None:
@@ -176,7 +176,7 @@ def _create(path: Path) -> None:
         with suppress(OSError):
             if path.stat().st_size == 0:
                 path.unlink()
-        raise DatabaseError(f"The database {path} cannot be made: {error}.") from error
+        raise DatabaseError(f"The database {path} cannot be created: {error}.") from error
 
 
 def _open(path: Path, mode: str) -> sqlite3.Connection:

@@ -97,7 +97,7 @@ def read_time(value: object) -> float:
         If it is not a time before the year 10000.
     """
     if not _is_time(value) or value >= _YEAR_10000:
-        raise ValueError("'measured' is no time")
+        raise ValueError("'measured' is not a time")
     return float(value)
 
 
@@ -118,19 +118,19 @@ def from_line(line: str, where: str) -> Row:
     try:
         data = json.loads(line)
         if not isinstance(data, dict):
-            raise ValueError("it is no object")
+            raise ValueError("it is not an object")
         version = data.get("version")
         if version != VERSION:
             raise DatabaseError(
-                f"{where} is of version {version!r}, and this tvm_ios reads version {VERSION}."
+                f"{where} has version {version!r}, but this tvm_ios reads version {VERSION}."
             )
         return _row(data)
     except DatabaseError:
         raise
     except KeyError as error:
-        raise DatabaseError(f"{where} is no exported measurement: {error} is missing.") from error
+        raise DatabaseError(f"{where} is not an exported measurement: {error} missing.") from error
     except (ValueError, TypeError, OverflowError, RecursionError) as error:
-        raise DatabaseError(f"{where} is no exported measurement: {error}.") from error
+        raise DatabaseError(f"{where} is not an exported measurement: {error}.") from error
 
 
 _OWN = tuple(f.name for f in fields(Row) if f.name != "device")
@@ -140,10 +140,10 @@ def _row(data: Mapping[str, Any]) -> Row:
     texts = {n: _text(data[n], n) for n in ("cpu", "target", "tvm_ios", "tvm", "key", "stage")}
     key, stage = texts.pop("key"), texts.pop("stage")
     if not _KEY.fullmatch(key):
-        raise ValueError("'key' is no digest")
+        raise ValueError("'key' is not a digest")
     threads, refined, measured = data["threads"], data["refined"], data["measured"]
     if isinstance(threads, bool) or not isinstance(threads, int) or not 0 < threads < 1 << 31:
-        raise ValueError("'threads' is no number of threads")
+        raise ValueError("'threads' is not a number of threads")
     if not isinstance(refined, bool):
         raise ValueError("'refined' is neither true nor false")
     device = DeviceIdentity(threads=threads, **texts)
@@ -153,13 +153,13 @@ def _row(data: Mapping[str, Any]) -> Row:
 
 def _samples(value: object) -> Samples:
     if not isinstance(value, dict) or not value:
-        raise ValueError("'samples' is no object of lists")
+        raise ValueError("'samples' is not an object of lists")
     unknown = sorted(way for way in value if not is_division(way))
     if unknown:
-        raise ValueError(f"'samples' holds {unknown[0]!r}, which is no way to divide work")
+        raise ValueError(f"'samples' contains {unknown[0]!r}, which is not a work partitioning")
     for times in value.values():
         if not isinstance(times, list) or not times or not all(map(_is_time, times)):
-            raise ValueError("'samples' holds what cannot be a latency")
+            raise ValueError("'samples' contains an impossible latency")
     return {division: [float(t) for t in times] for division, times in value.items()}
 
 
@@ -167,7 +167,7 @@ def _features(value: object) -> Features | None:
     if value is None:
         return None
     if not isinstance(value, list) or not value or not all(map(_is_finite, value)):
-        raise ValueError("'features' is no list of numbers")
+        raise ValueError("'features' is not a list of numbers")
     return tuple(float(v) for v in value)
 
 
@@ -183,6 +183,6 @@ def _is_time(value: object) -> TypeGuard[float]:
 
 def _text(value: object, name: str) -> str:
     if not isinstance(value, str):
-        raise ValueError(f"{name!r} is no text")
+        raise ValueError(f"{name!r} is not a string")
     value.encode()  # raises for invalid Unicode
     return value

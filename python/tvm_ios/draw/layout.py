@@ -126,8 +126,8 @@ def check(schedule: Schedule, operators: Mapping[str, ScheduledOperator]) -> Non
     for name in (name for stage in schedule.stages for name in stage.operators):
         if name not in operators:
             raise ScheduleError(
-                f"The schedule has an operator {name!r} in a stage and not in its list of "
-                "operators; enter it there."
+                f"The schedule has operator {name!r} in a stage but not in its list of "
+                "operators; add it there."
             )
         if name in seen:
             raise ScheduleError(f"The schedule repeats operator {name!r}; keep it in one stage.")

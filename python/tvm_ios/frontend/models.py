@@ -84,7 +84,7 @@ def _load(
     if suffix in _RELAY:
         return _from_relay(_existing(spec, suffix), shapes, batch, params)
     if params is not None:
-        raise ModelError(f"{spec} has its weights in it; only a Relay model takes --params.")
+        raise ModelError(f"{spec} contains its weights; only a Relay model takes --params.")
     if spec.startswith(ZOO):
         return _from_zoo(spec.removeprefix(ZOO), shapes, batch)
     if spec.endswith(_PT2):
@@ -100,7 +100,7 @@ def _from_zoo(name: str, shapes: Shapes, batch: int | None) -> tvm.IRModule:
 
 def _from_pt2(spec: str, shapes: Shapes, batch: int | None, trust: bool) -> tvm.IRModule:
     if shapes or batch is not None:
-        raise ModelError(f"{spec} has fixed shapes; export it with those that it is to have.")
+        raise ModelError(f"{spec} has fixed shapes; export it with the shapes that you need.")
     return pytorch.from_file(_existing(spec, _PT2), trust)
 
 
@@ -144,7 +144,7 @@ def _existing(spec: str, suffix: str) -> Path:
             "to a file that ends with .pt2."
         )
     if path.suffix != suffix:
-        raise ModelError(f"{spec} is of no format that is known; give {_KNOWN}.")
+        raise ModelError(f"{spec} has an unknown format; give {_KNOWN}.")
     return path
 
 
@@ -166,9 +166,9 @@ def _read_onnx(path: Path) -> onnx.ModelProto:
         missing = error.filename or path
         raise ModelError(f"Cannot read {missing}: {error.strerror or error}.") from error
     except Exception as error:  # protobuf and onnx raise various types
-        raise ModelError(f"{path} is damaged or no ONNX file: {last_line(error)}.") from error
+        raise ModelError(f"{path} is damaged or not an ONNX file: {last_line(error)}.") from error
     if not model.graph.node:
-        raise ModelError(f"{path} is empty or no ONNX file: it has no operators.")
+        raise ModelError(f"{path} is empty or not an ONNX file: it has no operators.")
     # PyTorch's exporter may define local functions, which TVM's importer does not support.
     return onnx.inliner.inline_local_functions(model) if model.functions else model
 
@@ -193,7 +193,7 @@ def _complete_shape(
     value: onnx.ValueInfoProto, given: Sequence[int] | None, batch: int | None
 ) -> list[int]:
     if not value.type.HasField("tensor_type"):
-        raise ModelError(f"Input {value.name!r} is no tensor; only tensors can be inputs.")
+        raise ModelError(f"Input {value.name!r} is not a tensor; only tensors can be inputs.")
     if not value.type.tensor_type.HasField("shape"):
         if given is None:
             raise ModelError(
@@ -283,7 +283,7 @@ def _import(path: Path, model: onnx.ModelProto, shapes: dict[str, list[int]]) ->
             names = str(error).rpartition(":")[2].split(",")
             listed = ", ".join(sorted(name.strip() for name in names))
             raise ModelError(
-                f"TVM's ONNX importer does not know {listed} ({path}); export the model without "
+                f"TVM's ONNX importer does not support {listed} ({path}); export the model without "
                 "it, for example with another opset."
             ) from error
         except Exception as error:  # the importer raises various types

@@ -51,7 +51,7 @@ def from_module(module: torch.nn.Module, example_inputs: Sequence[torch.Tensor])
             exported = torch.export.export(module, tuple(example_inputs))
     except Exception as error:  # tracing raises various types
         raise ModelError(
-            f"torch.export cannot export the module: {first_line(error)}; see what it says of "
+            f"torch.export cannot export the module: {first_line(error)}; see its advice on "
             "data-dependent control flow."
         ) from error
     return from_exported(exported)

@@ -35,11 +35,11 @@ def channels_first(function: str) -> tvm.transform.Pass:
         try:
             converted = relax.transform.ConvertLayout(_WANTED)(mod)
         except Exception as error:  # TVM raises various errors for operators between convolutions
-            _logger.info("images stay as they are: %s", error)
+            _logger.info("images keep their layout: %s", error)
             return mod
         if all(map(_is_lowered, bindings_of(converted[function]).values())):
             return converted
-        _logger.info("images stay as they are: what lies between convolutions cannot go along")
+        _logger.info("images keep their layout: an operator between convolutions prevents another")
         return mod
 
     return apply

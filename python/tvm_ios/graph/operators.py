@@ -64,7 +64,7 @@ class Operator:
 
     @cached_property
     def signature(self) -> str:
-        """What it computes, as text: without the values of weights and its place in the graph."""
+        """A description of its computation, without the values of weights and its graph index."""
         attributes = str(self.anchor.attrs) if self.anchor is not None else ""
         shapes = [str(e.ty) for e in self.anchor.args] if self.anchor is not None else []
         steps = ";".join(str(b.value.op) for b in self.bindings if _is_call(b))

@@ -92,8 +92,8 @@ def _check_input(variable: relax.Var) -> None:
         return
     if not isinstance(variable.ty, relax.TensorType):
         raise ModelError(
-            f"Input {variable.name!r} is {variable.ty}; "
-            "give the function tensors, and bind the rest."
+            f"Input {variable.name!r} is {variable.ty}, but inputs must be tensors; bind it before "
+            "scheduling."
         )
     static_shape(variable, f"input {variable.name!r}")
 

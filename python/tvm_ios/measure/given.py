@@ -57,7 +57,7 @@ class GivenCost:
         try:
             latencies = np.array(answer, "float64", ndmin=1)
         except (TypeError, ValueError) as error:
-            raise CostError(f"A cost model must return one number a stage: {error}.") from error
+            raise CostError(f"A cost model must return one number per stage: {error}.") from error
         alone = self._lowered.alone
         for i, candidate in enumerate(candidates[: len(latencies)]):
             if len(candidate.ops) > 1 and alone.intersection(candidate.ops):

@@ -167,7 +167,7 @@ class Records:
         try:
             action(self.database, self.device)
         except DatabaseError as error:
-            _logger.warning("%s The search goes on without it.", error)
+            _logger.warning("%s The search continues without it.", error)
             self.database = None
 
     def digest(self, subject: Subject) -> str:

@@ -226,7 +226,7 @@ class Schedule:
         except OSError as error:
             raise ScheduleError(f"Cannot read the schedule {path}: {error.strerror}.") from error
         except (ValueError, RecursionError) as error:
-            raise ScheduleError(f"{path} is not a schedule of tvm-ios: it is no JSON.") from error
+            raise ScheduleError(f"{path} is not a schedule of tvm-ios: it is not JSON.") from error
         return Schedule.from_dict(data, str(path))
 
     def __repr__(self) -> str:
@@ -257,9 +257,9 @@ def _parse(data: dict[str, Any]) -> Schedule:
         or not isinstance(workers, int)
         or not 0 < workers <= _MOST_WORKERS
     ):
-        raise ValueError("'workers' is no number of threads")
+        raise ValueError("'workers' is not a number of threads")
     if not isinstance(data["operators"], list) or not isinstance(data["stages"], list):
-        raise ValueError("'operators' and 'stages' are no lists")
+        raise ValueError("'operators' and 'stages' are not lists")
     if not isinstance(winograd, bool):
         raise ValueError("'winograd' is neither true nor false")
     stages = tuple(_parse_stage(stage) for stage in data["stages"])
@@ -286,10 +286,10 @@ def _parse(data: dict[str, Any]) -> Schedule:
 def _target(text: Any) -> str:
     """Return a TVM target that is a name, or JSON that names a kind."""
     if not isinstance(text, str):
-        raise ValueError("'target' is no text")
+        raise ValueError("'target' is not a string")
     named = bool(_TARGET_NAME.fullmatch(text))
     if not named and not (text.startswith("{") and isinstance(json.loads(text).get("kind"), str)):
-        raise ValueError("'target' is no target")
+        raise ValueError("'target' is not a target")
     return text
 
 
@@ -308,16 +308,16 @@ def _parse_operator(operator: dict[str, Any]) -> ScheduledOperator:
 
 def _texts(values: Any, what: str) -> tuple[str, ...]:
     if not isinstance(values, list):
-        raise ValueError(f"an operator's {what} are no list")
+        raise ValueError(f"an operator's {what} are not a list")
     return tuple(map(str, values))
 
 
 def _parse_stage(stage: dict[str, Any]) -> ScheduledStage:
     strategy, division = stage.get("strategy", "concurrent"), stage.get("division", "tiles")
     if strategy not in ("concurrent", "merge"):
-        raise ValueError(f"{strategy!r} is no strategy")
+        raise ValueError(f"{strategy!r} is not a strategy")
     if not isinstance(division, str) or not is_division(division):
-        raise ValueError(f"{division!r} is no division")
+        raise ValueError(f"{division!r} is not a work partitioning")
     groups = stage["groups"]
     if not isinstance(groups, list) or not all(isinstance(g, list) and g for g in groups):
         raise ValueError("a stage's groups are lists of operators' names")
@@ -333,7 +333,7 @@ def _seconds(value: Any) -> float | None:
         return None
     seconds = float(value)
     if not math.isfinite(seconds) or seconds < 0:
-        raise ValueError(f"{value!r} is no latency")
+        raise ValueError(f"{value!r} is not a latency")
     return seconds
 
 

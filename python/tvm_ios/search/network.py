@@ -161,7 +161,7 @@ class NetworkSearch:
             )
         _logger.info(
             "%d operators in %d blocks, of which %d are searched and the others equal those; "
-            "the cuts between them take away %d branches or merges",
+            "the cut cost is %d branches and merges",
             len(self._lowered.graph.operators),
             len(self._blocks),
             len({template.block for template in templates}),

@@ -86,7 +86,7 @@ def _threads(target: tvm.target.Target) -> str:
     found = len(set(names.numpy().tolist()))
     if found != workers:
         raise WrongResult(
-            f"{found} threads ran, and not {workers}: give their number with --threads, and unset "
+            f"{found} threads ran instead of {workers}: set their number by --threads, and unset "
             "TVM_NUM_THREADS and OMP_NUM_THREADS."
         )
     return f"{workers} of {os.cpu_count()} cores"

@@ -83,7 +83,7 @@ def relative_error(actual: np.ndarray, expected: np.ndarray) -> float:
         If the shapes differ.
     """
     if actual.shape != expected.shape:
-        raise WrongResult(f"The result has shape {actual.shape}, and not {expected.shape}.")
+        raise WrongResult(f"The result has shape {actual.shape} instead of {expected.shape}.")
     scale = np.abs(expected).max(initial=np.finfo("float32").tiny)
     return float(np.abs(actual.astype("float64") - expected).max(initial=0.0) / scale)
 

@@ -66,7 +66,7 @@ def _element(cursor: Cursor, metadata: Metadata) -> Attribute:
     token = cursor.token
     value = _value(cursor, metadata)
     if isinstance(value, Device):
-        raise cursor.error("A device is no value of a list.", token)
+        raise cursor.error("A list cannot contain a device.", token)
     return value
 
 

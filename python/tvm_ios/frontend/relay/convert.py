@@ -126,7 +126,7 @@ def _check_operators(reached: Sequence[Expr]) -> None:
         )
         raise RelayError(
             f"These operators cannot be converted to Relax: {listed}; "
-            "express them by others before the model is saved."
+            "replace them by others before you save the model."
         )
 
 
@@ -171,7 +171,7 @@ def _check_type_exists(name: str, tensor: TensorType) -> None:
     try:
         tvm.DataType(tensor.dtype)
     except ValueError:
-        raise RelayError(f"{where} is of {tensor.dtype}, which Relax does not have.") from None
+        raise RelayError(f"{where} has type {tensor.dtype}, which Relax does not have.") from None
     shape = [size for size in tensor.shape if size is not None]
     assert len(shape) == len(tensor.shape), "it was completed"
     check_tensor(shape, tensor.dtype, where)
@@ -179,11 +179,11 @@ def _check_type_exists(name: str, tensor: TensorType) -> None:
 
 def _complete_tensor(name: str, declared: Type | None, given: Sequence[int] | None) -> TensorType:
     if not isinstance(declared, TensorType):
-        raise RelayError(f"Parameter {name!r} of @main is no tensor of a known type; write one.")
+        raise RelayError(f"Parameter {name!r} of @main is not a tensor of known type; annotate it.")
     if given is None:
         if None in declared.shape:
             raise RelayError(
-                f"Parameter {name!r} of @main has dimensions that are not known; fix them with "
+                f"Parameter {name!r} of @main has unknown dimensions; fix them with "
                 f'--input-shapes "{name}:[...]".'
             )
         return declared
@@ -269,9 +269,9 @@ def _check_type(emit: Emitter, value: Value, wanted: Type) -> None:
     elif isinstance(wanted, TensorType) and not isinstance(value, tuple):
         found = TensorType(shape_of(value), dtype_of(value))
         if not _fits(found, wanted):
-            raise emit.error(f"gives {_written(found)}, but is said to give {_written(wanted)}.")
+            raise emit.error(f"gives {_written(found)}, but is annotated as {_written(wanted)}.")
         return
-    raise emit.error("does not give as many results as it is said to.")
+    raise emit.error("does not give as many results as annotated.")
 
 
 def _fits(found: TensorType, wanted: TensorType) -> bool:

@@ -218,7 +218,7 @@ class Evaluator:
 
     def _item(self, expr: TupleGetItem, result: _Result) -> _Result:
         if not isinstance(result.value, tuple):
-            raise RelayError(f".{expr.index} is taken of something that is no tuple.")
+            raise RelayError(f".{expr.index} is taken of something that is not a tuple.")
         if not 0 <= expr.index < len(result.value):
             raise RelayError(f".{expr.index} is taken of a tuple of {len(result.value)}.")
         return _Result(result.value[expr.index], result.depth)
@@ -253,7 +253,7 @@ class Evaluator:
         callee = yield expr.callee, frame
         closure = callee.value
         if not isinstance(closure, _Closure):
-            raise RelayError(f"Something that is no function is called{_line(expr)}.")
+            raise RelayError(f"Something that is not a function is called{_line(expr)}.")
         inner = self._enter(expr, closure, values)
         self._active.append(closure)
         self._functions.add(closure.function)
@@ -267,7 +267,7 @@ class Evaluator:
         function = closure.function
         if function in self._functions:
             raise RelayError(
-                f"{closure.name} calls itself{_line(expr)}; only what ends can be a network."
+                f"{closure.name} calls itself{_line(expr)}; recursion cannot be converted."
             )
         if len(values) != len(function.params):
             raise RelayError(

@@ -42,13 +42,13 @@ def parse_json(source: Source, budget: Budget) -> Module:
 def _functions(found: object) -> dict[str, Function]:
     """Return the functions by name, in TVM's printing order."""
     if not isinstance(found, dict):
-        raise RelayError("The JSON's functions are no map; it is damaged.")
+        raise RelayError("The JSON's functions are not a map; it is damaged.")
     functions: dict[str, Function] = {}
     for var, function in found.items():
         name = var.name if isinstance(var, GlobalVar) else str(var)
         if not isinstance(function, Function):
             raise RelayError(
-                f"{name} is a {unread(function)} and no function of Relay; save the module before "
+                f"{name} is a {unread(function)}, not a function of Relay; save the module before "
                 "it is lowered."
             )
         if name in functions:

@@ -48,7 +48,7 @@ def read_number(word: str) -> np.ndarray:
         return _float(word, float(real[1]), int(real[2] or 32))
     if _FLOAT.fullmatch(word + "f"):
         raise ValueError(f"{word} has no suffix; write {word}f for a float.")
-    raise ValueError(f"{word} is no number.")
+    raise ValueError(f"{word} is not a number.")
 
 
 def _float(word: str, value: float, width: int) -> np.ndarray:
@@ -123,11 +123,11 @@ def read_string(word: str) -> str:
         elif part in _ESCAPES:
             said += _ESCAPES[part].encode()
         else:
-            raise ValueError(f"\\{part} is no escape; write \\\\ for a backslash.")
+            raise ValueError(f"\\{part} is not an escape; write \\\\ for a backslash.")
     try:
         return said.decode()
     except UnicodeDecodeError:
-        raise ValueError("This string is no UTF-8.") from None
+        raise ValueError("This string is not valid UTF-8.") from None
 
 
 def write_string(value: str) -> str:

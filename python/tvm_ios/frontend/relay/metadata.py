@@ -88,7 +88,7 @@ def _lists(nodes: Nodes) -> dict[str, list[int]]:
     """Return the indices of the nodes that can be referred to, by type."""
     root = nodes[nodes.root]
     if root.keys is None and root.data:
-        raise RelayError("The JSON's root is no map with keys; it is damaged.")
+        raise RelayError("The JSON's root is not a map with keys; it is damaged.")
     return {key: list(nodes[i].data) for key, i in zip(root.keys or (), root.data, strict=True)}
 
 
@@ -106,7 +106,7 @@ def load_json(source: Source, offset: int) -> object:
         at = min(offset + error.pos, len(source.text))
         raise source.error(at, f"The JSON is damaged here: {error.msg}.") from None
     except RecursionError:
-        raise source.error(offset, "The JSON nests too deep; it is damaged.") from None
+        raise source.error(offset, "The JSON nests too deeply; it is damaged.") from None
     except ValueError as error:  # an integer of thousands of digits
         raise source.error(offset, f"The JSON is damaged: {error}.") from None
 

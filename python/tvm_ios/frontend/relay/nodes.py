@@ -114,15 +114,15 @@ class Nodes:
 
     def __init__(self, document: object) -> None:
         if not isinstance(document, dict) or not isinstance(document.get("nodes"), list):
-            raise RelayError("The JSON is no graph of TVM's objects: it has no list of nodes.")
+            raise RelayError("The JSON is not a graph of TVM's objects: it has no list of nodes.")
         self._nodes = [_node(entry) for entry in document["nodes"]]
         self._tensors = document.get("b64ndarrays", [])
         if not isinstance(self._tensors, list):
-            raise RelayError("The JSON's b64ndarrays are no list; it is damaged.")
+            raise RelayError("The JSON's b64ndarrays are not a list; it is damaged.")
         self._arrays: dict[int, np.ndarray] = {}
         root = document.get("root")
         if type(root) is not int:
-            raise RelayError("The JSON's root is no number of a node; it is damaged.")
+            raise RelayError("The JSON's root is not the index of a node; it is damaged.")
         self.root = root
         self.version = _version(document.get("attrs"))
 
@@ -132,7 +132,7 @@ class Nodes:
     def __getitem__(self, index: int) -> Node:
         if not 0 <= index < len(self._nodes):
             raise RelayError(
-                f"The JSON speaks of node {index}, and has {len(self._nodes)}; it is damaged."
+                f"The JSON refers to node {index} of {len(self._nodes)}; it is damaged."
             )
         return self._nodes[index]
 
@@ -207,7 +207,7 @@ def _version(attributes: object) -> tuple[int, int]:
 
 def _node(entry: object) -> Node:
     """Return a node, after checking the types of its parts."""
-    damaged = RelayError("The JSON has a node that is none of TVM's; it is damaged.")
+    damaged = RelayError("The JSON has a node that is not one of TVM's; it is damaged.")
     if not isinstance(entry, dict):
         raise damaged
     type_key, fields = entry.get("type_key", ""), entry.get("attrs", {})

@@ -157,7 +157,7 @@ def as_attribute(value: object, depth: int = 0) -> Attribute | Device:
         return value.value
     if isinstance(value, tuple):
         if depth == _DEEPEST_LIST:
-            raise ValueError("list that nests too deep")
+            raise ValueError("list that nests too deeply")
         return tuple(_part(part, depth + 1) for part in value)
     if value is None or isinstance(value, bool | int | float | str | np.ndarray | Device):
         return value
@@ -321,9 +321,9 @@ def _function(_: Node, below: Sequence[object]) -> object:
     parameters = _sequence(params, "a function's parameters")
     variables = tuple(parameter for parameter in parameters if isinstance(parameter, Var))
     if len(variables) != len(parameters):
-        raise RelayError("A function's parameter is no variable; the JSON is damaged.")
+        raise RelayError("A function's parameter is not a variable; the JSON is damaged.")
     if values is not None and not isinstance(values, dict):
-        raise RelayError("A function's attributes are no map; the JSON is damaged.")
+        raise RelayError("A function's attributes are not a map; the JSON is damaged.")
     return Function(
         variables,
         _expression(body, "A function's body"),
@@ -335,7 +335,7 @@ def _function(_: Node, below: Sequence[object]) -> object:
 def _let(_: Node, below: Sequence[object]) -> object:
     var, value, body = below
     if not isinstance(var, Var):
-        raise RelayError("What a let binds is no variable; the JSON is damaged.")
+        raise RelayError("A let binds what is not a variable; the JSON is damaged.")
     return Let(var, _expression(value, "A let's value"), _expression(body, "A let's body"))
 
 

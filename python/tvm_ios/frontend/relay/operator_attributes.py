@@ -243,7 +243,7 @@ def read(node: Node, referred: Mapping[str, object], version: tuple[int, int]) -
     """
     fields = _fields()[node.type_key]
     if unknown := sorted(node.fields.keys() - fields.keys()):
-        raise RelayError(f"{node.type_key} has {unknown[0]}, which is not known.")
+        raise RelayError(f"{node.type_key} has the unknown attribute {unknown[0]}.")
     values = {name: _value(node, name, referred) for name in fields if name in node.fields}
     if node.type_key in _MISNAMED and version < (0, 12):
         layout = values.get("kernel_layout")

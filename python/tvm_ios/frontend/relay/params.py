@@ -44,7 +44,7 @@ def load_params(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
         raise RelayError(f"Cannot read {os.fspath(path)}: {reason}.") from None
     if data[: len(_MAGIC)] != _MAGIC:
         raise RelayError(
-            f"{os.fspath(path)} is no file of parameters; write one with "
+            f"{os.fspath(path)} is not a file of parameters; write one with "
             "tvm.runtime.save_param_dict."
         )
     try:

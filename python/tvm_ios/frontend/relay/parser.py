@@ -347,11 +347,11 @@ class _Parser:
                 raise self._cursor.error(str(error), token) from None
         found = self._metadata.get(self._cursor, token)
         if not isinstance(found, EXPRESSIONS):
-            raise self._cursor.error(f"{token.text} is no expression.", token)
+            raise self._cursor.error(f"{token.text} is not an expression.", token)
         return found
 
     def _local(self, token: Token) -> Expr:
-        """Return a variable or projections of one; ``%a.0`` may be either, depending on the scope."""
+        """Return a variable or projections of one; the scope decides which of them ``%a.0`` is."""
         name = token.text[1:]
         indices: list[int] = []
         while name not in self._variables:
@@ -394,5 +394,5 @@ class _Parser:
 
     def _index(self, token: Token) -> int:
         if not _INDEX.fullmatch(token.text):
-            raise self._cursor.error(f"{token.text} is no place in a tuple.", token)
+            raise self._cursor.error(f"{token.text} is not an index of a tuple.", token)
         return int(token.text)

@@ -225,7 +225,7 @@ def _indented(text: str) -> str:
 def _spelled(kind: str, name: str) -> str:
     """Return a name that others refer to, which therefore cannot be changed."""
     if kind_of(name) != kind:
-        raise RelayError(f"{name!r} is no name that Relay's text form can have.")
+        raise RelayError(f"{name!r} is not a valid name in Relay's text form.")
     return name
 
 

@@ -57,7 +57,7 @@ def _source(text_or_path: str | os.PathLike[str]) -> Source:
     try:
         return Source(str(path), path.read_text("utf-8"))
     except UnicodeDecodeError:
-        raise RelayError(f"{path} is no text; give a file of Relay's text or JSON form.") from None
+        raise RelayError(f"{path} is not text; give a file in Relay's text or JSON form.") from None
     except (OSError, ValueError) as error:  # ValueError: a null character in the path
         reason = getattr(error, "strerror", None) or error
         raise RelayError(f"Cannot read {path}: {reason}.") from None

@@ -35,7 +35,7 @@ def decode(text: str) -> np.ndarray:
     try:
         data = base64.b64decode(text, validate=True)
     except ValueError:
-        raise ValueError("It is no base64.") from None
+        raise ValueError("It is not valid base64.") from None
     value, end = read_tensor(data, 0)
     if end != len(data):
         raise ValueError("Something follows the tensor.")

@@ -45,7 +45,7 @@ def _type(cursor: Cursor, metadata: Metadata) -> Type | None:
             return _tensor(cursor, metadata)
         if DTYPE.fullmatch(token.text):
             return TensorType((), token.text)
-        raise cursor.error(f"{token.text} is no type that can be converted.", token)
+        raise cursor.error(f"{token.text} is not a type that can be converted.", token)
     if token.kind == "ref":
         raise cursor.error("References cannot be converted.")
     raise cursor.unexpected("a type")
@@ -68,7 +68,7 @@ def _tensor(cursor: Cursor, metadata: Metadata) -> TensorType:
     cursor.expect(",")
     token = cursor.expect("name")
     if not DTYPE.fullmatch(token.text):
-        raise cursor.error(f"{token.text} is no type of a tensor's elements.", token)
+        raise cursor.error(f"{token.text} is not the type of a tensor's elements.", token)
     cursor.expect("]")
     return TensorType(shape, token.text)
 
@@ -82,7 +82,7 @@ def _dimension(cursor: Cursor, metadata: Metadata) -> int | None:
         cursor.take()
         size = metadata.get(cursor, token)
         if size is not None and type(size) is not int:
-            raise cursor.error(f"{token.text} is no dimension.", token)
+            raise cursor.error(f"{token.text} is not a dimension.", token)
         return size
     cursor.expect("number")
     try:
@@ -90,7 +90,7 @@ def _dimension(cursor: Cursor, metadata: Metadata) -> int | None:
     except ValueError as error:
         raise cursor.error(str(error), token) from None
     if isinstance(size, float) or size < 0:
-        raise cursor.error(f"{token.text} is no dimension.", token)
+        raise cursor.error(f"{token.text} is not a dimension.", token)
     return size
 
 

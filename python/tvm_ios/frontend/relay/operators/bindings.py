@@ -117,7 +117,7 @@ def check_tensor(shape: Sequence[int], dtype: str, where: str) -> None:
         If it has too many axes, or exceeds the address space.
     """
     if len(shape) > MAX_RANK:
-        raise ExpansionError(f"{where} has a tensor of {len(shape)} axes, and can have {MAX_RANK}.")
+        raise ExpansionError(f"{where} has a tensor of {len(shape)} axes, above {MAX_RANK}.")
     # If one size is 0, the tensor is empty but the others may still overflow.
     if _bytes([max(size, 1) for size in shape], dtype) > LARGEST_TENSOR:
         raise ExpansionError(f"{where} has a tensor of {list(shape)}, which no machine can hold.")

@@ -71,7 +71,7 @@ def _plain(emit: Emitter, layout: str) -> str:
 def _axes(emit: Emitter, layout: str) -> list[tuple[str, int | None]]:
     """Return each letter with None, or with the size of an inner part."""
     if not _LAYOUT.fullmatch(layout):
-        raise emit.error(f"has the layout {layout!r}, which is none; write it as NCHW or NCHW8c.")
+        raise emit.error(f"has the invalid layout {layout!r}; write it as NCHW or NCHW8c.")
     found = re.findall(r"([0-9]*)([A-Za-z])", layout)
     axes = [(letter, int(size) if size else None) for size, letter in found]
     names = [letter for letter, _ in axes]

@@ -21,7 +21,7 @@ def _widths(emit: Emitter, widths: Widths, count: int) -> Widths:
     pairs = [isinstance(pair, tuple) and len(pair) == 2 and min(pair) >= 0 for pair in widths]
     if len(widths) != count or not all(pairs):
         raise emit.error(
-            f"pads {count} axes by {widths}; it needs two numbers for each, none negative."
+            f"pads {count} axes by {widths}; it needs two non-negative numbers for each."
         )
     return tuple((int(before), int(after)) for before, after in widths)
 

@@ -86,8 +86,8 @@ class _Pool:
             return self
         if self.count_padding:
             raise emit.error(
-                "has a window that lies in the padding only, of which it counts nothing; "
-                "give it less padding or no ceil_mode."
+                "has a window that lies in the padding only, which it does not count; "
+                "reduce the padding or turn off ceil_mode."
             )
         window = [replace(axis, after=axis.after + axis.missing(size)) for axis, size in pairs]
         return replace(self, window=window, ceil=False)

@@ -91,7 +91,7 @@ def _position(build: Callable[..., relax.Expr]) -> Converter:
         select_last_index: bool = False,
         exclude: bool = False,
     ) -> relax.Expr:
-        """Positions count through all reduced axes; Relax has them of one axis, as int64."""
+        """Return positions counted through all reduced axes; Relax reduces one axis, to int64."""
         shape = shape_of(data)
         axes = reduced_axes(emit, len(shape), axis, exclude)
         if not axes:

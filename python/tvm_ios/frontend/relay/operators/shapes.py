@@ -79,7 +79,7 @@ def _completed(emit: Emitter, shape: Sizes, sizes: list[int], wanted: Sizes) -> 
     if sizes.count(-1) == 1 and known > 0:
         sizes = [count // known if size == -1 else size for size in sizes]
     if min(sizes, default=0) < 0 or math.prod(sizes) != count:
-        raise emit.error(f"cannot make {list(wanted)} of a tensor of {list(shape)}.")
+        raise emit.error(f"cannot give shape {list(wanted)} to a tensor of {list(shape)}.")
     return tuple(sizes)
 
 

@@ -19,8 +19,6 @@ from ..support import _ffi_api  # noqa: F401  (loads the library)
 # Relative to the packages' directory: the code that partitions the work, emits, compiles, runs and
 # times the kernels, and selects the cores. The front ends and the graph do not matter, because the
 # key of a latency says what a kernel computes and for which target.
-# times them, and what decides on which cores. What a kernel computes, and for which target, is in
-# the key of a latency, so that the front ends and the graph do not count.
 _TIMED = (
     "tvm_ios/backend",
     "tvm_ios/measure",
@@ -31,7 +29,6 @@ _TIMED = (
 )
 # The part of it that no timed stage runs: the network's code around the stages, and other cost
 # models. Features of stages do matter, because the database stores them with the latencies.
-# given or learned. The features that are learned from count, as they are kept with the latencies.
 _UNTIMED = (
     "tvm_ios/backend/cpu/code/constants.py",
     "tvm_ios/backend/cpu/code/cpu_check.py",

@@ -15,7 +15,6 @@ _FRAME_HEIGHT = 640  # pixels in a notebook
 
 # Browsers do not show the text between a frame's tags. An untrusted notebook removes the tags and
 # shows the text.
-# tags out, and shows it.
 _NO_FRAME = (
     "A schedule is drawn here once the notebook is trusted: run this cell, or call "
     "'jupyter trust' with the notebook's file."

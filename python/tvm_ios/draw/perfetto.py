@@ -15,8 +15,6 @@ from .words import details, heading, how, microseconds
 
 # Numbers of the process and of the track of stages; tracks of workers or streams follow. Perfetto
 # draws track 0, and the one with the number of its process, as one: the process's main thread.
-# track 0, and the one that has the number of its process, for the process' main thread, and draws
-# them as one.
 _PROCESS, _STAGES = 1, 2
 
 _DERIVED = "a stage lasts from the beginning of its first kernel to the end of its last"

@@ -64,7 +64,7 @@ class TargetError(TvmIosError, ValueError):
 
 @register_error("tvm_ios.OptionError")
 class OptionError(TvmIosError, ValueError):
-    """An option out of its range."""
+    """An invalid option, or an option out of its range."""
 
 
 @register_error("tvm_ios.DatabaseError")

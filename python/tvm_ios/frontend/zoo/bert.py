@@ -27,10 +27,10 @@ def bert(
     Parameters
     ----------
     net : Builder
-        What to build on.
+        The builder.
     tokens, segments : Value
-        The number of each token in the vocabulary, and of its sentence, 0 or 1; of shape
-        (batch, length).
+        The vocabulary index of each token, and the index of its sentence, 0 or 1; of shape (batch,
+        length).
     layers, hidden, heads : int
         The paper's L, H and A.
 

@@ -120,7 +120,7 @@ def compile(
         A target that this machine can run. A bare ``llvm`` means this machine's CPU, ``cuda`` its
         GPU.
     threads : int, optional
-        The number of worker threads; by default one per core.
+        The number of worker threads; by default one per available core.
     device_id : int
         The GPU to use if the target is ``cuda``.
     input_shapes, batch

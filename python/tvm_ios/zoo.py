@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Networks of the literature."""
+"""Published networks with random weights."""
 
 from .frontend.zoo import Input, export_onnx, inputs, load, names, sizes
 

@@ -152,9 +152,9 @@ def find_schedule(
     cost
         The cost function. It is called once, with all distinct candidate stages.
     merge_class
-        An integer for each operator. Two or more operators of one class may form a merged stage if
-        they are sinks of the remaining graph, and so may a single one. A negative class is never
-        merged. None: no merging. The two limits below do not apply to merged stages.
+        An integer for each operator. Operators of one class that are sinks of the remaining graph
+        may form a merged stage; so may a single one. A negative class is never merged. None: no
+        merging. The two limits below do not apply to merged stages.
     replacements
         Sets of operators that may become one merged stage, even if one operator reads another, once
         no remaining operator outside the set reads from it.
@@ -204,9 +204,9 @@ def partition(
     A cut is free if a single operator's output crosses it. Each further operator whose output
     crosses the cut is a branch that loses its concurrency there and costs one. Each merge class
     with operators on both sides also costs one. The cuts are minimum vertex cuts (IOPS, section
-    2.2) of least total cost and, among these, of fewest blocks. Then operators move across the cuts
-    where that lowers the cost. This is a heuristic, but it is never worse than the best places to
-    cut the topological order of the graph.
+    2.2). They minimise the total cost and, among cuts of equal cost, the number of blocks. Then
+    operators move across the cuts where that lowers the cost. This is a heuristic, but it is never
+    worse than the best places to cut the topological order of the graph.
 
     Parameters
     ----------

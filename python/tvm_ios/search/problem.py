@@ -84,7 +84,7 @@ class Replaceable(Protocol):
 
     @property
     def together(self) -> Sequence[int]:
-        """A number for each operator that cuts should keep together with its equals; else -1."""
+        """A number for each operator; cuts should not separate equal numbers. -1: no constraint."""
 
     def within(self, block: Sequence[int]) -> Sequence[tuple[int, ...]]:
         """Return the sets whose operators are all in the block."""

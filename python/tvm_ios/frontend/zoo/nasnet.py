@@ -44,8 +44,8 @@ def nasnet_a(
     stem : int
         Channels of the first convolution.
     skip_reduction : bool
-        Whether the first normal cell after a reduction takes, as the cell before the last, the one
-        that the reduction took as such, instead of the reduction's last.
+        Whether the first normal cell after a reduction takes the reduction's second-to-last input
+        as its own second-to-last input, instead of the reduction's last input.
     stages : int
         Stages of normal cells, with a reduction between any two.
 

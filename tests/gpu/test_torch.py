@@ -110,7 +110,7 @@ def test_threads_with_a_stream_each(model) -> None:
 def test_another_gpu(model) -> None:
     if len(gpus().devices) < 2:
         pytest.skip("there is one GPU")
-    with pytest.raises(ValueError, match=r"runs on CUDA device 0, and .* is on CUDA device 1"):
+    with pytest.raises(ValueError, match=r"runs on CUDA device 0, but .* is on CUDA device 1"):
         model(on_gpu().to("cuda:1"))
     other = tvm_ios.compile(branches(), target=target(1), device_id=1, search=False)
     result = other(on_gpu().to("cuda:1"))

@@ -182,10 +182,10 @@ BAD_INPUT = {
         _part_of("model.onnx", slice(3000), "bench", "cut.onnx"), "cut.onnx is damaged"
     ),
     "a library cut off": (
-        _part_of("model.so", slice(20_000), "run", "cut.so"), "cut.so is no model that"
+        _part_of("model.so", slice(20_000), "run", "cut.so"), "cut.so is not a model that"
     ),
     "a library without its end": (
-        _part_of("model.so", slice(-100), "run", "end.so"), "end.so is no model that"
+        _part_of("model.so", slice(-100), "run", "end.so"), "end.so is not a model that"
     ),
     "no external data": (_without_external_data, "external.bin"),
     "a cycle": (

@@ -92,7 +92,7 @@ BAD = [
     (f"{COMPILE} --schedule-in cpu.json", "cuda", "not for cuda sm_90"),
     (f"{COMPILE} --schedule-in sm_90.json", "llvm", "made for cuda sm_90, not for llvm"),
     ("run sm_90.so -o new.npz --device-id 7", "", "no CUDA device 7"),
-    ("run sm_80.so -o new.npz", "", "for a GPU of sm_80, and device 0 is sm_90"),
+    ("run sm_80.so -o new.npz", "", "for a GPU of sm_80, but device 0 is sm_90"),
     ("run sm_90.so -o new.npz --device cpu", "", "was compiled for --device cuda"),
     (f"{timeline_of('sm_90')} --device-id 7", "", "no CUDA device 7"),
     (timeline_of("sm_80"), "", "This is code for sm_80, and device 0 (Stand-in 0) is sm_90"),
@@ -157,7 +157,7 @@ def test_functions(emulated: Emulated, deviceless: Emulated, made: Path) -> None
     assert load.startswith("ModelError: The model is for a GPU, and there is no CUDA device")
     number, other = emulated.call(calls_for_other_devices, made)
     assert "no CUDA device 7" in number
-    assert "for a GPU of sm_80, and device 0 is sm_90" in other
+    assert "for a GPU of sm_80, but device 0 is sm_90" in other
 
 
 @pytest.mark.parametrize("case", ["old", "none"])

@@ -127,7 +127,7 @@ def test_runs_on_streams_follow_each_other(emulated: Emulated) -> None:
 
 def test_what_cannot_be_read_where_it_is(emulated: Emulated) -> None:
     there, wrong, many, shifted, cpu = emulated.call(refusals, ARGUMENTS)
-    assert there == "The model runs on CUDA device 0, and x0 is on CUDA device 1; move it."
+    assert there == "The model runs on CUDA device 0, but x0 is on CUDA device 1; move it."
     assert wrong.endswith("got float64[1, 4, 6, 6].")
     assert many.endswith("got 2 arrays.")
     assert shifted == "x0 is not contiguous, or not aligned to 64 bytes; copy it."

@@ -107,7 +107,7 @@ def test_a_database_that_is_new(disk: Path, tmp_path: Path, capfd) -> None:
     lines.write_text(to_line(ROWS[0]) + "\n")
     fill_up(disk)
     assert main(["db", "import", str(disk / "d.sqlite3"), "-i", str(lines)]) == 4
-    assert_one_sentence(capfd.readouterr(), "d.sqlite3 cannot be made")
+    assert_one_sentence(capfd.readouterr(), "d.sqlite3 cannot be created")
     assert contents(disk) == {}
 
 

@@ -206,8 +206,8 @@ def test_what_is_there_to_be_looked_at_does_not_change_the_code() -> None:
 @pytest.mark.parametrize(
     ("operators", "message"),
     [
-        (lambda ops: ops[1:], "'stem' in a stage and not in its list"),
-        (lambda ops: [{**ops[0], "reads": "left"}, *ops[1:]], "reads are no list"),
+        (lambda ops: ops[1:], "'stem' in a stage but not in its list"),
+        (lambda ops: [{**ops[0], "reads": "left"}, *ops[1:]], "reads are not a list"),
         (lambda ops: [{**ops[0], "flops": "many"}, *ops[1:]], "is damaged"),
     ],
 )

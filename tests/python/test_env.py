@@ -151,7 +151,7 @@ def test_nothing_to_warn_of() -> None:
         (CPU, {}, "By itself TVM uses 4 of 8 cores"),
         (CPU, {"TVM_NUM_THREADS": "2"}, "TVM_NUM_THREADS=2 leaves TVM 2 of 8 cores"),
         (CPU, {"OMP_NUM_THREADS": "1"}, "OMP_NUM_THREADS=1 leaves TVM 1 of 8 cores"),
-        (CPU, {"OMP_NUM_THREADS": "4,2"}, "OMP_NUM_THREADS=4,2 is no number of threads"),
+        (CPU, {"OMP_NUM_THREADS": "4,2"}, "OMP_NUM_THREADS=4,2 is not a number of threads"),
         (replace(CPU, usable=2, physical=2), ALL_CORES, "may run on 2 of 8 cores"),
         (replace(CPU, quota=2.5), ALL_CORES, "grants the time of 2.5 of 8 cores"),
         (replace(CPU, physical=4), ALL_CORES, "8 hyper-threads share 4 cores"),

@@ -143,7 +143,7 @@ def test_values_of_parameters_become_constants() -> None:
 def test_open_dimensions_are_given() -> None:
     x = Var("x", TensorType((None, 3)))
     sum_ = Call(call("add", x, x).callee, (x, x), type=TensorType((None, 3)))
-    with pytest.raises(RelayError, match="'x' of @main has dimensions that are not known"):
+    with pytest.raises(RelayError, match="'x' of @main has unknown dimensions"):
         convert(module(sum_, x))
     with pytest.raises(RelayError, match=r"is float32 \[\?, 3\], which .* \[2, 4\], does not fit"):
         convert(module(sum_, x), input_shapes={"x": (2, 4)})
@@ -218,7 +218,7 @@ WRONG: dict[str, tuple[Callable[[], Module], str]] = {
     "wrong value": (lambda: module(call("nn.relu6", X), X), "nn.relu6"),
     "type": (
         lambda: module(Call(call("exp", X).callee, (X,), type=TensorType((3, 2)), line=6), X),
-        r"\(line 6\) gives float32 \[2, 3\], but is said to give float32 \[3, 2\]",
+        r"\(line 6\) gives float32 \[2, 3\], but is annotated as float32 \[3, 2\]",
     ),
     "type of several": (
         lambda: module(
@@ -272,7 +272,7 @@ REFUSED = {
         },
         "window that lies in the padding",
     ),
-    "reshape": (call("reshape", X), {"newshape": (4, -1)}, r"cannot make \[4, -1\]"),
+    "reshape": (call("reshape", X), {"newshape": (4, -1)}, r"cannot give shape \[4, -1\]"),
     "reshape beyond": (call("reshape", X), {"newshape": (0, 0, 0)}, "more axes than there are"),
     "reshape divided": (call("reshape", X), {"newshape": (-4, 2)}, "needs two sizes behind it"),
     "squeeze": (call("squeeze", X), {"axis": (0,)}, "which are not all 1"),

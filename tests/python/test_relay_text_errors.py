@@ -141,7 +141,7 @@ def test_files(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=re.escape(f"{path}:3:3: %y is not bound")):
         parse(path)
     path.write_text('{"stages": []}')
-    with pytest.raises(RelayError, match=re.escape(f"{path}: The JSON is no graph")):
+    with pytest.raises(RelayError, match=re.escape(f"{path}: The JSON is not a graph")):
         parse(path)
     path.write_bytes(b"\xff\xfe")
     with pytest.raises(RelayError, match="is not text"):

@@ -128,7 +128,9 @@ def from_line(line: str, where: str) -> Row:
     except DatabaseError:
         raise
     except KeyError as error:
-        raise DatabaseError(f"{where} is not an exported measurement: {error} missing.") from error
+        raise DatabaseError(
+            f"{where} is not an exported measurement: {error} is missing."
+        ) from error
     except (ValueError, TypeError, OverflowError, RecursionError) as error:
         raise DatabaseError(f"{where} is not an exported measurement: {error}.") from error
 

@@ -62,7 +62,7 @@ class _Record:
 
 @dataclass
 class Records:
-    """Samples by :attr:`Subject.key`.
+    """The measurement cache: samples by :attr:`Subject.key`.
 
     If the database fails, a warning is logged once and the search continues without it.
 

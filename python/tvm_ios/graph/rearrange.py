@@ -86,7 +86,7 @@ class Rearrangement:
 
     @property
     def only_reshapes(self) -> bool:
-        """Whether all elements keep their positions in memory."""
+        """Return whether all elements keep their positions in memory."""
         return self._view.flags.c_contiguous and self._view.size == self._memory.size
 
 

@@ -240,17 +240,17 @@ class _Hand:
 
     @property
     def ready(self) -> bool:
-        """Whether the worker has a device or is about to get one."""
+        """Return whether the worker has a device or is about to get one."""
         return self._session is not None and self._failures < _ATTEMPTS
 
     @property
     def connecting(self) -> bool:
-        """Whether the worker has no device yet."""
+        """Return whether the worker has no device yet."""
         return self._session is None
 
     @property
     def overdue(self) -> bool:
-        """Whether the device has exceeded its deadline."""
+        """Return whether the device has exceeded its deadline."""
         session = self._session
         deadline = self._connecting if session is None else session.deadline
         return time.monotonic() > deadline

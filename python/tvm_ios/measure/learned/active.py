@@ -147,7 +147,7 @@ class LearnedCost:
 
     @property
     def recalls(self) -> bool:
-        """Whether the database has stages that this search has not looked up."""
+        """Return whether the database has stages that this search has not looked up."""
         return self._examples.recalled
 
     def recall(self, candidates: Sequence[Candidate]) -> None:

@@ -57,7 +57,7 @@ class Examples:
 
     @property
     def recalled(self) -> bool:
-        """Whether the database has stages that this search has not looked up."""
+        """Return whether the database has stages that this search has not looked up."""
         return bool(self._others)
 
     def add(self, candidate: Candidate, observation: Observation) -> None:

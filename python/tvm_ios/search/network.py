@@ -40,7 +40,7 @@ class BlockSearch:
     prices: Prices
 
     def solve(self) -> list[Candidate]:
-        """Return the stages, of operators of the graph, of the schedule that is cheapest by the bounds."""
+        """Return the stages of the schedule that is cheapest by the current bounds."""
         stages = map(candidate_of, self.space.solve(self.prices.bounds()).stages)
         return [of_operators(stage, self.block) for stage in stages]
 

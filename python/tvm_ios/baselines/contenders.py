@@ -15,7 +15,7 @@ class Peer(Contender, Protocol):
     """A network that others have made ready to run."""
 
     def outputs(self) -> list[np.ndarray]:
-        """What it computes, as float64."""
+        """Return the outputs of one run, as float64."""
 
 
 @dataclass

@@ -40,7 +40,7 @@ class Node:
         return None if given is None else [int(value) for value in given]
 
     def known_ints(self, index: int, name: str = "") -> list[int]:
-        """The same, where PyTorch has to know them.
+        """Return the integers of an input that PyTorch must know at conversion.
 
         Raises
         ------
@@ -54,7 +54,7 @@ class Node:
 
 
 def to_module(model: onnx.ModelProto) -> fx.GraphModule:
-    """The model as a module from its inputs to a tuple of its outputs.
+    """Return the model as a module from its inputs to a tuple of its outputs.
 
     Raises
     ------
@@ -100,7 +100,7 @@ class _Writer:
         return fx.GraphModule(self._root, self._graph)
 
     def _value(self, name: str) -> Tensor:
-        """What was computed, or a constant as a buffer of the module."""
+        """Return a computed value, or a constant as a buffer of the module."""
         if name not in self._values:
             attribute = f"constant_{len(self._values)}"
             array = np.array(self._constants[name])  # a copy that may be written to
@@ -121,7 +121,7 @@ def _padding(node: Node) -> tuple[list[int], list[int]]:
 
 
 def _pad(x: Tensor, before: list[int], after: list[int], fill: float) -> Tensor:
-    """The image with padding that an operator of PyTorch's cannot do itself."""
+    """Pad an image as the PyTorch operator cannot do itself."""
     return F.pad(x, (before[1], after[1], before[0], after[0]), value=fill)
 
 
@@ -208,7 +208,7 @@ def _slice(node: Node, x: Tensor, *_bounds: Tensor) -> Tensor:
 
 
 def _along(axis: int, index: Any) -> tuple[Any, ...]:
-    """``index`` on one axis, counted from either end."""
+    """Index one axis, counted from either end."""
     if axis >= 0:
         return (*[slice(None)] * axis, index)
     return (..., index, *[slice(None)] * (-axis - 1))
@@ -246,7 +246,7 @@ def _flatten(node: Node, x: Tensor) -> Tensor:
 
 
 def _plain(function: Operator) -> Operator:
-    """An operator that has nothing but its tensors."""
+    """Return the converter of an operator that has only tensors as arguments."""
     return lambda _node, *tensors: function(*tensors)
 
 

@@ -15,7 +15,7 @@ from ..support.errors import ModelError
 
 
 def torch_module(model: str, batch: int | None, trust: bool = False) -> torch.nn.Module:
-    """The network with its weights, from its inputs to its outputs.
+    """Return the network with its weights as a module from inputs to outputs.
 
     Parameters
     ----------

@@ -38,15 +38,15 @@ class TorchRun:
     run: Run
 
     def outputs(self) -> list[np.ndarray]:
-        """What it computes, as float64."""
+        """Return the outputs of one run, as float64."""
         return [tensor.double().cpu().numpy() for tensor in _leaves(self.run())]
 
     def timer(self, number: int) -> Callable[[], float]:
-        """A function that runs it so often, and returns the seconds of one run."""
+        """Return a function that runs the network several times and returns the seconds per run."""
         return lambda: self._seconds(number)
 
     def run_once(self) -> None:
-        """One inference, and wait for its end."""
+        """Run one inference, and wait for its end."""
         self.run()
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
@@ -146,7 +146,7 @@ def _eager(module: torch.nn.Module, inputs: list[torch.Tensor], device: torch.de
 
 
 def captured_in_graph(run: Run, device: torch.device) -> Run:
-    """What replays the work that ``run`` gives a GPU, as one CUDA graph."""
+    """Capture the work that ``run`` gives a GPU in a CUDA graph, and return what replays it."""
     with torch.cuda.device(device):
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
@@ -172,7 +172,7 @@ _WAYS: dict[str, Callable[[torch.nn.Module, list[torch.Tensor], torch.device], R
 
 
 def _leaves(result: Any) -> list[torch.Tensor]:
-    """The tensors of nested tuples and lists."""
+    """Yield the tensors of nested tuples and lists."""
     if isinstance(result, torch.Tensor):
         return [result]
     return [tensor for item in result for tensor in _leaves(item)]

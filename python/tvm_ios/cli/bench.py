@@ -113,7 +113,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _timed(scheduler: Scheduler, given: Schedule | None) -> Comparison:
-    """The schedule that would be applied, with the latencies of all three."""
+    """Return the schedule to apply, with the latencies of all three."""
     if given is None:
         return compare(scheduler, with_greedy=True)
     sequential, greedy = scheduler.sequential(), scheduler.greedy()
@@ -168,7 +168,7 @@ def _error(computed: list[np.ndarray], expected: list[np.ndarray]) -> tuple[floa
 
 
 def _compiled_quickly(target: tvm.target.Target) -> tvm.target.Target:
-    """The target with few of LLVM's optimisations: the reference runs once."""
+    """Return the target with few of LLVM's optimisations, as the reference runs once."""
     config = {str(key): value for key, value in target.export().items()}
     return tvm.target.Target({**config, "opt-level": 1})
 

@@ -37,7 +37,7 @@ def default_path() -> Path:
 
 
 def add_database(parser: argparse.ArgumentParser) -> None:
-    """Where measurements are kept."""
+    """Add the arguments that name the measurement cache."""
     parser.add_argument(
         "--database",
         metavar="FILE",
@@ -50,7 +50,7 @@ def add_database(parser: argparse.ArgumentParser) -> None:
 
 
 def chosen(args: argparse.Namespace) -> Path | None:
-    """The database of a search, checked; None for none.
+    """Return the checked path of a search's database; None for none.
 
     A directory of caches that cannot be used costs nothing but time: the search does without.
 
@@ -72,7 +72,7 @@ def chosen(args: argparse.Namespace) -> Path | None:
 
 
 def _usual() -> Path | None:
-    """The usual path with its directory made, or None where that cannot be."""
+    """Return the default path, with its directory made; None where that fails."""
     try:
         path = default_path()
     except OptionError as error:
@@ -90,5 +90,5 @@ def _usual() -> Path | None:
 
 
 def existing(named: str | None) -> MeasurementDatabase:
-    """The database to look into: the one that was named, or the usual one."""
+    """Return the database to look into: the one that was named, or the default one."""
     return MeasurementDatabase(default_path() if named is None else named, create=False)

@@ -100,7 +100,7 @@ def _check(args: argparse.Namespace) -> None:
 
 
 def _for_batch(name: str, batch: int | None) -> Path:
-    """``model.so`` as ``model.b16.so``."""
+    """Insert a batch size into a file name: ``model.so`` as ``model.b16.so``."""
     path = Path(name)
     return path if batch is None else path.with_suffix(f".b{batch}{path.suffix}")
 

@@ -129,7 +129,7 @@ def _info(args: argparse.Namespace) -> None:
 
 
 def _devices(database: MeasurementDatabase) -> Iterator[dict[str, Any]]:
-    """What is known of each device; in use is what a search here and now may find."""
+    """Summarize each device; those in use are what a search on this machine reads."""
     known: dict[DeviceIdentity, dict[str, Any]] = {}
     for row in database.rows():
         counts = {"stages": 0, "samples": 0, "last_measured": 0.0}

@@ -115,14 +115,14 @@ def _report(error: Exception, sentence: str, verbose: bool, status: int) -> int:
 
 
 def _printable(sentence: str) -> str:
-    """A sentence of which no name that a file gives moves the cursor or fills the screen."""
+    """Escape control characters in a sentence, and shorten it."""
     if len(sentence) > _LONGEST:
         sentence = f"{sentence[: _LONGEST // 2]} ... {sentence[-_LONGEST // 2 :]}"
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in sentence)
 
 
 def _too_large(error: Exception, arguments: Sequence[str]) -> str:
-    """What is said where memory does not suffice."""
+    """Return the message for a lack of memory."""
     reason = f" ({' '.join(str(error).split())})" if str(error) else ""
     return (
         f"'{' '.join(arguments)[:200]}' needs more memory than there is{reason}; give a smaller "
@@ -131,12 +131,12 @@ def _too_large(error: Exception, arguments: Sequence[str]) -> str:
 
 
 def _out_of_memory(error: Exception) -> bool:
-    """Whether Python, or C++ behind it, could have no more memory."""
+    """Return whether Python, or C++ behind it, ran out of memory."""
     return isinstance(error, MemoryError) or "std::bad_alloc" in str(error)
 
 
 def _unforeseen(error: Exception, arguments: Sequence[str]) -> str:
-    """What is said of an error that nobody has foreseen, with what it is about."""
+    """Return the message for an unexpected error."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     reason = f"{type(error).__name__}: {lines[-1]}" if lines else type(error).__name__
     return (

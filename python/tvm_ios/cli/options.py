@@ -35,7 +35,7 @@ _CONFIG = (*_WHOLE, "caution")
 
 
 def add_common(parser: argparse.ArgumentParser) -> None:
-    """What every sub-command has."""
+    """Add the arguments of every command."""
     parser.add_argument("--json", action="store_true", help="print the result as one JSON object")
     parser.add_argument(
         "-v",
@@ -52,7 +52,7 @@ def add_seed(parser: argparse.ArgumentParser) -> None:
 
 
 def add_network(parser: argparse.ArgumentParser) -> None:
-    """The network and the machine that it is for."""
+    """Add the network, and the machine that it is for."""
     parser.add_argument(
         "model",
         metavar="MODEL",
@@ -64,7 +64,7 @@ def add_network(parser: argparse.ArgumentParser) -> None:
 
 
 def add_machine(parser: argparse.ArgumentParser) -> None:
-    """What a network runs on."""
+    """Add the target and its number of threads."""
     parser.add_argument(
         "--target",
         default="llvm",
@@ -81,7 +81,7 @@ def add_machine(parser: argparse.ArgumentParser) -> None:
 
 
 def add_device(parser: argparse._ActionsContainer) -> None:
-    """Which of several GPUs is meant."""
+    """Add the number of the GPU."""
     parser.add_argument(
         "--device-id",
         type=whole(0),
@@ -92,7 +92,7 @@ def add_device(parser: argparse._ActionsContainer) -> None:
 
 
 def add_model_shapes(parser: argparse._ActionsContainer) -> None:
-    """What the model leaves open."""
+    """Add what a model file may leave open: weights, shapes, batch size."""
     parser.add_argument(
         "--params",
         metavar="FILE",
@@ -117,7 +117,7 @@ def add_model_shapes(parser: argparse._ActionsContainer) -> None:
 
 
 def add_search(parser: argparse.ArgumentParser) -> None:
-    """How the schedule is come by."""
+    """Add the arguments of the search."""
     parser.add_argument(
         "--pass-config",
         action="append",
@@ -163,7 +163,7 @@ def add_search(parser: argparse.ArgumentParser) -> None:
 
 
 def add_kernels(parser: argparse._ActionsContainer) -> None:
-    """Which kernels operators may have."""
+    """Add the arguments that decide which kernels operators may have."""
     parser.add_argument(
         "--winograd",
         action=argparse.BooleanOptionalAction,
@@ -187,7 +187,7 @@ def add_kernels(parser: argparse._ActionsContainer) -> None:
 
 
 def whole(least: int) -> Callable[[str], int]:
-    """A type of arguments: whole numbers of at least ``least``."""
+    """Return an argument type: whole numbers of at least ``least``."""
 
     def parse(text: str) -> int:
         value = int(text)
@@ -200,7 +200,7 @@ def whole(least: int) -> Callable[[str], int]:
 
 
 def batch_sizes(text: str) -> list[int]:
-    """``1,16,32``: different whole numbers."""
+    """Parse ``1,16,32`` into different whole numbers."""
     sizes = [whole(1)(part) for part in text.split(",")]
     if len(set(sizes)) < len(sizes):
         raise argparse.ArgumentTypeError(f"{text!r} names a batch size twice")
@@ -208,7 +208,7 @@ def batch_sizes(text: str) -> list[int]:
 
 
 def input_shapes(text: str) -> dict[str, tuple[int, ...]]:
-    """``x:[1,3,224,224],y:[2]`` as shapes by name, as ``tvmc`` read them."""
+    """Parse ``x:[1,3,224,224],y:[2]`` into shapes by name, as ``tvmc`` did."""
     shapes: dict[str, tuple[int, ...]] = {}
     position = 0
     while position < len(text.rstrip()):
@@ -229,7 +229,7 @@ def input_shapes(text: str) -> dict[str, tuple[int, ...]]:
 
 
 def search_options(pairs: Sequence[str], **others: Any) -> Options:
-    """``--pass-config`` and what has an argument of its own as options of the search.
+    """Return the search options of ``--pass-config`` and of other arguments.
 
     Raises
     ------
@@ -299,7 +299,7 @@ class Request:
         self._trust: bool = args.trust
 
     def load(self, batch: int | None = None) -> tuple[tvm.IRModule, Scheduler]:
-        """The network as it was imported, and the scheduler for it.
+        """Import the network and return it, with the scheduler for it.
 
         Parameters
         ----------

@@ -46,13 +46,13 @@ def times(seconds: Mapping[str, float]) -> dict[str, float]:
 
 
 def speedup(seconds: Mapping[str, float], name: str) -> float | None:
-    """How many times faster ``name`` is than the sequential schedule, if both are known."""
+    """Return how many times faster ``name`` is than the sequential schedule; None if unknown."""
     baseline, own = seconds.get("sequential"), seconds.get(name)
     return baseline / own if baseline and own else None
 
 
 def comparison(seconds: Mapping[str, float]) -> str:
-    """``sequential 4.0 ms → greedy 3.6 ms (1.11x) → scheduled 3.4 ms (1.18x)``."""
+    """Return a line ``sequential 4.0 ms → greedy 3.6 ms (1.11x) → scheduled 3.4 ms (1.18x)``."""
     parts = []
     for name in _COMPARED:
         if name in seconds:
@@ -63,7 +63,7 @@ def comparison(seconds: Mapping[str, float]) -> str:
 
 
 def specialisation(schedules: Sequence[Schedule]) -> Table:
-    """What schedules made for one batch size take at every other (IOS, section 6.3)."""
+    """Return a table of schedules by the batch sizes that they run at (IOS, section 6.3)."""
     sizes = sorted({int(size) for schedule in schedules for size in schedule.at_batch})
     result = table("made for", "stages", *(f"ms at {size}" for size in sizes), left=("made for",))
     best = {size: min(s.at_batch.get(str(size), math.inf) for s in schedules) for size in sizes}
@@ -79,7 +79,7 @@ def specialisation(schedules: Sequence[Schedule]) -> Table:
 
 
 def table(*headers: str, left: Sequence[str] = ()) -> Table:
-    """An empty table; columns are right-aligned but for those in ``left``."""
+    """Return an empty table; columns are right-aligned except those in ``left``."""
     result = Table(box=SIMPLE_HEAD)
     for header in headers:
         result.add_column(header, justify="left" if header in left else "right")

@@ -114,7 +114,7 @@ def _check_device(device: str | None, model: Model) -> None:
 
 
 def _read_inputs(path: str, expected: Sequence[TensorInfo]) -> list[np.ndarray]:
-    """The file's arrays in the order of the model's inputs.
+    """Read the file's arrays, in the order of the model's inputs.
 
     Raises
     ------
@@ -159,7 +159,7 @@ def _fill(info: TensorInfo, mode: str, random: np.random.Generator) -> np.ndarra
 
 
 def _in_place(array: np.ndarray) -> np.ndarray:
-    """A copy that the model reads where it is."""
+    """Copy an array so that the model can read it without another copy."""
     copy = tvm_ios_runtime.empty(array.shape, array.dtype)
     copy[...] = array
     return copy

@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _printed(outcomes: Iterable[Outcome], verbose: bool) -> Iterable[Outcome]:
-    """The outcomes, each as a line of text that is there at once."""
+    """Yield the outcomes, and print each as a line at once."""
     group, counts = "", dict.fromkeys(_MARKS, 0)
     for outcome in outcomes:
         counts[outcome.status] += 1

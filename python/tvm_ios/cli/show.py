@@ -134,7 +134,7 @@ def _write_text(paths: Sequence[str], schedules: Sequence[Schedule], file: TextI
 
 
 def _comparison(paths: Sequence[str], schedules: Sequence[Schedule]) -> Iterator[str | Table]:
-    """Each schedule in a row, and what each takes at the others' batch sizes."""
+    """Yield a table with a row per schedule, and one of their latencies at other batch sizes."""
     table = output.table(
         "schedule", "batch", "threads", "stages", "groups", "merged", "as in the first", "ms",
         left=("schedule",),
@@ -207,5 +207,5 @@ def _table(schedule: Schedule) -> Table:
 
 
 def _lines(groups: Sequence[Sequence[str]]) -> str:
-    """What stands for each operator, a line for each group."""
+    """Join the texts of operators, one line per group."""
     return "\n".join(" → ".join(group) for group in groups)

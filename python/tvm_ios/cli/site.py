@@ -11,7 +11,7 @@ from ..support.errors import OptionError
 
 
 def add_site(parser: argparse.ArgumentParser) -> None:
-    """Where stages are measured, under ``tvmc``'s names."""
+    """Add the arguments that say where stages are measured, named as in ``tvmc``."""
     parser.add_argument(
         "--rpc-tracker",
         metavar="HOST:PORT",
@@ -40,7 +40,7 @@ def add_site(parser: argparse.ArgumentParser) -> None:
 
 
 def chosen_site(args: argparse.Namespace) -> Site:
-    """What the arguments say; connects to a device if there is one.
+    """Return where stages are measured; connect to the device, if any.
 
     Raises
     ------

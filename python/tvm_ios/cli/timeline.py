@@ -19,7 +19,7 @@ from .options import add_device, add_kernels, add_model_shapes
 
 
 def add_timeline(parser: argparse.ArgumentParser) -> None:
-    """The model that the schedule was made for, as ``compile`` takes it."""
+    """Add the model that a schedule was made for, as ``compile`` takes it."""
     group = parser.add_argument_group(
         "timeline (--format perfetto)",
         "Give the model, and the same kernel options as when the schedule was made.",

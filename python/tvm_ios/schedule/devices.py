@@ -70,7 +70,7 @@ def machine_name(target: str, workers: int) -> str:
 
 
 def threads(workers: int) -> str:
-    """``2 threads``."""
+    """Return the number of threads as ``2 threads``."""
     return f"{workers} thread{'s' if workers > 1 else ''}"
 
 

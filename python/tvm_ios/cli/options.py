@@ -30,7 +30,8 @@ _logger = logging.getLogger(__name__)
 _SHAPE = re.compile(
     r"\s*(?P<name>[^\s\[\],]+?)\s*:\s*\[\s*(?P<sizes>(\d+\s*(,\s*\d+\s*)*)?)\]\s*(,|\s|$)"
 )
-_WHOLE = ("max_group_size", "max_num_groups", "max_block_size")
+_UNLIMITED = ("max_group_size", "max_num_groups")
+_WHOLE = (*_UNLIMITED, "max_block_size")
 _CONFIG = (*_WHOLE, "caution")
 
 
@@ -201,7 +202,10 @@ def whole(least: int) -> Callable[[str], int]:
 
 def batch_sizes(text: str) -> list[int]:
     """Parse ``1,16,32`` into different whole numbers."""
-    sizes = [whole(1)(part) for part in text.split(",")]
+    try:
+        sizes = [whole(1)(part) for part in text.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of batch sizes") from None
     if len(set(sizes)) < len(sizes):
         raise argparse.ArgumentTypeError(f"{text!r} names a batch size twice")
     return sizes
@@ -243,14 +247,16 @@ def search_options(pairs: Sequence[str], **others: Any) -> Options:
             raise OptionError(
                 f"There is no --pass-config {name!r}; the options are {', '.join(_CONFIG)}."
             )
-        values[name] = _whole_or_none(name, text) if name in _WHOLE else _number(name, text)
+        values[name] = _limit(name, text) if name in _WHOLE else _number(name, text)
     return Options(**values, **others)
 
 
-def _whole_or_none(name: str, text: str) -> int | None:
-    if not (text == "none" or re.fullmatch(r"-?\d{1,18}", text)):
-        raise OptionError(f"--pass-config {name} needs a whole number or 'none', got {text!r}.")
-    return None if text == "none" else int(text)
+def _limit(name: str, text: str) -> int | None:
+    unlimited = name in _UNLIMITED and text == "none"
+    if not (unlimited or re.fullmatch(r"-?\d{1,18}", text)):
+        wanted = "a whole number or 'none'" if name in _UNLIMITED else "a whole number"
+        raise OptionError(f"--pass-config {name} needs {wanted}, got {text!r}.")
+    return None if unlimited else int(text)
 
 
 def _number(name: str, text: str) -> float:

@@ -21,7 +21,7 @@
 
 VENV := .venv
 BIN := $(VENV)/bin
-CPP_SOURCES = $(shell find src tests/cpp tests/cuda -name '*.cc' -o -name '*.h')
+CPP_SOURCES = $(shell find src tests/cpp tests/cuda tests/cudnn -name '*.cc' -o -name '*.h')
 
 # The first Python that is new enough; PYTHON=... overrides.
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11 python3.10; do \
@@ -76,7 +76,8 @@ faults: $(VENV)/developed
 tutorials: $(VENV)/with-pytorch
 	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 2 --dist worksteal --nbmake tutorials
 
-SANITIZED_TESTS = $(addprefix tests/python/test_,registry_fuzz.py search.py search_limits.py runtime.py templates.py)
+SANITIZED_TESTS = $(addprefix tests/python/,runtime/test_registry_fuzz.py runtime/test_stage_runner.py \
+	search/test_search.py search/test_limits.py search/test_templates.py)
 
 # Python's own executable is not sanitized, so that the sanitizer is loaded before it. Python and LLVM
 # leave memory to the end of the process. One after another: a test's processes are sanitized, too.

@@ -23,8 +23,8 @@ import numpy as np
 from tvm_ios.search import SearchResult, greedy, sequential
 from tvm_ios.support import _ffi_api
 
-sys.path.append(str(Path(__file__).parents[1] / "tests" / "python"))
-import fcm1  # the format's reader
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
+from support import fcm1  # the format's reader
 
 _GREEDY_GROUPS = 8
 _PLAIN = [[1, 1], [1, 1], [0, 0], [1, 1]]  # sizes of an operator that is never merged with another

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from draw_support import large, small
+from support.draw import large, small
 from tvm_ios import Schedule, draw
 from viewer_support import covered, middle, operator, place
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from draw_support import small
+from support.draw import small
 from viewer_support import covered, operator, place
 
 if TYPE_CHECKING:

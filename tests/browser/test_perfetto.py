@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tvm import relax
 
-from support import NATIVE, conv, few_stages, relax_module
+from support.networks import NATIVE, conv, few_stages, relax_module
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.draw.perfetto import perfetto
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from draw_support import HOSTILE, NASNET_OPERATORS, hostile, large, small
+from support.draw import HOSTILE, NASNET_OPERATORS, hostile, large, small
 from tvm_ios import draw
 from viewer_support import middle, operator, place
 

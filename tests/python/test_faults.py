@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("onnx")
+from support.paths import TESTS
 
-TESTS = Path(__file__).parents[1]
+pytest.importorskip("onnx")
 
 
 def test_killed_processes(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import tvm
 from tvm import relax
 
 import tvm_ios
-from support import (
+from support.networks import (
     NATIVE,
     TARGETS,
     UNOPTIMISED,

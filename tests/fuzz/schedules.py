@@ -48,7 +48,7 @@ def schedule_of(scheduler: Scheduler, choices: Choices, random: np.random.Genera
 def _drawn(scheduler: Scheduler, random: np.random.Generator) -> Schedule:
     """Stages of any operators that are ready, in any groups, and replacements where they fit."""
     base, graph = scheduler.unsearched(), scheduler.graph
-    alone = scheduler._assembler.lowered.alone
+    alone = scheduler.assembler.lowered.alone
     left = set(range(len(graph.operators)))
     stages: list[ScheduledStage] = []
     while left:
@@ -117,7 +117,7 @@ def _replaced(
     scheduler: Scheduler, ready: Sequence[int], left: set[int], random: np.random.Generator
 ) -> list[int] | None:
     """Operators that are ready and that one may replace; None where there are none."""
-    found, graph = scheduler._assembler.replacements, scheduler.graph
+    found, graph = scheduler.assembler.replacements, scheduler.graph
     options = []
     for number in sorted({found.classes[op] for op in ready} - {-1}):
         alike = [op for op in ready if found.classes[op] == number]

@@ -60,11 +60,11 @@ def test_a_stage_takes_less_than_its_parts() -> None:
     """By CUDA's events: kernels on a stream each, and the same one after another."""
     options = Options(strategies=["concurrent"])
     scheduler = Scheduler(branches(), target(), cost_model=few_stages, options=options)
-    bench = CudaBench(scheduler._assembler.lowered, CudaLibraries(target()), 0, 0)
+    bench = CudaBench(scheduler.assembler.lowered, CudaLibraries(target()), 0, 0)
     found, seconds = scheduler.search(), {}
     for division in ("streams", "streams-1"):
         schedule = divided(scheduler, found, division)
-        stages = [s for s in scheduler._lower(schedule) if isinstance(s, CudaStage)]
+        stages = [s for s in scheduler.lower(schedule) if isinstance(s, CudaStage)]
         widest = max(stages, key=lambda stage: len(stage.launches))
         assert len(widest.launches) > 1
         bench.time(widest, 5)

@@ -64,7 +64,7 @@ def digests() -> list[str]:
     made = scheduler(None, winograd=False)
     count = len(made.graph.operators)
     everything = [(i,) for i in range(count)] + [tuple(range(count))]
-    forms = [made._assembler.form_of(ops, "concurrent") for ops in everything]
+    forms = [made.assembler.form_of(ops, "concurrent") for ops in everything]
     return [Records().digest(stage_subject(form)) for form in forms]
 
 

@@ -83,13 +83,13 @@ class Scheduler:
         self.options = options or Options()
         database = self.options.database
         self._database = None if database is None else MeasurementDatabase(database)
-        self._backend = kind.create(self.target, site, self.options, self._database)
-        self.workers = self._backend.workers
-        self.prepared = prepare(mod, function, checks_indices=self._backend.checks_indices)
+        self.backend = kind.create(self.target, site, self.options, self._database)
+        self.workers = self.backend.workers
+        self.prepared = prepare(mod, function, checks_indices=self.backend.checks_indices)
         self.graph: OperatorGraph = extract(self.prepared, function)
         body = self.prepared[function].body.body
-        self._results = tvm.relax.analysis.free_vars(body)
-        self._assembler: AnyAssembler = self._backend.assemble(self.graph, self._results)
+        self.results = tvm.relax.analysis.free_vars(body)
+        self.assembler: AnyAssembler = self.backend.assemble(self.graph, self.results)
         self._given_cost = cost_model
         self._cost: CostModel | None = None
         # What was compiled to be timed need not be compiled again to be used.
@@ -97,9 +97,9 @@ class Scheduler:
         self._compiled: dict[str, Schedule] = {}
 
     @cached_property
-    def _devices(self) -> AnyDevices:
+    def devices(self) -> AnyDevices:
         """Who measures; they are given back when this object is no longer used."""
-        devices = self._backend.devices(self._assembler, self.options.seed)
+        devices = self.backend.devices(self.assembler, self.options.seed)
         weakref.finalize(self, devices.close)
         return devices
 
@@ -108,7 +108,7 @@ class Scheduler:
         """The cost model; kernels are compiled when it is first asked for."""
         if self._cost is None:
             if callable(self._given_cost):
-                self._cost = GivenCost(self._given_cost, self._assembler)
+                self._cost = GivenCost(self._given_cost, self.assembler)
             else:
                 self._cost = self._measured_cost()
         return self._cost
@@ -117,22 +117,22 @@ class Scheduler:
         # xgboost takes a second to import, and GivenCost does not need it.
         from ..measure.learned import Examples, LatencyModel, LearnedCost
 
-        backend, options = self._backend, self.options
-        conditions = backend.conditions(self._assembler)
+        backend, options = self.backend, self.options
+        conditions = backend.conditions(self.assembler)
         records = Records(self._database, backend.identity(), conditions)
-        self._assembler = backend.tune(self._assembler, self._devices, records)
-        measured = MeasuredCost(self._devices, self._assembler, records)
+        self.assembler = backend.tune(self.assembler, self.devices, records)
+        measured = MeasuredCost(self.devices, self.assembler, records)
         if options.measure_all:
             return measured
         model = LatencyModel(options.seed, options.caution)
-        return LearnedCost(measured, self._assembler, Examples(records), model, options.seed)
+        return LearnedCost(measured, self.assembler, Examples(records), model, options.seed)
 
     def search(self) -> Schedule:
         """The cheapest schedule by the cost model: IOS's dynamic programme on each block."""
         begin = time.perf_counter()
         cost = self.cost  # which also chooses kernels
         search = NetworkSearch(
-            self._assembler.lowered, self._replacements(), self._results, self.options
+            self.assembler.lowered, self._replacements(), self.results, self.options
         )
         stages = search.run(cost)
         return replace(
@@ -147,7 +147,7 @@ class Scheduler:
         operators = [self._describe(op, None) for op in self.graph.operators]
         return self._new_schedule(
             operators,
-            [ScheduledStage(((op.name,),), division=self._assembler.usual) for op in operators],
+            [ScheduledStage(((op.name,),), division=self.assembler.usual) for op in operators],
         )
 
     def sequential(self) -> Schedule:
@@ -160,7 +160,7 @@ class Scheduler:
         An operator that must be alone is, in a stage of its own.
         """
         limit = self.options.max_num_groups or len(self.graph.operators)
-        alone = self._assembler.lowered.alone
+        alone = self.assembler.lowered.alone
         stages = []
         for stage in greedy(self.graph.dag, limit):
             stages += [Stage([g], "concurrent", 0.0) for g in stage.groups if g[0] in alone]
@@ -185,7 +185,7 @@ class Scheduler:
                 "same."
             )
         costs = self.cost.operator_seconds
-        lowering = ScheduleLowering(self._assembler)
+        lowering = ScheduleLowering(self.assembler)
         stages = [lowering.adapt(stage, costs) for stage in schedule.stages]
         adapted = self._new_schedule(operators, stages)
         check_schedule(adapted, self.graph)
@@ -196,7 +196,7 @@ class Scheduler:
 
         A stage of one operator keeps its own.
         """
-        lowering = ScheduleLowering(self._assembler)
+        lowering = ScheduleLowering(self.assembler)
         stages = (
             lowering.divided(stage, division) if len(stage.operators) > 1 else stage
             for stage in schedule.stages
@@ -211,7 +211,7 @@ class Scheduler:
         ScheduleError
             When it is no schedule of this function.
         """
-        self._check(schedule)
+        self.check(schedule)
         function = self.graph.function
         names = [name for name, known in self._compiled.items() if known.lowers_like(schedule)]
         if self._ways is None or not names:
@@ -231,10 +231,10 @@ class Scheduler:
             When it is no schedule of this function, when it names kernels that cannot be had here,
             or when none of its stages can be run.
         """
-        self._check(schedule)
+        self.check(schedule)
         self._check_kernels(schedule)
-        stages = dict(enumerate(self._lower(schedule)))
-        return self._backend.trace(stages, self._devices, repeat)
+        stages = dict(enumerate(self.lower(schedule)))
+        return self.backend.trace(stages, self.devices, repeat)
 
     def random_inputs(self, seed: int) -> list[tvm.runtime.Tensor | tuple[Any, ...]]:
         """Inputs that the network takes: its indices are of something that is there."""
@@ -247,7 +247,7 @@ class Scheduler:
         with progress("compiling models", 2) as advance:
             self._ways, self._compiled = self._emit(schedules), dict(schedules)
             advance(1)
-            compiled = self._backend.compile(self._ways, list(schedules), inputs, self._devices)
+            compiled = self.backend.compile(self._ways, list(schedules), inputs, self.devices)
             advance(1)
         return compiled
 
@@ -260,7 +260,7 @@ class Scheduler:
         """Whether convolutions may be computed by Winograd's algorithm."""
         return self.options.winograd is not False
 
-    def _check(self, schedule: Schedule) -> None:
+    def check(self, schedule: Schedule) -> None:
         """Raise ScheduleError unless it is one of this function, and can be applied as it says."""
         check_schedule(schedule, self.graph, self.target)
         if self.options.winograd is None and not schedule.winograd:
@@ -270,20 +270,20 @@ class Scheduler:
 
     def _emit(self, schedules: Mapping[str, Schedule]) -> tvm.IRModule:
         """The function under each schedule, by the name it is given."""
-        ways = {name: self._lower(schedule) for name, schedule in schedules.items()}
-        return self._backend.emit(self.prepared, self.graph.function, ways, self._assembler)
+        ways = {name: self.lower(schedule) for name, schedule in schedules.items()}
+        return self.backend.emit(self.prepared, self.graph.function, ways, self.assembler)
 
-    def _lower(self, schedule: Schedule) -> Stages[Any]:
+    def lower(self, schedule: Schedule) -> Stages[Any]:
         """The stages of a schedule, with the kernels that it names."""
         kernels = {op.name: op.kernel for op in schedule.operators}
-        return ScheduleLowering(self._assembler.chosen(kernels)).lower(schedule)
+        return ScheduleLowering(self.assembler.chosen(kernels)).lower(schedule)
 
     def _check_kernels(self, schedule: Schedule) -> None:
         """Raise ScheduleError unless all operators have the kernels that the schedule names."""
         kernels = {op.name: op.kernel for op in schedule.operators}
         for op in self.graph.operators:
             wanted = kernels[op.name]
-            if wanted is not None and wanted not in self._assembler.variants(op.index):
+            if wanted is not None and wanted not in self.assembler.variants(op.index):
                 raise ScheduleError(
                     f"Operator {op.name!r} of the schedule is computed by {wanted}, which is not "
                     "among its kernels here; give the precision, and cuDNN, that the schedule was "
@@ -292,13 +292,13 @@ class Scheduler:
 
     def close(self) -> None:
         """Leave the devices to others; nothing is measured any more."""
-        if "_devices" in vars(self):
-            self._devices.close()
+        if "devices" in vars(self):
+            self.devices.close()
 
     def _replacements(self) -> Replacements[Any]:
         """What the search may replace."""
         if "merge" in self.options.strategies:
-            return self._assembler.replacements
+            return self.assembler.replacements
         return Replacements.none(len(self.graph.operators))
 
     def _schedule(self, stages: Sequence[Stage], name: str) -> Schedule:
@@ -320,7 +320,7 @@ class Scheduler:
 
     def _strategy(self, candidate: Candidate) -> str:
         """A candidate's strategy; that of an operator that nothing replaces is ``concurrent``."""
-        replaced = self._assembler.replacements.rule(candidate.ops) is not None
+        replaced = self.assembler.replacements.rule(candidate.ops) is not None
         return candidate.strategy if replaced else "concurrent"
 
     def _new_schedule(
@@ -339,7 +339,7 @@ class Scheduler:
 
     def _timed(self, op: Operator) -> ScheduledOperator:
         """An operator with the time that the cost model has of it."""
-        implementation = self._assembler.lowered.implementations[op.index]
+        implementation = self.assembler.lowered.implementations[op.index]
         if implementation is None:
             return self._describe(op, None)
         return self._describe(op, self.cost.operator_seconds[implementation.kernel.key])
@@ -352,5 +352,5 @@ class Scheduler:
             reads=tuple(self.graph.names(self.graph.predecessors[op.index])),
             outputs=op.output_types,
             flops=op.flops,
-            kernel=self._assembler.variant(op.index),
+            kernel=self.assembler.variant(op.index),
         )

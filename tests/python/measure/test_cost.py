@@ -78,7 +78,7 @@ def test_refining_ends(scheduler: Scheduler) -> None:
 def test_what_cannot_gain_is_priced_above_its_operators(
     scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cost = MeasuredCost(scheduler.cost._devices, scheduler._assembler)
+    cost = MeasuredCost(scheduler.devices, scheduler.assembler)
     monkeypatch.setattr(MeasuredCost, "_can_gain", lambda *_: False)
     first, second = _index(scheduler, "conv2d")
     both = Candidate((first, second), "concurrent")

@@ -66,7 +66,7 @@ def test_a_stage_that_crashes_or_hangs_is_not_used(
     function: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     made = _scheduler()
-    sound = {i.kernel.key for i in made._assembler.lowered.implementations}
+    sound = {i.kernel.key for i in made.assembler.lowered.implementations}
 
     def compiled(kernel: Kernel, phase: int, name: str) -> tirx.PrimFunc:
         if kernel.key in sound:

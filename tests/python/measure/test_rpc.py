@@ -117,7 +117,7 @@ def test_killed_servers(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> No
         found = made.search()
     assert one.poll() is not None
     assert len(added) > 4
-    alone = made._assembler.lowered.alone
+    alone = made.assembler.lowered.alone
     names = set(made.graph.names(sorted(alone)))
     seconds = [s.seconds for s in found.stages if not names.intersection(*s.groups)]
     assert all(0 < s < math.inf for s in seconds)

@@ -45,7 +45,7 @@ def made() -> Scheduler:
 
 def _timer(made: Scheduler) -> tuple[StageTimer, object]:
     """A timer, and the stage of one convolution."""
-    assembler = made._assembler
+    assembler = made.assembler
     form = assembler.form_of((0,), "concurrent")
     return StageTimer(assembler, {i.kernel.key: 1e-3 for i in form.implementations}), form
 

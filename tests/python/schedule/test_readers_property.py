@@ -90,8 +90,8 @@ def test_schedules(data: Any) -> None:
     with suppress(ScheduleError):
         assert svg([schedule]).startswith("<svg")
     try:
-        SCHEDULER._check(schedule)
-        SCHEDULER._lower(schedule)
+        SCHEDULER.check(schedule)
+        SCHEDULER.lower(schedule)
     except ScheduleError:
         return
     assert sorted(op for stage in schedule.stages for op in stage.operators) == sorted(

@@ -50,7 +50,7 @@ def templates_of(
 ) -> tuple[Scheduler, list[Template]]:
     """The templates of the blocks of a network; the results of ``returned`` leave it."""
     scheduler = Scheduler(mod, NATIVE, cost_model=few_stages)
-    lowered = scheduler._assembler.lowered
+    lowered = scheduler.assembler.lowered
     replacements = find_replacements(lowered, RULES)
     blocks = partition(scheduler.graph.dag, size, replacements.together)
     values = [v for i in returned for v in scheduler.graph.operators[i].outputs]
@@ -123,7 +123,7 @@ def test_places_in_a_concatenation_are_part_of_a_template() -> None:
         return x
 
     mod = relax_module(network, (1, 32, 8, 9))
-    assert Scheduler(mod, NATIVE, cost_model=few_stages)._assembler.lowered.slots
+    assert Scheduler(mod, NATIVE, cost_model=few_stages).assembler.lowered.slots
     assert numbers(mod, 4)[1:4] == [1, 2, 1]
 
 
@@ -131,7 +131,7 @@ def test_labels_are_the_same_in_every_process() -> None:
     """No address and no order of a set is in what is hashed."""
     scheduler, _ = templates_of(cells(3, 3), 4)
     for operator, implementation in zip(
-        scheduler.graph.operators, scheduler._assembler.lowered.implementations, strict=True
+        scheduler.graph.operators, scheduler.assembler.lowered.implementations, strict=True
     ):
         text = f"{operator.signature} {implementation.kernel.key!r}"
         assert " at 0x" not in text
@@ -208,7 +208,7 @@ def test_carried_over_stages_keep_strategy_and_latency() -> None:
     scheduler = Scheduler(cells(3), NATIVE, cost_model=few_stages)
     none = Replacements.none(len(scheduler.graph.operators))
     search = network_search.NetworkSearch(
-        scheduler._assembler.lowered, none, scheduler._results, Options()
+        scheduler.assembler.lowered, none, scheduler.results, Options()
     )
     stages = search.explore([0, 1], scheduler.cost).solve()
     (carried, *rest) = carry_over(stages, Template(0, {0: 7, 1: 9}))

@@ -69,14 +69,14 @@ def settings(values: Mapping[str, str]) -> Iterator[None]:
 
 def divided(scheduler: Scheduler, found: Schedule, division: str) -> Schedule:
     """The schedule with all stages divided so that can be."""
-    lowering = ScheduleLowering(scheduler._assembler)
+    lowering = ScheduleLowering(scheduler.assembler)
 
     def one(stage: ScheduledStage) -> ScheduledStage:
         form = lowering._form(stage)
         if not isinstance(form, StageForm):
             return stage
         possible = (
-            *scheduler._assembler.divisions(form, {}), "streams-1", "streams-2", "streams-widest"
+            *scheduler.assembler.divisions(form, {}), "streams-1", "streams-2", "streams-widest"
         )  # fmt: skip
         return replace(stage, division=division) if division in possible else stage
 
@@ -104,7 +104,7 @@ def _compile(network: tvm.IRModule | str, divisions: Sequence[str], function: st
     return Whole(
         scheduler.compile(schedules),
         {way: [stage.division for stage in s.stages] for way, s in schedules.items()},
-        {way: list(map(_streams, scheduler._lower(s))) for way, s in schedules.items()},
+        {way: list(map(_streams, scheduler.lower(s))) for way, s in schedules.items()},
     )
 
 

@@ -76,7 +76,7 @@ def search_with_records(directory: Path) -> tuple[list[str], list[str]]:
     """By records which have an operator's last kernel the fastest: the last and the chosen ones."""
     database = directory / "m.sqlite3"
     scheduler = Scheduler(NETWORK, TARGET, options=Options(database=database))
-    backend, assembler = scheduler._backend, scheduler._assembler
+    backend, assembler = scheduler.backend, scheduler.assembler
     conditions = backend.conditions(assembler)
     records = Records(MeasurementDatabase(database), backend.identity(), conditions)
     several = [found for found in assembler.network.candidates if len(found) > 1]

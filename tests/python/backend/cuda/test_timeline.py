@@ -63,7 +63,7 @@ def trace(way: str) -> Traced:
     scheduler, schedule = scheduled(way)
     with settings(NOT_COMPUTING), Driver().journal() as journal:
         spans = scheduler.trace(schedule, repeat=2)
-    stages = [stage for stage in scheduler._lower(schedule) if isinstance(stage, CudaStage)]
+    stages = [stage for stage in scheduler.lower(schedule) if isinstance(stage, CudaStage)]
     launches = [[(la.stream, *stage.computed_by(la)) for la in stage.launches] for stage in stages]
     return schedule, spans, launches, journal
 

@@ -44,12 +44,12 @@ def test_blocks_that_live_together_are_apart(lifetimes: list[Lifetime]) -> None:
 
 
 def lowered_stages(scheduler: Scheduler, schedule) -> list[LoweredStage]:
-    return list(scheduler._lower(schedule))
+    return list(scheduler.lower(schedule))
 
 
 def places_by_value(scheduler: Scheduler, stages: list[LoweredStage]) -> list[tuple]:
     """Of every tensor of the workspace its bytes and the stages in which it is used."""
-    slots = scheduler._assembler.lowered.slots
+    slots = scheduler.assembler.lowered.slots
     region = form_region(stages, set(), slots, Constants.of(stages).offsets)
     workspace = len(region.inputs) + len(region.outputs)
     used: dict[object, tuple[int, int, set[int]]] = {}

@@ -135,11 +135,11 @@ def test_bands_are_measured() -> None:
     """They are one of the ways in which a stage's latency is found."""
     mod = relax_module(between(separable), (1, 20, 13, 11))
     scheduler = Scheduler(mod, NATIVE)
-    form = scheduler._assembler.form_of((1, 2), "concurrent")
-    assert scheduler._assembler.divisions(form, scheduler.cost.operator_seconds)[-1] == "bands"
-    stage = scheduler._assembler.stage(form, "bands", scheduler.cost.operator_seconds)
+    form = scheduler.assembler.form_of((1, 2), "concurrent")
+    assert scheduler.assembler.divisions(form, scheduler.cost.operator_seconds)[-1] == "bands"
+    stage = scheduler.assembler.stage(form, "bands", scheduler.cost.operator_seconds)
     samples: list[float] = []
-    scheduler._devices.each(
+    scheduler.devices.each(
         [stage], lambda device, s: device.time(s, 3), lambda _, taken: samples.extend(taken)
     )
     assert len(samples) == 3

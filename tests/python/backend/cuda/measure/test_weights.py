@@ -29,7 +29,7 @@ NETWORK = relax_module(
 def timed(l2_bytes: int) -> tuple[str, list[float], list[set[int]], list[str]]:
     """Where weights are read from with a second cache of so many bytes; a stage's seconds, and
     where each of its tensors lies in the runs that are timed together."""
-    assembler = Scheduler(NETWORK, TARGET, cost_model=few_stages)._assembler
+    assembler = Scheduler(NETWORK, TARGET, cost_model=few_stages).assembler
     preferences = replace(assembler.lowered.preferences, l2_bytes=l2_bytes)
     lowered = replace(assembler.lowered, preferences=preferences)
     bench = CudaBench(lowered, CudaLibraries(TARGET), 0, 0)

@@ -244,7 +244,7 @@ def test_what_is_no_sum_of_convolutions() -> None:
     kinds = [operator.kind for operator in scheduler.graph.operators]
     # But for the depthwise ones, and for an image that is added to its own convolution.
     assert kinds.count("conv2d") == 2 * (len(REFUSED) - 1) - 1
-    assert not scheduler._assembler.replacements.sets
+    assert not scheduler.assembler.replacements.sets
 
 
 def test_weights_that_are_inputs() -> None:
@@ -253,7 +253,7 @@ def test_weights_that_are_inputs() -> None:
         return emit(op.add(left, conv(emit, x, 2, **THREE)))
 
     module = relax_module(body, (2, 20, 9, 11), (20, 20, 3, 3))
-    assert not Scheduler(module, TARGET, cost_model=merging)._assembler.replacements.sets
+    assert not Scheduler(module, TARGET, cost_model=merging).assembler.replacements.sets
 
 
 def test_what_leaves_the_network() -> None:
@@ -267,4 +267,4 @@ def test_what_leaves_the_network() -> None:
             right = builder.emit(op.nn.conv2d(inputs[1], weights[1], padding=1))
             both = builder.emit_output(op.add(left, right))
         builder.emit_func_output(relax.Tuple([left, both]))
-    assert not Scheduler(builder.get(), TARGET, cost_model=merging)._assembler.replacements.sets
+    assert not Scheduler(builder.get(), TARGET, cost_model=merging).assembler.replacements.sets

@@ -78,7 +78,7 @@ class MeasuredCost:
     one machine, see :mod:`.timing`. Structurally equal stages are measured once, and not at all
     where ``records`` has them from a database. A stage that can gain next to nothing over its
     operators run one after another is not measured but priced a hair above them, so it is never
-    chosen: see :meth:`_can_gain`. A stage that cannot run, one that mixes an operator that stays as
+    chosen: see :meth:`can_gain`. A stage that cannot run, one that mixes an operator that stays as
     TVM wrote it with others, costs infinity. Such an operator alone costs nothing, as every
     schedule has it. A stage that crashes or hangs where it is measured, or whose times cannot be,
     costs infinity, too, and is not kept.
@@ -210,7 +210,7 @@ class MeasuredCost:
         replaced = {f.key: f for f in new.values() if self._replaced(f)}
         self._measure_singles("measuring replacements", replaced)
         self._recall(new.values())
-        worth = [f for f in new.values() if f.key not in self._seconds and self._can_gain(f)]
+        worth = [f for f in new.values() if f.key not in self._seconds and self.can_gain(f)]
         self._measure("measuring stages", worth)
         for key, form in new.items():
             if key not in self._seconds:
@@ -311,9 +311,9 @@ class MeasuredCost:
         if form.key in self._seconds or self._replaced(form):
             return form.key in self._seconds
         known = all(single.key in self._seconds for single in self._assembler.singles(form))
-        return known and not self._can_gain(form)
+        return known and not self.can_gain(form)
 
-    def _can_gain(self, form: AnyForm) -> bool:
+    def can_gain(self, form: AnyForm) -> bool:
         """Whether running the stage's operators together may pay.
 
         Where they could save less than 1% of the operators' time, no composition of them is worth

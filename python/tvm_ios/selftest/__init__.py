@@ -12,7 +12,7 @@ from .supervisor import run_plan
 
 __all__ = ["FAILED", "LEFT_OUT", "NOT_RUN", "OK", "Outcome", "Settings", "run"]
 
-_CPU, _CUDA = "tvm_ios.selftest.cpu:plan", "tvm_ios.selftest.cuda:plan"
+CPU_PLAN, CUDA_PLAN = "tvm_ios.selftest.cpu:plan", "tvm_ios.selftest.cuda:plan"
 
 
 def run(settings: Settings) -> Iterator[Outcome]:
@@ -37,4 +37,4 @@ def run(settings: Settings) -> Iterator[Outcome]:
         raise OptionError("cuDNN is for CUDA devices; leave it out for a CPU.")
     if not cuda:
         resolve(settings.target, threads=settings.threads)  # which raises what is wrong with them
-    return run_plan(_CUDA if cuda else _CPU, settings)
+    return run_plan(CUDA_PLAN if cuda else CPU_PLAN, settings)

@@ -363,8 +363,8 @@ def test_interrupted_compile_leaves_nothing(tmp_path: Path) -> None:
 def test_interrupt_in_code_made_from_a_string(tmp_path: Path) -> None:
     """Python would end by the signal instead of with a status, though the interrupt was caught."""
     (tmp_path / "interrupted_command.py").write_text(
-        "import sys; from tvm_ios.cli import main as entry; "
-        "entry._run = lambda arguments: exec('raise KeyboardInterrupt'); sys.exit(entry.main([]))"
+        "import sys; from tvm_ios.cli import env, main as entry; "
+        "env.add_parser = lambda _: exec('raise KeyboardInterrupt'); sys.exit(entry.main([]))"
     )
     command = [sys.executable, "-m", "interrupted_command"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)

@@ -51,12 +51,19 @@ def keys(path: Path) -> set[str]:
     "kind",
     ["nfs", "nfs4", "cifs", "smb3", "9p", "fuse.sshfs", "lustre", "ceph", "virtiofs", "new"],
 )
-def test_no_log_where_others_may_write(kind: str, path: Path, mounted) -> None:
+def test_no_log_where_others_may_write(kind: str, path: Path, mounted, monkeypatch) -> None:
     mounted(kind)
+    connections, connect = [], sqlite3.connect
+
+    def noted(*arguments: object, **options: object) -> sqlite3.Connection:
+        connections.append(connect(*arguments, **options))
+        return connections[-1]
+
+    monkeypatch.setattr(sqlite3, "connect", noted)
     with closing(MeasurementDatabase(path)) as database:
         database.add(HERE, key("a"), "conv", {"tiles": [1.0]})
         assert sorted(os.listdir(path.parent)) == [path.name]
-        (synchronous,) = database._connection.execute("PRAGMA synchronous").fetchone()
+        (synchronous,) = connections[-1].execute("PRAGMA synchronous").fetchone()
     assert journal_of(path) == "journal"
     assert synchronous == 2  # full: nothing is checked in a log when it is opened again
     assert keys(path) == {key("a")}

@@ -18,7 +18,7 @@ import tvm
 from support.database import HERE, branches, digests, key, scheduler, searched, start
 from support.networks import NATIVE
 from tvm_ios import DatabaseError
-from tvm_ios.backend.cpu.measure.libraries import KernelLibraries
+from tvm_ios.backend.cpu.measure import libraries
 from tvm_ios.backend.shared.cold import arena_bytes, level_of
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.database import MeasurementDatabase, Row
@@ -47,7 +47,7 @@ def test_a_warm_search_measures_nothing(
     path, cold = filled
     assert cold.cost.measurements > 0
     before = _rows(path)
-    monkeypatch.setattr(KernelLibraries, "_compile", None)  # whoever compiles a kernel fails
+    monkeypatch.setattr(libraries, "compiled", None)  # whoever compiles a kernel fails
     warm = searched(scheduler(path))
     assert warm.cost.measurements == 0
     for found in ("search", "greedy", "sequential"):

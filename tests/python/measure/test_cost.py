@@ -79,7 +79,7 @@ def test_what_cannot_gain_is_priced_above_its_operators(
     scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cost = MeasuredCost(scheduler.devices, scheduler.assembler)
-    monkeypatch.setattr(MeasuredCost, "_can_gain", lambda *_: False)
+    monkeypatch.setattr(MeasuredCost, "can_gain", lambda *_: False)
     first, second = _index(scheduler, "conv2d")
     both = Candidate((first, second), "concurrent")
     pair, single = cost([both, Candidate((first,), "concurrent")])

@@ -30,7 +30,7 @@ from tvm_ios.backend.cpu.measure import libraries
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.graph.dag import Candidate
 from tvm_ios.measure.sites import Isolated
-from tvm_ios.measure.sources import _Server
+from tvm_ios.measure.sources import LoopbackServer
 from tvm_ios.options import Options
 
 LIMIT = 0.5  # seconds of a stage
@@ -101,7 +101,7 @@ def test_the_process_ends_with_the_search(tmp_path: Path) -> None:
         "from tvm_ios.measure.sources import Loopback\n"
         "source = Loopback(1.0)\n"
         "session = source.connect()\n"
-        "print(source._server._process.pid, flush=True)\n"
+        "print(source.server.process.pid, flush=True)\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     done = subprocess.run([sys.executable, script], stdout=subprocess.PIPE, timeout=60, check=False)
@@ -118,8 +118,8 @@ def _alive(group: int) -> bool:
 
 
 @pytest.fixture
-def server() -> Iterator[_Server]:
-    process = _Server()
+def server() -> Iterator[LoopbackServer]:
+    process = LoopbackServer()
     yield process
     process.close()
 
@@ -142,24 +142,24 @@ def strangers(port: int, key: bytes) -> list[socket.socket]:
     return sockets
 
 
-def test_strangers_are_not_served_and_keep_nobody_waiting(server: _Server) -> None:
-    key = server._key.encode()
+def test_strangers_are_not_served_and_keep_nobody_waiting(server: LoopbackServer) -> None:
+    key = server.key.encode()
     server.connect()
-    others = strangers(server._port, key)
+    others = strangers(server.port, key)
     begin = time.monotonic()
     session = server.connect()
     assert session.get_function("tvm_ios.runtime.Describe") is not None
     assert time.monotonic() - begin < 4.0  # less than a stranger is waited for
     for other in others:
         other.close()
-    assert server._process.poll() is None
+    assert server.process.poll() is None
 
 
-def test_the_key_is_no_argument(server: _Server) -> None:
+def test_the_key_is_no_argument(server: LoopbackServer) -> None:
     server.connect()
-    command = Path(f"/proc/{server._process.pid}/cmdline").read_bytes()
+    command = Path(f"/proc/{server.process.pid}/cmdline").read_bytes()
     assert b"tvm_ios.measure.server" in command
-    assert server._key.encode() not in command
+    assert server.key.encode() not in command
 
 
 def test_files_of_the_current_directory_are_not_imported(tmp_path: Path) -> None:

@@ -136,7 +136,7 @@ def timed(_self: object, _device: object, form: StageForm, *_: object) -> dict[s
 def known_latencies(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tvm_ios.measure.timing.StageTimer.measure", timed)
     monkeypatch.setattr("tvm_ios.measure.timing.StageTimer.refine", timed)
-    monkeypatch.setattr("tvm_ios.measure.cost.MeasuredCost._can_gain", lambda *_: True)
+    monkeypatch.setattr("tvm_ios.measure.cost.MeasuredCost.can_gain", lambda *_: True)
 
 
 def ladder() -> tvm.IRModule:
@@ -171,12 +171,12 @@ def test_stages_of_other_networks_are_learned_from(tmp_path: Path) -> None:
     path = tmp_path / "m.sqlite3"
     first = scheduler(path, winograd=False)
     first.search()
-    learned = len(first.cost._examples)
+    learned = len(first.cost.examples)
     second = scheduler(path, winograd=False, max_num_groups=1)
-    assert len(second.cost._examples) == learned > 0
-    assert isinstance(second.cost._examples, Examples)
+    assert len(second.cost.examples) == learned > 0
+    assert isinstance(second.cost.examples, Examples)
     second.search()
-    assert len(second.cost._examples) >= learned
+    assert len(second.cost.examples) >= learned
 
 
 @pytest.mark.parametrize("caution", [-1.0, float("nan"), float("inf"), "much"])

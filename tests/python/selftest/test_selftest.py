@@ -155,7 +155,7 @@ def test_a_cpu(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_lines(plans: None, monkeypatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr("tvm_ios.selftest._CPU", "support.selftest_plans:plan")
+    monkeypatch.setattr("tvm_ios.selftest.CPU_PLAN", "support.selftest_plans:plan")
     assert main(["selftest"]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "device"

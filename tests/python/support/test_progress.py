@@ -46,7 +46,7 @@ def test_a_bar_counts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_loading_is_shown_and_erased(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = standing_in(monkeypatch)
-    with command._telling("loading TVM"):
+    with command.telling("loading TVM"):
         assert terminal.getvalue() == "loading TVM"
     assert terminal.getvalue().rsplit("\r", 2)[1].isspace()
 
@@ -54,6 +54,6 @@ def test_loading_is_shown_and_erased(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_pipes_stay_clean(capsys: pytest.CaptureFixture[str]) -> None:
     with progress("measuring stages", 3) as advance:
         advance(1)
-    with working("linking the library"), command._telling("loading TVM"):
+    with working("linking the library"), command.telling("loading TVM"):
         pass
     assert capsys.readouterr() == ("", "")

@@ -72,7 +72,7 @@ def divided(scheduler: Scheduler, found: Schedule, division: str) -> Schedule:
     lowering = ScheduleLowering(scheduler.assembler)
 
     def one(stage: ScheduledStage) -> ScheduledStage:
-        form = lowering._form(stage)
+        form = lowering.form_of(stage)
         if not isinstance(form, StageForm):
             return stage
         possible = (

@@ -53,7 +53,7 @@ PUBLISHED = {
 @pytest.fixture
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Weights that are all zero, for what depends on their shapes alone."""
-    monkeypatch.setattr(Weights, "_normal", lambda _, shape, _deviation: np.zeros(shape, "float32"))
+    monkeypatch.setattr(Weights, "normal", lambda _, shape, _deviation: np.zeros(shape, "float32"))
 
 
 def _parameters(mod: tvm.IRModule) -> int:

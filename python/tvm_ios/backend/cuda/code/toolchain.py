@@ -198,7 +198,7 @@ def _own_nvrtc() -> Iterator[None]:
     create, compile_program = nvrtc.nvrtcCreateProgram, nvrtc.nvrtcCompileProgram
 
     def create_lean(source: bytes, *others: object) -> object:
-        return create(_lean(source), *others)
+        return create(lean_source(source), *others)
 
     def compile_exactly(program: object, _count: int, options: list[bytes]) -> object:
         kept = [option for option in options if option != _FAST]  # which no option undoes
@@ -211,7 +211,7 @@ def _own_nvrtc() -> Iterator[None]:
         nvrtc.nvrtcCreateProgram, nvrtc.nvrtcCompileProgram = create, compile_program
 
 
-def _lean(source: bytes) -> bytes:
+def lean_source(source: bytes) -> bytes:
     """CUDA C without TVM's slow headers, where nothing of them is used.
 
     NVRTC reads headers one thread at a time.

@@ -117,7 +117,7 @@ def test_results_are_the_same(body: Callable[..., relax.Expr], workers: int) -> 
 
 @pytest.mark.parametrize("body", [fire, deep, strided], ids=lambda f: f.__name__)
 def test_small_caches_make_many_bands(body, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tvm_ios.backend.cpu.stage.bands._FULL", 1e-3)
+    monkeypatch.setattr("tvm_ios.backend.cpu.stage.bands.CACHE_SHARE", 1e-3)
     mod = relax_module(between(body), (1, 20, 13, 11))
     check_scheduled(mod, schedule=one_stage_in_bands(mod, NATIVE), winograd=False)
 

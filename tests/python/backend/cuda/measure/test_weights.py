@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 import tvm
+import tvm_ffi
 from tvm import relax
 
 from support.cuda.model import Driver
@@ -21,9 +24,24 @@ from tvm_ios.backend.cuda.measure.weights import WeightsInMemory, weights_from
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.tir.tensor import TensorSpec
 
+TIME = "tvm_ios.runtime.cuda.TimeStage"
 NETWORK = relax_module(
     lambda emit, x: emit(relax.op.nn.relu(emit(conv(x, 24, 3, seed=1)))), (1, 16, 9, 9)
 )
+
+
+@contextmanager
+def noted() -> Iterator[list[list[Any]]]:
+    """The arguments of all runs that stages are timed by."""
+    time, runs = tvm_ffi.get_global_func(TIME), []
+
+    def note(repeat: int, arguments: Any, filler: Any) -> Any:
+        runs.extend(map(list, arguments))
+        return time(repeat, arguments, filler)
+
+    tvm_ffi.register_global_func(TIME, note, override=True)
+    yield runs
+    tvm_ffi.register_global_func(TIME, time, override=True)
 
 
 def timed(l2_bytes: int) -> tuple[str, list[float], list[set[int]], list[str]]:
@@ -35,11 +53,8 @@ def timed(l2_bytes: int) -> tuple[str, list[float], list[set[int]], list[str]]:
     bench = CudaBench(lowered, CudaLibraries(TARGET), 0, 0)
     form = assembler.form_of((0,), "concurrent")
     stage = assembler.stage(form, assembler.usual, {})
-    runs: list[list[Any]] = []
-    arguments = bench._arguments
-    bench._arguments = lambda *of, **how: runs.append(arguments(*of, **how)) or runs[-1]
     driver = Driver()
-    with settings({"TVM_IOS_STANDIN_COMPUTE": "0"}), driver.journal() as journal:
+    with settings({"TVM_IOS_STANDIN_COMPUTE": "0"}), driver.journal() as journal, noted() as runs:
         seconds = bench.time(stage, 2)
     tensors = [[a.data_ptr() for a in run if isinstance(a, tvm.runtime.Tensor)] for run in runs]
     return weights_from(lowered), seconds, list(map(set, zip(*tensors, strict=True))), journal

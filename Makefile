@@ -4,7 +4,8 @@
 # and make; CMake, Ninja and the linters come from PyPI.
 #
 #   make demo    schedule two networks, run them, show what was gained
-#   make test    C++ and Python tests; without PyTorch, and without gigabytes
+#   make test    before each commit: C++ and Python tests; without PyTorch, and without gigabytes
+#   make test-all   these, the slow ones, and those that need PyTorch
 #   make test-pytorch   the tests that need PyTorch, which from PyPI brings gigabytes for GPUs along
 #   make tutorials   the notebooks of tutorials/, from beginning to end
 #   make gpu     the tests that need a GPU
@@ -15,7 +16,6 @@
 #   make asan    under AddressSanitizer and UBSan: the C++ tests, and the Python tests that reach most
 #                of the C++ library
 #   make tsan    the C++ tests under ThreadSanitizer
-#   make test-all   all of these that need no GPU, and the wheel
 #   make wheel   build dist/*.whl and check that it works outside the checkout
 #   make clean   remove all that was made
 
@@ -45,16 +45,20 @@ demo: $(VENV)/installed
 
 test: test-cpp test-python
 
-test-all: lint test test-pytorch tutorials wheel asan tsan
+# In this order: the package is tested without PyTorch first.
+test-all: MARKED =
+test-all: test-cpp test-python
+	$(MAKE) test-pytorch
 
 test-cpp: $(VENV)/developed
 	$(call run_cpp_tests,tests,)
 
-# Neighbours in one process, which make what a file's tests share once, as far as that can be.
-SIDE_BY_SIDE = --numprocesses auto --maxprocesses 4 --dist worksteal
+# Tests of a file in one process, which makes once what they share.
+SIDE_BY_SIDE = --numprocesses auto --maxprocesses 4 --dist loadfile
+MARKED = -m 'not slow'
 
 test-python: $(VENV)/developed
-	$(BIN)/python -m pytest $(SIDE_BY_SIDE) --durations 40
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) $(MARKED) --durations 40
 
 test-pytorch: $(VENV)/with-pytorch
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE) tests/pytorch

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fixtures that the tests of several folders share: their ``conftest.py`` imports them."""
+"""Fixtures of all tests: the root's ``conftest.py`` imports them."""
 
 from __future__ import annotations
 

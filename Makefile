@@ -54,7 +54,7 @@ test-cpp: $(VENV)/developed
 	$(call run_cpp_tests,tests,)
 
 # Tests of a file in one process, which makes once what they share.
-SIDE_BY_SIDE = --numprocesses auto --maxprocesses 4 --dist loadfile
+SIDE_BY_SIDE = --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 MARKED = -m 'not slow'
 
 test-python: $(VENV)/developed

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 nbformat = pytest.importorskip("nbformat", reason="nbformat is not installed")
 pytest.importorskip("jupyterlab", reason="jupyterlab is not installed")
 
+pytestmark = pytest.mark.slow
+
 WAIT = 120  # seconds in which a program starts or ends, or JupyterLab loads itself
 
 LINES = 60  # more than a screen has

@@ -23,6 +23,8 @@ from tvm_ios.draw.perfetto import perfetto
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
+pytestmark = pytest.mark.slow
+
 WAIT = 60_000  # milliseconds for Perfetto to load itself and the trace
 
 QUERY = """

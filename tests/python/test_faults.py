@@ -15,6 +15,7 @@ from support.paths import TESTS
 pytest.importorskip("onnx")
 
 
+@pytest.mark.slow
 def test_killed_processes(tmp_path: Path) -> None:
     actions = "compile,db import,db prune,show"
     command = [sys.executable, "-m", "faults", "--count", "12", "--seed", "1", "--actions", actions]

@@ -190,6 +190,7 @@ def test_a_measured_schedule_says_what_was_measured() -> None:
     assert all(stage.seconds > 0 for stage in found.stages)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "size"), [("squeezenet", 64), ("inception_v3_small", 75)])
 def test_networks_against_onnx_runtime(name: str, size: int, tmp_path: Path) -> None:
     onnxruntime = pytest.importorskip("onnxruntime")

@@ -275,6 +275,7 @@ def test_summary() -> None:
     assert "three" not in "".join(lines[: lines.index("## Not done")])
 
 
+@pytest.mark.slow
 def test_on_the_fake_driver(standin: Path, tmp_path: Path) -> None:
     """From answers to a timeline, and a second phase that has nothing left to do."""
     out = tmp_path / "out"

@@ -57,6 +57,7 @@ def test_peak_reports_one_core_and_all(monkeypatch, capsys) -> None:
     assert printed["pool"]["call"] > 0
 
 
+@pytest.mark.slow
 def test_replacements_times_every_method(capsys) -> None:
     replacements.main(["bert_tiny", "--threads", str(WORKERS), "--max-num-groups", "1"])
     (network,) = json.loads(capsys.readouterr().out)["networks"]
@@ -65,6 +66,7 @@ def test_replacements_times_every_method(capsys) -> None:
     assert network["replacements"]["PS"] == []
 
 
+@pytest.mark.slow
 def test_searches_are_compared_by_cost_and_result(tmp_path: Path, monkeypatch, capsys) -> None:
     save_branches(tmp_path / "m.onnx")
     monkeypatch.setattr(search_cost, "CAUTION", (0.5,))
@@ -79,6 +81,7 @@ def test_searches_are_compared_by_cost_and_result(tmp_path: Path, monkeypatch, c
     assert points[1]["measurements"] <= points[2]["measurements"]
 
 
+@pytest.mark.slow
 def test_a_second_search_measures_nothing(tmp_path: Path, capsys) -> None:
     save_branches(tmp_path / "m.onnx")
     search_time.main([str(tmp_path / "m.onnx"), "--json", str(tmp_path / "times.json")])
@@ -198,6 +201,7 @@ FAILURES = {
 }
 
 
+@pytest.mark.slow
 def test_who_fails_is_reported_and_the_others_go_on(tmp_path: Path, monkeypatch) -> None:
     for name, body in CROOKED.items():
         header = "import numpy as np\nfrom peer.contender import Runner\n"
@@ -227,6 +231,7 @@ def test_what_the_command_line_refuses_is_the_reason(tmp_path: Path) -> None:
         run_tool(command, tmp_path / "log")
 
 
+@pytest.mark.slow
 def test_ours_beside_onnx_runtime(tmp_path: Path, capsys) -> None:
     save_branches(tmp_path / "branches.onnx")
     file = tmp_path / "figures.json"

@@ -18,6 +18,8 @@ from tvm_ios.cli.main import main
 from tvm_ios.database import MeasurementDatabase, Row
 from tvm_ios.database.row import to_line
 
+pytestmark = pytest.mark.slow
+
 _SIZE = 1 << 19  # bytes of the disk
 
 ROWS = [Row(HERE, key(number), "a stage", {"tiles": [1e-3]}, False, 1e9) for number in range(400)]

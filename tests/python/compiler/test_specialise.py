@@ -62,6 +62,7 @@ def test_another_network_is_no_other_batch_size() -> None:
         other.adapt(found)
 
 
+@pytest.mark.slow
 def test_compile_makes_a_library_for_each_size(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

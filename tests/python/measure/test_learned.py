@@ -150,6 +150,7 @@ def ladder() -> tvm.IRModule:
     return relax_module(body, (1, 8, 13, 11))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("known_latencies")
 def test_the_search_finds_what_measuring_all_finds(tmp_path: Path) -> None:
     found = {}
@@ -167,6 +168,7 @@ def test_the_search_finds_what_measuring_all_finds(tmp_path: Path) -> None:
     assert found[False].measurements < 0.5 * found[True].measurements
 
 
+@pytest.mark.slow
 def test_stages_of_other_networks_are_learned_from(tmp_path: Path) -> None:
     path = tmp_path / "m.sqlite3"
     first = scheduler(path, winograd=False)

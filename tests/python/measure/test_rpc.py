@@ -107,6 +107,7 @@ def _kill_after(
     return added
 
 
+@pytest.mark.slow
 def test_killed_servers(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """One costs no measurement, as there is another; that one ends the search."""
     one, other = cluster.servers["pair"]

@@ -85,6 +85,7 @@ def test_children_that_are_forked_before_the_first_call(load: str, directory: Pa
     assert run(code + FORK.format(child="call(); call()"), directory) == "parent is right\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wait", WAITS)
 def test_other_programs_are_started(wait: str, directory: Path) -> None:
     """In between there is a forked process, which does what is to be done before they are."""

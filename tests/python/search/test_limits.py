@@ -66,6 +66,7 @@ TOO_LARGE = {
 """Work, and how many MiB it may take: where there is more, it would take all of it."""
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sanitized(), reason="AddressSanitizer reserves all addresses")
 @pytest.mark.parametrize(("work", "mebibytes"), TOO_LARGE.values(), ids=TOO_LARGE)
 def test_what_takes_too_much_memory_says_so(work: str, mebibytes: int) -> None:

@@ -72,6 +72,7 @@ def test_without_a_device_nothing_else_is_run(plans: None) -> None:
     assert {(o.status, o.detail) for o in rest} == {(NOT_RUN, "first has failed")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGKILL])
 def test_no_process_is_left_behind(plans: None, end: signal.Signals, tmp_path: Path) -> None:
     """However the self-test ends."""
@@ -139,6 +140,7 @@ def test_compare() -> None:
         compare(np.ones((1, 2), "float32"), expected)
 
 
+@pytest.mark.slow
 def test_a_cpu(capsys: pytest.CaptureFixture[str]) -> None:
     """All checks of this machine, as a user runs them."""
     assert main(["selftest", "--json", "--threads", "2"]) == 0
@@ -207,6 +209,7 @@ def test_a_gpu(standin: Path) -> None:
     assert found[4]["detail"].endswith("3 streams")
 
 
+@pytest.mark.slow
 def test_a_gpu_that_computes_nothing(standin: Path) -> None:
     found = on_fake_driver(standin, "first_of_cuda", {"TVM_IOS_STANDIN_COMPUTE": "0"})
     wrong = {o["name"]: o["detail"] for o in found if o["status"] == FAILED}
@@ -216,6 +219,7 @@ def test_a_gpu_that_computes_nothing(standin: Path) -> None:
     assert wrong["one kernel"].startswith("dlight_Fallback is off by nan")
 
 
+@pytest.mark.slow
 def test_a_gpu_that_fails_at_a_launch(standin: Path) -> None:
     """Each process meets the failure at its second launch; the first check needs but one."""
     found = on_fake_driver(

@@ -45,7 +45,7 @@ def compile_kernels(source: str, standin: Path) -> bytes:
     with tempfile.TemporaryDirectory() as directory:
         library = Path(directory) / "kernels.so"
         options = [
-            "-std=c++17", "-O2", "-march=native", "-w", "-fPIC", "-shared", "-fvisibility=hidden",
+            "-std=c++17", "-O1", "-march=native", "-w", "-fPIC", "-shared", "-fvisibility=hidden",
             "-fno-strict-aliasing", "-ffp-contract=off", "-include", str(_DEVICE / "device.h"),
             f"-I{TESTS}", f"-I{_DEVICE / 'include'}",
         ]  # fmt: skip

@@ -63,6 +63,7 @@ def tokens(emit, x, y):
 
 
 TOKENS = (relax.TensorType((2, 12), "int32"), relax.TensorType((2, 12), "int64"))
+SLOW = pytest.mark.slow
 NETWORKS = {
     "randwire": tvm_ios.frontend.zoo.load("randwire_tiny"),
     "images": relax_module(images, (2, 8, 10, 8), (56, 10)),
@@ -75,7 +76,9 @@ def on_the_cpu(mod: tvm.IRModule, arguments: Sequence[Sequence[np.ndarray]]) -> 
     return [run_vm(executable, some) for some in arguments]
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=SLOW if n == "randwire" else ()) for n in NETWORKS]
+)
 def test_models(emulated: Emulated, name: str) -> None:
     mod = NETWORKS[name]
     divisions = emulated.call(compile_whole, name, mod, DIVISIONS)
@@ -87,7 +90,7 @@ def test_models(emulated: Emulated, name: str) -> None:
         stages, runs = emulated.call(journals, name, way, given[0], 2)
         check_journals(runs, stages)
         # Replays, with other values at other addresses.
-        for order, i in (("issued", 0), ("reverse", 1), ("1", 0), ("2", 1)):
+        for order, i in (("issued", 0), ("reverse", 1), ("1", 0)):
             made = emulated.call(run_whole, name, way, given[i], order)
             for actual, wanted in zip(made, expected[i], strict=True):
                 assert_close(actual, wanted, 1e-5)

@@ -33,7 +33,10 @@ def test_a_sample_gives_what_it_gave(name: str) -> None:
     _check(name, tvm.compile(_loaded(name), "llvm"))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=pytest.mark.slow if n == "inception_v3" else ()) for n in NAMES],
+)
 def test_a_sample_gives_the_same_when_scheduled(name: str) -> None:
     scheduled = InterOperatorSchedule(NATIVE, search=False)(_loaded(name))
     _check(name, compile_plain(scheduled))

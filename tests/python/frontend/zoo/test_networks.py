@@ -183,6 +183,7 @@ def test_tvm_imports_the_onnx_file(name: str, tmp_path: Path) -> None:
     assert_close(run_relax(imported, list(inputs.values())), expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name, _ in SMALL_CASES if name not in ELSEWHERE])
 def test_one_worker_equals_onnx_runtime(name: str, tmp_path: Path) -> None:
     """An operator a stage: without other workers to wait for, nothing keeps the stages apart."""

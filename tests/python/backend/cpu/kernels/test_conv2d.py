@@ -101,6 +101,7 @@ def test_a_residual_is_added_in_registers(target: tvm.target.Target, pointwise: 
     check(case, target, Program(steps, ("channel", "full")))
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None, derandomize=True, database=None)
 @given(cases())
 def test_convolutions_of_any_geometry(case: Case) -> None:

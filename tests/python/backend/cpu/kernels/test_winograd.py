@@ -156,6 +156,7 @@ def cases(draw: st.DrawFn) -> tuple[Case, WinogradTiling]:
     return case, draw(st.sampled_from(winograd_tilings(case.conv(), outputs, core_of(NATIVE))))
 
 
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None, derandomize=True, database=None)
 @given(cases())
 def test_convolutions_of_any_size_in_any_tiling(drawn: tuple[Case, WinogradTiling]) -> None:

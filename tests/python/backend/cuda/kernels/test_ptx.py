@@ -75,7 +75,7 @@ def _attributes(code: bytes, wanted: int) -> list[int]:
     return values
 
 
-@pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("architecture", [pytest.param("sm_80", marks=pytest.mark.slow), "sm_90"])
 def test_every_rule_is_compiled(source: str, architecture: str) -> None:
     ptx = compile_source(source, "ptx", architecture).decode()
     kernels = re.findall(r"\.entry (\w+)\(", ptx)

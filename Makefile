@@ -51,7 +51,8 @@ test-all: test-cpp test-python
 	$(MAKE) test-pytorch
 
 test-cpp: $(VENV)/developed
-	$(call run_cpp_tests,tests,)
+	$(BIN)/cmake --build $(LIBRARY)
+	$(BIN)/ctest --test-dir $(LIBRARY) --output-on-failure
 
 # Tests of a file in one process, which makes once what they share.
 SIDE_BY_SIDE = --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
@@ -123,18 +124,26 @@ clean:
 
 $(VENV)/created: pyproject.toml .ci/make-venv
 	.ci/make-venv "$(PYTHON)" $(VENV)
+	$(BIN)/pip install $(BUILD_NEEDS) cmake ninja
 	@touch $@
 
+# Built with what the virtual environment has, as one that pip makes for each build has headers at
+# another place each time: the library is compiled once for the package, its extras and the C++ tests.
+LIBRARY = build/library
+BUILD_NEEDS = $(shell sed -n 's/^requires = \[\(.*\)\]$$/\1/p' pyproject.toml | sed 's/", "/" "/g')
+INSTALL = $(BIN)/pip install --no-build-isolation --config-settings=build-dir=$(LIBRARY)
+WITH_TESTS = --config-settings=cmake.define.TVM_IOS_BUILD_TESTS=ON
+
 $(VENV)/installed: $(VENV)/created CMakeLists.txt $(shell find cmake src -type f)
-	$(BIN)/pip install --editable .
+	$(INSTALL) --editable .
 	@touch $@
 
 $(VENV)/developed: $(VENV)/created CMakeLists.txt $(shell find cmake src -type f)
-	$(BIN)/pip install --editable '.[test,lint]'
+	$(INSTALL) $(WITH_TESTS) --editable '.[test,lint]'
 	@touch $(VENV)/installed $@
 
 $(VENV)/with-pytorch: $(VENV)/developed
-	$(BIN)/pip install --editable '.[test-pytorch]'
+	$(INSTALL) $(WITH_TESTS) --editable '.[test-pytorch]'
 	@touch $@
 
 # $(1): the directory below build/, $(2): the sanitizer. Configured afresh, as the virtual

@@ -15,6 +15,8 @@ from viewer_support import covered, middle, operator, place
 if TYPE_CHECKING:
     from playwright.sync_api import FrameLocator, Page
 
+pytestmark = pytest.mark.slow
+
 Opened = Callable[..., "Page"]
 
 SHOWN = {"width": 1200, "height": 800}

@@ -16,6 +16,8 @@ from viewer_support import middle, operator, place
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
+pytestmark = pytest.mark.slow
+
 Opened = Callable[..., "Page"]
 
 LEGIBLE = 4.5  # contrast of text, by WCAG

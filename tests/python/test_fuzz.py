@@ -85,6 +85,7 @@ def test_operators_are_valid_by_construction(front: str) -> None:
     assert not missed
 
 
+@pytest.mark.slow
 def test_networks_have_what_is_rare_in_files() -> None:
     """Inputs, constants and values twice among the outputs; axes without elements; NaN."""
     seen: Counter[str] = Counter()

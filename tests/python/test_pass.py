@@ -213,6 +213,7 @@ def test_networks_against_onnx_runtime(name: str, size: int, tmp_path: Path) -> 
     assert sums["scheduled"] <= min(sums.values()) * (1 + 1e-9)
 
 
+@pytest.mark.slow
 def test_a_network_in_large_and_in_merged_stages() -> None:
     mod = zoo.load("inception_v3_small", image_size=75)
     arguments = random_arguments(mod)

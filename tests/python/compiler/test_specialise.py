@@ -31,6 +31,7 @@ def network(batch: int, kernels: tuple[int, ...] = (1, 3)) -> tvm.IRModule:
     return relax_module(body, (batch, 8, 13, 11))
 
 
+@pytest.mark.slow
 def test_each_batch_size_has_a_schedule_that_was_run_at_all() -> None:
     costs = {1: few_stages, 3: many_stages}
     made = {b: Scheduler(network(b), NATIVE, cost_model=cost) for b, cost in costs.items()}

@@ -7,6 +7,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 NETWORK = """
 from tvm import relax
 
@@ -55,6 +57,7 @@ def test_tvm_loads_nothing_of_ours() -> None:
     )
 
 
+@pytest.mark.slow
 def test_switched_off_the_import_tells_tvm() -> None:
     run(
         "import tvm",

@@ -84,6 +84,7 @@ def test_a_stage_that_crashes_or_hangs_is_not_used(
     assert any("crashed, took too long" in record.message for record in caplog.records)
 
 
+@pytest.mark.slow
 def test_an_operator_that_crashes_ends_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
     made = _scheduler()
     monkeypatch.setattr(
@@ -93,6 +94,7 @@ def test_an_operator_that_crashes_ends_the_search(monkeypatch: pytest.MonkeyPatc
         made.search()
 
 
+@pytest.mark.slow
 def test_the_process_ends_with_the_search(tmp_path: Path) -> None:
     """Also where the search has no time to end it."""
     script = tmp_path / "killed.py"
@@ -162,6 +164,7 @@ def test_the_key_is_no_argument(server: LoopbackServer) -> None:
     assert server.key.encode() not in command
 
 
+@pytest.mark.slow
 def test_files_of_the_current_directory_are_not_imported(tmp_path: Path) -> None:
     """A file of the user's that is named as a module is."""
     for name in ("socket", "struct", "tvm", "numpy"):

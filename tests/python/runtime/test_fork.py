@@ -79,6 +79,7 @@ def test_a_model_on_one_thread_is_called_by_children(load: str, directory: Path)
     assert run(code + FORK.format(child=check), directory) == "parent is right\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("load", LOADS)
 def test_children_that_are_forked_before_the_first_call(load: str, directory: Path) -> None:
     code = PREPARE.format(load=LOADS[load].format("on2"))

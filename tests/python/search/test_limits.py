@@ -30,6 +30,7 @@ ENDLESS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("work", ENDLESS)
 def test_ctrl_c_stops_long_work(work: str) -> None:
     """Within a second."""

@@ -197,6 +197,7 @@ def on_fake_driver(
     return json.loads(done.stdout)
 
 
+@pytest.mark.slow
 def test_a_gpu(standin: Path) -> None:
     found = on_fake_driver(standin, "first_of_cuda")
     assert [(o["name"], o["status"]) for o in found] == [

@@ -145,6 +145,7 @@ def test_what_is_found_is_fast_and_right(best: tuple, expected: np.ndarray) -> N
     assert_close(result, expected, 1e-5)
 
 
+@pytest.mark.slow
 def test_a_second_search_measures_nothing(emulated: Emulated, tmp_path: Path) -> None:
     first, _ = emulated.call(search, tmp_path)
     second, journal = emulated.call(search, tmp_path)
@@ -154,6 +155,7 @@ def test_a_second_search_measures_nothing(emulated: Emulated, tmp_path: Path) ->
     assert second.lowers_like(first)
 
 
+@pytest.mark.slow
 def test_kernels_are_chosen_by_what_was_measured(emulated: Emulated, tmp_path: Path) -> None:
     last, chosen = emulated.call(search_with_records, tmp_path)
     assert len(last) >= 4

@@ -101,6 +101,7 @@ def test_matrix_products(rows: int, depth: int, columns: int, target: tvm.target
     check_matmul(rows, depth, columns, target)
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None, derandomize=True, database=None)
 @given(st.integers(1, 70), st.integers(1, 40), st.integers(1, 150))
 def test_matrix_products_of_any_size(rows: int, depth: int, columns: int) -> None:

@@ -160,6 +160,7 @@ def cases(draw: st.DrawFn) -> Case:
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None, derandomize=True, database=None)
 @given(cases())
 def test_windows_of_any_geometry(case: Case) -> None:

@@ -55,6 +55,7 @@ def test_copies(view, target: tvm.target.Target) -> None:
     check_copy(memory, view[1](memory), target)
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None, derandomize=True, database=None)
 @given(st.data())
 def test_any_transposition_of_any_slice(data: st.DataObject) -> None:

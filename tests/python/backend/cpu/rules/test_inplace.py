@@ -96,8 +96,15 @@ def test_what_is_copied(body, channels: int, copied: int) -> None:
     assert sum(len(i.inputs) for i in concats) == copied
 
 
-@pytest.mark.parametrize("cost_model", [few_stages, many_stages])
-@pytest.mark.parametrize("batch", [1, 2])
+@pytest.mark.parametrize(
+    ("batch", "cost_model"),
+    [
+        (1, few_stages),
+        (2, many_stages),
+        pytest.param(1, many_stages, marks=pytest.mark.slow),
+        pytest.param(2, few_stages, marks=pytest.mark.slow),
+    ],
+)
 @pytest.mark.parametrize(("body", "channels", "copied"), CASES.values(), ids=CASES)
 def test_results_stay_the_same(body, channels: int, copied: int, batch: int, cost_model) -> None:
     check_scheduled(relax_module(body, (batch, channels, 5, 6)), cost_model=cost_model)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
@@ -74,8 +74,7 @@ def run_kernel(
     """
     assert [a.shape for a in inputs] == [s.shape for s in kernel.inputs]
     random = np.random.default_rng(seed)
-    functions = {f"p{i}": kernel_function(kernel, i, f"p{i}") for i in range(len(kernel.phases))}
-    module = build_functions(functions, target).mod
+    module = _built(_Known((kernel.key, str(target)), (kernel, target)))
     written = [_poison(spec.shape, spec.dtype) for spec in kernel.outputs + kernel.scratch]
     tensors = [tvm.runtime.tensor(array) for array in (*inputs, *written)]
     for i, phase in enumerate(kernel.phases):
@@ -86,6 +85,22 @@ def run_kernel(
             module[f"p{i}"](*tensors, *ranges[k])
     first = len(inputs)
     return [tensor.numpy() for tensor in tensors[first : first + len(kernel.outputs)]]
+
+
+@dataclass(frozen=True)
+class _Known:
+    """A value, known by a key that says all of it."""
+
+    key: Hashable
+    value: Any = field(compare=False)
+
+
+@lru_cache(maxsize=32)
+def _built(known: _Known) -> Any:
+    """Return the functions of a kernel; kept, as tests run one kernel on several inputs."""
+    kernel, target = known.value
+    functions = {f"p{i}": kernel_function(kernel, i, f"p{i}") for i in range(len(kernel.phases))}
+    return build_functions(functions, target).mod
 
 
 def _poison(shape: Sequence[int], dtype: str) -> np.ndarray:
@@ -207,25 +222,17 @@ def compile_plain(mod: tvm.IRModule, target: tvm.target.Target = NATIVE) -> Any:
     return tvm.compile(mod, target, relax_pipeline=kind_of(target).pipeline(target))
 
 
-@dataclass(frozen=True)
-class _Run:
-    """A module and its arguments, known by what they contain."""
-
-    key: tuple[object, ...]
-    mod: tvm.IRModule = field(compare=False)
-    arguments: Sequence[np.ndarray] = field(compare=False)
-    function: str
-
-    @classmethod
-    def of(cls, mod: tvm.IRModule, arguments: Sequence[np.ndarray], function: str) -> _Run:
-        content = [(a.shape, a.dtype.str, a.tobytes()) for a in map(np.asarray, arguments)]
-        return cls((tvm_ffi.structural_hash(mod), *content), mod, arguments, function)
+def _by_tvm(mod: tvm.IRModule, arguments: Sequence[np.ndarray], function: str) -> list[np.ndarray]:
+    """Return what TVM computes; kept, as tests schedule one module in several ways."""
+    content = [(a.shape, a.dtype.str, a.tobytes()) for a in map(np.asarray, arguments)]
+    key = (tvm_ffi.structural_hash(mod), function, *content)
+    return _computed(_Known(key, (mod, arguments, function)))
 
 
 @lru_cache(maxsize=64)
-def _by_tvm(run: _Run) -> list[np.ndarray]:
-    """Return what TVM computes; kept, as tests schedule one module in several ways."""
-    return run_vm(compile_plain(run.mod, UNOPTIMISED), run.arguments, run.function)
+def _computed(known: _Known) -> list[np.ndarray]:
+    mod, arguments, function = known.value
+    return run_vm(compile_plain(mod, UNOPTIMISED), arguments, function)
 
 
 def check_scheduled(
@@ -240,7 +247,7 @@ def check_scheduled(
     """Schedule ``mod``, run it, compare with TVM's own pipeline; returns the scheduled module."""
     options.setdefault("cost_model", few_stages)
     arguments = random_arguments(mod, function) if arguments is None else arguments
-    expected = _by_tvm(_Run.of(mod, arguments, function))
+    expected = _by_tvm(mod, arguments, function)
     scheduled = InterOperatorSchedule(target, function=function, **options)(mod)
     relax.analysis.well_formed(scheduled)  # raises when it is not
     actual = run_vm(compile_plain(scheduled, target), arguments, function)

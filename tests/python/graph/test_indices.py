@@ -78,10 +78,19 @@ def _compile(model: onnx.ModelProto, folder: Path, threads: int = 1) -> tvm_ios.
     return tvm_ios.compile(folder / "model.onnx", search=False, threads=threads)
 
 
-@pytest.mark.parametrize("case", OPERATORS, ids=NAMES)
-def test_an_index_out_of_bounds_is_an_error_that_names_it(case: Any, tmp_path: Path) -> None:
-    operator, attributes, shape, updates, length = case
-    compiled = _compile(_model(operator, attributes, shape, updates), tmp_path)
+@pytest.fixture(scope="module", params=range(len(OPERATORS)), ids=NAMES)
+def known(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[int, onnx.ModelProto, tvm_ios.CompiledModel]:
+    """A case by its number, its model, and that compiled."""
+    operator, attributes, shape, updates, _ = OPERATORS[request.param]
+    model = _model(operator, attributes, shape, updates)
+    return request.param, model, _compile(model, tmp_path_factory.mktemp("indices"), threads=2)
+
+
+def test_an_index_out_of_bounds_is_an_error_that_names_it(known: Any) -> None:
+    number, _, compiled = known
+    _, _, shape, _, length = OPERATORS[number]
     for wrong in (length, -length - 1, *HUGE):
         indices = np.zeros(shape, "int64")
         indices[(-1,) * (len(shape) - 1) + (0,) if shape else ()] = wrong
@@ -90,11 +99,9 @@ def test_an_index_out_of_bounds_is_an_error_that_names_it(case: Any, tmp_path: P
     compiled(DATA, np.zeros(shape, "int64"))  # nothing stays behind
 
 
-@pytest.mark.parametrize("case", OPERATORS, ids=NAMES)
-def test_negative_indices_count_from_the_end(case: Any, tmp_path: Path) -> None:
-    operator, attributes, shape, updates, length = case
-    model = _model(operator, attributes, shape, updates)
-    compiled = _compile(model, tmp_path, threads=2)
+def test_negative_indices_count_from_the_end(known: Any) -> None:
+    number, model, compiled = known
+    operator, _, shape, _, length = OPERATORS[number]
     session = onnxruntime.InferenceSession(model.SerializeToString())
     count = int(np.prod(shape))
     for first in (-length, -2, 0):

@@ -95,6 +95,7 @@ def test_other_programs_are_started(wait: str, directory: Path) -> None:
     assert run(code, directory) == "started\n"
 
 
+@pytest.mark.slow
 def test_a_child_leaves_the_parents_files(directory: Path) -> None:
     """A temporary folder is removed at the end of the process that made it, and of no other."""
     code = """

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 import tvm_ios
 from support.cuda.cli import command
@@ -42,6 +43,7 @@ np.savez("results.npz", **results)
 """
 
 
+@pytest.mark.slow
 def test_two_models_in_three_threads_on_two_devices(
     emulated: Emulated, standin: Path, tmp_path: Path
 ) -> None:

@@ -174,6 +174,7 @@ print(model.inputs[0])
 """
 
 
+@pytest.mark.slow
 def test_a_library_from_a_machine_without_gpu(standin: Path, tmp_path: Path) -> None:
     """It holds machine code, which its loader need not compile."""
     needs_nvrtc()

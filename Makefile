@@ -4,7 +4,8 @@
 # and make; CMake, Ninja and the linters come from PyPI.
 #
 #   make demo    schedule two networks, run them, show what was gained
-#   make test    C++ and Python tests; without PyTorch, and without gigabytes
+#   make test    before each commit: C++ and Python tests; without PyTorch, and without gigabytes
+#   make test-all   these, the slow ones, and those that need PyTorch
 #   make test-pytorch   the tests that need PyTorch, which from PyPI brings gigabytes for GPUs along
 #   make tutorials   the notebooks of tutorials/, from beginning to end
 #   make gpu     the tests that need a GPU
@@ -15,13 +16,12 @@
 #   make asan    under AddressSanitizer and UBSan: the C++ tests, and the Python tests that reach most
 #                of the C++ library
 #   make tsan    the C++ tests under ThreadSanitizer
-#   make test-all   all of these that need no GPU, and the wheel
 #   make wheel   build dist/*.whl and check that it works outside the checkout
 #   make clean   remove all that was made
 
 VENV := .venv
 BIN := $(VENV)/bin
-CPP_SOURCES = $(shell find src tests/cpp tests/cuda -name '*.cc' -o -name '*.h')
+CPP_SOURCES = $(shell find src tests/cpp tests/cuda tests/cudnn -name '*.cc' -o -name '*.h')
 
 # The first Python that is new enough; PYTHON=... overrides.
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11 python3.10; do \
@@ -45,16 +45,21 @@ demo: $(VENV)/installed
 
 test: test-cpp test-python
 
-test-all: lint test test-pytorch tutorials wheel asan tsan
+# In this order: the package is tested without PyTorch first.
+test-all: MARKED =
+test-all: test-cpp test-python
+	$(MAKE) test-pytorch
 
 test-cpp: $(VENV)/developed
-	$(call run_cpp_tests,tests,)
+	$(BIN)/cmake --build $(LIBRARY)
+	$(BIN)/ctest --test-dir $(LIBRARY) --output-on-failure
 
-# Neighbours in one process, which make what a file's tests share once, as far as that can be.
-SIDE_BY_SIDE = --numprocesses auto --maxprocesses 4 --dist worksteal
+# Tests of a file in one process, which makes once what they share.
+SIDE_BY_SIDE = --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+MARKED = -m 'not slow'
 
 test-python: $(VENV)/developed
-	$(BIN)/python -m pytest $(SIDE_BY_SIDE) --durations 40
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) $(MARKED) --durations 40
 
 test-pytorch: $(VENV)/with-pytorch
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE) tests/pytorch
@@ -76,7 +81,8 @@ faults: $(VENV)/developed
 tutorials: $(VENV)/with-pytorch
 	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 2 --dist worksteal --nbmake tutorials
 
-SANITIZED_TESTS = $(addprefix tests/python/test_,registry_fuzz.py search.py search_limits.py runtime.py templates.py)
+SANITIZED_TESTS = $(addprefix tests/python/,runtime/test_registry_fuzz.py runtime/test_stage_runner.py \
+	search/test_search.py search/test_limits.py search/test_templates.py)
 
 # Python's own executable is not sanitized, so that the sanitizer is loaded before it. Python and LLVM
 # leave memory to the end of the process. One after another: a test's processes are sanitized, too.
@@ -118,18 +124,26 @@ clean:
 
 $(VENV)/created: pyproject.toml .ci/make-venv
 	.ci/make-venv "$(PYTHON)" $(VENV)
+	$(BIN)/pip install $(BUILD_NEEDS) cmake ninja
 	@touch $@
 
+# Built with what the virtual environment has, as one that pip makes for each build has headers at
+# another place each time: the library is compiled once for the package, its extras and the C++ tests.
+LIBRARY = build/library
+BUILD_NEEDS = $(shell sed -n 's/^requires = \[\(.*\)\]$$/\1/p' pyproject.toml | sed 's/", "/" "/g')
+INSTALL = $(BIN)/pip install --no-build-isolation --config-settings=build-dir=$(LIBRARY)
+WITH_TESTS = --config-settings=cmake.define.TVM_IOS_BUILD_TESTS=ON
+
 $(VENV)/installed: $(VENV)/created CMakeLists.txt $(shell find cmake src -type f)
-	$(BIN)/pip install --editable .
+	$(INSTALL) --editable .
 	@touch $@
 
 $(VENV)/developed: $(VENV)/created CMakeLists.txt $(shell find cmake src -type f)
-	$(BIN)/pip install --editable '.[test,lint]'
+	$(INSTALL) $(WITH_TESTS) --editable '.[test,lint]'
 	@touch $(VENV)/installed $@
 
 $(VENV)/with-pytorch: $(VENV)/developed
-	$(BIN)/pip install --editable '.[test-pytorch]'
+	$(INSTALL) $(WITH_TESTS) --editable '.[test-pytorch]'
 	@touch $@
 
 # $(1): the directory below build/, $(2): the sanitizer. Configured afresh, as the virtual

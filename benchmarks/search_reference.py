@@ -23,8 +23,8 @@ import markdown
 from tvm_ios.graph.dag import Candidate
 from tvm_ios.search import find_schedule, greedy, sequential
 
-sys.path.append(str(Path(__file__).parents[1] / "tests" / "python"))
-import fcm1  # the tests' cost model
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
+from support import fcm1  # the tests' cost model
 
 LIMITS = ((1, 3), (1, 8), (2, 8), (3, 8))
 PAPER_SECONDS = {

@@ -22,8 +22,8 @@ import numpy as np
 from tvm_ios.search import SearchResult, find_schedule, greedy, sequential
 from tvm_ios.support import _ffi_api
 
-sys.path.append(str(Path(__file__).parents[1] / "tests" / "python"))
-import fcm1  # the tests' cost model, and the format's reader
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
+from support import fcm1  # the format's reader
 
 _GREEDY_GROUPS = 8
 

@@ -9,7 +9,7 @@ from typing import Any
 from peer.contender import OURS
 from peer.figures import Estimate, geometric_mean, ratio
 
-FORMAT, VERSION = "tvm_ios.peers", 1
+FORMAT, VERSION = "tvm_ios.baselines", 1
 OWN = "scheduled"  # the entry of ours that is held against the peers
 
 

@@ -20,7 +20,7 @@ def main() -> int:
     found = requirements.problems()
     if not found:
         try:
-            with _telling("loading TVM"), _no_torch_for(sys.argv[1:]):
+            with telling("loading TVM"), _no_torch_for(sys.argv[1:]):
                 from tvm_ios.cli.main import main as run
         except ImportError as error:
             found = [str(error)]
@@ -43,7 +43,7 @@ def _no_torch_for(arguments: Sequence[str]) -> AbstractContextManager[None]:
 
 
 @contextmanager
-def _telling(what: str) -> Iterator[None]:
+def telling(what: str) -> Iterator[None]:
     """Show on a terminal what is being done."""
     if not sys.stderr.isatty():
         yield

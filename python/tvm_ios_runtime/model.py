@@ -258,7 +258,7 @@ def load(path: str | os.PathLike[str], device_id: int = 0) -> Model:
         if is_cut_off(path):
             raise ValueError("its end is missing")
         library = _open(os.path.abspath(path), directories)
-        machine = _machine(library, [(_CPU, 0)])
+        machine = open_machine(library, [(_CPU, 0)])
         metadata = json.loads(machine[METADATA]())
         if (metadata["format"], metadata["version"]) != (FORMAT, VERSION):
             raise ValueError("another version")
@@ -272,12 +272,14 @@ def load(path: str | os.PathLike[str], device_id: int = 0) -> Model:
         ) from error
     if target["kind"] != "cuda":
         session = Session(machine, function)
-        return Model(session, lambda: Session(_machine(library, [(_CPU, 0)]), function), metadata)
+        return Model(
+            session, lambda: Session(open_machine(library, [(_CPU, 0)]), function), metadata
+        )
     _check_device(target["arch"], device_id)
 
     def on_gpu() -> Session:
         with SHARING.shared(), explained(device_id), turns_of(device_id).on(_DEFAULT_STREAM):
-            machine = _machine(library, [(_CUDA, device_id), (_CPU, 0)])
+            machine = open_machine(library, [(_CUDA, device_id), (_CPU, 0)])
         return Session(machine, function, DeviceMemory(device_id))
 
     return Model(on_gpu(), on_gpu, metadata)
@@ -305,7 +307,7 @@ def _open(path: str, directories: Sequence[Path]) -> tvm_ffi.Module:
     return tvm_ffi.load_module(path)
 
 
-def _machine(library: tvm_ffi.Module, devices: Sequence[tuple[int, int]]) -> tvm_ffi.Module:
+def open_machine(library: tvm_ffi.Module, devices: Sequence[tuple[int, int]]) -> tvm_ffi.Module:
     """Create a virtual machine on devices, given by kind and number."""
     machine = library["vm_load_executable"]()
     machine["vm_initialization"](*(n for d in devices for n in (*d, _POOLED_ALLOCATOR)))

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from draw_support import large, small
+from support.draw import large, small
 from tvm_ios import Schedule, draw
 from viewer_support import covered, middle, operator, place
 
 if TYPE_CHECKING:
     from playwright.sync_api import FrameLocator, Page
+
+pytestmark = pytest.mark.slow
 
 Opened = Callable[..., "Page"]
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from draw_support import small
+from support.draw import small
 from viewer_support import covered, operator, place
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 nbformat = pytest.importorskip("nbformat", reason="nbformat is not installed")
 pytest.importorskip("jupyterlab", reason="jupyterlab is not installed")
+
+pytestmark = pytest.mark.slow
 
 WAIT = 120  # seconds in which a program starts or ends, or JupyterLab loads itself
 

@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tvm import relax
 
-from support import NATIVE, conv, few_stages, relax_module
+from support.networks import NATIVE, conv, few_stages, relax_module
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.draw.perfetto import perfetto
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
+
+pytestmark = pytest.mark.slow
 
 WAIT = 60_000  # milliseconds for Perfetto to load itself and the trace
 

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from draw_support import HOSTILE, NASNET_OPERATORS, hostile, large, small
+from support.draw import HOSTILE, NASNET_OPERATORS, hostile, large, small
 from tvm_ios import draw
 from viewer_support import middle, operator, place
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
+
+pytestmark = pytest.mark.slow
 
 Opened = Callable[..., "Page"]
 

@@ -54,10 +54,10 @@ def compile_network(
 def in_memory(executable: tvm.runtime.Executable) -> runtime.Model:
     """What :func:`artifact.build` made, as if it had been written and loaded."""
     library = executable.jit()
-    metadata = json.loads(runtime._machine(library, _CPU)[runtime.METADATA]())
+    metadata = json.loads(runtime.open_machine(library, _CPU)[runtime.METADATA]())
 
     def session() -> Session:
-        return Session(runtime._machine(library, _CPU), metadata["function"])
+        return Session(runtime.open_machine(library, _CPU), metadata["function"])
 
     return runtime.Model(session(), session, metadata)
 

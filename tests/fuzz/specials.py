@@ -4,7 +4,7 @@
 These are given to networks of float32 alone, of operators that the reference computes as IEEE 754
 has it. ONNX Runtime's maxima over axes and windows leave NaN out; TVM's own lowering does so in all
 maxima and minima, and ONNX's Clip is lowered by it. None of these is compared; for our kernels
-`tests/python/test_nan.py` has them.
+`tests/python/backend/cpu/test_nan.py` has them.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from cuda_whole import divided
-from support import constant, few_stages, flatten, relax_module
+from support.cuda.whole import divided
+from support.networks import constant, few_stages, flatten, relax_module
 from tvm_ios.backend.cuda.target import resolve_cuda
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.measure.model import Ways

@@ -8,7 +8,7 @@ from pathlib import Path
 
 if __name__ == "__main__":
     sys.modules["torch"] = None  # which would be watched, too
-    sys.path.append(str(Path(__file__).parents[1] / "python"))
+    sys.path.append(str(Path(__file__).parents[1]))
 
 from gpu_support import branches, compile_ways, image, run
 

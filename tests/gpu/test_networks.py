@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from gpu_support import DIVISIONS, compile_ways, run
-from support import assert_close
+from support.networks import assert_close
+from support.zoo import SMALL_CASES, Sizes, reference
 from tvm_ios.frontend import zoo
-from zoo_support import SMALL_CASES, Sizes, reference
 
 LARGE = ("squeezenet", "googlenet", "inception_v3", "randwire_small", "nasnet_a_mobile")
 

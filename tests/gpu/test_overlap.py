@@ -8,9 +8,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from cuda_whole import divided
 from gpu_support import branches, compile_ways, image, run, target
-from support import few_stages
+from support.cuda.whole import divided
+from support.networks import few_stages
 from tvm_ios.backend.cuda.measure.device import CudaBench
 from tvm_ios.backend.cuda.measure.libraries import CudaLibraries
 from tvm_ios.backend.cuda.stage.stage import CudaStage

@@ -15,7 +15,7 @@ from tvm import relax
 
 import tvm_ios
 from gpu_support import DIVISIONS, branches, compile_ways, image, run, target
-from support import assert_close, compile_plain, relax_module, run_vm
+from support.networks import assert_close, compile_plain, relax_module, run_vm
 from tvm_ios.cli.main import USER_ERROR
 from tvm_ios_env.gpu import gpus
 

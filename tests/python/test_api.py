@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 import tvm_ios
-from database_support import branches
-from relay_samples import check_outputs, parameters, save_weights
-from relay_text_support import SAMPLES
+from support.database import branches
+from support.relay.samples import check_outputs, parameters, save_weights
+from support.relay.text import SAMPLES
 from tvm_ios.errors import ModelError, OptionError, TargetError
 
 

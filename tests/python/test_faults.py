@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from support.paths import TESTS
+
 pytest.importorskip("onnx")
 
-TESTS = Path(__file__).parents[1]
 
-
+@pytest.mark.slow
 def test_killed_processes(tmp_path: Path) -> None:
     actions = "compile,db import,db prune,show"
     command = [sys.executable, "-m", "faults", "--count", "12", "--seed", "1", "--actions", actions]

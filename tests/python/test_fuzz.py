@@ -35,12 +35,14 @@ def process() -> Iterator[Process]:
     process.close()
 
 
+@pytest.mark.slow
 def test_results_are_those_of_the_reference(process: Process) -> None:
     outcomes = [process.run(seed) for seed in SEEDS]
     assert not [(o.seed, o.detail) for o in outcomes if o.found]
     assert Counter(o.status for o in outcomes)[AGREES] >= 0.9 * len(SEEDS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [3, 4])
 def test_a_seed_decides_all(seed: int, process: Process) -> None:
     assert str(random_network(seed)) == str(random_network(seed))
@@ -52,6 +54,7 @@ def test_a_seed_decides_all(seed: int, process: Process) -> None:
     assert len(choices) > 15
 
 
+@pytest.mark.slow
 def test_a_process_that_ends_or_does_not_answer_is_an_outcome() -> None:
     process = Process(timeout=120.0)
     assert process.run(0, Reduction(chosen={"nonsense": "1"})).status == CRASHES
@@ -82,6 +85,7 @@ def test_operators_are_valid_by_construction(front: str) -> None:
     assert not missed
 
 
+@pytest.mark.slow
 def test_networks_have_what_is_rare_in_files() -> None:
     """Inputs, constants and values twice among the outputs; axes without elements; NaN."""
     seen: Counter[str] = Counter()

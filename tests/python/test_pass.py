@@ -16,7 +16,7 @@ import tvm
 from tvm import relax
 
 import tvm_ios
-from support import (
+from support.networks import (
     NATIVE,
     TARGETS,
     UNOPTIMISED,
@@ -190,6 +190,7 @@ def test_a_measured_schedule_says_what_was_measured() -> None:
     assert all(stage.seconds > 0 for stage in found.stages)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "size"), [("squeezenet", 64), ("inception_v3_small", 75)])
 def test_networks_against_onnx_runtime(name: str, size: int, tmp_path: Path) -> None:
     onnxruntime = pytest.importorskip("onnxruntime")
@@ -212,6 +213,7 @@ def test_networks_against_onnx_runtime(name: str, size: int, tmp_path: Path) -> 
     assert sums["scheduled"] <= min(sums.values()) * (1 + 1e-9)
 
 
+@pytest.mark.slow
 def test_a_network_in_large_and_in_merged_stages() -> None:
     mod = zoo.load("inception_v3_small", image_size=75)
     arguments = random_arguments(mod)

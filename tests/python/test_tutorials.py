@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
-TUTORIALS = Path(__file__).parents[2] / "tutorials"
+from support.paths import ROOT
+
+TUTORIALS = ROOT / "tutorials"
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in TUTORIALS.glob("*.ipynb")))

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from test_modules import SHAPE, OneResult, image, network
+from support.torch_modules import SHAPE, OneResult, image, network
 from tvm_ios import api, torch_backend
 
 

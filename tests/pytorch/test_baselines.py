@@ -10,8 +10,8 @@ import onnxruntime
 import pytest
 import torch
 
-from cli_support import SHAPE, reference, save_branches
-from support import assert_close
+from support.cli import SHAPE, reference, save_branches
+from support.networks import assert_close
 from tvm_ios.baselines.gpu import NAMES, gpu_peers
 from tvm_ios.baselines.torch_module import torch_module
 from tvm_ios.baselines.torch_runs import torch_runs

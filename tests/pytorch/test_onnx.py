@@ -11,8 +11,8 @@ import onnxruntime as ort
 import pytest
 import torch
 
-from cli_support import SHAPE, reference, relative_error
 from peer import models
+from support.cli import SHAPE, reference, relative_error
 from tvm_ios.baselines.onnx_torch import to_module
 from tvm_ios.cli.main import main
 

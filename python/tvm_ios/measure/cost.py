@@ -229,7 +229,7 @@ class MeasuredCost:
         replaced = {f.key: f for f in new.values() if self._replaced(f)}
         self._measure_singles("measuring replacements", replaced)
         self._recall(new.values())
-        worth = [f for f in new.values() if f.key not in self._seconds and self._can_gain(f)]
+        worth = [f for f in new.values() if f.key not in self._seconds and self.can_gain(f)]
         self._measure("measuring stages", worth)
         for key, form in new.items():
             if key not in self._seconds:
@@ -330,9 +330,9 @@ class MeasuredCost:
         if form.key in self._seconds or self._replaced(form):
             return form.key in self._seconds
         known = all(single.key in self._seconds for single in self._assembler.singles(form))
-        return known and not self._can_gain(form)
+        return known and not self.can_gain(form)
 
-    def _can_gain(self, form: AnyForm) -> bool:
+    def can_gain(self, form: AnyForm) -> bool:
         """Return whether running the operators of a stage together may pay.
 
         A stage that could save less than 1% of its operators' time is not worth measuring.

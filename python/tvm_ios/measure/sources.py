@@ -67,7 +67,7 @@ class Tracker:
             raise OptionError(f"--rpc-tracker must be HOST:PORT, got {address!r}.")
         self.name = f"the key {key!r}"
         self._address, self._host, self._port = address, host, int(port)
-        self._key, self._limit = key, limit
+        self.key, self._limit = key, limit
         try:
             count = self.count()
         except DeviceLost as error:
@@ -83,14 +83,14 @@ class Tracker:
 
     def count(self) -> int:
         servers = self._summary()["server_info"]
-        return sum(server["key"] == f"server:{self._key}" for server in servers)
+        return sum(server["key"] == f"server:{self.key}" for server in servers)
 
     def connect(self) -> RemoteSession:
         queues = self._summary()["queue_info"]
-        if queues.get(self._key, {"free": 0})["free"] == 0:  # a request would block
+        if queues.get(self.key, {"free": 0})["free"] == 0:  # a request would block
             raise DeviceLost("none is free")
         try:
-            connection = self._open().request(self._key, max_retry=1)
+            connection = self._open().request(self.key, max_retry=1)
         except (OSError, RuntimeError) as error:
             raise DeviceLost(str(error).strip().splitlines()[-1]) from error
         return RemoteSession(connection, self._limit)
@@ -125,35 +125,35 @@ class Loopback:
 
     def __init__(self, limit: float) -> None:
         self._limit = limit
-        self._server: _Server | None = _Server()
+        self.server: LoopbackServer | None = LoopbackServer()
 
     def count(self) -> int:
         return 1
 
     def connect(self) -> RemoteSession:
-        server, self._server = self._server or _Server(), None
+        server, self.server = self.server or LoopbackServer(), None
         try:
             session = RemoteSession(server.connect(), self._limit)
         except (OSError, RuntimeError, ValueError, DeviceLost) as error:
             server.close()
             raise DeviceLost(str(error).strip().splitlines()[-1]) from error
-        self._server = server  # a server that never answers stays with the thread that waits for it
+        self.server = server  # a server that never answers stays with the thread that waits for it
         return session
 
     def close(self) -> None:
-        if self._server is not None:
-            self._server.close()
-            self._server = None
+        if self.server is not None:
+            self.server.close()
+            self.server = None
 
 
-class _Server:
+class LoopbackServer:
     """A child process that runs :mod:`tvm_ios.measure.server`."""
 
     def __init__(self) -> None:
-        self._key = secrets.token_hex(16)  # rejects other clients
+        self.key = secrets.token_hex(16)  # rejects other clients
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
         self._folder = TemporaryFolder()  # the process is killed and cannot clean up
-        self._process = subprocess.Popen(
+        self.process = subprocess.Popen(
             python_command("tvm_ios.measure.server"),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -161,24 +161,24 @@ class _Server:
             env=os.environ | {"TMPDIR": str(self._folder.path)},
             start_new_session=True,  # Ctrl-C goes to the search, which ends the server
         )
-        self._stdin, self._stdout = piped(self._process.stdin), piped(self._process.stdout)
+        self._stdin, self._stdout = piped(self.process.stdin), piped(self.process.stdout)
         # Not as an argument, which every user of the machine can read.
-        self._stdin.write(f"{self._key}\n".encode())
+        self._stdin.write(f"{self.key}\n".encode())
         self._stdin.flush()
-        self._port: int | None = None
+        self.port: int | None = None  # once it is connected to
 
     def connect(self) -> rpc.RPCSession:
-        if self._port is None:
-            self._port = int(self._stdout.readline())
-        return rpc.connect("127.0.0.1", self._port, self._key)
+        if self.port is None:
+            self.port = int(self._stdout.readline())
+        return rpc.connect("127.0.0.1", self.port, self.key)
 
     def close(self) -> None:
         with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)  # including the session that it serves
+            os.killpg(self.process.pid, signal.SIGKILL)  # including the session that it serves
         with suppress(BrokenPipeError):
             self._stdin.close()
         self._stdout.close()
-        self._process.wait()
+        self.process.wait()
         self._folder.remove()
         self._log.seek(0)
         for line in self._log.read().decode(errors="replace").splitlines():

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*!
  * \file ptx.h
- * \brief Instructions that TVM emits as assembly; tests/python/cuda_ptx.py makes calls of them.
+ * \brief Instructions that TVM emits as assembly; tests/support/cuda/ptx.py makes calls of them.
  *
  * Which lane holds which element is told by the PTX ISA, "Matrix Fragments for mma" and "ldmatrix".
  */

@@ -30,7 +30,7 @@ def _number(d: Draw) -> str:
     return d.operand(dtype="float32")
 
 
-def _prepared(d: Draw, low: float, high: float) -> str:
+def prepared(d: Draw, low: float, high: float) -> str:
     """A value in an interval; where there is none, one that is moved there."""
     inside = d.within(low, high)
     try:
@@ -50,7 +50,7 @@ def _prepared(d: Draw, low: float, high: float) -> str:
 
 
 def _smooth(name: str, low: float, high: float) -> None:
-    ONNX.operator(name, 0.4)(lambda d: d.add(name, [_prepared(d, low, high)]))
+    ONNX.operator(name, 0.4)(lambda d: d.add(name, [prepared(d, low, high)]))
 
 
 for _name, _range in _SMOOTH.items():
@@ -80,7 +80,7 @@ _unary("HardSigmoid", 0.5, False, alpha=_small, beta=_small)
 
 @ONNX.operator("Reciprocal", 0.4)
 def reciprocal(d: Draw) -> None:
-    d.add("Reciprocal", [_prepared(d, 0.05, np.inf)])
+    d.add("Reciprocal", [prepared(d, 0.05, np.inf)])
 
 
 @ONNX.operator("Abs", 0.5)
@@ -187,7 +187,7 @@ def divide(d: Draw) -> None:
 def power(d: Draw) -> None:
     exponent = d.pick([2.0, 2.0, 3.0, 0.5, -0.5, -1.0, 1.0, 0.0, 1.7])
     whole = exponent in (2.0, 3.0, 1.0, 0.0)
-    x = _number(d) if whole else _prepared(d, *_NONNEGATIVE)
+    x = _number(d) if whole else prepared(d, *_NONNEGATIVE)
     d.add("Pow", [x, d.constant(np.float32(exponent))])
 
 

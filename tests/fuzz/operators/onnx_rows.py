@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..draw import Draw, Refused
-from .onnx_elementwise import INTEGERS, _prepared
+from .onnx_elementwise import INTEGERS, prepared
 from .table import ONNX
 
 
@@ -150,7 +150,7 @@ def _reduction(name: str, exact: bool) -> None:
     @ONNX.operator(name, 1.0 if exact or name in ("ReduceSum", "ReduceMean") else 0.4)
     def generate(d: Draw) -> None:
         if name == "ReduceLogSum":
-            x = _prepared(d, 0.05, np.inf)
+            x = prepared(d, 0.05, np.inf)
         else:
             x = d.operand(range(1, 5), ("float32", "float32", "float32", *INTEGERS))
         axes = d.some(range(len(d.dims(x)))) if d.dims(x) else []

@@ -49,7 +49,7 @@ class ScheduleLowering(Generic[K, S]):
 
     def adapt(self, stage: ScheduledStage, costs: Mapping[Hashable, float]) -> ScheduledStage:
         """Return the stage, in the default partitioning if its own is impossible."""
-        form = self._form(stage)
+        form = self.form_of(stage)
         if isinstance(form, Operator):
             return replace(stage, seconds=None)
         possible = self.assembler.divisions(form, costs)
@@ -58,7 +58,7 @@ class ScheduleLowering(Generic[K, S]):
 
     def divided(self, stage: ScheduledStage, division: str) -> ScheduledStage:
         """Return the stage partitioned as ``division`` says, or as it is."""
-        form, asked = self._form(stage), replace(stage, division=division, seconds=None)
+        form, asked = self.form_of(stage), replace(stage, division=division, seconds=None)
         if isinstance(form, Operator):
             return stage
         try:
@@ -68,12 +68,12 @@ class ScheduleLowering(Generic[K, S]):
         return asked
 
     def _lower_stage(self, stage: ScheduledStage, costs: Mapping[Hashable, float]) -> S | Operator:
-        form = self._form(stage)
+        form = self.form_of(stage)
         if isinstance(form, Operator):
             return form
         return self.assembler.stage(form, stage.division, costs)
 
-    def _form(self, stage: ScheduledStage) -> StageForm[K] | Operator:
+    def form_of(self, stage: ScheduledStage) -> StageForm[K] | Operator:
         """Return the kernels of a stage, or the operator that is left to TVM's default lowering."""
         index = {op.name: op.index for op in self._graph.operators}
         groups = [[index[name] for name in group] for group in stage.groups]

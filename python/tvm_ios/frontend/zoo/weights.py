@@ -42,11 +42,11 @@ class Weights:
 
     def bias(self, channels: int) -> np.ndarray:
         """Draw a small bias of shape (channels,)."""
-        return self._normal((channels,), BIAS_DEVIATION)
+        return self.normal((channels,), BIAS_DEVIATION)
 
     def table(self, rows: int, features: int) -> np.ndarray:
         """Draw the vectors of a lookup table, of shape (rows, features), elements of order one."""
-        return self._normal((rows, features), 1.0)
+        return self.normal((rows, features), 1.0)
 
     def mixture(self, count: int) -> np.ndarray:
         """Draw positive factors, of shape (count,), for a sum about as large as each summand."""
@@ -68,7 +68,7 @@ class Weights:
 
     def _he_normal(self, shape: tuple[int, ...], fan_in: int) -> np.ndarray:
         """Draw with variance 2 / fan_in, which a ReLU halves (He et al., arXiv 1502.01852)."""
-        return self._normal(shape, np.sqrt(2.0 / fan_in))
+        return self.normal(shape, np.sqrt(2.0 / fan_in))
 
-    def _normal(self, shape: tuple[int, ...], deviation: float) -> np.ndarray:
+    def normal(self, shape: tuple[int, ...], deviation: float) -> np.ndarray:
         return self._generator.standard_normal(shape, dtype=np.float32) * np.float32(deviation)

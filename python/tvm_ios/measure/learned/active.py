@@ -72,7 +72,7 @@ class LearnedCost:
     ) -> None:
         self._random = np.random.default_rng(seed)
         self._measured, self._features = measured, features
-        self._examples, self._model = examples, model
+        self.examples, self._model = examples, model
         self._fitted = 0  # number of examples in the last fit
         self.settled: dict[Candidate, None] = {}  # a set in insertion order
         self.revision = 0
@@ -141,14 +141,14 @@ class LearnedCost:
             return self._fit_rest() or self._measure_again(candidates)
         unknown = self._measured.recalled(unknown) or unknown
         self._price(unknown)
-        if len(self._examples) > _GROWTH * self._fitted:
+        if len(self.examples) > _GROWTH * self._fitted:
             self._fit()
         return len(unknown)
 
     @property
     def recalls(self) -> bool:
         """Return whether the database has stages that this search has not looked up."""
-        return self._examples.recalled
+        return self.examples.recalled
 
     def recall(self, candidates: Sequence[Candidate]) -> None:
         """Look up the latencies of those candidates that need no measuring."""
@@ -175,7 +175,7 @@ class LearnedCost:
         for candidate in candidates:
             observation = self._measured.observation(candidate)
             if observation is not None and len(candidate.ops) > 1:
-                self._examples.add(candidate, observation)
+                self.examples.add(candidate, observation)
 
     def _first_look(self) -> list[Candidate]:
         """Return random stages of all sizes, for the first fit of the model.
@@ -200,17 +200,17 @@ class LearnedCost:
 
     def _fit_rest(self) -> int:
         """Fit the model to the examples that it has not seen; return their number."""
-        missing = len(self._examples) - self._fitted
+        missing = len(self.examples) - self._fitted
         if missing:
             self._fit()
         return missing
 
     def _fit(self) -> None:
-        self._examples.describe(self._features)
+        self.examples.describe(self._features)
         if not self._priced or any(c not in self.settled for c in self._priced):
-            training = self._examples.training_set(self._features, self._measured)
+            training = self.examples.training_set(self._features, self._measured)
             self._model.fit(training.features, training.log_ratio, training.error)
-        self._fitted = len(self._examples)
+        self._fitted = len(self.examples)
         self.revision += 1
         _logger.debug("fitted to %d stages", self._fitted)
 

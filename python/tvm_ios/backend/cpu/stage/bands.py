@@ -21,7 +21,7 @@ from itertools import pairwise
 from ..kernels.plane import Interval, PlaneTiles
 from .plan import BandShare, PlannedCall, Step
 
-_FULL = 0.5  # share of the cache for a strip; weights and the next rows take the rest
+CACHE_SHARE = 0.5  # share of the cache for a strip; weights and the next rows take the rest
 
 
 def in_bands(calls: Sequence[PlannedCall]) -> bool:
@@ -100,7 +100,7 @@ class _Group:
         return _Group(planes, readers, passing + kernels[0].inputs[0].num_bytes)
 
     def share(self, workers: int, cache_bytes: int) -> BandShare:
-        per_worker = max(1, round(self.num_bytes / (cache_bytes * _FULL) / workers))
+        per_worker = max(1, round(self.num_bytes / (cache_bytes * CACHE_SHARE) / workers))
         tiles = self._tiles(per_worker * workers)
         return BandShare(
             tuple(_steps(tiles[w * per_worker : (w + 1) * per_worker]) for w in range(workers))

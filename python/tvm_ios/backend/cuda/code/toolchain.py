@@ -202,7 +202,7 @@ def _own_nvrtc() -> Iterator[None]:
     create, compile_program = nvrtc.nvrtcCreateProgram, nvrtc.nvrtcCompileProgram
 
     def create_lean(source: bytes, *others: object) -> object:
-        return create(_lean(source), *others)
+        return create(lean_source(source), *others)
 
     def compile_exactly(program: object, _count: int, options: list[bytes]) -> object:
         kept = [option for option in options if option != _FAST]  # no other option disables it
@@ -215,7 +215,7 @@ def _own_nvrtc() -> Iterator[None]:
         nvrtc.nvrtcCreateProgram, nvrtc.nvrtcCompileProgram = create, compile_program
 
 
-def _lean(source: bytes) -> bytes:
+def lean_source(source: bytes) -> bytes:
     """Remove TVM's slow headers from CUDA C that does not use them.
 
     NVRTC parses headers in one thread at a time.

@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A region computes what its operators compute one by one, however it is cut into stages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import scipy.special
+import tvm
+from tvm import relax, tirx
+from tvm.tirx.script import builder as T
+
+from support.conv2d import Case, reference
+from support.networks import NATIVE, assert_close, isa_of, relax_module
+from tvm_ios.backend.cpu.code.constants import Constants
+from tvm_ios.backend.cpu.code.driver import driver_function
+from tvm_ios.backend.cpu.code.functions import KernelFunctions, build_functions
+from tvm_ios.backend.cpu.code.region import LoweredStage, Region, form_region
+from tvm_ios.backend.cpu.kernels.concat import concat_kernel
+from tvm_ios.backend.cpu.kernels.conv2d import Conv2d, conv2d_kernel
+from tvm_ios.backend.cpu.kernels.convert import block_kernel, unblock_kernel
+from tvm_ios.backend.cpu.kernels.generic import generic_kernel
+from tvm_ios.backend.cpu.kernels.kernel import Kernel, Phase
+from tvm_ios.backend.cpu.kernels.layout import pack_weights
+from tvm_ios.backend.cpu.kernels.planes import Planes, planes_kernel
+from tvm_ios.backend.cpu.stage.divide import plan
+from tvm_ios.backend.cpu.stage.plan import PlannedCall
+from tvm_ios.backend.shared.implementation import Implementation, Slot
+from tvm_ios.tir.tensor import TensorSpec
+from tvm_ios.tir.window import Window
+
+LANES = isa_of(NATIVE)[0].lanes
+CHANNELS = (2 * LANES, 20)  # of the convolution, which fills its blocks, and the pooling
+SHAPE = (1, 20, 6, 7)
+RESULT = (1, sum(CHANNELS), 6, 7)
+ROWS = (9, 50)
+
+_random = np.random.default_rng(0)
+IMAGE = _random.standard_normal(SHAPE).astype("float32")
+WEIGHTS = _random.standard_normal((CHANNELS[0], 20, 3, 3)).astype("float32")
+ROW_VALUES = _random.standard_normal(ROWS).astype("float32")
+
+
+def softmax_kernel() -> Kernel:
+    """A kernel of several phases with scratch memory."""
+    mod = relax_module(lambda emit, x: emit(relax.op.nn.softmax(x, axis=-1)), ROWS)
+    legal = relax.transform.LegalizeOps()(mod)
+    (function,) = [f for f in legal.functions.values() if isinstance(f, tirx.PrimFunc)]
+    return generic_kernel("softmax", function, 1)
+
+
+def variable(name: str) -> relax.Var:
+    return relax.Var(name, relax.TensorType(SHAPE, "float32"))
+
+
+@dataclass
+class Network:
+    """Two groups: block, then a convolution beside a pooling, concat, unblock; and a softmax."""
+
+    in_place: bool
+
+    def __post_init__(self) -> None:
+        core, layout = isa_of(NATIVE)
+        windows = Window(6, 6, 3, before=1), Window(7, 7, 3, before=1)
+        conv = Conv2d(1, 20, *windows, CHANNELS[:1])
+        pool = Planes("max", 1, 20, *windows)
+        names = ("image", "rows", "blocked", "conv", "pool", "both", "result", "softmax")
+        self.values = {name: variable(name) for name in names}
+        v = self.values
+        weights = pack_weights(WEIGHTS, LANES, LANES, 1)
+        concat = concat_kernel(1, CHANNELS, 42, layout, () if self.in_place else None)
+        parts = () if self.in_place else (v["conv"], v["pool"])
+        self.calls = [
+            (block_kernel(SHAPE, layout), (v["image"],), v["blocked"], 0, ()),
+            (
+                conv2d_kernel(conv, layout, layout, core),
+                (v["blocked"], weights),
+                v["conv"],
+                0,
+                (0,),
+            ),
+            (planes_kernel(pool, layout, core), (v["blocked"],), v["pool"], 0, (0,)),
+            (concat, parts, v["both"], 0, (1, 2)),
+            (unblock_kernel(RESULT, layout), (v["both"],), v["result"], 0, (3,)),
+            (softmax_kernel(), (v["rows"],), v["softmax"], 1, ()),
+        ]
+        begin = 4 * CHANNELS[0] * 42
+        slots = {v["conv"]: Slot(v["both"], 0), v["pool"]: Slot(v["both"], begin)}
+        self.slots: Mapping[relax.Var, Slot] = slots if self.in_place else {}
+
+    def stages(
+        self, cut: Sequence[Sequence[int]], costs: Sequence[float], workers: int, division: str
+    ) -> list[LoweredStage]:
+        """The calls of each stage by position, divided among workers."""
+        return [self._stage(members, costs, workers, division) for members in cut]
+
+    def _stage(self, members, costs, workers, division) -> LoweredStage:
+        position = {call: i for i, call in enumerate(members)}
+        planned = [
+            PlannedCall(
+                self.calls[c][0],
+                costs[c],
+                self.calls[c][3],
+                tuple(position[a] for a in self.calls[c][4] if a in position),
+            )
+            for c in members
+        ]
+        implementations = tuple(
+            Implementation((c,), self.calls[c][0], self.calls[c][1], (self.calls[c][2],))
+            for c in members
+        )
+        return LoweredStage(implementations, plan(planned, workers, division, 1 << 20))
+
+    def region(self, stages: Sequence[LoweredStage]) -> Region:
+        visible = {self.values["result"], self.values["softmax"]}
+        return form_region(stages, visible, self.slots, Constants.of(stages).offsets)
+
+    def run(self, stages: Sequence[LoweredStage]) -> dict[str, np.ndarray]:
+        """The region's outputs; they and the workspace held NaN before."""
+        region = self.region(stages)
+        given = {"image": IMAGE, "rows": ROW_VALUES}
+        arrays = [given[value.name] for value in region.inputs]
+        arrays += [np.full(spec.shape, np.nan, "float32") for spec in region.output_specs]
+        arrays.append(np.full(region.workspace_bytes, 0xFF, "uint8"))
+        specs = [TensorSpec(a.shape, str(a.dtype)) for a in arrays]
+        kernels = KernelFunctions()
+        driver = driver_function("region", region, specs, kernels, Constants.of(stages), NATIVE)
+        module = build_functions({**kernels.functions, "region": driver}, NATIVE).mod
+        for _ in range(3):
+            tensors = [tvm.runtime.tensor(array) for array in arrays]
+            module["region"](*tensors)
+        first = len(region.inputs)
+        return {value.name: tensors[first + i].numpy() for i, value in enumerate(region.outputs)}
+
+
+def expected_result() -> np.ndarray:
+    conv = reference(Case(channels=20, size=SHAPE[2:]), IMAGE, WEIGHTS)
+    padded = np.pad(IMAGE, ((0, 0), (0, 0), (1, 1), (1, 1)), constant_values=-np.inf)
+    windows = [padded[:, :, i : i + 6, j : j + 7] for i in range(3) for j in range(3)]
+    return np.concatenate([conv, np.max(windows, axis=0)], axis=1).astype("float32")
+
+
+CUTS = {
+    "one stage": [[0, 1, 2, 3, 4, 5]],
+    "a stage each": [[0], [1], [2], [3], [4], [5]],
+    "some": [[0, 5], [1, 2], [3, 4]],
+}
+
+
+@pytest.mark.parametrize("workers", [1, 2, 5])
+@pytest.mark.parametrize("in_place", [False, True], ids=["copied", "in place"])
+@pytest.mark.parametrize("cut", CUTS.values(), ids=CUTS)
+def test_a_region_computes_what_its_operators_compute(cut, in_place: bool, workers: int) -> None:
+    network = Network(in_place)
+    for division in ("tiles", "groups"):
+        for costs in ([1.0] * 6, [1.0, 40.0, 3.0, 2.0, 1.0, 9.0]):
+            values = network.run(network.stages(cut, costs, workers, division))
+            assert_close(values["result"], expected_result())
+            assert_close(values["softmax"], scipy.special.softmax(ROW_VALUES, axis=-1))
+
+
+def driver_text(network: Network, stages: Sequence[LoweredStage]) -> str:
+    region = network.region(stages)
+    specs = [TensorSpec(SHAPE)] * (len(region.inputs) + len(region.outputs))
+    specs.append(TensorSpec((region.workspace_bytes,), "uint8"))
+    constants = Constants.of(stages)
+    return driver_function("region", region, specs, KernelFunctions(), constants, NATIVE).script()
+
+
+def test_a_region_is_one_launch_with_a_barrier_after_each_level() -> None:
+    network = Network(in_place=False)
+    for cut, division, barriers in (
+        (CUTS["one stage"], "tiles", 4),
+        (CUTS["one stage"], "groups", 1),
+        (CUTS["a stage each"], "tiles", 5 + len(network.calls[5][0].phases)),
+    ):
+        text = driver_text(network, network.stages(cut, [1.0] * 6, 2, division))
+        assert text.count("pragma_parallel_launch_point") == 1
+        assert text.count("pragma_parallel_barrier_when_finish") == barriers
+        assert text.count("T.parallel(2)") == barriers
+
+
+def test_equal_kernels_are_one_function() -> None:
+    network, kernels = Network(in_place=False), KernelFunctions()
+    conv = network.calls[1][0]
+    assert kernels.get(conv, 0) is kernels.get(Network(in_place=False).calls[1][0], 0)
+    assert len(kernels.functions) == 1
+
+
+def test_parts_of_a_concatenation_in_place_have_no_memory_of_their_own() -> None:
+    cut = CUTS["a stage each"]
+    sizes = []
+    for in_place in (False, True):
+        network = Network(in_place)
+        sizes.append(network.region(network.stages(cut, [1.0] * 6, 2, "tiles")).workspace_bytes)
+    assert sizes[1] < sizes[0]
+
+
+def test_a_kernel_may_have_memory_of_its_own() -> None:
+    """More than TVM puts on the stack: its runtime allocates it, and may fail to."""
+
+    def emit(buffers, begin, extent) -> None:
+        with T.serial(begin, begin + extent) as i, T.sblock("tile"):
+            T.reads()
+            T.writes()
+            own = T.alloc_buffer((4096,), scope="global", layout=None)
+            with T.serial(4096) as j:
+                T.buffer_store(own, buffers[0][i] + T.cast(j, "float32"), [j])
+            T.buffer_store(buffers[1], own[i], [i])
+
+    spec = TensorSpec((64,))
+    kernel = Kernel("own", "own", (spec,), (spec,), (Phase(64, emit),))
+    x, y = variable("x"), variable("y")
+    call = PlannedCall(kernel, 1.0, 0, ())
+    stage = LoweredStage((Implementation((0,), kernel, (x,), (y,)),), plan([call], 2, "tiles", 0))
+    kernels, region = KernelFunctions(), form_region([stage], {y}, {}, {})
+    constants = Constants.of([stage])
+    driver = driver_function("region", region, [spec, spec], kernels, constants, NATIVE)
+    module = build_functions({**kernels.functions, "region": driver}, NATIVE).mod
+    values = _random.standard_normal(64).astype("float32")
+    result = tvm.runtime.tensor(np.zeros(64, "float32"))
+    module["region"](tvm.runtime.tensor(values), result)
+    assert_close(result.numpy(), values + np.arange(64, dtype="float32"))

@@ -1,0 +1,364 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Winograd's convolution against a direct one in float64; where it is chosen, and where not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+import tvm
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tvm import relax
+
+from support.networks import (
+    NATIVE,
+    TARGETS,
+    assert_close,
+    check_scheduled,
+    constant,
+    conv,
+    isa_of,
+    merging,
+    poisoned,
+    relax_module,
+    run_kernel,
+    unpack,
+)
+from tvm_ios.backend.cpu.kernels.conv2d import Conv2d
+from tvm_ios.backend.cpu.kernels.layout import Layout
+from tvm_ios.backend.cpu.kernels.tiling import RegisterTile
+from tvm_ios.backend.cpu.kernels.winograd import pack_winograd, winograd_kernel
+from tvm_ios.backend.cpu.kernels.winograd_model import (
+    WinogradTiling,
+    choose_winograd,
+    winograd_tilings,
+    winograd_times,
+)
+from tvm_ios.backend.cpu.replace.table import RULES
+from tvm_ios.backend.cpu.rules import Preferences
+from tvm_ios.backend.cpu.rules.implement import implement
+from tvm_ios.backend.shared.implementation import LoweredGraph
+from tvm_ios.backend.shared.replacements.find import find_replacements
+from tvm_ios.graph.extract import extract
+from tvm_ios.graph.prepare import prepare
+from tvm_ios.target import TYPICAL, Core, Transfers, core_of
+from tvm_ios.tir.epilogue import NOTHING, Operand, Program, Step
+from tvm_ios.tir.window import Window
+
+RELU = Step("relu", (Operand("value", 1),))
+BIAS = Program((Step("add", (Operand("value", 0), Operand("argument", 0))), RELU), ("channel",))
+RESIDUAL = Program(
+    (
+        Step("add", (Operand("argument", 1), Operand("argument", 0))),
+        Step("add", (Operand("value", 0), Operand("value", 1))),
+    ),
+    ("channel", "full"),
+)
+WIDE = Core(lanes=16, registers=32, l1_bytes=32 << 10, l2_bytes=1 << 20)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A convolution of 3x3 windows; ``padding`` is top, left, bottom, right."""
+
+    batch: int = 1
+    channels: int = 20
+    size: tuple[int, int] = (9, 11)
+    out_channels: int = 24
+    padding: tuple[int, int, int, int] = (1, 1, 1, 1)
+    program: Program = NOTHING
+
+    def conv(self) -> Conv2d:
+        windows = []
+        for axis, size in enumerate(self.size):
+            before, after = self.padding[axis], self.padding[axis + 2]
+            windows.append(Window(size, size + before + after - 2, 3, before=before))
+        outputs = (self.out_channels,)
+        return Conv2d(self.batch, self.channels, *windows, outputs, program=self.program)
+
+
+def reference(case: Case, image: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """The convolution in float64, tap by tap."""
+    top, left, bottom, right = case.padding
+    padded = np.pad(image.astype("float64"), ((0, 0), (0, 0), (top, bottom), (left, right)))
+    height, width = padded.shape[2] - 2, padded.shape[3] - 2
+    return sum(
+        np.einsum("nchw,kc->nkhw", padded[:, :, r : r + height, s : s + width], weights[:, :, r, s])
+        for r in range(3)
+        for s in range(3)
+    )
+
+
+def compute(
+    case: Case, tiling: WinogradTiling, target: tvm.target.Target, seed: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
+    """What the kernel computes, and what it should."""
+    core, layout = isa_of(target)
+    random = np.random.default_rng(seed)
+    image = random.standard_normal((case.batch, case.channels, *case.size)).astype("float32")
+    weights = random.standard_normal((case.out_channels, case.channels, 3, 3)).astype("float32")
+    expected = reference(case, image, weights)
+    inputs = [poisoned(layout, image), pack_winograd(weights, tiling, core.lanes)]
+    shapes = {"channel": (1, case.out_channels, 1, 1), "full": expected.shape}
+    for kind in case.program.arguments:
+        argument = random.standard_normal(shapes[kind]).astype("float32")
+        inputs.append(poisoned(layout, argument))
+        expected = expected + argument
+    if RELU in case.program.steps:
+        expected = np.maximum(expected, 0)
+    (output,) = run_kernel(winograd_kernel(case.conv(), tiling, layout, core), inputs, target, seed)
+    return unpack(output, expected.shape), expected
+
+
+def check(case: Case, tiling: WinogradTiling, target: tvm.target.Target, seed: int = 0) -> None:
+    actual, expected = compute(case, tiling, target, seed)
+    assert_close(actual, expected.astype("float32"), 1e-5)
+
+
+CASES = {
+    "bias of a batch": (Case(batch=3, channels=33, program=BIAS), RegisterTile(4, 2), False),
+    "residual, whole tiles": (
+        Case(channels=16, size=(8, 12), out_channels=40, program=RESIDUAL),
+        RegisterTile(3, 2),
+        True,
+    ),
+    "asymmetric padding": (Case(size=(6, 13), padding=(0, 2, 1, 0)), RegisterTile(2, 1), False),
+    "no padding": (Case(channels=5, size=(7, 14), padding=(0, 0, 0, 0)), RegisterTile(5, 2), True),
+}
+"""A convolution, the tile of registers, and whether a worker takes strips from end to end."""
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("outputs", [2, 4])
+@pytest.mark.parametrize(("case", "registers", "fused"), CASES.values(), ids=CASES)
+def test_convolutions(
+    case: Case, registers: RegisterTile, fused: bool, outputs: int, target: tvm.target.Target
+) -> None:
+    check(case, WinogradTiling(outputs, registers, fused), target)
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[Case, WinogradTiling]:
+    """Small convolutions of any size and padding, in any tiling."""
+    padding = draw(st.tuples(*[st.integers(0, 2)] * 4))
+    smallest = [max(1, 3 - padding[a] - padding[a + 2]) for a in range(2)]
+    case = Case(
+        batch=draw(st.integers(1, 3)),
+        channels=draw(st.integers(1, 36)),
+        size=tuple(low + draw(st.integers(0, 13)) for low in smallest),
+        out_channels=draw(st.integers(1, 70)),
+        padding=padding,
+        program=draw(st.sampled_from([NOTHING, BIAS, RESIDUAL])),
+    )
+    outputs = draw(st.sampled_from([2, 4]))
+    return case, draw(st.sampled_from(winograd_tilings(case.conv(), outputs, core_of(NATIVE))))
+
+
+@pytest.mark.slow
+@settings(max_examples=12, deadline=None, derandomize=True, database=None)
+@given(cases())
+def test_convolutions_of_any_size_in_any_tiling(drawn: tuple[Case, WinogradTiling]) -> None:
+    check(*drawn, NATIVE)
+
+
+@pytest.mark.parametrize(("outputs", "bound"), [(2, 1.5e-6), (4, 5e-6)])
+def test_the_error_is_within_its_bound(outputs: int, bound: float) -> None:
+    """Relative to the largest output, of a sum over 256 channels."""
+    case = Case(channels=256, size=(14, 14), out_channels=16)
+    actual, expected = compute(case, WinogradTiling(outputs, RegisterTile(4, 1), False), NATIVE)
+    assert np.abs(actual - expected).max() < bound * np.abs(expected).max()
+
+
+def convolve(
+    image: np.ndarray, weights: np.ndarray, outputs: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """By tiles of ``outputs``, in float64, and the same of absolute values."""
+    core, layout = isa_of(NATIVE)
+    channels, *size = image.shape[1:]
+    case = Case(channels=channels, size=(size[0], size[1]), out_channels=len(weights))
+    tiling = WinogradTiling(outputs, RegisterTile(2, 1), False)
+    inputs = [poisoned(layout, image), pack_winograd(weights, tiling, core.lanes)]
+    (output,) = run_kernel(winograd_kernel(case.conv(), tiling, layout, core), inputs, NATIVE, 0)
+    expected = reference(case, image, weights)
+    return unpack(output, expected.shape), expected, reference(case, abs(image), abs(weights))
+
+
+def by_tile(values: np.ndarray, outputs: int) -> np.ndarray:
+    """The largest of what each tile reads, for every output of the tile; a pad of one around."""
+    _, _, height, width = values.shape
+    padded = np.pad(values, ((0, 0), (0, 0), (1, outputs + 1), (1, outputs + 1)))
+    result = np.zeros((height, width))
+    for row in range(0, height, outputs):
+        for column in range(0, width, outputs):
+            read = padded[:, :, row : row + outputs + 2, column : column + outputs + 2]
+            result[row : row + outputs, column : column + outputs] = read.max()
+    return result
+
+
+@pytest.mark.parametrize("outputs", [2, 4])
+@pytest.mark.parametrize(
+    ("data", "filters"), [(1e30, 1e-3), (1e-30, 1e3), (1e3, 1e30), (1e3, 1e-30)]
+)
+def test_extreme_magnitudes_lose_nothing(data: float, filters: float, outputs: int) -> None:
+    random = np.random.default_rng(0)
+    image = (data * random.standard_normal((1, 16, 10, 10))).astype("float32")
+    weights = (filters * random.standard_normal((16, 16, 3, 3))).astype("float32")
+    actual, expected, scale = convolve(image, weights, outputs)
+    assert np.all(abs(actual - expected) <= 5e-6 * scale.max())
+
+
+@pytest.mark.parametrize("outputs", [2, 4])
+def test_a_large_value_costs_its_tiles_alone(outputs: int) -> None:
+    """Errors are relative to the largest value that a tile reads, not to an output's own window."""
+    random = np.random.default_rng(0)
+    image = random.standard_normal((1, 16, 13, 15)).astype("float32")
+    image[0, 3, 6, 7] = 1e6
+    weights = random.standard_normal((16, 16, 3, 3)).astype("float32")
+    actual, expected, _ = convolve(image, weights, outputs)
+    largest = by_tile(abs(image), outputs)
+    assert np.all(abs(actual - expected)[0] <= 5e-6 * abs(weights).sum((1, 2, 3)).max() * largest)
+    assert np.count_nonzero(largest > 10) <= (2 * outputs) ** 2
+
+
+@pytest.mark.parametrize("outputs", [2, 4])
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan, 3e38])
+def test_what_is_not_finite_stays_in_the_tiles_that_read_it(value: float, outputs: int) -> None:
+    """In these tiles outputs may be NaN or infinite where a direct sum is not."""
+    random = np.random.default_rng(0)
+    image = random.standard_normal((1, 16, 13, 15)).astype("float32")
+    image[0, 3, 6, 7] = value
+    weights = random.standard_normal((16, 16, 3, 3)).astype("float32")
+    with np.errstate(invalid="ignore"):
+        actual, expected, _ = convolve(image, weights, outputs)
+    finite = np.nan_to_num(abs(image), nan=np.inf, posinf=np.inf)
+    touched = by_tile(np.where(finite > 1e37, 1.0, 0.0), outputs) > 0
+    assert_close(actual[:, :, ~touched], expected[:, :, ~touched].astype("float32"), 1e-5)
+    window = np.zeros((13, 15), bool)
+    window[5:8, 6:9] = True
+    assert not np.isfinite(actual[:, :, window]).any() or value == 3e38
+
+
+def square(channels: int, size: int, out_channels: int, **changes: object) -> Conv2d:
+    """A convolution that keeps the image's size."""
+    window = Window(size, size, 3, before=1)
+    return replace(Conv2d(1, channels, window, window, (out_channels,)), **changes)
+
+
+def outputs_of(conv: Conv2d, transfers: Transfers = TYPICAL) -> int | None:
+    tiling = choose_winograd(conv, WIDE, 2, transfers)
+    return tiling and tiling.outputs
+
+
+def test_large_tiles_are_chosen_for_large_images() -> None:
+    assert outputs_of(square(64, 56, 64)) == 4
+    assert outputs_of(square(256, 14, 256)) == 4
+
+
+def test_small_tiles_are_chosen_where_weights_are_far() -> None:
+    assert outputs_of(square(256, 14, 256), Transfers(far=13.0, memory=22.0)) == 2
+
+
+def test_more_weights_are_not_worth_it_where_few_tiles_use_them() -> None:
+    assert outputs_of(square(512, 7, 512)) is None
+
+
+def test_few_channels_are_not_worth_the_transforms() -> None:
+    assert outputs_of(square(3, 224, 64)) is None
+
+
+def test_other_convolutions_are_not_computed_by_winograd() -> None:
+    good = square(64, 56, 64)
+    strided = Window(57, 28, 3, stride=2)
+    dilated = Window(58, 54, 3, dilation=2)
+    assert outputs_of(replace(good, rows=strided, columns=strided)) is None
+    assert outputs_of(replace(good, rows=dilated)) is None
+    assert outputs_of(replace(good, columns=Window(56, 56, 5, before=2))) is None
+    assert outputs_of(replace(good, groups=2)) is None
+    assert outputs_of(replace(good, out_channels=(32, 32))) is None
+
+
+CORES = {"avx512": WIDE, "avx2": Core(8, 16), "neon": Core(4, 32), "sse": Core(4, 16)}
+
+
+@pytest.mark.parametrize("workers", [2, 16])
+@pytest.mark.parametrize("core", CORES.values(), ids=CORES)
+def test_a_choice_fits_the_core_and_can_be_divided(core: Core, workers: int) -> None:
+    for shape in ((64, 56, 64), (128, 28, 128), (64, 13, 256)):
+        tiling = choose_winograd(square(*shape), core, workers)
+        assert tiling == choose_winograd(square(*shape), core, workers)
+        assert tiling.registers.columns * tiling.registers.blocks < core.registers
+        kernel = winograd_kernel(square(*shape), tiling, Layout(core.lanes), core)
+        for phase in kernel.phases:
+            busiest = -(-phase.tiles // workers)
+            assert busiest * workers <= 1.3 * phase.tiles
+        assert len(kernel.phases) == (1 if tiling.fused else 2)
+
+
+def test_large_images_are_not_transformed_as_a_whole() -> None:
+    assert choose_winograd(square(64, 56, 64), WIDE, 2).fused
+
+
+def test_phases_take_the_times_that_are_predicted() -> None:
+    conv = square(256, 14, 256)
+    tiling = choose_winograd(conv, WIDE, 2)
+    times = winograd_times(conv, tiling, WIDE)
+    phases = winograd_kernel(conv, tiling, Layout(16), WIDE).phases
+    assert [phase.work for phase in phases] == [times.inputs, times.products]
+
+
+def network(emit, x):
+    """A pool, which blocks its result, and two convolutions of it."""
+    x = emit(relax.op.nn.max_pool2d(x, (3, 3), padding=1))
+    left = emit(relax.op.nn.relu(emit(relax.op.add(emit(conv(x, 40)), constant(1, 40, 1, 1)))))
+    right = emit(relax.op.nn.relu(emit(relax.op.add(emit(conv(x, 20)), constant(1, 20, 1, 1)))))
+    return emit(relax.op.concat([left, right], axis=1))
+
+
+IMAGE = (2, 36, 17, 19)
+
+
+def lower(mod: tvm.IRModule, winograd: bool = True) -> LoweredGraph:
+    prepared = prepare(mod)
+    results = relax.analysis.free_vars(prepared["main"].body.body)
+    return implement(extract(prepared), results, Preferences(core_of(NATIVE), winograd))
+
+
+def kernels_of(lowered: LoweredGraph) -> set[str]:
+    """The kernels of the convolutions."""
+    pairs = zip(lowered.graph.operators, lowered.implementations, strict=True)
+    return {implementation.kernel.name for op, implementation in pairs if op.kind == "conv2d"}
+
+
+def test_the_rule_chooses_winograd_unless_it_is_switched_off() -> None:
+    mod = relax_module(network, IMAGE)
+    assert kernels_of(lower(mod)) == {"conv2d_winograd"}
+    assert kernels_of(lower(mod, winograd=False)) == {"conv2d"}
+
+
+def test_a_row_major_image_is_convolved_directly() -> None:
+    mod = relax_module(lambda emit, x: emit(conv(x, 64)), IMAGE)
+    assert kernels_of(lower(mod)) == {"conv2d"}
+
+
+def test_weights_known_at_run_time_are_not_transformed() -> None:
+    def body(emit, x, weights):
+        x = emit(relax.op.nn.max_pool2d(x, (3, 3), padding=1))
+        return emit(relax.op.nn.conv2d(x, weights, padding=1))
+
+    mod = relax_module(body, IMAGE, (64, 36, 3, 3))
+    assert kernels_of(lower(mod)) == {"conv2d"}
+
+
+@pytest.mark.parametrize("winograd", [True, False])
+def test_a_network_computes_the_same(winograd: bool) -> None:
+    check_scheduled(relax_module(network, IMAGE), relative=1e-5, winograd=winograd)
+
+
+def test_convolutions_by_winograd_are_still_merged() -> None:
+    mod = relax_module(network, IMAGE)
+    lowered = lower(mod)
+    pairs = zip(lowered.graph.operators, find_replacements(lowered, RULES).classes, strict=True)
+    assert {c for op, c in pairs if op.kind == "conv2d"} == {0}
+    check_scheduled(mod, cost_model=merging, relative=1e-5)

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stages computed band by band compute what their operators compute one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import tvm
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tvm import relax
+
+from support.networks import (
+    NATIVE,
+    check_scheduled,
+    constant,
+    conv,
+    few_stages,
+    isa_of,
+    relax_module,
+)
+from tvm_ios.backend.cpu.kernels.kernel import Kernel, Phase
+from tvm_ios.backend.cpu.kernels.plane import PlaneTiles
+from tvm_ios.backend.cpu.stage.bands import band_shares, in_bands
+from tvm_ios.backend.cpu.stage.plan import PlannedCall
+from tvm_ios.compiler.scheduler import Scheduler
+from tvm_ios.errors import ScheduleError
+from tvm_ios.schedule import Schedule, ScheduledStage
+from tvm_ios.tir.tensor import TensorSpec
+from tvm_ios.tir.window import Window
+
+LANES = isa_of(NATIVE)[0].lanes
+op = relax.op
+
+
+def depthwise(x: relax.Expr, size: int, stride: int = 1, seed: int = 0) -> relax.Expr:
+    channels = int(x.ty.shape.values[1])
+    weights = constant(channels, 1, size, size, seed=seed)
+    return op.nn.conv2d(x, weights, stride, padding=size // 2, groups=channels)
+
+
+def separable(emit, x):
+    return emit(conv(emit(depthwise(x, 3)), 24, 1))
+
+
+def wide_after_narrow(emit, x):
+    return emit(conv(emit(op.nn.relu(emit(conv(x, 20, 1)))), 40, 3, padding=1))
+
+
+def deep(emit, x):
+    x = emit(depthwise(emit(conv(x, 20, 1)), 5))
+    return emit(conv(x, 20, 3, padding=1))
+
+
+def strided(emit, x):
+    x = emit(conv(x, 20, 3, padding=1, seed=1))
+    return emit(conv(emit(depthwise(x, 3, stride=2)), 20, 1, seed=2))
+
+
+def stepped_over(emit, x):
+    """Neither the last row nor every other one of the first result is read."""
+    x = emit(op.nn.max_pool2d(emit(conv(x, 20, 1, seed=1)), (2, 2), (2, 2)))
+    return emit(conv(emit(op.nn.max_pool2d(x, (1, 1), (2, 2))), 20, 1, seed=2))
+
+
+def fire(emit, x):
+    """Two results of equal planes, concatenated in place."""
+    squeeze = emit(op.nn.relu(emit(conv(x, LANES, 1, seed=1))))
+    left = emit(conv(squeeze, 2 * LANES, 1, seed=2))
+    right = emit(conv(squeeze, LANES, 3, padding=1, seed=3))
+    return emit(conv(emit(op.concat([left, right], axis=1)), 20, 1, seed=4))
+
+
+def residual(emit, x):
+    """The sum reads the first convolution's result at its own pixels."""
+    first = emit(conv(x, 20, 1, seed=1))
+    second = emit(conv(first, 20, 3, padding=1, seed=2))
+    return emit(op.add(second, first))
+
+
+def pooled(emit, x):
+    return emit(conv(emit(op.nn.max_pool2d(x, (3, 3), padding=1)), 20, 1))
+
+
+CASES = [separable, wide_after_narrow, deep, strided, stepped_over, fire, residual, pooled]
+
+
+def between(body: Callable[..., relax.Expr]) -> Callable[..., relax.Expr]:
+    """``body`` between convolutions: the function's own tensors are not in the blocked layout."""
+
+    def whole(emit, x):
+        return emit(conv(body(emit, emit(conv(x, 20, 1, seed=7))), 20, 1, seed=8))
+
+    return whole
+
+
+def one_stage_in_bands(mod: tvm.IRModule, target: tvm.target.Target) -> Schedule:
+    """All operators but the last in one stage."""
+    schedule = Scheduler.prepare(mod, target, cost_model=few_stages).sequential()
+    *names, last = [operator.name for operator in schedule.operators]
+    stages = (ScheduledStage((tuple(names),), division="bands"), ScheduledStage(((last,),)))
+    return replace(schedule, stages=stages)
+
+
+@pytest.mark.parametrize("workers", [1, 2, 5])
+@pytest.mark.parametrize("body", CASES, ids=lambda f: f.__name__)
+def test_results_are_the_same(body: Callable[..., relax.Expr], workers: int) -> None:
+    target = tvm.target.Target({**NATIVE.export(), "num-cores": workers})
+    for shape in ((1, 20, 13, 11), (1, 20, 7, 30)):
+        mod = relax_module(between(body), shape)
+        schedule = one_stage_in_bands(mod, target)
+        check_scheduled(mod, target=target, schedule=schedule, winograd=False)
+
+
+@pytest.mark.parametrize("body", [fire, deep, strided], ids=lambda f: f.__name__)
+def test_small_caches_make_many_bands(body, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tvm_ios.backend.cpu.stage.bands.CACHE_SHARE", 1e-3)
+    mod = relax_module(between(body), (1, 20, 13, 11))
+    check_scheduled(mod, schedule=one_stage_in_bands(mod, NATIVE), winograd=False)
+
+
+def test_bands_that_cannot_be_cut_are_refused() -> None:
+    mod = relax_module(lambda emit, x: emit(conv(x, 20, 3)), (1, 20, 8, 8))
+    scheduler = Scheduler.prepare(mod, NATIVE, cost_model=few_stages)
+    schedule = scheduler.sequential()
+    wrong = replace(schedule, stages=(replace(schedule.stages[0], division="bands"),))
+    with pytest.raises(ScheduleError, match="conv2d_0"):
+        scheduler.emit(wrong)
+
+
+def test_bands_are_measured() -> None:
+    """They are one of the ways in which a stage's latency is found."""
+    mod = relax_module(between(separable), (1, 20, 13, 11))
+    scheduler = Scheduler.prepare(mod, NATIVE)
+    form = scheduler.assembler.form_of((1, 2), "concurrent")
+    assert scheduler.assembler.divisions(form, scheduler.cost.operator_seconds)[-1] == "bands"
+    stage = scheduler.assembler.stage(form, "bands", scheduler.cost.operator_seconds)
+    samples: list[float] = []
+    scheduler.devices.each(
+        [stage], lambda device, s: device.time(s, 3), lambda _, taken: samples.extend(taken)
+    )
+    assert len(samples) == 3
+    assert all(seconds > 0 for seconds in samples)
+
+
+@st.composite
+def chains(draw: st.DrawFn) -> list[PlannedCall]:
+    """A chain of kernels, row by row or pixel by pixel, whose planes fit each other."""
+    height, width = draw(st.integers(1, 20)), draw(st.integers(1, 20))
+    calls = []
+    for i in range(draw(st.integers(2, 4))):
+        if draw(st.booleans()):
+            size = draw(st.sampled_from([1, 3, 5]))
+            stride = draw(st.integers(1, 2))
+            out, wide = -(-height // stride), -(-width // stride)
+            out = max(1, out - draw(st.integers(0, 1)))  # the last rows may not be read
+            rows = Window(height, out, size, stride, 1, size // 2)
+            plane = PlaneTiles(draw(st.integers(1, 3)), out, wide, out * wide, rows, width)
+            height, width = out, wide
+        else:
+            pixels, tile = height * width, draw(st.integers(1, 40))
+            plane = PlaneTiles(draw(st.integers(1, 3)), -(-pixels // tile), tile, pixels)
+        spec = TensorSpec((plane.pixels, draw(st.integers(1, 64))))
+        phase = Phase(plane.outer * plane.tiles, lambda *_: None)
+        kernel = Kernel("k", i, (spec,), (spec,), (phase,), plane=plane)
+        calls.append(PlannedCall(kernel, 1.0, 0, (i - 1,) if i else ()))
+    return calls
+
+
+@settings(max_examples=300, deadline=None)
+@given(chains(), st.integers(1, 5), st.integers(64, 1 << 16))
+def test_what_a_step_reads_was_computed_by_the_same_worker(calls, workers, cache_bytes) -> None:
+    assert in_bands(calls)
+    (share,) = band_shares(calls, workers, cache_bytes)
+    last = len(calls) - 1
+    results = []
+    for steps in share.steps:
+        computed = [np.zeros(call.kernel.plane.pixels, bool) for call in calls]
+        for step in steps:
+            plane = calls[step.call].kernel.plane
+            begin, end = plane.read((step.begin, step.end))
+            assert not step.call or computed[step.call - 1][begin:end].all()
+            computed[step.call][step.begin * plane.width : step.end * plane.width] = True
+        results.append(computed)
+    assert (np.sum([computed[last] for computed in results], axis=0) == 1).all()
+    for call in range(last):
+        assert np.any([computed[call] for computed in results], axis=0).all()

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A network compiled for another architecture: vectors of 4 lanes, from the same source."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import tvm
+
+from support.networks import conv, relax_module
+from tvm_ios.transform import InterOperatorSchedule
+
+NEON = {"kind": "llvm", "mtriple": "aarch64-linux-gnu", "mattr": ["+neon"], "num-cores": 2}
+
+
+@pytest.fixture(scope="module")
+def assembly() -> str:
+    if "aarch64" not in tvm.target.codegen.llvm_get_targets():
+        pytest.skip("TVM's LLVM has no AArch64")
+    mod = relax_module(lambda emit, x: emit(conv(x, 20, 3)), (1, 20, 9, 9))
+    scheduled = InterOperatorSchedule(tvm.target.Target(NEON), search=False)(mod)
+    (library,) = scheduled.attrs["external_mods"]
+    return library.inspect_source("asm")
+
+
+def test_neon_multiplies_vectors(assembly: str) -> None:
+    assert re.search(r"fmla\s+v\d+\.4s", assembly)
+
+
+def test_a_network_for_another_cpu_does_not_ask_this_one(assembly: str) -> None:
+    assert "cpuid" not in assembly
+
+
+def test_constants_are_data_of_the_library_there_too(assembly: str) -> None:
+    assert "tvm_ios_constants:" in assembly

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whole networks compute for CUDA what TVM computes on the CPU, however stages are divided."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+import tvm
+from tvm import relax
+
+import tvm_ios
+from support.cuda.standin import Emulated, plain
+from support.cuda.whole import compile_whole, journals, run_whole
+from support.networks import (
+    assert_close,
+    compile_plain,
+    constant,
+    conv,
+    random_arguments,
+    relax_module,
+    run_vm,
+)
+
+op = relax.op
+DIVISIONS = ["streams", "streams-2", "streams-widest", "fused"]
+QUICK = tvm.target.Target({"kind": "llvm", "opt-level": 1})
+"""The reference runs once."""
+
+
+def images(emit, x, y):
+    """Images, two at a time; what is read inside, an input, and numbers leave the network, too."""
+    a = emit(op.nn.relu(emit(conv(x, 12))))
+    b = emit(conv(x, 20, 1, seed=1))
+    c = emit(op.nn.max_pool2d(x, (3, 3), padding=(1, 1)))
+    d = emit(op.nn.conv2d(x, constant(8, 1, 3, 3, seed=2), groups=8, padding=1))
+    e = emit(op.nn.conv2d(x, constant(8, 4, 3, 3, seed=3), groups=2, padding=1))
+    joined = emit(op.concat([a, b, c, d, e], axis=1))
+    halved = emit(op.nn.avg_pool2d(emit(conv(joined, 6, 1, seed=4)), (2, 2), (2, 2)))
+    turned = emit(op.permute_dims(halved, [0, 2, 3, 1]))
+    flat = emit(op.reshape(emit(op.nn.adaptive_avg_pool2d(joined, (1, 1))), (2, 56)))
+    scores = emit(op.nn.softmax(emit(op.matmul(flat, y))))
+    largest = emit(op.argmax(halved, 1))
+    return relax.Tuple([a, relax.Tuple([scores, y]), turned, largest])
+
+
+def tokens(emit, x, y):
+    """Numbers of words, vectors of them, four axes that are no images, constants of all types."""
+    words = emit(op.take(constant(8, 16), x, axis=0))
+    places = emit(op.take(constant(8, 16, seed=1), y, axis=0))
+    z = emit(op.reshape(emit(op.add(words, places)), (2, 3, 4, 16)))
+    q, k, v = (emit(op.matmul(z, constant(16, 16, seed=s))) for s in (2, 3, 4))
+    shares = emit(op.nn.softmax(emit(op.matmul(q, emit(op.permute_dims(k, [0, 1, 3, 2]))))))
+    mixed = emit(op.add(emit(op.matmul(shares, v)), z))
+    normal = emit(op.nn.layer_norm(mixed, constant(16), constant(16, seed=5), [-1]))
+    random = np.random.default_rng(0)
+    chosen = emit(op.where(relax.const(random.random((3, 4, 16)) > 0.5), normal, z))
+    half = emit(op.astype(relax.const(random.random(16).astype("float16")), "float32"))
+    moved = emit(op.add(x, relax.const(np.array([3], "int32"))))
+    far = emit(op.add(y, relax.const(np.arange(12).reshape(1, 12) + 2**40, "int64")))
+    return relax.Tuple([emit(op.multiply(chosen, half)), moved, far])
+
+
+TOKENS = (relax.TensorType((2, 12), "int32"), relax.TensorType((2, 12), "int64"))
+SLOW = pytest.mark.slow
+NETWORKS = {
+    "randwire": tvm_ios.frontend.zoo.load("randwire_tiny"),
+    "images": relax_module(images, (2, 8, 10, 8), (56, 10)),
+    "tokens": relax_module(tokens, *TOKENS),
+}
+
+
+def on_the_cpu(mod: tvm.IRModule, arguments: Sequence[Sequence[np.ndarray]]) -> list:
+    executable = compile_plain(mod, QUICK)
+    return [run_vm(executable, some) for some in arguments]
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=SLOW if n == "randwire" else ()) for n in NETWORKS]
+)
+def test_models(emulated: Emulated, name: str) -> None:
+    mod = NETWORKS[name]
+    divisions = emulated.call(compile_whole, name, mod, DIVISIONS)
+    assert "fused" in divisions["fused"]
+    assert "streams-2" in divisions["streams-2"]
+    given = [random_arguments(mod, seed=seed) for seed in (1, 2)]
+    expected = on_the_cpu(mod, given)
+    for way in divisions:
+        stages, runs = emulated.call(journals, name, way, given[0], 2)
+        check_journals(runs, stages)
+        # Replays, with other values at other addresses.
+        for order, i in (("issued", 0), ("reverse", 1), ("1", 0)):
+            made = emulated.call(run_whole, name, way, given[i], order)
+            for actual, wanted in zip(made, expected[i], strict=True):
+                assert_close(actual, wanted, 1e-5)
+
+
+def test_two_models_in_turn(emulated: Emulated) -> None:
+    """Each keeps what is its own: after all of them, every one still computes what it did."""
+    names = ["images", "tokens"]
+    for name in names:
+        emulated.call(compile_whole, name, NETWORKS[name], DIVISIONS)
+    given = {name: random_arguments(NETWORKS[name]) for name in names}
+    first = {name: emulated.call(run_whole, name, "streams", given[name]) for name in names}
+    for _ in range(2):
+        for name in names:
+            made = emulated.call(run_whole, name, "streams", given[name])
+            for actual, wanted in zip(made, first[name], strict=True):
+                np.testing.assert_array_equal(actual, wanted)
+
+
+def check_journals(runs: list[list[str]], stages: list[tuple[int, int]]) -> None:
+    """Of a first run, which captures all stages as one graph, and of a second, which replays it."""
+    assert not any("misuse" in line for run in runs for line in run)
+    first, second = map(plain, runs)
+    check_captured(first, stages)
+    (replay,) = (line for line in second if line.startswith("replay"))
+    assert len(replay.split()[3:]) == sum(launches for launches, _ in stages)
+    around = [line for line in second if line.startswith("launch tvm_ios")]
+    assert all("_copy_" in line for line in around)
+
+
+def check_captured(journal: list[str], stages: list[tuple[int, int]]) -> None:
+    """One capture, in which all stages follow each other."""
+    (begin,) = (i for i, line in enumerate(journal) if line.startswith("begin"))
+    (end,) = (i for i, line in enumerate(journal) if line.startswith("end"))
+    captured = iter(journal[begin + 1 : end])
+    for launches, streams in stages:
+        fork = [next(captured).split()[0] for _ in range(streams if streams > 1 else 0)]
+        assert fork == ["record", "wait", "wait", "wait", "wait"][: len(fork)]
+        work = [next(captured).split() for _ in range(launches)]
+        assert {line[0] for line in work} <= {"launch"}
+        assert len({line[2] for line in work}) in (0, streams)
+        join = [next(captured).split()[0] for _ in range(2 * (streams - 1))]
+        assert join == ["record", "wait"] * (streams - 1)
+    assert list(captured) == []

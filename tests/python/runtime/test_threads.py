@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Threads as guests: on the cores that the process was given, not on others' at once, asleep."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+import tvm_ios
+import tvm_ios_runtime
+from support.database import branches
+from tvm_ios_runtime.cores import Cores
+
+CORES = sorted(os.sched_getaffinity(0))[:2]
+
+# Each begins on one core, and ends by printing where its threads may run: all of them.
+BEGIN = "import os\nos.sched_setaffinity(0, {%d})\n"
+END = """
+cores = [os.sched_getaffinity(int(thread)) for thread in os.listdir("/proc/self/task")]
+print(len(cores) >= 2, sorted(set.union(*cores)))
+"""
+MEASURE = """
+from tvm_ios.target import available_cores
+from tvm_ios.support.threads import use_workers
+assert available_cores() == 1
+assert use_workers(2)
+assert available_cores() == 1
+"""
+RUN = """
+import numpy as np
+import tvm_ios_runtime
+model = tvm_ios_runtime.load("model.so")
+model(*(np.zeros(value.shape, value.dtype) for value in model.inputs))
+"""
+RUN_BY_TVM = """
+import sys
+import numpy as np
+import tvm
+machine = tvm.relax.VirtualMachine(tvm.runtime.load_module("model.so"), tvm.cpu())
+machine["main"](tvm.runtime.tensor(np.ones(%s, "float32")))
+assert not {"tvm_ios", "tvm_ios_runtime"} & set(sys.modules)
+"""
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A network for two threads."""
+    path = tmp_path_factory.mktemp("library") / "model.so"
+    tvm_ios.compile(branches(), threads=2, search=False).save(path)
+    return path
+
+
+def threads_of(code: str, core: int, directory: Path, bind: str | None = None) -> str:
+    """What a process that was given one core prints, with ``TVM_BIND_THREADS`` or without it."""
+    environment = {k: v for k, v in os.environ.items() if k != "TVM_BIND_THREADS"}
+    if bind is not None:
+        environment["TVM_BIND_THREADS"] = bind
+    return subprocess.run(
+        [sys.executable, "-c", BEGIN % core + code + END],
+        cwd=directory,
+        env=environment,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.strip()
+
+
+@pytest.mark.parametrize("core", CORES)
+@pytest.mark.parametrize("bind", [None, "1"])
+def test_what_is_measured(core: int, bind: str | None, tmp_path: Path) -> None:
+    assert threads_of(MEASURE, core, tmp_path, bind) == f"True [{core}]"
+
+
+@pytest.mark.parametrize("core", CORES)
+def test_a_compiled_network(core: int, library: Path) -> None:
+    assert threads_of(RUN, core, library.parent) == f"True [{core}]"
+
+
+@pytest.mark.parametrize("core", CORES)
+def test_a_compiled_network_with_tvm_alone(core: int, library: Path) -> None:
+    (data,) = tvm_ios_runtime.load(library).inputs
+    assert threads_of(RUN_BY_TVM % (data.shape,), core, library.parent) == f"True [{core}]"
+
+
+def test_the_caller_keeps_its_cores(library: Path) -> None:
+    """Only what is started for it goes where workers belong, such as to distinct cores."""
+    first, *more = CORES
+    if not more:
+        pytest.skip("takes two cores")
+    code = f"""
+os.sched_setaffinity(0, {set(CORES)})
+from tvm_ios_runtime import threads
+threads.spread_cores = lambda count: frozenset({{{first}}})
+from tvm_ios.support.threads import use_workers
+assert use_workers(2)
+{RUN}
+cores = {{int(t): os.sched_getaffinity(int(t)) for t in os.listdir("/proc/self/task")}}
+print(cores.pop(os.getpid()) == {set(CORES)}, {{{first}}} in cores.values())
+"""
+    assert threads_of(code, first, library.parent).splitlines()[0] == "True True"
+
+
+def test_workers_sleep_after_a_run(library: Path) -> None:
+    """They looked for work for some 70 ms, which is a share of the core of somebody else."""
+    after = """
+import time
+begin = time.process_time()
+time.sleep(0.5)
+print(time.process_time() - begin)
+"""
+    used = float(threads_of(RUN + after, CORES[0], library.parent).splitlines()[0])
+    assert used < 0.01
+
+
+def test_a_larger_model_after_a_smaller_one(tmp_path: Path) -> None:
+    """A pool never grows: the second model ran on two threads, without a word."""
+    for threads in (2, 5):
+        tvm_ios.compile(branches(), threads=threads, search=False).save(tmp_path / f"{threads}.so")
+    code = """
+import numpy as np
+import tvm_ios_runtime
+small, large = (tvm_ios_runtime.load(f"{n}.so") for n in (2, 5))
+image = np.random.default_rng(0).standard_normal(small.inputs[0].shape).astype("float32")
+(expected,) = small(image)
+before = len(os.listdir("/proc/self/task"))
+for _ in range(3):
+    np.testing.assert_allclose(large(image)[0], expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_array_equal(small(image)[0], expected)
+print(len(os.listdir("/proc/self/task")) - before)
+"""
+    started = int(threads_of(code, CORES[0], tmp_path).splitlines()[0])
+    assert started == 5  # one that owns the pool, and four workers
+
+
+class _Usage:
+    """What work took of some cores, at most at a time."""
+
+    def __init__(self, cores: Cores) -> None:
+        self.cores, self.lock = cores, threading.Lock()
+        self.now = self.most = 0
+
+    def work(self, count: int) -> None:
+        with self.cores.lent(count):
+            with self.lock:
+                self.now += min(count, 4)
+                self.most = max(self.most, self.now)
+            time.sleep(0.001)
+            with self.lock:
+                self.now -= min(count, 4)
+
+
+def test_cores_are_lent_once() -> None:
+    usage = _Usage(Cores(4))
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(usage.work, [1, 2, 3, 4, 9] * 20))
+    assert usage.most == 4
+    assert usage.now == 0
+
+
+def test_who_needs_many_cores_is_not_passed_over() -> None:
+    cores, order = Cores(2), []
+
+    def take(name: str, count: int) -> None:
+        with cores.lent(count):
+            order.append(name)
+
+    with cores.lent(1):
+        threads = [threading.Thread(target=take, args=a) for a in (("all", 2), ("one", 1))]
+        for thread in threads:
+            thread.start()
+            time.sleep(0.05)  # the first has asked before the second
+        assert order == []
+    for thread in threads:
+        thread.join()
+    assert order == ["all", "one"]
+
+
+def test_an_interrupt_gives_back_what_was_waited_for() -> None:
+    code = """
+import signal, threading
+from tvm_ios_runtime.cores import Cores
+cores, main = Cores(2), threading.get_ident()
+with cores.lent(1):
+    threading.Timer(0.2, signal.pthread_kill, (main, signal.SIGINT)).start()
+    try:
+        with cores.lent(2):
+            print("not to be had")
+    except KeyboardInterrupt:
+        pass
+with cores.lent(2):
+    print("all are free")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout == "all are free\n", done.stderr

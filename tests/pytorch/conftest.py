@@ -1,6 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-"""The tests that need PyTorch; ``make test-pytorch`` installs it."""
-
-from fixtures import caches, compiled, emulated, no_cache_of_the_user, standin
-
-__all__ = ["caches", "compiled", "emulated", "no_cache_of_the_user", "standin"]

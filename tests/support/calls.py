@@ -56,10 +56,10 @@ class Mixed:
         with R.dataflow():
             a = R.nn.max_pool2d(x, pool_size=[3, 3], padding=[1, 1, 1, 1])
             b = R.call_pure_packed(
-                "tvm_ios.tests.half", a, ty_args=(R.Tensor((1, 20, 6, 6), "float32"),)
+                "tests_of_tvm_ios.half", a, ty_args=(R.Tensor((1, 20, 6, 6), "float32"),)
             )
             c = R.call_dps_packed(
-                "tvm_ios.tests.negate", (b,), out_ty=R.Tensor((1, 20, 6, 6), "float32")
+                "tests_of_tvm_ios.negate", (b,), out_ty=R.Tensor((1, 20, 6, 6), "float32")
             )
             d = R.nn.max_pool2d(c, pool_size=[3, 3], padding=[1, 1, 1, 1])
             R.output(d)
@@ -86,11 +86,11 @@ class Mixed:
         with R.dataflow():
             a = R.nn.max_pool2d(x, pool_size=[3, 3], padding=[1, 1, 1, 1])
             R.output(a)
-        _ = R.call_packed("tvm_ios.tests.note", a, ty_args=(R.Tuple,))
+        _ = R.call_packed("tests_of_tvm_ios.note", a, ty_args=(R.Tuple,))
         b = R.nn.relu(a)
-        _1 = R.call_packed("tvm_ios.tests.note", x, ty_args=(R.Tuple,))
+        _1 = R.call_packed("tests_of_tvm_ios.note", x, ty_args=(R.Tuple,))
         with R.dataflow():
             c = R.nn.avg_pool2d(b, pool_size=[3, 3], padding=[1, 1, 1, 1])
             R.output(c)
-        _2 = R.call_packed("tvm_ios.tests.note", c, ty_args=(R.Tuple,))
+        _2 = R.call_packed("tests_of_tvm_ios.note", c, ty_args=(R.Tuple,))
         return c

@@ -40,7 +40,7 @@ def _extern_functions() -> None:
         NOTES.append(x.numpy().copy())
 
     for function in (negate, half, note):
-        name = f"tvm_ios.tests.{function.__name__}"
+        name = f"tests_of_tvm_ios.{function.__name__}"
         tvm.register_global_func(name, function, override=True)
 
 

@@ -35,7 +35,7 @@ def note(x: tvm.runtime.Tensor) -> None:
 def functions() -> Iterator[None]:
     """What the module calls by name, for this process."""
     for function in (negate, half, note):
-        name = f"tvm_ios.tests.{function.__name__}"
+        name = f"tests_of_tvm_ios.{function.__name__}"
         tvm.register_global_func(name, function, override=True)
     NOTES.clear()
     yield

@@ -170,6 +170,7 @@ def geometries(draw: st.DrawFn) -> list[dict]:
     return convs
 
 
+@pytest.mark.slow
 @settings(max_examples=4, deadline=None, derandomize=True, database=None)
 @given(geometries())
 def test_merges_of_any_geometry(convs: list[dict]) -> None:

@@ -24,14 +24,14 @@ import machine
 import markdown
 from levels import levels
 from tvm_ios.backend.cpu.backend import network_kernels
-from tvm_ios.backend.cpu.measure import streams
-from tvm_ios.backend.cpu.measure.device import Device
-from tvm_ios.backend.cpu.measure.fma import MultiplyAdds
-from tvm_ios.backend.cpu.measure.libraries import KernelLibraries
-from tvm_ios.backend.cpu.rules import Preferences
+from tvm_ios.backend.cpu.measure import memory_bandwidth
+from tvm_ios.backend.cpu.measure.builder import CpuKernelBuilder
+from tvm_ios.backend.cpu.measure.peak_flops import MultiplyAdds
+from tvm_ios.backend.cpu.measure.runner import CpuStageRunner
+from tvm_ios.backend.cpu.rules import LoweringConfig
 from tvm_ios.backend.cpu.rules.implement import implement
 from tvm_ios.backend.shared.implementation import LoweredGraph
-from tvm_ios.backend.shared.stages import Assembler
+from tvm_ios.backend.shared.stages import StageBuilder
 from tvm_ios.frontend import zoo
 from tvm_ios.graph.dag import Candidate
 from tvm_ios.graph.extract import extract
@@ -39,7 +39,7 @@ from tvm_ios.graph.operators import Operator
 from tvm_ios.graph.prepare import prepare
 from tvm_ios.graph.recognise import static_shape
 from tvm_ios.measure.cost import MeasuredCost
-from tvm_ios.measure.devices import ThisProcess
+from tvm_ios.measure.pool import LocalPool
 from tvm_ios.measure.session import LocalSession
 from tvm_ios.target import core_of, num_workers, resolve
 
@@ -108,7 +108,7 @@ def measure_limits(target: tvm.target.Target) -> Limits:
     bandwidths, workers = {}, num_workers(target)
     for level in levels(machine.describe().caches, workers):
         size = float("inf") if level.name == "memory" else 2.0 * workers * level.bytes_per_worker
-        bandwidths[level.name] = (size, streams.measure(target, level).copy)
+        bandwidths[level.name] = (size, memory_bandwidth.measure(target, level).copy)
     return Limits(MultiplyAdds(target).gflops(), bandwidths)
 
 
@@ -119,12 +119,12 @@ def measure(
     prepared = prepare(zoo.load(model), "main")
     graph = extract(prepared, "main")
     values = relax.analysis.free_vars(prepared["main"].body.body)
-    preferences = Preferences(core_of(target), winograd, num_workers(target))
-    lowered = implement(graph, values, preferences)
+    config = LoweringConfig(core_of(target), winograd, num_workers(target))
+    lowered = implement(graph, values, config)
     seconds_of = _timer(lowered, target)
     operators: dict[object, list[Operator]] = {}
     for op in graph.operators:
-        if op.kind in kinds and not op.alone:
+        if op.kind in kinds and not op.opaque:
             key = lowered.implementations[op.index].kernel.key
             operators.setdefault(key, []).append(op)
     for op, *others in operators.values():
@@ -148,11 +148,11 @@ def measure(
 
 def _timer(lowered: LoweredGraph, target: tvm.target.Target) -> Callable[[int], float]:
     """What gives the seconds of one operator, on as many cores as the target has."""
-    libraries, workers = KernelLibraries(target, network_kernels(lowered)), num_workers(target)
-    device = Device(lowered, libraries, LocalSession(), seed=0)
+    builder, workers = CpuKernelBuilder(target, network_kernels(lowered)), num_workers(target)
+    device = CpuStageRunner(lowered, builder, LocalSession(), seed=0)
     if workers > 1:
-        devices = ThisProcess(device, libraries, workers)
-        cost = MeasuredCost.begin(devices, Assembler(lowered, workers))
+        pool = LocalPool(device, builder, workers)
+        cost = MeasuredCost.begin(pool, StageBuilder(lowered, workers))
         return lambda index: float(cost([Candidate((index,), "concurrent")])[0])
 
     def alone(index: int) -> float:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from machine import Cache
-from tvm_ios.backend.cpu.measure.streams import Level
+from tvm_ios.backend.cpu.measure.memory_bandwidth import Level
 
 _MEMORY = 256 << 20  # bytes that no cache holds, where the system does not name its caches
 

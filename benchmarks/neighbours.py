@@ -129,21 +129,21 @@ def at_once(paths: Sequence[Path]) -> float:
 def beside(path: Path) -> float:
     """The speed of a program that uses all cores beside a model that is called twice a second."""
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-    programs = [_start(["-c", WORK], environment) for _ in range(available_cores())]
+    epilogues = [_start(["-c", WORK], environment) for _ in range(available_cores())]
     try:
-        _count(programs)
+        _count(epilogues)
         ratios = []
         for _ in range(ROUNDS):
-            before = _count(programs)
+            before = _count(epilogues)
             guest = _start(["-c", GUEST, str(path)], dict(os.environ))
             time.sleep(2)  # it is loaded and has run
-            during = _count(programs)
+            during = _count(epilogues)
             guest.communicate("\n")
-            after = _count(programs)
+            after = _count(epilogues)
             ratios.append(2 * during / (before + after))
     finally:
-        for program in programs:
-            program.communicate()
+        for epilogue in epilogues:
+            epilogue.communicate()
     return median(ratios)
 
 
@@ -153,13 +153,13 @@ def _start(arguments: Sequence[str], environment: dict[str, str]) -> subprocess.
     return subprocess.Popen(command, stdin=pipe, stdout=pipe, env=environment, text=True)
 
 
-def _count(programs: Sequence[subprocess.Popen[str]]) -> int:
+def _count(epilogues: Sequence[subprocess.Popen[str]]) -> int:
     """What the programs do in one turn."""
-    for program in programs:
-        assert program.stdin is not None
-        program.stdin.write(f"{TURN}\n")
-        program.stdin.flush()
-    return sum(int(program.stdout.readline()) for program in programs if program.stdout)
+    for epilogue in epilogues:
+        assert epilogue.stdin is not None
+        epilogue.stdin.write(f"{TURN}\n")
+        epilogue.stdin.flush()
+    return sum(int(epilogue.stdout.readline()) for epilogue in epilogues if epilogue.stdout)
 
 
 if __name__ == "__main__":

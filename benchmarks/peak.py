@@ -19,8 +19,8 @@ import machine
 import markdown
 import pool
 from levels import levels
-from tvm_ios.backend.cpu.measure import streams
-from tvm_ios.backend.cpu.measure.fma import MultiplyAdds
+from tvm_ios.backend.cpu.measure import memory_bandwidth
+from tvm_ios.backend.cpu.measure.peak_flops import MultiplyAdds
 from tvm_ios.target import available_cores, core_of, resolve
 
 
@@ -46,7 +46,7 @@ class Peak:
     target: str
     lanes: int
     fma_gflops: dict[int, float]
-    bandwidth: list[streams.Bandwidth]
+    bandwidth: list[memory_bandwidth.Bandwidth]
     pool: pool.PoolCosts | None
 
 
@@ -66,9 +66,9 @@ def measure(target: str, threads: int) -> Peak:
 
 def _bandwidths(
     target: tvm.target.Target, caches: Sequence[machine.Cache]
-) -> list[streams.Bandwidth]:
+) -> list[memory_bandwidth.Bandwidth]:
     workers = int(target.attrs["num-cores"])
-    return [streams.measure(target, level) for level in levels(caches, workers)]
+    return [memory_bandwidth.measure(target, level) for level in levels(caches, workers)]
 
 
 def show(peak: Peak) -> None:

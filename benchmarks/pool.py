@@ -17,7 +17,7 @@ from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as T
 
-from tvm_ios.support.threads import with_workers
+from tvm_ios.support.threads import with_num_threads
 from tvm_ios.target import num_workers
 from tvm_ios.tir.emit import tile_scope
 
@@ -64,7 +64,7 @@ def measure(target: tvm.target.Target) -> PoolCosts:
         timer = module.time_evaluator(name, tvm.cpu(), number=_NUMBER, repeat=_REPEAT)
         return 1e6 * float(np.median(timer(buffer).results))
 
-    call, launch, region = with_workers(workers, lambda: [*map(microseconds, functions)])
+    call, launch, region = with_num_threads(workers, lambda: [*map(microseconds, functions)])
     return PoolCosts(workers, call, launch - call, (region - launch) / _BARRIERS)
 
 

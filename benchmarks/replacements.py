@@ -63,8 +63,8 @@ def measure(network: str, target: tvm.target.Target, limits: Mapping[str, int]) 
             found[method] = scheduler.search()
         schedules = {"sequential": scheduler.sequential(), **found}
     # The names become those of functions.
-    ways = {f"way{i}": schedule for i, schedule in enumerate(schedules.values())}
-    seconds = scheduler.compile(ways).seconds()
+    variants = {f"way{i}": schedule for i, schedule in enumerate(schedules.values())}
+    seconds = scheduler.compile(variants).seconds()
     times = dict(zip(schedules, seconds.values(), strict=True))
     return Result(
         network,

@@ -84,8 +84,8 @@ class Comparison:
 
     def time(self, scheduler: Scheduler) -> None:
         """The latency of each whole model, and how it compares with the sequential one."""
-        ways = scheduler.compile(self._schedules)
-        runs = [ways.seconds() for _ in range(ROUNDS)]
+        variants = scheduler.compile(self._schedules)
+        runs = [variants.seconds() for _ in range(ROUNDS)]
         for point in self.points:
             point.latency_ms = 1e3 * median(run[point.name] for run in runs)
             point.ratio = median(run[point.name] / run["sequential"] for run in runs)
@@ -101,9 +101,9 @@ def compare(model: str, threads: int | None, limits: Sequence[tuple[int, int]]) 
     """All points of a network."""
     comparison = Comparison(model, threads)
     largest = limits[-1]
-    for caution in CAUTION:
-        options = Options(*largest, caution=caution)
-        comparison.search(f"learned, caution {caution:g}", "learned", options)
+    for lcb_factor in CAUTION:
+        options = Options(*largest, lcb_factor=lcb_factor)
+        comparison.search(f"learned, caution {lcb_factor:g}", "learned", options)
     for r, s in limits:
         options = Options(r, s, measure_all=True)
         scheduler = comparison.search(f"all, r={r} s={s}", "measured", options)

@@ -35,8 +35,8 @@ from tvm_ios.backend.cpu.kernels.winograd_model import (
     is_filter,
 )
 from tvm_ios.backend.cpu.kernels.winograd_transform import OUTPUTS
-from tvm_ios.backend.cpu.measure.transfers import transfers_of
-from tvm_ios.backend.cpu.rules import Preferences
+from tvm_ios.backend.cpu.measure.balance import machine_balance
+from tvm_ios.backend.cpu.rules import LoweringConfig
 from tvm_ios.backend.cpu.rules.convolution import conv_geometry
 from tvm_ios.backend.cpu.rules.implement import implement
 from tvm_ios.backend.shared.cold import ColdWeights
@@ -105,7 +105,7 @@ def convolutions(model: str, core: Core) -> Counter[Conv2d]:
     prepared = prepare(zoo.load(model), "main")
     graph = extract(prepared, "main")
     results = relax.analysis.free_vars(prepared["main"].body.body)
-    layouts = implement(graph, results, Preferences(core)).layouts
+    layouts = implement(graph, results, LoweringConfig(core)).layouts
     found: Counter[Conv2d] = Counter()
     for op in graph.operators:
         if op.kind != "conv2d" or op.anchor.args[0] not in layouts:
@@ -114,7 +114,7 @@ def convolutions(model: str, core: Core) -> Counter[Conv2d]:
         batch, channels = static_shape(op.anchor.args[0], "an image")[:2]
         outputs = (static_shape(op.anchor, "a result")[1],)
         windows = (geometry.rows, geometry.columns)
-        conv = Conv2d(batch, channels, *windows, outputs, geometry.groups, op.program)
+        conv = Conv2d(batch, channels, *windows, outputs, geometry.groups, op.epilogue)
         if is_filter(conv):
             found[conv] += 1
     return found
@@ -122,8 +122,8 @@ def convolutions(model: str, core: Core) -> Counter[Conv2d]:
 
 def tilings_of(conv: Conv2d, target: tvm.target.Target) -> list[WinogradTiling]:
     """The best for each size of tile."""
-    core, transfers = core_of(target), transfers_of(target)
-    return [best_tiling(conv, (m,), core, 1, transfers) for m in OUTPUTS]
+    core, balance = core_of(target), machine_balance(target)
+    return [best_tiling(conv, (m,), core, 1, balance) for m in OUTPUTS]
 
 
 def kernels_of(conv: Conv2d, target: tvm.target.Target) -> list[Kernel]:
@@ -145,7 +145,7 @@ def measure(model: str, target: tvm.target.Target) -> Iterator[Result]:
             [runner.run(cold.take(spec)) for runner, spec in zip(runners, specs, strict=True)]
             for _ in range(ROUNDS)
         ]
-        tiling = choose_winograd(conv, core, 1, transfers_of(target))
+        tiling = choose_winograd(conv, core, 1, machine_balance(target))
         chosen = NAMES[1 + OUTPUTS.index(tiling.outputs)] if tiling else NAMES[0]
         image = [conv.batch, conv.channels, conv.rows.size, conv.columns.size]
         result = Result(model, image, *conv.out_channels, count, chosen)

@@ -32,7 +32,7 @@ def main() -> None:
         peers.left_out["tensorrt"] = " ".join(str(error).split())[:300]
     outputs = {SEQUENTIAL: network.outputs(inputs)}
     outputs |= {name: peer.outputs() for name, peer in peers.ready.items()}
-    timings = network.ways.timings(peers.ready)
+    timings = network.variants.timings(peers.ready)
     result: dict[str, Any] = {
         "network": args.network,
         "timings": {name: timing.to_dict() for name, timing in timings.items()},

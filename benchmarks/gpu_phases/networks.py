@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from tvm_ios.backend.cuda.measure.model import CudaWays
+from tvm_ios.backend.cuda.measure.model import CudaVariants
 from tvm_ios.backend.cuda.target import resolve_cuda
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.frontend import zoo
-from tvm_ios.measure.sites import Here
+from tvm_ios.measure.runners import LocalRunner
 from tvm_ios.options import PRECISIONS, Options
 from tvm_ios.schedule import Schedule
 from tvm_ios_runtime.session import leaves
@@ -46,12 +46,12 @@ class Unsearched:
         options = Options(precision=args.precision, cudnn=args.cudnn)
         target = resolve_cuda("cuda", args.device_id)
         self._scheduler = Scheduler.prepare(
-            zoo.load(args.network), target, options=options, site=Here(args.device_id)
+            zoo.load(args.network), target, options=options, runner=LocalRunner(args.device_id)
         )
         self.schedule: Schedule = self._scheduler.unsearched()
-        ways = self._scheduler.compile({SEQUENTIAL: self.schedule})
-        assert isinstance(ways, CudaWays), "the target is a GPU"
-        self.ways = ways
+        variants = self._scheduler.compile({SEQUENTIAL: self.schedule})
+        assert isinstance(variants, CudaVariants), "the target is a GPU"
+        self.variants = variants
 
     def inputs(self, seed: int = 0) -> list[Any]:
         """Random inputs, as the virtual machine takes them."""
@@ -59,7 +59,7 @@ class Unsearched:
 
     def outputs(self, inputs: Sequence[Any]) -> list[np.ndarray]:
         """What the network computes of them."""
-        return [tensor.numpy() for tensor in leaves(self.ways(SEQUENTIAL, inputs))]
+        return [tensor.numpy() for tensor in leaves(self.variants(SEQUENTIAL, inputs))]
 
 
 class Reference:

@@ -10,7 +10,7 @@ find_cuda_runtime()  # which TVM looks for once, when it is loaded
 from tvm_ios import draw, relay, target, transform, zoo
 from tvm_ios.api import CompiledModel, compile, load
 from tvm_ios.graph.dag import Candidate, Dag, components
-from tvm_ios.measure.sites import Isolated, Rpc
+from tvm_ios.measure.runners import ProcessRunner, RPCRunner
 from tvm_ios.schedule import Schedule, ScheduledOperator, ScheduledStage
 from tvm_ios.search import (
     CostFunction,
@@ -47,11 +47,11 @@ __all__ = [
     "DatabaseError",
     "DeviceError",
     "GraphError",
-    "Isolated",
     "ModelError",
     "OptionError",
+    "ProcessRunner",
+    "RPCRunner",
     "RelayError",
-    "Rpc",
     "Schedule",
     "ScheduleError",
     "ScheduledOperator",
@@ -78,5 +78,7 @@ __all__ = [
     "transform",
     "zoo",
 ]
+
+Isolated, Rpc = ProcessRunner, RPCRunner  # their names in earlier releases
 
 autoload.register()

@@ -16,9 +16,10 @@ from .backend.shared.export import check_linker
 from .compiler import artifact, steps
 from .frontend import pytorch, torch_tensors
 from .frontend.models import load_model
-from .measure.sites import Here
+from .measure.runners import LocalRunner
 from .schedule.options import Options
 from .schedule.schedule import Schedule
+from .schedule.versions import modernized_options
 from .support.errors import ModelError, OptionError, device_errors
 from .support.files import replacing
 from .support.folders import TemporaryFolder
@@ -148,13 +149,13 @@ def compile(
     ModelError, ScheduleError, TargetError, OptionError, DatabaseError, DeviceError
     """
     check_linker()
-    site = Here(device_id)
-    resolved = steps.resolve(target, threads, site, runs=True)
+    runner = LocalRunner(device_id)
+    resolved = steps.resolve(target, threads, runner, runs=True)
     given = schedule if isinstance(schedule, Schedule | None) else Schedule.load(schedule)
-    chosen_options = Options(**options).applying(given)
+    chosen_options = Options(**modernized_options(options)).applying(given)
     with working("reading the network"):
         mod = _import(model, example_inputs, input_shapes, batch, params, trust)
-    with closing(steps.prepare(mod, resolved, chosen_options, site)) as scheduler:
+    with closing(steps.prepare(mod, resolved, chosen_options, runner)) as scheduler:
         executable = steps.build(scheduler, steps.choose(scheduler, given, search=search))
     folder = TemporaryFolder()
     path = folder.path / "model.so"

@@ -41,7 +41,7 @@ class Core:
 
 
 @dataclass(frozen=True)
-class Transfers:
+class MachineBalance:
     """The cost of reading one vector from L3 or from memory, in vector multiply-adds of a worker.
 
     All workers read at the same time. The defaults are those of a core with 512-bit vectors at 3.7
@@ -59,7 +59,7 @@ class Transfers:
     memory: float = 10.0
 
 
-TYPICAL = Transfers()
+TYPICAL = MachineBalance()
 
 CPU, CUDA = KINDS = ("llvm", "cuda")
 """The target kinds that this package can lower to."""

@@ -12,9 +12,10 @@ import tvm
 from .backend.registry import kind_of
 from .compiler import steps
 from .measure.given import StageCost
-from .measure.sites import Site
+from .measure.runners import Runner
 from .schedule.options import Options
 from .schedule.schedule import Schedule
+from .schedule.versions import modernized_options
 from .support.errors import TargetError
 
 
@@ -44,9 +45,9 @@ class InterOperatorSchedule:
     search : bool
         If False and no schedule is given, nothing is measured and every operator gets a stage of
         its own.
-    site : Site, optional
-        The runner that measures: :class:`tvm_ios.Rpc` for remote devices, :class:`tvm_ios.Isolated`
-        for a child process. By default stages run in this process.
+    runner : Runner, optional
+        The runner that measures: :class:`tvm_ios.RPCRunner` for remote devices,
+        :class:`tvm_ios.ProcessRunner` for a child process. By default stages run in this process.
     **options
         Fields of :class:`tvm_ios.options.Options`: the limits of the search, its database, its
         seed.
@@ -70,14 +71,16 @@ class InterOperatorSchedule:
         cost_model: str | StageCost = "measure",
         schedule: Schedule | str | os.PathLike[str] | None = None,
         search: bool = True,
-        site: Site | None = None,
+        runner: Runner | None = None,
         **options: Any,
     ) -> None:
         self._target, self._function, self._cost_model = target, function, cost_model
-        self._search, self._site = search, site
+        self._search = search
         if isinstance(schedule, (str, os.PathLike)):
             schedule = Schedule.load(schedule)
         self._given = schedule
+        options = modernized_options(options)
+        self._runner = options.pop("runner", runner)
         self._options = Options(**options).applying(self._given)
         self.schedule: Schedule | None = None
 
@@ -88,7 +91,7 @@ class InterOperatorSchedule:
             mod,
             self._target,
             self._options,
-            self._site,
+            self._runner,
             function=self._function,
             cost_model=self._cost_model,
         )

@@ -15,7 +15,7 @@
 #include <utility>
 
 #include "graph/dag.h"
-#include "runtime/workbench.h"
+#include "runtime/stage_runner.h"
 #include "search/bounded.h"
 #include "search/dp.h"
 
@@ -116,17 +116,17 @@ class ScheduleSpaceRef : public ffi::ObjectRef {
   TVM_FFI_DEFINE_OBJECT_REF_METHODS_NOTNULLABLE(ScheduleSpaceRef, ffi::ObjectRef, ScheduleSpaceObj);
 };
 
-/*! \brief A Workbench. */
-class WorkbenchObj : public ffi::Object {
+/*! \brief A StageRunner. */
+class StageRunnerObj : public ffi::Object {
  public:
-  Workbench bench;
+  StageRunner runner;
   static constexpr bool _type_mutable = true;
-  TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tvm_ios.runtime.Workbench", WorkbenchObj, ffi::Object);
+  TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tvm_ios.runtime.StageRunner", StageRunnerObj, ffi::Object);
 };
 
-class WorkbenchRef : public ffi::ObjectRef {
+class StageRunnerRef : public ffi::ObjectRef {
  public:
-  TVM_FFI_DEFINE_OBJECT_REF_METHODS_NULLABLE(WorkbenchRef, ffi::ObjectRef, WorkbenchObj);
+  TVM_FFI_DEFINE_OBJECT_REF_METHODS_NULLABLE(StageRunnerRef, ffi::ObjectRef, StageRunnerObj);
 };
 
 }  // namespace tvm_ios

@@ -35,10 +35,10 @@
 #include "runtime/cuda/timing.h"
 #include "runtime/cuda/trace.h"
 #include "runtime/describe.h"
-#include "runtime/fuse.h"
 #include "runtime/host_tensor.h"
 #include "runtime/parallel_api.h"
 #include "runtime/tensor_part.h"
+#include "runtime/watchdog.h"
 #include "runtime/workers.h"
 #include "search/baselines.h"
 #include "search/bounded.h"
@@ -139,37 +139,37 @@ int64_t CostOfBlocks(DagRef dag, Groups blocks, ffi::TensorView merge_class) {
   return PartitionCost(dag->dag, OperatorSets(blocks), Int64Vector(merge_class, "merge_class"));
 }
 
-int64_t AddKernel(WorkbenchRef bench, ffi::Module module, const ffi::String& name,
+int64_t AddKernel(StageRunnerRef runner, ffi::Module module, const ffi::String& name,
                   const ffi::Bytes& specs) {
   ffi::Optional<ffi::Function> function = module->GetFunction(name, /*query_imports=*/true);
   TVM_IOS_REQUIRE(function.has_value(), ValueError) << "the library has no function " << name;
-  return bench->bench.AddKernel(*function, specs);
+  return runner->runner.AddKernel(*function, specs);
 }
 
 /*!
  * \brief Arm the watchdog if the time limit is above 0: until it is destroyed, a crash or the limit
  * ends this process.
  */
-std::optional<Fuse> LightFuse(double limit) {
+std::optional<Watchdog> StartWatchdog(double limit) {
   TVM_IOS_REQUIRE(limit >= 0, ValueError) << "a time limit must be at least 0, got " << limit;
-  if (limit > 0) return std::optional<Fuse>(std::in_place, limit);
+  if (limit > 0) return std::optional<Watchdog>(std::in_place, limit);
   return std::nullopt;
 }
 
 /*! \brief Time a stage within a time limit; 0 for none. */
-ffi::Bytes TimeOnBench(WorkbenchRef bench, const ffi::Bytes& program, const ffi::Bytes& calls,
-                       int64_t workers, int64_t repeat, double limit) {
-  const std::optional<Fuse> fuse = LightFuse(limit);
-  const std::vector<double> seconds = bench->bench.Time(program, calls, workers, repeat);
+ffi::Bytes TimeOnRunner(StageRunnerRef runner, const ffi::Bytes& program, const ffi::Bytes& calls,
+                        int64_t workers, int64_t repeat, double limit) {
+  const std::optional<Watchdog> watchdog = StartWatchdog(limit);
+  const std::vector<double> seconds = runner->runner.Time(program, calls, workers, repeat);
   return ffi::Bytes(reinterpret_cast<const char*>(seconds.data()), seconds.size() * sizeof(double));
 }
 
 /*! \brief Trace one run of a stage within a time limit; four numbers per call. */
-ffi::Bytes TraceOnBench(WorkbenchRef bench, const ffi::Bytes& program, const ffi::Bytes& calls,
-                        int64_t workers, double limit) {
-  const std::optional<Fuse> fuse = LightFuse(limit);
+ffi::Bytes TraceOnRunner(StageRunnerRef runner, const ffi::Bytes& program, const ffi::Bytes& calls,
+                         int64_t workers, double limit) {
+  const std::optional<Watchdog> watchdog = StartWatchdog(limit);
   std::vector<double> numbers;
-  for (const CpuStage::Span& span : bench->bench.Trace(program, calls, workers)) {
+  for (const CpuStage::Span& span : runner->runner.Trace(program, calls, workers)) {
     numbers.insert(numbers.end(), {static_cast<double>(span.worker),
                                    static_cast<double>(span.kernel), span.begin, span.end});
   }
@@ -258,7 +258,7 @@ TVM_FFI_STATIC_INIT_BLOCK() {
           "tvm_ios.runtime.SetRuntimeLibrary",
           [](const ffi::String& path) { ParallelApi::Load(std::string(path)); },
           "Use the thread pool of this libtvm_runtime.so, which must be loaded.")
-      .def("tvm_ios.runtime.UseWorkers", UseWorkers,
+      .def("tvm_ios.runtime.SetNumThreads", SetNumThreads,
            "Set the size of this thread's pool; return its actual size.")
       .def(
           "tvm_ios.runtime.Describe", [] { return ffi::String(Describe()); },
@@ -300,22 +300,22 @@ TVM_FFI_STATIC_INIT_BLOCK() {
   // Functions that a search calls, in its own process or across RPC. RPC passes only numbers,
   // bytes, modules and references.
   Functions()
-      .def("tvm_ios.runtime.NewWorkbench",
-           [] { return WorkbenchRef(ffi::make_object<WorkbenchObj>()); })
+      .def("tvm_ios.runtime.NewStageRunner",
+           [] { return StageRunnerRef(ffi::make_object<StageRunnerObj>()); })
       .def("tvm_ios.runtime.AddMemory",
-           [](WorkbenchRef bench, int64_t bytes) { return bench->bench.AddMemory(bytes); })
+           [](StageRunnerRef runner, int64_t bytes) { return runner->runner.AddMemory(bytes); })
       .def("tvm_ios.runtime.WriteMemory",
-           [](WorkbenchRef bench, int64_t memory, int64_t offset, const ffi::Bytes& bytes) {
-             bench->bench.Write(memory, offset, bytes);
+           [](StageRunnerRef runner, int64_t memory, int64_t offset, const ffi::Bytes& bytes) {
+             runner->runner.Write(memory, offset, bytes);
            })
       .def("tvm_ios.runtime.FillMemory",
-           [](WorkbenchRef bench, int64_t memory, const ffi::Bytes& bytes) {
-             bench->bench.Fill(memory, bytes);
+           [](StageRunnerRef runner, int64_t memory, const ffi::Bytes& bytes) {
+             runner->runner.Fill(memory, bytes);
            })
       .def("tvm_ios.runtime.AddKernel", AddKernel)
-      .def("tvm_ios.runtime.TimeOnBench", TimeOnBench,
+      .def("tvm_ios.runtime.TimeOnRunner", TimeOnRunner,
            "Seconds of each run of a stage, float64 [repeat] as bytes.")
-      .def("tvm_ios.runtime.TraceOnBench", TraceOnBench,
+      .def("tvm_ios.runtime.TraceOnRunner", TraceOnRunner,
            "Worker, call, begin and end in seconds of each call, float64 [calls, 4] as bytes.");
 }
 

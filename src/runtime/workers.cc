@@ -16,7 +16,7 @@ namespace tvm_ios {
 
 namespace ffi = ::tvm::ffi;
 
-int64_t UseWorkers(int64_t workers) {
+int64_t SetNumThreads(int64_t workers) {
   CheckRange(workers, 1, CpuStage::kMaxWorkers, "the number of workers");
   static const ffi::Function configure =
       ffi::Function::GetGlobalRequired("runtime.config_threadpool");

@@ -19,7 +19,7 @@ namespace tvm_ios {
  *
  * \return The size of the pool.
  */
-int64_t UseWorkers(int64_t workers);
+int64_t SetNumThreads(int64_t workers);
 
 }  // namespace tvm_ios
 #endif  // TVM_IOS_RUNTIME_WORKERS_H_

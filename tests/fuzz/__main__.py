@@ -53,12 +53,12 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _replay(arguments: argparse.Namespace) -> int:
-    from tvm_ios.support.threads import use_workers
+    from tvm_ios.support.threads import set_num_threads
 
     from .choices import MOST_WORKERS
     from .trial import Trial
 
-    use_workers(MOST_WORKERS)
+    set_num_threads(MOST_WORKERS)
     chosen = dict(item.split("=", 1) for item in arguments.set)
     outputs, cut = (tuple(filter(None, t.split(","))) for t in (arguments.outputs, arguments.cut))
     trial = Trial(arguments.seed, Reduction(outputs, cut, chosen))

@@ -11,7 +11,7 @@ import numpy as np
 import tvm
 
 from tvm_ios.options import Options
-from tvm_ios.target import Transfers, resolve
+from tvm_ios.target import MachineBalance, resolve
 
 MOST_WORKERS = 8
 
@@ -25,14 +25,14 @@ class Choices:
 
     Attributes
     ----------
-    way : str
+    variant : str
         One of :data:`WAYS`.
     target : str
         As JSON.
     options : Options
-    transfers : Transfers
+    balance : MachineBalance
         Which measuring would give, and which decides between kernels.
-    division : str or None
+    partitioning : str or None
         What the work of all stages is divided by, where that is possible.
     library : bool
         Whether the model is linked, written and loaded, or runs from memory.
@@ -40,11 +40,11 @@ class Choices:
         Whether the schedule is written and read.
     """
 
-    way: str
+    variant: str
     target: str
     options: Options
-    transfers: Transfers
-    division: str | None
+    balance: MachineBalance
+    partitioning: str | None
     library: bool
     json: bool
 
@@ -54,7 +54,7 @@ class Choices:
         for key, text in chosen.items():
             if key in target:
                 target[key] = type(target[key])(text)
-            elif key == "division":
+            elif key == "partitioning":
                 fields[key] = None if text == "None" else text
             elif key == "way":
                 fields[key] = text
@@ -66,12 +66,12 @@ class Choices:
 
     def __str__(self) -> str:
         config = json.loads(self.target)
-        parts = [self.way, f"{config['num-cores']} threads", config.get("mcpu", "native")]
+        parts = [self.variant, f"{config['num-cores']} threads", config.get("mcpu", "native")]
         parts.append(f"opt-level {config['opt-level']}")
-        parts += [f"by {self.division}"] if self.division else []
+        parts += [f"by {self.partitioning}"] if self.partitioning else []
         parts += ["as a library"] if self.library else []
         limits = self.options
-        if self.way in ("search", "greedy"):
+        if self.variant in ("search", "greedy"):
             parts.append(
                 f"groups {limits.max_num_groups} of {limits.max_group_size}, "
                 f"blocks of {limits.max_block_size}, {'/'.join(limits.strategies)}"
@@ -100,13 +100,13 @@ def random_choices(random: np.random.Generator) -> Choices:
         seed=int(random.integers(2**31)),
     )
     # Near memory makes Winograd's algorithm the faster one.
-    transfers = pick(Transfers(), Transfers(1.0, 1.0), Transfers(0.01, 0.01))
+    balance = pick(MachineBalance(), MachineBalance(1.0, 1.0), MachineBalance(0.01, 0.01))
     return Choices(
-        way=pick(*WAYS),
+        variant=pick(*WAYS),
         target=json.dumps(target),
         options=options,
-        transfers=transfers,
-        division=pick(None, None, "tiles", "groups", "bands"),
+        balance=balance,
+        partitioning=pick(None, None, "tiles", "groups", "strips"),
         library=bool(random.random() < 0.02),
         json=bool(random.random() < 0.2),
     )

@@ -33,7 +33,7 @@ def compile_network(
     target = tvm.target.Target(choices.target)
     cost = RandomPrices(choices.options.seed)
     # Of the machine's memory everything is known: kernels do not depend on where this runs.
-    with mock.patch("tvm_ios.backend.cpu.backend.transfers_of", return_value=choices.transfers):
+    with mock.patch("tvm_ios.backend.cpu.backend.machine_balance", return_value=choices.balance):
         scheduler = Scheduler.prepare(mod, target, cost_model=cost, options=choices.options)
     try:
         schedule = schedule_of(scheduler, choices, random)

@@ -38,17 +38,21 @@ class RandomPrices:
 
 def schedule_of(scheduler: Scheduler, choices: Choices, random: np.random.Generator) -> Schedule:
     """The schedule that is to be applied."""
-    if choices.way == "drawn":
+    if choices.variant == "drawn":
         schedule = _drawn(scheduler, random)
     else:
-        schedule = getattr(scheduler, choices.way)()
-    return scheduler.divided(schedule, choices.division) if choices.division else schedule
+        schedule = getattr(scheduler, choices.variant)()
+    return (
+        scheduler.repartitioned(schedule, choices.partitioning)
+        if choices.partitioning
+        else schedule
+    )
 
 
 def _drawn(scheduler: Scheduler, random: np.random.Generator) -> Schedule:
     """Stages of any operators that are ready, in any groups, and replacements where they fit."""
     base, graph = scheduler.unsearched(), scheduler.graph
-    alone = scheduler.assembler.lowered.alone
+    opaque = scheduler.stage_builder.lowered.opaque
     left = set(range(len(graph.operators)))
     stages: list[ScheduledStage] = []
     while left:
@@ -59,17 +63,17 @@ def _drawn(scheduler: Scheduler, random: np.random.Generator) -> Schedule:
             left.difference_update(merged)
             continue
         first = ready[random.integers(len(ready))]
-        if first in alone:
+        if first in opaque:
             stages.append(_stage(graph, [[first]]))
             left.discard(first)
             continue
-        ops = _members(graph, left, alone, int(random.integers(1, 9)), random)
+        ops = _members(graph, left, opaque, int(random.integers(1, 9)), random)
         stages.append(_stage(graph, _groups(graph, ops, random)))
         left.difference_update(ops)
     schedule = replace(base, stages=tuple(stages))
-    for division in ("groups", "bands"):
+    for partitioning in ("groups", "strips"):
         some = random.random(len(stages)) < 0.4
-        other = scheduler.divided(schedule, division).stages
+        other = scheduler.repartitioned(schedule, partitioning).stages
         mixed = [b if take else a for a, b, take in zip(schedule.stages, other, some, strict=True)]
         schedule = replace(schedule, stages=tuple(mixed))
     return schedule
@@ -84,7 +88,7 @@ def _stage(
 def _members(
     graph: OperatorGraph,
     left: set[int],
-    alone: frozenset[int],
+    opaque: frozenset[int],
     size: int,
     random: np.random.Generator,
 ) -> list[int]:
@@ -93,7 +97,9 @@ def _members(
     while len(members) < size:
         waiting = left.difference(members)
         ready = [
-            op for op in sorted(waiting - alone) if not waiting.intersection(graph.predecessors[op])
+            op
+            for op in sorted(waiting - opaque)
+            if not waiting.intersection(graph.predecessors[op])
         ]
         if not ready:
             break
@@ -117,7 +123,7 @@ def _replaced(
     scheduler: Scheduler, ready: Sequence[int], left: set[int], random: np.random.Generator
 ) -> list[int] | None:
     """Operators that are ready and that one may replace; None where there are none."""
-    found, graph = scheduler.assembler.replacements, scheduler.graph
+    found, graph = scheduler.stage_builder.replacements, scheduler.graph
     options = []
     for number in sorted({found.classes[op] for op in ready} - {-1}):
         alike = [op for op in ready if found.classes[op] == number]

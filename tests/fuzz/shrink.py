@@ -14,7 +14,7 @@ _PLAINER = (
     {"library": "False"},
     {"json": "False"},
     {"way": "unsearched"},
-    {"division": "None"},
+    {"partitioning": "None"},
     {"opt-level": "0"},
     {"num-cores": "1"},
     {"num-cores": "2"},

@@ -25,12 +25,12 @@ def main() -> None:
     """Answer requests until there are no more."""
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # what libraries print is no answer
-    from tvm_ios.support.threads import use_workers
+    from tvm_ios.support.threads import set_num_threads
 
     from .choices import MOST_WORKERS
     from .trial import Reduction, Trial
 
-    use_workers(MOST_WORKERS)  # a thread's pool never grows
+    set_num_threads(MOST_WORKERS)  # a thread's pool never grows
     print(json.dumps("ready"), file=answers)
     for line in sys.stdin:
         request = json.loads(line)

@@ -10,12 +10,12 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from support.cuda.whole import divided
+from support.cuda.whole import repartitioned
 from support.networks import constant, few_stages, flatten, relax_module
 from tvm_ios.backend.cuda.target import resolve_cuda
 from tvm_ios.compiler.scheduler import Scheduler
-from tvm_ios.measure.model import Ways
-from tvm_ios.measure.sites import Here
+from tvm_ios.measure.model import Variants
+from tvm_ios.measure.runners import LocalRunner
 from tvm_ios.options import Options
 
 DIVISIONS = ("streams", "streams-2", "fused")
@@ -28,24 +28,24 @@ def target(device_id: int = 0) -> tvm.target.Target:
     return resolve_cuda("cuda", device_id)
 
 
-def compile_ways(
+def compile_variants(
     mod: tvm.IRModule,
-    divisions: Sequence[str] = DIVISIONS,
+    partitionings: Sequence[str] = DIVISIONS,
     device_id: int = 0,
     **options: object,
-) -> Ways:
+) -> Variants:
     """A network of as few stages as can be, once with each division, each one CUDA graph."""
     scheduler = Scheduler.prepare(
         mod, target(device_id), cost_model=few_stages, options=Options(**options),
-        site=Here(device_id),
+        runner=LocalRunner(device_id),
     )  # fmt: skip
     found = scheduler.search()
-    return scheduler.compile({d: divided(scheduler, found, d) for d in divisions})
+    return scheduler.compile({d: repartitioned(scheduler, found, d) for d in partitionings})
 
 
-def run(ways: Ways, name: str, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+def run(variants: Variants, name: str, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
     """What a way computes of arrays, which are new tensors of the device."""
-    return flatten(ways(name, [tvm.runtime.tensor(array) for array in arrays]))
+    return flatten(variants(name, [tvm.runtime.tensor(array) for array in arrays]))
 
 
 def branches(count: int = 4, seed: int = 0) -> tvm.IRModule:

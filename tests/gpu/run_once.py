@@ -10,10 +10,10 @@ if __name__ == "__main__":
     sys.modules["torch"] = None  # which would be watched, too
     sys.path.append(str(Path(__file__).parents[1]))
 
-from gpu_support import branches, compile_ways, image, run
+from gpu_support import branches, compile_variants, image, run
 
 if __name__ == "__main__":
-    (division,) = sys.argv[1:]
-    ways = compile_ways(branches(), [division])
+    (partitioning,) = sys.argv[1:]
+    variants = compile_variants(branches(), [partitioning])
     for _ in range(3):  # warms up, captures, replays
-        run(ways, division, [image()])
+        run(variants, partitioning, [image()])

@@ -8,11 +8,11 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from gpu_support import branches, compile_ways, image, run, target
-from support.cuda.whole import divided
+from gpu_support import branches, compile_variants, image, run, target
+from support.cuda.whole import repartitioned
 from support.networks import few_stages
-from tvm_ios.backend.cuda.measure.device import CudaBench
-from tvm_ios.backend.cuda.measure.libraries import CudaLibraries
+from tvm_ios.backend.cuda.measure.builder import CudaKernelBuilder
+from tvm_ios.backend.cuda.measure.runner import CudaStageRunner
 from tvm_ios.backend.cuda.stage.stage import CudaStage
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.options import Options
@@ -23,12 +23,12 @@ def test_profile() -> None:
     torch = pytest.importorskip("torch")
     if not torch.cuda.is_available():
         pytest.skip("PyTorch is installed without CUDA")
-    ways = compile_ways(branches(), ["streams"], strategies=["concurrent"])
+    variants = compile_variants(branches(), ["streams"], strategies=["concurrent"])
     for _ in range(3):
-        run(ways, "streams", [image()])
+        run(variants, "streams", [image()])
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
         for _ in range(20):
-            run(ways, "streams", [image()])
+            run(variants, "streams", [image()])
         torch.cuda.synchronize()
     spans = sorted(
         (event.time_range.start, event.time_range.end)
@@ -43,7 +43,7 @@ def test_timeline() -> None:
     """By events inside of a CUDA graph: streams side by side, and stages one after another."""
     options = Options(strategies=["concurrent"])
     scheduler = Scheduler.prepare(branches(), target(), cost_model=few_stages, options=options)
-    schedule = divided(scheduler, scheduler.search(), "streams")
+    schedule = repartitioned(scheduler, scheduler.search(), "streams")
     spans = scheduler.trace(schedule)
     assert all(0 <= span.begin < span.end for span in spans)
     for stage in range(1, len(schedule.stages)):
@@ -60,13 +60,13 @@ def test_a_stage_takes_less_than_its_parts() -> None:
     """By CUDA's events: kernels on a stream each, and the same one after another."""
     options = Options(strategies=["concurrent"])
     scheduler = Scheduler.prepare(branches(), target(), cost_model=few_stages, options=options)
-    bench = CudaBench(scheduler.assembler.lowered, CudaLibraries(target()), 0, 0)
+    bench = CudaStageRunner(scheduler.stage_builder.lowered, CudaKernelBuilder(target()), 0, 0)
     found, seconds = scheduler.search(), {}
-    for division in ("streams", "streams-1"):
-        schedule = divided(scheduler, found, division)
+    for partitioning in ("streams", "streams-1"):
+        schedule = repartitioned(scheduler, found, partitioning)
         stages = [s for s in scheduler.lower(schedule) if isinstance(s, CudaStage)]
         widest = max(stages, key=lambda stage: len(stage.launches))
         assert len(widest.launches) > 1
         bench.time(widest, 5)
-        seconds[division] = float(np.median(bench.time(widest, 50)))
+        seconds[partitioning] = float(np.median(bench.time(widest, 50)))
     assert seconds["streams"] < seconds["streams-1"]

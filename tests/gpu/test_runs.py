@@ -14,29 +14,29 @@ import tvm
 from tvm import relax
 
 import tvm_ios
-from gpu_support import DIVISIONS, branches, compile_ways, image, run, target
+from gpu_support import DIVISIONS, branches, compile_variants, image, run, target
 from support.networks import assert_close, compile_plain, relax_module, run_vm
 from tvm_ios.cli.main import USER_ERROR
 from tvm_ios_env.gpu import gpus
 
 
-@pytest.mark.parametrize("division", DIVISIONS)
-def test_a_thousand_replays_are_the_same(division: str) -> None:
-    ways = compile_ways(branches(), [division])
-    (first,) = run(ways, division, [image()])
+@pytest.mark.parametrize("partitioning", DIVISIONS)
+def test_a_thousand_replays_are_the_same(partitioning: str) -> None:
+    variants = compile_variants(branches(), [partitioning])
+    (first,) = run(variants, partitioning, [image()])
     for _ in range(1000):
-        (again,) = run(ways, division, [image()])
+        (again,) = run(variants, partitioning, [image()])
         np.testing.assert_array_equal(again, first)
 
 
 def test_inputs_come_from_anywhere() -> None:
     """Each has memory of its own, which is held so that none gets another's."""
     mod = branches()
-    ways, plain = compile_ways(mod, ["streams"]), compile_plain(mod)
+    variants, plain = compile_variants(mod, ["streams"]), compile_plain(mod)
     held = []
     for seed in range(8):
         held.append(tvm.runtime.empty((1 + seed, 1000), "float32", tvm.cuda(0)))
-        (actual,) = run(ways, "streams", [image(seed)])
+        (actual,) = run(variants, "streams", [image(seed)])
         assert_close(actual, run_vm(plain, [image(seed)])[0])
 
 
@@ -65,7 +65,7 @@ def test_two_devices() -> None:
     if len(gpus().devices) < 2:
         pytest.skip("there is one GPU")
     mod = branches()
-    results = [run(compile_ways(mod, ["streams"], i), "streams", [image()])[0] for i in (0, 1)]
+    results = [run(compile_variants(mod, ["streams"], i), "streams", [image()])[0] for i in (0, 1)]
     assert_close(results[0], results[1])
 
 

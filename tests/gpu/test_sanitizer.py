@@ -14,15 +14,15 @@ _FOUND = 3  # the status that it is to end with where it finds something
 
 
 @pytest.mark.parametrize("tool", ["memcheck", "racecheck", "initcheck", "synccheck"])
-@pytest.mark.parametrize("division", ["streams", "fused"])
-def test_sanitizer(tool: str, division: str) -> None:
+@pytest.mark.parametrize("partitioning", ["streams", "fused"])
+def test_sanitizer(tool: str, partitioning: str) -> None:
     sanitizer = shutil.which("compute-sanitizer")
     if sanitizer is None:
         pytest.skip("compute-sanitizer is not on PATH")
     command = [sanitizer, "--tool", tool, "--error-exitcode", str(_FOUND), sys.executable]
     script = Path(__file__).with_name("run_once.py")
     done = subprocess.run(
-        [*command, str(script), division], capture_output=True, text=True, check=False
+        [*command, str(script), partitioning], capture_output=True, text=True, check=False
     )
     if "not supported" in done.stdout.lower():
         pytest.skip("compute-sanitizer does not support this machine")

@@ -205,11 +205,11 @@ def test_networks_against_onnx_runtime(name: str, size: int, tmp_path: Path) -> 
         "greedy": scheduler.greedy(),
         "sequential": scheduler.sequential(),
     }
-    ways = scheduler.compile(schedules)
-    for way in schedules:
-        (actual,) = flatten(ways(way, [tvm.runtime.tensor(image)]))
+    variants = scheduler.compile(schedules)
+    for variant in schedules:
+        (actual,) = flatten(variants(variant, [tvm.runtime.tensor(image)]))
         assert_close(actual, expected, relative=1e-3)
-    sums = {way: sum(stage.seconds for stage in s.stages) for way, s in schedules.items()}
+    sums = {variant: sum(stage.seconds for stage in s.stages) for variant, s in schedules.items()}
     assert sums["scheduled"] <= min(sums.values()) * (1 + 1e-9)
 
 

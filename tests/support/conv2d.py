@@ -9,11 +9,11 @@ import numpy as np
 from hypothesis import strategies as st
 from scipy.signal import correlate
 
-from tvm_ios.tir.epilogue import Operand, Program, Step
+from tvm_ios.tir.epilogue import Epilogue, Operand, Step
 from tvm_ios.tir.window import Window
 
 RELU = Step("relu", (Operand("value", 1),))
-BIAS = Program((Step("add", (Operand("value", 0), Operand("argument", 0))), RELU), ("channel",))
+BIAS = Epilogue((Step("add", (Operand("value", 0), Operand("argument", 0))), RELU), ("channel",))
 
 
 @dataclass(frozen=True)

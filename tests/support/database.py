@@ -23,7 +23,7 @@ from support.paths import TESTS, with_path
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.database import DeviceIdentity, MeasurementDatabase
 from tvm_ios.database.digest import digest
-from tvm_ios.measure.records import Records, stage_subject
+from tvm_ios.measure.cache import MeasurementCache, stage_workload
 from tvm_ios.options import Options
 
 HERE = DeviceIdentity.here(NATIVE)
@@ -64,8 +64,8 @@ def digests() -> list[str]:
     made = scheduler(None, winograd=False)
     count = len(made.graph.operators)
     everything = [(i,) for i in range(count)] + [tuple(range(count))]
-    forms = [made.assembler.form_of(ops, "concurrent") for ops in everything]
-    return [Records().digest(stage_subject(form)) for form in forms]
+    forms = [made.stage_builder.spec_of(ops, "concurrent") for ops in everything]
+    return [MeasurementCache().digest(stage_workload(form)) for form in forms]
 
 
 def add_many(path: Path, name: str, count: int, written: Synchronized) -> None:

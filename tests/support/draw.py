@@ -91,10 +91,10 @@ def on_a_gpu() -> Schedule:
         for name in names[:-1]
     )
     stages = (
-        ScheduledStage((("a",),), division="streams", seconds=3e-6),
-        ScheduledStage((("b",), ("c",), ("d",)), division="streams-2-widest", seconds=5e-6),
-        ScheduledStage((("e",), ("f", "g")), division="fused", seconds=4e-6),
-        ScheduledStage((("h",),), division="streams"),
+        ScheduledStage((("a",),), partitioning="streams", seconds=3e-6),
+        ScheduledStage((("b",), ("c",), ("d",)), partitioning="streams-2-widest", seconds=5e-6),
+        ScheduledStage((("e",), ("f", "g")), partitioning="fused", seconds=4e-6),
+        ScheduledStage((("h",),), partitioning="streams"),
     )
     target = '{"kind": "cuda", "arch": "sm_90"}'
     last = ScheduledOperator("h", "topk")

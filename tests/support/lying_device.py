@@ -34,7 +34,7 @@ LIES = {
 
 
 def main() -> None:
-    tvm_ffi.register_global_func("tvm_ios.runtime.TimeOnBench", LIES[sys.argv[1]], override=True)
+    tvm_ffi.register_global_func("tvm_ios.runtime.TimeOnRunner", LIES[sys.argv[1]], override=True)
     server.main()
 
 

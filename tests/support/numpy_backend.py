@@ -21,15 +21,15 @@ from tvm import relax
 from tvm_ios.backend.shared.emitter import Emitter, Library, Stages, emit_functions
 from tvm_ios.backend.shared.implementation import Implementation, LoweredGraph
 from tvm_ios.backend.shared.kernel import Kernel
-from tvm_ios.backend.shared.stages import Assembler, StageForm
+from tvm_ios.backend.shared.stages import StageBuilder, StageSpec
 from tvm_ios.database import DeviceIdentity, MeasurementDatabase
 from tvm_ios.errors import ScheduleError
 from tvm_ios.graph.fold import constant_array
 from tvm_ios.graph.operators import Operator, OperatorGraph
-from tvm_ios.measure.devices import Devices, ThisProcess
-from tvm_ios.measure.model import Ways
-from tvm_ios.measure.records import Records
-from tvm_ios.measure.sites import Site
+from tvm_ios.measure.cache import MeasurementCache
+from tvm_ios.measure.model import Variants
+from tvm_ios.measure.pool import LocalPool, RunnerPool
+from tvm_ios.measure.runners import Runner
 from tvm_ios.options import Options
 from tvm_ios.schedule.timeline import Span
 from tvm_ios.tir.tensor import TensorSpec
@@ -71,7 +71,7 @@ def implement(op: Operator) -> Implementation | None:
     """The operator as an interpreted function; None if something of it is not known."""
     calls = [binding.value for binding in op.bindings]
     known = all(isinstance(c, relax.Call) and str(c.op.name) in OPERATORS for c in calls)
-    if op.alone or not known or len(op.outputs) != 1:
+    if op.opaque or not known or len(op.outputs) != 1:
         return None
 
     def run(*tensors: Any) -> None:
@@ -118,18 +118,20 @@ class NumpyStage:
         return max(busy)
 
 
-class NumpyAssembler(Assembler):
+class NumpyStageBuilder(StageBuilder):
     """Gives each group of a stage a processor."""
 
-    usual, cache_bytes = "processors", 1 << 20
+    default_partitioning, cache_bytes = "processors", 1 << 20
 
-    def stage(self, form: StageForm, division: str, costs: Mapping[Hashable, float]) -> NumpyStage:
-        if division != self.usual:
-            raise ScheduleError(f"Work is divided by processors only, not {division!r}.")
-        return NumpyStage(form.implementations, tuple(g % PROCESSORS for g in form.groups))
+    def stage(
+        self, spec: StageSpec, partitioning: str, costs: Mapping[Hashable, float]
+    ) -> NumpyStage:
+        if partitioning != self.default_partitioning:
+            raise ScheduleError(f"Work is divided by processors only, not {partitioning!r}.")
+        return NumpyStage(spec.implementations, tuple(g % PROCESSORS for g in spec.groups))
 
 
-class NumpyDevice:
+class NumpyStageRunner:
     """The simulated clock; also what would compile kernels."""
 
     def compile(self, kernels: Iterable[NumpyKernel]) -> None:
@@ -177,7 +179,7 @@ class NoLibrary(Library):
 
 
 @dataclass
-class NumpyWays:
+class NumpyVariants:
     """Whole models, timed by the simulated clock."""
 
     machine: relax.VirtualMachine
@@ -196,35 +198,37 @@ class NumpyBackend:
     def __init__(self) -> None:
         self._clock: dict[str, float] = {}
 
-    def assemble(self, graph: OperatorGraph, results: Sequence[relax.Var]) -> NumpyAssembler:
+    def assemble(self, graph: OperatorGraph, results: Sequence[relax.Var]) -> NumpyStageBuilder:
         implementations = tuple(map(implement, graph.operators))
-        return NumpyAssembler(LoweredGraph(graph, implementations, {}, None), PROCESSORS)
+        return NumpyStageBuilder(LoweredGraph(graph, implementations, {}, None), PROCESSORS)
 
     def identity(self) -> DeviceIdentity:
         return DeviceIdentity.of("a simulated clock", tvm.target.Target(KIND))
 
-    def devices(self, assembler: NumpyAssembler, seed: int) -> Devices:
-        device = NumpyDevice()
-        return ThisProcess(device, device, self.workers)
+    def pool(self, stage_builder: NumpyStageBuilder, seed: int) -> RunnerPool:
+        device = NumpyStageRunner()
+        return LocalPool(device, device, self.workers)
 
-    def conditions(self, assembler: NumpyAssembler) -> Hashable:
+    def conditions(self, stage_builder: NumpyStageBuilder) -> Hashable:
         return "simulated"
 
-    def tune(self, assembler: NumpyAssembler, devices: Devices, records: Records) -> NumpyAssembler:
-        return assembler
+    def tune(
+        self, stage_builder: NumpyStageBuilder, pool: RunnerPool, cache: MeasurementCache
+    ) -> NumpyStageBuilder:
+        return stage_builder
 
     def emit(
-        self, mod: tvm.IRModule, function: str, ways: Mapping[str, Stages], _: NumpyAssembler
+        self, mod: tvm.IRModule, function: str, variants: Mapping[str, Stages], _: NumpyStageBuilder
     ) -> tvm.IRModule:
-        for name, stages in ways.items():
+        for name, stages in variants.items():
             self._clock[name] = sum(getattr(stage, "seconds", 0.0) for stage in stages)
-        return emit_functions(mod, function, ways, NoLibrary())
+        return emit_functions(mod, function, variants, NoLibrary())
 
     def compile(
-        self, ways: tvm.IRModule, names: Sequence[str], inputs: Sequence[Any], devices: Devices
-    ) -> Ways:
-        machine = relax.VirtualMachine(tvm.compile(ways, "llvm"), tvm.cpu())
-        return NumpyWays(machine, {name: self._clock[name] for name in names})
+        self, variants: tvm.IRModule, names: Sequence[str], inputs: Sequence[Any], pool: RunnerPool
+    ) -> Variants:
+        machine = relax.VirtualMachine(tvm.compile(variants, "llvm"), tvm.cpu())
+        return NumpyVariants(machine, {name: self._clock[name] for name in names})
 
 
 class NumpyKind:
@@ -235,11 +239,11 @@ class NumpyKind:
     ) -> None:
         """It has a use for all of them."""
 
-    def given(self, target: str | tvm.target.Target, site: Site) -> tvm.target.Target:
+    def given(self, target: str | tvm.target.Target, runner: Runner) -> tvm.target.Target:
         return tvm.target.Target(target)
 
     def resolve(
-        self, target: str | tvm.target.Target, threads: int | None, site: Site
+        self, target: str | tvm.target.Target, threads: int | None, runner: Runner
     ) -> tvm.target.Target:
         return tvm.target.Target(target)
 
@@ -251,7 +255,7 @@ class NumpyKind:
     def create(
         self,
         target: tvm.target.Target,
-        site: Site,
+        runner: Runner,
         options: Options,
         database: MeasurementDatabase | None,
     ) -> NumpyBackend:

@@ -71,7 +71,7 @@ class World:
         target = {"kind": "llvm", "opt-level": 0}
         self.module = tvm.compile(tvm.IRModule({"touch": touch}), target=target).mod
         self.function = self.module.get_function("touch")
-        self.bench = tvm_ffi.get_global_func("tvm_ios.runtime.NewWorkbench")()
+        self.bench = tvm_ffi.get_global_func("tvm_ios.runtime.NewStageRunner")()
         self.add_memory(64)
         self.add_kernel([2, 32, 1, 4])
         self.dags = [self._dag(self.random.randint(1, 7)) for _ in range(4)]
@@ -278,7 +278,7 @@ KINDS: dict[str, Sequence[Kind]] = {
     "Explore": (dag, classes, groups, integer, integer, integer),
     "Candidates": (space,),
     "Solve": (space, latencies),
-    "Through": (space, latencies),
+    "BestThrough": (space, latencies),
     "FindBounded": (dag, classes, real, real, times, price, integer, integer, real),
     "Endings": (dag, operators, integer, integer),
     "Sequential": (dag,),

@@ -11,17 +11,17 @@ from tvm import relax
 
 from ..database import DeviceIdentity, MeasurementDatabase
 from ..graph.operators import Operator, OperatorGraph
-from ..measure.devices import Devices
-from ..measure.model import Ways
-from ..measure.records import Records
-from ..measure.sites import Site
+from ..measure.cache import MeasurementCache
+from ..measure.model import Variants
+from ..measure.pool import RunnerPool
+from ..measure.runners import Runner
 from ..schedule.options import Options
 from ..schedule.timeline import Span
 from .shared.emitter import Stages
 from .shared.kernel import K
-from .shared.stages import AnyAssembler, S
+from .shared.stages import AnyStageBuilder, S
 
-A = TypeVar("A", bound=AnyAssembler)
+A = TypeVar("A", bound=AnyStageBuilder)
 """What builds the stages of one back end, of its kernels."""
 
 
@@ -53,26 +53,26 @@ class Backend(Protocol[K, S, A]):
     def identity(self) -> DeviceIdentity:
         """Whose latencies are measured."""
 
-    def devices(self, assembler: A, seed: int) -> Devices[K, S]:
+    def pool(self, stage_builder: A, seed: int) -> RunnerPool[K, S]:
         """Return the pool that stages are timed by."""
 
-    def conditions(self, assembler: A) -> Hashable:
+    def conditions(self, stage_builder: A) -> Hashable:
         """Return what besides the device and the stage decides how long a stage takes."""
 
-    def tune(self, assembler: A, devices: Devices[K, S], records: Records) -> A:
+    def tune(self, stage_builder: A, pool: RunnerPool[K, S], cache: MeasurementCache) -> A:
         """Time kernels where operators have a choice, and return a builder with the fastest.
 
         Parameters
         ----------
-        assembler : A
-        devices : Devices
+        stage_builder : A
+        pool : RunnerPool
             Where kernels are timed.
-        records : Records
+        cache : MeasurementCache
             Latencies that are known, and where new ones go.
         """
 
     def emit(
-        self, mod: tvm.IRModule, function: str, ways: Mapping[str, Stages[S]], assembler: A
+        self, mod: tvm.IRModule, function: str, variants: Mapping[str, Stages[S]], stage_builder: A
     ) -> tvm.IRModule:
         """Return ``mod`` with ``function`` replaced by one function for each variant of it.
 
@@ -80,35 +80,35 @@ class Backend(Protocol[K, S, A]):
         ----------
         mod : tvm.IRModule
         function : str
-        ways : mapping of str to stages
+        variants : mapping of str to stages
             The stages of each variant, by the name of its function.
-        assembler : A
+        stage_builder : A
             What built the stages.
         """
 
     def compile(
         self,
-        ways: tvm.IRModule,
+        variants: tvm.IRModule,
         names: Sequence[str],
         inputs: Sequence[Any],
-        devices: Devices[K, S],
-    ) -> Ways:
+        pool: RunnerPool[K, S],
+    ) -> Variants:
         """Compile whole models that can be timed and run.
 
         Parameters
         ----------
-        ways : tvm.IRModule
+        variants : tvm.IRModule
             Made by :meth:`emit`.
         names : sequence of str
             The functions to compile.
         inputs : sequence of tensors
             What they are timed on.
-        devices : Devices
+        pool : RunnerPool
             Where they are timed.
         """
 
     def trace(
-        self, stages: Mapping[int, S | Operator], devices: Devices[K, S], repeat: int
+        self, stages: Mapping[int, S | Operator], pool: RunnerPool[K, S], repeat: int
     ) -> Sequence[Span]:
         """Run stages, and return when each worker computes what of them.
 
@@ -116,7 +116,7 @@ class Backend(Protocol[K, S, A]):
         ----------
         stages : mapping of int to stages or Operator
             By their numbers; operators that are left to TVM's default lowering do not run.
-        devices : Devices
+        pool : RunnerPool
             Where they run.
         repeat : int
             Runs, of which the fastest counts.
@@ -158,11 +158,11 @@ class TargetKind(Protocol[K, S, A]):
             The number that the user wants.
         """
 
-    def given(self, target: str | tvm.target.Target, site: Site) -> tvm.target.Target:
+    def given(self, target: str | tvm.target.Target, runner: Runner) -> tvm.target.Target:
         """Return the target as it is given, but of another machine with the number of its cores."""
 
     def resolve(
-        self, target: str | tvm.target.Target, threads: int | None, site: Site
+        self, target: str | tvm.target.Target, threads: int | None, runner: Runner
     ) -> tvm.target.Target:
         """Return the target, completed with the processor and the cores of a machine.
 
@@ -171,7 +171,7 @@ class TargetKind(Protocol[K, S, A]):
         target : str or tvm.target.Target
         threads : int or None
             Worker threads; None for all cores.
-        site : Site
+        runner : Runner
             Which machine.
 
         Raises
@@ -188,7 +188,7 @@ class TargetKind(Protocol[K, S, A]):
     def create(
         self,
         target: tvm.target.Target,
-        site: Site,
+        runner: Runner,
         options: Options,
         database: MeasurementDatabase | None,
     ) -> Backend[K, S, A]:
@@ -197,7 +197,7 @@ class TargetKind(Protocol[K, S, A]):
         Parameters
         ----------
         target : tvm.target.Target
-        site : Site
+        runner : Runner
             Where stages are measured.
         options : Options
         database : MeasurementDatabase or None

@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from .cpu.backend import CpuBackend
     from .cpu.code.region import LoweredStage
     from .cpu.kernels.kernel import Kernel
-    from .cpu.stage.assemble import CpuAssembler
+    from .cpu.stage.build import CpuStageBuilder
     from .cuda.backend import CudaBackend
     from .cuda.kernels.kernel import CudaKernel
-    from .cuda.stage.assemble import CudaAssembler
+    from .cuda.stage.build import CudaStageBuilder
     from .cuda.stage.stage import CudaStage
 
     # Where one of them does not fill the protocol, it is said here by what.
 
-    def _cpu(backend: CpuBackend) -> Backend[Kernel, LoweredStage, CpuAssembler]:
+    def _cpu(backend: CpuBackend) -> Backend[Kernel, LoweredStage, CpuStageBuilder]:
         return backend
 
-    def _cuda(backend: CudaBackend) -> Backend[CudaKernel, CudaStage, CudaAssembler]:
+    def _cuda(backend: CudaBackend) -> Backend[CudaKernel, CudaStage, CudaStageBuilder]:
         return backend
 
 

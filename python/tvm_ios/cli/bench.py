@@ -19,7 +19,7 @@ from tvm import relax
 from tvm_ios_runtime.session import leaves
 
 from ..backend.cuda.measure.clock import warm_clock
-from ..backend.cuda.measure.model import CudaWays
+from ..backend.cuda.measure.model import CudaVariants
 from ..backend.cuda.measure.rounds import Timing
 from ..backend.registry import kind_of
 from ..baselines.contenders import Peers
@@ -96,8 +96,8 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def run(args: argparse.Namespace) -> None:
     """Search, time, check and report."""
     request = Request(args)
-    if request.site.machine is None:
-        kind_of(request.target).check(request.target, request.site.device_id)
+    if request.runner.machine is None:
+        kind_of(request.target).check(request.target, request.runner.device_id)
     with replacing(*filter(None, [args.schedule_out])) as drafts:
         mod, scheduler = request.load()
         contest = _contest(args, scheduler, _timed(scheduler, request.given))
@@ -118,20 +118,20 @@ def _timed(scheduler: Scheduler, given: Schedule | None) -> Comparison:
         return compare(scheduler, with_greedy=True)
     sequential, greedy = scheduler.sequential(), scheduler.greedy()
     given = scheduler.applied(given)
-    ways = scheduler.compile({"sequential": sequential, "greedy": greedy, "scheduled": given})
-    return Comparison(replace(given, measured=ways.seconds()), "scheduled", ways)
+    variants = scheduler.compile({"sequential": sequential, "greedy": greedy, "scheduled": given})
+    return Comparison(replace(given, measured=variants.seconds()), "scheduled", variants)
 
 
 def _contest(args: argparse.Namespace, scheduler: Scheduler, ours: Comparison) -> Contest:
     """On a GPU with PyTorch, everybody timed again in the same rounds."""
-    if not isinstance(ours.ways, CudaWays):
+    if not isinstance(ours.variants, CudaVariants):
         return Contest(ours)
     inputs = scheduler.random_inputs(scheduler.options.seed)
     arrays = [tensor.numpy() for tensor in leaves(inputs)]
     with working("preparing PyTorch"):
         wanted = (args.model, args.batch, arrays, args.device_id, args.precision)
         peers = gpu_peers(*wanted, trust=args.trust)
-    timings = ours.ways.timings(peers.ready)
+    timings = ours.variants.timings(peers.ready)
     seconds = {name: timing.seconds for name, timing in timings.items() if name not in peers.ready}
     schedule = replace(ours.schedule, measured=as_returned(seconds, ours.name))
     discarded = warm_clock(args.device_id).discarded
@@ -154,7 +154,7 @@ def _errors(
         vm = relax.VirtualMachine(reference, tvm.cpu())
         expected = _arrays(vm[function](*arguments))
     ours = contest.ours
-    computed = {"scheduled": _arrays(ours.ways(ours.name, arguments))}
+    computed = {"scheduled": _arrays(ours.variants(ours.name, arguments))}
     computed |= {name: peer.outputs() for name, peer in contest.peers.ready.items()}
     return {name: _error(arrays, expected) for name, arrays in computed.items()}
 

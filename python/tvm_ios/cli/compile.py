@@ -122,7 +122,7 @@ def _compile(
     for batch, library in zip(batches, libraries, strict=True):
         schedule = schedules[batch]
         _logger.info("%r", schedule)
-        steps.write(steps.build(schedulers[batch], schedule), library, request.site)
+        steps.write(steps.build(schedulers[batch], schedule), library, request.runner)
     return list(schedules.values())
 
 
@@ -156,7 +156,7 @@ def _result(model: str, library: Path, schedule: Schedule) -> dict[str, Any]:
         "stages": len(schedule.stages),
         "measurements": schedule.measurements,
         "search_s": round(schedule.search_seconds, 3),
-        "branches_cut": schedule.branches_cut,
+        "cut_cost": schedule.cut_cost,
         **output.times(schedule.measured or schedule.estimates),
     }
     if schedule.batch is not None:

@@ -20,10 +20,11 @@ from ..frontend.models import load_model
 from ..schedule.options import PRECISIONS, Options
 from ..schedule.partitioning import STRATEGIES
 from ..schedule.schedule import Schedule
+from ..schedule.versions import modernized_options
 from ..support.errors import OptionError
 from ..support.progress import working
 from .cache import add_database, chosen
-from .site import add_site, chosen_site
+from .runner import add_runner, chosen_runner
 
 _logger = logging.getLogger(__name__)
 
@@ -32,7 +33,7 @@ _SHAPE = re.compile(
 )
 _UNLIMITED = ("max_group_size", "max_num_groups")
 _WHOLE = (*_UNLIMITED, "max_block_size")
-_CONFIG = (*_WHOLE, "caution")
+_CONFIG = (*_WHOLE, "lcb_factor")
 
 
 def add_common(parser: argparse.ArgumentParser) -> None:
@@ -160,7 +161,7 @@ def add_search(parser: argparse.ArgumentParser) -> None:
         "every operator that is not replaced is a stage of its own (default: concurrent,merge)",
     )
     add_database(parser)
-    add_site(parser)
+    add_runner(parser)
 
 
 def add_kernels(parser: argparse._ActionsContainer) -> None:
@@ -242,7 +243,8 @@ def search_options(pairs: Sequence[str], **others: Any) -> Options:
     """
     values: dict[str, Any] = {}
     for pair in pairs:
-        name, _, text = pair.partition("=")
+        given, _, text = pair.partition("=")
+        (name,) = modernized_options({given: text})
         if name not in _CONFIG:
             raise OptionError(
                 f"There is no --pass-config {name!r}; the options are {', '.join(_CONFIG)}."
@@ -273,7 +275,7 @@ class Request:
     ----------
     model : str
     options : Options
-    site : Site
+    runner : Runner
         Where is measured.
     target : tvm.target.Target
         Completed with the CPU and the cores of the machine where is measured.
@@ -293,8 +295,8 @@ class Request:
             database=chosen(args),
             strategies=args.strategies,
         )
-        self.site = chosen_site(args)
-        self.target = steps.resolve(args.target, args.threads, self.site, runs=False)
+        self.runner = chosen_runner(args)
+        self.target = steps.resolve(args.target, args.threads, self.runner, runs=False)
         self.given = Schedule.load(args.schedule_in) if args.schedule_in else None
         self.options = self.options.applying(self.given)
         self._searches = not getattr(args, "no_search", False)
@@ -312,15 +314,15 @@ class Request:
         batch : int, optional
             Instead of ``--batch``.
         """
-        if self.given is None and self._searches and self.site.machine is None:
+        if self.given is None and self._searches and self.runner.machine is None:
             # The search runs what it prices.
-            kind_of(self.target).check(self.target, self.site.device_id)
+            kind_of(self.target).check(self.target, self.runner.device_id)
         with working("reading the network"):
             batch = batch or self._batch
             mod = load_model(self.model, self._shapes, batch, self._params, self._trust)
         tuned = open_database(self._records) if self._records else nullcontext()
         with tuned:
-            scheduler = steps.prepare(mod, self.target, self.options, self.site)
+            scheduler = steps.prepare(mod, self.target, self.options, self.runner)
         _logger.info("%s has %d operators", self.model, len(scheduler.graph.operators))
         _logger.info("target %s", self.target)
         if self.given is not None:

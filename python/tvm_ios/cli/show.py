@@ -167,14 +167,12 @@ def _head(schedule: Schedule) -> list[str]:
         f"{len(schedule.operators)} operators in {len(schedule.stages)} stages; "
         f"{schedule.measurements} stages measured in {schedule.search_seconds:.1f} s",
     ]
-    if schedule.branches_cut:
+    if schedule.cut_cost:
+        lines.append(f"searched in blocks; the cuts remove {schedule.cut_cost} branches or merges")
+    if schedule.partition_gap:
         lines.append(
-            f"searched in blocks; the cuts remove {schedule.branches_cut} branches or merges"
-        )
-    if schedule.given_up:
-        lines.append(
-            f"a search without blocks could save at most {1e3 * schedule.given_up:.3f} ms, by the "
-            "latencies known so far"
+            f"a search without blocks could save at most {1e3 * schedule.partition_gap:.3f} ms, "
+            "by the latencies known so far"
         )
     if not schedule.winograd:
         lines.append("no convolution uses Winograd's algorithm")

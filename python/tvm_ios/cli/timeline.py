@@ -11,7 +11,7 @@ from .. import draw
 from ..backend.registry import kind_of
 from ..compiler import steps
 from ..frontend.models import load_model
-from ..measure.sites import Here
+from ..measure.runners import LocalRunner
 from ..schedule.options import Options
 from ..schedule.schedule import Schedule
 from ..support.errors import OptionError
@@ -44,11 +44,11 @@ def check_timeline(args: argparse.Namespace) -> None:
 
 def timeline(args: argparse.Namespace, schedule: Schedule) -> str:
     """Run the model on this machine, and tell when each worker, or stream, did what."""
-    target, site = tvm.target.Target(schedule.target), Here(args.device_id)
+    target, runner = tvm.target.Target(schedule.target), LocalRunner(args.device_id)
     kind_of(target).check(target, args.device_id)
     allowed = Options(winograd=args.winograd, precision=args.precision, cudnn=args.cudnn)
     batch = args.batch or schedule.batch
     mod = load_model(args.model, args.input_shapes, batch, args.params, args.trust)
     options, function = allowed.applying(schedule), schedule.function
-    scheduler = steps.prepare(mod, target, options, site, function=function)
+    scheduler = steps.prepare(mod, target, options, runner, function=function)
     return draw.perfetto(schedule, scheduler.graph, scheduler.trace(schedule))

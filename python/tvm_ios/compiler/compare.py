@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from ..measure.model import Ways
+from ..measure.model import Variants
 from ..schedule.schedule import Schedule
 from .scheduler import Scheduler
 
@@ -24,13 +24,13 @@ class Comparison:
         The fastest, with all latencies.
     name : str
         Which one it is: ``sequential``, ``greedy`` or ``scheduled``.
-    ways : Ways
+    variants : Variants
         The models that were timed.
     """
 
     schedule: Schedule
     name: str
-    ways: Ways
+    variants: Variants
 
 
 def compare(
@@ -61,8 +61,8 @@ def compare(
     schedules = {"sequential": baseline, "scheduled": found, **(others or {})}
     if with_greedy:
         schedules["greedy"] = greedy
-    ways = scheduler.compile(schedules)
-    measured = ways.seconds()
+    variants = scheduler.compile(schedules)
+    measured = variants.seconds()
     name = min(schedules, key=lambda n: (measured[n], n != "scheduled"))
     estimates = {**baseline.estimates, **greedy.estimates, **found.estimates}
     schedule = replace(
@@ -71,10 +71,10 @@ def compare(
         measured=as_returned(measured, name),
         measurements=found.measurements,
         search_seconds=found.search_seconds,
-        branches_cut=found.branches_cut,
-        given_up=found.given_up,
+        cut_cost=found.cut_cost,
+        partition_gap=found.partition_gap,
     )
-    return Comparison(schedule, name, ways)
+    return Comparison(schedule, name, variants)
 
 
 def as_returned(latencies: Mapping[str, T], name: str) -> dict[str, T]:

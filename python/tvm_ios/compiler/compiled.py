@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import tvm
 
-from ..backend.shared.emitter import choose_way
+from ..backend.shared.emitter import choose_variant
 from ..schedule.schedule import Schedule
 
 
@@ -35,4 +35,4 @@ class CompiledSchedules:
         name = next(alike, None)
         if self._module is None or name is None:
             return None
-        return choose_way(self._module, self._schedules, name, variable)
+        return choose_variant(self._module, self._schedules, name, variable)

@@ -6,29 +6,29 @@ from __future__ import annotations
 from typing import Any
 
 from ..backend.base import Backend
-from ..backend.shared.stages import AnyAssembler
+from ..backend.shared.stages import AnyStageBuilder
 from ..database import MeasurementDatabase
+from ..measure.cache import MeasurementCache
 from ..measure.cost import MeasuredCost
-from ..measure.devices import AnyDevices
-from ..measure.records import Records
+from ..measure.pool import AnyRunnerPool
 from ..schedule.options import Options
 from ..search.cost_model import CostModel
 
 
 def measure_prices(
     backend: Backend[Any, Any, Any],
-    assembler: AnyAssembler,
-    devices: AnyDevices,
+    stage_builder: AnyStageBuilder,
+    pool: AnyRunnerPool,
     options: Options,
     database: MeasurementDatabase | None,
-) -> tuple[CostModel, AnyAssembler]:
+) -> tuple[CostModel, AnyStageBuilder]:
     """Choose the fastest kernels and time every operator alone.
 
     Parameters
     ----------
     backend : Backend
-    assembler : Assembler
-    devices : Devices
+    stage_builder : StageBuilder
+    pool : RunnerPool
         What measures.
     options : Options
     database : MeasurementDatabase or None
@@ -38,17 +38,17 @@ def measure_prices(
     -------
     cost : CostModel
         Prices stages: it measures every one of them, or those that its model cannot rule out.
-    assembler : Assembler
+    stage_builder : StageBuilder
         With the kernels that were chosen.
     """
     # xgboost takes a second to import, and prices that are given do not need it.
     from ..measure.learned import Examples, LatencyModel, LearnedCost
 
-    records = Records(database, backend.identity(), backend.conditions(assembler))
-    assembler = backend.tune(assembler, devices, records)
-    measured = MeasuredCost.begin(devices, assembler, records)
+    cache = MeasurementCache(database, backend.identity(), backend.conditions(stage_builder))
+    stage_builder = backend.tune(stage_builder, pool, cache)
+    measured = MeasuredCost.begin(pool, stage_builder, cache)
     if options.measure_all:
-        return measured, assembler
-    model = LatencyModel(options.seed, options.caution)
-    learned = LearnedCost.begin(measured, assembler, Examples(records), model, options.seed)
-    return learned, assembler
+        return measured, stage_builder
+    model = LatencyModel(options.seed, options.lcb_factor)
+    learned = LearnedCost.begin(measured, stage_builder, Examples(cache), model, options.seed)
+    return learned, stage_builder

@@ -18,7 +18,7 @@ from ..backend.registry import kind_of
 from ..backend.shared.emitter import Stages
 from ..backend.shared.replacements.find import Replacements
 from ..backend.shared.schedule_lowering import ScheduleLowering
-from ..backend.shared.stages import AnyAssembler
+from ..backend.shared.stages import AnyStageBuilder
 from ..database import MeasurementDatabase
 from ..graph.dag import Candidate, components
 from ..graph.extract import extract
@@ -26,10 +26,10 @@ from ..graph.fingerprint import fingerprint
 from ..graph.indices import smallest_extent
 from ..graph.operators import Operator, OperatorGraph
 from ..graph.prepare import prepare
-from ..measure.devices import AnyDevices
 from ..measure.given import GivenCost, StageCost
-from ..measure.model import Ways, random_inputs
-from ..measure.sites import Here, Site
+from ..measure.model import Variants, random_inputs
+from ..measure.pool import AnyRunnerPool
+from ..measure.runners import LocalRunner, Runner
 from ..schedule.options import Options
 from ..schedule.schedule import Schedule, ScheduledOperator, ScheduledStage
 from ..schedule.timeline import Span
@@ -59,7 +59,7 @@ class Scheduler:
     results : sequence of relax.Var
         Values that leave the function.
     backend : Backend
-    assembler : Assembler
+    stage_builder : StageBuilder
         Builds stages of the kernels that operators have.
     given_cost : StageCost or None
         The user's prices of stages; None where they are measured.
@@ -72,7 +72,7 @@ class Scheduler:
     graph: OperatorGraph
     results: Sequence[relax.Var]
     backend: Backend[Any, Any, Any]
-    assembler: AnyAssembler
+    stage_builder: AnyStageBuilder
     given_cost: StageCost | None = None
     database: MeasurementDatabase | None = None
     _compiled: CompiledSchedules = field(default_factory=CompiledSchedules)
@@ -85,7 +85,7 @@ class Scheduler:
         function: str = "main",
         cost_model: str | StageCost = "measure",
         options: Options | None = None,
-        site: Site | None = None,
+        runner: Runner | None = None,
     ) -> Scheduler:
         """Find the operators of a function, and the kernels that compute them.
 
@@ -100,7 +100,7 @@ class Scheduler:
             Stages are measured on this machine, or priced by a
             :data:`tvm_ios.measure.given.StageCost`.
         options : Options, optional
-        site : Site, optional
+        runner : Runner, optional
             Where stages are measured; by default in this process.
 
         Raises
@@ -113,16 +113,18 @@ class Scheduler:
             When a device cannot measure; from what measures, too.
         """
         given = _given_cost(cost_model)
-        options, site, kind = options or Options(), site or Here(), kind_of(target)
+        options, runner, kind = options or Options(), runner or LocalRunner(), kind_of(target)
         path = options.database
         database = None if path is None else MeasurementDatabase(path)
-        resolved = kind.given(target, site)
-        backend = kind.create(resolved, site, options, database)
+        resolved = kind.given(target, runner)
+        backend = kind.create(resolved, runner, options, database)
         prepared = prepare(mod, function, checks_indices=backend.checks_indices)
         graph = extract(prepared, function)
         results = relax.analysis.free_vars(prepared[function].body.body)
-        assembler = backend.assemble(graph, results)
-        return cls(resolved, options, prepared, graph, results, backend, assembler, given, database)
+        stage_builder = backend.assemble(graph, results)
+        return cls(
+            resolved, options, prepared, graph, results, backend, stage_builder, given, database
+        )
 
     @property
     def workers(self) -> int:
@@ -130,19 +132,19 @@ class Scheduler:
         return self.backend.workers
 
     @cached_property
-    def devices(self) -> AnyDevices:
+    def pool(self) -> AnyRunnerPool:
         """What measures; they are given back when this object is no longer used."""
-        devices = self.backend.devices(self.assembler, self.options.seed)
-        weakref.finalize(self, devices.close)
-        return devices
+        pool = self.backend.pool(self.stage_builder, self.options.seed)
+        weakref.finalize(self, pool.close)
+        return pool
 
     @cached_property
     def cost(self) -> CostModel:
         """The prices of stages; kernels are compiled and timed when they are first asked for."""
         if self.given_cost is not None:
-            return GivenCost(self.given_cost, self.assembler)
-        cost, self.assembler = measure_prices(
-            self.backend, self.assembler, self.devices, self.options, self.database
+            return GivenCost(self.given_cost, self.stage_builder)
+        cost, self.stage_builder = measure_prices(
+            self.backend, self.stage_builder, self.pool, self.options, self.database
         )
         return cost
 
@@ -151,14 +153,14 @@ class Scheduler:
         begin = time.perf_counter()
         cost = self.cost  # which also chooses kernels
         search = NetworkSearch(
-            self.assembler.lowered, self._replacements(), self.results, self.options
+            self.stage_builder.lowered, self._replacements(), self.results, self.options
         )
         candidates = search.run(cost)
         return replace(
             self._schedule(candidates, "scheduled"),
             search_seconds=time.perf_counter() - begin,
-            branches_cut=search.branches_cut,
-            given_up=search.given_up(candidates, cost),
+            cut_cost=search.cut_cost,
+            partition_gap=search.partition_gap(candidates, cost),
         )
 
     def unsearched(self) -> Schedule:
@@ -166,7 +168,10 @@ class Scheduler:
         operators = [self._describe(op, None) for op in self.graph.operators]
         return self._new_schedule(
             operators,
-            [ScheduledStage(((op.name,),), division=self.assembler.usual) for op in operators],
+            [
+                ScheduledStage(((op.name,),), partitioning=self.stage_builder.default_partitioning)
+                for op in operators
+            ],
         )
 
     def sequential(self) -> Schedule:
@@ -179,11 +184,11 @@ class Scheduler:
         An operator that must be alone is, in a stage of its own.
         """
         limit = self.options.max_num_groups or len(self.graph.operators)
-        alone = self.assembler.lowered.alone
+        opaque = self.stage_builder.lowered.opaque
         candidates = []
         for ops, strategy in map(candidate_of, greedy(self.graph.dag, limit)):
-            shared = tuple(op for op in ops if op not in alone)
-            candidates += [Candidate((op,), strategy) for op in ops if op in alone]
+            shared = tuple(op for op in ops if op not in opaque)
+            candidates += [Candidate((op,), strategy) for op in ops if op in opaque]
             candidates += [Candidate(shared, strategy)] if shared else []
         return self._schedule(candidates, "greedy")
 
@@ -203,20 +208,20 @@ class Scheduler:
                 "same."
             )
         costs = self.cost.operator_seconds
-        lowering = ScheduleLowering(self.assembler)
+        lowering = ScheduleLowering(self.stage_builder)
         stages = [lowering.adapt(stage, costs) for stage in schedule.stages]
         adapted = self._new_schedule(operators, stages)
         check_schedule(adapted, self.graph)
         return adapted
 
-    def divided(self, schedule: Schedule, division: str) -> Schedule:
-        """Return the schedule with its stages partitioned as ``division`` says.
+    def repartitioned(self, schedule: Schedule, partitioning: str) -> Schedule:
+        """Return the schedule with its stages partitioned as ``partitioning`` says.
 
         A stage of one operator keeps its own.
         """
-        lowering = ScheduleLowering(self.assembler)
+        lowering = ScheduleLowering(self.stage_builder)
         stages = (
-            lowering.divided(stage, division) if len(stage.operators) > 1 else stage
+            lowering.repartitioned(stage, partitioning) if len(stage.operators) > 1 else stage
             for stage in schedule.stages
         )
         return replace(schedule, stages=tuple(stages))
@@ -237,7 +242,7 @@ class Scheduler:
     def trace(self, schedule: Schedule, repeat: int = 20) -> Sequence[Span]:
         """Run the stages, and return when each worker computes what in the fastest of several runs.
 
-        They run from the compiled kernels, and with the division of work that they are lowered to.
+        They run from the compiled kernels, and in the work partitioning that they are lowered to.
         Workers of a CUDA device are streams.
 
         Raises
@@ -249,21 +254,21 @@ class Scheduler:
         self.check(schedule)
         self._check_kernels(schedule)
         stages = dict(enumerate(self.lower(schedule)))
-        return self.backend.trace(stages, self.devices, repeat)
+        return self.backend.trace(stages, self.pool, repeat)
 
     def random_inputs(self, seed: int) -> list[tvm.runtime.Tensor | tuple[Any, ...]]:
         """Inputs that the network takes: its indices are of something that is there."""
         integers = int(max(1, min(2, smallest_extent(self.prepared))))
         return random_inputs(self.prepared[self.graph.function], seed, integers)
 
-    def compile(self, schedules: Mapping[str, Schedule]) -> Ways:
+    def compile(self, schedules: Mapping[str, Schedule]) -> Variants:
         """Compile the whole model under each schedule, to be timed where stages are measured."""
         inputs = self.random_inputs(self.options.seed)
         with progress("compiling models", 2) as advance:
             module = self._emit(schedules)
             self._compiled.keep(module, schedules)
             advance(1)
-            compiled = self.backend.compile(module, list(schedules), inputs, self.devices)
+            compiled = self.backend.compile(module, list(schedules), inputs, self.pool)
             advance(1)
         return compiled
 
@@ -276,7 +281,9 @@ class Scheduler:
             return schedule
         operators = schedule.operators
         if self.winograd:
-            variants = {op.name: self.assembler.variant(op.index) for op in self.graph.operators}
+            variants = {
+                op.name: self.stage_builder.variant(op.index) for op in self.graph.operators
+            }
             operators = tuple(replace(op, kernel=variants.get(op.name)) for op in operators)
         return replace(schedule, winograd=self.winograd, operators=operators)
 
@@ -295,19 +302,19 @@ class Scheduler:
 
     def _emit(self, schedules: Mapping[str, Schedule]) -> tvm.IRModule:
         """Return a module with one function for each schedule, of its name."""
-        ways = {name: self.lower(schedule) for name, schedule in schedules.items()}
-        return self.backend.emit(self.prepared, self.graph.function, ways, self.assembler)
+        variants = {name: self.lower(schedule) for name, schedule in schedules.items()}
+        return self.backend.emit(self.prepared, self.graph.function, variants, self.stage_builder)
 
     def lower(self, schedule: Schedule) -> Stages[Any]:
         """Return a schedule's stages as the back end runs them."""
-        return ScheduleLowering(self.assembler.chosen(_kernels(schedule))).lower(schedule)
+        return ScheduleLowering(self.stage_builder.chosen(_kernels(schedule))).lower(schedule)
 
     def _check_kernels(self, schedule: Schedule) -> None:
         """Raise ScheduleError unless all operators have the kernels that the schedule names."""
         kernels = _kernels(schedule)
         for op in self.graph.operators:
             wanted = kernels[op.name]
-            if wanted is not None and wanted not in self.assembler.variants(op.index):
+            if wanted is not None and wanted not in self.stage_builder.variants(op.index):
                 raise ScheduleError(
                     f"Operator {op.name!r} of the schedule is computed by {wanted}, which is not "
                     "among its kernels here; give the precision, and cuDNN, that the schedule was "
@@ -317,12 +324,12 @@ class Scheduler:
     def close(self) -> None:
         """Leave the devices to others; nothing is measured any more."""
         if "devices" in vars(self):
-            self.devices.close()
+            self.pool.close()
 
     def _replacements(self) -> Replacements[Any]:
         """Return the sets of operators that the search may replace by one."""
         if "merge" in self.options.strategies:
-            return self.assembler.replacements
+            return self.stage_builder.replacements
         return Replacements.none(len(self.graph.operators))
 
     def _schedule(self, candidates: Iterable[Candidate], name: str) -> Schedule:
@@ -333,7 +340,7 @@ class Scheduler:
             ScheduledStage(
                 self._groups(stage),
                 self._strategy(stage),
-                self.cost.division(stage),
+                self.cost.partitioning(stage),
                 float(latency),
             )
             for stage, latency in zip(stages, seconds, strict=True)
@@ -351,7 +358,7 @@ class Scheduler:
 
     def _strategy(self, candidate: Candidate) -> str:
         """Return a candidate's strategy: ``concurrent`` where nothing replaces its operators."""
-        replaced = self.assembler.replacements.rule(candidate.ops) is not None
+        replaced = self.stage_builder.replacements.rule(candidate.ops) is not None
         return candidate.strategy if replaced else "concurrent"
 
     def _new_schedule(
@@ -370,7 +377,7 @@ class Scheduler:
 
     def _timed(self, op: Operator) -> ScheduledOperator:
         """Describe an operator, with its time by the cost model."""
-        implementation = self.assembler.lowered.implementations[op.index]
+        implementation = self.stage_builder.lowered.implementations[op.index]
         if implementation is None:
             return self._describe(op, None)
         return self._describe(op, self.cost.operator_seconds[implementation.kernel.key])
@@ -383,7 +390,7 @@ class Scheduler:
             reads=tuple(self.graph.names(self.graph.predecessors[op.index])),
             outputs=op.output_types,
             flops=op.flops,
-            kernel=self.assembler.variant(op.index),
+            kernel=self.stage_builder.variant(op.index),
         )
 
 

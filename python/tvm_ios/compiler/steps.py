@@ -24,7 +24,7 @@ from tvm import relax
 from ..backend.registry import kind_of
 from ..backend.shared.export import export
 from ..measure.given import StageCost
-from ..measure.sites import Site
+from ..measure.runners import Runner
 from ..schedule.options import Options
 from ..schedule.schedule import Schedule
 from ..support.progress import working
@@ -34,7 +34,7 @@ from .scheduler import Scheduler
 
 
 def resolve(
-    target: str | tvm.target.Target, threads: int | None, site: Site, *, runs: bool
+    target: str | tvm.target.Target, threads: int | None, runner: Runner, *, runs: bool
 ) -> tvm.target.Target:
     """Return the target, completed with the processor and the cores of a machine.
 
@@ -43,7 +43,7 @@ def resolve(
     target : str or tvm.target.Target
     threads : int or None
         Worker threads; None for all cores.
-    site : Site
+    runner : Runner
         Where stages are measured.
     runs : bool
         Whether code for the target is to run in this process.
@@ -53,9 +53,9 @@ def resolve(
     TargetError, OptionError, DeviceError
     """
     kind = kind_of(target)
-    resolved = kind.resolve(target, threads, site)
-    if runs and site.machine is None:
-        kind.check(resolved, site.device_id)
+    resolved = kind.resolve(target, threads, runner)
+    if runs and runner.machine is None:
+        kind.check(resolved, runner.device_id)
     return resolved
 
 
@@ -63,7 +63,7 @@ def prepare(
     mod: tvm.IRModule,
     target: str | tvm.target.Target,
     options: Options,
-    site: Site | None = None,
+    runner: Runner | None = None,
     *,
     function: str = "main",
     cost_model: str | StageCost = "measure",
@@ -73,7 +73,7 @@ def prepare(
     Parameters and errors are those of :meth:`Scheduler.prepare`.
     """
     with working("preparing the network"):
-        return Scheduler.prepare(mod, target, function, cost_model, options, site)
+        return Scheduler.prepare(mod, target, function, cost_model, options, runner)
 
 
 def choose(scheduler: Scheduler, given: Schedule | None = None, *, search: bool = True) -> Schedule:
@@ -110,6 +110,6 @@ def build(scheduler: Scheduler, schedule: Schedule) -> relax.VMExecutable:
     return artifact.build(emit(scheduler, schedule), schedule, scheduler.target)
 
 
-def write(executable: relax.VMExecutable, path: Path, site: Site | None = None) -> None:
-    """Link an executable as a shared library, for the machine of ``site``."""
-    export(executable, path, None if site is None else site.compiler)
+def write(executable: relax.VMExecutable, path: Path, runner: Runner | None = None) -> None:
+    """Link an executable as a shared library, for the machine of ``runner``."""
+    export(executable, path, None if runner is None else runner.compiler)

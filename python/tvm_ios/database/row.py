@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, TypeGuard
 
-from ..schedule.partitioning import is_division
+from ..schedule.partitioning import is_partitioning
 from ..support.errors import DatabaseError
 from .identity import DeviceIdentity
 
@@ -60,10 +60,10 @@ class Row:
 def plausible(samples: Mapping[str, Iterable[float]]) -> Samples:
     """Return the samples that can be latencies: finite numbers above zero."""
     kept = {
-        division: [float(s) for s in times if math.isfinite(s) and s > 0.0]
-        for division, times in samples.items()
+        partitioning: [float(s) for s in times if math.isfinite(s) and s > 0.0]
+        for partitioning, times in samples.items()
     }
-    return {division: times for division, times in kept.items() if times}
+    return {partitioning: times for partitioning, times in kept.items() if times}
 
 
 def read_samples(text: str) -> Samples:
@@ -156,13 +156,13 @@ def _row(data: Mapping[str, Any]) -> Row:
 def _samples(value: object) -> Samples:
     if not isinstance(value, dict) or not value:
         raise ValueError("'samples' is not an object of lists")
-    unknown = sorted(way for way in value if not is_division(way))
+    unknown = sorted(way for way in value if not is_partitioning(way))
     if unknown:
         raise ValueError(f"'samples' contains {unknown[0]!r}, which is not a work partitioning")
     for times in value.values():
         if not isinstance(times, list) or not times or not all(map(_is_time, times)):
             raise ValueError("'samples' contains an impossible latency")
-    return {division: [float(t) for t in times] for division, times in value.items()}
+    return {partitioning: [float(t) for t in times] for partitioning, times in value.items()}
 
 
 def _features(value: object) -> Features | None:

@@ -244,8 +244,8 @@ def _joined(known: Row | None, new: Row) -> Row:
     """Return the new row with the samples of both."""
     if known is None:
         return new
-    samples: Samples = {division: list(times) for division, times in known.samples.items()}
-    for division, times in new.samples.items():
-        samples.setdefault(division, []).extend(times)
+    samples: Samples = {partitioning: list(times) for partitioning, times in known.samples.items()}
+    for partitioning, times in new.samples.items():
+        samples.setdefault(partitioning, []).extend(times)
     refined = known.refined or new.refined
     return Row(new.device, new.key, new.stage, samples, refined, new.measured)

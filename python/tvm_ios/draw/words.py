@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 
 from ..schedule.devices import device_terms, threads
-from ..schedule.partitioning import FUSED, StreamDivision
+from ..schedule.partitioning import FUSED, StreamPartitioning
 from ..schedule.schedule import Schedule, ScheduledOperator, ScheduledStage
 from ..target import short_name
 
@@ -38,16 +38,16 @@ def how(stage: ScheduledStage) -> str:
     """Return the strategy and the work partitioning of a stage as text."""
     if len(stage.operators) == 1 and stage.strategy != "merge":
         return "single"
-    return f"{stage.strategy}, {_division(stage)}"
+    return f"{stage.strategy}, {_partitioning(stage)}"
 
 
-def _division(stage: ScheduledStage) -> str:
+def _partitioning(stage: ScheduledStage) -> str:
     """Return a work partitioning as text."""
-    if stage.division == FUSED:
+    if stage.partitioning == FUSED:
         return "one launch"
-    streams = StreamDivision.parse(stage.division)
+    streams = StreamPartitioning.parse(stage.partitioning)
     if streams is None:
-        return stage.division
+        return stage.partitioning
     count = min(streams.count or len(stage.groups), len(stage.groups))
     order = ", widest first" if streams.widest else ""
     return f"{count} stream{'s' if count > 1 else ''}{order}"

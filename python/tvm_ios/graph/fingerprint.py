@@ -61,7 +61,7 @@ class _Names:
 
 
 def _lines(op: Operator, names: _Names) -> Iterator[str]:
-    yield f"{op.index} {op.kind} {op.program}"
+    yield f"{op.index} {op.kind} {op.epilogue}"
     for binding in op.bindings:
         value = binding.value
         operation = f"{value.op} {value.attrs}" if isinstance(value, relax.Call) else ""

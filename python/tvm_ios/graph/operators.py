@@ -10,7 +10,7 @@ from functools import cached_property
 import tvm
 from tvm import relax
 
-from ..tir.epilogue import Program
+from ..tir.epilogue import Epilogue
 from .dag import Dag
 
 
@@ -30,7 +30,7 @@ class Operator:
         The anchor; None for ``elementwise``.
     source : relax.Expr or None
         The tensor that an ``elementwise`` operator's epilogue starts from.
-    program : Program
+    epilogue : Epilogue
         The epilogue: the elementwise operations after the anchor.
     arguments : tuple of relax.Expr
         The epilogue's tensor arguments.
@@ -40,7 +40,7 @@ class Operator:
         The variables that it reads and others bind, including parameters of the function.
     outputs : tuple of relax.Var
         The variables that it binds and that others read or the function returns.
-    alone : bool
+    opaque : bool
         Whether it is opaque: it is left to TVM's default lowering and never shares a stage.
     barrier : bool
         Whether it may have side effects, because it is outside of dataflow blocks.
@@ -53,12 +53,12 @@ class Operator:
     kind: str
     anchor: relax.Call | None
     source: relax.Expr | None
-    program: Program
+    epilogue: Epilogue
     arguments: tuple[relax.Expr, ...]
     bindings: tuple[relax.Binding, ...]
     inputs: tuple[relax.Var, ...]
     outputs: tuple[relax.Var, ...]
-    alone: bool
+    opaque: bool
     barrier: bool
     flops: int
 
@@ -69,7 +69,7 @@ class Operator:
         shapes = [str(e.ty) for e in self.anchor.args] if self.anchor is not None else []
         steps = ";".join(str(b.value.op) for b in self.bindings if _is_call(b))
         outputs = [str(v.ty) for v in self.outputs]
-        return f"{self.kind}|{attributes}|{shapes}|{steps}|{self.program}|{outputs}"
+        return f"{self.kind}|{attributes}|{shapes}|{steps}|{self.epilogue}|{outputs}"
 
     @property
     def call(self) -> relax.Call:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from tvm import relax
 
-from ..tir.epilogue import NOTHING, Broadcast, Operand, Program, Step
+from ..tir.epilogue import NOTHING, Broadcast, Epilogue, Operand, Step
 from .recognise import (
     ElementwiseCall,
     broadcast_kind,
@@ -76,7 +76,7 @@ class Region:
     ----------
     absorbed : tuple of int
         Positions of the bindings after the first.
-    program : Program
+    epilogue : Epilogue
         The epilogue.
     arguments : tuple of relax.Expr
         The epilogue's tensor arguments.
@@ -85,7 +85,7 @@ class Region:
     """
 
     absorbed: tuple[int, ...] = ()
-    program: Program = NOTHING
+    epilogue: Epilogue = NOTHING
     arguments: tuple[relax.Expr, ...] = ()
     source: relax.Expr | None = None
 
@@ -242,8 +242,8 @@ class _Builder:
         )
 
     def snapshot(self, absorbed: Sequence[int]) -> Region:
-        program = Program(tuple(self.steps), tuple(self.kinds))
-        return Region(tuple(absorbed), program, tuple(self.arguments), self.source)
+        epilogue = Epilogue(tuple(self.steps), tuple(self.kinds))
+        return Region(tuple(absorbed), epilogue, tuple(self.arguments), self.source)
 
     def _append(self, variable: relax.Var, step: Step) -> None:
         self.steps.append(step)

@@ -12,15 +12,15 @@ import numpy as np
 
 from ..backend.shared.implementation import Implementation
 from ..backend.shared.kernel import Kernel
-from ..backend.shared.stages import AnyAssembler, AnyForm
+from ..backend.shared.stages import AnyStageBuilder, AnyStageSpec
 from ..graph.dag import Candidate
-from ..search.cost_model import Through
+from ..search.cost_model import BestThrough
 from ..support.errors import DeviceError
 from ..support.keys import Key
 from ..support.progress import progress
-from .device import AnyDevice
-from .devices import AnyDevices
-from .records import Records, Subject, operator_subject, stage_subject
+from .cache import MeasurementCache, WorkloadKey, operator_workload, stage_workload
+from .pool import AnyRunnerPool
+from .stage_runner import AnyStageRunner
 from .timing import Samples, StageTimer, fastest, relative_error
 
 _logger = logging.getLogger(__name__)
@@ -36,7 +36,7 @@ class Observation:
 
     Attributes
     ----------
-    subject : Subject
+    workload : WorkloadKey
         The workload key of the stage.
     seconds : float
         The median latency of its fastest work partitioning.
@@ -44,17 +44,17 @@ class Observation:
         The standard error of the logarithm of ``seconds``.
     """
 
-    subject: Subject
+    workload: WorkloadKey
     seconds: float
     error: float
 
     @classmethod
-    def of(cls, subject: Subject, samples: Mapping[str, Sequence[float]]) -> Observation:
-        return cls(subject, fastest(samples)[0], relative_error(samples))
+    def of(cls, workload: WorkloadKey, samples: Mapping[str, Sequence[float]]) -> Observation:
+        return cls(workload, fastest(samples)[0], relative_error(samples))
 
 
 @dataclass(frozen=True)
-class FullPrices:
+class MeasuredBounds:
     """The exact latencies of candidates, each of which is measured on request.
 
     Attributes
@@ -71,7 +71,7 @@ class FullPrices:
     def bounds(self) -> np.ndarray:
         return self.cost(self.candidates)
 
-    def recall(self, through: Through) -> None:
+    def lookup(self, through: BestThrough) -> None:
         """Do nothing: the cost model looks stages up before it measures them."""
 
 
@@ -80,7 +80,7 @@ class MeasuredCost:
 
     A stage is timed in turn with its operators in serial order, so that both latencies refer to the
     same machine state; see :mod:`.timing`. Structurally equal stages are measured once, and not at
-    all if ``records`` finds them in a database.
+    all if ``cache`` finds them in a database.
 
     Some stages are not measured:
 
@@ -97,24 +97,27 @@ class MeasuredCost:
 
     Parameters
     ----------
-    devices : Devices
+    pool : RunnerPool
         The runner pool that measures.
-    assembler : Assembler
+    stage_builder : StageBuilder
         The stage builder.
-    records : Records, optional
+    cache : MeasurementCache, optional
         The measurement cache.
     """
 
     equal_blocks_cost_the_same = True
 
     def __init__(
-        self, devices: AnyDevices, assembler: AnyAssembler, records: Records | None = None
+        self,
+        pool: AnyRunnerPool,
+        stage_builder: AnyStageBuilder,
+        cache: MeasurementCache | None = None,
     ) -> None:
-        self._devices, self._assembler = devices, assembler
-        self._records = records or Records()
+        self._pool, self._stage_builder = pool, stage_builder
+        self._cache = cache or MeasurementCache()
         self.operator_seconds: dict[Hashable, float] = {}
-        self._timer = StageTimer(assembler, self.operator_seconds)
-        self._forms: dict[Candidate, AnyForm] = {}
+        self._timer = StageTimer(stage_builder, self.operator_seconds)
+        self._specs: dict[Candidate, AnyStageSpec] = {}
         self._seconds: dict[Hashable, float] = {}
         self._hopeless: dict[Hashable, float] = {}  # bounds from their operators
         self._timed: set[Hashable] = set()
@@ -122,11 +125,14 @@ class MeasuredCost:
 
     @classmethod
     def begin(
-        cls, devices: AnyDevices, assembler: AnyAssembler, records: Records | None = None
+        cls,
+        pool: AnyRunnerPool,
+        stage_builder: AnyStageBuilder,
+        cache: MeasurementCache | None = None,
     ) -> MeasuredCost:
         """Time every operator alone, which work is divided by."""
-        cost = cls(devices, assembler, records)
-        cost._time_operators(i for i in assembler.lowered.implementations if i is not None)
+        cost = cls(pool, stage_builder, cache)
+        cost._time_operators(i for i in stage_builder.lowered.implementations if i is not None)
         return cost
 
     @property
@@ -136,211 +142,215 @@ class MeasuredCost:
 
     def __call__(self, candidates: Sequence[Candidate]) -> np.ndarray:
         """Return the latency of each candidate in seconds, float64 [n]."""
-        self._price(self._form(c) for c in candidates if not self._alone(c))
+        self._price(self._spec(c) for c in candidates if not self._opaque(c))
         return np.array([self._latency(c) for c in candidates], "float64")
 
-    def division(self, candidate: Candidate) -> str:
+    def partitioning(self, candidate: Candidate) -> str:
         """Return the fastest work partitioning of a candidate that was measured."""
-        if self._alone(candidate):
-            return self._assembler.usual
-        samples = self._records.samples(self._form(candidate).key)
-        return fastest(samples)[1] if samples else self._assembler.usual
+        if self._opaque(candidate):
+            return self._stage_builder.default_partitioning
+        samples = self._cache.samples(self._spec(candidate).key)
+        return fastest(samples)[1] if samples else self._stage_builder.default_partitioning
 
-    def prices(self, candidates: Sequence[Candidate]) -> FullPrices:
+    def latency_bounds(self, candidates: Sequence[Candidate]) -> MeasuredBounds:
         """Return prices that measure each stage that can gain something when they are requested."""
-        return FullPrices(self, candidates)
+        return MeasuredBounds(self, candidates)
 
-    def settle(self, candidates: Sequence[Candidate]) -> int:
+    def resolve(self, candidates: Sequence[Candidate]) -> int:
         """Measure the stages of a schedule more often; return how many were not refined before.
 
         A minimum over thousands of noisy latencies selects the lucky ones. The chosen stages, and
         their operators as the alternative, are therefore measured again until the noise averages
         out.
         """
-        forms = [self._form(c) for c in candidates if not self._alone(c)]
+        specs = [self._spec(c) for c in candidates if not self._opaque(c)]
         fresh = self._refine(
-            [*(s for form in forms for s in self._assembler.singles(form)), *forms]
+            [*(s for spec in specs for s in self._stage_builder.per_operator(spec)), *specs]
         )
         if fresh:
             self._hopeless.clear()
         return fresh
 
-    def _refine(self, forms: Iterable[AnyForm]) -> int:
+    def _refine(self, specs: Iterable[AnyStageSpec]) -> int:
         """Measure stages more often, in this order, if that was not done yet; return how many."""
         fresh = {
-            form.key: form
-            for form in forms
-            if self._records.samples(form.key) and not self._records.refined(form.key)
+            spec.key: spec
+            for spec in specs
+            if self._cache.samples(spec.key) and not self._cache.refined(spec.key)
         }
         self._run(
             "measuring again",
             fresh.values(),
-            lambda device, form: self._timer.refine(
-                device, form, self._records.samples(form.key), self._alternative(form)
+            lambda device, spec: self._timer.refine(
+                device, spec, self._cache.samples(spec.key), self._alternative(spec)
             ),
             refined=True,
         )
         return len(fresh)
 
-    def recalled(self, candidates: Iterable[Candidate]) -> list[Candidate]:
+    def looked_up(self, candidates: Iterable[Candidate]) -> list[Candidate]:
         """Return the candidates that need no measuring; their operators must be measured."""
-        forms = {c: self._form(c) for c in candidates if not self._alone(c)}
-        self._recall(forms.values())
-        return [c for c in candidates if c not in forms or self._priceable(forms[c])]
+        specs = {c: self._spec(c) for c in candidates if not self._opaque(c)}
+        self._lookup(specs.values())
+        return [c for c in candidates if c not in specs or self._priceable(specs[c])]
 
     def observation(self, candidate: Candidate) -> Observation | None:
         """Return the measurement of a priced candidate; None if it was not worth measuring."""
-        if self._alone(candidate):
+        if self._opaque(candidate):
             return None
-        form = self._form(candidate)
-        samples = self._records.samples(form.key)
-        if samples and form.key not in self._observed:
-            self._observed[form.key] = Observation.of(stage_subject(form), samples)
-        return self._observed.get(form.key)
+        spec = self._spec(candidate)
+        samples = self._cache.samples(spec.key)
+        if samples and spec.key not in self._observed:
+            self._observed[spec.key] = Observation.of(stage_workload(spec), samples)
+        return self._observed.get(spec.key)
 
     def runnable(self, candidate: Candidate) -> bool:
         """Return whether the operators of the candidate can share a stage."""
-        return len(candidate.ops) == 1 or not self._alone(candidate)
+        return len(candidate.ops) == 1 or not self._opaque(candidate)
 
-    def _form(self, candidate: Candidate) -> AnyForm:
-        if candidate not in self._forms:
-            form = self._assembler.form_of(candidate.ops, candidate.strategy)
-            self._forms[candidate] = form
-        return self._forms[candidate]
+    def _spec(self, candidate: Candidate) -> AnyStageSpec:
+        if candidate not in self._specs:
+            spec = self._stage_builder.spec_of(candidate.ops, candidate.strategy)
+            self._specs[candidate] = spec
+        return self._specs[candidate]
 
-    def _alone(self, candidate: Candidate) -> bool:
-        return any(op in self._assembler.lowered.alone for op in candidate.ops)
+    def _opaque(self, candidate: Candidate) -> bool:
+        return any(op in self._stage_builder.lowered.opaque for op in candidate.ops)
 
     def _latency(self, candidate: Candidate) -> float:
-        if self._alone(candidate):
+        if self._opaque(candidate):
             return 0.0 if len(candidate.ops) == 1 else math.inf
-        key = self._form(candidate).key
+        key = self._spec(candidate).key
         return self._seconds[key] if key in self._seconds else self._hopeless[key]
 
-    def _price(self, forms: Iterable[AnyForm]) -> None:
+    def _price(self, specs: Iterable[AnyStageSpec]) -> None:
         """Determine the latency of new stages: first of single operators, then of the rest."""
         priced = self._seconds.keys() | self._hopeless.keys()
-        new = {form.key: form for form in forms if form.key not in priced}
-        self._time_operators(i for form in new.values() for i in form.implementations)
-        singles = {s.key: s for form in new.values() for s in self._assembler.singles(form)}
-        self._measure_singles("measuring operators", singles)
-        self._refine(singles.values())  # all other stages are compared with them
-        self._check_possible(singles.values())
+        new = {spec.key: spec for spec in specs if spec.key not in priced}
+        self._time_operators(i for spec in new.values() for i in spec.implementations)
+        per_operator = {
+            s.key: s for spec in new.values() for s in self._stage_builder.per_operator(spec)
+        }
+        self._measure_operators("measuring operators", per_operator)
+        self._refine(per_operator.values())  # all other stages are compared with them
+        self._check_possible(per_operator.values())
         replaced = {f.key: f for f in new.values() if self._replaced(f)}
-        self._measure_singles("measuring replacements", replaced)
-        self._recall(new.values())
+        self._measure_operators("measuring replacements", replaced)
+        self._lookup(new.values())
         worth = [f for f in new.values() if f.key not in self._seconds and self.can_gain(f)]
         self._measure("measuring stages", worth)
-        for key, form in new.items():
+        for key, spec in new.items():
             if key not in self._seconds:
-                self._hopeless[key] = self._apart(form) * (1 + 1e-6)
+                self._hopeless[key] = self._serial(spec) * (1 + 1e-6)
 
-    def _measure_singles(self, description: str, forms: Mapping[Key, AnyForm]) -> None:
+    def _measure_operators(self, description: str, specs: Mapping[Key, AnyStageSpec]) -> None:
         """Time stages of one kernel, except those that do nothing or cannot run."""
-        self._seconds.update((key, 0.0) for key, form in forms.items() if form.free)
-        broken = [key for key, form in forms.items() if self._broken(form)]
+        self._seconds.update((key, 0.0) for key, spec in specs.items() if spec.free)
+        broken = [key for key, spec in specs.items() if self._broken(spec)]
         self._seconds.update(dict.fromkeys(broken, math.inf))
-        self._measure(description, forms.values())
+        self._measure(description, specs.values())
 
-    def _check_possible(self, singles: Iterable[AnyForm]) -> None:
+    def _check_possible(self, per_operator: Iterable[AnyStageSpec]) -> None:
         """Raise DeviceError if an operator failed, because every schedule needs it."""
-        for form in singles:
-            if math.isinf(self._seconds[form.key]):
-                (name,) = self._assembler.lowered.graph.names(form.implementations[0].operators)
+        for spec in per_operator:
+            if math.isinf(self._seconds[spec.key]):
+                (name,) = self._stage_builder.lowered.graph.names(spec.implementations[0].operators)
                 raise DeviceError(
                     f"Operator {name!r} could not be measured: it crashed, took too long or gave "
                     "impossible times; 'compile --no-search' works without measuring."
                 )
 
-    def _measure(self, description: str, forms: Iterable[AnyForm]) -> None:
+    def _measure(self, description: str, specs: Iterable[AnyStageSpec]) -> None:
         """Time the stages whose latency is unknown."""
-        forms = list(forms)
-        self._recall(forms)
-        pending = [form for form in forms if form.key not in self._seconds]
+        specs = list(specs)
+        self._lookup(specs)
+        pending = [spec for spec in specs if spec.key not in self._seconds]
         self._run(
             description,
             pending,
-            lambda device, form: self._timer.measure(device, form, self._alternative(form)),
+            lambda device, spec: self._timer.measure(device, spec, self._alternative(spec)),
         )
 
-    def _recall(self, forms: Iterable[AnyForm]) -> None:
+    def _lookup(self, specs: Iterable[AnyStageSpec]) -> None:
         """Take latencies from the measurement cache."""
-        missing = [form for form in forms if form.key not in self._seconds]
-        self._records.recall(map(stage_subject, missing))
-        for form in missing:
-            samples = self._records.samples(form.key)
+        missing = [spec for spec in specs if spec.key not in self._seconds]
+        self._cache.lookup(map(stage_workload, missing))
+        for spec in missing:
+            samples = self._cache.samples(spec.key)
             if samples:
-                self._seconds[form.key], _ = fastest(samples)
+                self._seconds[spec.key], _ = fastest(samples)
 
-    def _apart(self, form: AnyForm) -> float:
+    def _serial(self, spec: AnyStageSpec) -> float:
         """Return the seconds of a stage's operators in serial order."""
-        return sum(self._seconds[single.key] for single in self._assembler.singles(form))
+        return sum(self._seconds[single.key] for single in self._stage_builder.per_operator(spec))
 
-    def _alternative(self, form: AnyForm) -> float:
+    def _alternative(self, spec: AnyStageSpec) -> float:
         """Return the latency that a stage has to beat; infinity for a single operator."""
-        itself = len(form.implementations) == 1 and not self._replaced(form)
-        return math.inf if itself else self._apart(form)
+        itself = len(spec.implementations) == 1 and not self._replaced(spec)
+        return math.inf if itself else self._serial(spec)
 
-    def _replaced(self, form: AnyForm) -> bool:
+    def _replaced(self, spec: AnyStageSpec) -> bool:
         """Return whether the stage replaces operators by others."""
-        originals = self._assembler.originals(form)
-        return list(map(id, form.implementations)) != list(map(id, originals))
+        originals = self._stage_builder.originals(spec)
+        return list(map(id, spec.implementations)) != list(map(id, originals))
 
     def _run(
         self,
         description: str,
-        forms: Iterable[AnyForm],
-        work: Callable[[AnyDevice, AnyForm], Samples],
+        specs: Iterable[AnyStageSpec],
+        work: Callable[[AnyStageRunner, AnyStageSpec], Samples],
         *,
         refined: bool = False,
     ) -> None:
         """Sample every stage with ``work``, record the samples and update the latency."""
-        stages = list(forms)
+        stages = list(specs)
         if not stages:
             return
-        self._devices.compile(
+        self._pool.compile(
             kernel
-            for form in stages
-            for kernel in self._assembler.kernels(form, self.operator_seconds)
+            for spec in stages
+            for kernel in self._stage_builder.kernels(spec, self.operator_seconds)
         )
         with progress(description, len(stages)) as advance:
 
-            def done(form: AnyForm, samples: Samples | None) -> None:
-                self._note(form, samples, refined)
+            def done(spec: AnyStageSpec, samples: Samples | None) -> None:
+                self._note(spec, samples, refined)
                 advance(1)
 
-            self._devices.each(stages, work, done)
+            self._pool.each(stages, work, done)
 
-    def _note(self, form: AnyForm, samples: Samples | None, refined: bool) -> None:
-        subject = stage_subject(form)
-        self._observed.pop(form.key, None)
+    def _note(self, spec: AnyStageSpec, samples: Samples | None, refined: bool) -> None:
+        workload = stage_workload(spec)
+        self._observed.pop(spec.key, None)
         if samples or (refined and samples is not None):
-            self._records.add(subject, samples, refined=refined)
-            self._seconds[form.key], _ = fastest(self._records.samples(form.key))
+            self._cache.add(workload, samples, refined=refined)
+            self._seconds[spec.key], _ = fastest(self._cache.samples(spec.key))
         else:
-            self._seconds[form.key] = math.inf
-            _logger.warning("%s is not used: %s.", subject.words, _WRONG)
-        self._timed.add(form.key)
+            self._seconds[spec.key] = math.inf
+            _logger.warning("%s is not used: %s.", workload.words, _WRONG)
+        self._timed.add(spec.key)
 
-    def _broken(self, form: AnyForm) -> bool:
+    def _broken(self, spec: AnyStageSpec) -> bool:
         """Return whether an operator of the stage failed when it ran alone."""
-        return any(math.isinf(self.operator_seconds[i.kernel.key]) for i in form.implementations)
+        return any(math.isinf(self.operator_seconds[i.kernel.key]) for i in spec.implementations)
 
-    def _priceable(self, form: AnyForm) -> bool:
-        if form.key in self._seconds or self._replaced(form):
-            return form.key in self._seconds
-        known = all(single.key in self._seconds for single in self._assembler.singles(form))
-        return known and not self.can_gain(form)
+    def _priceable(self, spec: AnyStageSpec) -> bool:
+        if spec.key in self._seconds or self._replaced(spec):
+            return spec.key in self._seconds
+        known = all(
+            single.key in self._seconds for single in self._stage_builder.per_operator(spec)
+        )
+        return known and not self.can_gain(spec)
 
-    def can_gain(self, form: AnyForm) -> bool:
+    def can_gain(self, spec: AnyStageSpec) -> bool:
         """Return whether running the operators of a stage together may pay.
 
         A stage that could save less than 1% of its operators' time is not worth measuring.
         """
-        total = self._apart(form)
+        total = self._serial(spec)
         if math.isinf(total):
             return False
-        return self._assembler.most_saved(form, self._seconds, self.operator_seconds) >= (
+        return self._stage_builder.max_saving(spec, self._seconds, self.operator_seconds) >= (
             _WORTH * total
         )
 
@@ -348,23 +358,27 @@ class MeasuredCost:
         """Time kernels alone on one worker, which work partitioning is based on."""
         new = {i.kernel.key: i for i in implementations}
         new = {key: i for key, i in new.items() if key not in self.operator_seconds}
-        subjects = {key: operator_subject(i.kernel) for key, i in new.items() if not i.kernel.free}
-        self._records.recall(subjects.values())
-        missing = [new[key] for key, s in subjects.items() if not self._records.samples(s.key)]
+        workloads = {
+            key: operator_workload(i.kernel) for key, i in new.items() if not i.kernel.free
+        }
+        self._cache.lookup(workloads.values())
+        missing = [new[key] for key, s in workloads.items() if not self._cache.samples(s.key)]
         if missing:
-            self._devices.compile(i.kernel for i in missing)
-            self._devices.each(missing, self._timer.alone, self._note_alone)
+            self._pool.compile(i.kernel for i in missing)
+            self._pool.each(missing, self._timer.time_operator, self._note_operator)
         for key, implementation in new.items():
             if not implementation.kernel.free and key not in self.operator_seconds:
                 # The minimum is the time without interference.
-                samples = self._records.samples(subjects[key].key)
+                samples = self._cache.samples(workloads[key].key)
                 self.operator_seconds[key] = min(samples["alone"])
             self.operator_seconds.setdefault(key, 0.0)
 
-    def _note_alone(self, implementation: Implementation[Kernel], samples: Samples | None) -> None:
-        subject = operator_subject(implementation.kernel)
+    def _note_operator(
+        self, implementation: Implementation[Kernel], samples: Samples | None
+    ) -> None:
+        workload = operator_workload(implementation.kernel)
         if samples:
-            self._records.add(subject, samples)
+            self._cache.add(workload, samples)
         else:
             self.operator_seconds[implementation.kernel.key] = math.inf
-            _logger.warning("%s: %s.", subject.words, _WRONG)
+            _logger.warning("%s: %s.", workload.words, _WRONG)

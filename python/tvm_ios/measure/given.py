@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..backend.shared.stages import AnyAssembler, estimated_seconds
+from ..backend.shared.stages import AnyStageBuilder, estimated_seconds
 from ..graph.dag import Candidate
 from ..graph.operators import OperatorGraph
-from ..search.cost_model import Through
+from ..search.cost_model import BestThrough
 from ..support.errors import CostError
 
 StageCost = Callable[[OperatorGraph, Sequence[Candidate]], np.ndarray]
@@ -20,7 +20,7 @@ Infinity excludes a stage."""
 
 
 @dataclass(frozen=True)
-class FinalPrices:
+class GivenBounds:
     """Latencies that are all known.
 
     Attributes
@@ -34,7 +34,7 @@ class FinalPrices:
     def bounds(self) -> np.ndarray:
         return self.latencies
 
-    def recall(self, through: Through) -> None:
+    def lookup(self, through: BestThrough) -> None:
         """Do nothing: all latencies are known."""
 
 
@@ -47,10 +47,10 @@ class GivenCost:
     measurements = 0
     equal_blocks_cost_the_same = False  # the function may distinguish them
 
-    def __init__(self, function: StageCost, assembler: AnyAssembler) -> None:
-        self._function, self._lowered = function, assembler.lowered
-        self._division = assembler.usual
-        self.operator_seconds = estimated_seconds(assembler)
+    def __init__(self, function: StageCost, stage_builder: AnyStageBuilder) -> None:
+        self._function, self._lowered = function, stage_builder.lowered
+        self._partitioning = stage_builder.default_partitioning
+        self.operator_seconds = estimated_seconds(stage_builder)
 
     def __call__(self, candidates: Sequence[Candidate]) -> np.ndarray:
         answer = self._function(self._lowered.graph, candidates)
@@ -58,18 +58,18 @@ class GivenCost:
             latencies = np.array(answer, "float64", ndmin=1)
         except (TypeError, ValueError) as error:
             raise CostError(f"A cost model must return one number per stage: {error}.") from error
-        alone = self._lowered.alone
+        opaque = self._lowered.opaque
         for i, candidate in enumerate(candidates[: len(latencies)]):
-            if len(candidate.ops) > 1 and alone.intersection(candidate.ops):
+            if len(candidate.ops) > 1 and opaque.intersection(candidate.ops):
                 latencies[i] = np.inf
         return latencies
 
-    def division(self, candidate: Candidate) -> str:
-        return self._division
+    def partitioning(self, candidate: Candidate) -> str:
+        return self._partitioning
 
-    def prices(self, candidates: Sequence[Candidate]) -> FinalPrices:
-        return FinalPrices(self(candidates))
+    def latency_bounds(self, candidates: Sequence[Candidate]) -> GivenBounds:
+        return GivenBounds(self(candidates))
 
-    def settle(self, candidates: Sequence[Candidate]) -> int:
+    def resolve(self, candidates: Sequence[Candidate]) -> int:
         """Return 0: a given latency is final."""
         return 0

@@ -16,7 +16,7 @@ _ROUNDS = 11
 _WINDOW = 20e-3  # seconds of one model in one round
 
 
-class Ways(Protocol):
+class Variants(Protocol):
     """The variants of one lowered function."""
 
     def seconds(self) -> dict[str, float]:

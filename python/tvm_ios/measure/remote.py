@@ -15,9 +15,9 @@ from typing import Any, Generic, TypeVar
 
 from ..backend.shared.kernel import K
 from ..support.errors import DeviceError
-from .device import Device, FarDevice, KernelBuilder
+from .providers import SessionProvider
 from .session import DeviceLost, RemoteSession
-from .sources import Source
+from .stage_runner import KernelBuilder, PreparedRunner, StageRunner
 
 _logger = logging.getLogger(__name__)
 
@@ -33,11 +33,11 @@ _PATIENCE = 3  # the search ends after this many time limits of a stage without 
 _STARTING = 5.0  # plus these seconds, in which a server may restart
 
 
-_AnyDevice = FarDevice[Any, Any]
+_AnyDevice = PreparedRunner[Any, Any]
 """The device of a worker, of any back end."""
 
 
-class RemoteDevices(Generic[K, S]):
+class RemotePool(Generic[K, S]):
     """A runner pool of all devices of a session provider, with one thread for each.
 
     If a device is lost, another one repeats its job. A job that takes down two devices in turn
@@ -45,36 +45,36 @@ class RemoteDevices(Generic[K, S]):
 
     Parameters
     ----------
-    source : Source
+    provider : SessionProvider
         The session provider.
     first : RemoteSession
         A session of the provider.
     make : callable
         Returns the runner of a session.
-    libraries : KernelBuilder
+    builder : KernelBuilder
         The kernel builder.
     """
 
     def __init__(
         self,
-        source: Source,
+        provider: SessionProvider,
         first: RemoteSession,
-        make: Callable[[RemoteSession], FarDevice[K, S]],
-        libraries: KernelBuilder[K],
+        make: Callable[[RemoteSession], PreparedRunner[K, S]],
+        builder: KernelBuilder[K],
     ) -> None:
-        self._libraries = libraries
-        self._crew = _Crew(source, make, first.cpu)
+        self._builder = builder
+        self._crew = _Pool(provider, make, first.cpu)
         self._patience = _PATIENCE * first.limit + _STARTING
-        self._hands = [_Hand(self._crew, first)]
+        self._hands = [_Worker(self._crew, first)]
 
     def compile(self, kernels: Iterable[K]) -> None:
         """Compile the kernels that later jobs need."""
-        self._libraries.compile(kernels)
+        self._builder.compile(kernels)
 
     def each(
         self,
         items: Sequence[T],
-        work: Callable[[Device[K, S], T], R],
+        work: Callable[[StageRunner[K, S], T], R],
         done: Callable[[T, R | None], None],
     ) -> None:
         """Call ``work(device, item)`` for every item.
@@ -94,10 +94,10 @@ class RemoteDevices(Generic[K, S]):
         DeviceError
             If no device was available for three times the time limit of a stage plus 5 seconds.
         """
-        deal = _Deal(work, done, len(items))
+        deal = _Batch(work, done, len(items))
         for item in items:
             self._crew.jobs.put(_Job(item, deal))
-        self._hire(len(items))
+        self._spawn(len(items))
         try:
             self._collect(deal)
         finally:
@@ -112,21 +112,21 @@ class RemoteDevices(Generic[K, S]):
         abort the process.
         """
         for hand in self._hands:
-            hand.dismissed = True
+            hand.cancelled = True
             self._crew.jobs.put(None)
-        self._crew.source.close()
+        self._crew.provider.close()
         for hand in self._hands:
             hand.thread.join(_LEAVING)
 
-    def _hire(self, most: int) -> None:
+    def _spawn(self, most: int) -> None:
         """Spawn a worker for each device, but not more than there are jobs."""
         try:
-            count = min(self._crew.source.count(), most)
+            count = min(self._crew.provider.count(), most)
         except DeviceLost:  # the tracker is gone, but its devices may still answer
             count = 0
-        self._hands += [_Hand(self._crew) for _ in range(count - len(self._hands))]
+        self._hands += [_Worker(self._crew) for _ in range(count - len(self._hands))]
 
-    def _collect(self, deal: _Deal) -> None:
+    def _collect(self, deal: _Batch) -> None:
         """Pass results on until every item has one."""
         seen = time.monotonic()
         while deal.open:
@@ -142,7 +142,7 @@ class RemoteDevices(Generic[K, S]):
                 seen = time.monotonic()
             elif time.monotonic() - seen > self._patience:
                 raise DeviceError(
-                    f"No device of {self._crew.source.name} could be used for "
+                    f"No device of {self._crew.provider.name} could be used for "
                     f"{self._patience:g} s ({self._crew.reason}); restart its RPC server: what "
                     "is in the database will not be measured again."
                 )
@@ -150,7 +150,7 @@ class RemoteDevices(Generic[K, S]):
     def _finish(self, job: _Job, result: Any, error: BaseException | None) -> None:
         job.hand = None
         if isinstance(error, DeviceLost):
-            _logger.info("a device of %s was lost: %s", self._crew.source.name, error)
+            _logger.info("a device of %s was lost: %s", self._crew.provider.name, error)
             job.failures += 1
             if job.failures < _ATTEMPTS:
                 self._crew.jobs.put(job)
@@ -160,25 +160,25 @@ class RemoteDevices(Generic[K, S]):
         job.deal.open -= 1
         job.deal.done(job.item, result)
 
-    def _replace(self, hand: _Hand) -> None:
+    def _replace(self, hand: _Worker) -> None:
         """Abandon a silent device, together with the worker that waits for it."""
-        hand.dismissed = True
+        hand.cancelled = True
         job = hand.job
         if job is not None and hand.connecting:
             self._crew.jobs.put(job)
         elif job is not None:
             self._finish(job, None, DeviceLost("it is silent"))
-        self._hands[self._hands.index(hand)] = _Hand(self._crew)
+        self._hands[self._hands.index(hand)] = _Worker(self._crew)
 
 
 @dataclass(eq=False)
-class _Deal:
+class _Batch:
     """A batch of items that share one function."""
 
-    work: Callable[[Device[Any, Any], Any], Any]
+    work: Callable[[StageRunner[Any, Any], Any], Any]
     done: Callable[[Any, Any], None]
     open: int
-    outcomes: queue.Queue[tuple[_Hand, _Job, Any, BaseException | None]] = field(
+    outcomes: queue.Queue[tuple[_Worker, _Job, Any, BaseException | None]] = field(
         default_factory=queue.Queue
     )
 
@@ -188,53 +188,53 @@ class _Job:
     """An item, the worker that has it, and the number of devices that it has taken down."""
 
     item: Any
-    deal: _Deal
-    hand: _Hand | None = None
+    deal: _Batch
+    hand: _Worker | None = None
     failures: int = 0
 
 
-class _Crew:
+class _Pool:
     """The state that the workers of a pool share."""
 
     def __init__(
-        self, source: Source, make: Callable[[RemoteSession], _AnyDevice], cpu: str
+        self, provider: SessionProvider, make: Callable[[RemoteSession], _AnyDevice], cpu: str
     ) -> None:
-        self.source, self.make, self._cpu = source, make, cpu
+        self.provider, self.make, self._cpu = provider, make, cpu
         self.jobs: queue.Queue[_Job | None] = queue.Queue()
         self.reason = "none is free"
         self._strange: list[RemoteSession] = []  # open, so that they are not offered again
 
     def connect(self) -> RemoteSession:
         """Open a session on a device with the same CPU as the others."""
-        session = self.source.connect()
+        session = self.provider.connect()
         if session.cpu == self._cpu:
             return session
         self._strange.append(session)
-        message = f"A device of {self.source.name} is a {session.cpu}, the others are {self._cpu}"
+        message = f"A device of {self.provider.name} is a {session.cpu}, the others are {self._cpu}"
         _logger.warning("%s; it is not used.", message)
         raise DeviceLost(message)
 
 
-class _Hand:
+class _Worker:
     """A worker: a thread that takes jobs, and its device.
 
     Attributes
     ----------
     job : _Job or None
         The current job.
-    dismissed : bool
+    cancelled : bool
         Whether the worker is cancelled.
     thread : threading.Thread
         The thread.
     """
 
-    def __init__(self, crew: _Crew, session: RemoteSession | None = None) -> None:
+    def __init__(self, crew: _Pool, session: RemoteSession | None = None) -> None:
         self._crew, self._session = crew, session
         self._device: _AnyDevice | None = None
         self._failures = 0  # consecutive failures to prepare
         self._connecting = math.inf
         self.job: _Job | None = None
-        self.dismissed = False
+        self.cancelled = False
         self.thread = threading.Thread(target=self._serve, name="tvm_ios-device", daemon=True)
         self.thread.start()
 
@@ -256,7 +256,7 @@ class _Hand:
         return time.monotonic() > deadline
 
     def _serve(self) -> None:
-        while not self.dismissed:
+        while not self.cancelled:
             job = self._crew.jobs.get()
             if job is not None:
                 self.job, job.hand = job, self
@@ -271,7 +271,7 @@ class _Hand:
         try:
             device = self._ready_device()
         except (DeviceError, DeviceLost) as error:  # not caused by the job
-            if not self.dismissed:
+            if not self.cancelled:
                 self._crew.jobs.put(job)
             self._lose(error)
             return

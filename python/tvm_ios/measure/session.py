@@ -18,7 +18,7 @@ from tvm.libinfo import find_libtvm_runtime
 from ..database.identity import cpu_name
 from ..support import _ffi_api  # noqa: F401  (loads the library whose functions are looked up below)
 from ..support.errors import DeviceError
-from .device import Library
+from .stage_runner import Library
 
 _PREFIX = "tvm_ios.runtime."
 _PROTOCOL, _HEADER = "1", 3  # version and header lines of src/runtime/describe.cc
@@ -98,7 +98,7 @@ class RemoteSession:
         self.call("SetRuntimeLibrary", "libtvm_runtime.so")
 
     def call(self, name: str, *arguments: Any) -> Any:
-        patience = self.limit + _GRACE if name == "TimeOnBench" else _PATIENCE
+        patience = self.limit + _GRACE if name == "TimeOnRunner" else _PATIENCE
         return self.watched(lambda: self._function(name)(*arguments), patience)
 
     def close(self) -> None:

@@ -16,9 +16,9 @@ import numpy as np
 
 from ..backend.shared.implementation import Implementation
 from ..backend.shared.kernel import Kernel
-from ..backend.shared.stages import AnyAssembler, AnyForm
-from .device import AnyDevice
+from ..backend.shared.stages import AnyStageBuilder, AnyStageSpec
 from .samples import Turns, sensible, take, take_steady, take_turns
+from .stage_runner import AnyStageRunner
 
 Samples = dict[str, list[float]]
 """Seconds by work partitioning."""
@@ -40,22 +40,26 @@ class StageTimer:
 
     Attributes
     ----------
-    assembler : Assembler
+    stage_builder : StageBuilder
         The stage builder.
     operator_seconds : mapping of kernel key to float
         Seconds of operators on one worker, on which work partitioning is based.
     """
 
-    assembler: AnyAssembler
+    stage_builder: AnyStageBuilder
     operator_seconds: Mapping[Hashable, float]
 
-    def alone(self, device: AnyDevice, implementation: Implementation[Kernel]) -> Samples:
+    def time_operator(
+        self, device: AnyStageRunner, implementation: Implementation[Kernel]
+    ) -> Samples:
         """Return the seconds of an operator on one worker, after a warm-up run."""
         device.run(implementation)
         times = take(lambda count: device.time_alone(implementation, count), _ALONE)
         return {"alone": times} if times else {}
 
-    def measure(self, device: AnyDevice, form: AnyForm, known: float = math.inf) -> Samples:
+    def measure(
+        self, device: AnyStageRunner, spec: AnyStageSpec, known: float = math.inf
+    ) -> Samples:
         """Time a stage in each work partitioning that is worth it.
 
         The first run of each partitioning is a warm-up. It determines the number of repetitions. A
@@ -65,22 +69,24 @@ class StageTimer:
         ----------
         device : Device
             The runner.
-        form : StageForm
+        spec : StageSpec
             The stage spec.
         known : float
             Seconds of the operators in serial order; infinity for a single operator.
         """
-        divisions = self.assembler.divisions(form, self.operator_seconds)
-        turns = self._turns(device, form, divisions, known)
-        first = {name: times for name, times in take_turns(turns, divisions, 1).items() if times}
+        partitionings = self.stage_builder.partitionings(spec, self.operator_seconds)
+        turns = self._turns(device, spec, partitionings, known)
+        first = {
+            name: times for name, times in take_turns(turns, partitionings, 1).items() if times
+        }
         limit = _HOPELESS * min(known, *(times[0] for times in first.values()), math.inf)
         kept = {name: times[0] for name, times in first.items() if times[0] <= limit}
         return _without_empty({**first, **self._repeat(turns, kept, _BUDGET, (1, 7))})
 
     def refine(
         self,
-        device: AnyDevice,
-        form: AnyForm,
+        device: AnyStageRunner,
+        spec: AnyStageSpec,
         samples: Mapping[str, Sequence[float]],
         known: float = math.inf,
     ) -> Samples:
@@ -90,7 +96,7 @@ class StageTimer:
         ----------
         device : Device
             The runner.
-        form : StageForm
+        spec : StageSpec
             The stage spec.
         samples : mapping of str to sequence of float
             Seconds by work partitioning so far.
@@ -100,28 +106,30 @@ class StageTimer:
         best, _ = fastest(samples)
         medians = {name: float(np.median(times)) for name, times in samples.items()}
         near = {name: typical for name, typical in medians.items() if typical <= _HOPELESS * best}
-        turns = self._turns(device, form, near, known)
+        turns = self._turns(device, spec, near, known)
         return _without_empty(self._repeat(turns, near, _REFINED_BUDGET, (7, 50)))
 
     def _turns(
-        self, device: AnyDevice, form: AnyForm, divisions: Iterable[str], known: float
+        self, device: AnyStageRunner, spec: AnyStageSpec, partitionings: Iterable[str], known: float
     ) -> Turns:
         """Return a sampler of the stage, scaled to the machine's speed when ``known`` was measured.
 
         The operators in serial order run before each round of partitionings, which find their
         inputs in the same cache state.
         """
-        stages = {d: self.assembler.stage(form, d, self.operator_seconds) for d in divisions}
+        stages = {
+            d: self.stage_builder.stage(spec, d, self.operator_seconds) for d in partitionings
+        }
         if math.isinf(known):
             return lambda names, count: {name: device.time(stages[name], count) for name in names}
-        apart = self.assembler.apart(form, self.operator_seconds)
+        serial = self.stage_builder.serial(spec, self.operator_seconds)
 
         def turns(names: Collection[str], count: int) -> Samples:
             times: Samples = {name: [] for name in names}
             reference = []
             for done in range(0, count, _PAIRED):
                 part = min(_PAIRED, count - done)
-                reference += device.time(apart, part)
+                reference += device.time(serial, part)
                 for name in names:
                     times[name] += device.time(stages[name], part)
             believed = [seconds for seconds in reference if sensible([seconds])]
@@ -142,12 +150,12 @@ class StageTimer:
 
 
 def _without_empty(samples: Samples) -> Samples:
-    return {division: times for division, times in samples.items() if times}
+    return {partitioning: times for partitioning, times in samples.items() if times}
 
 
 def fastest(samples: Mapping[str, Sequence[float]]) -> tuple[float, str]:
     """Return the median seconds of the fastest work partitioning, and its name."""
-    medians = [(float(np.median(times)), division) for division, times in samples.items()]
+    medians = [(float(np.median(times)), partitioning) for partitioning, times in samples.items()]
     return min(medians, key=lambda entry: entry[0])
 
 
@@ -157,8 +165,8 @@ def relative_error(samples: Mapping[str, Sequence[float]]) -> float:
     It follows from the median absolute deviation of the samples. For few or equal samples it has a
     floor, the error that clocks and caches always leave.
     """
-    _, division = fastest(samples)
-    logarithms = np.log(samples[division])
+    _, partitioning = fastest(samples)
+    logarithms = np.log(samples[partitioning])
     spread = 1.4826 * float(np.median(np.abs(logarithms - np.median(logarithms))))
     if len(logarithms) < _FEW:
         spread = max(spread, _UNSURE)

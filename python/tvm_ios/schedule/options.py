@@ -38,7 +38,7 @@ class Options:
     measure_all : bool
         Whether to measure every candidate stage, instead of only those that could change the
         schedule by the learned cost model.
-    caution : float
+    lcb_factor : float
         The lower-confidence-bound factor: how many standard deviations a stage may be faster than
         predicted. With a larger factor more stages are measured and fewer good ones are missed.
     winograd : bool or None
@@ -66,7 +66,7 @@ class Options:
     max_block_size: int = 16
     seed: int = 0
     measure_all: bool = False
-    caution: float = 0.5
+    lcb_factor: float = 0.5
     winograd: bool | None = None
     precision: Precision = "fp32"
     cudnn: bool = False
@@ -87,8 +87,10 @@ class Options:
                 continue
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise OptionError(f"{name} must be a whole number of at least 1, got {value!r}.")
-        if not isinstance(self.caution, (int, float)) or not 0 <= self.caution < math.inf:
-            raise OptionError(f"caution must be a number of at least 0, got {self.caution!r}.")
+        if not isinstance(self.lcb_factor, (int, float)) or not 0 <= self.lcb_factor < math.inf:
+            raise OptionError(
+                f"lcb_factor must be a number of at least 0, got {self.lcb_factor!r}."
+            )
 
     def applying(self, schedule: Schedule | None) -> Options:
         """Return these options, completed from the schedule to apply, if there is one."""

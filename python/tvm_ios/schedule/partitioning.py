@@ -15,7 +15,7 @@ FUSED = "fused"
 
 
 @dataclass(frozen=True)
-class StreamDivision:
+class StreamPartitioning:
     """A work partitioning of a CUDA device: groups on streams. ``str`` returns its name.
 
     Attributes
@@ -30,19 +30,21 @@ class StreamDivision:
     widest: bool = False
 
     @staticmethod
-    def parse(text: str) -> StreamDivision | None:
+    def parse(text: str) -> StreamPartitioning | None:
         """Return the partitioning that ``text`` names; None if it names another kind."""
         match = _PATTERN.fullmatch(text)
         if match is None:
             return None
         count = match["count"]
-        return StreamDivision(None if count is None else int(count), match["widest"] is not None)
+        return StreamPartitioning(
+            None if count is None else int(count), match["widest"] is not None
+        )
 
     def __str__(self) -> str:
         count = "" if self.count is None else f"-{self.count}"
         return f"streams{count}{'-widest' if self.widest else ''}"
 
 
-def is_division(text: str) -> bool:
+def is_partitioning(text: str) -> bool:
     """Return whether ``text`` has the form of a partitioning's name; back ends know which exist."""
     return _NAME.fullmatch(text) is not None

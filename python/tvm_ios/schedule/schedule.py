@@ -20,10 +20,12 @@ from typing import Any
 from ..support.errors import ScheduleError
 from ..support.files import replacing
 from ..support.transaction import settle
-from .partitioning import is_division
+from .partitioning import is_partitioning
+from .versions import modernized
 
 FORMAT = "tvm_ios.schedule"
-VERSION = 1
+VERSION = 2
+_READABLE = (1, 2)
 
 
 _DAMAGE = (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
@@ -75,9 +77,9 @@ class ScheduledStage:
         The names of the operators, each group in execution order.
     strategy : str
         ``concurrent`` or ``merge``.
-    division : str
+    partitioning : str
         The work partitioning. On a CPU: ``tiles`` (every worker computes a part of each operator),
-        ``groups`` (one worker computes a whole group) or ``bands`` (row strips: every worker
+        ``groups`` (one worker computes a whole group) or ``strips`` (row strips: every worker
         computes some rows of the results through the whole group). On a CUDA device: ``streams``
         (one stream per group, or ``streams-N`` for N streams; the longest group is issued first, or
         with the suffix ``-widest`` the one with the most blocks) or ``fused`` (one launch).
@@ -87,7 +89,7 @@ class ScheduledStage:
 
     groups: tuple[tuple[str, ...], ...]
     strategy: str = "concurrent"
-    division: str = "tiles"
+    partitioning: str = "tiles"
     seconds: float | None = None
 
     @property
@@ -126,10 +128,10 @@ class Schedule:
         The number of distinct stages that were measured.
     search_seconds : float
         The duration of the search, including measurements.
-    branches_cut : int
+    cut_cost : int
         The cut cost: branches and merges that the cuts between blocks remove, see
         :func:`tvm_ios.partition`. At 0, the blocks lose only stages across a single operator.
-    given_up : float or None
+    partition_gap : float or None
         The partition gap: an upper bound, by the cost model, of the seconds that the best schedule
         of the whole network would save over this one. None if that has too many schedules to
         explore.
@@ -152,8 +154,8 @@ class Schedule:
     measured: dict[str, float] = field(default_factory=dict)
     measurements: int = 0
     search_seconds: float = 0.0
-    branches_cut: int = 0
-    given_up: float | None = None
+    cut_cost: int = 0
+    partition_gap: float | None = None
     batch: int | None = None
     at_batch: dict[str, float] = field(default_factory=dict)
     winograd: bool = True
@@ -165,7 +167,7 @@ class Schedule:
         """
         forms = [
             (
-                [(stage.groups, stage.strategy, stage.division) for stage in schedule.stages],
+                [(stage.groups, stage.strategy, stage.partitioning) for stage in schedule.stages],
                 [(op.name, op.kind, op.seconds, op.kernel) for op in schedule.operators],
                 schedule.winograd,
             )
@@ -192,13 +194,14 @@ class Schedule:
         """
         if not isinstance(data, dict) or data.get("format") != FORMAT:
             raise ScheduleError(f"{source} is not a schedule of tvm-ios.")
-        if data.get("version") != VERSION:
+        if data.get("version") not in _READABLE:
             raise ScheduleError(
-                f"{source} has version {data.get('version')!r}; this release reads {VERSION}. "
+                f"{source} has version {data.get('version')!r}; this release reads {VERSION} and "
+                "older ones. "
                 "Search again to make a new one."
             )
         try:
-            return _parse(data)
+            return _parse(modernized(data))
         except _DAMAGE as error:
             raise ScheduleError(f"{source} is damaged: {_reason(error)}.") from error
 
@@ -241,7 +244,7 @@ class Schedule:
         for i, stage in enumerate(self.stages):
             groups = " | ".join(", ".join(group) for group in stage.groups)
             latency = "" if stage.seconds is None else f"{1e6 * stage.seconds:9.1f} us  "
-            how = "merge" if stage.strategy == "merge" else stage.division
+            how = "merge" if stage.strategy == "merge" else stage.partitioning
             lines.append(f"{i:4d}  {latency}{how:6s}  {groups}")
         return "\n".join(lines)
 
@@ -275,8 +278,8 @@ def _parse(data: dict[str, Any]) -> Schedule:
         measured={str(k): _seconds(v) or 0.0 for k, v in data.get("measured", {}).items()},
         measurements=int(data.get("measurements", 0)),
         search_seconds=_seconds(data.get("search_seconds")) or 0.0,
-        branches_cut=int(data.get("branches_cut", 0)),
-        given_up=_seconds(data.get("given_up")),
+        cut_cost=int(data.get("cut_cost", 0)),
+        partition_gap=_seconds(data.get("partition_gap")),
         batch=None if data.get("batch") is None else int(data["batch"]),
         at_batch={str(int(k)): _seconds(v) or 0.0 for k, v in data.get("at_batch", {}).items()},
         winograd=winograd,
@@ -313,18 +316,18 @@ def _texts(values: Any, what: str) -> tuple[str, ...]:
 
 
 def _parse_stage(stage: dict[str, Any]) -> ScheduledStage:
-    strategy, division = stage.get("strategy", "concurrent"), stage.get("division", "tiles")
+    strategy, partitioning = stage.get("strategy", "concurrent"), stage.get("partitioning", "tiles")
     if strategy not in ("concurrent", "merge"):
         raise ValueError(f"{strategy!r} is not a strategy")
-    if not isinstance(division, str) or not is_division(division):
-        raise ValueError(f"{division!r} is not a work partitioning")
+    if not isinstance(partitioning, str) or not is_partitioning(partitioning):
+        raise ValueError(f"{partitioning!r} is not a work partitioning")
     groups = stage["groups"]
     if not isinstance(groups, list) or not all(isinstance(g, list) and g for g in groups):
         raise ValueError("a stage's groups are lists of operators' names")
     if not groups:
         raise ValueError("a stage has no operators")
     named = tuple(tuple(map(str, group)) for group in groups)
-    return ScheduledStage(named, strategy, division, _seconds(stage.get("seconds")))
+    return ScheduledStage(named, strategy, partitioning, _seconds(stage.get("seconds")))
 
 
 def _seconds(value: Any) -> float | None:

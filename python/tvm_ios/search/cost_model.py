@@ -10,12 +10,12 @@ import numpy as np
 
 from ..graph.dag import Candidate
 
-Through = Callable[[np.ndarray], np.ndarray]
+BestThrough = Callable[[np.ndarray], np.ndarray]
 """A function from the candidates' latencies to those of the cheapest schedules through each of
 them."""
 
 
-class Prices(Protocol):
+class LatencyBounds(Protocol):
     """Latency bounds of some candidates, which become exact as stages are resolved."""
 
     def bounds(self) -> np.ndarray:
@@ -24,7 +24,7 @@ class Prices(Protocol):
         Where a latency is unknown, the entry is an optimistic lower bound of it.
         """
 
-    def recall(self, through: Through) -> None:
+    def lookup(self, through: BestThrough) -> None:
         """Look up the stages of near-optimal schedules in the database."""
 
 
@@ -45,11 +45,11 @@ class CostModel(Protocol):
     def __call__(self, candidates: Sequence[Candidate]) -> np.ndarray:
         """Return the latency of each candidate in seconds, float64 [n]."""
 
-    def prices(self, candidates: Sequence[Candidate]) -> Prices:
+    def latency_bounds(self, candidates: Sequence[Candidate]) -> LatencyBounds:
         """Return what is known of the latencies of candidates, without measuring."""
 
-    def settle(self, candidates: Sequence[Candidate]) -> int:
+    def resolve(self, candidates: Sequence[Candidate]) -> int:
         """Determine the latencies of the stages of a schedule; return how many are new."""
 
-    def division(self, candidate: Candidate) -> str:
+    def partitioning(self, candidate: Candidate) -> str:
         """Return the fastest work partitioning of a candidate."""

@@ -12,7 +12,7 @@ from tvm import relax
 from ..graph.dag import Candidate, Dag
 from ..support.errors import OptionError
 from .core import ScheduleSpace, candidate_of, partition, partition_cost
-from .cost_model import CostModel, Prices
+from .cost_model import CostModel, LatencyBounds
 from .problem import Limits, Problem, Replaceable
 from .templates import Template, find_templates, own_template
 
@@ -31,17 +31,17 @@ class BlockSearch:
         The operators of the block, by their index in the graph.
     space : ScheduleSpace
         The schedules, in which an operator is its position in the block.
-    prices : Prices
+    latency_bounds : LatencyBounds
         The latency bounds.
     """
 
     block: Sequence[int]
     space: ScheduleSpace
-    prices: Prices
+    latency_bounds: LatencyBounds
 
     def solve(self) -> list[Candidate]:
         """Return the stages of the schedule that is cheapest by the current bounds."""
-        stages = map(candidate_of, self.space.solve(self.prices.bounds()).stages)
+        stages = map(candidate_of, self.space.solve(self.latency_bounds.bounds()).stages)
         return [of_operators(stage, self.block) for stage in stages]
 
 
@@ -61,7 +61,7 @@ class NetworkSearch:
 
     Attributes
     ----------
-    branches_cut : int
+    cut_cost : int
         The cut cost: branches and merges that the cuts between the blocks remove.
     """
 
@@ -76,7 +76,7 @@ class NetworkSearch:
         self._replacements = replacements
         dag, together = lowered.graph.dag, replacements.together
         self._blocks = partition(dag, limits.max_block_size, together)
-        self.branches_cut = partition_cost(dag, self._blocks, together)
+        self.cut_cost = partition_cost(dag, self._blocks, together)
 
     def run(self, cost: CostModel) -> list[Candidate]:
         """Find the stages of all blocks, in execution order; equal blocks share one result.
@@ -88,10 +88,10 @@ class NetworkSearch:
         own = dict.fromkeys(template.block for template in templates)
         searches = {number: self.explore(self._blocks[number], cost) for number in own}
         for search in searches.values():
-            search.prices.recall(search.space.through)
+            search.latency_bounds.lookup(search.space.through)
         while True:
             found = {number: search.solve() for number, search in searches.items()}
-            if not cost.settle([stage for stages in found.values() for stage in stages]):
+            if not cost.resolve([stage for stages in found.values() for stage in stages]):
                 break
         return [
             of_operators(stage, template.counterparts)
@@ -99,7 +99,7 @@ class NetworkSearch:
             for stage in found[template.block]
         ]
 
-    def given_up(self, stages: Sequence[Candidate], cost: CostModel) -> float | None:
+    def partition_gap(self, stages: Sequence[Candidate], cost: CostModel) -> float | None:
         """Return an upper bound of the seconds that the cuts cost, without measuring anything.
 
         The bound follows from what is known of the latencies. None if the whole network has too
@@ -113,7 +113,7 @@ class NetworkSearch:
             whole = self.explore([op for block in self._blocks for op in block], cost, _WHOLE)
         except OptionError:
             return None
-        best = whole.space.solve(whole.prices.bounds()).latency
+        best = whole.space.solve(whole.latency_bounds.bounds()).latency
         return max(float(cost(stages).sum()) - best, 0.0)
 
     def explore(
@@ -146,7 +146,7 @@ class NetworkSearch:
             max_transitions,
         )
         candidates = [of_operators(candidate, block) for candidate in space.candidates]
-        return BlockSearch(block, space, cost.prices(candidates))
+        return BlockSearch(block, space, cost.latency_bounds(candidates))
 
     def _templates(self, cost: CostModel) -> list[Template]:
         """Return the source of each block's schedule.
@@ -165,7 +165,7 @@ class NetworkSearch:
             len(self._lowered.graph.operators),
             len(self._blocks),
             len({template.block for template in templates}),
-            self.branches_cut,
+            self.cut_cost,
         )
         return templates
 

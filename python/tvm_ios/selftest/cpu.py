@@ -14,14 +14,14 @@ from tvm.tirx.script import builder as T
 
 from tvm_ios_env.machine import this_cpu
 
-from ..backend.cpu.measure.fma import on_each_worker
+from ..backend.cpu.measure.peak_flops import on_each_worker
 from ..compiler.scheduler import Scheduler
-from ..support.threads import with_workers
+from ..support.threads import with_num_threads
 from ..target import check_runnable, core_of, num_workers, resolve
 from . import networks
 from .cases import CASES, Case
 from .checks import Check, Group, Settings, WrongResult
-from .networks import Variants, run_library
+from .networks import TestedSchedules, run_library
 from .reference import compare, reference
 
 _LANE_BITS = 32
@@ -37,7 +37,7 @@ def plan(settings: Settings) -> list[Group]:
     stages = (
         ("tiles", networks.UNEQUAL),
         ("groups", networks.UNEQUAL),
-        ("bands", networks.CHAIN),
+        ("strips", networks.CHAIN),
     )
     return [
         Group(
@@ -49,14 +49,14 @@ def plan(settings: Settings) -> list[Group]:
         Group(
             "stages",
             (
-                *(check(f"work by {name}", _divided, case, name) for name, case in stages),
+                *(check(f"work by {name}", _repartitioned, case, name) for name, case in stages),
                 *(check(case.name, _merged, case) for case in networks.MERGED),
             ),
         ),
         Group(
             "network",
             (
-                check("in stages", _divided, networks.WHOLE, "tiles"),
+                check("in stages", _repartitioned, networks.WHOLE, "tiles"),
                 check("as a library", _library),
             ),
         ),
@@ -82,7 +82,7 @@ def _threads(target: tvm.target.Target) -> str:
     function = tvm.IRModule({"name_threads": _thread_names(workers)})
     module = tvm.compile(function, target=target).mod
     names = tvm.runtime.tensor(np.zeros(workers, "int32"))
-    with_workers(workers, lambda: module["name_threads"](names))
+    with_num_threads(workers, lambda: module["name_threads"](names))
     found = len(set(names.numpy().tolist()))
     if found != workers:
         raise WrongResult(
@@ -112,20 +112,20 @@ def _thread_names(workers: int) -> tvm.tirx.PrimFunc:
 def _kernel(target: tvm.target.Target, case: Case) -> str:
     inputs = case.inputs()
     scheduler = Scheduler.prepare(case.module(), target)
-    ways = scheduler.compile({"sequential": scheduler.unsearched()})
-    result = ways("sequential", [tvm.runtime.tensor(x) for x in inputs]).numpy()
+    variants = scheduler.compile({"sequential": scheduler.unsearched()})
+    result = variants("sequential", [tvm.runtime.tensor(x) for x in inputs]).numpy()
     return compare(result, reference(case)(inputs))
 
 
-def _divided(target: tvm.target.Target, case: Case, division: str) -> str:
-    return _compare(case, Variants(case, target, divisions=[division]), division)
+def _repartitioned(target: tvm.target.Target, case: Case, partitioning: str) -> str:
+    return _compare(case, TestedSchedules(case, target, partitionings=[partitioning]), partitioning)
 
 
 def _merged(target: tvm.target.Target, case: Case) -> str:
-    return _compare(case, Variants(case, target, merging=True), "merged")
+    return _compare(case, TestedSchedules(case, target, merging=True), "merged")
 
 
-def _compare(case: Case, variants: Variants, name: str) -> str:
+def _compare(case: Case, variants: TestedSchedules, name: str) -> str:
     """Check two inputs, because a run must not affect the next one."""
     for seed in (1, 2):
         inputs = case.inputs(seed)

@@ -24,7 +24,7 @@ from . import networks
 from .cases import CASES, Builder, Case
 from .checks import Check, Group, LeftOut, Settings, WrongResult
 from .gpu_kernels import KernelNetwork, KernelRunner
-from .networks import Variants
+from .networks import TestedSchedules
 from .reference import EXACT, TOLERANCE, compare, reference, relative_error
 
 op = relax.op
@@ -92,14 +92,14 @@ class _GpuChecks:
 
     def stages(self) -> tuple[Check, ...]:
         """Return a check of each way to run a stage."""
-        divided = (
+        repartitioned = (
             ("a stream for each group", "streams"),
             ("two streams", "streams-2"),
             ("the widest group first", "streams-widest"),
             ("unequal kernels in one launch", "fused"),
         )
         return (
-            *(self._stage_check(name, networks.UNEQUAL, d) for name, d in divided),
+            *(self._stage_check(name, networks.UNEQUAL, d) for name, d in repartitioned),
             *(self._stage_check(c.name, c, "merged") for c in networks.MERGED),
         )
 
@@ -251,10 +251,12 @@ class _GpuChecks:
             said = compare(result, reference(case)(arrays))
         return said
 
-    def _compiled_variants(self, name: str, precision: Precision) -> Variants:
-        case, divisions = _VARIANTS[name]
+    def _compiled_variants(self, name: str, precision: Precision) -> TestedSchedules:
+        case, partitionings = _VARIANTS[name]
         merging = case in networks.MERGED
-        return Variants(case, self.target(), self._device_id, divisions, merging, precision)
+        return TestedSchedules(
+            case, self.target(), self._device_id, partitionings, merging, precision
+        )
 
 
 def _tanh(b: Builder, x: relax.Expr) -> relax.Var:

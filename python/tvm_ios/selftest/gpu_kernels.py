@@ -14,10 +14,10 @@ from tvm import relax
 
 from ..backend.cuda.code.network import RUN_STAGE
 from ..backend.cuda.kernels.kernel import CudaKernel
-from ..backend.cuda.measure.device import CudaBench
-from ..backend.cuda.measure.libraries import CudaLibraries
+from ..backend.cuda.measure.builder import CudaKernelBuilder
+from ..backend.cuda.measure.runner import CudaStageRunner
+from ..backend.cuda.rules.config import CudaLoweringConfig
 from ..backend.cuda.rules.implement import CudaNetwork, implement
-from ..backend.cuda.rules.preferences import CudaPreferences
 from ..backend.cuda.stage.stage import CudaStage, Value
 from ..backend.cuda.target import device_for
 from ..backend.shared.implementation import Implementation, LoweredGraph
@@ -63,14 +63,14 @@ class KernelNetwork:
         prepared = prepare(case.module())
         self._function = prepared["main"]
         device = device_for(target, device_id)
-        preferences = CudaPreferences(
+        config = CudaLoweringConfig(
             target,
             precision,
             device.multiprocessors,
             device.l2_bytes,
             cudnn=device_id if cudnn else None,
         )
-        self._network: CudaNetwork = implement(extract(prepared), preferences)
+        self._network: CudaNetwork = implement(extract(prepared), config)
 
     @property
     def lowered(self) -> LoweredGraph[CudaKernel]:
@@ -121,7 +121,7 @@ class KernelRunner:
     """
 
     def __init__(self, target: tvm.target.Target, device_id: int) -> None:
-        self._libraries = CudaLibraries(target)
+        self._libraries = CudaKernelBuilder(target)
         self._device_id, self._device = device_id, tvm.cuda(device_id)
 
     def compile(self, networks: Iterable[KernelNetwork]) -> None:
@@ -137,7 +137,7 @@ class KernelRunner:
         self, network: KernelNetwork, implementations: Sequence[Implementation[CudaKernel]]
     ) -> list[float]:
         """Return the seconds of runs of the last kernel, measured by events in a CUDA graph."""
-        bench = CudaBench(network.lowered, self._libraries, self._device_id, seed=0)
+        bench = CudaStageRunner(network.lowered, self._libraries, self._device_id, seed=0)
         return bench.time_alone(implementations[-1], _SAMPLES)
 
     def run(

@@ -15,8 +15,8 @@ from ..compiler import artifact
 from ..compiler.scheduler import Scheduler
 from ..graph.dag import Candidate, components
 from ..graph.operators import OperatorGraph
-from ..measure.model import Ways
-from ..measure.sites import Here
+from ..measure.model import Variants
+from ..measure.runners import LocalRunner
 from ..schedule.options import Options, Precision
 from ..schedule.schedule import ScheduledStage
 from ..support.folders import TemporaryFolder
@@ -110,7 +110,7 @@ def merged(_graph: OperatorGraph, candidates: Sequence[Candidate]) -> np.ndarray
     return np.array([0.1 if c.strategy == "merge" else float(len(c.ops)) ** 2 for c in candidates])
 
 
-class Variants:
+class TestedSchedules:
     """One network with several schedules, compiled together.
 
     Parameters
@@ -121,7 +121,7 @@ class Variants:
         The target.
     device_id : int
         The GPU.
-    divisions : sequence of str
+    partitionings : sequence of str
         Work partitionings. For each, a schedule is made that uses it in all stages that support it.
     merging : bool
         Whether to add the schedule ``merged``, which merges operators instead of running them side
@@ -140,7 +140,7 @@ class Variants:
         case: Case,
         target: tvm.target.Target,
         device_id: int = 0,
-        divisions: Sequence[str] = (),
+        partitionings: Sequence[str] = (),
         merging: bool = False,
         precision: Precision = "fp32",
     ) -> None:
@@ -150,14 +150,14 @@ class Variants:
             target,
             cost_model=merged if merging else together,
             options=options,
-            site=Here(device_id),
+            runner=LocalRunner(device_id),
         )
         found = scheduler.search()
-        self.schedules = {d: scheduler.divided(found, d) for d in divisions}
+        self.schedules = {d: scheduler.repartitioned(found, d) for d in partitionings}
         if merging:
             self.schedules["merged"] = found
         self.schedules["sequential"] = scheduler.unsearched()
-        self._ways: Ways = scheduler.compile(self.schedules)
+        self._variants: Variants = scheduler.compile(self.schedules)
 
     def run(self, name: str, inputs: Sequence[np.ndarray]) -> np.ndarray:
         """Return the result of the network with one of the schedules.
@@ -171,7 +171,7 @@ class Variants:
             map(partial(_shows, name), self.schedules[name].stages)
         ):
             raise WrongResult(f"No stage can be {name!r}.")
-        return self._ways(name, [tvm.runtime.tensor(x) for x in inputs]).numpy()
+        return self._variants(name, [tvm.runtime.tensor(x) for x in inputs]).numpy()
 
 
 def run_library(
@@ -190,7 +190,7 @@ def run_library(
     inputs : sequence of sequence of numpy.ndarray
         The inputs of each run.
     """
-    scheduler = Scheduler.prepare(case.module(), target, site=Here(device_id))
+    scheduler = Scheduler.prepare(case.module(), target, runner=LocalRunner(device_id))
     schedule = scheduler.unsearched()
     executable = artifact.build(scheduler.emit(schedule), schedule, target)
     with TemporaryFolder() as directory:
@@ -203,4 +203,4 @@ def run_library(
 def _shows(name: str, stage: ScheduledStage) -> bool:
     if name == "merged":
         return stage.strategy == "merge"
-    return stage.division == name and len(stage.groups) > 1
+    return stage.partitioning == name and len(stage.groups) > 1

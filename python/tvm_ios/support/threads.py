@@ -21,26 +21,26 @@ from . import _ffi_api  # noqa: F401  (loads the library)
 T = TypeVar("T")
 
 
-def use_workers(workers: int) -> bool:
+def set_num_threads(workers: int) -> bool:
     """Configure this thread's pool; return False if it exists already and is too small."""
     with on_distinct_cores(workers):
-        threads: int = tvm_ffi.get_global_func("tvm_ios.runtime.UseWorkers")(workers)
+        threads: int = tvm_ffi.get_global_func("tvm_ios.runtime.SetNumThreads")(workers)
     return threads >= workers
 
 
-def with_workers(workers: int, work: Callable[[], T]) -> T:
+def with_num_threads(workers: int, work: Callable[[], T]) -> T:
     """Run ``work()`` on a thread whose pool has ``workers`` threads.
 
     That is this thread if possible, else a new one. An interrupt is passed on to the new thread.
     """
-    if workers == 1 or use_workers(workers):
+    if workers == 1 or set_num_threads(workers):
         return work()
     outcome: list[T] = []
     failure: list[BaseException] = []
 
     def body() -> None:
         try:
-            use_workers(workers)
+            set_num_threads(workers)
             outcome.append(work())
         except BaseException as error:
             failure.append(error)

@@ -54,7 +54,7 @@ that are operators of their own support."""
 
 
 @dataclass(frozen=True)
-class Program:
+class Epilogue:
     """An epilogue: steps after an anchor.
 
     Its result is that of the last step, or else the anchor's.
@@ -68,6 +68,10 @@ class Program:
 
     steps: tuple[Step, ...] = ()
     arguments: tuple[Broadcast, ...] = ()
+
+    def __str__(self) -> str:
+        """Return the text that fingerprints of networks have, by which old schedules are known."""
+        return f"Program(steps={self.steps!r}, arguments={self.arguments!r})"
 
     def apply(self, anchor: Expr, load: Callable[[int], Expr], lanes: int) -> Expr:
         """Emit the epilogue on ``anchor``.
@@ -106,5 +110,5 @@ class Program:
         return values[Operand("value", len(self.steps))]
 
 
-NOTHING = Program()
+NOTHING = Epilogue()
 """The epilogue without steps."""

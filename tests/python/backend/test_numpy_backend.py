@@ -49,7 +49,7 @@ def test_the_search_finds_what_the_clock_rewards(measure_all: bool) -> None:
     schedule = comparison.schedule
     first = schedule.stages[0]
     assert len(first.groups) == 4
-    assert {stage.division for stage in schedule.stages if stage.seconds} == {"processors"}
+    assert {stage.partitioning for stage in schedule.stages if stage.seconds} == {"processors"}
     assert schedule.measured["scheduled"] < schedule.measured["sequential"] - 3 * LAUNCH
     known = sum(stage.seconds or 0.0 for stage in schedule.stages)
     assert schedule.measured["scheduled"] == pytest.approx(known, rel=1e-6)

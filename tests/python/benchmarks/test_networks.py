@@ -27,7 +27,7 @@ from peer.process import ContenderError, run_tool
 from peer.work import multiply_adds
 from support.cli import SHAPE, onnx, save_branches
 from support.networks import NATIVE, WORKERS
-from tvm_ios.backend.cpu.measure import fma, streams
+from tvm_ios.backend.cpu.measure import memory_bandwidth, peak_flops
 from tvm_ios.errors import ModelError
 from tvm_ios.frontend import zoo
 from tvm_ios.target import core_of
@@ -41,7 +41,7 @@ TINY = machine.Machine(
 
 
 def test_peak_reports_one_core_and_all(monkeypatch, capsys) -> None:
-    monkeypatch.setattr(fma, "STEPS", 500)
+    monkeypatch.setattr(peak_flops, "STEPS", 500)
     monkeypatch.setattr(hierarchy, "_MEMORY", 1 << 20)
     monkeypatch.setattr(machine, "describe", lambda: TINY)
     peak.main(["--threads", str(WORKERS), "--json"])
@@ -52,7 +52,7 @@ def test_peak_reports_one_core_and_all(monkeypatch, capsys) -> None:
     levels = [(entry["level"], entry["threads"]) for entry in printed["bandwidth"]]
     assert levels == [(n, t) for t in (1, WORKERS) for n in ("L1", "L2", "memory")]
     for entry in printed["bandwidth"]:
-        assert all(entry[kind] > 0 for kind in streams.KINDS)
+        assert all(entry[kind] > 0 for kind in memory_bandwidth.KINDS)
     assert printed["pool"]["threads"] == WORKERS
     assert printed["pool"]["call"] > 0
 
@@ -97,7 +97,7 @@ def test_a_second_search_measures_nothing(tmp_path: Path, capsys) -> None:
 
 
 def test_peak_prints_tables(capsys) -> None:
-    bandwidth = streams.Bandwidth("L1", 1, 16 << 10, 3.0, 2.0, 1.0)
+    bandwidth = memory_bandwidth.Bandwidth("L1", 1, 16 << 10, 3.0, 2.0, 1.0)
     costs = pool.PoolCosts(2, 0.01, 2.5, 1.25)
     peak.show(peak.Peak(TINY, "llvm", 16, {1: 100.0, 2: 199.0}, [bandwidth], costs))
     printed = capsys.readouterr().out
@@ -110,11 +110,14 @@ def test_streams_move_what_they_count(workers: int) -> None:
     lanes, steps, rounds = core_of(NATIVE).lanes, 3, 2
     step = 16 * lanes
     shape = (workers, steps * step)
-    functions = {kind: streams.stream_function(kind, shape, lanes) for kind in streams.KINDS}
+    functions = {
+        kind: memory_bandwidth.stream_function(kind, shape, lanes)
+        for kind in memory_bandwidth.KINDS
+    }
     module = tvm.compile(tvm.IRModule(functions), target=NATIVE).mod
     values = np.random.default_rng(0).standard_normal(shape).astype("float32")
     results = {}
-    for kind in streams.KINDS:
+    for kind in memory_bandwidth.KINDS:
         a, b = tvm.runtime.tensor(values), tvm.runtime.tensor(np.full(shape, np.nan, "float32"))
         module[kind](a, b, steps, rounds)
         results[kind] = a.numpy(), b.numpy()

@@ -18,11 +18,11 @@ import tvm
 from support.database import HERE, branches, digests, key, scheduler, searched, start
 from support.networks import NATIVE
 from tvm_ios import DatabaseError
-from tvm_ios.backend.cpu.measure import libraries
+from tvm_ios.backend.cpu.measure import builder
 from tvm_ios.backend.shared.cold import arena_bytes, level_of
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.database import MeasurementDatabase, Row
-from tvm_ios.measure.records import Records, Subject
+from tvm_ios.measure.cache import MeasurementCache, WorkloadKey
 from tvm_ios.tir.tensor import TensorSpec
 from tvm_ios.transform import InterOperatorSchedule
 
@@ -47,7 +47,7 @@ def test_a_warm_search_measures_nothing(
     path, cold = filled
     assert cold.cost.measurements > 0
     before = _rows(path)
-    monkeypatch.setattr(libraries, "compiled", None)  # whoever compiles a kernel fails
+    monkeypatch.setattr(builder, "compiled", None)  # whoever compiles a kernel fails
     warm = searched(scheduler(path))
     assert warm.cost.measurements == 0
     for found in ("search", "greedy", "sequential"):
@@ -103,9 +103,9 @@ def _begins(row: Row, beginning: Row) -> bool:
 def test_where_weights_lie_is_part_of_what_is_measured() -> None:
     core = 1 << 20
     sizes = [arena_bytes([TensorSpec((n,))] * 3) for n in (100, 1 << 20, 1 << 26)]
-    assert [level_of(n, core) for n in sizes] == ["second cache", "third cache", "memory"]
-    subject = Subject("a", (), "a", "conv")
-    texts = {Records(conditions=level).digest(subject) for level in ("memory", "third cache")}
+    assert [level_of(n, core) for n in sizes] == ["L2", "L3", "memory"]
+    workload = WorkloadKey("a", (), "a", "conv")
+    texts = {MeasurementCache(conditions=level).digest(workload) for level in ("memory", "L3")}
     assert len(texts) == 2
 
 
@@ -149,12 +149,12 @@ def _without_rights() -> Iterator[None]:
         os.seteuid(user)
 
 
-def _measured_on(records: Records, caplog: pytest.LogCaptureFixture) -> None:
+def _measured_on(cache: MeasurementCache, caplog: pytest.LogCaptureFixture) -> None:
     """Add measurements that cannot be kept: the search has them, and hears of it once."""
     with caplog.at_level(logging.WARNING):
         for i in range(3):
-            records.add(Subject(i, (), i, "conv" * 10_000), {"tiles": [1.0 + i]})
-    assert [records.samples(i) for i in range(3)] == [{"tiles": [1.0 + i]} for i in range(3)]
+            cache.add(WorkloadKey(i, (), i, "conv" * 10_000), {"tiles": [1.0 + i]})
+    assert [cache.samples(i) for i in range(3)] == [{"tiles": [1.0 + i]} for i in range(3)]
     (warning,) = caplog.messages
     assert warning.endswith("The search continues without it.")
 
@@ -163,7 +163,7 @@ def test_a_full_disk_does_not_end_the_search(tmp_path: Path, caplog) -> None:
     database = MeasurementDatabase(tmp_path / "m.sqlite3")
     database.add(HERE, key("a"), "conv", {"tiles": [1.0]})
     with _full_disk(30_000):
-        _measured_on(Records(database, HERE), caplog)
+        _measured_on(MeasurementCache(database, HERE), caplog)
     assert [row.key for row in database.rows()] == [key("a")]
     database.add(HERE, key("b"), "conv", {"tiles": [1.0]})  # there is space again
     assert len(list(database.rows())) == 2
@@ -178,16 +178,16 @@ def test_a_full_disk_is_left_as_it_is(tmp_path: Path) -> None:
 
 def test_a_file_that_cannot_be_written_is_read(caplog) -> None:
     with tempfile.TemporaryDirectory() as name:
-        directory, subject = Path(name), Subject("a", (), "a", "conv")
+        directory, workload = Path(name), WorkloadKey("a", (), "a", "conv")
         path = directory / "m.sqlite3"
         with closing(MeasurementDatabase(path)) as database:
-            Records(database, HERE).add(subject, {"tiles": [1.0]})
+            MeasurementCache(database, HERE).add(workload, {"tiles": [1.0]})
         content = path.read_bytes()
         path.chmod(0o444)
         directory.chmod(0o777)
         with _without_rights(), closing(MeasurementDatabase(path)) as database:
-            records = Records(database, HERE)
-            records.recall([subject])
-            assert records.samples("a") == {"tiles": [1.0]}
-            _measured_on(records, caplog)
+            cache = MeasurementCache(database, HERE)
+            cache.lookup([workload])
+            assert cache.samples("a") == {"tiles": [1.0]}
+            _measured_on(cache, caplog)
         assert path.read_bytes() == content

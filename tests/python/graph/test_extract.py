@@ -37,7 +37,7 @@ def graph_of(mod: tvm.IRModule, function: str = "main") -> OperatorGraph:
 
 def shapes_of(graph: OperatorGraph) -> list[tuple[str, tuple[str, ...]]]:
     """Per operator its kind and the steps after its anchor."""
-    return [(o.kind, tuple(step.op for step in o.program.steps)) for o in graph.operators]
+    return [(o.kind, tuple(step.op for step in o.epilogue.steps)) for o in graph.operators]
 
 
 def check(mod: tvm.IRModule, *expected: tuple[str, tuple[str, ...]]) -> OperatorGraph:
@@ -55,7 +55,7 @@ def test_elementwise_operations_join_the_operation_before_them() -> None:
 
     graph = check(relax_module(body, IMAGE), ("conv2d", ("add", "relu")), ("max_pool2d", ()))
     assert graph.edges == ((0, 1),)
-    assert graph.operators[0].program.arguments == ("channel",)
+    assert graph.operators[0].epilogue.arguments == ("channel",)
 
 
 def test_a_value_may_be_read_twice_inside_an_operator() -> None:
@@ -74,7 +74,7 @@ def test_a_residual_addition_joins_the_later_of_its_producers() -> None:
 
     graph = check(relax_module(body, IMAGE), ("conv2d", ()), ("conv2d", ("add", "relu")))
     assert graph.edges == ((0, 1),)
-    assert graph.operators[1].program.arguments == ("full",)
+    assert graph.operators[1].epilogue.arguments == ("full",)
 
 
 def test_two_branches_are_added_by_the_later_one() -> None:
@@ -116,8 +116,8 @@ def test_an_intermediate_that_another_reads_ends_the_operator() -> None:
         return emit(op.multiply(left, right))
 
     graph = graph_of(relax_module(body, IMAGE))
-    assert graph.operators[0].program.steps[0].op == "relu"
-    assert len(graph.operators[0].program.steps) == 1
+    assert graph.operators[0].epilogue.steps[0].op == "relu"
+    assert len(graph.operators[0].epilogue.steps) == 1
     check_scheduled(relax_module(body, IMAGE))
 
 
@@ -181,7 +181,7 @@ def test_a_long_chain_is_cut() -> None:
         return x
 
     mod = relax_module(body, (4, 7))
-    lengths = [len(o.program.steps) for o in graph_of(mod).operators]
+    lengths = [len(o.epilogue.steps) for o in graph_of(mod).operators]
     assert sum(lengths) == 80
     assert max(lengths) < 80
     check_scheduled(mod)

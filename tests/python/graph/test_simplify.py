@@ -83,8 +83,10 @@ CASES = {
 def test_what_is_left(body: Callable[..., relax.Expr], left: list[list[str]]) -> None:
     mod = relax_module(body, (1, 20, 7, 6))
     graph = extract(prepare(mod), "main")
-    programs = [[s.op for s in o.program.steps] for o in graph.operators if o.kind == "elementwise"]
-    assert programs == left
+    epilogues = [
+        [s.op for s in o.epilogue.steps] for o in graph.operators if o.kind == "elementwise"
+    ]
+    assert epilogues == left
     check_scheduled(mod)
 
 
@@ -92,7 +94,7 @@ def test_the_factor_is_gone() -> None:
     mod = relax_module(scaled_relu(0.3, 2), (1, 20, 7, 6))
     assert "R.multiply" not in prepare(mod)["main"].script()
     mod = relax_module(scaled_relu(-0.3, 2), (1, 20, 7, 6))
-    steps = [s.op for o in extract(prepare(mod), "main").operators for s in o.program.steps]
+    steps = [s.op for o in extract(prepare(mod), "main").operators for s in o.epilogue.steps]
     assert "relu" in steps  # the negative factor was folded into the convolution before it
     mod = relax_module(read_by_another, (1, 20, 7, 6))
     assert "R.multiply" in prepare(mod)["main"].script()

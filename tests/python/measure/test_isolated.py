@@ -26,11 +26,11 @@ from support.rpc import wait_until
 from tvm_ios import DeviceError
 from tvm_ios.backend.cpu.code.functions import kernel_function
 from tvm_ios.backend.cpu.kernels.kernel import Kernel
-from tvm_ios.backend.cpu.measure import libraries
+from tvm_ios.backend.cpu.measure import builder
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.graph.dag import Candidate
-from tvm_ios.measure.sites import Isolated
-from tvm_ios.measure.sources import LoopbackServer
+from tvm_ios.measure.providers import LoopbackServer
+from tvm_ios.measure.runners import ProcessRunner
 from tvm_ios.options import Options
 
 LIMIT = 0.5  # seconds of a stage
@@ -42,7 +42,9 @@ def _scheduler() -> Scheduler:
         lambda emit, x: relax_concat([emit(conv(x, 24, seed=seed)) for seed in (1, 2)]),
         (1, 8, 9, 9),
     )
-    return Scheduler.prepare(mod, NATIVE, options=Options(winograd=False), site=Isolated(LIMIT))
+    return Scheduler.prepare(
+        mod, NATIVE, options=Options(winograd=False), runner=ProcessRunner(LIMIT)
+    )
 
 
 def relax_concat(values: list[tvm.relax.Expr]) -> tvm.relax.Expr:
@@ -66,14 +68,14 @@ def test_a_stage_that_crashes_or_hangs_is_not_used(
     function: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     made = _scheduler()
-    sound = {i.kernel.key for i in made.assembler.lowered.implementations}
+    sound = {i.kernel.key for i in made.stage_builder.lowered.implementations}
 
     def compiled(kernel: Kernel, phase: int, name: str) -> tirx.PrimFunc:
         if kernel.key in sound:
             return kernel_function(kernel, phase, name)
         return _calling(kernel, name, function)
 
-    monkeypatch.setattr(libraries, "kernel_function", compiled)
+    monkeypatch.setattr(builder, "kernel_function", compiled)
     with caplog.at_level(logging.WARNING):
         found = made.search()
     convolutions = tuple(op.index for op in made.graph.operators if op.kind == "conv2d")
@@ -88,7 +90,7 @@ def test_a_stage_that_crashes_or_hangs_is_not_used(
 def test_an_operator_that_crashes_ends_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
     made = _scheduler()
     monkeypatch.setattr(
-        libraries, "kernel_function", lambda kernel, _phase, name: _calling(kernel, name, "abort")
+        builder, "kernel_function", lambda kernel, _phase, name: _calling(kernel, name, "abort")
     )
     with pytest.raises(DeviceError, match="this machine"):
         made.search()
@@ -100,7 +102,7 @@ def test_the_process_ends_with_the_search(tmp_path: Path) -> None:
     script = tmp_path / "killed.py"
     script.write_text(
         "import os, signal\n"
-        "from tvm_ios.measure.sources import Loopback\n"
+        "from tvm_ios.measure.providers import Loopback\n"
         "source = Loopback(1.0)\n"
         "session = source.connect()\n"
         "print(source.server.process.pid, flush=True)\n"
@@ -169,7 +171,7 @@ def test_files_of_the_current_directory_are_not_imported(tmp_path: Path) -> None
     """A file of the user's that is named as a module is."""
     for name in ("socket", "struct", "tvm", "numpy"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('imported from here')")
-    code = "import sys; sys.path.remove(''); from tvm_ios.measure.sources import Loopback; "
+    code = "import sys; sys.path.remove(''); from tvm_ios.measure.providers import Loopback; "
     code += "Loopback(1.0).connect(); print('connected')"
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
@@ -184,7 +186,7 @@ def test_what_the_process_says_is_logged(
     made = _scheduler()
     last_words = ("__assert_fail", "a reason", "kernel.c", 17, "kernel")
     monkeypatch.setattr(
-        libraries,
+        builder,
         "kernel_function",
         lambda kernel, _phase, name: _calling(kernel, name, *last_words),
     )

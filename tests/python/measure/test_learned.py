@@ -16,7 +16,7 @@ from tvm import relax
 
 from support.database import scheduler
 from support.networks import NATIVE, conv, relax_module
-from tvm_ios.backend.shared.stages import StageForm
+from tvm_ios.backend.shared.stages import StageSpec
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.errors import OptionError
 from tvm_ios.graph.dag import Dag
@@ -59,7 +59,7 @@ def test_features_are_those_of_each_stage_alone(
     assert np.isfinite(rows).all()
     whole = nx.DiGraph(edges)
     whole.add_nodes_from(range(num_ops))
-    for row, apart, candidate in zip(rows, features.apart(candidates), candidates, strict=True):
+    for row, serial, candidate in zip(rows, features.serial(candidates), candidates, strict=True):
         stage, ops = whole.subgraph(candidate.ops), list(candidate.ops)
         known = dict(zip(FEATURES, row.tolist(), strict=True))
         of = {name: column[ops] for name, column in operators.values.items()}
@@ -70,7 +70,7 @@ def test_features_are_those_of_each_stage_alone(
         assert known["groups"] == len(groups)
         assert known["depth"] == nx.dag_longest_path_length(stage) + 1
         assert known["seconds"] == pytest.approx(np.log(of["seconds"].sum()), rel=1e-5)
-        assert apart == pytest.approx(of["seconds"].sum())
+        assert serial == pytest.approx(of["seconds"].sum())
         assert known["balance"] == pytest.approx(2 * max(serial) / sum(serial), rel=1e-5)
         assert known["passed"] == pytest.approx(passed / of["moved"].sum(), rel=1e-5)
         shares = [known[name] for name in FEATURES if name.startswith("share_")]
@@ -88,7 +88,7 @@ def test_a_model_learns_and_says_how_sure_it_is() -> None:
     new, expected = examples(1000, 2)
     noise = np.full(400, 0.01)
     measured = truth + noise * np.random.default_rng(3).standard_normal(400)
-    likely, bound = LatencyModel(0, caution=0.0), LatencyModel(0, caution=2.0)
+    likely, bound = LatencyModel(0, lcb_factor=0.0), LatencyModel(0, lcb_factor=2.0)
     before = bound.least(new)
     for model in (likely, bound):
         model.fit(rows, measured, noise)
@@ -101,7 +101,7 @@ def test_equal_examples_and_seeds_give_equal_models() -> None:
     rows, truth = examples(60, 4)
     bounds = []
     for seed in (5, 5, 6):
-        model = LatencyModel(seed, caution=0.5)
+        model = LatencyModel(seed, lcb_factor=0.5)
         model.fit(rows, truth, np.full(60, 0.02))
         bounds.append(model.least(rows))
     assert np.array_equal(bounds[0], bounds[1])
@@ -111,7 +111,7 @@ def test_equal_examples_and_seeds_give_equal_models() -> None:
 def test_what_is_ten_times_slower_does_not_spoil_the_rest() -> None:
     rows, truth = examples(200, 7)
     truth[::40] += np.log(10.0)
-    model = LatencyModel(0, caution=0.0)
+    model = LatencyModel(0, lcb_factor=0.0)
     model.fit(rows, truth, np.full(200, 0.01))
     off = np.delete(model.least(rows) - truth, np.arange(0, 200, 40))
     assert np.abs(np.median(off)) < 0.05
@@ -124,11 +124,11 @@ def test_few_samples_are_believed_less() -> None:
     assert relative_error({"tiles": [1.0] * 50}) > 0
 
 
-def timed(_self: object, _device: object, form: StageForm, *_: object) -> dict[str, list[float]]:
+def timed(_self: object, _device: object, spec: StageSpec, *_: object) -> dict[str, list[float]]:
     """Latencies that depend on nothing but the stage: its work, how uneven it is, its barriers."""
-    tiles = [max(phase.tiles for phase in i.kernel.phases) for i in form.implementations]
+    tiles = [max(phase.tiles for phase in i.kernel.phases) for i in spec.implementations]
     uneven = 3 * abs(tiles[0] - tiles[-1]) / (1 + len(tiles))
-    chain = 1 + max((len(after) for after in form.after), default=0)
+    chain = 1 + max((len(after) for after in spec.after), default=0)
     return {"tiles": [1e-6 * (sum(tiles) + uneven + 5 * chain)] * 5}
 
 
@@ -163,7 +163,7 @@ def test_the_search_finds_what_measuring_all_finds(tmp_path: Path) -> None:
         again = Scheduler.prepare(ladder(), NATIVE, options=options).search()
         assert again.measurements == 0
         assert again.stages == found[measure_all].stages
-    latency = {way: schedule.estimates["scheduled"] for way, schedule in found.items()}
+    latency = {variant: schedule.estimates["scheduled"] for variant, schedule in found.items()}
     assert latency[False] <= 1.02 * latency[True]
     assert found[False].measurements < 0.5 * found[True].measurements
 
@@ -181,7 +181,7 @@ def test_stages_of_other_networks_are_learned_from(tmp_path: Path) -> None:
     assert len(second.cost.examples) >= learned
 
 
-@pytest.mark.parametrize("caution", [-1.0, float("nan"), float("inf"), "much"])
-def test_caution_is_a_number(caution: object) -> None:
+@pytest.mark.parametrize("lcb_factor", [-1.0, float("nan"), float("inf"), "much"])
+def test_caution_is_a_number(lcb_factor: object) -> None:
     with pytest.raises(OptionError, match="caution must be a number of at least 0"):
-        Options(caution=caution)
+        Options(lcb_factor=lcb_factor)

@@ -16,8 +16,8 @@ from support.paths import TESTS
 from tvm_ios import DeviceError
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.database import MeasurementDatabase
-from tvm_ios.measure import sources
-from tvm_ios.measure.sites import Isolated
+from tvm_ios.measure import providers
+from tvm_ios.measure.runners import ProcessRunner
 from tvm_ios.options import Options
 
 QUICK = ("nan", "too few")  # one of each kind; each lie takes a process
@@ -31,11 +31,11 @@ LIMIT = 0.2  # seconds of a stage
 def test_a_device_that_lies(lie: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     command = [sys.executable, "-m", lying_device.__name__, lie]
     monkeypatch.setenv("PYTHONPATH", str(TESTS), prepend=os.pathsep)
-    monkeypatch.setattr(sources, "python_command", lambda _module: command)
+    monkeypatch.setattr(providers, "python_command", lambda _module: command)
     database = tmp_path / "d.sqlite3"
     options = Options(winograd=False, database=database)
     mod = relax_module(lambda emit, x: emit(conv(x, 24)), (1, 8, 9, 9))
-    made = Scheduler.prepare(mod, NATIVE, options=options, site=Isolated(LIMIT))
+    made = Scheduler.prepare(mod, NATIVE, options=options, runner=ProcessRunner(LIMIT))
     with closing(made), pytest.raises(DeviceError):
         made.search()
     with closing(MeasurementDatabase(database)) as kept:

@@ -23,8 +23,8 @@ from tvm_ios.compiler.compare import compare
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.database import MeasurementDatabase
 from tvm_ios.database.identity import cpu_model
-from tvm_ios.measure.records import Records
-from tvm_ios.measure.sites import Rpc
+from tvm_ios.measure.cache import MeasurementCache
+from tvm_ios.measure.runners import RPCRunner
 from tvm_ios.options import Options
 
 LIMIT = 1.0  # seconds of a stage
@@ -36,9 +36,9 @@ def cluster() -> Iterator[Cluster]:
         yield made
 
 
-def _scheduler(site: Rpc, path: Path | None = None, target: object = NATIVE) -> Scheduler:
+def _scheduler(runner: RPCRunner, path: Path | None = None, target: object = NATIVE) -> Scheduler:
     options = Options(max_num_groups=2, winograd=False, database=path)
-    return Scheduler.prepare(branches(), target, options=options, site=site)
+    return Scheduler.prepare(branches(), target, options=options, runner=runner)
 
 
 def test_a_network_is_scheduled_and_timed_on_a_device(
@@ -47,9 +47,9 @@ def test_a_network_is_scheduled_and_timed_on_a_device(
     there = cpu_model()
     monkeypatch.setattr(database.identity, "cpu_model", lambda: "the machine that searches")
     config = {str(k): v for k, v in NATIVE.export().items() if k != "num-cores"}
-    site = Rpc(cluster.address, "pair")
-    made = _scheduler(site, tmp_path / "m.sqlite3", tvm.target.Target(config))
-    assert made.workers == site.resolve("llvm").attrs["num-cores"]
+    runner = RPCRunner(cluster.address, "pair")
+    made = _scheduler(runner, tmp_path / "m.sqlite3", tvm.target.Target(config))
+    assert made.workers == runner.resolve("llvm").attrs["num-cores"]
     outcome = compare(made)
     assert all(seconds > 0 for seconds in outcome.schedule.measured.values())
     with closing(MeasurementDatabase(tmp_path / "m.sqlite3")) as measured:
@@ -57,7 +57,7 @@ def test_a_network_is_scheduled_and_timed_on_a_device(
     mod = branches()
     arguments = random_arguments(mod)
     expected = run_vm(compile_plain(mod), arguments)
-    (result,) = [outcome.ways(outcome.name, [tvm.runtime.tensor(a) for a in arguments])]
+    (result,) = [outcome.variants(outcome.name, [tvm.runtime.tensor(a) for a in arguments])]
     np.testing.assert_allclose(result.numpy(), expected[0], rtol=1e-3, atol=1e-3)
     made.close()
 
@@ -88,22 +88,24 @@ def test_what_is_wrong_is_told_in_one_sentence(
 
 def test_a_time_limit_is_above_zero(cluster: Cluster) -> None:
     with pytest.raises(OptionError, match="above 0"):
-        Rpc(cluster.address, "pair", timeout=math.nan)
+        RPCRunner(cluster.address, "pair", timeout=math.nan)
 
 
 def _kill_after(
     additions: int, server: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> list[object]:
     """Kill a server in the middle of the next search; returns what will have been measured."""
-    add, added = Records.add, []
+    add, added = MeasurementCache.add, []
 
-    def add_and_kill(self: Records, subject: object, *arguments: object, **named: object) -> None:
-        add(self, subject, *arguments, **named)
-        added.append(subject)
+    def add_and_kill(
+        self: MeasurementCache, workload: object, *arguments: object, **named: object
+    ) -> None:
+        add(self, workload, *arguments, **named)
+        added.append(workload)
         if len(added) == additions:
             kill(server)
 
-    monkeypatch.setattr(Records, "add", add_and_kill)
+    monkeypatch.setattr(MeasurementCache, "add", add_and_kill)
     return added
 
 
@@ -111,15 +113,15 @@ def _kill_after(
 def test_killed_servers(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """One costs no measurement, as there is another; that one ends the search."""
     one, other = cluster.servers["pair"]
-    site = Rpc(cluster.address, "pair", timeout=LIMIT)
+    runner = RPCRunner(cluster.address, "pair", timeout=LIMIT)
     with monkeypatch.context() as patch:
         added = _kill_after(4, one, patch)
-        made = _scheduler(site)
+        made = _scheduler(runner)
         found = made.search()
     assert one.poll() is not None
     assert len(added) > 4
-    alone = made.assembler.lowered.alone
-    names = set(made.graph.names(sorted(alone)))
+    opaque = made.stage_builder.lowered.opaque
+    names = set(made.graph.names(sorted(opaque)))
     seconds = [s.seconds for s in found.stages if not names.intersection(*s.groups)]
     assert all(0 < s < math.inf for s in seconds)
     made.emit(found)
@@ -128,5 +130,5 @@ def test_killed_servers(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> No
     with monkeypatch.context() as patch:
         few = _kill_after(2, other, patch)
         with pytest.raises(DeviceError, match="No device of the key 'pair' could be used for 8 s"):
-            _scheduler(site).search()
+            _scheduler(runner).search()
     assert 2 <= len(few) < len(added)

@@ -11,7 +11,7 @@ import pytest
 
 from support.database import scheduler
 from tvm_ios import DeviceError
-from tvm_ios.backend.cpu.measure.device import Device
+from tvm_ios.backend.cpu.measure.runner import CpuStageRunner
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.database import MeasurementDatabase
 from tvm_ios.graph.dag import Candidate
@@ -45,9 +45,9 @@ def made() -> Scheduler:
 
 def _timer(made: Scheduler) -> tuple[StageTimer, object]:
     """A timer, and the stage of one convolution."""
-    assembler = made.assembler
-    form = assembler.form_of((0,), "concurrent")
-    return StageTimer(assembler, {i.kernel.key: 1e-3 for i in form.implementations}), form
+    stage_builder = made.stage_builder
+    spec = stage_builder.spec_of((0,), "concurrent")
+    return StageTimer(stage_builder, {i.kernel.key: 1e-3 for i in spec.implementations}), spec
 
 
 @pytest.mark.parametrize("wrong", IMPOSSIBLE)
@@ -90,9 +90,9 @@ def test_only_what_was_disturbed_has_another_turn() -> None:
 
 
 def test_a_stage_is_timed_again(made: Scheduler) -> None:
-    timer, form = _timer(made)
+    timer, spec = _timer(made)
     device = Fake(math.nan, 0.0, 1e-3, 5e-3, 5e-3, 1e-3, 1e-3, 1e-3, 1e-3, 1e-3)
-    samples = timer.measure(device, form)
+    samples = timer.measure(device, spec)
     assert sensible(samples["tiles"])
     assert fastest(samples)[0] == 1e-3
     assert device.asked > 4
@@ -100,21 +100,21 @@ def test_a_stage_is_timed_again(made: Scheduler) -> None:
 
 @pytest.mark.parametrize("wrong", IMPOSSIBLE)
 def test_a_stage_without_a_sensible_time_has_none(made: Scheduler, wrong: float) -> None:
-    timer, form = _timer(made)
-    assert timer.measure(Fake(wrong), form) == {}
-    assert timer.refine(Fake(wrong), form, {"tiles": [1e-3]}) == {}
+    timer, spec = _timer(made)
+    assert timer.measure(Fake(wrong), spec) == {}
+    assert timer.refine(Fake(wrong), spec, {"tiles": [1e-3]}) == {}
 
 
 def _nonsense(monkeypatch: pytest.MonkeyPatch, wrong: float, where: Sequence[int]) -> None:
     """A device whose clock is wrong for stages of so many operators."""
-    time = Device.time
+    time = CpuStageRunner.time
 
-    def wrong_time(self: Device, stage: object, repeat: int) -> list[float]:
+    def wrong_time(self: CpuStageRunner, stage: object, repeat: int) -> list[float]:
         if len(stage.implementations) in where:
             return [wrong] * repeat
         return time(self, stage, repeat)
 
-    monkeypatch.setattr(Device, "time", wrong_time)
+    monkeypatch.setattr(CpuStageRunner, "time", wrong_time)
 
 
 def test_a_nonsensical_stage_is_neither_chosen_nor_recorded(

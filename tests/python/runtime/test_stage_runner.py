@@ -95,7 +95,7 @@ class Bench:
     """
 
     def __init__(self, library: Any, num_tensors: int = 1) -> None:
-        self._bench = tvm_ffi.get_global_func("tvm_ios.runtime.NewWorkbench")()
+        self._bench = tvm_ffi.get_global_func("tvm_ios.runtime.NewStageRunner")()
         self._kernels = {
             name: self._call("AddKernel", library, name, np.tile(TENSOR, count).tobytes())
             for name in KERNELS
@@ -115,7 +115,7 @@ class Bench:
             n for name, *at in calls for n in (self._kernels[name], *np.kron(at, [1, 0]).tolist())
         ]
         encoded = np.array(repeat * numbers, "int64").tobytes()
-        seconds = self._call("TimeOnBench", rows.tobytes(), encoded, workers, repeat, 0.0)
+        seconds = self._call("TimeOnRunner", rows.tobytes(), encoded, workers, repeat, 0.0)
         return np.frombuffer(seconds)
 
     def read(self, tensor: int) -> np.ndarray:
@@ -180,9 +180,11 @@ def test_every_tile_once(library: Any, on_pool: Callable, workers: int) -> None:
 
     def check() -> None:
         numbers = np.random.default_rng(workers)
-        divisions = [even(workers), [0] * workers + [SIZE], [0] + [SIZE] * workers]
-        divisions += [sorted(numbers.integers(0, SIZE, workers + 1).tolist()) for _ in range(20)]
-        for cuts in divisions:
+        partitionings = [even(workers), [0] * workers + [SIZE], [0] + [SIZE] * workers]
+        partitionings += [
+            sorted(numbers.integers(0, SIZE, workers + 1).tolist()) for _ in range(20)
+        ]
+        for cuts in partitionings:
             bench = Bench(library)
             bench.run([("count", 0)], program([0, 0, *cuts]), workers)
             expected = np.zeros(SIZE)

@@ -28,9 +28,9 @@ print(len(cores) >= 2, sorted(set.union(*cores)))
 """
 MEASURE = """
 from tvm_ios.target import available_cores
-from tvm_ios.support.threads import use_workers
+from tvm_ios.support.threads import set_num_threads
 assert available_cores() == 1
-assert use_workers(2)
+assert set_num_threads(2)
 assert available_cores() == 1
 """
 RUN = """
@@ -98,8 +98,8 @@ def test_the_caller_keeps_its_cores(library: Path) -> None:
 os.sched_setaffinity(0, {set(CORES)})
 from tvm_ios_runtime import threads
 threads.spread_cores = lambda count: frozenset({{{first}}})
-from tvm_ios.support.threads import use_workers
-assert use_workers(2)
+from tvm_ios.support.threads import set_num_threads
+assert set_num_threads(2)
 {RUN}
 cores = {{int(t): os.sched_getaffinity(int(t)) for t in os.listdir("/proc/self/task")}}
 print(cores.pop(os.getpid()) == {set(CORES)}, {{{first}}} in cores.values())

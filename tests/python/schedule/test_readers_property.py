@@ -26,7 +26,7 @@ from tvm_ios.errors import DatabaseError, OptionError, ScheduleError
 from tvm_ios.schedule import Schedule
 
 NUMBERS = st.integers() | st.floats() | st.sampled_from([10**400, 2**63, -1, 0, 1e308])
-TEXTS = st.text(max_size=8) | st.sampled_from(["tiles", "merge", "bands", "streams-3", "none"])
+TEXTS = st.text(max_size=8) | st.sampled_from(["tiles", "merge", "strips", "streams-3", "none"])
 JSON = st.recursive(
     st.none() | st.booleans() | NUMBERS | TEXTS,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
@@ -51,9 +51,9 @@ def damaged(draw: st.DrawFn, data: dict[str, Any]) -> Any:
         found = list(places(data))
         if not found:
             break
-        *way, last = draw(st.sampled_from(found))
+        *variant, last = draw(st.sampled_from(found))
         owner = data
-        for index in way:
+        for index in variant:
             owner = owner[index]
         change = draw(st.sampled_from(["drop", "write", "write", "repeat"]))
         if change == "drop":
@@ -173,7 +173,7 @@ def test_batch_sizes(text: str) -> None:
     assert len(set(sizes)) == len(sizes) > 0
 
 
-NAMES = st.sampled_from(["max_group_size", "max_num_groups", "max_block_size", "caution", "x"])
+NAMES = st.sampled_from(["max_group_size", "max_num_groups", "max_block_size", "lcb_factor", "x"])
 VALUES = st.text(max_size=6) | st.integers().map(str) | st.floats().map(str) | st.just("none")
 
 
@@ -186,4 +186,4 @@ def test_options(pairs: list[str]) -> None:
     except OptionError:
         return
     assert options.max_block_size >= 1
-    assert options.caution >= 0
+    assert options.lcb_factor >= 0

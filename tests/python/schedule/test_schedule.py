@@ -80,7 +80,7 @@ DAMAGE = {
         "'fast' is not a strategy",
     ),
     "a division": (
-        lambda d: {**d, "stages": [{"groups": [["a"]], "division": "in half"}]},
+        lambda d: {**d, "stages": [{"groups": [["a"]], "partitioning": "in half"}]},
         "'in half' is not a work partitioning",
     ),
     "NaN": (
@@ -204,7 +204,7 @@ EDITED = {
     "groups of chains": stages("max_pool2d_0", "conv2d_2 | conv2d_1 | avg_pool2d_3", "concat_4"),
     "unconnected operators in a group": (
         *stages("max_pool2d_0"),
-        *stages("conv2d_2 avg_pool2d_3 | conv2d_1", division="groups"),
+        *stages("conv2d_2 avg_pool2d_3 | conv2d_1", partitioning="groups"),
         *stages("concat_4"),
     ),
     "merged": (

@@ -43,7 +43,7 @@ def compiled(**options) -> tvm_ios.CompiledModel:
 def _typical_machine() -> Iterator[None]:
     """One whose memory is as far away as is typical: where it is busy, Winograd's may be slower."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tvm_ios.backend.cpu.backend.transfers_of", lambda *_: TYPICAL)
+        patch.setattr("tvm_ios.backend.cpu.backend.machine_balance", lambda *_: TYPICAL)
         yield
 
 
@@ -100,7 +100,7 @@ def test_row_strips_of_a_machine_on_which_the_direct_kernel_was_faster() -> None
     names = [op.name for op in given.operators]
     operators = tuple(replace(op, kernel="direct") if op.kernel else op for op in given.operators)
     assert operators != given.operators
-    stages = (given.stages[0], ScheduledStage((tuple(names[1:3]),), division="bands"))
+    stages = (given.stages[0], ScheduledStage((tuple(names[1:3]),), partitioning="strips"))
     stages += given.stages[3:]
     schedule = replace(given, operators=operators, stages=stages)
     (expected,) = random_arguments(mod)

@@ -111,12 +111,12 @@ def test_replacements_of_equal_cells_are_searched_once() -> None:
     mod = network(cells)
     options = Options(max_block_size=3)
     scheduler = Scheduler.prepare(mod, NATIVE, cost_model=merging, options=options)
-    found, graph = scheduler.assembler.replacements, scheduler.graph
+    found, graph = scheduler.stage_builder.replacements, scheduler.graph
     pairs = [ops for ops in found.sets if len(ops) == 2]
     assert len({found.together[op] for ops in pairs for op in ops}) == len(pairs) == 3
     blocks = partition(graph.dag, 3, found.together)
     assert all(any(set(ops) <= set(block) for block in blocks) for ops in pairs)
-    lowered = scheduler.assembler.lowered
+    lowered = scheduler.stage_builder.lowered
     templates = find_templates(lowered, found, scheduler.results, blocks)
     assert len({template.block for template in templates}) < len(blocks)
     schedule = scheduler.search()

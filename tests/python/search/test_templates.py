@@ -50,7 +50,7 @@ def templates_of(
 ) -> tuple[Scheduler, list[Template]]:
     """The templates of the blocks of a network; the results of ``returned`` leave it."""
     scheduler = Scheduler.prepare(mod, NATIVE, cost_model=few_stages)
-    lowered = scheduler.assembler.lowered
+    lowered = scheduler.stage_builder.lowered
     replacements = find_replacements(lowered, RULES)
     blocks = partition(scheduler.graph.dag, size, replacements.together)
     values = [v for i in returned for v in scheduler.graph.operators[i].outputs]
@@ -123,7 +123,7 @@ def test_places_in_a_concatenation_are_part_of_a_template() -> None:
         return x
 
     mod = relax_module(network, (1, 32, 8, 9))
-    assert Scheduler.prepare(mod, NATIVE, cost_model=few_stages).assembler.lowered.slots
+    assert Scheduler.prepare(mod, NATIVE, cost_model=few_stages).stage_builder.lowered.slots
     assert numbers(mod, 4)[1:4] == [1, 2, 1]
 
 
@@ -131,7 +131,7 @@ def test_labels_are_the_same_in_every_process() -> None:
     """No address and no order of a set is in what is hashed."""
     scheduler, _ = templates_of(cells(3, 3), 4)
     for operator, implementation in zip(
-        scheduler.graph.operators, scheduler.assembler.lowered.implementations, strict=True
+        scheduler.graph.operators, scheduler.stage_builder.lowered.implementations, strict=True
     ):
         text = f"{operator.signature} {implementation.kernel.key!r}"
         assert " at 0x" not in text
@@ -195,24 +195,24 @@ def test_given_prices_may_tell_equal_blocks_apart(monkeypatch: pytest.MonkeyPatc
 def test_what_blocks_give_up_is_told() -> None:
     """It is what the same search finds without cuts, where each stage costs the same."""
     size = operators_of_a_cell()
-    given_up = []
+    partition_gap = []
     for block in (size, 3 * size):
         options = Options(max_block_size=block)
         made = Scheduler.prepare(cells(3, 3, 3), NATIVE, cost_model=few_stages, options=options)
         found = made.search()
-        given_up.append(found.given_up)
+        partition_gap.append(found.partition_gap)
         whole = Scheduler.prepare(
             cells(3, 3, 3), NATIVE, cost_model=few_stages, options=Options(max_block_size=3 * size)
         ).search()
-        assert found.given_up == found.estimates["scheduled"] - whole.estimates["scheduled"]
-    assert given_up[0] >= given_up[1] == 0.0
+        assert found.partition_gap == found.estimates["scheduled"] - whole.estimates["scheduled"]
+    assert partition_gap[0] >= partition_gap[1] == 0.0
 
 
 def test_carried_over_stages_keep_their_strategy() -> None:
     scheduler = Scheduler.prepare(cells(3), NATIVE, cost_model=few_stages)
     none = Replacements.none(len(scheduler.graph.operators))
     search = network_search.NetworkSearch(
-        scheduler.assembler.lowered, none, scheduler.results, Options()
+        scheduler.stage_builder.lowered, none, scheduler.results, Options()
     )
     stages = search.explore([0, 1], scheduler.cost).solve()
     carried = [network_search.of_operators(stage, {0: 7, 1: 9}) for stage in stages]

@@ -16,7 +16,7 @@ from tvm.tirx.script import builder as T
 from support.networks import NATIVE
 from tvm_ios.backend.cpu.code.functions import build_functions
 from tvm_ios.graph.recognise import _ELEMENTWISE
-from tvm_ios.tir.epilogue import Operand, Program, Step
+from tvm_ios.tir.epilogue import Epilogue, Operand, Step
 from tvm_ios.tir.functions import FUNCTIONS
 
 REFERENCES: dict[str, Callable[..., np.ndarray]] = {
@@ -49,16 +49,16 @@ CONSTANTS = {"clip": (-0.75, 1.5), "leaky_relu": (0.1,)}
 SIZE = 256
 
 
-def program_of(name: str) -> Program:
+def program_of(name: str) -> Epilogue:
     """One step: on the anchor, a tensor argument if it takes one, and its constants."""
     operands = [Operand("value", 0)]
     if name in ("add", "subtract", "multiply", "divide", "maximum", "minimum"):
         operands.append(Operand("argument", 0))
     operands += [Operand("constant", number) for number in CONSTANTS.get(name, ())]
-    return Program((Step(name, tuple(operands)),), ("full",))
+    return Epilogue((Step(name, tuple(operands)),), ("full",))
 
 
-def compute(program: Program, lanes: int, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+def compute(epilogue: Epilogue, lanes: int, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """The program on arrays of SIZE elements, ``lanes`` at a time."""
     with IRBuilder() as builder, T.prim_func(s_tir=True):
         T.func_name("apply")
@@ -69,7 +69,7 @@ def compute(program: Program, lanes: int, x: np.ndarray, y: np.ndarray) -> np.nd
             with T.serial(SIZE // lanes) as i:
                 index = i if lanes == 1 else T.Ramp(i * lanes, 1, lanes)
                 anchor = T.Bind(buffers[0][index])
-                value = program.apply(anchor, lambda _: buffers[1][index], lanes)
+                value = epilogue.apply(anchor, lambda _: buffers[1][index], lanes)
                 T.buffer_store(buffers[2], value, [index])
     module = build_functions({"apply": builder.get()}, NATIVE).mod
     tensors = [tvm.runtime.tensor(a) for a in (x, y, np.full_like(x, np.nan))]
@@ -88,11 +88,11 @@ def samples(positive: bool) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_functions(name: str, lanes: int) -> None:
     x, y = samples(name in POSITIVE)
-    program = program_of(name)
+    epilogue = program_of(name)
     constants = CONSTANTS.get(name, ())
-    binary = any(o.kind == "argument" for o in program.steps[0].operands)
+    binary = any(o.kind == "argument" for o in epilogue.steps[0].operands)
     expected = REFERENCES[name](x.astype("float64"), *([y] if binary else []), *constants)
-    actual = compute(program, lanes, x, y)
+    actual = compute(epilogue, lanes, x, y)
     np.testing.assert_allclose(actual, expected, rtol=2e-6, atol=2e-6)
 
 
@@ -142,11 +142,13 @@ def test_values_arguments_and_constants_can_be_read_repeatedly(lanes: int) -> No
         Step("multiply", (value(4), value(4))),
     )
     x, y = samples(positive=False)
-    actual = compute(Program(steps, ("full",)), lanes, x, y)
+    actual = compute(Epilogue(steps, ("full",)), lanes, x, y)
     np.testing.assert_allclose(actual, ((x * y - 3) * y + x) ** 2, rtol=1e-5)
 
 
 def test_an_empty_program_passes_the_anchor_on() -> None:
     x, y = samples(positive=False)
-    np.testing.assert_array_equal(compute(Program(), 16, x, y), x)
-    assert isinstance(Program().apply(tirx.const(1.0, "float32"), lambda _: None, 1), tirx.FloatImm)
+    np.testing.assert_array_equal(compute(Epilogue(), 16, x, y), x)
+    assert isinstance(
+        Epilogue().apply(tirx.const(1.0, "float32"), lambda _: None, 1), tirx.FloatImm
+    )

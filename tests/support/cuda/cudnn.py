@@ -33,18 +33,18 @@ from tvm_ios.backend.cuda.kernels.cudnn import (
     cudnn_version,
 )
 from tvm_ios.backend.cuda.kernels.kernel import CudaKernel
-from tvm_ios.backend.cuda.measure.device import CudaBench
-from tvm_ios.backend.cuda.measure.libraries import CudaLibraries
+from tvm_ios.backend.cuda.measure.builder import CudaKernelBuilder
+from tvm_ios.backend.cuda.measure.runner import CudaStageRunner
 from tvm_ios.backend.cuda.measure.tune import tuned
+from tvm_ios.backend.cuda.rules.config import CudaLoweringConfig
 from tvm_ios.backend.cuda.rules.cudnn import cudnn_problem
 from tvm_ios.backend.cuda.rules.implement import implement
-from tvm_ios.backend.cuda.rules.preferences import CudaPreferences
-from tvm_ios.backend.cuda.stage.assemble import CudaAssembler
+from tvm_ios.backend.cuda.stage.build import CudaStageBuilder
 from tvm_ios.errors import UnsupportedError
 from tvm_ios.graph.extract import extract
 from tvm_ios.graph.prepare import prepare
-from tvm_ios.measure.devices import ThisProcess
-from tvm_ios.measure.records import Records
+from tvm_ios.measure.cache import MeasurementCache
+from tvm_ios.measure.pool import LocalPool
 from tvm_ios.transform import InterOperatorSchedule
 
 Arrays = Sequence[np.ndarray]
@@ -95,17 +95,19 @@ def refusal(problem: CudnnProblem, algorithm: int, inputs: Arrays) -> str:
 def choose_a_kernel(shape: Sequence[int]) -> list[str]:
     """The kernels that a convolution may have, one that cuDNN refuses and the one that it gets."""
     mod = prepare(relax_module(lambda emit, x: emit(conv(x, 8)), shape))
-    network = implement(extract(mod), CudaPreferences(TARGET, "fp32", 132, 50 << 20, cudnn=0))
+    network = implement(extract(mod), CudaLoweringConfig(TARGET, "fp32", 132, 50 << 20, cudnn=0))
     (found,) = network.candidates
     problem, inputs = cudnn_problem(
         network.lowered.graph.operators[0], network.lowered.layouts, "fp32"
     )
     refused = cudnn_kernel(problem, CudnnAlgorithm(6, 0, cudnn_version()))
     first = replace(found[-1], kernel=refused, inputs=inputs)
-    assembler = CudaAssembler(network=replace(network, candidates=((first, *found[-2:]),)))
-    libraries = CudaLibraries(TARGET)
-    bench = CudaBench(assembler.lowered, libraries, 0, 0)
-    chosen = tuned(assembler, ThisProcess(bench, libraries, 1), Records(None, None, "graph"))
+    stage_builder = CudaStageBuilder(network=replace(network, candidates=((first, *found[-2:]),)))
+    libraries = CudaKernelBuilder(TARGET)
+    bench = CudaStageRunner(stage_builder.lowered, libraries, 0, 0)
+    chosen = tuned(
+        stage_builder, LocalPool(bench, libraries, 1), MeasurementCache(None, None, "graph")
+    )
     return [first.kernel.variant, *(i.kernel.variant for i in found[-2:]), chosen.variant(0)]
 
 

@@ -12,7 +12,7 @@ from tvm import relax, tirx
 
 from support.networks import relax_module
 from tvm_ios.backend.cuda.kernels.gemm_block import shared_bytes
-from tvm_ios.backend.cuda.kernels.gemm_form import GemmForm
+from tvm_ios.backend.cuda.kernels.match_gemm import GemmMatch
 from tvm_ios.backend.cuda.kernels.tile import Tile, blocks_of
 from tvm_ios.backend.cuda.kernels.tiles import layouts_of
 
@@ -78,7 +78,7 @@ def rounded_to_tf32(array: np.ndarray) -> np.ndarray:
 
 
 def tile_of(
-    form: GemmForm,
+    form: GemmMatch,
     factors: str,
     sizes: Sequence[int],
     part: tuple[int, int],

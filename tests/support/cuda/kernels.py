@@ -13,9 +13,9 @@ from tvm.s_tir import dlight
 
 from support.cuda.functions import conv_relu, function_of, on_the_cpu, rounded_to_tf32, tile_of
 from support.cuda.standin import TARGET
-from tvm_ios.backend.cuda.kernels.gemm_form import gemm_form
 from tvm_ios.backend.cuda.kernels.implicit_gemm import gemm
 from tvm_ios.backend.cuda.kernels.kernel import CudaKernel
+from tvm_ios.backend.cuda.kernels.match_gemm import match_gemm
 from tvm_ios.backend.cuda.kernels.schedule import schedule
 from tvm_ios.tir.tensor import TensorSpec
 
@@ -69,7 +69,7 @@ def pipeline(rows: int, depth: int, columns: int) -> Case:
     function = function_of(
         lambda emit, x, y: emit(relax.op.matmul(x, y)), (rows, depth), (depth, columns)
     )
-    form = gemm_form(function)
+    form = match_gemm(function)
     tile = tile_of(form, "fp32", (32, 32, 16), (4, 8), 1, teams=4, slots=4)
     assert tile.dynamic
     return Case(_kernel("pipeline", gemm(form, tile)), np.matmul)

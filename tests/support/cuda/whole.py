@@ -23,11 +23,11 @@ from support.cuda.standin import TARGET
 from support.networks import few_stages, flatten
 from tvm_ios.backend.cuda.stage.stage import CudaStage
 from tvm_ios.backend.shared.schedule_lowering import ScheduleLowering
-from tvm_ios.backend.shared.stages import StageForm
+from tvm_ios.backend.shared.stages import StageSpec
 from tvm_ios.cli.main import main
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.graph.operators import Operator
-from tvm_ios.measure.model import Ways
+from tvm_ios.measure.model import Variants
 from tvm_ios.schedule import Schedule, ScheduledStage
 
 
@@ -37,15 +37,15 @@ class Whole:
 
     Attributes
     ----------
-    ways : Ways
-    divisions : dict of str to list of str
+    variants : Variants
+    partitionings : dict of str to list of str
         By the names of the ways, of each stage.
     streams : dict of str to list of pairs
         Of each stage, the launches and the streams that they are on.
     """
 
-    ways: Ways
-    divisions: dict[str, list[str]]
+    variants: Variants
+    partitionings: dict[str, list[str]]
     streams: dict[str, list[tuple[int, int]]]
 
 
@@ -67,44 +67,43 @@ def settings(values: Mapping[str, str]) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def divided(scheduler: Scheduler, found: Schedule, division: str) -> Schedule:
+def repartitioned(scheduler: Scheduler, found: Schedule, partitioning: str) -> Schedule:
     """The schedule with all stages divided so that can be."""
-    lowering = ScheduleLowering(scheduler.assembler)
+    lowering = ScheduleLowering(scheduler.stage_builder)
 
     def one(stage: ScheduledStage) -> ScheduledStage:
-        form = lowering.form_of(stage)
-        if not isinstance(form, StageForm):
+        spec = lowering.spec_of(stage)
+        if not isinstance(spec, StageSpec):
             return stage
-        possible = (
-            *scheduler.assembler.divisions(form, {}), "streams-1", "streams-2", "streams-widest"
-        )  # fmt: skip
-        return replace(stage, division=division) if division in possible else stage
+        others = ("streams-1", "streams-2", "streams-widest")
+        possible = (*scheduler.stage_builder.partitionings(spec, {}), *others)
+        return replace(stage, partitioning=partitioning) if partitioning in possible else stage
 
     return replace(found, stages=tuple(map(one, found.stages)))
 
 
 def compile_whole(
-    name: str, network: tvm.IRModule | str, divisions: Sequence[str], function: str = "main"
+    name: str, network: tvm.IRModule | str, partitionings: Sequence[str], function: str = "main"
 ) -> dict[str, list[str]]:
     """Compile a network of few stages, each way with another division, and the sequential one.
 
     Returns how the stages of each way are divided. What has been compiled is so.
     """
     if name not in _KNOWN:
-        _KNOWN[name] = _compile(network, divisions, function)
-    return _KNOWN[name].divisions
+        _KNOWN[name] = _compile(network, partitionings, function)
+    return _KNOWN[name].partitionings
 
 
-def _compile(network: tvm.IRModule | str, divisions: Sequence[str], function: str) -> Whole:
+def _compile(network: tvm.IRModule | str, partitionings: Sequence[str], function: str) -> Whole:
     mod = tvm_ios.frontend.zoo.load(network) if isinstance(network, str) else network
     scheduler = Scheduler.prepare(mod, TARGET, function, cost_model=few_stages)
     found = scheduler.search()
-    schedules = {d: divided(scheduler, found, d) for d in divisions}
+    schedules = {d: repartitioned(scheduler, found, d) for d in partitionings}
     schedules["sequential"] = scheduler.unsearched()
     return Whole(
         scheduler.compile(schedules),
-        {way: [stage.division for stage in s.stages] for way, s in schedules.items()},
-        {way: list(map(_streams, scheduler.lower(s))) for way, s in schedules.items()},
+        {variant: [stage.partitioning for stage in s.stages] for variant, s in schedules.items()},
+        {variant: list(map(_streams, scheduler.lower(s))) for variant, s in schedules.items()},
     )
 
 
@@ -113,25 +112,25 @@ def _streams(stage: CudaStage | Operator) -> tuple[int, int]:
 
 
 def run_whole(
-    name: str, way: str, arguments: Sequence[np.ndarray], order: str = "issued"
+    name: str, variant: str, arguments: Sequence[np.ndarray], order: str = "issued"
 ) -> list[np.ndarray]:
     """What a way computes; the arguments are at addresses of their own."""
     with ordered(order):
-        results = _KNOWN[name].ways(way, [tvm.runtime.tensor(array) for array in arguments])
+        results = _KNOWN[name].variants(variant, [tvm.runtime.tensor(array) for array in arguments])
         return flatten(results)
 
 
 def journals(
-    name: str, way: str, arguments: Sequence[np.ndarray], times: int
+    name: str, variant: str, arguments: Sequence[np.ndarray], times: int
 ) -> tuple[list[tuple[int, int]], list[list[str]]]:
     """Launches and streams of each of the way's stages, and the driver's journal of each run."""
     driver, runs = Driver(), []
     tensors = [tvm.runtime.tensor(array) for array in arguments]
     for _ in range(times):
         with driver.journal() as journal:
-            _KNOWN[name].ways(way, tensors)
+            _KNOWN[name].variants(variant, tensors)
         runs.append(journal)
-    return _KNOWN[name].streams[way], runs
+    return _KNOWN[name].streams[variant], runs
 
 
 def run_bench(arguments: Sequence[str], target: str) -> str:

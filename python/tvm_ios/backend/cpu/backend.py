@@ -11,15 +11,15 @@ from tvm import relax
 
 from ...database import DeviceIdentity, MeasurementDatabase
 from ...graph.operators import Operator, OperatorGraph
-from ...measure.devices import Devices, ThisProcess, trace
-from ...measure.model import Ways
-from ...measure.records import Records
-from ...measure.remote import RemoteDevices
+from ...measure.cache import MeasurementCache
+from ...measure.model import Variants
+from ...measure.pool import LocalPool, RunnerPool, trace
+from ...measure.remote import RemotePool
+from ...measure.runners import Runner
 from ...measure.session import LocalSession, RemoteSession
-from ...measure.sites import Site
 from ...schedule.options import Options
 from ...schedule.timeline import Span
-from ...target import TYPICAL, Transfers, core_of, num_workers
+from ...target import TYPICAL, MachineBalance, core_of, num_workers
 from ..shared.emitter import Stages, emit_functions
 from ..shared.implementation import LoweredGraph, present
 from ..shared.tuned import active_database
@@ -27,13 +27,13 @@ from .code.constants import Constants
 from .code.network import CpuLibrary
 from .code.region import LoweredStage
 from .kernels.kernel import Kernel
-from .measure.device import Device, weights_from
-from .measure.libraries import KernelLibraries
-from .measure.model import CompiledWays
-from .measure.remote_model import RemoteWays
-from .measure.transfers import transfers_of
-from .rules import Preferences
-from .stage.assemble import CpuAssembler
+from .measure.balance import machine_balance
+from .measure.builder import CpuKernelBuilder
+from .measure.model import CompiledVariants
+from .measure.remote_model import RemoteVariants
+from .measure.runner import CpuStageRunner, weights_from
+from .rules import LoweringConfig
+from .stage.build import CpuStageBuilder
 
 
 class CpuBackend:
@@ -43,7 +43,7 @@ class CpuBackend:
     ----------
     target : tvm.target.Target
         The resolved target.
-    site : Site
+    runner : Runner
         Where stages are timed.
     options : Options
     database : MeasurementDatabase or None
@@ -55,88 +55,95 @@ class CpuBackend:
     def __init__(
         self,
         target: tvm.target.Target,
-        site: Site,
+        runner: Runner,
         options: Options,
         database: MeasurementDatabase | None,
     ) -> None:
-        self._target, self._site, self._options = target, site, options
+        self._target, self._runner, self._options = target, runner, options
         self._database = database
         self.workers = num_workers(target)
 
-    def assemble(self, graph: OperatorGraph, results: Sequence[relax.Var]) -> CpuAssembler:
+    def assemble(self, graph: OperatorGraph, results: Sequence[relax.Var]) -> CpuStageBuilder:
         """Choose a kernel for every operator, and return the stage builder of the network."""
         target, winograd = self._target, self._options.winograd is not False
-        preferences = Preferences(
+        config = LoweringConfig(
             core_of(target),
             winograd,
             self.workers,
             active_database(),
-            self._transfers() if winograd else TYPICAL,
+            self._balance() if winograd else TYPICAL,
         )
-        return CpuAssembler.of(graph, results, preferences)
+        return CpuStageBuilder.of(graph, results, config)
 
-    def _transfers(self) -> Transfers:
+    def _balance(self) -> MachineBalance:
         """Measure the machine balance; take typical values for another machine.
 
         The balance only affects the choice of kernels.
         """
-        if self._site.machine is not None:
+        if self._runner.machine is not None:
             return TYPICAL
-        return transfers_of(self._target, self._database)
+        return machine_balance(self._target, self._database)
 
     def identity(self) -> DeviceIdentity:
         """Return the identity of the device whose latencies are measured."""
-        machine = self._site.machine
+        machine = self._runner.machine
         if machine is None:
             return DeviceIdentity.here(self._target)
         return DeviceIdentity.of(machine.cpu, self._target, self.workers)
 
-    def devices(self, assembler: CpuAssembler, seed: int) -> Devices[Kernel, LoweredStage]:
+    def pool(self, stage_builder: CpuStageBuilder, seed: int) -> RunnerPool[Kernel, LoweredStage]:
         """Return the runners of this process, or those that the site connects to."""
-        site, lowered, kernels = self._site, assembler.lowered, network_kernels(assembler.lowered)
-        if site.source is None:
-            libraries = KernelLibraries(self._target, kernels)
-            device = Device(lowered, libraries, LocalSession(), seed)
-            return ThisProcess(device, libraries, self.workers)
-        libraries = KernelLibraries(self._target, kernels, linked=True, compiler=site.compiler)
+        runner, lowered, kernels = (
+            self._runner,
+            stage_builder.lowered,
+            network_kernels(stage_builder.lowered),
+        )
+        if runner.provider is None:
+            builder = CpuKernelBuilder(self._target, kernels)
+            device = CpuStageRunner(lowered, builder, LocalSession(), seed)
+            return LocalPool(device, builder, self.workers)
+        builder = CpuKernelBuilder(self._target, kernels, linked=True, compiler=runner.compiler)
 
-        def make(session: RemoteSession) -> Device:
-            session.call("UseWorkers", self.workers)
-            return Device(lowered, libraries, session, seed)
+        def make(session: RemoteSession) -> CpuStageRunner:
+            session.call("SetNumThreads", self.workers)
+            return CpuStageRunner(lowered, builder, session, seed)
 
-        return RemoteDevices(site.source, site.connect(), make, libraries)
+        return RemotePool(runner.provider, runner.connect(), make, builder)
 
-    def conditions(self, assembler: CpuAssembler) -> Hashable:
+    def conditions(self, stage_builder: CpuStageBuilder) -> Hashable:
         """Return the memory level that timed stages read their weights from."""
-        return weights_from(assembler.lowered)
+        return weights_from(stage_builder.lowered)
 
     def tune(
-        self, assembler: CpuAssembler, devices: Devices[Kernel, LoweredStage], records: Records
-    ) -> CpuAssembler:
-        """Return ``assembler`` unchanged: the rules have chosen the kernels.
+        self,
+        stage_builder: CpuStageBuilder,
+        pool: RunnerPool[Kernel, LoweredStage],
+        cache: MeasurementCache,
+    ) -> CpuStageBuilder:
+        """Return ``stage_builder`` unchanged: the rules have chosen the kernels.
 
         Parameters
         ----------
-        assembler : CpuAssembler
+        stage_builder : CpuStageBuilder
             The stage builder.
-        devices : Devices
+        pool : RunnerPool
             Not read.
-        records : Records
+        cache : MeasurementCache
             Not read.
 
         Returns
         -------
-        CpuAssembler
-            ``assembler``.
+        CpuStageBuilder
+            ``stage_builder``.
         """
-        return assembler
+        return stage_builder
 
     def emit(
         self,
         mod: tvm.IRModule,
         function: str,
-        ways: Mapping[str, Stages[LoweredStage]],
-        assembler: CpuAssembler,
+        variants: Mapping[str, Stages[LoweredStage]],
+        stage_builder: CpuStageBuilder,
     ) -> tvm.IRModule:
         """Replace ``function`` in ``mod`` by one function per variant.
 
@@ -146,9 +153,9 @@ class CpuBackend:
             The prepared module.
         function : str
             Name of the function to replace.
-        ways : mapping of str to Stages
+        variants : mapping of str to Stages
             The stages of each variant, by the name of its function.
-        assembler : CpuAssembler
+        stage_builder : CpuStageBuilder
             The stage builder of the network.
 
         Returns
@@ -156,29 +163,29 @@ class CpuBackend:
         tvm.IRModule
             A new module with the variants and their compiled kernels.
         """
-        lowered = [s for stages in ways.values() for s in stages if not isinstance(s, Operator)]
-        slots = assembler.lowered.slots
+        lowered = [s for stages in variants.values() for s in stages if not isinstance(s, Operator)]
+        slots = stage_builder.lowered.slots
         library = CpuLibrary(self._target, Constants.of(lowered), slots, self.workers)
-        return emit_functions(mod, function, ways, library)
+        return emit_functions(mod, function, variants, library)
 
     def compile(
         self,
-        ways: tvm.IRModule,
+        variants: tvm.IRModule,
         names: Sequence[str],
         inputs: Sequence[Any],
-        devices: Devices[Kernel, LoweredStage],
-    ) -> Ways:
+        pool: RunnerPool[Kernel, LoweredStage],
+    ) -> Variants:
         """Compile whole models, to be timed on this machine or on the site's.
 
         Parameters
         ----------
-        ways : tvm.IRModule
+        variants : tvm.IRModule
             Holds a function for each variant.
         names : sequence of str
             The functions.
         inputs : sequence of tensors
             The inputs to time the variants with.
-        devices : Devices
+        pool : RunnerPool
             The runner pool.
 
         Returns
@@ -186,15 +193,15 @@ class CpuBackend:
         Ways
             The compiled variants.
         """
-        if self._site.machine is not None:
-            compiler = self._site.compiler
-            return RemoteWays(ways, list(names), inputs, self._target, devices, compiler)
-        return CompiledWays(ways, list(names), inputs, self._target, self.workers)
+        if self._runner.machine is not None:
+            compiler = self._runner.compiler
+            return RemoteVariants(variants, list(names), inputs, self._target, pool, compiler)
+        return CompiledVariants(variants, list(names), inputs, self._target, self.workers)
 
     def trace(
         self,
         stages: Mapping[int, LoweredStage | Operator],
-        devices: Devices[Kernel, LoweredStage],
+        pool: RunnerPool[Kernel, LoweredStage],
         repeat: int,
     ) -> list[Span]:
         """Record when each worker computes what.
@@ -206,7 +213,7 @@ class CpuBackend:
         ----------
         stages : mapping of int to LoweredStage or Operator
             The stages, by number.
-        devices : Devices
+        pool : RunnerPool
             The runner pool.
         repeat : int
             Number of runs, of which the fastest counts.
@@ -218,7 +225,7 @@ class CpuBackend:
         """
         kept = {n: stage for n, stage in stages.items() if isinstance(stage, LoweredStage)}
         kernels = [i.kernel for stage in kept.values() for i in stage.implementations]
-        return trace(devices, kept, [kernel for kernel in kernels if kernel.phases], repeat)
+        return trace(pool, kept, [kernel for kernel in kernels if kernel.phases], repeat)
 
 
 def network_kernels(lowered: LoweredGraph[Kernel]) -> list[Kernel]:

@@ -7,7 +7,7 @@ import tvm
 from tvm import relax
 
 from ...database import MeasurementDatabase
-from ...measure.sites import Site, resolve_at
+from ...measure.runners import Runner, resolve_at
 from ...schedule.options import Options
 from ...support.errors import OptionError
 from ...target import CPU, check_runnable, parse, resolve
@@ -26,14 +26,14 @@ class CpuKind:
             raise OptionError("precision and cudnn are for CUDA devices; leave them out for a CPU.")
         resolve(target, threads=threads)  # which raises what is wrong with them
 
-    def given(self, target: str | tvm.target.Target, site: Site) -> tvm.target.Target:
+    def given(self, target: str | tvm.target.Target, runner: Runner) -> tvm.target.Target:
         """Return the target as it is given, with the number of cores of a remote machine."""
-        if site.machine is None:
+        if runner.machine is None:
             return parse(target)
-        return resolve(target, cpu=None, cores=site.machine.cores)
+        return resolve(target, cpu=None, cores=runner.machine.cores)
 
     def resolve(
-        self, target: str | tvm.target.Target, threads: int | None, site: Site
+        self, target: str | tvm.target.Target, threads: int | None, runner: Runner
     ) -> tvm.target.Target:
         """Return the target with the attributes of the site's processor that it does not name.
 
@@ -43,7 +43,7 @@ class CpuKind:
             A target of kind ``llvm``.
         threads : int or None
             Number of threads; None takes the target's or all cores.
-        site : Site
+        runner : Runner
             Where stages are timed.
 
         Returns
@@ -51,7 +51,7 @@ class CpuKind:
         tvm.target.Target
             The completed target.
         """
-        return resolve_at(site.machine, target, threads)
+        return resolve_at(runner.machine, target, threads)
 
     def check(self, target: tvm.target.Target, device_id: int) -> None:
         """Raise TargetError unless code for the target runs in this process."""
@@ -64,7 +64,7 @@ class CpuKind:
     def create(
         self,
         target: tvm.target.Target,
-        site: Site,
+        runner: Runner,
         options: Options,
         database: MeasurementDatabase | None,
     ) -> CpuBackend:
@@ -74,7 +74,7 @@ class CpuKind:
         ----------
         target : tvm.target.Target
             The resolved target.
-        site : Site
+        runner : Runner
             Where stages are timed.
         options : Options
         database : MeasurementDatabase or None
@@ -91,7 +91,7 @@ class CpuKind:
             If ``precision`` or ``cudnn`` is set, which are for CUDA devices.
         """
         self.check_options(target, options, None)
-        return CpuBackend(target, site, options, database)
+        return CpuBackend(target, runner, options, database)
 
     def pipeline(self, target: tvm.target.Target) -> tvm.transform.Pass:
         """Return TVM's default pipeline for the rest of a scheduled module."""

@@ -12,10 +12,10 @@ from tvm import relax
 from ...database import DeviceIdentity
 from ...database.identity import gpu_model
 from ...graph.operators import Operator, OperatorGraph
-from ...measure.devices import Devices, ThisProcess, trace
-from ...measure.model import Ways
-from ...measure.records import Records
-from ...measure.sites import Site
+from ...measure.cache import MeasurementCache
+from ...measure.model import Variants
+from ...measure.pool import LocalPool, RunnerPool, trace
+from ...measure.runners import Runner
 from ...schedule.options import Options
 from ...schedule.timeline import Span
 from ..shared.emitter import Stages, emit_functions
@@ -23,14 +23,14 @@ from ..shared.tuned import active_database
 from .code.network import CudaLibrary
 from .code.toolchain import check_compiler
 from .kernels.kernel import CudaKernel
-from .measure.device import CudaBench
-from .measure.libraries import CudaLibraries
-from .measure.model import CudaWays
+from .measure.builder import CudaKernelBuilder
+from .measure.model import CudaVariants
+from .measure.runner import CudaStageRunner
 from .measure.tune import tuned
 from .measure.weights import weights_from
+from .rules.config import CudaLoweringConfig
 from .rules.implement import implement
-from .rules.preferences import CudaPreferences
-from .stage.assemble import CudaAssembler
+from .stage.build import CudaStageBuilder
 from .stage.stage import CudaStage
 from .target import check_architecture, check_device, check_precision, describe, device_for
 
@@ -42,7 +42,7 @@ class CudaBackend:
     ----------
     target : tvm.target.Target
         The resolved target.
-    site : Site
+    runner : Runner
         Its ``device_id`` is the device that measures.
     options : Options
     """
@@ -50,16 +50,16 @@ class CudaBackend:
     workers = 1
     checks_indices = False
 
-    def __init__(self, target: tvm.target.Target, site: Site, options: Options) -> None:
+    def __init__(self, target: tvm.target.Target, runner: Runner, options: Options) -> None:
         check_architecture(target)
         check_precision(target, options.precision)
-        self._target, self._device_id = target, site.device_id
+        self._target, self._device_id = target, runner.device_id
         self._options = options
 
-    def assemble(self, graph: OperatorGraph, results: Sequence[relax.Var]) -> CudaAssembler:
+    def assemble(self, graph: OperatorGraph, results: Sequence[relax.Var]) -> CudaStageBuilder:
         """Find the candidate kernels of every operator, and return the network's stage builder."""
         device = device_for(self._target, self._device_id)
-        preferences = CudaPreferences(
+        config = CudaLoweringConfig(
             self._target,
             self._options.precision,
             device.multiprocessors,
@@ -67,14 +67,14 @@ class CudaBackend:
             cudnn=self._device_id if self._options.cudnn else None,
             database=active_database(),
         )
-        return CudaAssembler(network=implement(graph, preferences))
+        return CudaStageBuilder(network=implement(graph, config))
 
     def identity(self) -> DeviceIdentity:
         """Return the identity of the device whose latencies are measured."""
         device = describe(self._device_id)
         return DeviceIdentity.of(gpu_model(device.name, device.driver), self._target)
 
-    def devices(self, assembler: CudaAssembler, seed: int) -> Devices[CudaKernel, CudaStage]:
+    def pool(self, stage_builder: CudaStageBuilder, seed: int) -> RunnerPool[CudaKernel, CudaStage]:
         """Return the runner of the device in this machine.
 
         Raises
@@ -86,41 +86,44 @@ class CudaBackend:
         """
         check_compiler(self._target)
         check_device(self._target, self._device_id)
-        libraries = CudaLibraries(self._target)
-        bench = CudaBench(assembler.lowered, libraries, self._device_id, seed)
-        return ThisProcess(bench, libraries, self.workers)
+        builder = CudaKernelBuilder(self._target)
+        bench = CudaStageRunner(stage_builder.lowered, builder, self._device_id, seed)
+        return LocalPool(bench, builder, self.workers)
 
-    def conditions(self, assembler: CudaAssembler) -> Hashable:
+    def conditions(self, stage_builder: CudaStageBuilder) -> Hashable:
         """Return the memory level that timed stages read their weights from."""
-        return "graph", weights_from(assembler.lowered)
+        return "graph", weights_from(stage_builder.lowered)
 
     def tune(
-        self, assembler: CudaAssembler, devices: Devices[CudaKernel, CudaStage], records: Records
-    ) -> CudaAssembler:
+        self,
+        stage_builder: CudaStageBuilder,
+        pool: RunnerPool[CudaKernel, CudaStage],
+        cache: MeasurementCache,
+    ) -> CudaStageBuilder:
         """Return the stage builder with the fastest kernel of each operator.
 
         Parameters
         ----------
-        assembler : CudaAssembler
+        stage_builder : CudaStageBuilder
             The stage builder of the network.
-        devices : Devices
+        pool : RunnerPool
             The runner pool.
-        records : Records
+        cache : MeasurementCache
             The measurement cache.
 
         Returns
         -------
-        CudaAssembler
+        CudaStageBuilder
             The stage builder with the chosen kernels.
         """
-        return tuned(assembler, devices, records)
+        return tuned(stage_builder, pool, cache)
 
     def emit(
         self,
         mod: tvm.IRModule,
         function: str,
-        ways: Mapping[str, Stages[CudaStage]],
-        assembler: CudaAssembler,
+        variants: Mapping[str, Stages[CudaStage]],
+        stage_builder: CudaStageBuilder,
     ) -> tvm.IRModule:
         """Replace ``function`` in ``mod`` by one function per variant.
 
@@ -130,9 +133,9 @@ class CudaBackend:
             The prepared module.
         function : str
             Name of the function to replace.
-        ways : mapping of str to Stages
+        variants : mapping of str to Stages
             The stages of each variant, by the name of its function.
-        assembler : CudaAssembler
+        stage_builder : CudaStageBuilder
             The stage builder of the network.
 
         Returns
@@ -146,27 +149,27 @@ class CudaBackend:
             If there is no compiler.
         """
         check_compiler(self._target)  # scheduling does not need one
-        library = CudaLibrary(self._target, assembler.lowered.layouts)
-        return emit_functions(mod, function, ways, library)
+        library = CudaLibrary(self._target, stage_builder.lowered.layouts)
+        return emit_functions(mod, function, variants, library)
 
     def compile(
         self,
-        ways: tvm.IRModule,
+        variants: tvm.IRModule,
         names: Sequence[str],
         inputs: Sequence[Any],
-        devices: Devices[CudaKernel, CudaStage],
-    ) -> Ways:
+        pool: RunnerPool[CudaKernel, CudaStage],
+    ) -> Variants:
         """Compile whole models, to be timed on this machine's device.
 
         Parameters
         ----------
-        ways : tvm.IRModule
+        variants : tvm.IRModule
             Holds a function for each variant.
         names : sequence of str
             The functions.
         inputs : sequence of tensors
             The inputs to time the variants with.
-        devices : Devices
+        pool : RunnerPool
             Not read.
 
         Returns
@@ -174,12 +177,12 @@ class CudaBackend:
         Ways
             The compiled variants.
         """
-        return CudaWays(ways, names, inputs, self._target, self._device_id)
+        return CudaVariants(variants, names, inputs, self._target, self._device_id)
 
     def trace(
         self,
         stages: Mapping[int, CudaStage | Operator],
-        devices: Devices[CudaKernel, CudaStage],
+        pool: RunnerPool[CudaKernel, CudaStage],
         repeat: int,
     ) -> list[Span]:
         """Record when each stream computes what.
@@ -191,7 +194,7 @@ class CudaBackend:
         ----------
         stages : mapping of int to CudaStage or Operator
             The stages, by number.
-        devices : Devices
+        pool : RunnerPool
             The runner pool.
         repeat : int
             Number of runs, of which the fastest counts.
@@ -203,4 +206,4 @@ class CudaBackend:
         """
         kept = {n: stage for n, stage in stages.items() if isinstance(stage, CudaStage)}
         kernels = [launch.kernel for stage in kept.values() for launch in stage.launches]
-        return trace(devices, kept, kernels, repeat)
+        return trace(pool, kept, kernels, repeat)

@@ -7,7 +7,7 @@ import tvm
 from tvm import relax
 
 from ...database import MeasurementDatabase
-from ...measure.sites import Site
+from ...measure.runners import Runner
 from ...schedule.options import Options
 from ...support.errors import OptionError
 from ...target import CUDA, parse
@@ -28,13 +28,13 @@ class CudaKind:
         if threads is not None:
             raise OptionError("The number of threads is for a CPU; leave it out for a CUDA device.")
 
-    def given(self, target: str | tvm.target.Target, site: Site) -> tvm.target.Target:
+    def given(self, target: str | tvm.target.Target, runner: Runner) -> tvm.target.Target:
         """Return the target as it is given."""
-        _check_site(site)
+        _check_site(runner)
         return parse(target)
 
     def resolve(
-        self, target: str | tvm.target.Target, threads: int | None, site: Site
+        self, target: str | tvm.target.Target, threads: int | None, runner: Runner
     ) -> tvm.target.Target:
         """Return the target with the architecture of this machine's device, if it names none.
 
@@ -44,7 +44,7 @@ class CudaKind:
             A target of kind ``cuda``.
         threads : None
             Must be None.
-        site : Site
+        runner : Runner
             This process.
 
         Returns
@@ -59,9 +59,9 @@ class CudaKind:
         DeviceError, TargetError
             If no device or no supported architecture is found.
         """
-        _check_site(site)
+        _check_site(runner)
         self.check_options(target, Options(), threads)
-        resolved = resolve_cuda(target, site.device_id)
+        resolved = resolve_cuda(target, runner.device_id)
         check_compiler(resolved)
         return resolved
 
@@ -75,7 +75,7 @@ class CudaKind:
     def create(
         self,
         target: tvm.target.Target,
-        site: Site,
+        runner: Runner,
         options: Options,
         database: MeasurementDatabase | None,
     ) -> CudaBackend:
@@ -85,7 +85,7 @@ class CudaKind:
         ----------
         target : tvm.target.Target
             The resolved target.
-        site : Site
+        runner : Runner
             Its ``device_id`` is the device that measures.
         options : Options
         database : MeasurementDatabase or None
@@ -96,7 +96,7 @@ class CudaKind:
         CudaBackend
             The back end.
         """
-        return CudaBackend(target, site, options)
+        return CudaBackend(target, runner, options)
 
     def pipeline(self, target: tvm.target.Target) -> tvm.transform.Pass:
         """Return TVM's own pipeline for the rest of a scheduled module."""
@@ -110,8 +110,8 @@ class CudaKind:
         return executable
 
 
-def _check_site(site: Site) -> None:
-    if site.source is not None:
+def _check_site(runner: Runner) -> None:
+    if runner.provider is not None:
         raise OptionError(
             "A CUDA device is measured in this process only; leave --isolate or --rpc-tracker out."
         )

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from ...tir.tensor import TensorSpec
 
-_THIRD = 64  # second caches: more than a share of the third one
+_THIRD = 64  # L2 sizes: more than a share of an L3 cache
 _ALIGNMENT = 64  # bytes that TVM's code generator takes for granted
 
 
@@ -66,8 +66,8 @@ def arena_bytes(specs: Iterable[TensorSpec]) -> int:
 def level_of(num_bytes: int, l2_bytes: int) -> str:
     """Return the level of the memory hierarchy that an arena is read from."""
     if num_bytes <= l2_bytes:
-        return "second cache"
-    return "third cache" if num_bytes <= _THIRD * l2_bytes else "memory"
+        return "L2"
+    return "L3" if num_bytes <= _THIRD * l2_bytes else "memory"
 
 
 def _aligned(size: int) -> int:

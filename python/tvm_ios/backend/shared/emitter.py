@@ -114,7 +114,7 @@ class Library(ABC, Generic[S]):
 def emit_functions(
     mod: tvm.IRModule,
     function: str,
-    ways: Mapping[str, Stages[S]],
+    variants: Mapping[str, Stages[S]],
     library: Library[S],
 ) -> tvm.IRModule:
     """Return ``mod`` with ``function`` replaced by one function for each variant of it.
@@ -124,13 +124,13 @@ def emit_functions(
     mod : tvm.IRModule
         The prepared module.
     function : str
-    ways : mapping of str to Stages
+    variants : mapping of str to Stages
         By the name of the function that it becomes, which may be ``function``.
     library : Library
         Filled by its emitters.
     """
     functions = {v: f for v, f in mod.functions.items() if v.name_hint != function}
-    for name, stages in ways.items():
+    for name, stages in variants.items():
         variable = mod.get_global_var(name) if name == function else tvm.ir.GlobalVar(name)
         emitter = library.emitter(name, mod[function], stages)
         functions[variable] = _emit_function(emitter, mod[function], stages, name)
@@ -216,24 +216,24 @@ def _visible(part: tuple[S, ...], stages: Stages[S], result: relax.Expr) -> set[
     return read
 
 
-def choose_way(
-    ways: tvm.IRModule, names: Iterable[str], chosen: str, variable: tvm.ir.GlobalVar
+def choose_variant(
+    variants: tvm.IRModule, names: Iterable[str], chosen: str, variable: tvm.ir.GlobalVar
 ) -> tvm.IRModule:
     """Return the module of :func:`emit_functions` with one variant alone.
 
     Parameters
     ----------
-    ways : tvm.IRModule
+    variants : tvm.IRModule
     names : iterable of str
-        All ways.
+        All variants.
     chosen : str
     variable : tvm.ir.GlobalVar
-        What the function is called in the module that the ways were made from.
+        What the function is called in the module that the variants were made from.
     """
     dropped = set(names)
-    functions = {v: f for v, f in ways.functions.items() if v.name_hint not in dropped}
-    function = ways[chosen]
+    functions = {v: f for v, f in variants.functions.items() if v.name_hint not in dropped}
+    function = variants[chosen]
     if function.attrs and "global_symbol" in function.attrs:
         function = function.with_attr("global_symbol", variable.name_hint)
     functions[variable] = function
-    return tvm.IRModule(functions, attrs=ways.attrs, global_infos=ways.global_infos)
+    return tvm.IRModule(functions, attrs=variants.attrs, global_infos=variants.global_infos)

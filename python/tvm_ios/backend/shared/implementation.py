@@ -56,7 +56,7 @@ class LoweredGraph(Generic[K_co]):
         None for an operator that stays as TVM wrote it; it has a stage of its own.
     layouts : dict of relax.Var to Layout
         How each value lies in memory; row-major where nothing is said.
-    preferences : Preferences
+    config : LoweringConfig
     slots : dict of relax.Var to Slot
         Values that are written in place into a concatenation, see
         :mod:`tvm_ios.backend.cpu.rules.inplace`.
@@ -65,11 +65,11 @@ class LoweredGraph(Generic[K_co]):
     graph: OperatorGraph
     implementations: tuple[Implementation[K_co] | None, ...]
     layouts: dict[relax.Var, Any]
-    preferences: Any
+    config: Any
     slots: dict[relax.Var, Slot] = field(default_factory=dict)
 
     @cached_property
-    def alone(self) -> frozenset[int]:
+    def opaque(self) -> frozenset[int]:
         """Operators that never share a stage."""
         return frozenset(i for i, impl in enumerate(self.implementations) if impl is None)
 

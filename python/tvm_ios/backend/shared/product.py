@@ -12,7 +12,7 @@ import numpy as np
 from ...graph.fold import constant_array
 from ...graph.operators import Operator
 from ...graph.recognise import is_float32
-from ...tir.epilogue import NOTHING, Program
+from ...tir.epilogue import NOTHING, Epilogue
 from ...tir.tensor import TensorSpec
 from .implementation import LoweredGraph
 from .kernel import Kernel
@@ -21,14 +21,14 @@ from .no_rule import NoRule, shape_of
 
 @dataclass(frozen=True)
 class Matmul:
-    """``rows`` x ``depth`` times ``depth`` x ``columns``, then ``program``; ``batch`` of them.
+    """``rows`` x ``depth`` times ``depth`` x ``columns``, then ``epilogue``; ``batch`` of them.
 
     A ``last`` argument of the program has one value a column.
 
     Attributes
     ----------
     rows, depth, columns : int
-    program : Program
+    epilogue : Epilogue
     batch : int
     weights : bool
         The right matrix is known at compile time, and packed; it is the same for the whole batch.
@@ -42,7 +42,7 @@ class Matmul:
     rows: int
     depth: int
     columns: int
-    program: Program = NOTHING
+    epilogue: Epilogue = NOTHING
     batch: int = 1
     weights: bool = True
     left_batch: bool = True
@@ -86,12 +86,12 @@ def product_of(op: Operator) -> Matmul:
     if math.prod(right[:-2]) == 1:
         weights = constant_array(op.call.args[1]) is not None
         rows *= math.prod(matrices)
-        return Matmul(rows, depth, columns, op.program, weights=weights)
+        return Matmul(rows, depth, columns, op.epilogue, weights=weights)
     batch = math.prod(np.broadcast_shapes(matrices, right[:-2]))
     sizes = [math.prod(matrices), math.prod(right[:-2])]
     if any(size not in (1, batch) for size in sizes):
         raise NoRule
-    return Matmul(rows, depth, columns, op.program, batch, False, sizes[0] > 1, sizes[1] > 1)
+    return Matmul(rows, depth, columns, op.epilogue, batch, False, sizes[0] > 1, sizes[1] > 1)
 
 
 def shared_left_side(_lowered: LoweredGraph[Kernel], op: Operator) -> Hashable | None:
@@ -105,7 +105,7 @@ def shared_left_side(_lowered: LoweredGraph[Kernel], op: Operator) -> Hashable |
     left, right = op.call.args
     vector = len(shape_of(right)) == 1  # its result has no columns
     constants = all(constant_array(argument) is not None for argument in op.arguments)
-    columnwise = all(kind == "last" for kind in op.program.arguments)
+    columnwise = all(kind == "last" for kind in op.epilogue.arguments)
     if vector or not (product.weights and constants and columnwise):
         return None
     return (left, replace(product, columns=0))

@@ -12,7 +12,7 @@ from ...schedule.schedule import Schedule, ScheduledStage
 from ...support.errors import ScheduleError
 from .emitter import Stages
 from .kernel import K
-from .stages import Assembler, S, StageForm, estimated_seconds
+from .stages import S, StageBuilder, StageSpec, estimated_seconds
 
 
 @dataclass(frozen=True)
@@ -21,14 +21,14 @@ class ScheduleLowering(Generic[K, S]):
 
     Attributes
     ----------
-    assembler : Assembler
+    stage_builder : StageBuilder
     """
 
-    assembler: Assembler[K, S]
+    stage_builder: StageBuilder[K, S]
 
     @property
     def _graph(self) -> OperatorGraph:
-        return self.assembler.lowered.graph
+        return self.stage_builder.lowered.graph
 
     def lower(self, schedule: Schedule) -> Stages[S]:
         """Lower a schedule; work is divided by the operator times that it holds.
@@ -38,10 +38,10 @@ class ScheduleLowering(Generic[K, S]):
         ScheduleError
             When operators cannot share stages as it says.
         """
-        costs = estimated_seconds(self.assembler)
+        costs = estimated_seconds(self.stage_builder)
         seconds = {o.name: o.seconds for o in schedule.operators}
         for op in self._graph.operators:
-            implementation = self.assembler.lowered.implementations[op.index]
+            implementation = self.stage_builder.lowered.implementations[op.index]
             known = seconds.get(op.name)
             if implementation is not None and known:
                 costs[implementation.kernel.key] = known
@@ -49,46 +49,50 @@ class ScheduleLowering(Generic[K, S]):
 
     def adapt(self, stage: ScheduledStage, costs: Mapping[Hashable, float]) -> ScheduledStage:
         """Return the stage, in the default partitioning if its own is impossible."""
-        form = self.form_of(stage)
-        if isinstance(form, Operator):
+        spec = self.spec_of(stage)
+        if isinstance(spec, Operator):
             return replace(stage, seconds=None)
-        possible = self.assembler.divisions(form, costs)
-        division = stage.division if stage.division in possible else self.assembler.usual
-        return replace(stage, division=division, seconds=None)
+        possible = self.stage_builder.partitionings(spec, costs)
+        partitioning = (
+            stage.partitioning
+            if stage.partitioning in possible
+            else self.stage_builder.default_partitioning
+        )
+        return replace(stage, partitioning=partitioning, seconds=None)
 
-    def divided(self, stage: ScheduledStage, division: str) -> ScheduledStage:
-        """Return the stage partitioned as ``division`` says, or as it is."""
-        form, asked = self.form_of(stage), replace(stage, division=division, seconds=None)
-        if isinstance(form, Operator):
+    def repartitioned(self, stage: ScheduledStage, partitioning: str) -> ScheduledStage:
+        """Return the stage partitioned as ``partitioning`` says, or as it is."""
+        spec, asked = self.spec_of(stage), replace(stage, partitioning=partitioning, seconds=None)
+        if isinstance(spec, Operator):
             return stage
         try:
-            self.assembler.stage(form, division, {})
+            self.stage_builder.stage(spec, partitioning, {})
         except ScheduleError:
             return stage
         return asked
 
     def _lower_stage(self, stage: ScheduledStage, costs: Mapping[Hashable, float]) -> S | Operator:
-        form = self.form_of(stage)
-        if isinstance(form, Operator):
-            return form
-        return self.assembler.stage(form, stage.division, costs)
+        spec = self.spec_of(stage)
+        if isinstance(spec, Operator):
+            return spec
+        return self.stage_builder.stage(spec, stage.partitioning, costs)
 
-    def form_of(self, stage: ScheduledStage) -> StageForm[K] | Operator:
+    def spec_of(self, stage: ScheduledStage) -> StageSpec[K] | Operator:
         """Return the kernels of a stage, or the operator that is left to TVM's default lowering."""
         index = {op.name: op.index for op in self._graph.operators}
         groups = [[index[name] for name in group] for group in stage.groups]
         ops = [i for group in groups for i in group]
-        alone = [i for i in ops if i in self.assembler.lowered.alone]
-        if alone and len(ops) > 1:
-            name = self._graph.operators[alone[0]].name
+        opaque = [i for i in ops if i in self.stage_builder.lowered.opaque]
+        if opaque and len(ops) > 1:
+            name = self._graph.operators[opaque[0]].name
             raise ScheduleError(f"Operator {name!r} has no kernel; give it a stage of its own.")
-        if alone:
-            return self._graph.operators[alone[0]]
+        if opaque:
+            return self._graph.operators[opaque[0]]
         if stage.strategy == "merge":
             self._check_merge(ops)
-        return self.assembler.form(groups, stage.strategy)
+        return self.stage_builder.spec(groups, stage.strategy)
 
     def _check_merge(self, ops: Sequence[int]) -> None:
-        if len(ops) > 1 and self.assembler.replacements.rule(ops) is None:
+        if len(ops) > 1 and self.stage_builder.replacements.rule(ops) is None:
             names = ", ".join(self._graph.names(ops))
             raise ScheduleError(f"The schedule merges operators that cannot be merged: {names}.")

@@ -28,7 +28,7 @@ S = TypeVar("S", bound=Stage)
 
 
 @dataclass(frozen=True)
-class StageForm(Generic[K_co]):
+class StageSpec(Generic[K_co]):
     """A stage before its work is divided.
 
     Attributes
@@ -63,7 +63,7 @@ class StageForm(Generic[K_co]):
 
 
 @dataclass
-class Assembler(ABC, Generic[K, S]):
+class StageBuilder(ABC, Generic[K, S]):
     """Builds stages of one lowered graph; what replaces operators is built once.
 
     Attributes
@@ -77,31 +77,31 @@ class Assembler(ABC, Generic[K, S]):
     workers: int
     _replacing: dict[tuple[int, ...], Implementation[K]] = field(default_factory=dict)
 
-    usual: ClassVar[str]
-    """The division that every stage has."""
+    default_partitioning: ClassVar[str]
+    """The work partitioning that every stage has."""
 
     @property
     @abstractmethod
     def cache_bytes(self) -> int:
-        """The second cache, as far as it is one worker's."""
+        """The bytes of the L2 cache, as far as it is one worker's."""
 
     @cached_property
     def replacements(self) -> Replacements[K]:
         """What of the graph may be replaced; nothing, unless a back end has rules."""
         return Replacements.none(len(self.lowered.graph.operators))
 
-    def divisions(self, form: StageForm[K], costs: Mapping[Hashable, float]) -> tuple[str, ...]:
-        """Return the ways to share out the work of the stage that are worth measuring."""
-        return (self.usual,)
+    def partitionings(self, spec: StageSpec[K], costs: Mapping[Hashable, float]) -> tuple[str, ...]:
+        """Return the partitionings of the stage's work that are worth measuring."""
+        return (self.default_partitioning,)
 
     @abstractmethod
-    def stage(self, form: StageForm[K], division: str, costs: Mapping[Hashable, float]) -> S:
+    def stage(self, spec: StageSpec[K], partitioning: str, costs: Mapping[Hashable, float]) -> S:
         """Partition the stage's work by the kernels' times.
 
         Parameters
         ----------
-        form : StageForm
-        division : str
+        spec : StageSpec
+        partitioning : str
         costs : mapping of kernel key to float
             Seconds of each kernel on one worker.
 
@@ -111,12 +111,12 @@ class Assembler(ABC, Generic[K, S]):
             When these operators' work cannot be shared out so.
         """
 
-    def kernels(self, form: StageForm[K], costs: Mapping[Hashable, float]) -> Iterable[K]:
-        """Return what must be compiled for the stage to be timed in all its divisions."""
-        return [i.kernel for i in form.implementations]
+    def kernels(self, spec: StageSpec[K], costs: Mapping[Hashable, float]) -> Iterable[K]:
+        """Return what must be compiled for the stage to be timed in all its partitionings."""
+        return [i.kernel for i in spec.implementations]
 
-    def most_saved(
-        self, form: StageForm[K], apart: Mapping[Hashable, float], costs: Mapping[Hashable, float]
+    def max_saving(
+        self, spec: StageSpec[K], serial: Mapping[Hashable, float], costs: Mapping[Hashable, float]
     ) -> float:
         """Return the seconds that running its operators together can save at most, generously.
 
@@ -124,13 +124,13 @@ class Assembler(ABC, Generic[K, S]):
 
         Parameters
         ----------
-        form : StageForm
-        apart : mapping
+        spec : StageSpec
+        serial : mapping
             Seconds of each operator as a stage of its own, by the stage's key.
         costs : mapping
             Seconds of each kernel on one worker, by its key.
         """
-        return sum(apart[single.key] for single in self.singles(form))
+        return sum(serial[single.key] for single in self.per_operator(spec))
 
     def variant(self, _op: int) -> str | None:
         """Return which of its possible kernels an operator has; None where it has no choice."""
@@ -140,30 +140,30 @@ class Assembler(ABC, Generic[K, S]):
         """Return the names of all kernels that an operator has a choice of."""
         return frozenset()
 
-    def chosen(self, _kernels: Mapping[str, str | None]) -> Assembler[K, S]:
+    def chosen(self, _kernels: Mapping[str, str | None]) -> StageBuilder[K, S]:
         """Return a builder with the kernels that a schedule names, by operator."""
         return self
 
-    def form(self, groups: Sequence[Sequence[int]], strategy: str) -> StageForm[K]:
+    def spec(self, groups: Sequence[Sequence[int]], strategy: str) -> StageSpec[K]:
         """Return the spec of the stage of ``groups``; ``strategy`` is ``concurrent`` or ``merge``.
 
         A single operator that has no replacement runs as it is with either.
         """
         ops = sorted(op for group in groups for op in group)
         if strategy == "merge" and (len(ops) > 1 or self.replacements.rule(ops)):
-            return StageForm((self._replacement(tuple(ops)),), (0,), ((),))
+            return StageSpec((self._replacement(tuple(ops)),), (0,), ((),))
         before = self.lowered.graph.predecessors
         group_of = {op: g for g, group in enumerate(groups) for op in group}
         position = {op: i for i, op in enumerate(ops)}
-        return StageForm(
+        return StageSpec(
             self._implementations(ops),
             tuple(group_of[op] for op in ops),
             tuple(tuple(position[p] for p in before[op] if p in position) for op in ops),
         )
 
-    def form_of(self, ops: Sequence[int], strategy: str) -> StageForm[K]:
+    def spec_of(self, ops: Sequence[int], strategy: str) -> StageSpec[K]:
         """Return the spec of the stage of ``ops``, whose groups are their connected components."""
-        return self.form(components(self.lowered.graph.dag, ops), strategy)
+        return self.spec(components(self.lowered.graph.dag, ops), strategy)
 
     def _replacement(self, ops: tuple[int, ...]) -> Implementation[K]:
         """Return the implementation that replaces the operators."""
@@ -173,37 +173,39 @@ class Assembler(ABC, Generic[K, S]):
             self._replacing[ops] = rule.target(self.lowered, ops)
         return self._replacing[ops]
 
-    def originals(self, form: StageForm[K]) -> tuple[Implementation[K], ...]:
+    def originals(self, spec: StageSpec[K]) -> tuple[Implementation[K], ...]:
         """Return the implementations of a stage's operators, none replaced."""
-        return self._implementations([op for i in form.implementations for op in i.operators])
+        return self._implementations([op for i in spec.implementations for op in i.operators])
 
     def _implementations(self, ops: Sequence[int]) -> tuple[Implementation[K], ...]:
         known = [i for op in ops if (i := self.lowered.implementations[op]) is not None]
         assert len(known) == len(ops), "a stage's operators have kernels"
         return tuple(known)
 
-    def singles(self, form: StageForm[K]) -> list[StageForm[K]]:
+    def per_operator(self, spec: StageSpec[K]) -> list[StageSpec[K]]:
         """Return a stage of its own for each operator of a stage."""
-        return [StageForm((i,), (0,), ((),)) for i in self.originals(form)]
+        return [StageSpec((i,), (0,), ((),)) for i in self.originals(spec)]
 
-    def apart(self, form: StageForm[K], costs: Mapping[Hashable, float]) -> S:
+    def serial(self, spec: StageSpec[K], costs: Mapping[Hashable, float]) -> S:
         """Return the serial alternative to a stage: its operators in turn, each on all workers."""
-        originals = self.originals(form)
+        originals = self.originals(spec)
         before = tuple(tuple(range(i)) for i in range(len(originals)))
-        return self.stage(StageForm(originals, (0,) * len(originals), before), self.usual, costs)
+        return self.stage(
+            StageSpec(originals, (0,) * len(originals), before), self.default_partitioning, costs
+        )
 
 
-AnyForm = StageForm[Any]
-AnyAssembler = Assembler[Any, Any]
+AnyStageSpec = StageSpec[Any]
+AnyStageBuilder = StageBuilder[Any, Any]
 """Those of any back end, for what is not concerned with its kernels."""
 
 
-def estimated_seconds(assembler: AnyAssembler) -> dict[Hashable, float]:
+def estimated_seconds(stage_builder: AnyStageBuilder) -> dict[Hashable, float]:
     """Estimate the operators' times, where nothing was measured, by operations and bytes moved.
 
     Only their proportions count; a byte is taken for ten operations.
     """
-    lowered = assembler.lowered
+    lowered = stage_builder.lowered
     result = {}
     for op, implementation in zip(lowered.graph.operators, lowered.implementations, strict=True):
         if implementation is not None:

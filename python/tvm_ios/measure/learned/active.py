@@ -19,9 +19,9 @@ from itertools import islice
 
 import numpy as np
 
-from ...backend.shared.stages import AnyAssembler
+from ...backend.shared.stages import AnyStageBuilder
 from ...graph.dag import Candidate
-from ...search.cost_model import Through
+from ...search.cost_model import BestThrough
 from ..cost import MeasuredCost
 from .examples import Examples
 from .features import OperatorTable, StageFeatures
@@ -74,7 +74,7 @@ class LearnedCost:
         self._measured, self._features = measured, features
         self.examples, self._model = examples, model
         self._fitted = 0  # number of examples in the last fit
-        self.settled: dict[Candidate, None] = {}  # a set in insertion order
+        self.resolved: dict[Candidate, None] = {}  # a set in insertion order
         self.revision = 0
         self._priced: list[Candidate] = []
         self._first: list[Candidate] | None = None
@@ -83,7 +83,7 @@ class LearnedCost:
     def begin(
         cls,
         measured: MeasuredCost,
-        assembler: AnyAssembler,
+        stage_builder: AnyStageBuilder,
         examples: Examples,
         model: LatencyModel,
         seed: int,
@@ -93,18 +93,18 @@ class LearnedCost:
         Parameters
         ----------
         measured : MeasuredCost
-        assembler : Assembler
+        stage_builder : StageBuilder
         examples : Examples
         model : LatencyModel
         seed : int
         """
-        lowered = assembler.lowered
+        lowered = stage_builder.lowered
         alone = [Candidate((i,), "concurrent") for i in range(len(lowered.implementations))]
         seconds = measured(alone).tolist()
         table = OperatorTable.of(lowered, seconds, measured.operator_seconds)
-        features = StageFeatures(table, assembler.workers, assembler.cache_bytes)
+        features = StageFeatures(table, stage_builder.workers, stage_builder.cache_bytes)
         cost = cls(measured, features, examples, model, seed)
-        cost.settled.update(dict.fromkeys(alone))
+        cost.resolved.update(dict.fromkeys(alone))
         cost._fit()
         return cost
 
@@ -119,15 +119,15 @@ class LearnedCost:
     def __call__(self, candidates: Sequence[Candidate]) -> np.ndarray:
         return self._measured(candidates)
 
-    def division(self, candidate: Candidate) -> str:
-        return self._measured.division(candidate)
+    def partitioning(self, candidate: Candidate) -> str:
+        return self._measured.partitioning(candidate)
 
-    def prices(self, candidates: Sequence[Candidate]) -> LearnedPrices:
+    def latency_bounds(self, candidates: Sequence[Candidate]) -> LearnedBounds:
         self._priced += candidates
-        features, apart = self._features(candidates), self._features.apart(candidates)
-        return LearnedPrices(self, candidates, features, apart)
+        features, serial = self._features(candidates), self._features.serial(candidates)
+        return LearnedBounds(self, candidates, features, serial)
 
-    def settle(self, candidates: Sequence[Candidate]) -> int:
+    def resolve(self, candidates: Sequence[Candidate]) -> int:
         """Measure candidates of which only a bound is known, else refine the known ones.
 
         If some of them can be looked up in the database, nothing is measured, because their
@@ -136,24 +136,24 @@ class LearnedCost:
         if self._first is None:
             self._first = [] if self._fitted else self._first_look()
         wanted = dict.fromkeys([*candidates, *self._first])
-        unknown = [c for c in wanted if c not in self.settled]
+        unknown = [c for c in wanted if c not in self.resolved]
         if not unknown:
             return self._fit_rest() or self._measure_again(candidates)
-        unknown = self._measured.recalled(unknown) or unknown
+        unknown = self._measured.looked_up(unknown) or unknown
         self._price(unknown)
         if len(self.examples) > _GROWTH * self._fitted:
             self._fit()
         return len(unknown)
 
     @property
-    def recalls(self) -> bool:
+    def can_look_up(self) -> bool:
         """Return whether the database has stages that this search has not looked up."""
-        return self.examples.recalled
+        return self.examples.looked_up
 
-    def recall(self, candidates: Sequence[Candidate]) -> None:
+    def lookup(self, candidates: Sequence[Candidate]) -> None:
         """Look up the latencies of those candidates that need no measuring."""
-        unknown = [c for c in dict.fromkeys(candidates) if c not in self.settled]
-        self._price(self._measured.recalled(unknown))
+        unknown = [c for c in dict.fromkeys(candidates) if c not in self.resolved]
+        self._price(self._measured.looked_up(unknown))
 
     def runnable(self, candidate: Candidate) -> bool:
         return self._measured.runnable(candidate)
@@ -171,7 +171,7 @@ class LearnedCost:
     def _price(self, candidates: Sequence[Candidate]) -> None:
         """Determine the latencies of candidates, and add the measured ones to the examples."""
         self._measured(candidates)
-        self.settled.update(dict.fromkeys(candidates))
+        self.resolved.update(dict.fromkeys(candidates))
         for candidate in candidates:
             observation = self._measured.observation(candidate)
             if observation is not None and len(candidate.ops) > 1:
@@ -207,7 +207,7 @@ class LearnedCost:
 
     def _fit(self) -> None:
         self.examples.describe(self._features)
-        if not self._priced or any(c not in self.settled for c in self._priced):
+        if not self._priced or any(c not in self.resolved for c in self._priced):
             training = self.examples.training_set(self._features, self._measured)
             self._model.fit(training.features, training.log_ratio, training.error)
         self._fitted = len(self.examples)
@@ -215,13 +215,13 @@ class LearnedCost:
         _logger.debug("fitted to %d stages", self._fitted)
 
     def _measure_again(self, candidates: Sequence[Candidate]) -> int:
-        changed = self._measured.settle(candidates)
+        changed = self._measured.resolve(candidates)
         if changed:
             self._fit()
         return changed
 
 
-class LearnedPrices:
+class LearnedBounds:
     """Latencies of candidates, and bounds of those that were not measured.
 
     Parameters
@@ -232,7 +232,7 @@ class LearnedPrices:
         The candidates.
     features : numpy.ndarray
         float32 [n, features]: the features of the candidates.
-    apart : numpy.ndarray
+    serial : numpy.ndarray
         float64 [n]: seconds of their operators in serial order.
     """
 
@@ -241,10 +241,10 @@ class LearnedPrices:
         cost: LearnedCost,
         candidates: Sequence[Candidate],
         features: np.ndarray,
-        apart: np.ndarray,
+        serial: np.ndarray,
     ) -> None:
         self._cost, self._candidates = cost, candidates
-        self._rows, self._apart = features, apart
+        self._rows, self._serial = features, serial
         self._place = {candidate: i for i, candidate in enumerate(candidates)}
         self._impossible = np.array([not cost.runnable(c) for c in candidates], bool)
         self._revision = -1
@@ -255,25 +255,25 @@ class LearnedPrices:
         """Return latencies or bounds in seconds, float64 [n]; infinity if a stage cannot run."""
         if self._revision != self._cost.revision:
             self._revision, self._seen = self._cost.revision, 0
-            self._bounds = self._apart * self._cost.least(self._rows)
+            self._bounds = self._serial * self._cost.least(self._rows)
             self._bounds[self._impossible] = np.inf
-        new = [c for c in islice(self._cost.settled, self._seen, None) if c in self._place]
-        self._seen = len(self._cost.settled)
+        new = [c for c in islice(self._cost.resolved, self._seen, None) if c in self._place]
+        self._seen = len(self._cost.resolved)
         if new:
             self._bounds[[self._place[c] for c in new]] = self._cost(new)
         return self._bounds
 
-    def recall(self, through: Through) -> None:
+    def lookup(self, through: BestThrough) -> None:
         """Look up the stages of near-optimal schedules, or all stages if they are few.
 
         A stage that an earlier search chose was faster than its bound predicted. By its bound
         alone, this search might not consider it again.
         """
-        if not self._cost.recalls:
+        if not self._cost.can_look_up:
             return
         latency = through(self.bounds())
         near = np.arange(len(latency))
         if len(near) > _MOST:
             near = np.flatnonzero(latency <= _NEAR * latency.min())
         first = near[np.argsort(latency[near], kind="stable")[:_MOST]]
-        self._cost.recall([self._candidates[i] for i in first])
+        self._cost.lookup([self._candidates[i] for i in first])

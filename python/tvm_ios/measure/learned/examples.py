@@ -10,8 +10,8 @@ import numpy as np
 
 from ...database import Row
 from ...graph.dag import Candidate
+from ..cache import MeasurementCache, WorkloadKey
 from ..cost import MeasuredCost, Observation
-from ..records import Records, Subject
 from ..timing import fastest, relative_error
 from .features import FEATURES, StageFeatures
 
@@ -41,33 +41,33 @@ class Examples:
 
     Parameters
     ----------
-    records : Records
+    cache : MeasurementCache
         The measurement cache.
     """
 
-    def __init__(self, records: Records) -> None:
-        self._records = records
-        rows = records.described().items()
+    def __init__(self, cache: MeasurementCache) -> None:
+        self._cache = cache
+        rows = cache.described().items()
         self._others = {k: r for k, r in rows if r.features and len(r.features) == len(FEATURES)}
         self._own: dict[str, Candidate] = {}
-        self._new: dict[Subject, Candidate] = {}
+        self._new: dict[WorkloadKey, Candidate] = {}
 
     def __len__(self) -> int:
         return len(self._own) + len(self._others)
 
     @property
-    def recalled(self) -> bool:
+    def looked_up(self) -> bool:
         """Return whether the database has stages that this search has not looked up."""
         return bool(self._others)
 
     def add(self, candidate: Candidate, observation: Observation) -> None:
         """Add a stage that was measured or found in the database."""
-        digest = self._records.digest(observation.subject)
+        digest = self._cache.digest(observation.workload)
         if digest in self._own:
             return
         self._own[digest] = candidate
         if self._others.pop(digest, None) is None:
-            self._new[observation.subject] = candidate
+            self._new[observation.workload] = candidate
 
     def training_set(self, features: StageFeatures, measured: MeasuredCost) -> TrainingSet:
         """Return all examples, in an order that does not depend on how they were found."""
@@ -96,7 +96,7 @@ class Examples:
         if not self._new:
             return
         rows = features(list(self._new.values())).astype("float64").tolist()
-        self._records.describe(dict(zip(self._new, rows, strict=True)))
+        self._cache.describe(dict(zip(self._new, rows, strict=True)))
         self._new.clear()
 
 

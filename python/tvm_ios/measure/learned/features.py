@@ -33,7 +33,17 @@ _CLASSES = (
 )
 """Names of kernels; any other kernel belongs to the class ``other``."""
 
-_COLUMNS = ("seconds", "serial", "flops", "moved", "weights", "written", "tiles", "phases", "plane")
+_COLUMNS = (
+    "seconds",
+    "on_one_worker",
+    "flops",
+    "moved",
+    "weights",
+    "written",
+    "tiles",
+    "phases",
+    "plane",
+)
 
 FEATURES = (
     "operators",
@@ -80,7 +90,10 @@ class OperatorTable:
 
     @classmethod
     def of(
-        cls, lowered: LoweredGraph[Kernel], seconds: Sequence[float], serial: Mapping[Any, float]
+        cls,
+        lowered: LoweredGraph[Kernel],
+        seconds: Sequence[float],
+        on_one_worker: Mapping[Any, float],
     ) -> OperatorTable:
         """Build the table of a network's operators.
 
@@ -90,7 +103,7 @@ class OperatorTable:
             The operator graph and its implementations.
         seconds : sequence of float
             Seconds of each operator alone on all workers.
-        serial : mapping of kernel key to float
+        on_one_worker : mapping of kernel key to float
             Seconds on one worker.
         """
         count = len(lowered.implementations)
@@ -103,7 +116,7 @@ class OperatorTable:
             if kernel.name in _CLASSES:
                 classes[index] = _CLASSES.index(kernel.name)
             flops = lowered.graph.operators[index].flops
-            alone = serial.get(kernel.key, 0.0)
+            alone = on_one_worker.get(kernel.key, 0.0)
             table[index] = (seconds[index], alone, flops, *_sizes(implementation))
         values = {name: table[:, i].copy() for i, name in enumerate(_COLUMNS)}
         return cls(values, classes, np.array(lowered.graph.edges, "int64").reshape(-1, 2))
@@ -138,7 +151,7 @@ class StageFeatures:
     workers: int
     cache_bytes: int
 
-    def apart(self, candidates: Sequence[Candidate]) -> np.ndarray:
+    def serial(self, candidates: Sequence[Candidate]) -> np.ndarray:
         """Return the seconds of each candidate's operators in serial order, float64 [n]."""
         stages = _Members.of(candidates, len(self.table.classes))
         return stages.sum(self.table.values["seconds"][stages.op])
@@ -150,29 +163,29 @@ class StageFeatures:
         totals = {name: stages.sum(column) for name, column in values.items()}
         inner = stages.inner_edges(self.table.edges)
         group = stages.groups(inner)
-        apart = np.maximum(totals["seconds"], 1e-9)
+        serial = np.maximum(totals["seconds"], 1e-9)
         caches = self.cache_bytes * self.workers
         rounds = np.ceil(values["tiles"] / self.workers)
         full = values["tiles"] / np.maximum(rounds * self.workers, 1)
         waiting = values["seconds"] * (1 - full) * (values["tiles"] > 0)
-        uneven = np.maximum(values["seconds"] - values["serial"] / self.workers, 0.0)
-        even = np.maximum(totals["serial"] / self.workers, 1e-12)
+        uneven = np.maximum(values["seconds"] - values["on_one_worker"] / self.workers, 0.0)
+        even = np.maximum(totals["on_one_worker"] / self.workers, 1e-12)
         passed = stages.sum(_passed(values["written"], inner))
         columns = [
             stages.size,
             stages.sum((group == np.arange(len(group))).astype("float64")),
             np.array([c.strategy == "merge" for c in candidates], "float64"),
             stages.max(stages.depths(inner)),
-            np.log(apart),
+            np.log(serial),
             np.log1p(totals["flops"]),
             np.log1p(totals["moved"]),
             np.log1p(totals["weights"]),
             np.log1p(totals["flops"]) - np.log1p(totals["moved"] + totals["weights"]),
-            stages.max(values["seconds"]) / apart,
-            totals["serial"] / (apart * self.workers),
-            stages.sum(uneven) / apart,
-            stages.sum(waiting) / apart,
-            stages.max(np.bincount(group, values["serial"], len(group))) / even,
+            stages.max(values["seconds"]) / serial,
+            totals["on_one_worker"] / (serial * self.workers),
+            stages.sum(uneven) / serial,
+            stages.sum(waiting) / serial,
+            stages.max(np.bincount(group, values["on_one_worker"], len(group))) / even,
             np.log1p(totals["tiles"] / self.workers),
             totals["phases"],
             passed / np.maximum(totals["moved"], 1),
@@ -182,7 +195,7 @@ class StageFeatures:
         ]
         classes = self.table.classes[stages.op]
         for number in range(len(_CLASSES) + 1):
-            columns.append(stages.sum(values["seconds"] * (classes == number)) / apart)
+            columns.append(stages.sum(values["seconds"] * (classes == number)) / serial)
         result = np.stack(columns, axis=1).astype("float32")
         assert result.shape[1] == len(FEATURES), "each feature has a name"
         return result

@@ -42,12 +42,12 @@ class LatencyModel:
     ----------
     seed : int
         The seed of the members' samples. Equal measurements and seeds give equal predictions.
-    caution : float
+    lcb_factor : float
         The lower-confidence-bound factor: how many standard deviations a bound lies below the mean.
     """
 
-    def __init__(self, seed: int, caution: float) -> None:
-        self._seed, self._caution = seed, caution
+    def __init__(self, seed: int, lcb_factor: float) -> None:
+        self._seed, self._lcb_factor = seed, lcb_factor
         self._members: list[xgboost.Booster] = []
         self._bias = _PRIOR
 
@@ -92,11 +92,11 @@ class LatencyModel:
     def least(self, features: np.ndarray) -> np.ndarray:
         """Return lower confidence bounds of the logarithm that is learned, float64 [n]."""
         if not self._members:
-            return np.full(len(features), -self._caution * _PRIOR)
+            return np.full(len(features), -self._lcb_factor * _PRIOR)
         data = _matrix(features)
         each = np.stack([member.predict(data) for member in self._members]).astype("float64")
         deviation = np.sqrt(each.var(axis=0) + self._bias**2)
-        return each.mean(axis=0) - self._caution * deviation
+        return each.mean(axis=0) - self._lcb_factor * deviation
 
 
 def _matrix(

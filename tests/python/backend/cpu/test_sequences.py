@@ -10,7 +10,7 @@ import tvm
 from tvm import relax
 
 from support.networks import NATIVE, check_scheduled, constant, conv, relax_module
-from tvm_ios.backend.cpu.rules import Preferences
+from tvm_ios.backend.cpu.rules import LoweringConfig
 from tvm_ios.backend.cpu.rules.implement import implement
 from tvm_ios.graph.extract import extract
 from tvm_ios.graph.prepare import prepare
@@ -25,9 +25,9 @@ def own_kernels(mod: tvm.IRModule) -> list[str]:
     prepared = prepare(mod)
     graph = extract(prepared)
     results = relax.analysis.free_vars(prepared["main"].body.body)
-    lowered = implement(graph, results, Preferences(core_of(NATIVE)))
+    lowered = implement(graph, results, LoweringConfig(core_of(NATIVE)))
     for operator, implementation in zip(graph.operators, lowered.implementations, strict=True):
-        assert operator.alone or "generic" not in str(implementation.kernel.key), operator.name
+        assert operator.opaque or "generic" not in str(implementation.kernel.key), operator.name
     return [operator.kind for operator in graph.operators]
 
 

@@ -81,17 +81,17 @@ def on_the_cpu(mod: tvm.IRModule, arguments: Sequence[Sequence[np.ndarray]]) -> 
 )
 def test_models(emulated: Emulated, name: str) -> None:
     mod = NETWORKS[name]
-    divisions = emulated.call(compile_whole, name, mod, DIVISIONS)
-    assert "fused" in divisions["fused"]
-    assert "streams-2" in divisions["streams-2"]
+    partitionings = emulated.call(compile_whole, name, mod, DIVISIONS)
+    assert "fused" in partitionings["fused"]
+    assert "streams-2" in partitionings["streams-2"]
     given = [random_arguments(mod, seed=seed) for seed in (1, 2)]
     expected = on_the_cpu(mod, given)
-    for way in divisions:
-        stages, runs = emulated.call(journals, name, way, given[0], 2)
+    for variant in partitionings:
+        stages, runs = emulated.call(journals, name, variant, given[0], 2)
         check_journals(runs, stages)
         # Replays, with other values at other addresses.
         for order, i in (("issued", 0), ("reverse", 1), ("1", 0)):
-            made = emulated.call(run_whole, name, way, given[i], order)
+            made = emulated.call(run_whole, name, variant, given[i], order)
             for actual, wanted in zip(made, expected[i], strict=True):
                 assert_close(actual, wanted, 1e-5)
 

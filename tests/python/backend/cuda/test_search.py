@@ -30,7 +30,7 @@ from support.networks import (
 from tvm_ios.compiler.compare import compare
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.database import MeasurementDatabase
-from tvm_ios.measure.records import Records, operator_subject
+from tvm_ios.measure.cache import MeasurementCache, operator_workload
 from tvm_ios.options import Options
 from tvm_ios.schedule import Schedule, ScheduledStage
 
@@ -56,7 +56,7 @@ def run_best(directory: Path) -> tuple[Schedule, list[np.ndarray]]:
     options = Options(database=directory / "m.sqlite3")
     with settings(NOT_COMPUTING):
         outcome = compare(Scheduler.prepare(NETWORK, TARGET, options=options), with_greedy=True)
-    return outcome.schedule, flatten(outcome.ways(outcome.name, tensors()))
+    return outcome.schedule, flatten(outcome.variants(outcome.name, tensors()))
 
 
 def tensors() -> list[tvm.runtime.Tensor]:
@@ -76,14 +76,14 @@ def search_with_records(directory: Path) -> tuple[list[str], list[str]]:
     """By records which have an operator's last kernel the fastest: the last and the chosen ones."""
     database = directory / "m.sqlite3"
     scheduler = Scheduler.prepare(NETWORK, TARGET, options=Options(database=database))
-    backend, assembler = scheduler.backend, scheduler.assembler
-    conditions = backend.conditions(assembler)
-    records = Records(MeasurementDatabase(database), backend.identity(), conditions)
-    several = [found for found in assembler.network.candidates if len(found) > 1]
+    backend, stage_builder = scheduler.backend, scheduler.stage_builder
+    conditions = backend.conditions(stage_builder)
+    records = MeasurementCache(MeasurementDatabase(database), backend.identity(), conditions)
+    several = [found for found in stage_builder.network.candidates if len(found) > 1]
     for found in several:
         for i, implementation in enumerate(found):
             seconds = 1e-6 * (len(found) - i)
-            records.add(operator_subject(implementation.kernel), {"alone": [seconds] * 7})
+            records.add(operator_workload(implementation.kernel), {"alone": [seconds] * 7})
     with settings(NOT_COMPUTING):
         schedule = scheduler.search()
     chosen = {o.name: o.kernel for o in schedule.operators}
@@ -91,22 +91,24 @@ def search_with_records(directory: Path) -> tuple[list[str], list[str]]:
     return [found[-1].kernel.variant for found in several], [chosen[name] for name in names]
 
 
-def run_edited(schedule: Schedule, divisions: list[str]) -> tuple[bool, list[list[np.ndarray]]]:
+def run_edited(schedule: Schedule, partitionings: list[str]) -> tuple[bool, list[list[np.ndarray]]]:
     """Whether a schedule that was written and read leads to the same code; what it computes when
     it is edited to other divisions."""
     read = Schedule.from_dict(json.loads(json.dumps(schedule.to_dict())))
     scheduler = Scheduler.prepare(NETWORK, TARGET)
     same = kernels_of(scheduler.emit(read)) == kernels_of(scheduler.emit(schedule))
     edited = {
-        d: replace(read, stages=tuple(replace(s, division=_possible(s, d)) for s in read.stages))
-        for d in divisions
+        d: replace(
+            read, stages=tuple(replace(s, partitioning=_possible(s, d)) for s in read.stages)
+        )
+        for d in partitionings
     }
-    ways = scheduler.compile(edited)
-    return same, [flatten(ways(d, tensors())) for d in divisions]
+    variants = scheduler.compile(edited)
+    return same, [flatten(variants(d, tensors())) for d in partitionings]
 
 
-def _possible(stage: ScheduledStage, division: str) -> str:
-    return division if len(stage.groups) > 1 else "streams"
+def _possible(stage: ScheduledStage, partitioning: str) -> str:
+    return partitioning if len(stage.groups) > 1 else "streams"
 
 
 def kernels_of(mod: tvm.IRModule) -> list[str]:
@@ -165,8 +167,8 @@ def test_kernels_are_chosen_by_what_was_measured(emulated: Emulated, tmp_path: P
 def test_schedules_are_applied_and_edited(
     emulated: Emulated, best: tuple[Schedule, list[np.ndarray]], expected: np.ndarray
 ) -> None:
-    divisions = ["streams", "streams-2-widest", "fused"]
-    same, results = emulated.call(run_edited, best[0], divisions)
+    partitionings = ["streams", "streams-2-widest", "fused"]
+    same, results = emulated.call(run_edited, best[0], partitionings)
     assert same
     for (result,) in results:
         assert_close(result, expected, 1e-5)
@@ -175,10 +177,10 @@ def test_schedules_are_applied_and_edited(
 def test_schedules_that_cannot_be_applied(best: tuple[Schedule, list[np.ndarray]]) -> None:
     schedule = best[0]
     sequential = Scheduler.prepare(NETWORK, TARGET, cost_model=few_stages).unsearched()
-    joined = replace(sequential, stages=(replace(sequential.stages[0], division="fused"),
+    joined = replace(sequential, stages=(replace(sequential.stages[0], partitioning="fused"),
                                          *sequential.stages[1:]))  # fmt: skip
     assert "A CUDA device cannot partition these operators by 'fused'" in refusal(joined)
-    tiles = replace(joined, stages=(replace(joined.stages[0], division="tiles"),
+    tiles = replace(joined, stages=(replace(joined.stages[0], partitioning="tiles"),
                                     *joined.stages[1:]))  # fmt: skip
     assert "use 'streams'" in refusal(tiles)
     assert "was made for cuda sm_90, not for llvm" in refusal(schedule, NATIVE)

@@ -18,7 +18,7 @@ import tvm_ios
 from support.cuda.cli import command
 from support.cuda.model import Driver
 from support.cuda.standin import TARGET, Emulated
-from support.cuda.whole import divided, settings
+from support.cuda.whole import repartitioned, settings
 from support.networks import conv, few_stages, merging, relax_module
 from tvm_ios.backend.cuda.stage.stage import CudaStage
 from tvm_ios.compiler.scheduler import Scheduler
@@ -45,22 +45,22 @@ NETWORK = relax_module(branches, (1, 8, 6, 6))
 Traced = tuple[Schedule, list[Span], list[list[tuple[int, ...]]], list[str]]
 
 
-def scheduled(way: str) -> tuple[Scheduler, Schedule]:
+def scheduled(variant: str) -> tuple[Scheduler, Schedule]:
     """The network with as few stages as there may be, divided so, or merged, or sequential."""
-    cost_model = merging if way == "merge" else few_stages
+    cost_model = merging if variant == "merge" else few_stages
     scheduler = Scheduler.prepare(NETWORK, TARGET, cost_model=cost_model)
-    if way == "sequential":
+    if variant == "sequential":
         return scheduler, scheduler.unsearched()
     found = scheduler.search()
-    return scheduler, found if way == "merge" else divided(scheduler, found, way)
+    return scheduler, found if variant == "merge" else repartitioned(scheduler, found, variant)
 
 
-def trace(way: str) -> Traced:
+def trace(variant: str) -> Traced:
     """A schedule, what its trace says, what its stages launch, and what the driver was asked.
 
     Of the launches there is the stream, and behind it the operators.
     """
-    scheduler, schedule = scheduled(way)
+    scheduler, schedule = scheduled(variant)
     with settings(NOT_COMPUTING), Driver().journal() as journal:
         spans = scheduler.trace(schedule, repeat=2)
     stages = [stage for stage in scheduler.lower(schedule) if isinstance(stage, CudaStage)]
@@ -72,10 +72,10 @@ def trace(way: str) -> Traced:
 def traced(emulated: Emulated) -> Callable[[str], Traced]:
     known: dict[str, Traced] = {}
 
-    def one(way: str) -> Traced:
-        if way not in known:
-            known[way] = emulated.call(trace, way)
-        return known[way]
+    def one(variant: str) -> Traced:
+        if variant not in known:
+            known[variant] = emulated.call(trace, variant)
+        return known[variant]
 
     return one
 
@@ -91,9 +91,9 @@ def by(spans: list[Span], key: Callable[[Span], Any]) -> dict[Any, list[Span]]:
 WAYS = ["streams", "streams-2", "fused", "merge", "sequential"]
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_every_operator_runs_once(traced: Callable[[str], Traced], way: str) -> None:
-    schedule, spans, launches, journal = traced(way)
+@pytest.mark.parametrize("variant", WAYS)
+def test_every_operator_runs_once(traced: Callable[[str], Traced], variant: str) -> None:
+    schedule, spans, launches, journal = traced(variant)
     assert not any("misuse" in line for line in journal)
     assert [(s.worker, *s.operators) for s in spans] == [one for own in launches for one in own]
     names = [operator.name for operator in schedule.operators]
@@ -104,9 +104,9 @@ def test_every_operator_runs_once(traced: Callable[[str], Traced], way: str) -> 
         assert computed == Counter(schedule.stages[number].operators)
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_tracks_and_stages_follow_each_other(traced: Callable[[str], Traced], way: str) -> None:
-    _, spans, launches, _ = traced(way)
+@pytest.mark.parametrize("variant", WAYS)
+def test_tracks_and_stages_follow_each_other(traced: Callable[[str], Traced], variant: str) -> None:
+    _, spans, launches, _ = traced(variant)
     for track in by(spans, lambda span: span.worker).values():
         assert all(one.end <= other.begin for one, other in pairwise(track))
     stages = by(spans, lambda span: span.stage)
@@ -122,14 +122,16 @@ def test_tracks_and_stages_follow_each_other(traced: Callable[[str], Traced], wa
 
 def test_groups_run_side_by_side(traced: Callable[[str], Traced]) -> None:
     """Three branches on as many streams, on two, in one launch for each of their levels, or not."""
-    ends = {way: max(span.end for span in traced(way)[1]) for way in WAYS}
+    ends = {variant: max(span.end for span in traced(variant)[1]) for variant in WAYS}
     rest = 2  # what joins the branches, and the softmax
-    branches = {way: round(end / MILLISECOND) - rest for way, end in ends.items()}
+    branches = {variant: round(end / MILLISECOND) - rest for variant, end in ends.items()}
     assert branches.pop("streams-2") in (2, 3)  # by which branches share a stream
     assert branches == {"streams": 2, "fused": 2, "merge": 3, "sequential": 4}
-    streams = {way: len({span.worker for span in traced(way)[1]}) for way in WAYS}
+    streams = {variant: len({span.worker for span in traced(variant)[1]}) for variant in WAYS}
     assert streams == {"streams": 3, "streams-2": 2, "fused": 1, "merge": 1, "sequential": 1}
-    together = {way: max(len(span.operators) for span in traced(way)[1]) for way in WAYS}
+    together = {
+        variant: max(len(span.operators) for span in traced(variant)[1]) for variant in WAYS
+    }
     assert together == {"streams": 1, "streams-2": 1, "fused": 3, "merge": 2, "sequential": 1}
 
 
@@ -167,7 +169,7 @@ def test_kernels_that_cannot_be_had(caplog: pytest.LogCaptureFixture) -> None:
 def saved(directory: Path, network: str) -> Schedule:
     """A schedule of few stages on streams, as a file."""
     scheduler = Scheduler.prepare(tvm_ios.frontend.zoo.load(network), TARGET, cost_model=few_stages)
-    schedule = divided(scheduler, scheduler.search(), "streams")
+    schedule = repartitioned(scheduler, scheduler.search(), "streams")
     schedule.save(directory / "s.json")
     return schedule
 

@@ -15,7 +15,7 @@ from tvm.tirx.script import builder as T
 from ....tir.tensor import TensorSpec
 from ...shared.implementation import Implementation
 from ..kernels.kernel import Kernel
-from ..stage.plan import BandShare, Share, Step
+from ..stage.plan import Share, Step, StripShare
 from .constants import Constants
 from .cpu_check import checked_cpu
 from .functions import KernelFunctions
@@ -94,18 +94,18 @@ class _Driver:
                     self._emit_level(stage, level, worker)
 
     def _emit_level(
-        self, stage: LoweredStage, level: Sequence[Share | BandShare], worker: Any
+        self, stage: LoweredStage, level: Sequence[Share | StripShare], worker: Any
     ) -> None:
         """Emit the shares of ``worker`` one after another; None stands for the only worker."""
         for share in level:
-            if isinstance(share, BandShare):
+            if isinstance(share, StripShare):
                 self._emit_bands(stage, share, worker)
             else:
                 begin = _per_worker(worker, share.cuts[:-1])
                 end = _per_worker(worker, share.cuts[1:])
                 self._call(stage.implementations[share.call], share.phase, begin, end)
 
-    def _emit_bands(self, stage: LoweredStage, share: BandShare, worker: Any) -> None:
+    def _emit_bands(self, stage: LoweredStage, share: StripShare, worker: Any) -> None:
         for number, steps in enumerate(share.steps):
             if worker is None:
                 self._emit_steps(stage, steps)
@@ -116,7 +116,7 @@ class _Driver:
     def _emit_steps(self, stage: LoweredStage, steps: Sequence[Step]) -> None:
         for step in steps:
             implementation = stage.implementations[step.call]
-            plane = implementation.kernel.band_plane
+            plane = implementation.kernel.strip_plane
             with T.serial(plane.outer) as outer:
                 first = outer * plane.tiles
                 self._call(implementation, 0, first + step.begin, first + step.end)

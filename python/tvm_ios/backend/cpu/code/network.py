@@ -22,7 +22,7 @@ from .constants import Constants
 from .driver import driver_function
 from .functions import KernelFunctions, build_functions
 from .region import LoweredStage, Region, form_region
-from .thread_pool import defaults_function, set_defaults, use_workers
+from .thread_pool import defaults_function, set_defaults, set_num_threads
 
 
 @dataclass
@@ -79,7 +79,7 @@ class _CpuEmitter(Emitter[LoweredStage]):
             name = f"{self.prefix}_thread_defaults"
             self.library.drivers[name] = defaults_function(name)
             self.builder.emit(set_defaults(name))
-            self.builder.emit(use_workers(self.library.workers))
+            self.builder.emit(set_num_threads(self.library.workers))
 
     def call(self, stages: tuple[LoweredStage, ...], visible: set[relax.Var]) -> None:
         """Emit one call of a region's driver, which writes the results and its workspace."""

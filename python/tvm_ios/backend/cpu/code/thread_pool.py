@@ -25,7 +25,7 @@ def defaults_function(name: str) -> tirx.PrimFunc:
     return builder.get()
 
 
-def use_workers(workers: int) -> relax.Expr:
+def set_num_threads(workers: int) -> relax.Expr:
     """Return a call that makes TVM's thread pool use ``workers`` threads.
 
     By default TVM's pool uses half of the cores. The call comes before the first parallel launch of

@@ -31,7 +31,7 @@ from ....tir.emit import (
     unroll,
     zeros,
 )
-from ....tir.epilogue import NOTHING, Program
+from ....tir.epilogue import NOTHING, Epilogue
 from ....tir.tensor import TensorSpec
 from ....tir.window import Window
 from .kernel import Kernel, Phase
@@ -60,7 +60,7 @@ class Conv2d:
         Their channels are computed side by side, and each result is written to its own tensor
         without a copy.
     groups : int
-    program : Program
+    epilogue : Epilogue
         The epilogue, computed on each result in registers. With several results, all its arguments
         are per channel.
     """
@@ -71,7 +71,7 @@ class Conv2d:
     columns: Window
     out_channels: tuple[int, ...]
     groups: int = 1
-    program: Program = NOTHING
+    epilogue: Epilogue = NOTHING
 
     @property
     def pointwise(self) -> bool:
@@ -194,7 +194,7 @@ class ConvEmitter:
             "channel": (1, channels, 1, 1),
             "full": (conv.batch, channels, conv.rows.out, conv.columns.out),
         }
-        arguments = [self.result.spec(shapes[kind]) for kind in conv.program.arguments]
+        arguments = [self.result.spec(shapes[kind]) for kind in conv.epilogue.arguments]
         return (self.source.spec(image), TensorSpec(weights), *arguments)
 
     def output_specs(self) -> tuple[TensorSpec, ...]:
@@ -213,7 +213,7 @@ class ConvEmitter:
         begin, extent : Expr
             The range of tiles.
         """
-        count = 2 + len(self.conv.program.arguments)
+        count = 2 + len(self.conv.epilogue.arguments)
         bound = ConvBuffers(buffers[0], buffers[1], buffers[2:count], buffers[count:])
 
         def place(image: Expr, block: Expr, b: int, place: Expr, following: Expr) -> None:
@@ -429,14 +429,14 @@ class ConvTile:
 
     def _write(self, value: Expr, column: Expr, k: int, result: int, local: Expr) -> None:
         """Write one vector of block ``k``, which is block ``local`` of ``result``."""
-        lanes, program = self.conv.lanes, self.conv.conv.program
+        lanes, epilogue = self.conv.lanes, self.conv.conv.epilogue
         vector = lanes_of(0, lanes)
         pixel = self.row * self.conv.columns.out + column
 
         def load(a: int) -> Expr:
-            if program.arguments[a] == "channel":
+            if epilogue.arguments[a] == "channel":
                 return self.buffers.arguments[a][0, self.block + k, 0, vector]
             return self.buffers.arguments[a][self.image, self.block + k, pixel, vector]
 
         place = [self.image, local, pixel, vector]
-        T.buffer_store(self.buffers.results[result], program.apply(value, load, lanes), place)
+        T.buffer_store(self.buffers.results[result], epilogue.apply(value, load, lanes), place)

@@ -15,7 +15,7 @@ from typing import Any
 
 from ....target import Core
 from ....tir.emit import Accumulators, tile_scope, zeros
-from ....tir.epilogue import Program
+from ....tir.epilogue import Epilogue
 from .conv2d import Conv2d, ConvBuffers, ConvEmitter, ConvTile
 from .kernel import Kernel, Phase
 from .layout import Layout
@@ -26,7 +26,7 @@ Expr = Any
 
 def conv2d_sum_kernel(
     convs: Sequence[Conv2d],
-    program: Program,
+    epilogue: Epilogue,
     in_layouts: Sequence[Layout],
     out_layout: Layout,
     core: Core,
@@ -41,7 +41,7 @@ def conv2d_sum_kernel(
     ----------
     convs : sequence of Conv2d
         The convolutions, each with one group and one result, all results of one shape.
-    program : Program
+    epilogue : Epilogue
         The epilogue of the sum.
     in_layouts : sequence of Layout
         Layout of each convolution's feature map.
@@ -59,8 +59,8 @@ def conv2d_sum_kernel(
     assert len(results) == 1, "the summands have one shape"
     assert all(c.groups == 1 and len(c.out_channels) == 1 for c in convs), "one result each"
     # The first one also stores the sum, so it carries the epilogue.
-    first, *others = (replace(conv, program=Program()) for conv in convs)
-    convs = (replace(first, program=program), *others)
+    first, *others = (replace(conv, epilogue=Epilogue()) for conv in convs)
+    convs = (replace(first, epilogue=epilogue), *others)
     emitter = _SumEmitter(convs, in_layouts, out_layout, core)
     feature_maps = [spec for part in emitter.parts for spec in part.input_specs()[:2]]
     lead = emitter.parts[0]
@@ -95,7 +95,7 @@ class _SumEmitter:
 
     def emit(self, buffers: Sequence[Any], begin: Expr, extent: Expr) -> None:
         lead, fed = self.parts[0], 2 * len(self.parts)
-        count = fed + len(lead.conv.program.arguments)
+        count = fed + len(lead.conv.epilogue.arguments)
         bound = [
             ConvBuffers(buffers[i], buffers[i + 1], buffers[fed:count], buffers[count:])
             for i in range(0, fed, 2)

@@ -73,7 +73,7 @@ class Kernel(AnyKernel):
         return len(self.phases)
 
     @property
-    def band_plane(self) -> PlaneTiles:
+    def strip_plane(self) -> PlaneTiles:
         """The plane of a kernel that is computed by row strips."""
         assert self.plane is not None, "only a kernel with a plane is cut into row strips"
         return self.plane

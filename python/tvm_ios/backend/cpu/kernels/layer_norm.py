@@ -12,7 +12,7 @@ from tvm.tirx.script import builder as T
 
 from ....target import Core
 from ....tir.emit import lanes_of, splat, tile_scope
-from ....tir.epilogue import NOTHING, Program
+from ....tir.epilogue import NOTHING, Epilogue
 from ....tir.functions import keep
 from ....tir.tensor import TensorSpec
 from .kernel import Kernel, Phase
@@ -32,7 +32,7 @@ class LayerNorm:
     rows: int
     length: int
     epsilon: float
-    program: Program = NOTHING
+    epilogue: Epilogue = NOTHING
 
 
 def layer_norm_kernel(norm: LayerNorm, core: Core) -> Kernel:
@@ -52,7 +52,8 @@ def layer_norm_kernel(norm: LayerNorm, core: Core) -> Kernel:
         name="layer_norm",
         key=("layer_norm", norm, core),
         inputs=tuple(
-            TensorSpec((sizes[kind],)) for kind in ("full", "last", "last", *norm.program.arguments)
+            TensorSpec((sizes[kind],))
+            for kind in ("full", "last", "last", *norm.epilogue.arguments)
         ),
         outputs=(TensorSpec((sizes["full"],)),),
         phases=(Phase(norm.rows, emit),),
@@ -79,10 +80,10 @@ def _emit_row(norm: LayerNorm, lanes: int, buffers: Sequence[Any], start: Expr) 
         normal = (load(at, width) - splat(mean, width)) * splat(scale, width)
 
         def argument(a: int) -> Expr:
-            return arguments[a][within if norm.program.arguments[a] == "last" else place]
+            return arguments[a][within if norm.epilogue.arguments[a] == "last" else place]
 
         with tile_scope():
-            value = norm.program.apply(normal * gamma[within] + beta[within], argument, width)
+            value = norm.epilogue.apply(normal * gamma[within] + beta[within], argument, width)
             T.buffer_store(result, value, [place])
 
     along(length, lanes, finish)

@@ -59,7 +59,7 @@ def matmul_kernel(matmul: Matmul, core: Core) -> Kernel:
     """
     m, emitter = matmul, _MatmulEmitter(matmul, core)
     assert not m.results or (m.weights and m.batch == 1 and sum(m.results) == m.columns)
-    assert not m.results or set(m.program.arguments) <= {"last"}, "one value a column"
+    assert not m.results or set(m.epilogue.arguments) <= {"last"}, "one value a column"
     results = tuple(TensorSpec((m.batch, m.rows, part)) for part in m.parts)
     last = m.packed(core.lanes).shape[0] * core.lanes if m.results else m.columns
     specs = {"full": results[0], "last": TensorSpec((last,))}
@@ -75,7 +75,7 @@ def matmul_kernel(matmul: Matmul, core: Core) -> Kernel:
     return Kernel(
         name="matmul",
         key=("matmul", matmul, core),
-        inputs=(m.left, right, *(specs[kind] for kind in m.program.arguments)),
+        inputs=(m.left, right, *(specs[kind] for kind in m.epilogue.arguments)),
         outputs=results,
         scratch=scratch,
         phases=phases,
@@ -226,18 +226,18 @@ class _Tile:
 
     def _store(self, value: Expr, row: Expr, i: Expr, columns: _Columns) -> None:
         """Apply the epilogue to block ``i`` of the columns and write it to its result."""
-        program, width = self.matmul.program, columns.width
+        epilogue, width = self.matmul.epilogue, columns.width
         block = columns.first + i
 
         def load(a: int) -> Expr:
             argument, column = self.buffers[2 + a], lanes_of(block * self.lanes, width)
-            last = program.arguments[a] == "last"
+            last = epilogue.arguments[a] == "last"
             return argument[column] if last else argument[self.matrix, row, column]
 
         def write(result: int, local: Expr) -> None:
-            tensor = self.buffers[2 + len(program.arguments) + result]
+            tensor = self.buffers[2 + len(epilogue.arguments) + result]
             place = [self.matrix, row, lanes_of(local * self.lanes, width)]
-            T.buffer_store(tensor, program.apply(value, load, width), place)
+            T.buffer_store(tensor, epilogue.apply(value, load, width), place)
 
         if columns.result is not None:
             write(columns.result, self.full[columns.result])

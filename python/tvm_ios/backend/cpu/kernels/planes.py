@@ -18,7 +18,7 @@ from tvm.tirx.script import builder as T
 
 from ....target import Core
 from ....tir.emit import Accumulators, bind, lanes_of, loop, splat, tile_scope, unroll, zeros
-from ....tir.epilogue import NOTHING, Program
+from ....tir.epilogue import NOTHING, Epilogue
 from ....tir.functions import largest
 from ....tir.tensor import TensorSpec
 from ....tir.window import Window
@@ -49,7 +49,7 @@ class Planes:
         Padding below and to the right, in pixels; read only if ``include_pad`` is set.
     include_pad : bool
         Whether the mean divides by the number of taps inside the padded input.
-    program : Program
+    epilogue : Epilogue
         The epilogue.
     """
 
@@ -60,7 +60,7 @@ class Planes:
     columns: Window
     pad_after: tuple[int, int] = (0, 0)
     include_pad: bool = False
-    program: Program = NOTHING
+    epilogue: Epilogue = NOTHING
 
 
 def planes_kernel(planes: Planes, layout: Layout, core: Core) -> Kernel:
@@ -117,7 +117,7 @@ class _PlanesEmitter:
         if p.gather == "depthwise":
             shape = (self.blocks, p.rows.kernel, p.columns.kernel, self.lanes)
             specs.append(TensorSpec(shape))
-        for kind in p.program.arguments:
+        for kind in p.epilogue.arguments:
             full = self.plane(p.rows.out, p.columns.out)
             specs.append(full if kind == "full" else self.layout.spec((1, p.channels, 1, 1)))
         return tuple(specs)
@@ -194,17 +194,17 @@ class _PlanesEmitter:
     def _store(
         self, buffers: Sequence[Any], value: Expr, image: Expr, block: Expr, pixel: Expr
     ) -> None:
-        program, lanes = self.planes.program, self.lanes
+        epilogue, lanes = self.planes.epilogue, self.lanes
         arguments = buffers[2 if self.planes.gather == "depthwise" else 1 : -1]
         vector = lanes_of(0, lanes)
 
         def load(a: int) -> Expr:
-            if program.arguments[a] == "channel":
+            if epilogue.arguments[a] == "channel":
                 return arguments[a][0, block, 0, vector]
             return arguments[a][image, block, pixel, vector]
 
         T.buffer_store(
-            buffers[-1], program.apply(value, load, lanes), [image, block, pixel, vector]
+            buffers[-1], epilogue.apply(value, load, lanes), [image, block, pixel, vector]
         )
 
 
@@ -222,7 +222,7 @@ def _count_rows(window: Window, out: Expr, pad_after: int | None) -> Expr:
 
 
 def global_average_kernel(
-    batch: int, channels: int, pixels: int, program: Program, layout: Layout, core: Core
+    batch: int, channels: int, pixels: int, epilogue: Epilogue, layout: Layout, core: Core
 ) -> Kernel:
     """Return the kernel of the mean over all pixels of each channel.
 
@@ -232,7 +232,7 @@ def global_average_kernel(
     ----------
     batch, channels, pixels : int
         Extent of the feature map.
-    program : Program
+    epilogue : Epilogue
         The epilogue.
     layout : Layout
         Layout of all tensors, blocked by ``core.lanes``.
@@ -266,10 +266,10 @@ def global_average_kernel(
                 mean = total * splat(T.float32(1.0 / pixels), lanes)
 
                 def load(a: int) -> Expr:
-                    index = 0 if program.arguments[a] == "channel" else image
+                    index = 0 if epilogue.arguments[a] == "channel" else image
                     return buffers[1 + a][index, block, 0, vector]
 
-                value = program.apply(mean, load, lanes)
+                value = epilogue.apply(mean, load, lanes)
                 T.buffer_store(buffers[-1], value, [image, block, 0, vector])
 
     one = {
@@ -278,8 +278,8 @@ def global_average_kernel(
     }
     return Kernel(
         name="global_average",
-        key=("global_average", batch, channels, pixels, program, layout, core),
-        inputs=(layout.spec((batch, channels, pixels, 1)), *(one[k] for k in program.arguments)),
+        key=("global_average", batch, channels, pixels, epilogue, layout, core),
+        inputs=(layout.spec((batch, channels, pixels, 1)), *(one[k] for k in epilogue.arguments)),
         outputs=(one["full"],),
         phases=(Phase(batch * block_count, emit),),
     )

@@ -12,7 +12,7 @@ from tvm.tirx.script import builder as T
 
 from ....target import Core
 from ....tir.emit import Accumulators, lanes_of, loop, splat, tile_scope
-from ....tir.epilogue import NOTHING, Program
+from ....tir.epilogue import NOTHING, Epilogue
 from ....tir.functions import largest, smallest
 from ....tir.tensor import TensorSpec
 from .kernel import Kernel, Phase
@@ -41,7 +41,7 @@ class Reduce:
     outer: int
     length: int
     inner: int = 1
-    program: Program = NOTHING
+    epilogue: Epilogue = NOTHING
 
 
 def reduce_kernel(reduce: Reduce, core: Core) -> Kernel:
@@ -57,7 +57,7 @@ def reduce_kernel(reduce: Reduce, core: Core) -> Kernel:
         key=("reduce", reduce, core),
         inputs=(
             TensorSpec((size * reduce.length,)),
-            *(TensorSpec((size,)) for _ in reduce.program.arguments),
+            *(TensorSpec((size,)) for _ in reduce.epilogue.arguments),
         ),
         outputs=(TensorSpec((size,)),),
         phases=(Phase(emitter.tiles, emitter.emit),),
@@ -111,5 +111,5 @@ class _ReduceEmitter:
         r, at = self.reduce, lanes_of(place, width)
         if r.reduction == "mean":
             value = value * splat(T.float32(1.0 / r.length), width)
-        value = r.program.apply(value, lambda a: buffers[1 + a][at], width)
+        value = r.epilogue.apply(value, lambda a: buffers[1 + a][at], width)
         T.buffer_store(buffers[-1], value, [at])

@@ -12,7 +12,7 @@ from tvm.tirx.script import builder as T
 
 from ....target import Core
 from ....tir.emit import Accumulators, lanes_of, loop, splat, tile_scope, zeros
-from ....tir.epilogue import NOTHING, Program
+from ....tir.epilogue import NOTHING, Epilogue
 from ....tir.functions import exp, keep, register
 from ....tir.tensor import TensorSpec
 from .kernel import Kernel, Phase
@@ -35,7 +35,7 @@ class Softmax:
     outer: int
     length: int
     inner: int = 1
-    program: Program = NOTHING
+    epilogue: Epilogue = NOTHING
 
 
 def softmax_kernel(softmax: Softmax, core: Core) -> Kernel:
@@ -52,7 +52,7 @@ def softmax_kernel(softmax: Softmax, core: Core) -> Kernel:
         key=("softmax", softmax, core),
         inputs=(
             TensorSpec((sizes["full"],)),
-            *(TensorSpec((sizes[kind],)) for kind in s.program.arguments),
+            *(TensorSpec((sizes[kind],)) for kind in s.epilogue.arguments),
         ),
         outputs=(TensorSpec((sizes["full"],)),),
         phases=(Phase(emitter.tiles, emitter.emit),),
@@ -67,14 +67,14 @@ class _Softmax:
         self, buffers: Sequence[Any], start: Expr, along: Expr, width: int, scale: Expr
     ) -> None:
         """Divide ``width`` elements, ``along`` after ``start``, and apply the epilogue to them."""
-        program, at = self.softmax.program, lanes_of(start + along, width)
+        epilogue, at = self.softmax.epilogue, lanes_of(start + along, width)
 
         def load(a: int) -> Expr:
-            last = program.arguments[a] == "last"
+            last = epilogue.arguments[a] == "last"
             return buffers[1 + a][lanes_of(along, width) if last else at]
 
         with tile_scope():
-            value = program.apply(buffers[-1][at] * scale, load, width)
+            value = epilogue.apply(buffers[-1][at] * scale, load, width)
             T.buffer_store(buffers[-1], value, [at])
 
 

@@ -19,7 +19,7 @@ from tvm.tirx.script import builder as T
 
 from ....target import Core
 from ....tir.emit import lanes_of, loop, splat, tile_scope
-from ....tir.epilogue import NOTHING, Program
+from ....tir.epilogue import NOTHING, Epilogue
 from ....tir.strides import Strides
 from ....tir.tensor import TensorSpec
 from .kernel import Kernel, Phase
@@ -39,7 +39,7 @@ class StridedMap:
 
     shape: tuple[int, ...]
     source: Strides
-    program: Program = NOTHING
+    epilogue: Epilogue = NOTHING
     arguments: tuple[Strides, ...] = ()
 
     @property
@@ -52,7 +52,7 @@ def strided_kernel(strided: StridedMap, core: Core) -> Kernel:
     """Return the kernel of a strided map; all its tensors are flat."""
     emitter = (_Transposing if _crosses(_merge_axes(strided)) else _Rows)(strided, core)
     return Kernel(
-        name="map" if strided.program.steps else "copy",
+        name="map" if strided.epilogue.steps else "copy",
         key=("strided", strided, core),
         inputs=tuple(TensorSpec((read.size,)) for read in strided.reads),
         outputs=(TensorSpec((math.prod(strided.shape),)),),
@@ -120,7 +120,7 @@ class _Map:
                 return buffers[i][first if width == 1 else T.Ramp(first, step, width)]
 
             with tile_scope():
-                value = self.strided.program.apply(read(0), lambda a: read(a + 1), width)
+                value = self.strided.epilogue.apply(read(0), lambda a: read(a + 1), width)
                 T.buffer_store(buffers[-1], value, [lanes_of(place + begin + at, width)])
 
         full, rest = divmod(length, self.lanes)

@@ -109,7 +109,7 @@ def winograd_kernel(conv: Conv2d, tiling: WinogradTiling, layout: Layout, core: 
         inputs=(
             layout.spec(image),
             TensorSpec((emitter.out_blocks * emitter.tiles.points * conv.channels * core.lanes,)),
-            *(layout.spec(arguments[kind]) for kind in conv.program.arguments),
+            *(layout.spec(arguments[kind]) for kind in conv.epilogue.arguments),
         ),
         outputs=(layout.spec(result),),
         scratch=() if tiling.fused else (TensorSpec(emitter.transformed(emitter.strips)),),
@@ -182,7 +182,7 @@ class _Emitter:
             self._emit_chunk(bound, buffers[-1], products, strip, strip, chunk, more)
 
     def _bind(self, buffers: Sequence[Any]) -> _Buffers:
-        count = 2 + len(self.conv.program.arguments)
+        count = 2 + len(self.conv.epilogue.arguments)
         return _Buffers(buffers[0], buffers[1], buffers[2:count], buffers[count])
 
     def _products(self) -> Any:
@@ -328,12 +328,12 @@ class _Part:
 
     def _store(self, image: Expr, block: Expr, pixel: Expr, value: Expr) -> None:
         """Apply the epilogue to one vector of the result and store it."""
-        program, vector = self.shape.conv.program, lanes_of(0, self.shape.lanes)
+        epilogue, vector = self.shape.conv.epilogue, lanes_of(0, self.shape.lanes)
 
         def load(a: int) -> Expr:
-            if program.arguments[a] == "channel":
+            if epilogue.arguments[a] == "channel":
                 return self.buffers.arguments[a][0, block, 0, vector]
             return self.buffers.arguments[a][image, block, pixel, vector]
 
-        value = program.apply(value, load, self.shape.lanes)
+        value = epilogue.apply(value, load, self.shape.lanes)
         T.buffer_store(self.buffers.result, value, [image, block, pixel, vector])

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ....target import TYPICAL, Core, Transfers
+from ....target import TYPICAL, Core, MachineBalance
 from ....tir.window import Window
 from .conv2d import Conv2d
 from .layout import blocks
@@ -71,7 +71,7 @@ class WinogradTimes:
 
 
 def choose_winograd(
-    conv: Conv2d, core: Core, workers: int, transfers: Transfers = TYPICAL
+    conv: Conv2d, core: Core, workers: int, balance: MachineBalance = TYPICAL
 ) -> WinogradTiling | None:
     """Return the tiling with the least predicted time, None if the direct kernel is as fast.
 
@@ -85,7 +85,7 @@ def choose_winograd(
         The core that runs the kernel.
     workers : int
         Workers that share it.
-    transfers : Transfers
+    balance : MachineBalance
         Machine balance.
 
     Returns
@@ -95,9 +95,9 @@ def choose_winograd(
     """
     if not is_filter(conv):
         return None
-    tiling = best_tiling(conv, OUTPUTS, core, workers, transfers)
-    winograd = winograd_times(conv, tiling, core, transfers).total
-    return tiling if winograd < _WORTH * _direct_time(conv, core, transfers) else None
+    tiling = best_tiling(conv, OUTPUTS, core, workers, balance)
+    winograd = winograd_times(conv, tiling, core, balance).total
+    return tiling if winograd < _WORTH * _direct_time(conv, core, balance) else None
 
 
 def variant_name(tiling: WinogradTiling | None) -> str:
@@ -106,10 +106,10 @@ def variant_name(tiling: WinogradTiling | None) -> str:
 
 
 def named_tiling(
-    variant: str, conv: Conv2d, core: Core, workers: int, transfers: Transfers = TYPICAL
+    variant: str, conv: Conv2d, core: Core, workers: int, balance: MachineBalance = TYPICAL
 ) -> WinogradTiling | None:
     """Return the best tiling of the kernel that :func:`variant_name` names so; None if direct."""
-    tilings = [best_tiling(conv, [m], core, workers, transfers) for m in OUTPUTS]
+    tilings = [best_tiling(conv, [m], core, workers, balance) for m in OUTPUTS]
     return next((tiling for tiling in tilings if variant_name(tiling) == variant), None)
 
 
@@ -125,7 +125,11 @@ def is_filter(conv: Conv2d) -> bool:
 
 
 def best_tiling(
-    conv: Conv2d, outputs: Sequence[int], core: Core, workers: int, transfers: Transfers = TYPICAL
+    conv: Conv2d,
+    outputs: Sequence[int],
+    core: Core,
+    workers: int,
+    balance: MachineBalance = TYPICAL,
 ) -> WinogradTiling:
     """Return the tiling with the least predicted time on all workers.
 
@@ -139,7 +143,7 @@ def best_tiling(
         The core that runs the kernel.
     workers : int
         Workers that share it.
-    transfers : Transfers
+    balance : MachineBalance
         Machine balance.
 
     Returns
@@ -148,7 +152,7 @@ def best_tiling(
         The fastest one.
     """
     candidates = [tiling for m in outputs for tiling in winograd_tilings(conv, m, core)]
-    return min(candidates, key=lambda tiling: _time_of_all(conv, tiling, core, workers, transfers))
+    return min(candidates, key=lambda tiling: _time_of_all(conv, tiling, core, workers, balance))
 
 
 def winograd_tilings(conv: Conv2d, outputs: int, core: Core) -> list[WinogradTiling]:
@@ -189,7 +193,7 @@ def count_tiles(conv: Conv2d, outputs: int) -> int:
 
 
 def winograd_times(
-    conv: Conv2d, tiling: WinogradTiling, core: Core, transfers: Transfers = TYPICAL
+    conv: Conv2d, tiling: WinogradTiling, core: Core, balance: MachineBalance = TYPICAL
 ) -> WinogradTimes:
     """Predict the times of a convolution by Winograd's algorithm.
 
@@ -201,7 +205,7 @@ def winograd_times(
         Its tiles.
     core : Core
         The core that runs the kernel.
-    transfers : Transfers
+    balance : MachineBalance
         Machine balance.
 
     Returns
@@ -217,13 +221,13 @@ def winograd_times(
     # A strip reads all weights if fused, else those of a chunk while the next is prefetched.
     again = weights if tiling.fused else 2 * points * conv.channels * tile.blocks
     streamed = strips > 1 and _exceeds_cache(again, core)
-    load, transfer = (_FAR_WEIGHT_LOAD, transfers.far) if streamed else (_WEIGHT_LOAD, 1.0)
+    load, transfer = (_FAR_WEIGHT_LOAD, balance.far) if streamed else (_WEIGHT_LOAD, 1.0)
     near = 4 * points * core.lanes * tile.columns * tile.blocks <= core.l1_bytes
     clear_and_store = (2.0 if near else 4.0) * tiles * out_blocks
     overhead = _PRODUCT_OVERHEAD * strips * blocks(out_blocks, tile.blocks)
     multiply = conv.channels * step_time(tile, tiles, out_blocks, load, transfer=transfer)
     compute = points * (multiply + clear_and_store + overhead)
-    fetch = transfers.memory * weights  # hardly overlaps: too few tiles use the weights
+    fetch = balance.memory * weights  # hardly overlaps: too few tiles use the weights
     handed_over = _FAR_EXCHANGE if _exceeds_cache(transformed, core) else _NEAR_EXCHANGE
     return WinogradTimes(
         inputs=(_DATA_TRANSFORM + (0.0 if tiling.fused else handed_over)) * transformed,
@@ -236,10 +240,14 @@ def _exceeds_cache(vectors: int, core: Core) -> bool:
 
 
 def _time_of_all(
-    conv: Conv2d, tiling: WinogradTiling, core: Core, workers: int, transfers: Transfers = TYPICAL
+    conv: Conv2d,
+    tiling: WinogradTiling,
+    core: Core,
+    workers: int,
+    balance: MachineBalance = TYPICAL,
 ) -> float:
     """Predict the time of all workers together, including idle time."""
-    total = winograd_times(conv, tiling, core, transfers).total
+    total = winograd_times(conv, tiling, core, balance).total
     tiles, strip = count_tiles(conv, tiling.outputs), tiling.registers.columns
     strips = blocks(tiles, strip)
     if tiling.fused:
@@ -248,13 +256,13 @@ def _time_of_all(
     return total * blocks(units, workers) * workers / units + _BARRIER * workers
 
 
-def _direct_time(conv: Conv2d, core: Core, transfers: Transfers) -> float:
+def _direct_time(conv: Conv2d, core: Core, balance: MachineBalance) -> float:
     """Predict the time of the register-tiled kernel, which leaves out taps in the padding."""
     out_blocks = blocks(conv.out_channels[0], core.lanes)
     row = step_time(choose_tile(core, conv.columns.out, out_blocks), conv.columns.out, out_blocks)
     taps = _taps_inside(conv.rows) * _taps_inside(conv.columns) / conv.columns.out
     multiply = conv.batch * conv.channels * taps * row
-    return max(multiply, transfers.memory * TAPS * TAPS * conv.channels * out_blocks)
+    return max(multiply, balance.memory * TAPS * TAPS * conv.channels * out_blocks)
 
 
 def _taps_inside(window: Window) -> int:

@@ -10,10 +10,10 @@ import tvm
 from tvm import relax
 
 from ....measure.model import median_rounds
-from ....support.threads import with_workers
+from ....support.threads import with_num_threads
 
 
-class CompiledWays:
+class CompiledVariants:
     """One function, compiled in several variants.
 
     Parameters
@@ -45,11 +45,11 @@ class CompiledWays:
 
     def seconds(self) -> dict[str, float]:
         """Measure the median seconds of each variant, in interleaved rounds."""
-        return with_workers(self._workers, lambda: median_rounds(self._names, self._timer))
+        return with_num_threads(self._workers, lambda: median_rounds(self._names, self._timer))
 
     def __call__(self, name: str, arguments: Sequence[tvm.runtime.Tensor | tuple[Any, ...]]) -> Any:
         """Run one variant and return its results."""
-        return with_workers(self._workers, lambda: self._vm[name](*arguments))
+        return with_num_threads(self._workers, lambda: self._vm[name](*arguments))
 
     def _timer(self, name: str, number: int) -> Callable[[], float]:
         timer = self._vm.time_evaluator(name, tvm.cpu(), number=number, repeat=1)

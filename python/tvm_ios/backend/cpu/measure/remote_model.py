@@ -9,20 +9,20 @@ from typing import Any
 import tvm
 from tvm import relax
 
-from ....measure.device import AnyDevice
-from ....measure.devices import AnyDevices
 from ....measure.model import median_rounds
+from ....measure.pool import AnyRunnerPool
 from ....measure.session import RemoteSession
+from ....measure.stage_runner import AnyStageRunner
 from ....support.errors import DeviceError, ModelError
 from ....support.folders import TemporaryFolder
 from ...shared.export import export
-from .device import Device
+from .runner import CpuStageRunner
 
 _NAME = "models.so"
 
 
-class RemoteWays:
-    """One function, compiled in several variants and run on a device; it implements ``Ways``.
+class RemoteVariants:
+    """One function, compiled in several variants and run on a device; it implements ``Variants``.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class RemoteWays:
         The inputs to time the variants with.
     target : tvm.target.Target
         The target of the code.
-    devices : Devices
+    pool : RunnerPool
         The runner pool.
     compiler : str, optional
         The linker of code for the device.
@@ -51,14 +51,14 @@ class RemoteWays:
         names: Sequence[str],
         inputs: Sequence[tvm.runtime.Tensor | tuple[Any, ...]],
         target: tvm.target.Target,
-        devices: AnyDevices,
+        pool: AnyRunnerPool,
         compiler: str | None,
     ) -> None:
         if any(isinstance(value, tuple) for value in inputs):
             raise ModelError(
                 "A tuple cannot be sent to a device; give the model tensors as inputs."
             )
-        self._names, self._inputs, self._devices = list(names), inputs, devices
+        self._names, self._inputs, self._pool = list(names), inputs, pool
         self._folder = TemporaryFolder()
         self._path = self._folder.path / _NAME
         export(
@@ -77,7 +77,7 @@ class RemoteWays:
 
     def _on_device(self, work: Callable[[RemoteSession], Any]) -> Any:
         results: list[Any] = []
-        self._devices.each(
+        self._pool.each(
             [None],
             lambda device, _: work(_session(device)),
             lambda _, result: results.append(result),
@@ -130,7 +130,7 @@ def _here(outputs: Any) -> Any:
     return tvm.runtime.tensor(outputs.numpy())
 
 
-def _session(device: AnyDevice) -> RemoteSession:
-    assert isinstance(device, Device), "a CPU's stages run on a CPU's devices"
+def _session(device: AnyStageRunner) -> RemoteSession:
+    assert isinstance(device, CpuStageRunner), "a CPU's stages run on a CPU's devices"
     assert isinstance(device.session, RemoteSession), "the device is remote"
     return device.session

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from tvm import relax
 
 from ....graph.recognise import static_shape
-from ....tir.epilogue import Program
+from ....tir.epilogue import Epilogue
 from ...shared.implementation import Implementation, LoweredGraph
 from ...shared.replacements.convolution_sum import Term, added_up, sums_of
 from ...shared.replacements.rule import Rule
@@ -17,8 +17,8 @@ from ..kernels.conv2d import Conv2d
 from ..kernels.conv2d_sum import conv2d_sum_kernel
 from ..kernels.kernel import Kernel
 from ..kernels.layout import Layout
+from ..rules.bindings import InputBinder, InputBinding, apply_conversions
 from ..rules.convolution import convolve
-from ..rules.feeds import Feed, Feeder, apply_conversions
 from .convolutions import stays_blocked
 
 
@@ -26,40 +26,40 @@ def _add(lowered: LoweredGraph[Kernel], operators: tuple[int, ...]) -> Implement
     op = lowered.graph.operators[operators[-1]]  # the last one reads the others
     combination = added_up(lowered, operators)
     rewritten = with_sum(op, combination.shift, combination.addends)
-    feeder, result = Feeder(lowered.layouts), Layout(lowered.preferences.core.lanes)
-    kernel, feeds = _convolve(lowered, combination.terms, rewritten.program)
+    binder, result = InputBinder(lowered.layouts), Layout(lowered.config.core.lanes)
+    kernel, bindings = _convolve(lowered, combination.terms, rewritten.epilogue)
     shape = static_shape(op.anchor, "a result")
-    pairs = zip(rewritten.arguments, rewritten.program.arguments, strict=True)
-    feeds += tuple(feeder.argument(expr, kind, result, shape) for expr, kind in pairs)
-    inputs = tuple(feed.value for feed in feeds)
-    return Implementation(operators, apply_conversions(kernel, feeds), inputs, op.outputs)
+    pairs = zip(rewritten.arguments, rewritten.epilogue.arguments, strict=True)
+    bindings += tuple(binder.argument(expr, kind, result, shape) for expr, kind in pairs)
+    inputs = tuple(binding.value for binding in bindings)
+    return Implementation(operators, apply_conversions(kernel, bindings), inputs, op.outputs)
 
 
 def _convolve(
-    lowered: LoweredGraph[Kernel], terms: Sequence[Term], program: Program
-) -> tuple[Kernel, tuple[Feed, ...]]:
+    lowered: LoweredGraph[Kernel], terms: Sequence[Term], epilogue: Epilogue
+) -> tuple[Kernel, tuple[InputBinding, ...]]:
     """Return the kernel of the sum of the terms, and its bindings without the epilogue's."""
-    feeder, core = Feeder(lowered.layouts), lowered.preferences.core
-    sources = [feeder.layout(term.data) for term in terms]
+    binder, core = InputBinder(lowered.layouts), lowered.config.core
+    sources = [binder.layout(term.data) for term in terms]
     weights = [relax.const(term.weights.astype("float32"), "float32") for term in terms]
-    images = [feeder.feature_map(t.data, source) for t, source in zip(terms, sources, strict=True)]
-    convs = [_conv(term, program) for term in terms]
+    images = [binder.feature_map(t.data, source) for t, source in zip(terms, sources, strict=True)]
+    convs = [_conv(term, epilogue) for term in terms]
     if len(terms) == 1:
-        kernel, packed = convolve(convs[0], sources[0], weights[0], feeder, lowered.preferences)
+        kernel, packed = convolve(convs[0], sources[0], weights[0], binder, lowered.config)
         return kernel, (images[0], packed)
-    kernel = conv2d_sum_kernel(convs, program, sources, Layout(core.lanes), core)
-    feeds = [
-        (image, feeder.weights(w, source.block or 1, core.lanes, 1))
+    kernel = conv2d_sum_kernel(convs, epilogue, sources, Layout(core.lanes), core)
+    bindings = [
+        (image, binder.weights(w, source.block or 1, core.lanes, 1))
         for image, w, source in zip(images, weights, sources, strict=True)
     ]
-    return kernel, tuple(feed for pair in feeds for feed in pair)
+    return kernel, tuple(binding for pair in bindings for binding in pair)
 
 
-def _conv(term: Term, program: Program) -> Conv2d:
+def _conv(term: Term, epilogue: Epilogue) -> Conv2d:
     batch, channels = static_shape(term.data, "a feature map")[:2]
     results = (term.weights.shape[0],)
     windows = term.windows
-    return Conv2d(batch, channels, windows.rows, windows.columns, results, program=program)
+    return Conv2d(batch, channels, windows.rows, windows.columns, results, epilogue=epilogue)
 
 
 CONVOLUTION_ADD = Rule("convolution-add", sums_of(stays_blocked), _add)

@@ -22,7 +22,7 @@ from ...shared.replacements.windows import Windows, enlarge, held_windows, windo
 from ..kernels.conv2d import Conv2d, conv2d_kernel
 from ..kernels.kernel import Kernel
 from ..kernels.layout import Layout
-from ..rules.feeds import Feeder, apply_conversions
+from ..rules.bindings import InputBinder, apply_conversions
 
 
 def stays_blocked(lowered: LoweredGraph[Kernel], op: Operator) -> bool:
@@ -38,18 +38,18 @@ def _key(lowered: LoweredGraph[Kernel], op: Operator) -> Hashable | None:
     if windows is None or not stays_blocked(lowered, op):
         return None
     constants = all(constant_array(argument) is not None for argument in op.arguments)
-    channelwise = all(kind == "channel" for kind in op.program.arguments)
+    channelwise = all(kind == "channel" for kind in op.epilogue.arguments)
     if not (constants and channelwise):
         return None
-    return (op.call.args[0], windows.alignment, op.program)
+    return (op.call.args[0], windows.alignment, op.epilogue)
 
 
 def _merge(lowered: LoweredGraph[Kernel], operators: tuple[int, ...]) -> Implementation[Kernel]:
     ops = [lowered.graph.operators[i] for i in operators]
     windows = enlarge([held_windows(op) for op in ops])
-    data, core = ops[0].call.args[0], lowered.preferences.core
-    feeder = Feeder(lowered.layouts)
-    source, result = feeder.layout(data), Layout(core.lanes)
+    data, core = ops[0].call.args[0], lowered.config.core
+    binder = InputBinder(lowered.layouts)
+    source, result = binder.layout(data), Layout(core.lanes)
     batch, channels = static_shape(data, "a feature map")[:2]
     conv = Conv2d(
         batch=batch,
@@ -57,16 +57,16 @@ def _merge(lowered: LoweredGraph[Kernel], operators: tuple[int, ...]) -> Impleme
         rows=windows.rows,
         columns=windows.columns,
         out_channels=tuple(static_shape(op.anchor, "a result")[1] for op in ops),
-        program=ops[0].program,
+        epilogue=ops[0].epilogue,
     )
     packed = [
-        feeder.weights(_weights(op, windows), source.block or 1, core.lanes, 1).value for op in ops
+        binder.weights(_weights(op, windows), source.block or 1, core.lanes, 1).value for op in ops
     ]
     arguments = [
-        np.concatenate([_argument(feeder, op, a, result) for op in ops], axis=1)
+        np.concatenate([_argument(binder, op, a, result) for op in ops], axis=1)
         for a in range(len(ops[0].arguments))
     ]
-    data_feed = feeder.feature_map(data, source)
+    data_feed = binder.feature_map(data, source)
     kernel = apply_conversions(conv2d_kernel(conv, source, result, core), (data_feed,))
     return Implementation(
         operators=operators,
@@ -81,9 +81,9 @@ def _weights(op: Operator, windows: Windows) -> relax.Expr:
     return relax.const(windows.hold(held_array(op.call.args[1]), held_windows(op)))
 
 
-def _argument(feeder: Feeder, op: Operator, index: int, layout: Layout) -> np.ndarray:
+def _argument(binder: InputBinder, op: Operator, index: int, layout: Layout) -> np.ndarray:
     shape = static_shape(op.anchor, "a result")
-    return feeder.argument(op.arguments[index], "channel", layout, shape).value
+    return binder.argument(op.arguments[index], "channel", layout, shape).value
 
 
 MERGE_CONVOLUTIONS = Rule("merge-convolutions", Alike(_key), _merge)

@@ -20,27 +20,27 @@ from ...shared.replacements.rule import Alike, Rule
 from ..kernels.kernel import Kernel
 from ..kernels.matmul import matmul_kernel, pack_side_by_side
 from ..rules.base import on_row_major
-from ..rules.feeds import Feed, Feeder, apply_conversions
+from ..rules.bindings import InputBinder, InputBinding, apply_conversions
 
 
 def _merge(lowered: LoweredGraph[Kernel], operators: tuple[int, ...]) -> Implementation[Kernel]:
     ops = [lowered.graph.operators[i] for i in operators]
-    products, core = [product_of(op) for op in ops], lowered.preferences.core
+    products, core = [product_of(op) for op in ops], lowered.config.core
     columns = tuple(product.columns for product in products)
     merged = replace(products[0], columns=sum(columns), results=columns)
     arguments = [
         _side_by_side([op.arguments[a] for op in ops], 1, core.lanes).ravel()
-        for a in range(len(merged.program.arguments))
+        for a in range(len(merged.epilogue.arguments))
     ]
-    feeds = (
-        Feeder(lowered.layouts).plain(ops[0].call.args[0]),
-        Feed(_side_by_side([op.call.args[1] for op in ops], merged.depth, core.lanes)),
-        *map(Feed, arguments),
+    bindings = (
+        InputBinder(lowered.layouts).plain(ops[0].call.args[0]),
+        InputBinding(_side_by_side([op.call.args[1] for op in ops], merged.depth, core.lanes)),
+        *map(InputBinding, arguments),
     )
     outputs = tuple(op.outputs[0] for op in ops)
-    kernel = on_row_major(matmul_kernel(merged, core), feeds, outputs)
-    kernel = apply_conversions(kernel, feeds)
-    return Implementation(operators, kernel, tuple(feed.value for feed in feeds), outputs)
+    kernel = on_row_major(matmul_kernel(merged, core), bindings, outputs)
+    kernel = apply_conversions(kernel, bindings)
+    return Implementation(operators, kernel, tuple(binding.value for binding in bindings), outputs)
 
 
 def _side_by_side(constants: Sequence[relax.Expr], rows: int, lanes: int) -> np.ndarray:

@@ -12,12 +12,12 @@ import numpy as np
 from tvm import relax
 
 from ....graph.operators import Operator
-from ....target import TYPICAL, Core, Transfers
+from ....target import TYPICAL, Core, MachineBalance
 from ...shared.no_rule import NoRule, shape_of
 from ..kernels.compose import with_shapes
 from ..kernels.kernel import Kernel
 from ..kernels.layout import PLAIN, Layout
-from .feeds import Feed, Feeder
+from .bindings import InputBinder, InputBinding
 
 
 @dataclass(frozen=True)
@@ -25,12 +25,12 @@ class Choice:
     """A kernel with its input bindings and the layout of its result."""
 
     kernel: Kernel
-    feeds: tuple[Feed, ...]
+    bindings: tuple[InputBinding, ...]
     layout: Layout
 
 
 @dataclass(frozen=True)
-class Preferences:
+class LoweringConfig:
     """The lowering config: everything but the operators that the choice of kernels depends on.
 
     Attributes
@@ -43,7 +43,7 @@ class Preferences:
         Workers that share the tiles of a kernel.
     database : tvm.s_tir.meta_schedule.database.Database or None
         Tuned kernels; they take precedence over the rules' kernels.
-    transfers : Transfers
+    balance : MachineBalance
         Machine balance, for large weights.
     variants : mapping of str to str
         Which of its kernels an operator gets, by the operator's name, whatever the rules prefer.
@@ -53,33 +53,33 @@ class Preferences:
     winograd: bool = True
     workers: int = 1
     database: Any | None = None
-    transfers: Transfers = TYPICAL
+    balance: MachineBalance = TYPICAL
     variants: Mapping[str, str] = field(default_factory=dict)
 
 
-Rule = Callable[[Operator, Feeder, Preferences], Choice]
+Rule = Callable[[Operator, InputBinder, LoweringConfig], Choice]
 
 
 def first_of(*rules: Rule) -> Rule:
     """Return a rule that applies the first of some rules that covers the operator."""
 
-    def rule(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice:
+    def rule(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
         for candidate in rules[:-1]:
             with suppress(NoRule):
-                return candidate(op, feeder, preferences)
-        return rules[-1](op, feeder, preferences)
+                return candidate(op, binder, config)
+        return rules[-1](op, binder, config)
 
     return rule
 
 
-def row_major(kernel: Kernel, feeds: tuple[Feed, ...], op: Operator) -> Choice:
+def row_major(kernel: Kernel, bindings: tuple[InputBinding, ...], op: Operator) -> Choice:
     """Return the choice of a kernel that views row-major tensors in its own shapes.
 
     Parameters
     ----------
     kernel : Kernel
         The kernel.
-    feeds : tuple of Feed
+    bindings : tuple of InputBinding
         Its input bindings.
     op : Operator
         The operator that it computes.
@@ -89,17 +89,19 @@ def row_major(kernel: Kernel, feeds: tuple[Feed, ...], op: Operator) -> Choice:
     Choice
         The kernel on tensors in the operator's shapes, with a row-major result.
     """
-    return Choice(on_row_major(kernel, feeds, op.outputs), feeds, PLAIN)
+    return Choice(on_row_major(kernel, bindings, op.outputs), bindings, PLAIN)
 
 
-def on_row_major(kernel: Kernel, feeds: tuple[Feed, ...], outputs: Sequence[relax.Var]) -> Kernel:
+def on_row_major(
+    kernel: Kernel, bindings: tuple[InputBinding, ...], outputs: Sequence[relax.Var]
+) -> Kernel:
     """Return a kernel whose row-major tensors have the shapes of its feeds and of ``outputs``.
 
     Parameters
     ----------
     kernel : Kernel
         A kernel that views row-major tensors in its own shapes.
-    feeds : tuple of Feed
+    bindings : tuple of InputBinding
         Its input bindings.
     outputs : sequence of relax.Var
         Its results.
@@ -109,25 +111,25 @@ def on_row_major(kernel: Kernel, feeds: tuple[Feed, ...], outputs: Sequence[rela
     Kernel
         The same kernel on tensors in the operators' shapes.
     """
-    inputs = [_fed_shape(feed) for feed in feeds]
+    inputs = [_fed_shape(binding) for binding in bindings]
     return with_shapes(kernel, inputs, [shape_of(value) for value in outputs])
 
 
-def _fed_shape(feed: Feed) -> tuple[int, ...]:
+def _fed_shape(binding: InputBinding) -> tuple[int, ...]:
     """Return the shape in memory of a feed's tensor after its conversion."""
-    if feed.conversion is not None:
-        return feed.conversion.outputs[0].shape
-    return feed.value.shape if isinstance(feed.value, np.ndarray) else shape_of(feed.value)
+    if binding.conversion is not None:
+        return binding.conversion.outputs[0].shape
+    return binding.value.shape if isinstance(binding.value, np.ndarray) else shape_of(binding.value)
 
 
-def program_feeds(op: Operator, feeder: Feeder, layout: Layout) -> tuple[Feed, ...]:
+def epilogue_inputs(op: Operator, binder: InputBinder, layout: Layout) -> tuple[InputBinding, ...]:
     """Return the input bindings of the operator's epilogue, for a result in ``layout``.
 
     Parameters
     ----------
     op : Operator
         The operator.
-    feeder : Feeder
+    binder : InputBinder
         Makes the bindings.
     layout : Layout
         Layout of the operator's result.
@@ -138,5 +140,5 @@ def program_feeds(op: Operator, feeder: Feeder, layout: Layout) -> tuple[Feed, .
         One per tensor argument of the epilogue.
     """
     shape = shape_of(op.outputs[0])
-    pairs = zip(op.arguments, op.program.arguments, strict=True)
-    return tuple(feeder.argument(expr, kind, layout, shape) for expr, kind in pairs)
+    pairs = zip(op.arguments, op.epilogue.arguments, strict=True)
+    return tuple(binder.argument(expr, kind, layout, shape) for expr, kind in pairs)

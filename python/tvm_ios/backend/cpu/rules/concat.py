@@ -10,20 +10,20 @@ from ....graph.recognise import is_float32
 from ...shared.no_rule import NoRule, shape_of
 from ..kernels.concat import concat_kernel
 from ..kernels.layout import Layout
-from .base import Choice, Preferences
-from .feeds import Feeder
+from .base import Choice, LoweringConfig
+from .bindings import InputBinder
 
 
-def concat(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice:
+def concat(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
     """Concatenate feature maps along the channels, at least one of them blocked.
 
     Parameters
     ----------
     op : Operator
         A concatenation.
-    feeder : Feeder
+    binder : InputBinder
         Makes the input bindings.
-    preferences : Preferences
+    config : LoweringConfig
         The lowering config.
 
     Returns
@@ -37,17 +37,17 @@ def concat(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice:
         For any other concatenation.
     """
     result, fields = shape_of(op.anchor), parts(op)
-    blocked = any(feeder.layout(field).block for field in fields)
+    blocked = any(binder.layout(field).block for field in fields)
     axis = op.call.attrs.axis
     if len(result) != 4 or axis is None or int(axis) % 4 != 1 or not blocked:
         raise NoRule
     if not is_float32(op.anchor):
         raise NoRule
-    return copying(op, feeder, preferences, tuple(range(len(fields))))
+    return copying(op, binder, config, tuple(range(len(fields))))
 
 
 def copying(
-    op: Operator, feeder: Feeder, preferences: Preferences, copied: tuple[int, ...]
+    op: Operator, binder: InputBinder, config: LoweringConfig, copied: tuple[int, ...]
 ) -> Choice:
     """Return the concatenation that copies only the parts ``copied``.
 
@@ -55,9 +55,9 @@ def copying(
     ----------
     op : Operator
         The concatenation.
-    feeder : Feeder
+    binder : InputBinder
         Makes the input bindings.
-    preferences : Preferences
+    config : LoweringConfig
         The lowering config.
     copied : tuple of int
         Positions of the parts to copy. The other parts are in place already.
@@ -67,12 +67,12 @@ def copying(
     Choice
         A kernel with a blocked result.
     """
-    result, layout = shape_of(op.anchor), Layout(preferences.core.lanes)
+    result, layout = shape_of(op.anchor), Layout(config.core.lanes)
     fields = parts(op)
     channels = tuple(shape_of(field)[1] for field in fields)
     kernel = concat_kernel(result[0], channels, result[2] * result[3], layout, copied)
-    feeds = tuple(feeder.feature_map(fields[i], layout) for i in copied)
-    return Choice(kernel, feeds, layout)
+    bindings = tuple(binder.feature_map(fields[i], layout) for i in copied)
+    return Choice(kernel, bindings, layout)
 
 
 def parts(op: Operator) -> list[relax.Expr]:

@@ -23,20 +23,20 @@ from ..kernels.winograd_model import (
     named_tiling,
     variant_name,
 )
-from .base import Choice, Preferences, program_feeds
-from .feeds import Feed, Feeder
+from .base import Choice, LoweringConfig, epilogue_inputs
+from .bindings import InputBinder, InputBinding
 
 
-def conv2d(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice:
+def conv2d(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
     """Compute a convolution by the direct kernel or by Winograd's algorithm.
 
     Parameters
     ----------
     op : Operator
         A convolution with an epilogue.
-    feeder : Feeder
+    binder : InputBinder
         Makes the input bindings.
-    preferences : Preferences
+    config : LoweringConfig
         The lowering config.
 
     Returns
@@ -49,34 +49,34 @@ def conv2d(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice:
     NoRule
         If the convolution's layouts, types or groups are not supported.
     """
-    core = preferences.core
+    core = config.core
     geometry = conv_geometry(op.anchor)
     data, weights = op.call.args
     batch, channels = shape_of(data)[:2]
     out_channels, groups = shape_of(op.anchor)[1], geometry.groups
-    source, result = feeder.layout(data), Layout(core.lanes)
+    source, result = binder.layout(data), Layout(core.lanes)
     if groups > 1:
         if (out_channels // groups) % core.lanes:
             raise NoRule
         if source.block and (channels // groups) % source.block:
             source = PLAIN
     conv = Conv2d(
-        batch, channels, geometry.rows, geometry.columns, (out_channels,), groups, op.program
+        batch, channels, geometry.rows, geometry.columns, (out_channels,), groups, op.epilogue
     )
-    variant = preferences.variants.get(op.name)
-    kernel, packed = convolve(conv, source, weights, feeder, preferences, variant)
-    feeds = (feeder.feature_map(data, source), packed, *program_feeds(op, feeder, result))
-    return Choice(kernel, feeds, result)
+    variant = config.variants.get(op.name)
+    kernel, packed = convolve(conv, source, weights, binder, config, variant)
+    bindings = (binder.feature_map(data, source), packed, *epilogue_inputs(op, binder, result))
+    return Choice(kernel, bindings, result)
 
 
 def convolve(
     conv: Conv2d,
     source: Layout,
     weights: relax.Expr,
-    feeder: Feeder,
-    preferences: Preferences,
+    binder: InputBinder,
+    config: LoweringConfig,
     variant: str | None = None,
-) -> tuple[Kernel, Feed]:
+) -> tuple[Kernel, InputBinding]:
     """Return the kernel of a convolution of one result, and the binding of its weights.
 
     Parameters
@@ -87,9 +87,9 @@ def convolve(
         Layout of the feature map.
     weights : relax.Expr
         The weights, ``[K, C / groups, R, S]``.
-    feeder : Feeder
+    binder : InputBinder
         Makes the binding of the weights.
-    preferences : Preferences
+    config : LoweringConfig
         The lowering config.
     variant : str, optional
         The kernel to use, of :data:`~tvm_ios.backend.cpu.kernels.winograd_model.VARIANTS`; by
@@ -100,25 +100,25 @@ def convolve(
     (Kernel, Feed)
         The kernel, and the weights packed for it.
     """
-    core = preferences.core
+    core = config.core
     blocked = source.block == core.lanes
     choice = is_filter(conv) and blocked and constant_array(weights) is not None
-    tiling = _winograd_tiling(conv, preferences, variant) if choice else None
+    tiling = _winograd_tiling(conv, config, variant) if choice else None
     name = variant_name(tiling) if choice else None
     if tiling is not None:
         kernel = replace(winograd_kernel(conv, tiling, source, core), variant=name)
-        return kernel, feeder.constant(weights, lambda w: pack_winograd(w, tiling, core.lanes))
+        return kernel, binder.constant(weights, lambda w: pack_winograd(w, tiling, core.lanes))
     kernel = replace(conv2d_kernel(conv, source, Layout(core.lanes), core), variant=name)
-    return kernel, feeder.weights(weights, source.block or 1, core.lanes, conv.groups)
+    return kernel, binder.weights(weights, source.block or 1, core.lanes, conv.groups)
 
 
 def _winograd_tiling(
-    conv: Conv2d, preferences: Preferences, variant: str | None
+    conv: Conv2d, config: LoweringConfig, variant: str | None
 ) -> WinogradTiling | None:
     """Return the tiling for Winograd's algorithm, None if the direct kernel is used."""
-    if not preferences.winograd:
+    if not config.winograd:
         return None
-    core, workers, transfers = preferences.core, preferences.workers, preferences.transfers
+    core, workers, balance = config.core, config.workers, config.balance
     if variant in VARIANTS:
-        return named_tiling(variant, conv, core, workers, transfers)
-    return choose_winograd(conv, core, workers, transfers)
+        return named_tiling(variant, conv, core, workers, balance)
+    return choose_winograd(conv, core, workers, balance)

@@ -8,20 +8,20 @@ from ....graph.operators import Operator
 from ...shared.product import product_of
 from ..kernels.layout import PLAIN
 from ..kernels.matmul import matmul_kernel, pack_matrix
-from .base import Choice, Preferences, program_feeds, row_major
-from .feeds import Feeder
+from .base import Choice, LoweringConfig, epilogue_inputs, row_major
+from .bindings import InputBinder
 
 
-def matmul(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice:
+def matmul(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
     """Multiply matrices, vectors or batches of them; the right side may be constant weights.
 
     Parameters
     ----------
     op : Operator
         A matrix product with an epilogue.
-    feeder : Feeder
+    binder : InputBinder
         Makes the input bindings.
-    preferences : Preferences
+    config : LoweringConfig
         The lowering config.
 
     Returns
@@ -34,13 +34,13 @@ def matmul(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice:
     NoRule
         If the product is not of float32, or its batches do not match.
     """
-    core = preferences.core
+    core = config.core
     left, right = op.call.args
     product = product_of(op)
     if product.weights:
         matrix = held_array(right).reshape(product.depth, product.columns)
-        right_feed = feeder.constant(right, lambda _: pack_matrix(matrix, core.lanes))
+        right_feed = binder.constant(right, lambda _: pack_matrix(matrix, core.lanes))
     else:
-        right_feed = feeder.plain(right)
-    feeds = (feeder.plain(left), right_feed, *program_feeds(op, feeder, PLAIN))
-    return row_major(matmul_kernel(product, core), feeds, op)
+        right_feed = binder.plain(right)
+    bindings = (binder.plain(left), right_feed, *epilogue_inputs(op, binder, PLAIN))
+    return row_major(matmul_kernel(product, core), bindings, op)

@@ -15,14 +15,14 @@ from ...shared.no_rule import NoRule
 from ..kernels.convert import unblock_kernel
 from ..kernels.kernel import Kernel, convert_output
 from ..kernels.layout import PLAIN, Layout
-from . import RULES, Choice, Preferences
-from .feeds import Feeder, apply_conversions
+from . import RULES, Choice, LoweringConfig
+from .bindings import InputBinder, apply_conversions
 from .legalize import generic
 from .tuned import tuned
 
 
 def implement(
-    graph: OperatorGraph, results: Sequence[relax.Var], preferences: Preferences
+    graph: OperatorGraph, results: Sequence[relax.Var], config: LoweringConfig
 ) -> LoweredGraph[Kernel]:
     """Choose a kernel for every operator.
 
@@ -36,7 +36,7 @@ def implement(
         The operators.
     results : sequence of relax.Var
         Values that leave the function; they are row-major.
-    preferences : Preferences
+    config : LoweringConfig
         The lowering config.
 
     Returns
@@ -44,10 +44,10 @@ def implement(
     LoweredGraph
         An implementation of every operator, None for those left to TVM's default lowering.
     """
-    plain = set(results) | {v for op in graph.operators if op.alone for v in op.inputs}
+    plain = set(results) | {v for op in graph.operators if op.opaque for v in op.inputs}
     while True:
-        lowered = _implement(graph, plain, preferences)
-        read = {v for i in lowered.alone for v in graph.operators[i].inputs}
+        lowered = _implement(graph, plain, config)
+        read = {v for i in lowered.opaque for v in graph.operators[i].inputs}
         blocked = read & lowered.layouts.keys()
         if not blocked:
             return lowered
@@ -55,37 +55,37 @@ def implement(
 
 
 def _implement(
-    graph: OperatorGraph, plain: set[relax.Var], preferences: Preferences
+    graph: OperatorGraph, plain: set[relax.Var], config: LoweringConfig
 ) -> LoweredGraph[Kernel]:
     """Choose a kernel for every operator, in order; the values ``plain`` are row-major."""
     layouts: dict[relax.Var, Layout] = {}
     implementations: list[Implementation[Kernel] | None] = []
     for op in graph.operators:
-        choice = _choose(op, Feeder(layouts), preferences)
+        choice = _choose(op, InputBinder(layouts), config)
         if choice is None:
             implementations.append(None)
             continue
         implementation, layout = _finish(op, choice, plain)
         implementations.append(implementation)
         layouts.update((v, layout) for v in op.outputs if layout.block)
-    return LoweredGraph(graph, tuple(implementations), layouts, preferences)
+    return LoweredGraph(graph, tuple(implementations), layouts, config)
 
 
-def _choose(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice | None:
+def _choose(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice | None:
     """Return the tuned kernel of an operator, else its rule's, else TVM's lowering, else None."""
-    if op.alone:
+    if op.opaque:
         return None
-    if preferences.database is not None:
+    if config.database is not None:
         with suppress(NoRule):
-            return tuned(op, feeder, preferences.database)
+            return tuned(op, binder, config.database)
     rule = RULES.get(op.kind)
     if rule is not None:
         try:
-            return rule(op, feeder, preferences)
+            return rule(op, binder, config)
         except NoRule:
             pass
     try:
-        return generic(op, feeder)
+        return generic(op, binder)
     except NoRule:
         return None
 
@@ -94,10 +94,10 @@ def _finish(
     op: Operator, choice: Choice, plain: set[relax.Var]
 ) -> tuple[Implementation[Kernel], Layout]:
     """Apply the choice's conversions; a value that leaves the function becomes row-major."""
-    kernel, layout = apply_conversions(choice.kernel, choice.feeds), choice.layout
+    kernel, layout = apply_conversions(choice.kernel, choice.bindings), choice.layout
     if layout.block and any(v in plain for v in op.outputs):
         (value,) = op.outputs
         kernel = convert_output(kernel, 0, unblock_kernel(static_shape(value, "a result"), layout))
         layout = PLAIN
-    inputs = tuple(feed.value for feed in choice.feeds)
+    inputs = tuple(binding.value for binding in choice.bindings)
     return Implementation((op.index,), kernel, inputs, op.outputs), layout

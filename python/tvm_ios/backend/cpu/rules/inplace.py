@@ -22,8 +22,8 @@ from ....graph.recognise import static_shape
 from ...shared.implementation import Implementation, LoweredGraph, Slot
 from ..kernels.concat import whole_blocks
 from ..kernels.kernel import Kernel
+from .bindings import InputBinder, apply_conversions
 from .concat import copying, parts
-from .feeds import Feeder, apply_conversions
 
 _BYTES = 4  # bytes of a float32
 
@@ -34,7 +34,7 @@ def place_concatenations(lowered: LoweredGraph[Kernel]) -> LoweredGraph[Kernel]:
     If any operator is left to TVM's default lowering, nothing is placed: TVM's memory planning then
     decides where tensors lie.
     """
-    if lowered.alone:
+    if lowered.opaque:
         return lowered
     concats = [op for op in lowered.graph.operators if _placeable(lowered, op)]
     slots: dict[relax.Var, Slot] = {}
@@ -95,10 +95,10 @@ def _copying(
         for i, (field, offset) in enumerate(zip(fields, _offsets(fields), strict=True))
         if field not in slots or resolve(field, slots) != (there[0], there[1] + offset)
     )
-    choice = copying(op, Feeder(lowered.layouts), lowered.preferences, copied)
-    kernel = apply_conversions(choice.kernel, choice.feeds)
+    choice = copying(op, InputBinder(lowered.layouts), lowered.config, copied)
+    kernel = apply_conversions(choice.kernel, choice.bindings)
     return Implementation(
-        (op.index,), kernel, tuple(feed.value for feed in choice.feeds), op.outputs
+        (op.index,), kernel, tuple(binding.value for binding in choice.bindings), op.outputs
     )
 
 

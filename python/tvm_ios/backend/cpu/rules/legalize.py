@@ -15,12 +15,12 @@ from ...shared.no_rule import NoRule
 from ..kernels.generic import generic_kernel
 from ..kernels.layout import PLAIN
 from .base import Choice
-from .feeds import Feeder, plain_feeds
+from .bindings import InputBinder, plain_inputs
 
 _logger = logging.getLogger(__name__)
 
 
-def generic(op: Operator, feeder: Feeder) -> Choice:
+def generic(op: Operator, binder: InputBinder) -> Choice:
     """Lower the operator as TVM does, and let the workers share the loops of its result.
 
     Raises
@@ -30,13 +30,13 @@ def generic(op: Operator, feeder: Feeder) -> Choice:
         TVM's default lowering.
     """
     function, values = tir_of(op)
-    feeds = plain_feeds(feeder, values)
+    bindings = plain_inputs(binder, values)
     try:
-        kernel = generic_kernel(op.kind, _keeping_nan(function), len(feeds))
+        kernel = generic_kernel(op.kind, _keeping_nan(function), len(bindings))
     except (tvm.error.InternalError, s_tir.ScheduleError) as error:
         raise NoRule from error  # indices that TVM cannot narrow, loops it cannot move
     _logger.info("operator %s (%s) has no rule: TVM's own lowering", op.name, op.kind)
-    return Choice(kernel, feeds, PLAIN)
+    return Choice(kernel, bindings, PLAIN)
 
 
 def _keeping_nan(function: tirx.PrimFunc) -> tirx.PrimFunc:

@@ -12,20 +12,20 @@ from ...shared.convolution import conv_geometry
 from ...shared.no_rule import NoRule, shape_of
 from ..kernels.layout import Layout
 from ..kernels.planes import Planes, global_average_kernel, planes_kernel
-from .base import Choice, Preferences, program_feeds
-from .feeds import Feeder
+from .base import Choice, LoweringConfig, epilogue_inputs
+from .bindings import InputBinder
 
 
-def depthwise_conv2d(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice:
+def depthwise_conv2d(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
     """Compute a depthwise convolution of one output channel per input channel.
 
     Parameters
     ----------
     op : Operator
         A depthwise convolution with an epilogue.
-    feeder : Feeder
+    binder : InputBinder
         Makes the input bindings.
-    preferences : Preferences
+    config : LoweringConfig
         The lowering config.
 
     Returns
@@ -38,7 +38,7 @@ def depthwise_conv2d(op: Operator, feeder: Feeder, preferences: Preferences) -> 
     NoRule
         If the convolution has more output than input channels, or is not supported.
     """
-    core = preferences.core
+    core = config.core
     geometry = conv_geometry(op.anchor)
     data, weights = op.call.args
     batch, channels = shape_of(data)[:2]
@@ -51,26 +51,26 @@ def depthwise_conv2d(op: Operator, feeder: Feeder, preferences: Preferences) -> 
         return packed.reshape(-1, geometry.rows.kernel, geometry.columns.kernel, core.lanes)
 
     planes = Planes(
-        "depthwise", batch, channels, geometry.rows, geometry.columns, program=op.program
+        "depthwise", batch, channels, geometry.rows, geometry.columns, epilogue=op.epilogue
     )
-    feeds = (
-        feeder.feature_map(data, layout),
-        feeder.constant(weights, pack),
-        *program_feeds(op, feeder, layout),
+    bindings = (
+        binder.feature_map(data, layout),
+        binder.constant(weights, pack),
+        *epilogue_inputs(op, binder, layout),
     )
-    return Choice(planes_kernel(planes, layout, core), feeds, layout)
+    return Choice(planes_kernel(planes, layout, core), bindings, layout)
 
 
-def pool2d(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice:
+def pool2d(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
     """Compute the maximum or the mean of each window.
 
     Parameters
     ----------
     op : Operator
         A pooling with an epilogue.
-    feeder : Feeder
+    binder : InputBinder
         Makes the input bindings.
-    preferences : Preferences
+    config : LoweringConfig
         The lowering config.
 
     Returns
@@ -83,7 +83,7 @@ def pool2d(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice:
     NoRule
         If the layout is not NCHW, the type not float32, or the window dilated.
     """
-    core = preferences.core
+    core = config.core
     attrs, data = op.call.attrs, op.call.args[0]
     if attrs.layout != "NCHW" or not is_float32(data) or any(int(d) != 1 for d in attrs.dilation):
         raise NoRule
@@ -106,22 +106,22 @@ def pool2d(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice:
         columns=windows[1],
         pad_after=(int(attrs.padding[2]), int(attrs.padding[3])),
         include_pad=bool(attrs.count_include_pad),
-        program=op.program,
+        epilogue=op.epilogue,
     )
-    feeds = (feeder.feature_map(data, layout), *program_feeds(op, feeder, layout))
-    return Choice(planes_kernel(planes, layout, core), feeds, layout)
+    bindings = (binder.feature_map(data, layout), *epilogue_inputs(op, binder, layout))
+    return Choice(planes_kernel(planes, layout, core), bindings, layout)
 
 
-def global_average(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice:
+def global_average(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
     """Compute ``adaptive_avg_pool2d`` to one pixel, or ``mean`` over height and width.
 
     Parameters
     ----------
     op : Operator
         The operator with an epilogue.
-    feeder : Feeder
+    binder : InputBinder
         Makes the input bindings.
-    preferences : Preferences
+    config : LoweringConfig
         The lowering config.
 
     Returns
@@ -134,7 +134,7 @@ def global_average(op: Operator, feeder: Feeder, preferences: Preferences) -> Ch
     NoRule
         For any other mean or pooling.
     """
-    core = preferences.core
+    core = config.core
     data, result = op.call.args[0], shape_of(op.anchor)
     source = shape_of(data)
     if len(source) != 4 or result != (*source[:2], 1, 1) or not is_float32(data):
@@ -146,21 +146,21 @@ def global_average(op: Operator, feeder: Feeder, preferences: Preferences) -> Ch
         raise NoRule
     layout = Layout(core.lanes)
     batch, channels, pixels = source[0], source[1], source[2] * source[3]
-    kernel = global_average_kernel(batch, channels, pixels, op.program, layout, core)
-    feeds = (feeder.feature_map(data, layout), *program_feeds(op, feeder, layout))
-    return Choice(kernel, feeds, layout)
+    kernel = global_average_kernel(batch, channels, pixels, op.epilogue, layout, core)
+    bindings = (binder.feature_map(data, layout), *epilogue_inputs(op, binder, layout))
+    return Choice(kernel, bindings, layout)
 
 
-def elementwise(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice:
+def elementwise(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
     """Compute elementwise operations on feature maps that are blocked already.
 
     Parameters
     ----------
     op : Operator
         The operations.
-    feeder : Feeder
+    binder : InputBinder
         Makes the input bindings.
-    preferences : Preferences
+    config : LoweringConfig
         The lowering config.
 
     Returns
@@ -173,14 +173,16 @@ def elementwise(op: Operator, feeder: Feeder, preferences: Preferences) -> Choic
     NoRule
         If no operand is blocked.
     """
-    core = preferences.core
+    core = config.core
     if op.source is None:
         raise NoRule
     result, layout = shape_of(op.outputs[0]), Layout(core.lanes)
-    blocked = any(feeder.layout(expr).block for expr in (op.source, *op.arguments))
+    blocked = any(binder.layout(expr).block for expr in (op.source, *op.arguments))
     if len(result) != 4 or not blocked:
         raise NoRule
     identity = [Window(size, size, 1) for size in result[2:]]
-    planes = Planes("identity", result[0], result[1], identity[0], identity[1], program=op.program)
-    feeds = (feeder.feature_map(op.source, layout), *program_feeds(op, feeder, layout))
-    return Choice(planes_kernel(planes, layout, core), feeds, layout)
+    planes = Planes(
+        "identity", result[0], result[1], identity[0], identity[1], epilogue=op.epilogue
+    )
+    bindings = (binder.feature_map(op.source, layout), *epilogue_inputs(op, binder, layout))
+    return Choice(planes_kernel(planes, layout, core), bindings, layout)

@@ -16,20 +16,20 @@ from ..kernels.layer_norm import LayerNorm, layer_norm_kernel
 from ..kernels.layout import PLAIN
 from ..kernels.reduce import Reduce, Reduction, reduce_kernel
 from ..kernels.softmax import Softmax, softmax_kernel
-from .base import Choice, Preferences, program_feeds, row_major
-from .feeds import Feed, Feeder
+from .base import Choice, LoweringConfig, epilogue_inputs, row_major
+from .bindings import InputBinder, InputBinding
 
 
-def softmax(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice:
+def softmax(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
     """Compute a softmax along any axis.
 
     Parameters
     ----------
     op : Operator
         A softmax with an epilogue.
-    feeder : Feeder
+    binder : InputBinder
         Makes the input bindings.
-    preferences : Preferences
+    config : LoweringConfig
         The lowering config.
 
     Returns
@@ -46,22 +46,22 @@ def softmax(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice:
     if not is_float32(data):
         raise NoRule
     outer, length, inner = _around(shape_of(data), [int(op.call.attrs.axis)])
-    if inner > 1 and "last" in op.program.arguments:
+    if inner > 1 and "last" in op.epilogue.arguments:
         raise NoRule
-    kernel = softmax_kernel(Softmax(outer, length, inner, op.program), preferences.core)
-    return row_major(kernel, (feeder.plain(data), *program_feeds(op, feeder, PLAIN)), op)
+    kernel = softmax_kernel(Softmax(outer, length, inner, op.epilogue), config.core)
+    return row_major(kernel, (binder.plain(data), *epilogue_inputs(op, binder, PLAIN)), op)
 
 
-def layer_norm(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice:
+def layer_norm(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
     """Compute a layer normalisation over the last axes.
 
     Parameters
     ----------
     op : Operator
         A layer normalisation with an epilogue.
-    feeder : Feeder
+    binder : InputBinder
         Makes the input bindings.
-    preferences : Preferences
+    config : LoweringConfig
         The lowering config.
 
     Returns
@@ -80,28 +80,28 @@ def layer_norm(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice
         raise NoRule
     outer, length, inner = _around(shape_of(data), [int(axis) for axis in attrs.axes])
     several = len(attrs.axes) > 1
-    if inner > 1 or (several and "last" in op.program.arguments):
+    if inner > 1 or (several and "last" in op.epilogue.arguments):
         raise NoRule
-    norm = LayerNorm(outer, length, float(attrs.epsilon), op.program)
-    feeds = (
-        feeder.plain(data),
-        feeder.plain(gamma) if attrs.scale else Feed(np.ones(length, "float32")),
-        feeder.plain(beta) if attrs.center else Feed(np.zeros(length, "float32")),
-        *program_feeds(op, feeder, PLAIN),
+    norm = LayerNorm(outer, length, float(attrs.epsilon), op.epilogue)
+    bindings = (
+        binder.plain(data),
+        binder.plain(gamma) if attrs.scale else InputBinding(np.ones(length, "float32")),
+        binder.plain(beta) if attrs.center else InputBinding(np.zeros(length, "float32")),
+        *epilogue_inputs(op, binder, PLAIN),
     )
-    return row_major(layer_norm_kernel(norm, preferences.core), feeds, op)
+    return row_major(layer_norm_kernel(norm, config.core), bindings, op)
 
 
-def reduction(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice:
+def reduction(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
     """Compute a sum, a mean, a maximum or a minimum along neighbouring axes.
 
     Parameters
     ----------
     op : Operator
         A reduction with an epilogue.
-    feeder : Feeder
+    binder : InputBinder
         Makes the input bindings.
-    preferences : Preferences
+    config : LoweringConfig
         The lowering config.
 
     Returns
@@ -115,14 +115,14 @@ def reduction(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice:
         If the operand is not of float32, the axes are not neighbours, or the result is a scalar.
     """
     data, axes = op.call.args[0], op.call.attrs.axis
-    if not is_float32(data) or not shape_of(op.outputs[0]) or set(op.program.arguments) - {"full"}:
+    if not is_float32(data) or not shape_of(op.outputs[0]) or set(op.epilogue.arguments) - {"full"}:
         raise NoRule
     shape = shape_of(data)
     named = range(len(shape)) if axes is None else [int(axis) for axis in axes]
     kinds: tuple[Reduction, ...] = get_args(Reduction)
-    reduce = Reduce(kinds[kinds.index(op.kind)], *_around(shape, named), op.program)
-    feeds = (feeder.plain(data), *program_feeds(op, feeder, PLAIN))
-    return row_major(reduce_kernel(reduce, preferences.core), feeds, op)
+    reduce = Reduce(kinds[kinds.index(op.kind)], *_around(shape, named), op.epilogue)
+    bindings = (binder.plain(data), *epilogue_inputs(op, binder, PLAIN))
+    return row_major(reduce_kernel(reduce, config.core), bindings, op)
 
 
 def _around(shape: tuple[int, ...], axes: Sequence[int]) -> tuple[int, int, int]:

@@ -17,20 +17,20 @@ from ..kernels.convert import unblock_kernel
 from ..kernels.layout import PLAIN
 from ..kernels.planes import Planes, planes_kernel
 from ..kernels.strided import StridedMap, strided_kernel
-from .base import Choice, Preferences, program_feeds, row_major
-from .feeds import Feed, Feeder
+from .base import Choice, LoweringConfig, epilogue_inputs, row_major
+from .bindings import InputBinder, InputBinding
 
 
-def elementwise(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice:
+def elementwise(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
     """Compute elementwise operations on operands that are broadcast in any way.
 
     Parameters
     ----------
     op : Operator
         The operations.
-    feeder : Feeder
+    binder : InputBinder
         Makes the input bindings.
-    preferences : Preferences
+    config : LoweringConfig
         The lowering config.
 
     Returns
@@ -41,19 +41,19 @@ def elementwise(op: Operator, feeder: Feeder, preferences: Preferences) -> Choic
     if op.source is None:
         raise NoRule
     moved = Rearrangement.of(shape_of(op.source))
-    return _strided(op, op.source, moved, feeder, preferences)
+    return _strided(op, op.source, moved, binder, config)
 
 
-def movement(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice:
+def movement(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
     """Compute a chain of reshapes, transpositions, broadcasts and slices, and its epilogue.
 
     Parameters
     ----------
     op : Operator
         The chain.
-    feeder : Feeder
+    binder : InputBinder
         Makes the input bindings.
-    preferences : Preferences
+    config : LoweringConfig
         The lowering config.
 
     Returns
@@ -67,24 +67,24 @@ def movement(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice:
         If strides cannot express the chain.
     """
     source, moved = op.call.args[0], _movement(op)
-    layout = feeder.layout(source)
-    if layout.block and moved.only_reshapes and not op.program.steps:
+    layout = binder.layout(source)
+    if layout.block and moved.only_reshapes and not op.epilogue.steps:
         kernel = unblock_kernel(shape_of(source), layout)
         kernel = with_shapes(kernel, [kernel.inputs[0].shape], [moved.shape])
-        return Choice(kernel, (Feed(source),), PLAIN)
-    return _strided(op, source, moved, feeder, preferences)
+        return Choice(kernel, (InputBinding(source),), PLAIN)
+    return _strided(op, source, moved, binder, config)
 
 
-def sampling(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice:
+def sampling(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
     """Slice the rows and columns of a blocked feature map; the result stays blocked.
 
     Parameters
     ----------
     op : Operator
         The slice with an epilogue.
-    feeder : Feeder
+    binder : InputBinder
         Makes the input bindings.
-    preferences : Preferences
+    config : LoweringConfig
         The lowering config.
 
     Returns
@@ -97,8 +97,8 @@ def sampling(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice:
     NoRule
         If the operand is not blocked, or the slice affects other axes.
     """
-    core, source, moved = preferences.core, op.call.args[0], _movement(op)
-    layout, shape, result = feeder.layout(source), shape_of(source), moved.shape
+    core, source, moved = config.core, op.call.args[0], _movement(op)
+    layout, shape, result = binder.layout(source), shape_of(source), moved.shape
     if not layout.block or len(result) != 4 or result != moved.stored:
         raise NoRule
     (*planes, down, right), (y, x) = moved.strides.steps, divmod(moved.strides.offset, shape[3])
@@ -111,21 +111,21 @@ def sampling(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice:
         raise NoRule
     rows = Window(shape[2], result[2], 1, stride, before=-y)
     columns = Window(shape[3], result[3], 1, right, before=-x)
-    slices = Planes("identity", shape[0], shape[1], rows, columns, program=op.program)
-    feeds = (Feed(source), *program_feeds(op, feeder, layout))
-    return Choice(planes_kernel(slices, layout, core), feeds, layout)
+    slices = Planes("identity", shape[0], shape[1], rows, columns, epilogue=op.epilogue)
+    bindings = (InputBinding(source), *epilogue_inputs(op, binder, layout))
+    return Choice(planes_kernel(slices, layout, core), bindings, layout)
 
 
-def split(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice:
+def split(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
     """Split a tensor along one axis into the parts that are read.
 
     Parameters
     ----------
     op : Operator
         The split.
-    feeder : Feeder
+    binder : InputBinder
         Makes the input bindings.
-    preferences : Preferences
+    config : LoweringConfig
         The lowering config.
 
     Returns
@@ -150,8 +150,8 @@ def split(op: Operator, feeder: Feeder, preferences: Preferences) -> Choice:
     kernels = []
     for value in op.outputs:
         part = Rearrangement.of(shape).part(axis, *bounds[index[value]])
-        kernels.append(strided_kernel(StridedMap(part.stored, part.strides), preferences.core))
-    return row_major(beside(kernels), (feeder.plain(source),), op)
+        kernels.append(strided_kernel(StridedMap(part.stored, part.strides), config.core))
+    return row_major(beside(kernels), (binder.plain(source),), op)
 
 
 def _movement(op: Operator) -> Rearrangement:
@@ -171,8 +171,8 @@ def _strided(
     op: Operator,
     source: relax.Expr,
     moved: Rearrangement,
-    feeder: Feeder,
-    preferences: Preferences,
+    binder: InputBinder,
+    config: LoweringConfig,
 ) -> Choice:
     """Apply the operator's epilogue to ``source`` as rearranged by ``moved``."""
     arguments = []
@@ -181,6 +181,6 @@ def _strided(
         if argument.stored != moved.stored:
             raise NoRule
         arguments.append(argument.strides)
-    strided = StridedMap(moved.stored, moved.strides, op.program, tuple(arguments))
-    feeds = tuple(feeder.plain(expr) for expr in (source, *op.arguments))
-    return row_major(strided_kernel(strided, preferences.core), feeds, op)
+    strided = StridedMap(moved.stored, moved.strides, op.epilogue, tuple(arguments))
+    bindings = tuple(binder.plain(expr) for expr in (source, *op.arguments))
+    return row_major(strided_kernel(strided, config.core), bindings, op)

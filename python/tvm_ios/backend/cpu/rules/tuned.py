@@ -26,7 +26,7 @@ from ...shared.no_rule import NoRule
 from ..kernels.generic import scheduled_kernel
 from ..kernels.layout import PLAIN
 from .base import Choice
-from .feeds import Feeder, plain_feeds
+from .bindings import InputBinder, plain_inputs
 
 _FILES = ("database_workload.json", "database_tuning_record.json")
 
@@ -61,14 +61,14 @@ def open_database(directory: str) -> Any:
         raise OptionError(f"{directory} is damaged: TVM cannot read its records.") from error
 
 
-def tuned(op: Operator, feeder: Feeder, database: Any) -> Choice:
+def tuned(op: Operator, binder: InputBinder, database: Any) -> Choice:
     """Return the kernel that ``database`` holds for an operator; its tensors are row-major.
 
     Parameters
     ----------
     op : Operator
         The operator.
-    feeder : Feeder
+    binder : InputBinder
         Makes the input bindings.
     database : tvm.s_tir.meta_schedule.database.Database
         The tuning records.
@@ -84,13 +84,13 @@ def tuned(op: Operator, feeder: Feeder, database: Any) -> Choice:
         If the database has no record of the operator.
     """
     function, values = tir_of(op)
-    feeds = plain_feeds(feeder, values)
+    bindings = plain_inputs(binder, values)
     scheduled = _look_up(function, database)
     try:
-        kernel = scheduled_kernel(op.kind, scheduled, len(feeds))
+        kernel = scheduled_kernel(op.kind, scheduled, len(bindings))
     except tvm.error.InternalError as error:  # 64-bit integers: TVM cannot narrow the indices
         raise NoRule from error
-    return Choice(kernel, feeds, PLAIN)
+    return Choice(kernel, bindings, PLAIN)
 
 
 def _look_up(function: tirx.PrimFunc, database: Any) -> tirx.PrimFunc:

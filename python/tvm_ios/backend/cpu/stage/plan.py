@@ -37,7 +37,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class BandShare:
+class StripShare:
     """The steps of each worker for one group, row strip by row strip, in order."""
 
     steps: tuple[tuple[Step, ...], ...]
@@ -52,7 +52,7 @@ class StagePlan:
     """
 
     workers: int
-    levels: tuple[tuple[Share | BandShare, ...], ...]
+    levels: tuple[tuple[Share | StripShare, ...], ...]
 
 
 @dataclass(frozen=True)

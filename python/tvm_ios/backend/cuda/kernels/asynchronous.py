@@ -24,10 +24,10 @@ import tvm
 from tvm.backend.cuda.op import cuda_func_call
 from tvm.tirx.script import builder as T
 
+from .contiguity import address, bits, step
 from .emit import every, registers, when
 from .expressions import is_choice, is_zero, loads_in, variables_in
-from .gemm_form import Axes, Operand
-from .neighbours import address, bits, step
+from .match_gemm import Axes, Operand
 from .staging import Layout, Stage
 
 Expr = Any

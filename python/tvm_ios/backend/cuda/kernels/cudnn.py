@@ -21,7 +21,7 @@ from ....tir.tensor import TensorSpec
 from ....tir.window import Window
 from .kernel import CudaKernel
 
-Epilogue = Literal["nothing", "bias", "bias_relu"]
+CudnnEpilogue = Literal["nothing", "bias", "bias_relu"]
 
 _DTYPES = {"fp32": "float32", "tf32": "float32", "fp16": "float16", "bf16": "bfloat16"}
 # Bytes. Algorithms that need more are rarely fast, and each call has its own workspace.
@@ -49,7 +49,7 @@ class CudnnProblem:
 
     precision: Precision
     channels_last: bool
-    epilogue: Epilogue
+    epilogue: CudnnEpilogue
     residual: bool
     batch: int
     in_channels: int
@@ -65,7 +65,7 @@ class CudnnProblem:
         return (
             PRECISIONS.index(self.precision),
             int(self.channels_last),
-            get_args(Epilogue).index(self.epilogue),
+            get_args(CudnnEpilogue).index(self.epilogue),
             int(self.residual),
             *(self.batch, self.in_channels, self.out_channels, self.groups),
             *(rows.size, columns.size, rows.kernel, columns.kernel, rows.before, columns.before),

@@ -19,12 +19,12 @@ from typing import Any
 from tvm.tirx.script import builder as T
 
 from .asynchronous import AsynchronousStage, await_copies, commit_copies, copyable
+from .contiguity import substitute
 from .emit import barrier, every, registers, shared, when
-from .gemm_form import Axes, GemmForm, Operand
-from .neighbours import substitute
+from .epilogue_store import Writer
+from .match_gemm import Axes, GemmMatch, Operand
 from .staging import Layout, RegisterStage, Slice, Source, Stage, share_registers
 from .tile import Tile
-from .writing import Writer
 
 Expr = Any
 
@@ -34,7 +34,7 @@ class GemmBlock(ABC):
 
     Parameters
     ----------
-    form : GemmForm
+    form : GemmMatch
         The product.
     tile : Tile
         Its partition.
@@ -54,7 +54,7 @@ class GemmBlock(ABC):
     rounded: Callable[[Expr], Expr] | None = None
     """Rounds the operands' elements before they are multiplied."""
 
-    def __init__(self, form: GemmForm, tile: Tile, buffers: dict[Any, Any], thread: Expr) -> None:
+    def __init__(self, form: GemmMatch, tile: Tile, buffers: dict[Any, Any], thread: Expr) -> None:
         self.form, self.tile, self.buffers = form, tile, buffers
         self.members = tile.threads // tile.teams
         self.team, self.member = thread // self.members, thread % self.members

@@ -11,18 +11,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from .gemm_form import GemmForm, Product
-from .neighbours import substitute
+from .contiguity import substitute
+from .match_gemm import GemmMatch, Product
 
 Expr = Any
 
 
-def add_products(forms: Sequence[GemmForm], places: Sequence[Sequence[int]]) -> GemmForm:
+def add_products(forms: Sequence[GemmMatch], places: Sequence[Sequence[int]]) -> GemmMatch:
     """Return one form that sums several products and then applies the epilogue of the first.
 
     Parameters
     ----------
-    forms : sequence of GemmForm
+    forms : sequence of GemmMatch
         Products with results of one shape, each its last parameter. Only the first has an epilogue.
     places : sequence of sequence of int
         For each input of each form, its number among the inputs of the combined form.
@@ -47,7 +47,7 @@ def add_products(forms: Sequence[GemmForm], places: Sequence[Sequence[int]]) -> 
     )
 
 
-def _in_terms_of(first: GemmForm, form: GemmForm, tensors: Mapping[Any, Any]) -> list[Product]:
+def _in_terms_of(first: GemmMatch, form: GemmMatch, tensors: Mapping[Any, Any]) -> list[Product]:
     """Return a form's products in terms of the axes of ``first`` and of other tensors."""
     names: dict[Any, Expr] = dict(tensors)
     pairs = ((form.batch, first.batch), (form.rows, first.rows), (form.columns, first.columns))

@@ -8,13 +8,13 @@ from typing import Any
 from tvm import tirx
 
 from .emit import kernel
-from .gemm_form import GemmForm
+from .match_gemm import GemmMatch
 from .simt import SimtBlock
 from .tensor_core import FACTORS, TensorCoreBlock
 from .tile import Tile
 
 
-def gemm(form: GemmForm, tile: Tile) -> tirx.PrimFunc:
+def gemm(form: GemmMatch, tile: Tile) -> tirx.PrimFunc:
     """Build a kernel of one launch that computes the product."""
 
     def body(buffers: Any, block: Any, thread: Any) -> None:

@@ -18,10 +18,10 @@ from tvm.s_tir import dlight
 
 from ....tir.tensor import TensorSpec
 from ...shared.no_rule import NoRule
-from .gemm_form import GemmForm, divide_columns, gemm_form
 from .gemm_sum import add_products
 from .implicit_gemm import gemm
 from .kernel import CudaKernel
+from .match_gemm import GemmMatch, divide_columns, match_gemm
 from .tiles import tiles
 from .window import window_kernels
 
@@ -153,7 +153,7 @@ def schedule_divided(
     NoRule
         If the function is not a matrix product.
     """
-    return _best(divide_columns(gemm_form(function), widths), target, precision)
+    return _best(divide_columns(match_gemm(function), widths), target, precision)
 
 
 def schedule_sum(
@@ -184,10 +184,10 @@ def schedule_sum(
     NoRule
         If one of the functions is not a matrix product.
     """
-    return _best(add_products(list(map(gemm_form, functions)), places), target, precision)
+    return _best(add_products(list(map(match_gemm, functions)), places), target, precision)
 
 
-def _best(form: GemmForm, target: tvm.target.Target, precision: str) -> ScheduledFunction:
+def _best(form: GemmMatch, target: tvm.target.Target, precision: str) -> ScheduledFunction:
     tile = tiles(form, target, precision)[0]
     return described(f"gemm_{tile.name}", gemm(form, tile))
 
@@ -196,7 +196,7 @@ def _by_rule(
     function: tirx.PrimFunc, target: tvm.target.Target, precision: str
 ) -> Iterator[ScheduledFunction]:
     try:
-        form = gemm_form(function)
+        form = match_gemm(function)
         for tile in tiles(form, target, precision):
             yield described(f"gemm_{tile.name}", gemm(form, tile))
         return

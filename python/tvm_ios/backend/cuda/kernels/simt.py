@@ -18,9 +18,9 @@ from typing import Any
 from tvm.tirx.script import builder as T
 
 from .emit import registers
+from .epilogue_store import Writer
 from .gemm_block import GemmBlock
 from .staging import Layout, Slice
-from .writing import Writer
 
 Expr = Any
 

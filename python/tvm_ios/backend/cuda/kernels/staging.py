@@ -22,9 +22,9 @@ from typing import Any
 
 from tvm.tirx.script import builder as T
 
+from .contiguity import bits
 from .emit import every, registers, when
-from .gemm_form import Axes, Operand
-from .neighbours import bits
+from .match_gemm import Axes, Operand
 
 Expr = Any
 

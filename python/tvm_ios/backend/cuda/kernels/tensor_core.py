@@ -22,9 +22,9 @@ from tvm.backend.cuda.op import cuda_func_call
 from tvm.tirx.script import builder as T
 
 from .emit import registers
+from .epilogue_store import Writer
 from .gemm_block import GemmBlock
 from .staging import Layout, Slice
-from .writing import Writer
 
 Expr = Any
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from .gemm_form import GemmForm
 from .launch import STATIC_SHARED_BYTES
+from .match_gemm import GemmMatch
 
 ALIGNING = 256
 """Bytes of shared memory reserved for the alignment of its parts."""
@@ -67,12 +67,12 @@ class Tile:
         return f"{self.factors}_{self.rows}x{self.columns}x{self.depth}{slots}{teams}_{part}"
 
 
-def blocks_of(form: GemmForm, rows: int, columns: int) -> int:
+def blocks_of(form: GemmMatch, rows: int, columns: int) -> int:
     """Return the number of blocks of the launch if each computes ``rows`` x ``columns``.
 
     Parameters
     ----------
-    form : GemmForm
+    form : GemmMatch
         The product.
     rows, columns : int
         A block's part of the result.

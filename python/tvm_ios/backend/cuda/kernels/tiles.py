@@ -40,8 +40,8 @@ from ...shared.no_rule import NoRule
 from ..target import copies_asynchronously, requested_shared_bytes
 from .asynchronous import copyable
 from .gemm_block import shared_bytes
-from .gemm_form import GemmForm, Operand
 from .launch import STATIC_SHARED_BYTES
+from .match_gemm import GemmMatch, Operand
 from .simt import simt_layouts
 from .staging import Layout
 from .tensor_core import COLUMNS, FACTORS, ROWS, tensor_core_layouts
@@ -76,7 +76,7 @@ _SLOTS = (1, 2, 3, 4)
 _THREADS_OF_BLOCK = range(32, 257)
 
 
-def tiles(form: GemmForm, target: tvm.target.Target, precision: str) -> tuple[Tile, ...]:
+def tiles(form: GemmMatch, target: tvm.target.Target, precision: str) -> tuple[Tile, ...]:
     """Return a handful of tiles for a product, the one with the least predicted time first.
 
     They include tiles without tensor cores in two cases: if tensor cores do not support the
@@ -85,7 +85,7 @@ def tiles(form: GemmForm, target: tvm.target.Target, precision: str) -> tuple[Ti
 
     Parameters
     ----------
-    form : GemmForm
+    form : GemmMatch
         The product.
     target : tvm.target.Target
         The CUDA device.
@@ -118,7 +118,7 @@ def tiles(form: GemmForm, target: tvm.target.Target, precision: str) -> tuple[Ti
     return _first(simt, 1)
 
 
-def _best(form: GemmForm, tiles: Iterable[Tile]) -> list[Tile]:
+def _best(form: GemmMatch, tiles: Iterable[Tile]) -> list[Tile]:
     """Sort tiles by cost, one of each shape: similar tiles would add little to the measurements."""
     cost = _Cost(form)
     shapes: dict[tuple[int, int, bool], tuple[float, Tile]] = {}
@@ -147,7 +147,7 @@ def _fitting(extent: int, sizes: Iterable[int]) -> list[int]:
     return [s for i, s in enumerate(sizes) if i == 0 or sizes[i - 1] < extent]
 
 
-def _simt(form: GemmForm, target: tvm.target.Target) -> Iterator[Tile]:
+def _simt(form: GemmMatch, target: tvm.target.Target) -> Iterator[Tile]:
     for shape in _shapes(form, _SIMT_ROWS, _SIMT_PARTS, _SIMT_DEPTHS):
         rows, columns, _, (tall, wide), _ = shape
         members = (rows // tall) * (columns // wide)
@@ -155,7 +155,7 @@ def _simt(form: GemmForm, target: tvm.target.Target) -> Iterator[Tile]:
             yield from _tiles_of(form, target, "fp32", shape, members)
 
 
-def _warps(form: GemmForm, target: tvm.target.Target, precision: str) -> Iterator[Tile]:
+def _warps(form: GemmMatch, target: tvm.target.Target, precision: str) -> Iterator[Tile]:
     for shape in _shapes(form, _WARP_ROWS, _WARP_PARTS, _WARP_DEPTHS):
         rows, columns, _, (tall, wide), _ = shape
         members = (rows // tall) * (columns // wide) * _WARP
@@ -188,7 +188,7 @@ _Shape = tuple[int, int, int, tuple[int, int], int]
 
 
 def _shapes(
-    form: GemmForm, rows: Iterable[int], parts: Iterable[tuple[int, int]], depths: Iterable[int]
+    form: GemmMatch, rows: Iterable[int], parts: Iterable[tuple[int, int]], depths: Iterable[int]
 ) -> Iterator[_Shape]:
     tall, wide = _fitting(form.rows.extent, rows), _fitting(form.columns.extent, _COLUMNS)
     deepest = max(p.depth.extent for p in form.products)
@@ -200,7 +200,7 @@ def _shapes(
 
 
 def _tiles_of(
-    form: GemmForm, target: tvm.target.Target, factors: str, shape: _Shape, members: int
+    form: GemmMatch, target: tvm.target.Target, factors: str, shape: _Shape, members: int
 ) -> Iterator[Tile]:
     """Yield the tiles of a shape that fit into a block."""
     rows, columns, depth, part, teams = shape
@@ -229,7 +229,7 @@ def _most_shared(target: tvm.target.Target, slots: int) -> int:
     return min(requested_shared_bytes(target), _SHARED - _RESERVED)
 
 
-def _steps(form: GemmForm, depth: int) -> int:
+def _steps(form: GemmMatch, depth: int) -> int:
     """Return the number of slices of a depth, of all products together."""
     return sum(math.ceil(p.depth.extent / depth) for p in form.products)
 
@@ -239,11 +239,11 @@ class _Cost:
 
     Parameters
     ----------
-    form : GemmForm
+    form : GemmMatch
         The product.
     """
 
-    def __init__(self, form: GemmForm) -> None:
+    def __init__(self, form: GemmMatch) -> None:
         self._form = form
         self._first = first = form.products[0]  # the other products of a sum are similar
         self._left = copyable(first.left, form.rows, first.depth)

@@ -19,9 +19,9 @@ import tvm_ffi
 from tvm import s_tir, tirx
 
 from ...shared.no_rule import NoRule
+from .canonicalize_reduction import canonicalize_reduction
+from .contiguity import MAX_BYTES, address, bits, vector_width
 from .emit import LAUNCH
-from .isolate import isolate
-from .neighbours import MAX_BYTES, address, bits, vector_width
 
 _THREADS = (128, 64, 96, 192, 256, 112, 224)  # of a block; small problems start with the second
 _ENOUGH = 132 * 512  # threads that keep the multiprocessors busy
@@ -48,7 +48,7 @@ def window_kernels(function: tirx.PrimFunc) -> list[tuple[str, tirx.PrimFunc]]:
     NoRule
         If the function is not a short reduction.
     """
-    sch, reduction, result = isolate(function)
+    sch, reduction, result = canonicalize_reduction(function)
     extents = [int(sch.get(loop).extent) for loop in sch.get_loops(result)]
     window = math.prod(int(sch.get(loop).extent) for loop in sch.get_loops(reduction))
     window //= math.prod(extents)
@@ -105,7 +105,7 @@ def _kernel(function: tirx.PrimFunc, vector: int, columns: int, total: int) -> t
 
 
 def _scheduled(function: tirx.PrimFunc, vector: int, columns: int, threads: int) -> tirx.PrimFunc:
-    sch, reduction, result = isolate(function)
+    sch, reduction, result = canonicalize_reduction(function)
     *outer, channel = sch.get_loops(result)
     channel, lane = sch.split(channel, [None, vector])
     if columns > 1:

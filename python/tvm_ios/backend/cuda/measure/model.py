@@ -21,7 +21,7 @@ UNGRAPHED = "launched"
 _SEQUENTIAL = "sequential"
 
 
-class CudaWays:
+class CudaVariants:
     """One function, compiled in several variants, each captured as one CUDA graph.
 
     Parameters
@@ -63,7 +63,7 @@ class CudaWays:
         The device's clock is at its level under load in all of them, see :mod:`.clock`.
         """
         names = self._names if self._plain is None else [*self._names, UNGRAPHED]
-        contenders = {**{name: _Way(self, name) for name in names}, **peers}
+        contenders = {**{name: _Variant(self, name) for name in names}, **peers}
         with device_errors(self._device.index):
             return take_timings(contenders, warm_clock(self._device.index))
 
@@ -97,17 +97,17 @@ class CudaWays:
         return (self._plain, _SEQUENTIAL) if name == UNGRAPHED else (self._vm, name)
 
 
-class _Way:
+class _Variant:
     """A variant as one of several contenders."""
 
-    def __init__(self, ways: CudaWays, name: str) -> None:
-        self._ways, self._name = ways, name
+    def __init__(self, variants: CudaVariants, name: str) -> None:
+        self._variants, self._name = variants, name
 
     def timer(self, number: int) -> Callable[[], float]:
-        return self._ways.timer(self._name, number)
+        return self._variants.timer(self._name, number)
 
     def run_once(self) -> None:
-        self._ways.run_once(self._name)
+        self._variants.run_once(self._name)
 
 
 def _moved(value: tvm.runtime.Tensor | tuple[Any, ...], device: tvm.runtime.Device) -> Any:

@@ -7,15 +7,15 @@ import logging
 
 import numpy as np
 
-from ....measure.device import Device
-from ....measure.devices import Devices
-from ....measure.records import Records, Subject, operator_subject
+from ....measure.cache import MeasurementCache, WorkloadKey, operator_workload
+from ....measure.pool import RunnerPool
 from ....measure.samples import take
+from ....measure.stage_runner import StageRunner
 from ....support.errors import UnsupportedError
 from ....support.progress import progress
 from ...shared.implementation import Implementation
 from ..kernels.kernel import CudaKernel
-from ..stage.assemble import CudaAssembler
+from ..stage.build import CudaStageBuilder
 from ..stage.stage import CudaStage
 
 _logger = logging.getLogger(__name__)
@@ -24,63 +24,65 @@ _SAMPLES = 7
 
 
 def tuned(
-    assembler: CudaAssembler, devices: Devices[CudaKernel, CudaStage], records: Records
-) -> CudaAssembler:
+    stage_builder: CudaStageBuilder,
+    pool: RunnerPool[CudaKernel, CudaStage],
+    cache: MeasurementCache,
+) -> CudaStageBuilder:
     """Return the stage builder with the fastest kernel of each operator, each timed on its own.
 
     Candidates with records are not measured again. A kernel that fails is not used.
 
     Parameters
     ----------
-    assembler : CudaAssembler
+    stage_builder : CudaStageBuilder
         The stage builder of the network.
-    devices : Devices
+    pool : RunnerPool
         The runner pool.
-    records : Records
+    cache : MeasurementCache
         The measurement cache.
 
     Returns
     -------
-    CudaAssembler
+    CudaStageBuilder
         The stage builder with the chosen kernels.
     """
-    network = assembler.network
+    network = stage_builder.network
     several = {i.kernel.key: i for found in network.candidates if len(found) > 1 for i in found}
-    subjects = {key: operator_subject(i.kernel) for key, i in several.items()}
-    records.recall(subjects.values())
-    missing = [several[key] for key, s in subjects.items() if not records.samples(s.key)]
-    _measure(missing, devices, records)
+    workloads = {key: operator_workload(i.kernel) for key, i in several.items()}
+    cache.lookup(workloads.values())
+    missing = [several[key] for key, s in workloads.items() if not cache.samples(s.key)]
+    _measure(missing, pool, cache)
     chosen = {}
     for op, found in zip(network.lowered.graph.operators, network.candidates, strict=True):
         if len(found) > 1:
-            fastest = min(found, key=lambda i: _seconds(records, subjects[i.kernel.key]))
+            fastest = min(found, key=lambda i: _seconds(cache, workloads[i.kernel.key]))
             chosen[op.name] = fastest.kernel.variant
-    return assembler.chosen(chosen)
+    return stage_builder.chosen(chosen)
 
 
 def _measure(
     missing: list[Implementation[CudaKernel]],
-    devices: Devices[CudaKernel, CudaStage],
-    records: Records,
+    pool: RunnerPool[CudaKernel, CudaStage],
+    cache: MeasurementCache,
 ) -> None:
     if not missing:
         return
-    devices.compile(i.kernel for i in missing)
+    pool.compile(i.kernel for i in missing)
     with progress("choosing kernels", len(missing)) as advance:
 
         def done(implementation: Implementation[CudaKernel], samples: list[float] | None) -> None:
-            subject = operator_subject(implementation.kernel)
+            workload = operator_workload(implementation.kernel)
             if samples:
-                records.add(subject, {"alone": samples})
+                cache.add(workload, {"alone": samples})
             else:
-                _logger.warning("%s gave no times; it is not used.", subject.words)
+                _logger.warning("%s gave no times; it is not used.", workload.words)
             advance(1)
 
-        devices.each(missing, _samples, done)
+        pool.each(missing, _samples, done)
 
 
 def _samples(
-    device: Device[CudaKernel, CudaStage], implementation: Implementation[CudaKernel]
+    device: StageRunner[CudaKernel, CudaStage], implementation: Implementation[CudaKernel]
 ) -> list[float] | None:
     """Measure the seconds of several runs; return None if cuDNN listed an unsupported algorithm."""
     try:
@@ -90,6 +92,6 @@ def _samples(
         return None
 
 
-def _seconds(records: Records, subject: Subject) -> float:
-    samples = records.samples(subject.key)
+def _seconds(cache: MeasurementCache, workload: WorkloadKey) -> float:
+    samples = cache.samples(workload.key)
     return float(np.median(samples["alone"])) if samples else np.inf

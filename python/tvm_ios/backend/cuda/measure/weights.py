@@ -26,8 +26,8 @@ _BLOCK = 1 << 18  # random numbers, repeated to fill an arena
 
 def weights_from(lowered: LoweredGraph[CudaKernel]) -> str:
     """Return the memory level that timed stages read their weights from; latencies depend on it."""
-    fit = arena_bytes(constants(lowered, DTYPES)) <= lowered.preferences.l2_bytes
-    return "second cache" if fit else "memory"
+    fit = arena_bytes(constants(lowered, DTYPES)) <= lowered.config.l2_bytes
+    return "L2" if fit else "memory"
 
 
 class WeightsInMemory:

@@ -33,10 +33,10 @@ def _key(lowered: LoweredGraph[CudaKernel], op: Operator) -> Hashable | None:
     if windows is None or op.outputs[0] not in lowered.layouts or not combines(op):
         return None
     constants = all(constant_array(argument) is not None for argument in op.arguments)
-    channelwise = all(kind == "channel" for kind in op.program.arguments)
+    channelwise = all(kind == "channel" for kind in op.epilogue.arguments)
     if not (constants and channelwise):
         return None
-    return (op.call.args[0], windows.alignment, op.program, *_steps(op))
+    return (op.call.args[0], windows.alignment, op.epilogue, *_steps(op))
 
 
 def _product_key(lowered: LoweredGraph[CudaKernel], op: Operator) -> Hashable | None:
@@ -82,12 +82,12 @@ def _merged(
     lowered: LoweredGraph[CudaKernel], ops: Sequence[Operator], anchor: relax.Expr, axis: int
 ) -> Implementation[CudaKernel]:
     """Return one kernel for operators whose results lie side by side along ``axis``."""
-    merged, preferences = merged_operator(ops, anchor, axis), lowered.preferences
+    merged, config = merged_operator(ops, anchor, axis), lowered.config
     layout = lowered.layouts.get(ops[0].outputs[0])
     layouts = dict(lowered.layouts) | ({merged.outputs[0]: layout} if layout else {})
     function, inputs = operator_function(merged, layouts)
     widths = [int(op.outputs[0].ty.shape.values[axis]) for op in ops]
-    scheduled = schedule_divided(function, widths, preferences.target, preferences.precision)
+    scheduled = schedule_divided(function, widths, config.target, config.precision)
     key = ("merged", scheduled.name, tuple(widths), tvm_ffi.StructuralKey(function))
     kernel = scheduled_kernel(f"{ops[0].kind}_merged", key, scheduled, len(inputs))
     outputs = tuple(op.outputs[0] for op in ops)

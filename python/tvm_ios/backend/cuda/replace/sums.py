@@ -43,8 +43,8 @@ def _add(
     ]
     functions = [function for function, _ in parts]
     inputs, places = _numbered([values for _, values in parts])
-    preferences = lowered.preferences
-    scheduled = schedule_sum(functions, places, preferences.target, preferences.precision)
+    config = lowered.config
+    scheduled = schedule_sum(functions, places, config.target, config.precision)
     key = ("added", scheduled.name, places, tuple(map(tvm_ffi.StructuralKey, functions)))
     kernel = scheduled_kernel("conv2d_added", key, scheduled, len(inputs))
     return Implementation(operators, kernel, inputs, op.outputs)

@@ -13,12 +13,12 @@ from tvm import relax
 from ....graph.fold import constant_array, held_array
 from ....graph.operators import Operator
 from ....schedule.options import Precision
-from ....tir.epilogue import Operand, Program
+from ....tir.epilogue import Epilogue, Operand
 from ....tir.window import Window
 from ...shared.convolution import convolution_windows
 from ...shared.implementation import Implementation
 from ...shared.no_rule import NoRule, shape_of
-from ..kernels.cudnn import CudnnProblem, Epilogue, cudnn_algorithms, cudnn_kernel
+from ..kernels.cudnn import CudnnEpilogue, CudnnProblem, cudnn_algorithms, cudnn_kernel
 from ..kernels.kernel import CudaKernel
 
 _KINDS = ("conv2d", "depthwise_conv2d")
@@ -93,7 +93,7 @@ def cudnn_problem(
     geometry = convolution_windows(op.anchor)
     if not (_is_symmetric(geometry.rows) and _is_symmetric(geometry.columns)):
         raise NoRule
-    ending = _ending(op.program)
+    ending = _ending(op.epilogue)
     last = _channels_last(op, data, ending, layouts)
     batch, in_channels = shape_of(data)[:2]
     problem = CudnnProblem(
@@ -123,17 +123,17 @@ class _Ending:
     relu: bool = False
 
     @property
-    def epilogue(self) -> Epilogue:
+    def epilogue(self) -> CudnnEpilogue:
         if self.relu:
             return "bias_relu"
         return "nothing" if self.bias is None and self.residual is None else "bias"
 
 
-def _ending(program: Program) -> _Ending:
+def _ending(epilogue: Epilogue) -> _Ending:
     """Match an epilogue of at most one bias and one residual, in any order, and a ReLU."""
     found: dict[str, int] = {}
     relu = False
-    for i, step in enumerate(program.steps):
+    for i, step in enumerate(epilogue.steps):
         others = [operand for operand in step.operands if operand != Operand("value", i)]
         if relu or len(others) != len(step.operands) - 1:
             raise NoRule
@@ -142,7 +142,7 @@ def _ending(program: Program) -> _Ending:
             continue
         if step.op != "add" or others[0].kind != "argument":
             raise NoRule
-        role = {"channel": "bias", "full": "residual"}.get(program.arguments[int(others[0].index)])
+        role = {"channel": "bias", "full": "residual"}.get(epilogue.arguments[int(others[0].index)])
         if role is None or role in found:
             raise NoRule
         found[role] = int(others[0].index)

@@ -16,10 +16,10 @@ from ...shared.implementation import Implementation, LoweredGraph
 from ...shared.no_rule import NoRule
 from ..kernels.kernel import CudaKernel
 from ..kernels.schedule import ScheduledFunction, described, schedule, scheduled_kernel
+from .config import CudaLoweringConfig
 from .cudnn import cudnn_implementations
 from .function import operator_function
 from .layouts import channels_last_values
-from .preferences import CudaPreferences
 from .tuned import tuned_function
 
 _logger = logging.getLogger(__name__)
@@ -59,66 +59,62 @@ class CudaNetwork:
         return replace(self, lowered=replace(self.lowered, implementations=tuple(chosen)))
 
 
-def implement(graph: OperatorGraph, preferences: CudaPreferences) -> CudaNetwork:
+def implement(graph: OperatorGraph, config: CudaLoweringConfig) -> CudaNetwork:
     """Find the candidate kernels of each operator, and choose the likely fastest."""
     layouts = channels_last_values(graph)
     known: dict[object, tuple[CudaKernel, ...]] = {}
-    candidates = tuple(
-        tuple(_candidates(op, layouts, preferences, known)) for op in graph.operators
-    )
+    candidates = tuple(tuple(_candidates(op, layouts, config, known)) for op in graph.operators)
     first = tuple(found[0] if found else None for found in candidates)
-    return CudaNetwork(LoweredGraph(graph, first, layouts, preferences), candidates)
+    return CudaNetwork(LoweredGraph(graph, first, layouts, config), candidates)
 
 
 def _candidates(
     op: Operator,
     layouts: Mapping[relax.Var, str],
-    preferences: CudaPreferences,
+    config: CudaLoweringConfig,
     known: dict[object, tuple[CudaKernel, ...]],
 ) -> list[Implementation[CudaKernel]]:
     """Return all implementations of an operator; equal functions are scheduled once."""
-    if op.alone:
+    if op.opaque:
         return []
     try:
         function, inputs = operator_function(op, layouts)
         key = tvm_ffi.StructuralKey(function)
         if key not in known:
-            known[key] = _kernels(op.kind, key, function, len(inputs), preferences)
+            known[key] = _kernels(op.kind, key, function, len(inputs), config)
     except (NoRule, s_tir.ScheduleError, tvm.error.InternalError) as error:
         _logger.info("operator %s (%s) is left to TVM's lowering: %s", op.name, op.kind, error)
         return []
     own = [Implementation((op.index,), kernel, inputs, op.outputs) for kernel in known[key]]
-    return [*own, *_by_cudnn(op, layouts, preferences)]
+    return [*own, *_by_cudnn(op, layouts, config)]
 
 
 def _by_cudnn(
-    op: Operator, layouts: Mapping[relax.Var, str], preferences: CudaPreferences
+    op: Operator, layouts: Mapping[relax.Var, str], config: CudaLoweringConfig
 ) -> list[Implementation[CudaKernel]]:
     """Return the implementations by cuDNN, if it may be used."""
-    if preferences.cudnn is None:
+    if config.cudnn is None:
         return []
     try:
-        return cudnn_implementations(op, layouts, preferences.precision, preferences.cudnn)
+        return cudnn_implementations(op, layouts, config.precision, config.cudnn)
     except NoRule:
         return []
 
 
 def _kernels(
-    name: str, key: object, function: tirx.PrimFunc, num_inputs: int, preferences: CudaPreferences
+    name: str, key: object, function: tirx.PrimFunc, num_inputs: int, config: CudaLoweringConfig
 ) -> tuple[CudaKernel, ...]:
     """Return the kernels of a function."""
     return tuple(
         scheduled_kernel(name, (scheduled.name, key), scheduled, num_inputs)
-        for scheduled in _schedules(function, preferences)
+        for scheduled in _schedules(function, config)
         if not scheduled.workspace  # it belongs to the host's thread, which stages share
     )
 
 
-def _schedules(
-    function: tirx.PrimFunc, preferences: CudaPreferences
-) -> Iterator[ScheduledFunction]:
+def _schedules(function: tirx.PrimFunc, config: CudaLoweringConfig) -> Iterator[ScheduledFunction]:
     """Yield the schedule that the user has tuned, then those of the rules."""
-    tuned = tuned_function(function, preferences.database, preferences.target)
+    tuned = tuned_function(function, config.database, config.target)
     if tuned is not None:
         yield described("tuned", tuned)
-    yield from schedule(function, preferences.target, preferences.precision)
+    yield from schedule(function, config.target, config.precision)

@@ -27,14 +27,14 @@ def channels_last_values(graph: OperatorGraph) -> dict[relax.Var, str]:
         values: Collection[relax.Expr] = ()
         if _is_of_images(op):
             values = (op.call.args[0], *op.outputs)
-        elif not op.alone and any(value in found for value in op.inputs):
+        elif not op.opaque and any(value in found for value in op.inputs):
             values = op.outputs
         found.update((v, CHANNELS_LAST) for v in values if _has_axes(v))
     return found
 
 
 def _is_of_images(op: Operator) -> bool:
-    if op.alone or op.kind not in _IMAGE:
+    if op.opaque or op.kind not in _IMAGE:
         return False
     attrs = op.call.attrs
     return attrs.layout == "NCHW" if "pool" in op.kind else attrs.data_layout == "NCHW"

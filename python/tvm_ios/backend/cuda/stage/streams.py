@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ....schedule.partitioning import StreamDivision
+from ....schedule.partitioning import StreamPartitioning
 
 
 @dataclass(frozen=True)
@@ -32,42 +32,42 @@ class GroupLoad:
     blocks: int
 
 
-def assign(division: StreamDivision, groups: Sequence[GroupLoad]) -> dict[int, int]:
+def assign(partitioning: StreamPartitioning, groups: Sequence[GroupLoad]) -> dict[int, int]:
     """Return the stream of each group, in the order in which the groups are issued.
 
     A group goes to the stream that is free first. Streams are numbered in the order of their use.
     """
-    count = min(division.count or len(groups), len(groups))
+    count = min(partitioning.count or len(groups), len(groups))
     busy = [0.0] * count
     streams: dict[int, int] = {}
-    for number in _order(division, groups):
+    for number in _order(partitioning, groups):
         stream = min(range(count), key=lambda s: (busy[s], s))
         busy[stream] += max(groups[number].seconds, 1e-9)
         streams[number] = stream
     return streams
 
 
-def _order(division: StreamDivision, groups: Sequence[GroupLoad]) -> list[int]:
+def _order(partitioning: StreamPartitioning, groups: Sequence[GroupLoad]) -> list[int]:
     """Return the groups in the order in which they are issued."""
 
     def rank(number: int) -> tuple[float, ...]:
         group = groups[number]
         first, second = group.seconds, group.blocks
-        return (-second, -first, number) if division.widest else (-first, -second, number)
+        return (-second, -first, number) if partitioning.widest else (-first, -second, number)
 
     return sorted(range(len(groups)), key=rank)
 
 
-def stream_divisions(groups: Sequence[GroupLoad]) -> list[StreamDivision]:
+def stream_partitionings(groups: Sequence[GroupLoad]) -> list[StreamPartitioning]:
     """Return the stream assignments that differ for these groups.
 
     They have one, two or all streams, in either order.
     """
     if len(groups) == 1:
-        return [StreamDivision()]
-    found: dict[tuple[tuple[int, int], ...], StreamDivision] = {}
+        return [StreamPartitioning()]
+    found: dict[tuple[tuple[int, int], ...], StreamPartitioning] = {}
     for count in (None, 2):
         for widest in (False, True):
-            division = StreamDivision(count, widest)
-            found.setdefault(tuple(assign(division, groups).items()), division)
+            partitioning = StreamPartitioning(count, widest)
+            found.setdefault(tuple(assign(partitioning, groups).items()), partitioning)
     return list(found.values())

@@ -109,7 +109,7 @@ def _adds_once(op: Operator, value: relax.Expr) -> bool:
     """Return whether only the leading sum of the operator reads ``value``, once."""
     arguments = [
         op.arguments[int(operand.index)]
-        for step in op.program.steps
+        for step in op.epilogue.steps
         for operand in step.operands
         if operand.kind == "argument"
     ]
@@ -125,7 +125,7 @@ def _is_summand(fits: Fits[K], lowered: LoweredGraph[K], op: Operator) -> bool:
     # A variable that is not the dataflow block's own is seen outside of it.
     inner = isinstance(value, relax.DataflowVar)
     once = len(lowered.graph.readers.get(value, ())) == 1
-    only = inner and once and leading_sum(op).steps == len(op.program.steps)
+    only = inner and once and leading_sum(op).steps == len(op.epilogue.steps)
     return only and fits(lowered, op)
 
 

@@ -17,7 +17,7 @@ from tvm import relax
 from ....graph.fold import constant_array
 from ....graph.operators import Operator
 from ....graph.recognise import static_shape
-from ....tir.epilogue import Broadcast, Operand, Program, Step
+from ....tir.epilogue import Broadcast, Epilogue, Operand, Step
 
 
 @dataclass(frozen=True)
@@ -41,14 +41,14 @@ class LeadingSum:
 
 def leading_sum(op: Operator) -> LeadingSum:
     """Return the longest sum that the epilogue, on four axes, begins with."""
-    program, values = op.program, _values(op)
-    seen = len(program.steps)  # the first value that is read by what comes after
-    for steps in reversed(range(len(program.steps) + 1)):
+    epilogue, values = op.epilogue, _values(op)
+    seen = len(epilogue.steps)  # the first value that is read by what comes after
+    for steps in reversed(range(len(epilogue.steps) + 1)):
         value = values[steps]
         if steps <= seen and value is not None and value.anchors == 1:
             channels = static_shape(op.anchor, "a result")[1]
             return LeadingSum(steps, value.shift + np.zeros(channels), value.addends)
-        operands = program.steps[steps - 1].operands
+        operands = epilogue.steps[steps - 1].operands
         seen = min([seen, *(int(o.index) for o in operands if o.kind == "value")])
     raise AssertionError("the anchor's result is a sum of one")
 
@@ -80,12 +80,12 @@ def _values(op: Operator) -> list[_Value | None]:
         if operand.kind == "constant":
             return _Value(0, np.array([float(operand.index)]))
         expr = op.arguments[int(operand.index)]
-        if op.program.arguments[int(operand.index)] == "full":
+        if op.epilogue.arguments[int(operand.index)] == "full":
             return _Value(0, np.zeros(1), (expr,))
         array = constant_array(expr)
         return None if array is None else _Value(0, array.reshape(-1).astype("float64"))
 
-    for step in op.program.steps:
+    for step in op.epilogue.steps:
         values.append(_applied(step.op, [read(operand) for operand in step.operands]))
     return values
 
@@ -106,7 +106,7 @@ def _applied(step: str, operands: Sequence[_Value | None]) -> _Value | None:
 class Rewritten:
     """A program and its tensor arguments."""
 
-    program: Program
+    epilogue: Epilogue
     arguments: tuple[relax.Expr, ...]
 
 
@@ -134,9 +134,9 @@ def with_sum(op: Operator, shift: np.ndarray, addends: Sequence[relax.Expr]) -> 
             return Operand("value", int(operand.index) + moved)
         if operand.kind == "argument":
             i = int(operand.index)
-            return argument(op.program.arguments[i], op.arguments[i])
+            return argument(op.epilogue.arguments[i], op.arguments[i])
         return operand
 
-    for step in op.program.steps[taken:]:
+    for step in op.epilogue.steps[taken:]:
         steps.append(Step(step.op, tuple(map(renumbered, step.operands))))
-    return Rewritten(Program(tuple(steps), tuple(kinds)), tuple(arguments))
+    return Rewritten(Epilogue(tuple(steps), tuple(kinds)), tuple(arguments))

@@ -49,7 +49,7 @@ def lowered_stages(scheduler: Scheduler, schedule) -> list[LoweredStage]:
 
 def places_by_value(scheduler: Scheduler, stages: list[LoweredStage]) -> list[tuple]:
     """Of every tensor of the workspace its bytes and the stages in which it is used."""
-    slots = scheduler.assembler.lowered.slots
+    slots = scheduler.stage_builder.lowered.slots
     region = form_region(stages, set(), slots, Constants.of(stages).offsets)
     workspace = len(region.inputs) + len(region.outputs)
     used: dict[object, tuple[int, int, set[int]]] = {}

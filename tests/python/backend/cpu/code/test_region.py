@@ -26,7 +26,7 @@ from tvm_ios.backend.cpu.kernels.generic import generic_kernel
 from tvm_ios.backend.cpu.kernels.kernel import Kernel, Phase
 from tvm_ios.backend.cpu.kernels.layout import pack_weights
 from tvm_ios.backend.cpu.kernels.planes import Planes, planes_kernel
-from tvm_ios.backend.cpu.stage.divide import plan
+from tvm_ios.backend.cpu.stage.partition import plan
 from tvm_ios.backend.cpu.stage.plan import PlannedCall
 from tvm_ios.backend.shared.implementation import Implementation, Slot
 from tvm_ios.tir.tensor import TensorSpec
@@ -92,12 +92,12 @@ class Network:
         self.slots: Mapping[relax.Var, Slot] = slots if self.in_place else {}
 
     def stages(
-        self, cut: Sequence[Sequence[int]], costs: Sequence[float], workers: int, division: str
+        self, cut: Sequence[Sequence[int]], costs: Sequence[float], workers: int, partitioning: str
     ) -> list[LoweredStage]:
         """The calls of each stage by position, divided among workers."""
-        return [self._stage(members, costs, workers, division) for members in cut]
+        return [self._stage(members, costs, workers, partitioning) for members in cut]
 
-    def _stage(self, members, costs, workers, division) -> LoweredStage:
+    def _stage(self, members, costs, workers, partitioning) -> LoweredStage:
         position = {call: i for i, call in enumerate(members)}
         planned = [
             PlannedCall(
@@ -112,7 +112,7 @@ class Network:
             Implementation((c,), self.calls[c][0], self.calls[c][1], (self.calls[c][2],))
             for c in members
         )
-        return LoweredStage(implementations, plan(planned, workers, division, 1 << 20))
+        return LoweredStage(implementations, plan(planned, workers, partitioning, 1 << 20))
 
     def region(self, stages: Sequence[LoweredStage]) -> Region:
         visible = {self.values["result"], self.values["softmax"]}
@@ -155,9 +155,9 @@ CUTS = {
 @pytest.mark.parametrize("cut", CUTS.values(), ids=CUTS)
 def test_a_region_computes_what_its_operators_compute(cut, in_place: bool, workers: int) -> None:
     network = Network(in_place)
-    for division in ("tiles", "groups"):
+    for partitioning in ("tiles", "groups"):
         for costs in ([1.0] * 6, [1.0, 40.0, 3.0, 2.0, 1.0, 9.0]):
-            values = network.run(network.stages(cut, costs, workers, division))
+            values = network.run(network.stages(cut, costs, workers, partitioning))
             assert_close(values["result"], expected_result())
             assert_close(values["softmax"], scipy.special.softmax(ROW_VALUES, axis=-1))
 
@@ -172,12 +172,12 @@ def driver_text(network: Network, stages: Sequence[LoweredStage]) -> str:
 
 def test_a_region_is_one_launch_with_a_barrier_after_each_level() -> None:
     network = Network(in_place=False)
-    for cut, division, barriers in (
+    for cut, partitioning, barriers in (
         (CUTS["one stage"], "tiles", 4),
         (CUTS["one stage"], "groups", 1),
         (CUTS["a stage each"], "tiles", 5 + len(network.calls[5][0].phases)),
     ):
-        text = driver_text(network, network.stages(cut, [1.0] * 6, 2, division))
+        text = driver_text(network, network.stages(cut, [1.0] * 6, 2, partitioning))
         assert text.count("pragma_parallel_launch_point") == 1
         assert text.count("pragma_parallel_barrier_when_finish") == barriers
         assert text.count("T.parallel(2)") == barriers

@@ -21,11 +21,11 @@ from tvm_ios.backend.cpu.kernels.layout import PLAIN, pack_weights
 from tvm_ios.backend.cpu.kernels.taps import tap_groups
 from tvm_ios.backend.cpu.kernels.tiling import choose_tile
 from tvm_ios.target import Core
-from tvm_ios.tir.epilogue import Operand, Program, Step
+from tvm_ios.tir.epilogue import Epilogue, Operand, Step
 from tvm_ios.tir.window import Window
 
 
-def check(case: Case, target: tvm.target.Target, program: Program = BIAS, seed: int = 0) -> None:
+def check(case: Case, target: tvm.target.Target, epilogue: Epilogue = BIAS, seed: int = 0) -> None:
     """Run the kernel of ``case`` and compare each of its results."""
     core, layout = isa_of(target)
     random = np.random.default_rng(seed)
@@ -42,12 +42,12 @@ def check(case: Case, target: tvm.target.Target, program: Program = BIAS, seed: 
         ),
         np.concatenate([layout.pack(b) for b in biases], axis=1),
     ]
-    if "full" in program.arguments:
+    if "full" in epilogue.arguments:
         residual = draw(*expected[0].shape)
         expected = [expected[0] + residual]
         inputs.append(poisoned(layout, residual))
     conv = Conv2d(
-        case.batch, case.channels, *case.windows(), case.out_channels, case.groups, program
+        case.batch, case.channels, *case.windows(), case.out_channels, case.groups, epilogue
     )
     outputs = run_kernel(conv2d_kernel(conv, source, layout, core), inputs, target, seed)
     for output, values in zip(outputs, expected, strict=True):
@@ -98,7 +98,7 @@ def test_a_residual_is_added_in_registers(target: tvm.target.Target, pointwise: 
     case = Case(batch=2, out_channels=(20,))
     if pointwise:
         case = replace(case, kernel=(1, 1), padding=(0, 0, 0, 0))
-    check(case, target, Program(steps, ("channel", "full")))
+    check(case, target, Epilogue(steps, ("channel", "full")))
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from tvm_ios.backend.cpu.kernels.convert import block_kernel, pack_weights_kerne
 from tvm_ios.backend.cpu.kernels.kernel import convert_input, convert_output
 from tvm_ios.backend.cpu.kernels.layout import pack_weights
 from tvm_ios.backend.cpu.kernels.matmul import Matmul, matmul_kernel, pack_matrix
-from tvm_ios.tir.epilogue import Operand, Program, Step
+from tvm_ios.tir.epilogue import Epilogue, Operand, Step
 
 
 def random_array(*shape: int, seed: int = 0) -> np.ndarray:
@@ -85,7 +85,7 @@ def check_matmul(rows: int, depth: int, columns: int, target: tvm.target.Target)
     core, _ = isa_of(target)
     a, b = random_array(rows, depth), random_array(depth, columns, seed=1)
     bias, residual = random_array(columns, seed=2), random_array(rows, columns, seed=3)
-    product = Matmul(rows, depth, columns, Program(STEPS, ("last", "full")))
+    product = Matmul(rows, depth, columns, Epilogue(STEPS, ("last", "full")))
     inputs = [a[None], pack_matrix(b, core.lanes), bias, residual[None]]
     (output,) = run_kernel(matmul_kernel(product, core), inputs, target)
     expected = a.astype("float64") @ b + bias + residual
@@ -130,7 +130,7 @@ def test_products_of_computed_matrices(
     product = Matmul(
         *left[1:],
         right[-1],
-        Program(STEPS, ("last", "full")),
+        Epilogue(STEPS, ("last", "full")),
         batch=len(expected),
         weights=False,
         left_batch=len(a) > 1,

@@ -18,10 +18,10 @@ from tvm_ios.backend.cpu.kernels.planes import (
     global_average_kernel,
     planes_kernel,
 )
-from tvm_ios.tir.epilogue import Operand, Program, Step
+from tvm_ios.tir.epilogue import Epilogue, Operand, Step
 from tvm_ios.tir.window import Window
 
-SHIFT = Program(
+SHIFT = Epilogue(
     (
         Step("multiply", (Operand("value", 0), Operand("argument", 0))),
         Step("subtract", (Operand("argument", 1), Operand("value", 1))),
@@ -96,7 +96,7 @@ def check(case: Case, target: tvm.target.Target, seed: int = 0) -> None:
         *axes,
         pad_after=case.padding[2:],
         include_pad=case.include_pad,
-        program=SHIFT,
+        epilogue=SHIFT,
     )
     inputs = [poisoned(layout, image), layout.pack(scale), poisoned(layout, minuend)]
     if case.gather == "depthwise":
@@ -173,8 +173,8 @@ def test_global_average(pixels: int, target: tvm.target.Target) -> None:
     core, layout = isa_of(target)
     image = np.random.default_rng(0).standard_normal((2, 21, pixels, 1)).astype("float32")
     bias = np.random.default_rng(1).standard_normal((1, 21, 1, 1)).astype("float32")
-    program = Program((Step("add", (Operand("value", 0), Operand("argument", 0))),), ("channel",))
-    kernel = global_average_kernel(2, 21, pixels, program, layout, core)
+    epilogue = Epilogue((Step("add", (Operand("value", 0), Operand("argument", 0))),), ("channel",))
+    kernel = global_average_kernel(2, 21, pixels, epilogue, layout, core)
     (output,) = run_kernel(kernel, [poisoned(layout, image), layout.pack(bias)], target)
     assert_close(unpack(output, (2, 21, 1, 1)), image.mean((2, 3), keepdims=True) + bias)
 
@@ -183,8 +183,10 @@ def test_global_average(pixels: int, target: tvm.target.Target) -> None:
 def test_elementwise_operations_on_feature_maps(target: tvm.target.Target) -> None:
     core, layout = isa_of(target)
     x, y = np.random.default_rng(0).standard_normal((2, 2, 21, 5, 11)).astype("float32")
-    program = Program((Step("maximum", (Operand("value", 0), Operand("argument", 0))),), ("full",))
-    planes = Planes("identity", 2, 21, Window(5, 5, 1), Window(11, 11, 1), program=program)
+    epilogue = Epilogue(
+        (Step("maximum", (Operand("value", 0), Operand("argument", 0))),), ("full",)
+    )
+    planes = Planes("identity", 2, 21, Window(5, 5, 1), Window(11, 11, 1), epilogue=epilogue)
     inputs = [poisoned(layout, x), poisoned(layout, y)]
     (output,) = run_kernel(planes_kernel(planes, layout, core), inputs, target)
     np.testing.assert_array_equal(unpack(output, x.shape), np.maximum(x, y))

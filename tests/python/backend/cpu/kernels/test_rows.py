@@ -12,7 +12,7 @@ from support.networks import NATIVE, TARGETS, assert_close, isa_of, run_kernel
 from tvm_ios.backend.cpu.kernels.layer_norm import LayerNorm, layer_norm_kernel
 from tvm_ios.backend.cpu.kernels.reduce import Reduce, reduce_kernel
 from tvm_ios.backend.cpu.kernels.softmax import Softmax, softmax_kernel
-from tvm_ios.tir.epilogue import Operand, Program, Step
+from tvm_ios.tir.epilogue import Epilogue, Operand, Step
 
 SHAPES = [(7, 100, 1), (3, 5, 1), (1, 1, 1), (2, 64, 1), (33, 130, 1), (2, 9, 21), (3, 4, 16)]
 STEPS = (
@@ -32,7 +32,7 @@ def test_softmax(shape: tuple[int, int, int], target: tvm.target.Target) -> None
     data, residual = 5 * random_array(*shape), random_array(*shape, seed=1)
     kinds = ("full", "last" if shape[2] == 1 else "full")
     other = random_array(*(shape[1:2] if kinds[1] == "last" else shape), seed=2)
-    kernel = softmax_kernel(Softmax(*shape, Program(STEPS, kinds)), core)
+    kernel = softmax_kernel(Softmax(*shape, Epilogue(STEPS, kinds)), core)
     inputs = [a.reshape(-1) for a in (data, residual, other)]
     (output,) = run_kernel(kernel, inputs, target)
     shift = other[:, None] if kinds[1] == "last" else other
@@ -58,7 +58,7 @@ def test_layer_norm(shape: tuple[int, int], target: tvm.target.Target) -> None:
     core, _ = isa_of(target)
     data, residual = random_array(*shape) + 100, random_array(*shape, seed=1)
     gamma, beta, other = (random_array(shape[1], seed=s) for s in (2, 3, 4))
-    kernel = layer_norm_kernel(LayerNorm(*shape, 1e-5, Program(STEPS, ("full", "last"))), core)
+    kernel = layer_norm_kernel(LayerNorm(*shape, 1e-5, Epilogue(STEPS, ("full", "last"))), core)
     inputs = [a.reshape(-1) for a in (data, gamma, beta, residual, other)]
     (output,) = run_kernel(kernel, inputs, target)
     exact = data.astype("float64")
@@ -78,7 +78,7 @@ def test_reductions(name: str, target: tvm.target.Target) -> None:
     for shape in SHAPES:
         data = random_array(*shape)
         scale, shift = (random_array(shape[0], shape[2], seed=s) for s in (1, 2))
-        kernel = reduce_kernel(Reduce(name, *shape, Program(STEPS, ("full", "full"))), core)
+        kernel = reduce_kernel(Reduce(name, *shape, Epilogue(STEPS, ("full", "full"))), core)
         inputs = [a.reshape(-1) for a in (data, scale, shift)]
         (output,) = run_kernel(kernel, inputs, target)
         expected = REDUCTIONS[name](data.astype("float64"), axis=1) * scale + shift

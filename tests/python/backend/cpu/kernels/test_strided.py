@@ -13,7 +13,7 @@ from support.networks import NATIVE, TARGETS, isa_of, run_kernel
 from tvm_ios.backend.cpu.kernels.compose import beside, with_shapes
 from tvm_ios.backend.cpu.kernels.strided import StridedMap, strided_kernel
 from tvm_ios.graph.rearrange import Rearrangement
-from tvm_ios.tir.epilogue import Operand, Program, Step
+from tvm_ios.tir.epilogue import Epilogue, Operand, Step
 from tvm_ios.tir.strides import Strides
 
 
@@ -78,7 +78,7 @@ def test_programs_with_broadcast_arguments(shapes, target: tvm.target.Target) ->
         Step("add", (Operand("value", 1), value)),
     )
     arguments = (strides_of(argument, y),)
-    strided = StridedMap(x.shape, strides_of(memory, x), Program(steps, ("any",)), arguments)
+    strided = StridedMap(x.shape, strides_of(memory, x), Epilogue(steps, ("any",)), arguments)
     inputs = [memory.reshape(-1), argument.reshape(-1)]
     (output,) = run_kernel(strided_kernel(strided, isa_of(target)[0]), inputs, target)
     np.testing.assert_allclose(output.reshape(x.shape), x * y + x, rtol=1e-6, atol=1e-6)

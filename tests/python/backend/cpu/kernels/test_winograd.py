@@ -37,19 +37,19 @@ from tvm_ios.backend.cpu.kernels.winograd_model import (
     winograd_times,
 )
 from tvm_ios.backend.cpu.replace.table import RULES
-from tvm_ios.backend.cpu.rules import Preferences
+from tvm_ios.backend.cpu.rules import LoweringConfig
 from tvm_ios.backend.cpu.rules.implement import implement
 from tvm_ios.backend.shared.implementation import LoweredGraph
 from tvm_ios.backend.shared.replacements.find import find_replacements
 from tvm_ios.graph.extract import extract
 from tvm_ios.graph.prepare import prepare
-from tvm_ios.target import TYPICAL, Core, Transfers, core_of
-from tvm_ios.tir.epilogue import NOTHING, Operand, Program, Step
+from tvm_ios.target import TYPICAL, Core, MachineBalance, core_of
+from tvm_ios.tir.epilogue import NOTHING, Epilogue, Operand, Step
 from tvm_ios.tir.window import Window
 
 RELU = Step("relu", (Operand("value", 1),))
-BIAS = Program((Step("add", (Operand("value", 0), Operand("argument", 0))), RELU), ("channel",))
-RESIDUAL = Program(
+BIAS = Epilogue((Step("add", (Operand("value", 0), Operand("argument", 0))), RELU), ("channel",))
+RESIDUAL = Epilogue(
     (
         Step("add", (Operand("argument", 1), Operand("argument", 0))),
         Step("add", (Operand("value", 0), Operand("value", 1))),
@@ -68,7 +68,7 @@ class Case:
     size: tuple[int, int] = (9, 11)
     out_channels: int = 24
     padding: tuple[int, int, int, int] = (1, 1, 1, 1)
-    program: Program = NOTHING
+    epilogue: Epilogue = NOTHING
 
     def conv(self) -> Conv2d:
         windows = []
@@ -76,7 +76,7 @@ class Case:
             before, after = self.padding[axis], self.padding[axis + 2]
             windows.append(Window(size, size + before + after - 2, 3, before=before))
         outputs = (self.out_channels,)
-        return Conv2d(self.batch, self.channels, *windows, outputs, program=self.program)
+        return Conv2d(self.batch, self.channels, *windows, outputs, epilogue=self.epilogue)
 
 
 def reference(case: Case, image: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -102,11 +102,11 @@ def compute(
     expected = reference(case, image, weights)
     inputs = [poisoned(layout, image), pack_winograd(weights, tiling, core.lanes)]
     shapes = {"channel": (1, case.out_channels, 1, 1), "full": expected.shape}
-    for kind in case.program.arguments:
+    for kind in case.epilogue.arguments:
         argument = random.standard_normal(shapes[kind]).astype("float32")
         inputs.append(poisoned(layout, argument))
         expected = expected + argument
-    if RELU in case.program.steps:
+    if RELU in case.epilogue.steps:
         expected = np.maximum(expected, 0)
     (output,) = run_kernel(winograd_kernel(case.conv(), tiling, layout, core), inputs, target, seed)
     return unpack(output, expected.shape), expected
@@ -118,9 +118,9 @@ def check(case: Case, tiling: WinogradTiling, target: tvm.target.Target, seed: i
 
 
 CASES = {
-    "bias of a batch": (Case(batch=3, channels=33, program=BIAS), RegisterTile(4, 2), False),
+    "bias of a batch": (Case(batch=3, channels=33, epilogue=BIAS), RegisterTile(4, 2), False),
     "residual, whole tiles": (
-        Case(channels=16, size=(8, 12), out_channels=40, program=RESIDUAL),
+        Case(channels=16, size=(8, 12), out_channels=40, epilogue=RESIDUAL),
         RegisterTile(3, 2),
         True,
     ),
@@ -150,7 +150,7 @@ def cases(draw: st.DrawFn) -> tuple[Case, WinogradTiling]:
         size=tuple(low + draw(st.integers(0, 13)) for low in smallest),
         out_channels=draw(st.integers(1, 70)),
         padding=padding,
-        program=draw(st.sampled_from([NOTHING, BIAS, RESIDUAL])),
+        epilogue=draw(st.sampled_from([NOTHING, BIAS, RESIDUAL])),
     )
     outputs = draw(st.sampled_from([2, 4]))
     return case, draw(st.sampled_from(winograd_tilings(case.conv(), outputs, core_of(NATIVE))))
@@ -246,8 +246,8 @@ def square(channels: int, size: int, out_channels: int, **changes: object) -> Co
     return replace(Conv2d(1, channels, window, window, (out_channels,)), **changes)
 
 
-def outputs_of(conv: Conv2d, transfers: Transfers = TYPICAL) -> int | None:
-    tiling = choose_winograd(conv, WIDE, 2, transfers)
+def outputs_of(conv: Conv2d, balance: MachineBalance = TYPICAL) -> int | None:
+    tiling = choose_winograd(conv, WIDE, 2, balance)
     return tiling and tiling.outputs
 
 
@@ -257,7 +257,7 @@ def test_large_tiles_are_chosen_for_large_images() -> None:
 
 
 def test_small_tiles_are_chosen_where_weights_are_far() -> None:
-    assert outputs_of(square(256, 14, 256), Transfers(far=13.0, memory=22.0)) == 2
+    assert outputs_of(square(256, 14, 256), MachineBalance(far=13.0, memory=22.0)) == 2
 
 
 def test_more_weights_are_not_worth_it_where_few_tiles_use_them() -> None:
@@ -322,7 +322,7 @@ IMAGE = (2, 36, 17, 19)
 def lower(mod: tvm.IRModule, winograd: bool = True) -> LoweredGraph:
     prepared = prepare(mod)
     results = relax.analysis.free_vars(prepared["main"].body.body)
-    return implement(extract(prepared), results, Preferences(core_of(NATIVE), winograd))
+    return implement(extract(prepared), results, LoweringConfig(core_of(NATIVE), winograd))
 
 
 def kernels_of(lowered: LoweredGraph) -> set[str]:

@@ -156,8 +156,8 @@ def test_the_rule_on_random_sums(drawn, same: bool, width: int, seed: int) -> No
         case = Case(1, width, (5, 6), (width,), **attrs)
         expected = expected + reference(case, images[0 if same else i], w) + b
     scheduler = Scheduler.prepare(network(body, (1, width, 5, 6)), NATIVE, cost_model=merging)
-    lowered = scheduler.assembler.lowered
-    ops, rule = next((s, r) for s, r in scheduler.assembler.replacements.sets.items() if s[1:])
+    lowered = scheduler.stage_builder.lowered
+    ops, rule = next((s, r) for s, r in scheduler.stage_builder.replacements.sets.items() if s[1:])
     implementation = rule.target(lowered, ops)
     x = lowered.graph.operators[ops[0]].anchor.args[0]
     _, layout = isa_of(NATIVE)
@@ -181,12 +181,12 @@ def test_sums_in_every_instruction_set(target: tvm.target.Target) -> None:
 @pytest.mark.parametrize("body", NOT_REPLACED.values(), ids=NOT_REPLACED)
 def test_what_is_no_sum_of_convolutions(body: Body) -> None:
     scheduler = Scheduler.prepare(network(body), NATIVE, cost_model=merging)
-    assert not scheduler.assembler.replacements.sets
+    assert not scheduler.stage_builder.replacements.sets
 
 
 def test_a_convolution_added_to_what_it_reads() -> None:
     scheduler = Scheduler.prepare(network(its_own_input), NATIVE, cost_model=merging)
-    (ops,) = scheduler.assembler.replacements.sets
+    (ops,) = scheduler.stage_builder.replacements.sets
     assert len(ops) == 1
 
 
@@ -198,7 +198,7 @@ def test_weights_that_are_inputs() -> None:
         return emit(op.nn.avg_pool2d(value, (2, 2)))
 
     mod = relax_module(body, (1, WIDTH, 9, 11), (WIDTH, WIDTH, 3, 3))
-    assert not Scheduler.prepare(mod, NATIVE, cost_model=merging).assembler.replacements.sets
+    assert not Scheduler.prepare(mod, NATIVE, cost_model=merging).stage_builder.replacements.sets
 
 
 def test_a_sum_that_leaves_the_function() -> None:
@@ -206,4 +206,4 @@ def test_a_sum_that_leaves_the_function() -> None:
         return emit(op.add(conv(emit, x, 1, **THREE), conv(emit, x, 2, **THREE)))
 
     mod = relax_module(body, (1, WIDTH, 9, 11))
-    assert not Scheduler.prepare(mod, NATIVE, cost_model=merging).assembler.replacements.sets
+    assert not Scheduler.prepare(mod, NATIVE, cost_model=merging).stage_builder.replacements.sets

@@ -25,11 +25,11 @@ from support.networks import (
 )
 from tvm_ios.backend.cpu.kernels.matmul import Matmul, matmul_kernel, pack_side_by_side
 from tvm_ios.compiler.scheduler import Scheduler
-from tvm_ios.tir.epilogue import Operand, Program, Step
+from tvm_ios.tir.epilogue import Epilogue, Operand, Step
 
 op = relax.op
 Emit = Callable[[relax.Expr], relax.Var]
-BIAS = Program(
+BIAS = Epilogue(
     (
         Step("add", (Operand("value", 0), Operand("argument", 0))),
         Step("relu", (Operand("value", 1),)),

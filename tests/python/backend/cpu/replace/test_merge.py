@@ -16,7 +16,7 @@ from support.conv2d import Case, reference
 from support.merging import branches, inception_e
 from support.networks import NATIVE, TARGETS, check_scheduled, constant, merging, relax_module
 from tvm_ios.backend.cpu.replace.table import RULES
-from tvm_ios.backend.cpu.rules import Preferences
+from tvm_ios.backend.cpu.rules import LoweringConfig
 from tvm_ios.backend.cpu.rules.implement import implement
 from tvm_ios.backend.shared.replacements.find import find_replacements
 from tvm_ios.backend.shared.replacements.windows import Windows, enlarge
@@ -36,7 +36,7 @@ def classes(mod: tvm.IRModule) -> list[int]:
     prepared = prepare(mod)
     graph = extract(prepared)
     results = relax.analysis.free_vars(prepared["main"].body.body)
-    lowered = implement(graph, results, Preferences(core_of(NATIVE)))
+    lowered = implement(graph, results, LoweringConfig(core_of(NATIVE)))
     pairs = zip(graph.operators, find_replacements(lowered, RULES).classes, strict=True)
     return [c for operator, c in pairs if "conv2d" in operator.kind]
 

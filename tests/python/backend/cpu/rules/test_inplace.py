@@ -90,7 +90,7 @@ def test_what_is_copied(body, channels: int, copied: int) -> None:
     scheduler = Scheduler.prepare(mod, NATIVE, cost_model=few_stages)
     concats = [
         i
-        for i in scheduler.assembler.lowered.implementations
+        for i in scheduler.stage_builder.lowered.implementations
         if scheduler.graph.operators[i.operators[0]].kind == "concat"
     ]
     assert sum(len(i.inputs) for i in concats) == copied

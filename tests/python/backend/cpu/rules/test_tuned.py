@@ -21,7 +21,7 @@ from support.networks import (
     run_kernel,
     run_vm,
 )
-from tvm_ios.backend.cpu.rules import Preferences
+from tvm_ios.backend.cpu.rules import LoweringConfig
 from tvm_ios.backend.cpu.rules.implement import implement
 from tvm_ios.backend.shared.implementation import Implementation
 from tvm_ios.backend.shared.tuned import active_database
@@ -94,8 +94,8 @@ def implementations(database) -> list[Implementation]:
     prepared = prepare(MODULE)
     graph = extract(prepared)
     results = relax.analysis.free_vars(prepared["main"].body.body)
-    preferences = Preferences(core_of(NATIVE), database=database)
-    return list(implement(graph, results, preferences).implementations)
+    config = LoweringConfig(core_of(NATIVE), database=database)
+    return list(implement(graph, results, config).implementations)
 
 
 def test_records_are_found(database) -> None:

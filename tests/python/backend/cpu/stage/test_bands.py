@@ -24,8 +24,8 @@ from support.networks import (
 )
 from tvm_ios.backend.cpu.kernels.kernel import Kernel, Phase
 from tvm_ios.backend.cpu.kernels.plane import PlaneTiles
-from tvm_ios.backend.cpu.stage.bands import band_shares, in_bands
 from tvm_ios.backend.cpu.stage.plan import PlannedCall
+from tvm_ios.backend.cpu.stage.strips import in_strips, strip_shares
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.errors import ScheduleError
 from tvm_ios.schedule import Schedule, ScheduledStage
@@ -101,7 +101,7 @@ def one_stage_in_bands(mod: tvm.IRModule, target: tvm.target.Target) -> Schedule
     """All operators but the last in one stage."""
     schedule = Scheduler.prepare(mod, target, cost_model=few_stages).sequential()
     *names, last = [operator.name for operator in schedule.operators]
-    stages = (ScheduledStage((tuple(names),), division="bands"), ScheduledStage(((last,),)))
+    stages = (ScheduledStage((tuple(names),), partitioning="strips"), ScheduledStage(((last,),)))
     return replace(schedule, stages=stages)
 
 
@@ -117,7 +117,7 @@ def test_results_are_the_same(body: Callable[..., relax.Expr], workers: int) -> 
 
 @pytest.mark.parametrize("body", [fire, deep, strided], ids=lambda f: f.__name__)
 def test_small_caches_make_many_bands(body, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tvm_ios.backend.cpu.stage.bands.CACHE_SHARE", 1e-3)
+    monkeypatch.setattr("tvm_ios.backend.cpu.stage.strips.CACHE_SHARE", 1e-3)
     mod = relax_module(between(body), (1, 20, 13, 11))
     check_scheduled(mod, schedule=one_stage_in_bands(mod, NATIVE), winograd=False)
 
@@ -126,7 +126,7 @@ def test_bands_that_cannot_be_cut_are_refused() -> None:
     mod = relax_module(lambda emit, x: emit(conv(x, 20, 3)), (1, 20, 8, 8))
     scheduler = Scheduler.prepare(mod, NATIVE, cost_model=few_stages)
     schedule = scheduler.sequential()
-    wrong = replace(schedule, stages=(replace(schedule.stages[0], division="bands"),))
+    wrong = replace(schedule, stages=(replace(schedule.stages[0], partitioning="strips"),))
     with pytest.raises(ScheduleError, match="conv2d_0"):
         scheduler.emit(wrong)
 
@@ -135,11 +135,13 @@ def test_bands_are_measured() -> None:
     """They are one of the ways in which a stage's latency is found."""
     mod = relax_module(between(separable), (1, 20, 13, 11))
     scheduler = Scheduler.prepare(mod, NATIVE)
-    form = scheduler.assembler.form_of((1, 2), "concurrent")
-    assert scheduler.assembler.divisions(form, scheduler.cost.operator_seconds)[-1] == "bands"
-    stage = scheduler.assembler.stage(form, "bands", scheduler.cost.operator_seconds)
+    spec = scheduler.stage_builder.spec_of((1, 2), "concurrent")
+    assert (
+        scheduler.stage_builder.partitionings(spec, scheduler.cost.operator_seconds)[-1] == "strips"
+    )
+    stage = scheduler.stage_builder.stage(spec, "strips", scheduler.cost.operator_seconds)
     samples: list[float] = []
-    scheduler.devices.each(
+    scheduler.pool.each(
         [stage], lambda device, s: device.time(s, 3), lambda _, taken: samples.extend(taken)
     )
     assert len(samples) == 3
@@ -173,8 +175,8 @@ def chains(draw: st.DrawFn) -> list[PlannedCall]:
 @settings(max_examples=300, deadline=None)
 @given(chains(), st.integers(1, 5), st.integers(64, 1 << 16))
 def test_what_a_step_reads_was_computed_by_the_same_worker(calls, workers, cache_bytes) -> None:
-    assert in_bands(calls)
-    (share,) = band_shares(calls, workers, cache_bytes)
+    assert in_strips(calls)
+    (share,) = strip_shares(calls, workers, cache_bytes)
     last = len(calls) - 1
     results = []
     for steps in share.steps:

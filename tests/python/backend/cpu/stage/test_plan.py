@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tvm_ios.backend.cpu.kernels.kernel import Kernel, Phase
-from tvm_ios.backend.cpu.stage.divide import divisions, plan
+from tvm_ios.backend.cpu.stage.partition import partitionings, plan
 from tvm_ios.backend.cpu.stage.plan import PlannedCall, StagePlan
 
 CACHE = 1 << 20
@@ -50,8 +50,8 @@ workers = st.integers(1, 9)
 
 @settings(derandomize=True, deadline=None)
 @given(stages(), workers, st.sampled_from(["tiles", "groups"]))
-def test_every_tile_is_computed_once(calls, count, division) -> None:
-    result = plan(calls, count, division, CACHE)
+def test_every_tile_is_computed_once(calls, count, partitioning) -> None:
+    result = plan(calls, count, partitioning, CACHE)
     computed: dict[tuple[int, int], list[int]] = {}
     for level in result.levels:
         for share in level:
@@ -125,9 +125,9 @@ def test_whole_groups_are_measured_only_where_they_keep_all_workers_busy() -> No
     def calls(*costs: float) -> list[PlannedCall]:
         return [PlannedCall(kernel([8], [1.0]), c, g, ()) for g, c in enumerate(costs)]
 
-    assert divisions(calls(1.0, 1.0), 2) == ("tiles", "groups")
-    assert divisions(calls(1.0, 1.2), 2) == ("tiles", "groups")
-    assert divisions(calls(1.0, 3.0), 2) == ("tiles",)
-    assert divisions(calls(1.0, 1.0), 4) == ("tiles",)
-    assert divisions(calls(1.0), 2) == ("tiles",)
-    assert divisions(calls(1.0, 1.0), 1) == ("tiles",)
+    assert partitionings(calls(1.0, 1.0), 2) == ("tiles", "groups")
+    assert partitionings(calls(1.0, 1.2), 2) == ("tiles", "groups")
+    assert partitionings(calls(1.0, 3.0), 2) == ("tiles",)
+    assert partitionings(calls(1.0, 1.0), 4) == ("tiles",)
+    assert partitionings(calls(1.0), 2) == ("tiles",)
+    assert partitionings(calls(1.0, 1.0), 1) == ("tiles",)

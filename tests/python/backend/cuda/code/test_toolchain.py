@@ -23,8 +23,8 @@ from tvm_ios.backend.cuda.code import toolchain
 from tvm_ios.backend.cuda.kernels.copy import copy_kernel
 from tvm_ios.backend.cuda.kernels.kernel import CudaKernel
 from tvm_ios.backend.cuda.kernels.schedule import schedule
-from tvm_ios.backend.cuda.measure import libraries
-from tvm_ios.backend.cuda.measure.libraries import CudaLibraries
+from tvm_ios.backend.cuda.measure import builder
+from tvm_ios.backend.cuda.measure.builder import CudaKernelBuilder
 from tvm_ios.tir.tensor import TensorSpec
 
 CROSS = {"kind": "cuda", "arch": "sm_90"}
@@ -105,9 +105,9 @@ def test_threads_share_it(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_kernels_are_compiled_in_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     needs_nvrtc()
-    kernels = CudaLibraries(TARGET)
+    kernels = CudaKernelBuilder(TARGET)
     kernels.compile(copies(9))
-    monkeypatch.setattr(libraries, "build_kernels", None)  # whoever compiles once more fails
+    monkeypatch.setattr(builder, "build_kernels", None)  # whoever compiles once more fails
     assert len({id(kernels.function(kernel)) for kernel in copies(9)}) == 9
 
 
@@ -116,7 +116,7 @@ def test_what_one_thread_finds_wrong_ends_all(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("TVM_CUDA_NVRTC_EXTRA_OPTS", "--nonsense")
     before = dict(os.environ)
     with pytest.raises(tvm_ios.OptionError, match=r"unrecognized option --nonsense found\); look"):
-        CudaLibraries(TARGET).compile(copies(9))
+        CudaKernelBuilder(TARGET).compile(copies(9))
     assert dict(os.environ) == before
 
 

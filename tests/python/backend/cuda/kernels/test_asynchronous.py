@@ -21,17 +21,17 @@ from support.cuda.gemm import HALVES, PRODUCTS, conv, simt, warps
 from support.cuda.standin import TARGET, Emulated
 from support.networks import assert_close
 from tvm_ios.backend.cuda.kernels.asynchronous import copyable
-from tvm_ios.backend.cuda.kernels.gemm_form import GemmForm, gemm_form
 from tvm_ios.backend.cuda.kernels.implicit_gemm import gemm
+from tvm_ios.backend.cuda.kernels.match_gemm import GemmMatch, match_gemm
 from tvm_ios.backend.cuda.kernels.tiles import layouts_of, tiles
 
 OLD = tvm.target.Target({**TARGET.export(), "arch": "sm_75"}, host="llvm")
 
 
-def copies(form: GemmForm, factors: str = "fp32") -> tuple[int | None, int | None]:
+def copies(spec: GemmMatch, factors: str = "fp32") -> tuple[int | None, int | None]:
     """How many numbers a copy of the left and of the right operand brings."""
-    (product,) = form.products
-    operands = ((product.left, form.rows), (product.right, form.columns))
+    (product,) = spec.products
+    operands = ((product.left, spec.rows), (product.right, spec.columns))
     found = [copyable(operand, outer, product.depth) for operand, outer in operands]
     layouts = layouts_of(factors, 32, 32, 32)
     left, right = (
@@ -54,9 +54,9 @@ def copies(form: GemmForm, factors: str = "fp32") -> tuple[int | None, int | Non
 )
 def test_convolution(emulated: Emulated, case: str, tile: Any, order: str) -> None:
     function = conv(case)
-    form = gemm_form(function)
+    spec = match_gemm(function)
     inputs = normal(function)
-    kernel = gemm(form, tile(form))
+    kernel = gemm(spec, tile(spec))
     (actual,) = emulated.run_kernel(kernel, inputs, order=order)
     assert_close(actual, on_the_cpu(function, inputs), 1e-5)
 
@@ -64,10 +64,10 @@ def test_convolution(emulated: Emulated, case: str, tile: Any, order: str) -> No
 def test_sums_are_those_of_other_tiles(emulated: Emulated) -> None:
     """The same numbers are added in the same order: nothing depends on the slots."""
     function = conv("3x3")
-    form = gemm_form(function)
+    spec = match_gemm(function)
     inputs = normal(function)
     one, three = (
-        emulated.run_kernel(gemm(form, simt(32, 32, 8, part=(4, 4), slots=slots)(form)), inputs)
+        emulated.run_kernel(gemm(spec, simt(32, 32, 8, part=(4, 4), slots=slots)(spec)), inputs)
         for slots in (1, 3)
     )
     np.testing.assert_array_equal(one[0], three[0])
@@ -84,7 +84,7 @@ def test_sums_are_those_of_other_tiles(emulated: Emulated) -> None:
 )
 def test_tensor_cores(emulated: Emulated, case: str, tile: Any, order: str) -> None:
     exact = conv(case)
-    factors = tile(gemm_form(exact)).factors
+    factors = tile(match_gemm(exact)).factors
     inputs = normal(exact)
     if factors == "tf32":
         function, expected = exact, [*map(rounded_to_tf32, inputs[:2]), inputs[2]]
@@ -92,20 +92,20 @@ def test_tensor_cores(emulated: Emulated, case: str, tile: Any, order: str) -> N
         function = conv(case, "float16" if factors == "fp16" else "bfloat16")
         inputs = [array.astype(HALVES[factors]) for array in inputs]
         expected = [array.astype("float32") for array in inputs]
-    form = gemm_form(function)
-    (actual,) = emulated.run_kernel(gemm(form, tile(form)), inputs, order=order)
+    spec = match_gemm(function)
+    (actual,) = emulated.run_kernel(gemm(spec, tile(spec)), inputs, order=order)
     limit = {"tf32": 1e-5, "fp16": 1e-3, "bf16": 8e-3}[factors]
     assert_close(actual.astype("float32"), on_the_cpu(exact, expected), limit)
 
 
 def test_what_is_converted_passes_through_registers(emulated: Emulated) -> None:
     function = conv("3x3")
-    form = gemm_form(function)
-    assert copies(form, "fp16") == (None, None)
+    spec = match_gemm(function)
+    assert copies(spec, "fp16") == (None, None)
     tile = warps("fp16", 32, 32, 32, part=(32, 16), teams=2, slots=2)
     inputs = normal(function)
     rounded = [array.astype("float16").astype("float32") for array in inputs[:2]]
-    (actual,) = emulated.run_kernel(gemm(form, tile(form)), inputs, order="reverse")
+    (actual,) = emulated.run_kernel(gemm(spec, tile(spec)), inputs, order="reverse")
     assert_close(actual, on_the_cpu(function, [*rounded, inputs[2]]), 1e-5)
 
 
@@ -124,44 +124,44 @@ def repeated(emit: Any, x: relax.Var, y: relax.Var) -> relax.Expr:
 )
 def test_product(emulated: Emulated, body: Any, shapes: Any, widths: Any) -> None:
     function = function_of(body, *shapes)
-    form = gemm_form(function)
-    assert copies(form) == widths
+    spec = match_gemm(function)
+    assert copies(spec) == widths
     inputs = normal(function)
-    tile = simt(16, 16, 4, part=(2, 4), slots=2)(form)
-    (actual,) = emulated.run_kernel(gemm(form, tile), inputs, order="reverse")
+    tile = simt(16, 16, 4, part=(2, 4), slots=2)(spec)
+    (actual,) = emulated.run_kernel(gemm(spec, tile), inputs, order="reverse")
     assert_close(actual, on_the_cpu(function, inputs), 1e-5)
 
 
 def test_widths_of_copies() -> None:
     """4 to 16 bytes, that lie beside each other in both memories."""
-    single, half = gemm_form(conv("3x3")), gemm_form(conv("3x3", "float16"))
+    single, half = match_gemm(conv("3x3")), match_gemm(conv("3x3", "float16"))
     assert copies(single) == (1, 4)  # ordinary units want the left operand transposed
     assert copies(single, "tf32") == (4, 4)
     assert copies(half, "fp16") == (8, 8)
     assert copies(half) == (None, None)
-    assert copies(gemm_form(conv("first", "float16")), "fp16") == (None, None)
-    assert copies(gemm_form(conv("first"))) == (1, 1)
+    assert copies(match_gemm(conv("first", "float16")), "fp16") == (None, None)
+    assert copies(match_gemm(conv("first"))) == (1, 1)
 
 
 def test_pipelines_are_tried_beside_other_tiles() -> None:
     shapes = ((1, 14, 14, 64), (3, 3, 64, 64), (1, 1, 1, 64))
-    form = gemm_form(function_of(conv_relu(padding=1), *shapes))
+    spec = match_gemm(function_of(conv_relu(padding=1), *shapes))
     for precision in ("fp32", "tf32", "fp16"):
-        known = tiles(form, TARGET, precision)
+        known = tiles(spec, TARGET, precision)
         slots = [tile.slots for tile in known]
         assert slots.count(1) == 6
         assert len(slots) == 10
         assert not any(tile.dynamic for tile in known if tile.slots == 1)
         if precision == "fp16":
             assert max(slots) == 2  # they pass through registers, which hold one slice
-        assert {tile.slots for tile in tiles(form, OLD, precision)} == {1}
+        assert {tile.slots for tile in tiles(spec, OLD, precision)} == {1}
 
 
 @pytest.mark.parametrize(("arch", "kib"), [("sm_80", 163), ("sm_89", 99), ("sm_90a", 227)])
 def test_tiles_have_the_shared_memory_that_a_device_has(arch: str, kib: int) -> None:
     shapes = ((1, 7, 7, 512), (3, 3, 512, 512), (1, 1, 1, 512))
-    form = gemm_form(function_of(conv_relu(padding=1), *shapes))
+    spec = match_gemm(function_of(conv_relu(padding=1), *shapes))
     target = tvm.target.Target({**TARGET.export(), "arch": arch}, host="llvm")
-    known = tiles(form, target, "tf32")
+    known = tiles(spec, target, "tf32")
     assert any(tile.dynamic for tile in known)
     assert all(tile.shared < kib << 10 for tile in known)

@@ -18,8 +18,8 @@ from support.cuda.model import Driver
 from support.cuda.standin import TARGET, Emulated
 from support.cuda.whole import settings
 from support.networks import conv, few_stages, relax_module
-from tvm_ios.backend.cuda.measure.device import CudaBench
-from tvm_ios.backend.cuda.measure.libraries import CudaLibraries
+from tvm_ios.backend.cuda.measure.builder import CudaKernelBuilder
+from tvm_ios.backend.cuda.measure.runner import CudaStageRunner
 from tvm_ios.backend.cuda.measure.weights import WeightsInMemory, weights_from
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.tir.tensor import TensorSpec
@@ -47,12 +47,12 @@ def noted() -> Iterator[list[list[Any]]]:
 def timed(l2_bytes: int) -> tuple[str, list[float], list[set[int]], list[str]]:
     """Where weights are read from with a second cache of so many bytes; a stage's seconds, and
     where each of its tensors lies in the runs that are timed together."""
-    assembler = Scheduler.prepare(NETWORK, TARGET, cost_model=few_stages).assembler
-    preferences = replace(assembler.lowered.preferences, l2_bytes=l2_bytes)
-    lowered = replace(assembler.lowered, preferences=preferences)
-    bench = CudaBench(lowered, CudaLibraries(TARGET), 0, 0)
-    form = assembler.form_of((0,), "concurrent")
-    stage = assembler.stage(form, assembler.usual, {})
+    stage_builder = Scheduler.prepare(NETWORK, TARGET, cost_model=few_stages).stage_builder
+    config = replace(stage_builder.lowered.config, l2_bytes=l2_bytes)
+    lowered = replace(stage_builder.lowered, config=config)
+    bench = CudaStageRunner(lowered, CudaKernelBuilder(TARGET), 0, 0)
+    spec = stage_builder.spec_of((0,), "concurrent")
+    stage = stage_builder.stage(spec, stage_builder.default_partitioning, {})
     driver = Driver()
     with settings({"TVM_IOS_STANDIN_COMPUTE": "0"}), driver.journal() as journal, noted() as runs:
         seconds = bench.time(stage, 2)
@@ -76,7 +76,7 @@ def test_weights_have_places_one_behind_another(emulated: Emulated) -> None:
     assert all(np.std(v) > 0.1 for v in values[:4])
 
 
-@pytest.mark.parametrize(("l2_bytes", "level"), [(1 << 10, "memory"), (1 << 30, "second cache")])
+@pytest.mark.parametrize(("l2_bytes", "level"), [(1 << 10, "memory"), (1 << 30, "L2")])
 def test_the_cache_is_filled_where_weights_come_from_memory(
     emulated: Emulated, l2_bytes: int, level: str
 ) -> None:

@@ -66,11 +66,11 @@ def run(module: tvm.IRModule, arguments: list[np.ndarray], precision: str = "fp3
         module, TARGET, cost_model=merging, options=Options(precision=precision)
     )
     schedule = scheduler.search()
-    ways = scheduler.compile({"merged": schedule})
+    variants = scheduler.compile({"merged": schedule})
     driver, results = Driver(), []
     for order in ORDERS:
         with ordered(order), driver.journal() as journal:
-            results.append(flatten(ways("merged", list(map(tvm.runtime.tensor, arguments)))))
+            results.append(flatten(variants("merged", list(map(tvm.runtime.tensor, arguments)))))
     return replaced(schedule), results, plain(journal)
 
 
@@ -246,7 +246,7 @@ def test_what_is_no_sum_of_convolutions() -> None:
     kinds = [operator.kind for operator in scheduler.graph.operators]
     # But for the depthwise ones, and for an image that is added to its own convolution.
     assert kinds.count("conv2d") == 2 * (len(REFUSED) - 1) - 1
-    assert not scheduler.assembler.replacements.sets
+    assert not scheduler.stage_builder.replacements.sets
 
 
 def test_weights_that_are_inputs() -> None:
@@ -255,7 +255,7 @@ def test_weights_that_are_inputs() -> None:
         return emit(op.add(left, conv(emit, x, 2, **THREE)))
 
     module = relax_module(body, (2, 20, 9, 11), (20, 20, 3, 3))
-    assert not Scheduler.prepare(module, TARGET, cost_model=merging).assembler.replacements.sets
+    assert not Scheduler.prepare(module, TARGET, cost_model=merging).stage_builder.replacements.sets
 
 
 def test_what_leaves_the_network() -> None:
@@ -271,4 +271,4 @@ def test_what_leaves_the_network() -> None:
         builder.emit_func_output(relax.Tuple([left, both]))
     assert not Scheduler.prepare(
         builder.get(), TARGET, cost_model=merging
-    ).assembler.replacements.sets
+    ).stage_builder.replacements.sets

@@ -75,8 +75,8 @@ def run_merged(name: str, arguments: list[np.ndarray]) -> tuple[int, list[np.nda
     scheduler = Scheduler.prepare(NETWORKS[name](), TARGET, cost_model=merging)
     schedule = scheduler.search()
     merged = sum(stage.strategy == "merge" for stage in schedule.stages)
-    ways = scheduler.compile({"merged": schedule})
-    results = ways("merged", [tvm.runtime.tensor(argument) for argument in arguments])
+    variants = scheduler.compile({"merged": schedule})
+    results = variants("merged", [tvm.runtime.tensor(argument) for argument in arguments])
     return merged, [tensor.numpy() for tensor in leaves(results)]
 
 

@@ -56,8 +56,8 @@ def run_tuned(image: np.ndarray) -> tuple[list[str | None], np.ndarray]:
     with tuned_database(TARGET):
         scheduler = Scheduler.prepare(module, TARGET)
     schedule = scheduler.unsearched()
-    ways = scheduler.compile({"plain": schedule})
-    result = ways("plain", [tvm.runtime.tensor(image)])
+    variants = scheduler.compile({"plain": schedule})
+    result = variants("plain", [tvm.runtime.tensor(image)])
     return [operator.kernel for operator in schedule.operators], result.numpy()
 
 

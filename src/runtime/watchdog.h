@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*!
- * \file fuse.h
+ * \file watchdog.h
  * \brief A watchdog that ends the process when its work crashes or takes too long.
  */
-#ifndef TVM_IOS_RUNTIME_FUSE_H_
-#define TVM_IOS_RUNTIME_FUSE_H_
+#ifndef TVM_IOS_RUNTIME_WATCHDOG_H_
+#define TVM_IOS_RUNTIME_WATCHDOG_H_
 
 #include <signal.h>
 
@@ -20,13 +20,13 @@ namespace tvm_ios {
  * The server accepts the next client; it would stop serving if the process ended with another
  * status.
  */
-class Fuse {
+class Watchdog {
  public:
   /*! \param seconds The time limit, more than 0. */
-  explicit Fuse(double seconds);
-  ~Fuse();
-  Fuse(const Fuse&) = delete;
-  Fuse& operator=(const Fuse&) = delete;
+  explicit Watchdog(double seconds);
+  ~Watchdog();
+  Watchdog(const Watchdog&) = delete;
+  Watchdog& operator=(const Watchdog&) = delete;
 
  private:
   static constexpr std::array<int, 6> kSignals{SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGALRM};
@@ -35,4 +35,4 @@ class Fuse {
 };
 
 }  // namespace tvm_ios
-#endif  // TVM_IOS_RUNTIME_FUSE_H_
+#endif  // TVM_IOS_RUNTIME_WATCHDOG_H_

@@ -9,8 +9,8 @@ uses:
   same work.
 - ``groups``: each group runs on one worker. Its intermediates stay in that core's cache, and no
   barrier is needed. Groups are packed longest first onto the least loaded worker.
-- ``bands``: each worker computes some rows of every group's results, depth-first by row strips, see
-  :mod:`.bands`.
+- ``strips``: each worker computes some rows of every group's results, depth-first by row strips;
+  see :mod:`.strips`.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from .bands import band_shares, in_bands
-from .plan import BandShare, PlannedCall, Share, StagePlan
+from .plan import PlannedCall, Share, StagePlan, StripShare
+from .strips import in_strips, strip_shares
 
-Division = Literal["tiles", "groups", "bands"]
+Partitioning = Literal["tiles", "groups", "strips"]
 
 _MAX_IMBALANCE = 1.25  # limit of the busiest worker's load over the mean load
 
@@ -51,7 +51,7 @@ def plan_groups(calls: Sequence[PlannedCall], workers: int) -> StagePlan:
 
 
 def plan(
-    calls: Sequence[PlannedCall], workers: int, division: Division, cache_bytes: int
+    calls: Sequence[PlannedCall], workers: int, partitioning: Partitioning, cache_bytes: int
 ) -> StagePlan:
     """Return the plan of a stage for the given work partitioning, checked for completeness.
 
@@ -61,7 +61,7 @@ def plan(
         The kernel calls of the stage.
     workers : int
         Number of workers.
-    division : Division
+    partitioning : Partitioning
         The work partitioning.
     cache_bytes : int
         Bytes of one core's cache, into which a row strip must fit.
@@ -71,23 +71,23 @@ def plan(
     StagePlan
         Every tile of every phase, assigned to workers.
     """
-    if division == "bands":
-        result = StagePlan(workers, (band_shares(calls, workers, cache_bytes),))
+    if partitioning == "strips":
+        result = StagePlan(workers, (strip_shares(calls, workers, cache_bytes),))
     else:
-        result = (plan_tiles if division == "tiles" else plan_groups)(calls, workers)
+        result = (plan_tiles if partitioning == "tiles" else plan_groups)(calls, workers)
     _check(result, calls)
     return result
 
 
-def divisions(calls: Sequence[PlannedCall], workers: int) -> tuple[Division, ...]:
+def partitionings(calls: Sequence[PlannedCall], workers: int) -> tuple[Partitioning, ...]:
     """Return the work partitionings of a stage that are worth measuring."""
-    possible: list[Division] = ["tiles"]
+    possible: list[Partitioning] = ["tiles"]
     if workers > 1 and len({call.group for call in calls}) > 1:
         _, load = _pack(calls, workers)
         if max(load) * workers <= _MAX_IMBALANCE * sum(load):
             possible.append("groups")
-    if in_bands(calls):
-        possible.append("bands")
+    if in_strips(calls):
+        possible.append("strips")
     return tuple(possible)
 
 
@@ -137,7 +137,7 @@ def _check(plan: StagePlan, calls: Sequence[PlannedCall]) -> None:
     seen = set()
     for level in plan.levels:
         for share in level:
-            if isinstance(share, BandShare):
+            if isinstance(share, StripShare):
                 seen |= _check_bands(share, calls)
                 continue
             tiles = calls[share.call].kernel.phases[share.phase].tiles
@@ -150,12 +150,14 @@ def _check(plan: StagePlan, calls: Sequence[PlannedCall]) -> None:
     assert seen == expected, "a plan holds every phase"
 
 
-def _check_bands(share: BandShare, calls: Sequence[PlannedCall]) -> set[tuple[int, int]]:
+def _check_bands(share: StripShare, calls: Sequence[PlannedCall]) -> set[tuple[int, int]]:
     """Return the phases that a share's row strips compute; check that they are complete."""
     computed: dict[int, set[int]] = {}
     for steps in share.steps:
         for step in steps:
             computed.setdefault(step.call, set()).update(range(step.begin, step.end))
     for call, tiles in computed.items():
-        assert tiles == set(range(calls[call].kernel.band_plane.tiles)), "strips cover their planes"
+        assert tiles == set(range(calls[call].kernel.strip_plane.tiles)), (
+            "strips cover their planes"
+        )
     return {(call, 0) for call in computed}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/fuse.h"
+#include "runtime/watchdog.h"
 
 #include <sys/time.h>
 #include <tvm/ffi/error.h>
@@ -27,7 +27,7 @@ void SetTimer(double seconds) {
 
 }  // namespace
 
-Fuse::Fuse(double seconds) {
+Watchdog::Watchdog(double seconds) {
   TVM_IOS_REQUIRE(seconds >= 1 / kMicroseconds && seconds <= kMaxSeconds, ValueError)
       << "the time limit must be above 0 and at most " << kMaxSeconds << " seconds, got "
       << seconds;
@@ -38,7 +38,7 @@ Fuse::Fuse(double seconds) {
   SetTimer(seconds);
 }
 
-Fuse::~Fuse() {
+Watchdog::~Watchdog() {
   SetTimer(0);
   for (size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &before_[i], nullptr);
 }

@@ -25,7 +25,7 @@ from ..kernels.layout import PLAIN, Layout, pack_weights
 
 
 @dataclass(frozen=True)
-class Feed:
+class InputBinding:
     """The binding of one input of a kernel.
 
     Attributes
@@ -40,7 +40,7 @@ class Feed:
     conversion: Kernel | None = None
 
 
-class Feeder:
+class InputBinder:
     """A factory of input bindings that knows the layouts of the values computed so far."""
 
     def __init__(self, layouts: Mapping[relax.Var, Layout]) -> None:
@@ -50,28 +50,28 @@ class Feeder:
         """Return the layout of ``expr``."""
         return self._layouts.get(expr, PLAIN) if isinstance(expr, relax.Var) else PLAIN
 
-    def plain(self, expr: relax.Expr) -> Feed:
+    def plain(self, expr: relax.Expr) -> InputBinding:
         """Bind ``expr`` as a row-major tensor."""
         return self.feature_map(expr, PLAIN)
 
-    def feature_map(self, expr: relax.Expr, layout: Layout) -> Feed:
+    def feature_map(self, expr: relax.Expr, layout: Layout) -> InputBinding:
         """Bind ``expr`` in ``layout``; it has four axes unless both layouts are row-major."""
         array = constant_array(expr)
         if array is not None:
-            return Feed(layout.pack(array))
+            return InputBinding(layout.pack(array))
         current = self.layout(expr)
         if current == layout:
-            return Feed(expr)
+            return InputBinding(expr)
         shape = static_shape(expr, "a feature map")
         if current.block and layout.block:
             raise NoRule
         if current.block:
-            return Feed(expr, unblock_kernel(shape, current))
-        return Feed(expr, block_kernel(shape, layout))
+            return InputBinding(expr, unblock_kernel(shape, current))
+        return InputBinding(expr, block_kernel(shape, layout))
 
     def argument(
         self, expr: relax.Expr, kind: Broadcast, layout: Layout, shape: tuple[int, ...]
-    ) -> Feed:
+    ) -> InputBinding:
         """Bind a tensor argument of an epilogue.
 
         Parameters
@@ -104,12 +104,12 @@ class Feeder:
         channels = (1, shape[1], 1, 1)
         array = constant_array(expr)
         if array is not None:
-            return Feed(layout.pack(array.reshape(channels)))
+            return InputBinding(layout.pack(array.reshape(channels)))
         if static_shape(expr, "an operand") != channels:
             raise NoRule
         return self.feature_map(expr, layout)
 
-    def weights(self, expr: relax.Expr, in_block: int, out_block: int, groups: int) -> Feed:
+    def weights(self, expr: relax.Expr, in_block: int, out_block: int, groups: int) -> InputBinding:
         """Bind convolution weights, packed for the register-tiled kernel.
 
         Parameters
@@ -133,38 +133,40 @@ class Feeder:
         """
         array = constant_array(expr)
         if array is not None:
-            return Feed(pack_weights(array, in_block, out_block, groups))
+            return InputBinding(pack_weights(array, in_block, out_block, groups))
         if self.layout(expr).block:
             raise NoRule  # a kernel computed it and blocked it as a feature map
         shape = static_shape(expr, "a weight")
-        return Feed(expr, pack_weights_kernel(shape, in_block, out_block))
+        return InputBinding(expr, pack_weights_kernel(shape, in_block, out_block))
 
-    def constant(self, expr: relax.Expr, pack: Callable[[np.ndarray], np.ndarray]) -> Feed:
+    def constant(self, expr: relax.Expr, pack: Callable[[np.ndarray], np.ndarray]) -> InputBinding:
         """Bind a constant packed by ``pack``; raise NoRule for a value known only at run time."""
         array = constant_array(expr)
         if array is None:
             raise NoRule
-        return Feed(pack(array))
+        return InputBinding(pack(array))
 
 
-def plain_feeds(feeder: Feeder, values: Iterable[relax.Var | np.ndarray]) -> tuple[Feed, ...]:
+def plain_inputs(
+    binder: InputBinder, values: Iterable[relax.Var | np.ndarray]
+) -> tuple[InputBinding, ...]:
     """Bind values as row-major tensors; arrays are used as they are."""
-    return tuple(feeder.plain(v) if isinstance(v, relax.Var) else Feed(v) for v in values)
+    return tuple(binder.plain(v) if isinstance(v, relax.Var) else InputBinding(v) for v in values)
 
 
-def apply_conversions(kernel: Kernel, feeds: tuple[Feed, ...]) -> Kernel:
+def apply_conversions(kernel: Kernel, bindings: tuple[InputBinding, ...]) -> Kernel:
     """Return ``kernel`` with the conversions of its feeds in front."""
-    for i, feed in enumerate(feeds):
-        if feed.conversion is not None:
-            kernel = convert_input(kernel, i, feed.conversion)
+    for i, binding in enumerate(bindings):
+        if binding.conversion is not None:
+            kernel = convert_input(kernel, i, binding.conversion)
         else:
-            _check_feed(kernel.inputs[i], feed)
+            _check_feed(kernel.inputs[i], binding)
     return kernel
 
 
-def _check_feed(spec: TensorSpec, feed: Feed) -> None:
-    if isinstance(feed.value, np.ndarray):
-        assert feed.value.shape == spec.shape, "a packed constant has the kernel's shape"
+def _check_feed(spec: TensorSpec, binding: InputBinding) -> None:
+    if isinstance(binding.value, np.ndarray):
+        assert binding.value.shape == spec.shape, "a packed constant has the kernel's shape"
     else:
-        size = math.prod(static_shape(feed.value, "an input"))
+        size = math.prod(static_shape(binding.value, "an input"))
         assert size <= math.prod(spec.shape), "a value fits into the kernel's input"

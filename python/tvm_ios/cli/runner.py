@@ -6,11 +6,11 @@ from __future__ import annotations
 import argparse
 import math
 
-from ..measure.sites import TIME_LIMIT, Here, Isolated, Rpc, Site
+from ..measure.runners import TIME_LIMIT, LocalRunner, ProcessRunner, RPCRunner, Runner
 from ..support.errors import OptionError
 
 
-def add_site(parser: argparse.ArgumentParser) -> None:
+def add_runner(parser: argparse.ArgumentParser) -> None:
     """Add the arguments that say where stages are measured, named as in ``tvmc``."""
     parser.add_argument(
         "--rpc-tracker",
@@ -39,7 +39,7 @@ def add_site(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def chosen_site(args: argparse.Namespace) -> Site:
+def chosen_runner(args: argparse.Namespace) -> Runner:
     """Return where stages are measured; connect to the device, if any.
 
     Raises
@@ -55,16 +55,16 @@ def chosen_site(args: argparse.Namespace) -> Site:
     if args.rpc_tracker is not None:
         if args.isolate:
             raise OptionError("--isolate and --rpc-tracker exclude each other; give one.")
-        return Rpc(
+        return RPCRunner(
             args.rpc_tracker, args.rpc_key, timeout=timeout, cross_compiler=args.cross_compiler
         )
     if args.cross_compiler is not None:
         raise OptionError("--cross-compiler needs a device; give --rpc-tracker, too.")
     if args.isolate:
-        return Isolated(timeout)
+        return ProcessRunner(timeout)
     if args.timeout is not None:
         raise OptionError("--timeout needs --isolate or --rpc-tracker; give one of them, too.")
-    return Here(args.device_id)
+    return LocalRunner(args.device_id)
 
 
 def _seconds(text: str) -> float:

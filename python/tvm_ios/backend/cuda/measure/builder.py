@@ -16,7 +16,7 @@ from ..kernels.kernel import CudaKernel
 _BATCH = 8  # kernels of a module: few, so that no core waits long for the last
 
 
-class CudaLibraries:
+class CudaKernelBuilder:
     """Compiled kernels, each compiled once.
 
     Parameters

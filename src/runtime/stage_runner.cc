@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/workbench.h"
+#include "runtime/stage_runner.h"
 
 #include <tvm/ffi/container/array.h>
 #include <tvm/ffi/error.h>
@@ -65,7 +65,7 @@ uint8_t NextByte(Reader<int64_t>* reader, int64_t least, const char* what) {
 
 }  // namespace
 
-int64_t Workbench::AddMemory(int64_t num_bytes) {
+int64_t StageRunner::AddMemory(int64_t num_bytes) {
   TVM_IOS_REQUIRE(num_bytes >= 0, ValueError) << "memory cannot have " << num_bytes << " bytes";
   TVM_IOS_REQUIRE(num_bytes <= AvailableMemory(), MemoryError)
       << "there are no " << num_bytes << " bytes of memory left; use a smaller network or batch";
@@ -75,14 +75,14 @@ int64_t Workbench::AddMemory(int64_t num_bytes) {
   return static_cast<int64_t>(memories_.size()) - 1;
 }
 
-void Workbench::Write(int64_t memory, int64_t offset, const ffi::Bytes& bytes) {
+void StageRunner::Write(int64_t memory, int64_t offset, const ffi::Bytes& bytes) {
   const ffi::Tensor& to = Memory(memory);
   const int64_t size = static_cast<int64_t>(bytes.size());
   CheckPart(offset, size, to.size(0), "a memory");
   if (size > 0) std::memcpy(DataOf(to) + offset, bytes.data(), size);
 }
 
-void Workbench::Fill(int64_t memory, const ffi::Bytes& bytes) {
+void StageRunner::Fill(int64_t memory, const ffi::Bytes& bytes) {
   const ffi::Tensor& to = Memory(memory);
   const int64_t size = static_cast<int64_t>(bytes.size());
   TVM_IOS_REQUIRE(size > 0, ValueError) << "there is nothing to fill memory with";
@@ -91,7 +91,7 @@ void Workbench::Fill(int64_t memory, const ffi::Bytes& bytes) {
   }
 }
 
-int64_t Workbench::AddKernel(ffi::Function function, const ffi::Bytes& specs) {
+int64_t StageRunner::AddKernel(ffi::Function function, const ffi::Bytes& specs) {
   Kernel kernel{std::move(function), {}};
   for (Reader<int64_t> reader(specs, "the tensors of a kernel"); !reader.done();) {
     const uint8_t code = NextByte(&reader, 0, "the type code of a kernel's tensor");
@@ -109,24 +109,25 @@ int64_t Workbench::AddKernel(ffi::Function function, const ffi::Bytes& specs) {
   return static_cast<int64_t>(kernels_.size()) - 1;
 }
 
-std::vector<double> Workbench::Time(const ffi::Bytes& program, const ffi::Bytes& calls,
-                                    int64_t workers, int64_t repeat) const {
+std::vector<double> StageRunner::Time(const ffi::Bytes& program, const ffi::Bytes& calls,
+                                      int64_t workers, int64_t repeat) const {
   std::vector<double> seconds;
   ForEachRun(program, calls, workers, repeat,
              [&seconds](const CpuStage& stage) { seconds.push_back(stage.Time()); });
   return seconds;
 }
 
-std::vector<CpuStage::Span> Workbench::Trace(const ffi::Bytes& program, const ffi::Bytes& calls,
-                                             int64_t workers) const {
+std::vector<CpuStage::Span> StageRunner::Trace(const ffi::Bytes& program, const ffi::Bytes& calls,
+                                               int64_t workers) const {
   std::vector<CpuStage::Span> spans;
   ForEachRun(program, calls, workers, 1,
              [&spans](const CpuStage& stage) { spans = stage.Trace(); });
   return spans;
 }
 
-void Workbench::ForEachRun(const ffi::Bytes& program, const ffi::Bytes& calls, int64_t workers,
-                           int64_t repeat, const std::function<void(const CpuStage&)>& use) const {
+void StageRunner::ForEachRun(const ffi::Bytes& program, const ffi::Bytes& calls, int64_t workers,
+                             int64_t repeat,
+                             const std::function<void(const CpuStage&)>& use) const {
   CheckRange(workers, 1, CpuStage::kMaxWorkers, "the number of workers");
   CheckRange(repeat, 1, kMaxRuns, "repeat");
   const Reader<int32_t> rows(program, "the rows of the stage program");
@@ -153,17 +154,17 @@ void Workbench::ForEachRun(const ffi::Bytes& program, const ffi::Bytes& calls, i
   }
 }
 
-const ffi::Tensor& Workbench::Memory(int64_t number) const {
+const ffi::Tensor& StageRunner::Memory(int64_t number) const {
   CheckIndex(number, static_cast<int64_t>(memories_.size()), "memory");
   return memories_[number];
 }
 
-const Workbench::Kernel& Workbench::KernelOf(int64_t number) const {
+const StageRunner::Kernel& StageRunner::KernelOf(int64_t number) const {
   CheckIndex(number, static_cast<int64_t>(kernels_.size()), "kernel");
   return kernels_[number];
 }
 
-ffi::Tensor Workbench::View(const Spec& spec, int64_t memory, int64_t offset) const {
+ffi::Tensor StageRunner::View(const Spec& spec, int64_t memory, int64_t offset) const {
   const ffi::Tensor& whole = Memory(memory);
   CheckPart(offset, spec.bytes, whole.size(0), "a memory");
   TVM_IOS_REQUIRE(offset % ((spec.dtype.bits + 7) / 8) == 0, ValueError)

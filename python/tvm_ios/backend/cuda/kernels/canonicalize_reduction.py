@@ -11,7 +11,7 @@ from tvm import s_tir, tirx
 from ...shared.no_rule import NoRule
 
 
-def isolate(function: tirx.PrimFunc) -> tuple[s_tir.Schedule, Any, Any]:
+def canonicalize_reduction(function: tirx.PrimFunc) -> tuple[s_tir.Schedule, Any, Any]:
     """Reduce a function to two blocks: the reduction, and the computation of the result from it.
 
     Elementwise operations before the reduction (padding, a ReLU) become part of the values that it

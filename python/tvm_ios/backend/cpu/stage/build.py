@@ -14,24 +14,24 @@ from tvm import relax
 from ....graph.operators import OperatorGraph
 from ....support.errors import ScheduleError
 from ...shared.replacements.find import Replacements, find_replacements
-from ...shared.stages import Assembler, StageForm
+from ...shared.stages import StageBuilder, StageSpec
 from ..code.region import LoweredStage
 from ..kernels.kernel import Kernel
 from ..kernels.winograd_model import VARIANTS
 from ..replace.table import RULES
-from ..rules.base import Preferences
+from ..rules.base import LoweringConfig
 from ..rules.implement import implement
 from ..rules.inplace import place_concatenations
-from .bands import in_bands, passing_bytes
-from .divide import Division, divisions, plan
+from .partition import Partitioning, partitionings, plan
 from .plan import PlannedCall
+from .strips import in_strips, passing_bytes
 
 _BARRIER = 3e-6  # seconds; an upper bound for what one barrier less saves
 _FAR = 1 / 20e9  # seconds per byte; an upper bound for reading another core's cache
 
 
 @dataclass
-class CpuAssembler(Assembler[Kernel, LoweredStage]):
+class CpuStageBuilder(StageBuilder[Kernel, LoweredStage]):
     """The stage builder of one lowered graph for the threads of a CPU.
 
     Attributes
@@ -42,15 +42,15 @@ class CpuAssembler(Assembler[Kernel, LoweredStage]):
 
     results: Sequence[relax.Var] = ()
 
-    usual = "tiles"
+    default_partitioning = "tiles"
 
     @staticmethod
     def of(
-        graph: OperatorGraph, results: Sequence[relax.Var], preferences: Preferences
-    ) -> CpuAssembler:
+        graph: OperatorGraph, results: Sequence[relax.Var], config: LoweringConfig
+    ) -> CpuStageBuilder:
         """Lower a graph, and return what builds its stages."""
-        lowered = place_concatenations(implement(graph, results, preferences))
-        return CpuAssembler(lowered, preferences.workers, results=results)
+        lowered = place_concatenations(implement(graph, results, config))
+        return CpuStageBuilder(lowered, config.workers, results=results)
 
     def variant(self, op: int) -> str | None:
         implementation = self.lowered.implementations[op]
@@ -59,40 +59,40 @@ class CpuAssembler(Assembler[Kernel, LoweredStage]):
     def variants(self, op: int) -> frozenset[str]:
         return frozenset() if self.variant(op) is None else VARIANTS
 
-    def chosen(self, kernels: Mapping[str, str | None]) -> CpuAssembler:
-        graph, preferences = self.lowered.graph, self.lowered.preferences
+    def chosen(self, kernels: Mapping[str, str | None]) -> CpuStageBuilder:
+        graph, config = self.lowered.graph, self.lowered.config
         mine = {op.name: v for op in graph.operators if (v := self.variant(op.index)) is not None}
         named = {name: kernels.get(name) or variant for name, variant in mine.items()}
-        if named == mine or not preferences.winograd:
+        if named == mine or not config.winograd:
             return self
-        return CpuAssembler.of(graph, self.results, replace(preferences, variants=named))
+        return CpuStageBuilder.of(graph, self.results, replace(config, variants=named))
 
     @property
     def cache_bytes(self) -> int:
         """The bytes of a core's L2 cache."""
-        return self.lowered.preferences.core.l2_bytes
+        return self.lowered.config.core.l2_bytes
 
     @cached_property
     def replacements(self) -> Replacements[Kernel]:
         """The sets of operators that one kernel can replace."""
         return find_replacements(self.lowered, RULES)
 
-    def divisions(
-        self, form: StageForm[Kernel], costs: Mapping[Hashable, float]
+    def partitionings(
+        self, spec: StageSpec[Kernel], costs: Mapping[Hashable, float]
     ) -> tuple[str, ...]:
         """Return the work partitionings of the stage that are worth measuring."""
-        return divisions(_calls(form, costs), self.workers)
+        return partitionings(_calls(spec, costs), self.workers)
 
     def stage(
-        self, form: StageForm[Kernel], division: str, costs: Mapping[Hashable, float]
+        self, spec: StageSpec[Kernel], partitioning: str, costs: Mapping[Hashable, float]
     ) -> LoweredStage:
         """Return the stage with its work partitioned.
 
         Parameters
         ----------
-        form : StageForm
+        spec : StageSpec
             The stage spec.
-        division : str
+        partitioning : str
             The work partitioning.
         costs : mapping of Hashable to float
             Seconds of each kernel on one worker, by key.
@@ -107,27 +107,27 @@ class CpuAssembler(Assembler[Kernel, LoweredStage]):
         ScheduleError
             If the partitioning is unknown or does not suit the operators.
         """
-        known: tuple[Division, ...] = get_args(Division)
-        if division not in known:
+        known: tuple[Partitioning, ...] = get_args(Partitioning)
+        if partitioning not in known:
             raise ScheduleError(
-                f"A CPU cannot partition work by {division!r}; the partitionings are "
+                f"A CPU cannot partition work by {partitioning!r}; the partitionings are "
                 f"{', '.join(known)}."
             )
-        calls = _calls(form, costs)
-        if division == "bands" and not in_bands(calls):
-            names = [name for i in form.implementations for name in self._names(i.operators)]
+        calls = _calls(spec, costs)
+        if partitioning == "strips" and not in_strips(calls):
+            names = [name for i in spec.implementations for name in self._names(i.operators)]
             raise ScheduleError(
                 f"These operators cannot run by row strips: {', '.join(names)}; use 'tiles'."
             )
         return LoweredStage(
-            form.implementations,
-            plan(calls, self.workers, known[known.index(division)], self.cache_bytes),
+            spec.implementations,
+            plan(calls, self.workers, known[known.index(partitioning)], self.cache_bytes),
         )
 
-    def most_saved(
+    def max_saving(
         self,
-        form: StageForm[Kernel],
-        apart: Mapping[Hashable, float],
+        spec: StageSpec[Kernel],
+        serial: Mapping[Hashable, float],
         costs: Mapping[Hashable, float],
     ) -> float:
         """Return an upper bound for the time that the stage saves over serial execution.
@@ -137,9 +137,9 @@ class CpuAssembler(Assembler[Kernel, LoweredStage]):
 
         Parameters
         ----------
-        form : StageForm
+        spec : StageSpec
             The stage spec.
-        apart : mapping of Hashable to float
+        serial : mapping of Hashable to float
             Measured seconds of each operator as a stage of its own, by key.
         costs : mapping of Hashable to float
             Seconds of each kernel on one worker, by key.
@@ -149,14 +149,14 @@ class CpuAssembler(Assembler[Kernel, LoweredStage]):
         float
             Seconds.
         """
-        calls = _calls(form, {})
-        passed = passing_bytes(calls) if in_bands(calls) else 0
+        calls = _calls(spec, {})
+        passed = passing_bytes(calls) if in_strips(calls) else 0
         saved = passed * _FAR / self.workers - _BARRIER
-        for single in self.singles(form):
+        for single in self.per_operator(spec):
             if single.free:
                 continue
             (implementation,) = single.implementations
-            seconds, tiles = apart[single.key], implementation.kernel.tiles
+            seconds, tiles = serial[single.key], implementation.kernel.tiles
             rounds = math.ceil(tiles / self.workers)
             waiting = seconds * (1 - tiles / (self.workers * rounds))
             uneven = seconds - costs[implementation.kernel.key] / self.workers
@@ -167,8 +167,8 @@ class CpuAssembler(Assembler[Kernel, LoweredStage]):
         return self.lowered.graph.names(operators)
 
 
-def _calls(form: StageForm[Kernel], costs: Mapping[Hashable, float]) -> list[PlannedCall]:
-    parts = zip(form.implementations, form.groups, form.after, strict=True)
+def _calls(spec: StageSpec[Kernel], costs: Mapping[Hashable, float]) -> list[PlannedCall]:
+    parts = zip(spec.implementations, spec.groups, spec.after, strict=True)
     return [
         PlannedCall(i.kernel, costs.get(i.kernel.key, 1.0), group, after)
         for i, group, after in parts

@@ -12,7 +12,7 @@ from ....schedule.options import Precision
 
 
 @dataclass(frozen=True)
-class CudaPreferences:
+class CudaLoweringConfig:
     """The lowering config: everything but the operators that the choice of kernels depends on.
 
     Attributes

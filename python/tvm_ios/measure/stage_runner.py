@@ -20,7 +20,7 @@ S_contra = TypeVar("S_contra", contravariant=True)
 """The stage type of one back end."""
 
 
-class Device(Protocol[K_contra, S_contra]):
+class StageRunner(Protocol[K_contra, S_contra]):
     """A runner: runs and times stages of one network."""
 
     def run(self, implementation: Implementation[K_contra]) -> None:
@@ -36,14 +36,14 @@ class Device(Protocol[K_contra, S_contra]):
         """Return when each worker runs which kernel, in the fastest of several runs."""
 
 
-class FarDevice(Device[K_contra, S_contra], Protocol[K_contra, S_contra]):
+class PreparedRunner(StageRunner[K_contra, S_contra], Protocol[K_contra, S_contra]):
     """A runner that is prepared before its first job."""
 
     def prepare(self) -> None:
         """Load libraries and data in advance."""
 
 
-AnyDevice = Device[Any, Any]
+AnyStageRunner = StageRunner[Any, Any]
 """A runner of any back end, for code that does not depend on the kernel type."""
 
 

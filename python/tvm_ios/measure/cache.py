@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import tvm
 
 from ..backend.shared.kernel import Kernel
-from ..backend.shared.stages import StageForm
+from ..backend.shared.stages import StageSpec
 from ..database import DeviceIdentity, MeasurementDatabase, Row
 from ..database.digest import digest
 from ..support.errors import DatabaseError
@@ -19,7 +19,7 @@ _logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Subject:
+class WorkloadKey:
     """A workload key: identifies what is measured.
 
     Attributes
@@ -40,18 +40,20 @@ class Subject:
     words: str
 
 
-def stage_subject(form: StageForm[Kernel]) -> Subject:
+def stage_workload(spec: StageSpec[Kernel]) -> WorkloadKey:
     """Return the workload key of a stage on all workers."""
-    kernels = tuple(i.kernel for i in form.implementations)
+    kernels = tuple(i.kernel for i in spec.implementations)
     groups: dict[int, list[str]] = {}
-    for kernel, group in zip(kernels, form.groups, strict=True):
+    for kernel, group in zip(kernels, spec.groups, strict=True):
         groups.setdefault(group, []).append(kernel.name)
-    return Subject(form.key, kernels, form.key[1:], " | ".join(map(" → ".join, groups.values())))
+    return WorkloadKey(
+        spec.key, kernels, spec.key[1:], " | ".join(map(" → ".join, groups.values()))
+    )
 
 
-def operator_subject(kernel: Kernel) -> Subject:
+def operator_workload(kernel: Kernel) -> WorkloadKey:
     """Return the workload key of a kernel on one worker."""
-    return Subject(("alone", kernel.key), (kernel,), "alone", f"{kernel.name} on one worker")
+    return WorkloadKey(("alone", kernel.key), (kernel,), "alone", f"{kernel.name} on one worker")
 
 
 @dataclass
@@ -61,7 +63,7 @@ class _Record:
 
 
 @dataclass
-class Records:
+class MeasurementCache:
     """The measurement cache: samples by :attr:`Subject.key`.
 
     If the database fails, a warning is logged once and the search continues without it.
@@ -86,7 +88,7 @@ class Records:
     @classmethod
     def of(
         cls, database: MeasurementDatabase | None, target: tvm.target.Target, conditions: Hashable
-    ) -> Records:
+    ) -> MeasurementCache:
         """Return the cache of this machine, running code for ``target``.
 
         Parameters
@@ -101,13 +103,13 @@ class Records:
         device = DeviceIdentity.here(target) if database is not None else None
         return cls(database, device, conditions)
 
-    def recall(self, subjects: Iterable[Subject]) -> None:
+    def lookup(self, workloads: Iterable[WorkloadKey]) -> None:
         """Look up workloads in the database that were not looked up before."""
         if self.database is None:
             return
-        new = {s.key: s for s in subjects if s.key not in self._sought}
+        new = {s.key: s for s in workloads if s.key not in self._sought}
         self._sought.update(new)
-        keys = {self.digest(subject): key for key, subject in new.items()}
+        keys = {self.digest(workload): key for key, workload in new.items()}
         found: dict[str, Row] = {}
         self._attempt(lambda database, device: found.update(database.find(device, keys)))
         for text, row in found.items():
@@ -122,30 +124,34 @@ class Records:
         return key in self._known and self._known[key].refined
 
     def add(
-        self, subject: Subject, samples: Mapping[str, Sequence[float]], *, refined: bool = False
+        self,
+        workload: WorkloadKey,
+        samples: Mapping[str, Sequence[float]],
+        *,
+        refined: bool = False,
     ) -> None:
         """Store new samples at once.
 
         Parameters
         ----------
-        subject : Subject
+        workload : WorkloadKey
             The workload.
         samples : mapping of str to sequence of float
             Seconds by work partitioning.
         refined : bool
             Whether the workload has now been measured as often as the stages of a schedule.
         """
-        known = self._known.setdefault(subject.key, _Record({}, False))
-        for division, times in samples.items():
-            known.samples.setdefault(division, []).extend(times)
+        known = self._known.setdefault(workload.key, _Record({}, False))
+        for partitioning, times in samples.items():
+            known.samples.setdefault(partitioning, []).extend(times)
         known.refined |= refined
         self._attempt(
             lambda database, device: database.add(
-                device, self.digest(subject), subject.words, samples, refined=refined
+                device, self.digest(workload), workload.words, samples, refined=refined
             )
         )
 
-    def describe(self, features: Mapping[Subject, Sequence[float]]) -> None:
+    def describe(self, features: Mapping[WorkloadKey, Sequence[float]]) -> None:
         """Store the features of measured stages."""
         self._attempt(
             lambda database, device: database.describe(
@@ -170,10 +176,10 @@ class Records:
             _logger.warning("%s The search continues without it.", error)
             self.database = None
 
-    def digest(self, subject: Subject) -> str:
+    def digest(self, workload: WorkloadKey) -> str:
         """Return the key of a workload in the database."""
-        for kernel in subject.kernels:
+        for kernel in workload.kernels:
             if kernel.key not in self._kernels:
                 self._kernels[kernel.key] = digest(kernel.key)
-        kernels = tuple(self._kernels[kernel.key] for kernel in subject.kernels)
-        return digest((kernels, subject.rest, self.conditions))
+        kernels = tuple(self._kernels[kernel.key] for kernel in workload.kernels)
+        return digest((kernels, workload.rest, self.conditions))

@@ -13,7 +13,7 @@ from ....measure.session import DeviceLost, Session
 from ....tir.tensor import TensorSpec
 from ...shared.cold import Place
 from ..kernels.kernel import Kernel
-from .libraries import KernelLibraries
+from .builder import CpuKernelBuilder
 
 _CHUNK = 16 << 20  # bytes per message
 
@@ -27,7 +27,7 @@ class Call:
     places: tuple[Place, ...]
 
 
-class Workbench:
+class NativeRunner:
     """The kernels and the memory of one session.
 
     The session refers to both by number, see ``src/runtime/workbench.h``.
@@ -36,13 +36,13 @@ class Workbench:
     ----------
     session : Session
         The process that runs the kernels.
-    libraries : KernelLibraries
+    builder : CpuKernelBuilder
         Compiles the kernels.
     """
 
-    def __init__(self, session: Session, libraries: KernelLibraries) -> None:
-        self._session, self._libraries = session, libraries
-        self._bench = session.call("NewWorkbench")
+    def __init__(self, session: Session, builder: CpuKernelBuilder) -> None:
+        self._session, self._builder = session, builder
+        self._bench = session.call("NewStageRunner")
         self._numbers: dict[Hashable, list[int]] = {}
 
     def memory(self, num_bytes: int) -> int:
@@ -85,7 +85,7 @@ class Workbench:
         """
         calls = np.array([n for run in runs for call in run for n in self._encode(call)], "int64")
         samples = self._session.call(
-            "TimeOnBench",
+            "TimeOnRunner",
             self._bench,
             program.tobytes(),
             calls.tobytes(),
@@ -125,7 +125,7 @@ class Workbench:
         """
         numbers = np.array([n for call in calls for n in self._encode(call)], "int64")
         spans = self._session.call(
-            "TraceOnBench",
+            "TraceOnRunner",
             self._bench,
             program.tobytes(),
             numbers.tobytes(),
@@ -145,7 +145,7 @@ class Workbench:
 
     def _number(self, kernel: Kernel, phase: int) -> int:
         if kernel.key not in self._numbers:
-            library = self._libraries.library(kernel)
+            library = self._builder.library(kernel)
             module = self._session.load(library)
             specs = np.array([n for spec in kernel.tensors for n in _described(spec)], "int64")
             self._numbers[kernel.key] = [

@@ -25,7 +25,7 @@ _logger = logging.getLogger(__name__)
 _ANSWER = 5.0  # seconds in which a tracker must answer
 
 
-class Source(Protocol):
+class SessionProvider(Protocol):
     """A provider of RPC sessions."""
 
     name: str

@@ -15,7 +15,7 @@ from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as T
 
-from ....support.threads import with_workers
+from ....support.threads import with_num_threads
 from ....target import Core, core_of, num_workers
 from ....tir.emit import Accumulators, Expr, lanes_of, tile_scope, unroll, zeros
 
@@ -55,7 +55,7 @@ class MultiplyAdds:
     def gflops(self, repeat: int = _REPEAT) -> float:
         """Return the highest throughput of all workers together, in GFLOP/s."""
         timer = self._module.time_evaluator("fma", tvm.cpu(), number=_RUNS, repeat=repeat)
-        results = with_workers(self.workers, lambda: timer(self._source, self._result).results)
+        results = with_num_threads(self.workers, lambda: timer(self._source, self._result).results)
         return self.flops / min(results) / 1e9
 
 

@@ -10,15 +10,15 @@ from typing import Any, Generic, Protocol, TypeVar
 from ..backend.shared.kernel import K
 from ..schedule.timeline import Span
 from ..support.errors import ScheduleError
-from ..support.threads import with_workers
-from .device import Device, K_contra, KernelBuilder, S_contra
+from ..support.threads import with_num_threads
+from .stage_runner import K_contra, KernelBuilder, S_contra, StageRunner
 
 S = TypeVar("S")
 T = TypeVar("T")
 R = TypeVar("R")
 
 
-class Devices(Protocol[K_contra, S_contra]):
+class RunnerPool(Protocol[K_contra, S_contra]):
     """A pool of runners."""
 
     def compile(self, kernels: Iterable[K_contra]) -> None:
@@ -27,7 +27,7 @@ class Devices(Protocol[K_contra, S_contra]):
     def each(
         self,
         items: Sequence[T],
-        work: Callable[[Device[K_contra, S_contra], T], R],
+        work: Callable[[StageRunner[K_contra, S_contra], T], R],
         done: Callable[[T, R | None], None],
     ) -> None:
         """Call ``work(device, item)`` for every item.
@@ -47,53 +47,53 @@ class Devices(Protocol[K_contra, S_contra]):
         """Release the runners; the pool cannot be used afterwards."""
 
 
-class ThisProcess(Generic[K, S]):
+class LocalPool(Generic[K, S]):
     """The runner in this process, where a crash ends the search.
 
     Parameters
     ----------
-    device : Device
+    device : StageRunner
         The runner.
-    libraries : KernelBuilder
+    builder : KernelBuilder
         The kernel builder.
     workers : int
         The number of threads.
     """
 
-    def __init__(self, device: Device[K, S], libraries: KernelBuilder[K], workers: int) -> None:
-        self._device, self._libraries, self._workers = device, libraries, workers
+    def __init__(self, device: StageRunner[K, S], builder: KernelBuilder[K], workers: int) -> None:
+        self._device, self._builder, self._workers = device, builder, workers
 
     def compile(self, kernels: Iterable[K]) -> None:
-        self._libraries.compile(kernels)
+        self._builder.compile(kernels)
 
     def each(
         self,
         items: Sequence[T],
-        work: Callable[[Device[K, S], T], R],
+        work: Callable[[StageRunner[K, S], T], R],
         done: Callable[[T, R | None], None],
     ) -> None:
         def body() -> None:
             for item in items:
                 done(item, work(self._device, item))
 
-        with_workers(self._workers, body)
+        with_num_threads(self._workers, body)
 
     def close(self) -> None:
         """Do nothing: this pool holds no resources."""
 
 
-AnyDevices = Devices[Any, Any]
+AnyRunnerPool = RunnerPool[Any, Any]
 """The runner pool of any back end."""
 
 
 def trace(
-    devices: Devices[K, S], stages: Mapping[int, S], kernels: Sequence[K], repeat: int
+    pool: RunnerPool[K, S], stages: Mapping[int, S], kernels: Sequence[K], repeat: int
 ) -> list[Span]:
     """Return when each worker runs which kernel of these stages.
 
     Parameters
     ----------
-    devices : Devices
+    pool : RunnerPool
         The runner pool.
     stages : mapping of int to stages
         The stages that have kernels, by their number in the schedule. They run as in a compiled
@@ -110,10 +110,10 @@ def trace(
     """
     if not kernels:
         raise ScheduleError("No stage of the schedule has a kernel to run; TVM lowers it all.")
-    devices.compile(kernels)
+    pool.compile(kernels)
     numbers: list[int] = list(stages)
     spans: list[Span] = []
-    devices.each(
+    pool.each(
         [list(stages.values())],
         lambda device, run: device.trace(run, repeat),
         lambda _, found: spans.extend(found or []),

@@ -8,20 +8,20 @@ import functools
 import tvm
 
 from ....database import MeasurementDatabase
-from ....measure.records import Records, Subject
+from ....measure.cache import MeasurementCache, WorkloadKey
 from ....support.errors import TargetError
-from ....target import TYPICAL, Transfers, check_runnable, core_of
-from .fma import MultiplyAdds
-from .streams import measure_kinds
+from ....target import TYPICAL, MachineBalance, check_runnable, core_of
+from .memory_bandwidth import measure_kinds
+from .peak_flops import MultiplyAdds
 
 _FAR, _MEMORY = 4, 64  # in sizes of L2: more than L2 holds; more than a core's share of L3
 _REPEAT = 10
 _NAMES = ("multiply_add", "far", "memory")
 
 
-def transfers_of(
+def machine_balance(
     target: tvm.target.Target, database: MeasurementDatabase | None = None
-) -> Transfers:
+) -> MachineBalance:
     """Return this machine's balance, measured once, or a typical one for other machines.
 
     Kernels are chosen by it. A database keeps it, so that the next compilation chooses the same
@@ -33,17 +33,19 @@ def transfers_of(
         return TYPICAL
     seconds = _measure(str(target)) if database is None else _recalled(target, database)
     multiply_add, far, memory = (seconds[name] for name in _NAMES)
-    return Transfers(far / multiply_add, max(far, memory) / multiply_add)
+    return MachineBalance(far / multiply_add, max(far, memory) / multiply_add)
 
 
 def _recalled(target: tvm.target.Target, database: MeasurementDatabase) -> dict[str, float]:
-    records = Records.of(database, target, None)
-    subject = Subject("transfers", (), ("transfers", core_of(target)), "a vector read from afar")
-    records.recall([subject])
-    if not records.samples(subject.key):
+    cache = MeasurementCache.of(database, target, None)
+    workload = WorkloadKey(
+        "transfers", (), ("transfers", core_of(target)), "a vector read from afar"
+    )
+    cache.lookup([workload])
+    if not cache.samples(workload.key):
         measured = _measure(str(target))
-        records.add(subject, {name: [seconds] for name, seconds in measured.items()})
-    samples = records.samples(subject.key)
+        cache.add(workload, {name: [seconds] for name, seconds in measured.items()})
+    samples = cache.samples(workload.key)
     return {name: samples[name][0] for name in _NAMES}
 
 

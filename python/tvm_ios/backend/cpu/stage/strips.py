@@ -19,23 +19,23 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from ..kernels.plane import Interval, PlaneTiles
-from .plan import BandShare, PlannedCall, Step
+from .plan import PlannedCall, Step, StripShare
 
 CACHE_SHARE = 0.5  # share of the cache for a strip; weights and the next rows take the rest
 
 
-def in_bands(calls: Sequence[PlannedCall]) -> bool:
+def in_strips(calls: Sequence[PlannedCall]) -> bool:
     """Return whether row strips can be cut from every group: a chain or a tree of chains."""
     groups = {call.group for call in calls}
     return bool(groups) and all(_Group.of(calls, group) is not None for group in groups)
 
 
-def band_shares(
+def strip_shares(
     calls: Sequence[PlannedCall], workers: int, cache_bytes: int
-) -> tuple[BandShare, ...]:
+) -> tuple[StripShare, ...]:
     """Partition the groups of a stage by row strips; each worker gets a part of each group.
 
-    :func:`in_bands` must hold for the stage.
+    :func:`in_strips` must hold for the stage.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def band_shares(
 
     Returns
     -------
-    tuple of BandShare
+    tuple of StripShare
         One per group.
     """
     shares = []
@@ -99,53 +99,53 @@ class _Group:
         passing = sum(spec.num_bytes for k in kernels for spec in k.outputs)
         return _Group(planes, readers, passing + kernels[0].inputs[0].num_bytes)
 
-    def share(self, workers: int, cache_bytes: int) -> BandShare:
+    def share(self, workers: int, cache_bytes: int) -> StripShare:
         per_worker = max(1, round(self.num_bytes / (cache_bytes * CACHE_SHARE) / workers))
         tiles = self._tiles(per_worker * workers)
-        return BandShare(
+        return StripShare(
             tuple(_steps(tiles[w * per_worker : (w + 1) * per_worker]) for w in range(workers))
         )
 
     def _tiles(self, count: int) -> list[dict[int, Interval]]:
         """Return the tiles of every call, in order, for each of ``count`` row strips."""
         (pixels,) = {plane.pixels for i, plane in self.planes.items() if not self.readers[i]}
-        edges = [pixels * band // count for band in range(count + 1)]
-        bands: list[dict[int, Interval]] = [{} for _ in range(count)]
+        edges = [pixels * strip // count for strip in range(count + 1)]
+        strips: list[dict[int, Interval]] = [{} for _ in range(count)]
         for call in reversed(self.planes):
-            for tiles, edge in zip(bands, pairwise(edges), strict=True):
+            for tiles, edge in zip(strips, pairwise(edges), strict=True):
                 tiles[call] = self._needed(call, tiles, edge)
-            self._close_gaps(call, bands)
-        return [dict(reversed(tiles.items())) for tiles in bands]
+            self._close_gaps(call, strips)
+        return [dict(reversed(tiles.items())) for tiles in strips]
 
-    def _needed(self, call: int, tiles: dict[int, Interval], band: Interval) -> Interval:
+    def _needed(self, call: int, tiles: dict[int, Interval], strip: Interval) -> Interval:
         """Return the tiles of ``call`` that its readers need, or the strip's own if it has none."""
         plane = self.planes[call]
         if not self.readers[call]:
-            return plane.starting_in(band)
+            return plane.starting_in(strip)
         read = [self.planes[r].read(tiles[r]) for r in self.readers[call] if _some(tiles[r])]
         if not read:
             return 0, 0
         return plane.covering((min(b for b, _ in read), max(e for _, e in read)))
 
-    def _close_gaps(self, call: int, bands: list[dict[int, Interval]]) -> None:
+    def _close_gaps(self, call: int, strips: list[dict[int, Interval]]) -> None:
         """Assign the tiles that no reader needs to the strip before them.
 
         A window may step over rows, or end before the last row. Those rows are computed
         nevertheless, as other stages may read them.
         """
         following = self.planes[call].tiles
-        for tiles in reversed(bands):
+        for tiles in reversed(strips):
             low, high = tiles[call] if _some(tiles[call]) else (following, following)
             tiles[call] = (low, max(high, following))
             following = low
-        bands[0][call] = (0, bands[0][call][1])
+        strips[0][call] = (0, strips[0][call][1])
 
 
-def _steps(bands: Sequence[dict[int, Interval]]) -> tuple[Step, ...]:
+def _steps(strips: Sequence[dict[int, Interval]]) -> tuple[Step, ...]:
     """Return the steps of one worker; each tile is computed once."""
     done: dict[int, int] = {}
     steps = []
-    for tiles in bands:
+    for tiles in strips:
         for call, (low, high) in tiles.items():
             low = max(low, done.get(call, low))
             if low < high:

@@ -7,23 +7,23 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from ....schedule.partitioning import FUSED, StreamDivision
+from ....schedule.partitioning import FUSED, StreamPartitioning
 from ....support.errors import ScheduleError
 from ...shared.implementation import LoweredGraph
 from ...shared.replacements.find import Replacements, find_replacements
-from ...shared.stages import Assembler, StageForm
+from ...shared.stages import StageBuilder, StageSpec
 from ..kernels.kernel import CudaKernel
 from ..replace.table import REPLACEMENTS
 from ..rules.implement import CudaNetwork
 from .fused import FusedKernels
 from .stage import CudaStage, Launch
-from .streams import GroupLoad, assign, stream_divisions
+from .streams import GroupLoad, assign, stream_partitionings
 
 _LAUNCH = 4e-6  # seconds; an upper bound for what one launch less in a graph saves
 
 
 @dataclass
-class CudaAssembler(Assembler[CudaKernel, CudaStage]):
+class CudaStageBuilder(StageBuilder[CudaKernel, CudaStage]):
     """The stage builder of one network for a CUDA device.
 
     Attributes
@@ -35,12 +35,12 @@ class CudaAssembler(Assembler[CudaKernel, CudaStage]):
     workers: int = field(init=False)
     network: CudaNetwork = field(kw_only=True)
 
-    usual = "streams"
+    default_partitioning = "streams"
 
     def __post_init__(self) -> None:
         self.lowered = self.network.lowered
-        self.workers = self.lowered.preferences.multiprocessors
-        self._fused_kernels = FusedKernels(self.lowered.preferences.target)
+        self.workers = self.lowered.config.multiprocessors
+        self._fused_kernels = FusedKernels(self.lowered.config.target)
 
     def variant(self, op: int) -> str | None:
         """Return the variant of an operator's kernel, None if it has none."""
@@ -51,38 +51,38 @@ class CudaAssembler(Assembler[CudaKernel, CudaStage]):
         """Return the variants of an operator's candidate kernels."""
         return frozenset(found.kernel.variant for found in self.network.candidates[op])
 
-    def chosen(self, kernels: Mapping[str, str | None]) -> CudaAssembler:
+    def chosen(self, kernels: Mapping[str, str | None]) -> CudaStageBuilder:
         """Return the stage builder with these kernels, by operator."""
         network = self.network.choose(kernels)
-        return self if network is self.network else CudaAssembler(network=network)
+        return self if network is self.network else CudaStageBuilder(network=network)
 
     @property
     def cache_bytes(self) -> int:
         """A multiprocessor's share of the L2 cache, in bytes."""
-        return self.lowered.preferences.l2_bytes // self.workers
+        return self.lowered.config.l2_bytes // self.workers
 
     @cached_property
     def replacements(self) -> Replacements[CudaKernel]:
         """The sets of operators that one kernel can replace."""
         return find_replacements(self.lowered, REPLACEMENTS)
 
-    def divisions(
-        self, form: StageForm[CudaKernel], costs: Mapping[Hashable, float]
+    def partitionings(
+        self, spec: StageSpec[CudaKernel], costs: Mapping[Hashable, float]
     ) -> tuple[str, ...]:
         """Return the stream assignments that are worth measuring, and ``fused`` if it applies."""
-        divisions = tuple(map(str, stream_divisions(_loads(form, costs))))
-        return divisions if self._fused(form, costs) is None else (*divisions, FUSED)
+        partitionings = tuple(map(str, stream_partitionings(_loads(spec, costs))))
+        return partitionings if self._fused(spec, costs) is None else (*partitionings, FUSED)
 
     def stage(
-        self, form: StageForm[CudaKernel], division: str, costs: Mapping[Hashable, float]
+        self, spec: StageSpec[CudaKernel], partitioning: str, costs: Mapping[Hashable, float]
     ) -> CudaStage:
         """Return the stage with its work partitioned.
 
         Parameters
         ----------
-        form : StageForm
+        spec : StageSpec
             The stage spec.
-        division : str
+        partitioning : str
             The work partitioning.
         costs : mapping of Hashable to float
             Seconds of each kernel, by key.
@@ -97,31 +97,31 @@ class CudaAssembler(Assembler[CudaKernel, CudaStage]):
         ScheduleError
             If the partitioning is unknown or does not suit the operators.
         """
-        streams = StreamDivision.parse(division)
-        launches = self._fused(form, costs) if division == FUSED else None
+        streams = StreamPartitioning.parse(partitioning)
+        launches = self._fused(spec, costs) if partitioning == FUSED else None
         if launches is not None:
-            return CudaStage(form.implementations, launches)
+            return CudaStage(spec.implementations, launches)
         if streams is None:
             names = self.lowered.graph.names(
-                [op for i in form.implementations for op in i.operators]
+                [op for i in spec.implementations for op in i.operators]
             )
             raise ScheduleError(
-                f"A CUDA device cannot partition these operators by {division!r}: "
+                f"A CUDA device cannot partition these operators by {partitioning!r}: "
                 f"{', '.join(names)}; use 'streams'."
             )
-        return CudaStage(form.implementations, tuple(_on_streams(form, streams, costs)))
+        return CudaStage(spec.implementations, tuple(_on_streams(spec, streams, costs)))
 
     def kernels(
-        self, form: StageForm[CudaKernel], costs: Mapping[Hashable, float]
+        self, spec: StageSpec[CudaKernel], costs: Mapping[Hashable, float]
     ) -> Iterable[CudaKernel]:
         """Return the kernels that the stage's partitionings need."""
-        stages = (self.stage(form, d, costs) for d in self.divisions(form, costs))
+        stages = (self.stage(spec, d, costs) for d in self.partitionings(spec, costs))
         return [launch.kernel for stage in stages for launch in stage.launches]
 
-    def most_saved(
+    def max_saving(
         self,
-        form: StageForm[CudaKernel],
-        apart: Mapping[Hashable, float],
+        spec: StageSpec[CudaKernel],
+        serial: Mapping[Hashable, float],
         costs: Mapping[Hashable, float],
     ) -> float:
         """Return an upper bound for the time that the stage saves over serial execution.
@@ -131,9 +131,9 @@ class CudaAssembler(Assembler[CudaKernel, CudaStage]):
 
         Parameters
         ----------
-        form : StageForm
+        spec : StageSpec
             The stage spec.
-        apart : mapping of Hashable to float
+        serial : mapping of Hashable to float
             Measured seconds of each operator as a stage of its own, by key.
         costs : mapping of Hashable to float
             Not read.
@@ -143,27 +143,29 @@ class CudaAssembler(Assembler[CudaKernel, CudaStage]):
         float
             Seconds.
         """
-        singles = self.singles(form)
-        seconds = [apart[single.key] for single in singles]
-        if len(singles) != len(form.groups):  # operators were replaced: no better bound is known
+        per_operator = self.per_operator(spec)
+        seconds = [serial[single.key] for single in per_operator]
+        if len(per_operator) != len(
+            spec.groups
+        ):  # operators were replaced: no better bound is known
             return sum(seconds)
         groups: dict[int, float] = {}
-        for group, time in zip(form.groups, seconds, strict=True):
+        for group, time in zip(spec.groups, seconds, strict=True):
             groups[group] = groups.get(group, 0.0) + time
-        return sum(seconds) - max(groups.values()) + _LAUNCH * (len(singles) - 1)
+        return sum(seconds) - max(groups.values()) + _LAUNCH * (len(per_operator) - 1)
 
     def _fused(
-        self, form: StageForm[CudaKernel], costs: Mapping[Hashable, float]
+        self, spec: StageSpec[CudaKernel], costs: Mapping[Hashable, float]
     ) -> tuple[Launch, ...] | None:
         """Return one launch per level of the groups, its longest kernels first.
 
         Return None if there is a single group, or if the kernels cannot share a launch.
         """
-        if len(set(form.groups)) == 1:
+        if len(set(spec.groups)) == 1:
             return None
         launches = []
-        for level in _levels(form):
-            parts = [form.implementations[i] for i in level]
+        for level in _levels(spec):
+            parts = [spec.implementations[i] for i in level]
             parts.sort(key=lambda part: -costs.get(part.kernel.key, 0.0))
             launch = self._fused_kernels.launch(parts)
             if launch is None:
@@ -173,15 +175,15 @@ class CudaAssembler(Assembler[CudaKernel, CudaStage]):
 
 
 def _on_streams(
-    form: StageForm[CudaKernel], division: StreamDivision, costs: Mapping[Hashable, float]
+    spec: StageSpec[CudaKernel], partitioning: StreamPartitioning, costs: Mapping[Hashable, float]
 ) -> Iterator[Launch]:
     """Yield the launches level by level, so that every stream starts immediately."""
-    numbers = list(dict.fromkeys(form.groups))
-    streams = assign(division, _loads(form, costs))
+    numbers = list(dict.fromkeys(spec.groups))
+    streams = assign(partitioning, _loads(spec, costs))
     rank = {numbers[group]: place for place, group in enumerate(streams)}
-    for level in _levels(form):
-        for i in sorted(level, key=lambda i: rank[form.groups[i]]):
-            implementation, group = form.implementations[i], numbers.index(form.groups[i])
+    for level in _levels(spec):
+        for i in sorted(level, key=lambda i: rank[spec.groups[i]]):
+            implementation, group = spec.implementations[i], numbers.index(spec.groups[i])
             yield Launch(
                 implementation.kernel,
                 streams[group],
@@ -190,18 +192,18 @@ def _on_streams(
             )
 
 
-def _levels(form: StageForm[CudaKernel]) -> list[list[int]]:
+def _levels(spec: StageSpec[CudaKernel]) -> list[list[int]]:
     """Group the implementations by how many of the stage precede them in their group."""
     depth: list[int] = []
-    for before in form.after:
+    for before in spec.after:
         depth.append(1 + max((depth[i] for i in before), default=-1))
     return [[i for i, d in enumerate(depth) if d == level] for level in range(max(depth) + 1)]
 
 
-def _loads(form: StageForm[CudaKernel], costs: Mapping[Hashable, float]) -> list[GroupLoad]:
+def _loads(spec: StageSpec[CudaKernel], costs: Mapping[Hashable, float]) -> list[GroupLoad]:
     """Return the loads of the groups, in the order in which they first appear."""
     loads: dict[int, GroupLoad] = {}
-    for implementation, group in zip(form.implementations, form.groups, strict=True):
+    for implementation, group in zip(spec.implementations, spec.groups, strict=True):
         known, kernel = loads.get(group, GroupLoad(0.0, 0)), implementation.kernel
         seconds = known.seconds + costs.get(kernel.key, 0.0)
         loads[group] = GroupLoad(seconds, max(known.blocks, kernel.tiles))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/workbench.h"
+#include "runtime/stage_runner.h"
 
 #include <gtest/gtest.h>
 #include <tvm/ffi/container/tensor.h>
@@ -34,14 +34,14 @@ ffi::Function AddOne(std::vector<float>* seen) {
       });
 }
 
-class WorkbenchTest : public testing::Test {
+class StageRunnerTest : public testing::Test {
  protected:
-  WorkbenchTest() {
-    memory_ = bench_.AddMemory(2 * kElements * sizeof(float));
+  StageRunnerTest() {
+    memory_ = runner_.AddMemory(2 * kElements * sizeof(float));
     const std::vector<int64_t> tensor{kFloatCode, kFloatBits, kRank, kElements};
     std::vector<int64_t> specs = tensor;
     specs.insert(specs.end(), tensor.begin(), tensor.end());
-    kernel_ = bench_.AddKernel(AddOne(&seen_), ToBytes(specs));
+    kernel_ = runner_.AddKernel(AddOne(&seen_), ToBytes(specs));
   }
 
   /*! \brief One call: from the beginning of the memory to the byte offset. */
@@ -49,28 +49,28 @@ class WorkbenchTest : public testing::Test {
 
   std::vector<double> Time(const std::vector<int64_t>& calls, int64_t repeat) const {
     const std::vector<int32_t> program{0, 0, 0, kElements};  // call, level, one worker's cuts
-    return bench_.Time(ToBytes(program), ToBytes(calls), 1, repeat);
+    return runner_.Time(ToBytes(program), ToBytes(calls), 1, repeat);
   }
 
-  Workbench bench_;
+  StageRunner runner_;
   std::vector<float> seen_;
   int64_t memory_{-1};
   int64_t kernel_{-1};
 };
 
-TEST_F(WorkbenchTest, RunsAStageInPlacesOfItsMemory) {
-  bench_.Fill(memory_, ToBytes(std::vector<float>{1, 2, 3}));
-  bench_.Write(memory_, sizeof(float), ToBytes(std::vector<float>{20}));
+TEST_F(StageRunnerTest, RunsAStageInPlacesOfItsMemory) {
+  runner_.Fill(memory_, ToBytes(std::vector<float>{1, 2, 3}));
+  runner_.Write(memory_, sizeof(float), ToBytes(std::vector<float>{20}));
   EXPECT_EQ(Time(Call(kElements * sizeof(float)), 1).size(), 1u);
   EXPECT_EQ(seen_, (std::vector<float>{2, 21, 4, 2, 3, 4}));
 }
 
-TEST_F(WorkbenchTest, ATraceHasEveryCallInOrder) {
+TEST_F(StageRunnerTest, ATraceHasEveryCallInOrder) {
   const std::vector<int32_t> program{0, 0, 0, 2, 1, 0, 0, kElements, 0, 1, 2, kElements};
   std::vector<int64_t> calls = Call(0);
   const std::vector<int64_t> second = Call(kElements * sizeof(float));
   calls.insert(calls.end(), second.begin(), second.end());
-  const std::vector<CpuStage::Span> spans = bench_.Trace(ToBytes(program), ToBytes(calls), 1);
+  const std::vector<CpuStage::Span> spans = runner_.Trace(ToBytes(program), ToBytes(calls), 1);
   ASSERT_EQ(spans.size(), 3u);
   double last = 0.0;
   for (size_t i = 0; i < spans.size(); ++i) {
@@ -83,7 +83,7 @@ TEST_F(WorkbenchTest, ATraceHasEveryCallInOrder) {
   EXPECT_EQ(spans[0].begin, 0.0);
 }
 
-TEST_F(WorkbenchTest, EachRunHasPlacesOfItsOwn) {
+TEST_F(StageRunnerTest, EachRunHasPlacesOfItsOwn) {
   std::vector<int64_t> calls = Call(kElements * sizeof(float));
   const std::vector<int64_t> in_place = Call(0);
   calls.insert(calls.end(), in_place.begin(), in_place.end());
@@ -93,43 +93,43 @@ TEST_F(WorkbenchTest, EachRunHasPlacesOfItsOwn) {
   EXPECT_EQ(seen_, std::vector<float>(kElements, 1.0f));
 }
 
-TEST_F(WorkbenchTest, NothingOutsideOfAMemoryIsTouched) {
+TEST_F(StageRunnerTest, NothingOutsideOfAMemoryIsTouched) {
   const int64_t last = kElements * sizeof(float);
   for (int64_t offset : {last + 1, int64_t{-1}, int64_t{1} << 40, INT64_MAX, INT64_MIN}) {
     EXPECT_THROW(Time(Call(offset), 1), ffi::Error);
-    EXPECT_THROW(bench_.Write(memory_, offset, ToBytes(std::vector<float>(kElements + 1))),
+    EXPECT_THROW(runner_.Write(memory_, offset, ToBytes(std::vector<float>(kElements + 1))),
                  ffi::Error);
   }
   EXPECT_THROW(Time({kernel_, memory_ + 1, 0, memory_, 0}, 1), ffi::Error);
   EXPECT_THROW(Time({kernel_ + 1, memory_, 0, memory_, 0}, 1), ffi::Error);
-  EXPECT_THROW(bench_.AddMemory(-1), ffi::Error);
-  EXPECT_THROW(bench_.AddMemory(INT64_MAX), ffi::Error);
+  EXPECT_THROW(runner_.AddMemory(-1), ffi::Error);
+  EXPECT_THROW(runner_.AddMemory(INT64_MAX), ffi::Error);
   EXPECT_THROW(Time(Call(1), 1), ffi::Error);  // not aligned
-  EXPECT_THROW(bench_.Fill(memory_, ffi::Bytes()), ffi::Error);
+  EXPECT_THROW(runner_.Fill(memory_, ffi::Bytes()), ffi::Error);
 }
 
-TEST_F(WorkbenchTest, WhatIsCutOffIsRefused) {
+TEST_F(StageRunnerTest, WhatIsCutOffIsRefused) {
   EXPECT_THROW(Time({kernel_, memory_}, 1), ffi::Error);
-  EXPECT_THROW(bench_.AddKernel(AddOne(&seen_), ToBytes(std::vector<int64_t>{kFloatCode, 32, 2})),
+  EXPECT_THROW(runner_.AddKernel(AddOne(&seen_), ToBytes(std::vector<int64_t>{kFloatCode, 32, 2})),
                ffi::Error);
-  EXPECT_THROW(bench_.Time(ToBytes(std::vector<int32_t>{0, 0, 0}), ToBytes(Call(0)), 1, 1),
+  EXPECT_THROW(runner_.Time(ToBytes(std::vector<int32_t>{0, 0, 0}), ToBytes(Call(0)), 1, 1),
                ffi::Error);
-  EXPECT_THROW(bench_.Time(ffi::Bytes(), ffi::Bytes(), 1, 1), ffi::Error);
+  EXPECT_THROW(runner_.Time(ffi::Bytes(), ffi::Bytes(), 1, 1), ffi::Error);
   EXPECT_THROW(Time(Call(0), 0), ffi::Error);
 }
 
-TEST_F(WorkbenchTest, WhatNoMachineHasIsRefused) {
+TEST_F(StageRunnerTest, WhatNoMachineHasIsRefused) {
   const ffi::Bytes program = ToBytes(std::vector<int32_t>{0, 0, 0, kElements});
   for (int64_t number : {int64_t{0}, int64_t{-1}, INT64_MAX, INT64_MIN}) {
-    EXPECT_THROW(bench_.Time(program, ToBytes(Call(0)), number, 1), ffi::Error);
-    EXPECT_THROW(bench_.Time(program, ToBytes(Call(0)), 1, number), ffi::Error);
+    EXPECT_THROW(runner_.Time(program, ToBytes(Call(0)), number, 1), ffi::Error);
+    EXPECT_THROW(runner_.Time(program, ToBytes(Call(0)), 1, number), ffi::Error);
   }
   using Specs = std::vector<int64_t>;
   for (const Specs& specs :
        {Specs{kFloatCode, 32, INT64_MAX}, Specs{kFloatCode, 32, -1}, Specs{kFloatCode, 32, 1, -1},
         Specs{kFloatCode, 32, 1, INT64_MAX}, Specs{kFloatCode, 32, 2, INT64_MAX, INT64_MAX},
         Specs{kFloatCode, 0, 1, 1}, Specs{256, 32, 1, 1}}) {
-    EXPECT_THROW(bench_.AddKernel(AddOne(&seen_), ToBytes(specs)), ffi::Error);
+    EXPECT_THROW(runner_.AddKernel(AddOne(&seen_), ToBytes(specs)), ffi::Error);
   }
 }
 

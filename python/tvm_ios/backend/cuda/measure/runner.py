@@ -17,14 +17,14 @@ from ....tir.tensor import TensorSpec
 from ...shared.implementation import Implementation, LoweredGraph, constants
 from ..kernels.kernel import CudaKernel
 from ..stage.stage import CudaStage, Launch, StageProgram, Value, identity
+from .builder import CudaKernelBuilder
 from .clock import warm_clock
-from .libraries import CudaLibraries
 from .weights import DTYPES, WeightsInMemory, weights_from
 
 _RUNS = 10  # runs of a stage in one graph, which amortize the graph's launch
 
 
-class CudaBench:
+class CudaStageRunner:
     """The runner of a CUDA device: one tensor per value of the network and per constant.
 
     If the network's weights do not fit into L2, timed stages read theirs from memory.
@@ -33,7 +33,7 @@ class CudaBench:
     ----------
     lowered : LoweredGraph
         The network.
-    libraries : CudaLibraries
+    builder : CudaKernelBuilder
         Compiles the kernels.
     device_id : int
         The device.
@@ -42,9 +42,13 @@ class CudaBench:
     """
 
     def __init__(
-        self, lowered: LoweredGraph[CudaKernel], libraries: CudaLibraries, device_id: int, seed: int
+        self,
+        lowered: LoweredGraph[CudaKernel],
+        builder: CudaKernelBuilder,
+        device_id: int,
+        seed: int,
     ) -> None:
-        self._lowered, self._libraries = lowered, libraries
+        self._lowered, self._builder = lowered, builder
         self._device = tvm.cuda(device_id)
         self._random = np.random.default_rng(seed)
         self._tensors: dict[object, tuple[Value, tvm.runtime.Tensor]] = {}
@@ -101,7 +105,7 @@ class CudaBench:
     def _arguments(self, stage: CudaStage, *, cold: bool = False) -> list[Any]:
         """Return a stage's arguments of ``TimeStage``: its program, its kernels, its tensors."""
         program = stage.program
-        kernels = [self._libraries.function(kernel) for kernel in program.kernels]
+        kernels = [self._builder.function(kernel) for kernel in program.kernels]
         return [tvm_ffi.Shape(program.numbers), *kernels, *self._operands(stage, program, cold)]
 
     def _operands(self, stage: CudaStage, program: StageProgram, cold: bool) -> list[Any]:
@@ -140,7 +144,7 @@ class CudaBench:
         """The tensor that overwrites L2 before runs that read weights from memory."""
         if not self._from_memory:
             return None
-        return tvm.runtime.empty((self._lowered.preferences.l2_bytes,), "uint8", self._device)
+        return tvm.runtime.empty((self._lowered.config.l2_bytes,), "uint8", self._device)
 
     def _random_values(self, spec: TensorSpec) -> np.ndarray:
         if spec.dtype.startswith("float"):

@@ -16,16 +16,16 @@ from ...shared.implementation import Implementation, LoweredGraph, constants, pr
 from ..code.region import LoweredStage
 from ..kernels.kernel import Kernel
 from ..rules.inplace import resolve
-from ..stage.plan import BandShare
-from .bench import Call, Workbench
-from .libraries import KernelLibraries
+from ..stage.plan import StripShare
+from .builder import CpuKernelBuilder
+from .native_runner import Call, NativeRunner
 
 TakeWeights = Callable[[TensorSpec], Place]
 
 _BLOCK = 1 << 18  # random numbers, repeated to fill an arena
 
 
-class Device:
+class CpuStageRunner:
     """The compiled kernels, one per key, and one tensor per value of the network, in a session.
 
     Kernels are compiled when they are first timed.
@@ -34,7 +34,7 @@ class Device:
     ----------
     lowered : LoweredGraph
         The network.
-    libraries : KernelLibraries
+    builder : CpuKernelBuilder
         Compiles the kernels.
     session : Session
         The process that runs them.
@@ -47,9 +47,9 @@ class Device:
     """
 
     def __init__(
-        self, lowered: LoweredGraph[Kernel], libraries: KernelLibraries, session: Session, seed: int
+        self, lowered: LoweredGraph[Kernel], builder: CpuKernelBuilder, session: Session, seed: int
     ) -> None:
-        self._libraries, self.session = libraries, session
+        self._builder, self.session = builder, session
         self._random = np.random.default_rng(seed)
         self._memories: dict[object, int] = {}
         self._packed: dict[int, tuple[np.ndarray, int]] = {}
@@ -109,7 +109,7 @@ class Device:
         if self._started:
             return
         operators = present(self._lowered)
-        self._bench = Workbench(self.session, self._libraries)
+        self._bench = NativeRunner(self.session, self._builder)
         self._cold = ColdWeights(constants(self._lowered), self._allocate_random)
         for implementation in operators:  # in order, so that every tensor holds its final value
             if implementation.kernel.phases:
@@ -208,7 +208,7 @@ class Device:
 
 def weights_from(lowered: LoweredGraph[Kernel]) -> str:
     """Return the memory level that timed stages read their weights from; latencies depend on it."""
-    return level_of(arena_bytes(constants(lowered)), lowered.preferences.core.l2_bytes)
+    return level_of(arena_bytes(constants(lowered)), lowered.config.core.l2_bytes)
 
 
 _Row = tuple[int, int, int, tuple[int, ...]]  # implementation, phase, level, cuts
@@ -223,19 +223,19 @@ def _rows(stage: LoweredStage) -> list[_Row]:
     rows: list[_Row] = []
     for number, level in enumerate(stage.plan.levels):
         for share in level:
-            if isinstance(share, BandShare):
+            if isinstance(share, StripShare):
                 rows += [(call, 0, number, cuts) for call, cuts in _band_rows(stage, share)]
             else:
                 rows.append((share.call, share.phase, number, share.cuts))
     return rows
 
 
-def _band_rows(stage: LoweredStage, share: BandShare) -> Iterator[tuple[int, tuple[int, ...]]]:
+def _band_rows(stage: LoweredStage, share: StripShare) -> Iterator[tuple[int, tuple[int, ...]]]:
     """Yield calls with their cuts; each gives one worker the same tiles of one plane."""
     workers = stage.plan.workers
     for worker, steps in enumerate(share.steps):
         for step in steps:
-            plane = stage.implementations[step.call].kernel.band_plane
+            plane = stage.implementations[step.call].kernel.strip_plane
             for outer in range(plane.outer):
                 begin, end = (outer * plane.tiles + tile for tile in (step.begin, step.end))
                 yield step.call, (begin,) * (worker + 1) + (end,) * (workers - worker)

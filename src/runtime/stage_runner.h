@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*!
- * \file workbench.h
+ * \file stage_runner.h
  * \brief Kernels and memory on the machine where stages are timed.
  *
  * The workbench belongs to the process in which the stages run: the searching process, or a session
  * of TVM's RPC server. RPC passes only numbers and bytes, so callers refer to kernels and memory by
  * number.
  */
-#ifndef TVM_IOS_RUNTIME_WORKBENCH_H_
-#define TVM_IOS_RUNTIME_WORKBENCH_H_
+#ifndef TVM_IOS_RUNTIME_STAGE_RUNNER_H_
+#define TVM_IOS_RUNTIME_STAGE_RUNNER_H_
 
 #include <tvm/ffi/container/shape.h>
 #include <tvm/ffi/container/tensor.h>
@@ -24,7 +24,7 @@
 namespace tvm_ios {
 
 /*! \brief Kernels, memory, and the stages composed of them. */
-class Workbench {
+class StageRunner {
  public:
   /*!
    * \brief Allocate memory, filled with zeros.
@@ -91,4 +91,4 @@ class Workbench {
 };
 
 }  // namespace tvm_ios
-#endif  // TVM_IOS_RUNTIME_WORKBENCH_H_
+#endif  // TVM_IOS_RUNTIME_STAGE_RUNNER_H_

@@ -11,8 +11,8 @@ import tvm
 
 from ..support.errors import DeviceError, OptionError
 from ..target import resolve
+from .providers import Loopback, SessionProvider, Tracker
 from .session import DeviceLost, RemoteSession
-from .sources import Loopback, Source, Tracker
 
 TIME_LIMIT = 10.0  # seconds after which a stage in another process counts as hanging
 _BUSY = 60.0  # seconds to wait for a busy device
@@ -38,7 +38,7 @@ class Machine:
     cores: int
 
 
-class Site(Protocol):
+class Runner(Protocol):
     """The place where a search measures.
 
     Attributes
@@ -49,7 +49,7 @@ class Site(Protocol):
         The cross-compiler that links code for the devices; None for this machine's compiler.
     machine : Machine or None
         The other machine, where whole models are timed, too; None for this machine.
-    source : Source or None
+    provider : SessionProvider or None
         The provider of sessions in other processes; None for this process.
     """
 
@@ -63,13 +63,13 @@ class Site(Protocol):
     def machine(self) -> Machine | None: ...
 
     @property
-    def source(self) -> Source | None: ...
+    def provider(self) -> SessionProvider | None: ...
 
     def connect(self) -> RemoteSession:
         """Return a session of the provider; wait while all devices are busy."""
 
 
-class Here:
+class LocalRunner:
     """This process: it starts at once, but a kernel that crashes ends the search.
 
     Parameters
@@ -80,7 +80,7 @@ class Here:
 
     compiler: str | None = None
     machine: Machine | None = None
-    source: Source | None = None
+    provider: SessionProvider | None = None
 
     def __init__(self, device_id: int = 0) -> None:
         self.device_id = device_id
@@ -116,7 +116,7 @@ class _Elsewhere:
         return resolve_at(self.machine, target, threads)
 
 
-class Isolated(_Elsewhere):
+class ProcessRunner(_Elsewhere):
     """A child process on this machine: a stage that crashes or hangs does not end the search.
 
     Parameters
@@ -127,13 +127,13 @@ class Isolated(_Elsewhere):
 
     def __init__(self, timeout: float = TIME_LIMIT) -> None:
         _check_timeout(timeout)
-        self.source: Source = Loopback(timeout)  # starts, while the network is prepared
+        self.provider: SessionProvider = Loopback(timeout)  # starts, while the network is prepared
 
     def connect(self) -> RemoteSession:
-        return _connect(self.source)
+        return _connect(self.provider)
 
 
-class Rpc(_Elsewhere):
+class RPCRunner(_Elsewhere):
     """The devices, all of one kind, that a tracker of TVM's RPC lists under one key.
 
     Each device runs ``python -m tvm.exec.rpc_server`` with the library of this package loaded.
@@ -167,13 +167,13 @@ class Rpc(_Elsewhere):
     ) -> None:
         _check_timeout(timeout)
         self.compiler = cross_compiler
-        self.source: Source = Tracker(tracker, key, timeout)
-        first = _connect(self.source)
+        self.provider: SessionProvider = Tracker(tracker, key, timeout)
+        first = _connect(self.provider)
         self.machine = Machine(first.cpu, first.llvm_name(), first.cores)
         self._first: RemoteSession | None = first
 
     def connect(self) -> RemoteSession:
-        first, self._first = self._first or _connect(self.source), None
+        first, self._first = self._first or _connect(self.provider), None
         return first
 
 
@@ -196,16 +196,16 @@ def resolve_at(
     return resolve(target, threads=threads, cpu=machine.llvm_name, cores=machine.cores)
 
 
-def _connect(source: Source) -> RemoteSession:
+def _connect(provider: SessionProvider) -> RemoteSession:
     """Return a session; wait while all devices are busy."""
     end = time.monotonic() + _BUSY
     while True:
         try:
-            return source.connect()
+            return provider.connect()
         except DeviceLost as error:
             if time.monotonic() > end:
                 raise DeviceError(
-                    f"No device of {source.name} became free within {_BUSY:g} s ({error}); see "
+                    f"No device of {provider.name} became free within {_BUSY:g} s ({error}); see "
                     "'python -m tvm.exec.query_rpc_tracker' for the clients that use them."
                 ) from error
             time.sleep(_PAUSE)

@@ -9,8 +9,8 @@ from collections.abc import Hashable, Iterable, Sequence
 
 import tvm
 
-from ....measure.device import Library
 from ....measure.parallel import compiled
+from ....measure.stage_runner import Library
 from ....support.folders import TemporaryFolder
 from ....support.progress import progress
 from ...shared.export import export
@@ -21,7 +21,7 @@ _BATCH = 2  # kernels of a module: few, so that no core waits long for the last
 _LINKED_BATCH = 8  # if each module is linked and sent
 
 
-class KernelLibraries:
+class CpuKernelBuilder:
     """The compiled kernels of one network.
 
     Parameters
@@ -48,14 +48,14 @@ class KernelLibraries:
         self._folder = TemporaryFolder() if linked else None
         self._compiler = compiler
         self._count = itertools.count()
-        self._libraries: dict[Hashable, Library] = {}
+        self._builder: dict[Hashable, Library] = {}
         self._lock = threading.Lock()  # several runners may request a missing kernel
 
     def compile(self, kernels: Iterable[Kernel]) -> None:
         """Compile the kernels that are not compiled yet."""
         with self._lock:
             wanted = [*kernels, *self._network]
-            new = {k.key: k for k in wanted if k.phases and k.key not in self._libraries}
+            new = {k.key: k for k in wanted if k.phases and k.key not in self._builder}
             pending = list(new.values())
             if not pending:
                 return
@@ -63,14 +63,14 @@ class KernelLibraries:
             batches = [pending[i : i + size] for i in range(0, len(pending), size)]
             with progress("compiling kernels", len(pending)) as advance:
                 for library in compiled(self._compile, batches, self._target):
-                    self._libraries.update(dict.fromkeys(library.names, library))
+                    self._builder.update(dict.fromkeys(library.names, library))
                     advance(len(library.names))
 
     def library(self, kernel: Kernel) -> Library:
         """Return the library of a kernel, and compile it if necessary."""
-        if kernel.key not in self._libraries:
+        if kernel.key not in self._builder:
             self.compile([kernel])
-        return self._libraries[kernel.key]
+        return self._builder[kernel.key]
 
     def _compile(self, kernels: Sequence[Kernel]) -> Library:
         names = {k.key: [f"k{i}_{p}" for p in range(len(k.phases))] for i, k in enumerate(kernels)}

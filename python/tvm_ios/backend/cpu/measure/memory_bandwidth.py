@@ -18,10 +18,10 @@ from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as T
 
-from ....support.threads import with_workers
+from ....support.threads import with_num_threads
 from ....target import core_of, num_workers
 from ....tir.emit import Accumulators, Expr, lanes_of, splat, unroll, zeros
-from .fma import on_each_worker
+from .peak_flops import on_each_worker
 
 KINDS = ("write", "read", "copy")
 _VECTORS = 16  # in a step: more than an addition's latency, fewer than registers
@@ -94,7 +94,7 @@ def measure_kinds(
         module["write"](*arrays, steps, 1)  # first touch: pages are allocated near their worker
         return {kind: speed(kind) for kind in kinds}
 
-    return with_workers(workers, speeds)
+    return with_num_threads(workers, speeds)
 
 
 def _fastest_round(module: tvm.runtime.Module, name: str, arguments: Sequence[Any]) -> float:

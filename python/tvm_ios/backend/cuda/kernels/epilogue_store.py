@@ -9,9 +9,9 @@ from typing import Any
 
 from tvm.tirx.script import builder as T
 
+from .contiguity import substitute
 from .emit import every, when
-from .gemm_form import GemmForm, Result
-from .neighbours import substitute
+from .match_gemm import GemmMatch, Result
 
 Expr = Any
 
@@ -22,14 +22,14 @@ class Writer:
 
     Attributes
     ----------
-    form : GemmForm
+    form : GemmMatch
     buffers : dict
         The kernel's tensors, by those of the form.
     batch : dict
         The values of the batch's variables.
     """
 
-    form: GemmForm
+    form: GemmMatch
     buffers: dict[Any, Any]
     batch: dict[Any, Expr]
 

@@ -30,9 +30,9 @@ import tvm_ffi
 from tvm import s_tir, tirx
 
 from ...shared.no_rule import NoRule
+from .canonicalize_reduction import canonicalize_reduction
+from .contiguity import MAX_BYTES, address, bits, step, substitute, vector_width
 from .expressions import is_zero, loads_in, variables_in
-from .isolate import isolate
-from .neighbours import MAX_BYTES, address, bits, step, substitute, vector_width
 
 Expr = Any
 
@@ -108,7 +108,7 @@ class Result:
 
 
 @dataclass(frozen=True)
-class GemmForm:
+class GemmMatch:
     """A function as a matrix product, or as a sum of several.
 
     Attributes
@@ -146,7 +146,7 @@ class GemmForm:
     vector: int
 
 
-def gemm_form(function: tirx.PrimFunc) -> GemmForm:
+def match_gemm(function: tirx.PrimFunc) -> GemmMatch:
     """Match ``function`` as a matrix product.
 
     Parameters
@@ -164,16 +164,16 @@ def gemm_form(function: tirx.PrimFunc) -> GemmForm:
     NoRule
         If the function is not a matrix product.
     """
-    sch, product, result = isolate(function)
+    sch, product, result = canonicalize_reduction(function)
     return _form(sch.mod["main"].params, sch.get(product), sch.get(result))
 
 
-def divide_columns(form: GemmForm, widths: Sequence[int]) -> GemmForm:
+def divide_columns(form: GemmMatch, widths: Sequence[int]) -> GemmMatch:
     """Return the product with its columns written to several tensors, side by side.
 
     Parameters
     ----------
-    form : GemmForm
+    form : GemmMatch
         A form with one result, which is its last parameter and has the columns as its last axis.
     widths : sequence of int
         The columns of each tensor.
@@ -203,7 +203,7 @@ def divide_columns(form: GemmForm, widths: Sequence[int]) -> GemmForm:
     )
 
 
-def _form(parameters: Sequence[Any], product: s_tir.SBlock, result: s_tir.SBlock) -> GemmForm:
+def _form(parameters: Sequence[Any], product: s_tir.SBlock, result: s_tir.SBlock) -> GemmMatch:
     store, written = product.body, result.body
     stores = (store, written)
     if not all(isinstance(s, tirx.BufferStore) for s in stores) or not _starts_at_zero(product):
@@ -228,7 +228,7 @@ def _form(parameters: Sequence[Any], product: s_tir.SBlock, result: s_tir.SBlock
         raise NoRule  # as in a depthwise convolution, which uses elements of one side once
     total = tirx.Var("total", str(store.buffer.dtype))
     value = substitute(substitute(_of_total(written.value, store.buffer, total), names), single)
-    return GemmForm(
+    return GemmMatch(
         parameters=tuple(parameters),
         batch=batch,
         rows=rows,

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a search costs and what it finds: measurements against the latency of the network.
 
-Each point is a search from nothing: with the learned cost model at several degrees of caution, and
-measuring every stage within IOS's pruning limits (r, s). The schedules found, the greedy and the
+Each point is a search from nothing: with the learned cost model and several lower-confidence-bound
+factors, and measuring every stage within IOS's pruning limits (r, s). The schedules found, the greedy and the
 sequential one are then timed as whole models, interleaved, so that their ratios are of one run.
 """
 
@@ -103,7 +103,7 @@ def compare(model: str, threads: int | None, limits: Sequence[tuple[int, int]]) 
     largest = limits[-1]
     for lcb_factor in CAUTION:
         options = Options(*largest, lcb_factor=lcb_factor)
-        comparison.search(f"learned, caution {lcb_factor:g}", "learned", options)
+        comparison.search(f"learned, lcb_factor {lcb_factor:g}", "learned", options)
     for r, s in limits:
         options = Options(r, s, measure_all=True)
         scheduler = comparison.search(f"all, r={r} s={s}", "measured", options)

@@ -323,7 +323,7 @@ class Scheduler:
 
     def close(self) -> None:
         """Leave the devices to others; nothing is measured any more."""
-        if "devices" in vars(self):
+        if "pool" in vars(self):
             self.pool.close()
 
     def _replacements(self) -> Replacements[Any]:

@@ -119,7 +119,7 @@ class ScheduleSpace(tvm_ffi.Object):
 
     def through(self, latencies: np.ndarray) -> np.ndarray:
         """Compute, for each candidate, the latency of the cheapest schedule that contains it."""
-        return np.from_dlpack(_ffi_api.BestThrough(self, self._checked(latencies)))
+        return np.from_dlpack(_ffi_api.Through(self, self._checked(latencies)))
 
     def _checked(self, latencies: object) -> np.ndarray:
         array = np.array(latencies, dtype=np.float64)

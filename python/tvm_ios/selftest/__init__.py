@@ -11,9 +11,9 @@ from ..target import CPU, CUDA
 from .checks import FAILED, LEFT_OUT, NOT_RUN, OK, Outcome, Settings
 from .supervisor import run_plan
 
-__all__ = ["FAILED", "LEFT_OUT", "NOT_RUN", "OK", "Outcome", "Settings", "run"]
+__all__ = ["FAILED", "LEFT_OUT", "NOT_RUN", "OK", "PLANS", "Outcome", "Settings", "run"]
 
-_PLANS = {CPU: "tvm_ios.selftest.cpu:plan", CUDA: "tvm_ios.selftest.cuda:plan"}
+PLANS = {CPU: "tvm_ios.selftest.cpu:plan", CUDA: "tvm_ios.selftest.cuda:plan"}
 
 
 def run(settings: Settings) -> Iterator[Outcome]:
@@ -33,4 +33,4 @@ def run(settings: Settings) -> Iterator[Outcome]:
     """
     kind = kind_of(settings.target)
     kind.check_options(settings.target, Options(cudnn=settings.cudnn), settings.threads)
-    return run_plan(_PLANS[kind.name], settings)
+    return run_plan(PLANS[kind.name], settings)

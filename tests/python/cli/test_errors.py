@@ -148,7 +148,7 @@ BAD_INPUT = {
         [*COMPILE, "--target", '{"kind":"llvm","mtriple":"riscv64-linux-gnu"}'],
         "cannot run code for",
     ),
-    "no tuning records": ([*COMPILE, "--tuning-records", "none"], "no MetaSchedule database"),
+    "no tuning records": ([*COMPILE, "--tuning-records", "none"], "is not a MetaSchedule database"),
     "damaged tuning records": (_damaged_records, "is damaged"),
     "two sources of a schedule": ([*COMPILE, "--no-search", "--schedule-in", "s.json"], "exclude"),
     "no library": (["compile", "model.onnx", "-o", "m.tar"], "NAME.so"),

@@ -79,7 +79,7 @@ def after(packages: Path, name: str, edit: Edit) -> str:
     [
         KERNEL,
         "tvm_ios/backend/cpu/rules/dense.py",
-        "tvm_ios/backend/cpu/stage/divide.py",
+        "tvm_ios/backend/cpu/stage/partition.py",
         "tvm_ios/backend/cuda/kernels/gemm_block.py",
         "tvm_ios/backend/shared/legalize.py",
         "tvm_ios/measure/timing.py",

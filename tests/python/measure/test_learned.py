@@ -26,7 +26,17 @@ from tvm_ios.measure.timing import relative_error
 from tvm_ios.options import Options
 from tvm_ios.search import ScheduleSpace
 
-COLUMNS = ("seconds", "serial", "flops", "moved", "weights", "written", "tiles", "phases", "plane")
+COLUMNS = (
+    "seconds",
+    "on_one_worker",
+    "flops",
+    "moved",
+    "weights",
+    "written",
+    "tiles",
+    "phases",
+    "plane",
+)
 
 
 def table(num_ops: int, edges: list[tuple[int, int]], seed: int) -> OperatorTable:
@@ -64,14 +74,14 @@ def test_features_are_those_of_each_stage_alone(
         known = dict(zip(FEATURES, row.tolist(), strict=True))
         of = {name: column[ops] for name, column in operators.values.items()}
         groups = [sorted(group) for group in nx.weakly_connected_components(stage)]
-        serial = [operators.values["serial"][group].sum() for group in groups]
+        works = [operators.values["on_one_worker"][group].sum() for group in groups]
         passed = sum(operators.values["written"][u] for u in stage if stage.out_degree(u))
         assert known["operators"] == len(ops)
         assert known["groups"] == len(groups)
         assert known["depth"] == nx.dag_longest_path_length(stage) + 1
         assert known["seconds"] == pytest.approx(np.log(of["seconds"].sum()), rel=1e-5)
         assert serial == pytest.approx(of["seconds"].sum())
-        assert known["balance"] == pytest.approx(2 * max(serial) / sum(serial), rel=1e-5)
+        assert known["balance"] == pytest.approx(2 * max(works) / sum(works), rel=1e-5)
         assert known["passed"] == pytest.approx(passed / of["moved"].sum(), rel=1e-5)
         shares = [known[name] for name in FEATURES if name.startswith("share_")]
         assert sum(shares) == pytest.approx(1.0, rel=1e-5)
@@ -182,6 +192,6 @@ def test_stages_of_other_networks_are_learned_from(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("lcb_factor", [-1.0, float("nan"), float("inf"), "much"])
-def test_caution_is_a_number(lcb_factor: object) -> None:
-    with pytest.raises(OptionError, match="caution must be a number of at least 0"):
+def test_the_factor_is_a_number(lcb_factor: object) -> None:
+    with pytest.raises(OptionError, match="lcb_factor must be a number of at least 0"):
         Options(lcb_factor=lcb_factor)

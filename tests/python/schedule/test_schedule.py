@@ -39,7 +39,7 @@ def test_a_schedule_is_read_as_it_was_written(schedule: Schedule, tmp_path: Path
     assert loaded == schedule
     assert loaded.stages == schedule.stages
     assert [p.name for p in tmp_path.iterdir()] == ["s.json"]
-    assert json.loads(path.read_text())["version"] == 1
+    assert json.loads(path.read_text())["version"] == 2
 
 
 def test_a_schedule_replaces_a_file(schedule: Schedule, tmp_path: Path) -> None:

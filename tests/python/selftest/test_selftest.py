@@ -23,7 +23,7 @@ from tvm_ios.backend.cpu.rules import RULES
 from tvm_ios.cli.main import main
 from tvm_ios.graph.extract import extract
 from tvm_ios.graph.prepare import prepare
-from tvm_ios.selftest import FAILED, LEFT_OUT, NOT_RUN, OK, Outcome, Settings
+from tvm_ios.selftest import FAILED, LEFT_OUT, NOT_RUN, OK, PLANS, Outcome, Settings
 from tvm_ios.selftest.cases import CASES, Case
 from tvm_ios.selftest.checks import WrongResult
 from tvm_ios.selftest.reference import ROUNDING, compare, reference
@@ -157,7 +157,7 @@ def test_a_cpu(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_lines(plans: None, monkeypatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr("tvm_ios.selftest.CPU_PLAN", "support.selftest_plans:plan")
+    monkeypatch.setitem(PLANS, "llvm", "support.selftest_plans:plan")
     assert main(["selftest"]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "device"

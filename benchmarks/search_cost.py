@@ -2,8 +2,9 @@
 """What a search costs and what it finds: measurements against the latency of the network.
 
 Each point is a search from nothing: with the learned cost model and several lower-confidence-bound
-factors, and measuring every stage within IOS's pruning limits (r, s). The schedules found, the greedy and the
-sequential one are then timed as whole models, interleaved, so that their ratios are of one run.
+factors, and measuring every stage within IOS's pruning limits (r, s). The schedules found, the
+greedy and the sequential one are then timed as whole models, interleaved, so that their ratios are
+of one run.
 """
 
 from __future__ import annotations

@@ -10,9 +10,9 @@ import pytest
 pytest.register_assert_rewrite("support")
 
 from support import skips
-from support.fixtures import caches, compiled, emulated, no_cache_of_the_user, standin
+from support.fixtures import caches, compiled, emulated, fake_driver, no_cache_of_the_user
 
-__all__ = ["caches", "compiled", "emulated", "no_cache_of_the_user", "standin"]
+__all__ = ["caches", "compiled", "emulated", "fake_driver", "no_cache_of_the_user"]
 
 
 @pytest.hookimpl(tryfirst=True)

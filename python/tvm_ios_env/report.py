@@ -11,10 +11,10 @@ from dataclasses import asdict
 from typing import Any
 
 from .cuda import cuda_compiler
+from .diagnostics import diagnostics
 from .gpu import gpus
 from .machine import this_cpu
 from .requirements import version
-from .traps import traps
 
 # Names in the report, with distributions of which the first that is installed counts.
 _PACKAGES = {
@@ -63,7 +63,11 @@ def collect(problems: Sequence[str] = (), llvm_cpu: str | None = None) -> dict[s
         "cuda_compiler": {**asdict(cuda), "found": str(cuda)},
         "linker": linker,
         "environment": {name: os.environ[name] for name in _VARIABLES if name in os.environ},
-        "warnings": [*problems, *traps(cpu, os.environ, linker), *([advice] if advice else [])],
+        "warnings": [
+            *problems,
+            *diagnostics(cpu, os.environ, linker),
+            *([advice] if advice else []),
+        ],
     }
 
 

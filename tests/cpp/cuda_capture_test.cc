@@ -18,7 +18,8 @@ namespace {
 /*! \brief A stream that is captured as TVM's RewriteCUDAGraph does it. */
 class Captured {
  public:
-  explicit Captured(int mode = standin_global) : context_(0), stream_(MakeStream()), current_(0) {
+  explicit Captured(int mode = fake_driver_global)
+      : context_(0), stream_(MakeStream()), current_(0) {
     current_.Set(stream_.get());
     Driver::Get().cuStreamBeginCapture(stream_.get(), mode);
   }
@@ -29,7 +30,7 @@ class Captured {
     return GraphHandle(graph);
   }
 
-  static constexpr int standin_global = 0;
+  static constexpr int fake_driver_global = 0;
 
  private:
   const ContextScope context_;

@@ -82,7 +82,7 @@ class RowCall {
 
 class CudnnTest : public CudaTest {
  protected:
-  static void SetUpTestSuite() { Cudnn::Use(TVM_IOS_STANDIN_CUDNN); }
+  static void SetUpTestSuite() { Cudnn::Use(TVM_IOS_FAKE_CUDNN); }
 };
 
 std::string Refusal(const std::string& library) {
@@ -111,8 +111,8 @@ TEST_F(CudnnTest, ALibraryThatIsNotCudnn) {
 }
 
 TEST_F(CudnnTest, OneThatIsTooOld) {
-  const Variable old("TVM_IOS_STANDIN_CUDNN_VERSION", "8907");
-  EXPECT_EQ(Refusal(TVM_IOS_STANDIN_CUDNN),
+  const Variable old("TVM_IOS_FAKE_CUDNN_VERSION", "8907");
+  EXPECT_EQ(Refusal(TVM_IOS_FAKE_CUDNN),
             "cuDNN 8.9.7 is too old: install version 9 with: pip install nvidia-cudnn-cu13");
 }
 
@@ -279,7 +279,7 @@ void WithoutSpareHandles(const std::function<void()>& call) {
 
 TEST_F(CudnnTest, WithoutMemoryForAHandle) {
   WithoutSpareHandles([] {
-    const Variable fault("TVM_IOS_STANDIN_FAIL", "cuMemAlloc:1:2");
+    const Variable fault("TVM_IOS_FAKE_DRIVER_FAIL", "cuMemAlloc:1:2");
     TvmIosStandInClear();
     EXPECT_NE(MessageOf([] { RowCall().Run(); }).find("out of memory in cudnnCreate"),
               std::string::npos);

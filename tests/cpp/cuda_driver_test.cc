@@ -34,17 +34,17 @@ TEST_F(CudaDriverTest, ALibraryThatIsNoDriver) {
 }
 
 TEST_F(CudaDriverTest, WithoutADevice) {
-  const Variable none("TVM_IOS_STANDIN_DEVICES", "0");
+  const Variable none("TVM_IOS_FAKE_DRIVER_DEVICES", "0");
   EXPECT_NE(Refusal().find("there is no CUDA device: "), std::string::npos);
 }
 
 TEST_F(CudaDriverTest, ADriverThatIsTooOld) {
-  const Variable old("TVM_IOS_STANDIN_VERSION", "11080");
+  const Variable old("TVM_IOS_FAKE_DRIVER_VERSION", "11080");
   EXPECT_EQ(Refusal(), "the CUDA driver is for CUDA 11.8: install one for CUDA 12.0 or newer");
 }
 
 TEST_F(CudaDriverTest, ADriverThatDoesNotStart) {
-  const Variable fault("TVM_IOS_STANDIN_FAIL", "cuInit:1:803");
+  const Variable fault("TVM_IOS_FAKE_DRIVER_FAIL", "cuInit:1:803");
   EXPECT_NE(Refusal().find("cuInit failed with CUDA_ERROR"), std::string::npos);
 }
 

@@ -112,13 +112,13 @@ TEST_F(CudaStageTest, WhatIsForkedIsJoinedWhenTheRestCannotBe) {
   const Arguments stage(Program(3, {{0, 0}, {0, 1}, {0, 2}}), {Kernel("a")});
   stage.Run();
   {
-    const Variable fault("TVM_IOS_STANDIN_FAIL", "cuStreamWaitEvent:2:719");
+    const Variable fault("TVM_IOS_FAKE_DRIVER_FAIL", "cuStreamWaitEvent:2:719");
     TvmIosStandInClear();
     EXPECT_THROW(stage.Run(), DeviceError);
   }
   EXPECT_EQ(Journal(), (Lines{"record e1 s0", "wait s1 e1", "fail cuStreamWaitEvent",
                               "record e2 s1", "wait s0 e2"}));
-  const Variable fault("TVM_IOS_STANDIN_FAIL", "cuEventRecord:2:719");
+  const Variable fault("TVM_IOS_FAKE_DRIVER_FAIL", "cuEventRecord:2:719");
   TvmIosStandInClear();
   EXPECT_THROW(stage.Run(), DeviceError);
   EXPECT_EQ(Count(Journal(), "wait s0"), 1);  // the other one
@@ -127,7 +127,7 @@ TEST_F(CudaStageTest, WhatIsForkedIsJoinedWhenTheRestCannotBe) {
 TEST_F(CudaStageTest, OutOfMemoryIsToldAndWhatWasMadeIsKept) {
   const auto stage = Wide(WidestYet() + 8);
   {
-    const Variable fault("TVM_IOS_STANDIN_FAIL", "cuStreamCreate:3:2");
+    const Variable fault("TVM_IOS_FAKE_DRIVER_FAIL", "cuStreamCreate:3:2");
     EXPECT_NE(MessageOf([&] { stage->Run(); }).find("out of memory in cuStreamCreate"),
               std::string::npos);
   }

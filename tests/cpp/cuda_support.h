@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*!
  * \file cuda_support.h
- * \brief Stages of kernels that only launch, on the stand-in for CUDA's driver.
+ * \brief Stages of kernels that only launch, on the fake driver.
  */
 #ifndef TVM_IOS_TESTS_CUDA_SUPPORT_H_
 #define TVM_IOS_TESTS_CUDA_SUPPORT_H_

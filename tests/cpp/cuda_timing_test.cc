@@ -110,7 +110,7 @@ TEST_F(CudaTimingTest, AfterAnErrorInTheCaptureNothingIsLeft) {
 TEST_F(CudaTimingTest, OutOfMemoryIsToldAndNothingIsLeft) {
   const auto stage = TwoChains();
   for (const char* call : {"cuGraphInstantiate", "cuGraphLaunch", "cuEventSynchronize"}) {
-    const Variable fault("TVM_IOS_STANDIN_FAIL", std::string(call) + ":1:2");
+    const Variable fault("TVM_IOS_FAKE_DRIVER_FAIL", std::string(call) + ":1:2");
     TvmIosStandInClear();
     EXPECT_THROW(Time(Runs(*stage, 1), 1), DeviceError);
     EXPECT_EQ(Count(Journal(), std::string("fail ") + call), 1);

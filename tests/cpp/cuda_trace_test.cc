@@ -12,7 +12,7 @@ namespace tvm_ios {
 namespace cuda {
 namespace {
 
-constexpr double kMillisecond = 1e-3;  // what a launch takes on the stand-in
+constexpr double kMillisecond = 1e-3;  // what a launch takes on the fake driver
 
 class CudaTraceTest : public CudaTest {
  protected:
@@ -85,7 +85,7 @@ TEST_F(CudaTraceTest, AfterAnErrorInTheCaptureNothingIsLeft) {
 TEST_F(CudaTraceTest, OutOfMemoryIsToldAndNothingIsLeft) {
   for (const char* call : {"cuEventCreate:3", "cuEventRecordWithFlags:4", "cuGraphInstantiate:1",
                            "cuGraphLaunch:2", "cuStreamSynchronize:2", "cuEventElapsedTime:5"}) {
-    const Variable fault("TVM_IOS_STANDIN_FAIL", std::string(call) + ":2");
+    const Variable fault("TVM_IOS_FAKE_DRIVER_FAIL", std::string(call) + ":2");
     TvmIosStandInClear();
     EXPECT_THROW(Trace(stages(), 1), DeviceError) << call;
     EXPECT_EQ(Count(Journal(), "fail"), 1) << call;

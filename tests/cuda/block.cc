@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
-namespace standin {
+namespace fake_driver {
 namespace {
 
 Block* running_block = nullptr;
@@ -161,13 +161,13 @@ std::string Block::Complaint() const {
   return text;
 }
 
-}  // namespace standin
+}  // namespace fake_driver
 
-using standin::Block;
+using fake_driver::Block;
 
 void StandInBarrier(int line) { Block::Current().Barrier(line); }
 
-void StandInCollective(unsigned mask, int line, void* record, standin::Resolve resolve) {
+void StandInCollective(unsigned mask, int line, void* record, fake_driver::Resolve resolve) {
   Block::Current().Collective(mask, line, record, resolve);
 }
 

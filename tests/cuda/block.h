@@ -14,7 +14,7 @@
 #include "cuda/fiber.h"
 #include "cuda/kernel.h"
 
-namespace standin {
+namespace fake_driver {
 
 /*!
  * \brief Runs blocks, one after another, each thread a fiber.
@@ -71,5 +71,5 @@ class Block {
   Thread* current_{nullptr};
 };
 
-}  // namespace standin
+}  // namespace fake_driver
 #endif  // TVM_IOS_TESTS_CUDA_BLOCK_H_

@@ -6,7 +6,7 @@
 
 #include "cuda/order.h"
 
-namespace standin {
+namespace fake_driver {
 
 Frontier LaunchGraph::Add(const std::string& name, const Frontier& after, Work work) {
   return Append(name, after, 1, std::move(work));
@@ -75,4 +75,4 @@ std::string LaunchGraph::Names() const {
   return names;
 }
 
-}  // namespace standin
+}  // namespace fake_driver

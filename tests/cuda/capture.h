@@ -16,7 +16,7 @@
 
 #include "cuda/results.h"
 
-namespace standin {
+namespace fake_driver {
 
 /*! \brief What a launch does. */
 using Work = std::function<Result()>;
@@ -66,5 +66,5 @@ struct Capture {
   LaunchGraph graph{};
 };
 
-}  // namespace standin
+}  // namespace fake_driver
 #endif  // TVM_IOS_TESTS_CUDA_CAPTURE_H_

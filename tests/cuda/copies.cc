@@ -6,7 +6,7 @@
 
 #include "cuda/guarded.h"
 
-namespace standin {
+namespace fake_driver {
 
 void Copies::Add(void* to, const void* from, unsigned bytes, unsigned read) {
   std::memset(to, kPoison, bytes);  // whoever reads it now, reads NaN
@@ -35,4 +35,4 @@ void Copies::Clear() {
   groups_.clear();
 }
 
-}  // namespace standin
+}  // namespace fake_driver

@@ -10,7 +10,7 @@
 #include <deque>
 #include <vector>
 
-namespace standin {
+namespace fake_driver {
 
 /*! \brief They are done as late as a program may find them: when it waits for them. */
 class Copies {
@@ -35,5 +35,5 @@ class Copies {
   std::deque<Group> groups_;
 };
 
-}  // namespace standin
+}  // namespace fake_driver
 #endif  // TVM_IOS_TESTS_CUDA_COPIES_H_

@@ -14,7 +14,7 @@
 
 #include "cuda/state.h"
 
-namespace standin {
+namespace fake_driver {
 namespace {
 
 constexpr int kDefaultDevices = 2;
@@ -25,7 +25,7 @@ int FromEnvironment(const char* name, int otherwise) {
   return value == nullptr ? otherwise : std::atoi(value);
 }
 
-int NumDevices() { return FromEnvironment("TVM_IOS_STANDIN_DEVICES", kDefaultDevices); }
+int NumDevices() { return FromEnvironment("TVM_IOS_FAKE_DRIVER_DEVICES", kDefaultDevices); }
 
 Handle ContextOf(int device) { return ToHandle(static_cast<Id>(device) + 1); }
 
@@ -46,23 +46,23 @@ int Attribute(int attribute) {
 }
 
 }  // namespace
-}  // namespace standin
+}  // namespace fake_driver
 
-using standin::Enter;
-using standin::EnterMaking;
-using standin::Id;
-using standin::Machine;
-using standin::State;
-using standin::ToId;
+using fake_driver::Enter;
+using fake_driver::EnterMaking;
+using fake_driver::Id;
+using fake_driver::Machine;
+using fake_driver::State;
+using fake_driver::ToId;
 
 void TvmIosStandInClear() {
-  State& state = standin::TheState();
+  State& state = fake_driver::TheState();
   const std::lock_guard<std::mutex> lock(state.mutex);
   state.journal.Clear();
 }
 
 size_t TvmIosStandInJournal(char* text, size_t size) {
-  State& state = standin::TheState();
+  State& state = fake_driver::TheState();
   const std::lock_guard<std::mutex> lock(state.mutex);
   const std::string& journal = state.journal.text();
   if (size > 0) {
@@ -74,7 +74,7 @@ size_t TvmIosStandInJournal(char* text, size_t size) {
 }
 
 void TvmIosStandInNote(const char* what) {
-  State& state = standin::TheState();
+  State& state = fake_driver::TheState();
   const std::lock_guard<std::mutex> lock(state.mutex);
   state.journal.Write(what);
 }
@@ -83,116 +83,117 @@ void TvmIosStandInNote(const char* what) {
 
 int cuInit(unsigned /*flags*/) {
   return Enter("cuInit", [](State&) {
-    return standin::NumDevices() > 0 ? standin::kSuccess : standin::kNoDevice;
+    return fake_driver::NumDevices() > 0 ? fake_driver::kSuccess : fake_driver::kNoDevice;
   });
 }
 
 int cuDriverGetVersion(int* version) {
-  *version = standin::FromEnvironment("TVM_IOS_STANDIN_VERSION", standin::kDefaultVersion);
-  return standin::kSuccess;
+  *version =
+      fake_driver::FromEnvironment("TVM_IOS_FAKE_DRIVER_VERSION", fake_driver::kDefaultVersion);
+  return fake_driver::kSuccess;
 }
 
 int cuGetErrorName(int result, const char** text) {
-  *text = result == standin::kOutOfMemory    ? "CUDA_ERROR_OUT_OF_MEMORY"
-          : result == standin::kLaunchFailed ? standin::TheState().failure.c_str()
-                                             : "CUDA_ERROR_OF_STANDIN";
-  return standin::kSuccess;
+  *text = result == fake_driver::kOutOfMemory    ? "CUDA_ERROR_OUT_OF_MEMORY"
+          : result == fake_driver::kLaunchFailed ? fake_driver::TheState().failure.c_str()
+                                                 : "CUDA_ERROR_OF_FAKE_DRIVER";
+  return fake_driver::kSuccess;
 }
 
 int cuGetErrorString(int result, const char** text) {
-  *text = result == standin::kLaunchFailed ? standin::TheState().failure.c_str()
-                                           : "the stand-in's journal tells";
-  return standin::kSuccess;
+  *text = result == fake_driver::kLaunchFailed ? fake_driver::TheState().failure.c_str()
+                                               : "the fake driver's journal tells";
+  return fake_driver::kSuccess;
 }
 
 // Devices and contexts
 
 int cuDeviceGetCount(int* count) {
-  *count = standin::NumDevices();
-  return standin::kSuccess;
+  *count = fake_driver::NumDevices();
+  return fake_driver::kSuccess;
 }
 
 int cuDeviceGet(int* device, int ordinal) {
-  if (ordinal < 0 || ordinal >= standin::NumDevices()) return standin::kInvalidDevice;
+  if (ordinal < 0 || ordinal >= fake_driver::NumDevices()) return fake_driver::kInvalidDevice;
   *device = ordinal;
-  return standin::kSuccess;
+  return fake_driver::kSuccess;
 }
 
 int cuDeviceGetName(char* name, int size, int device) {
   const std::string text = "Stand-in " + std::to_string(device);
-  if (size <= static_cast<int>(text.size())) return standin::kInvalidValue;
+  if (size <= static_cast<int>(text.size())) return fake_driver::kInvalidValue;
   std::memcpy(name, text.c_str(), text.size() + 1);
-  return standin::kSuccess;
+  return fake_driver::kSuccess;
 }
 
 int cuDeviceGetAttribute(int* value, int attribute, int /*device*/) {
-  *value = standin::Attribute(attribute);
-  return standin::kSuccess;
+  *value = fake_driver::Attribute(attribute);
+  return fake_driver::kSuccess;
 }
 
 int cuDeviceTotalMem_v2(size_t* bytes, int /*device*/) {
-  *bytes = standin::kMemoryBytes;
-  return standin::kSuccess;
+  *bytes = fake_driver::kMemoryBytes;
+  return fake_driver::kSuccess;
 }
 
 int cuDevicePrimaryCtxRetain(Handle* context, int device) {
   return Enter("cuDevicePrimaryCtxRetain", [&](State&) {
-    *context = standin::ContextOf(device);
-    return standin::kSuccess;
+    *context = fake_driver::ContextOf(device);
+    return fake_driver::kSuccess;
   });
 }
 
 int cuCtxPushCurrent_v2(Handle context) {
-  standin::Contexts().push_back(static_cast<int>(ToId(context)) - 1);
-  return standin::kSuccess;
+  fake_driver::Contexts().push_back(static_cast<int>(ToId(context)) - 1);
+  return fake_driver::kSuccess;
 }
 
 int cuCtxPopCurrent_v2(Handle* context) {
-  if (standin::Contexts().empty()) return standin::kInvalidContext;
-  *context = standin::ContextOf(standin::Current());
-  standin::Contexts().pop_back();
-  return standin::kSuccess;
+  if (fake_driver::Contexts().empty()) return fake_driver::kInvalidContext;
+  *context = fake_driver::ContextOf(fake_driver::Current());
+  fake_driver::Contexts().pop_back();
+  return fake_driver::kSuccess;
 }
 
 int cuCtxSetCurrent(Handle context) {
-  if (!standin::Contexts().empty()) standin::Contexts().pop_back();
+  if (!fake_driver::Contexts().empty()) fake_driver::Contexts().pop_back();
   return cuCtxPushCurrent_v2(context);
 }
 
 int cuCtxGetDevice(int* device) {
-  *device = standin::Current();
-  return *device < 0 ? standin::kInvalidContext : standin::kSuccess;
+  *device = fake_driver::Current();
+  return *device < 0 ? fake_driver::kInvalidContext : fake_driver::kSuccess;
 }
 
 // Streams and events
 
 int cuStreamCreate(Handle* stream, unsigned flags) {
   return EnterMaking("cuStreamCreate", stream, [&](Machine& machine, Id* id) {
-    return machine.CreateStream(standin::Current(), flags, id);
+    return machine.CreateStream(fake_driver::Current(), flags, id);
   });
 }
 
 int cuStreamDestroy_v2(Handle stream) {
   return Enter("cuStreamDestroy", [&](State& state) {
-    return state.machine.DestroyStream(standin::Current(), ToId(stream));
+    return state.machine.DestroyStream(fake_driver::Current(), ToId(stream));
   });
 }
 
 int cuStreamSynchronize(Handle stream) {
   return Enter("cuStreamSynchronize", [&](State& state) {
-    return state.machine.Synchronize(standin::Current(), ToId(stream));
+    return state.machine.Synchronize(fake_driver::Current(), ToId(stream));
   });
 }
 
 int cuStreamWaitEvent(Handle stream, Handle event, unsigned /*flags*/) {
   return Enter("cuStreamWaitEvent", [&](State& state) {
-    return state.machine.Wait(standin::Current(), ToId(stream), ToId(event));
+    return state.machine.Wait(fake_driver::Current(), ToId(stream), ToId(event));
   });
 }
 
 int cuEventCreate(Handle* event, unsigned flags) {
   return EnterMaking("cuEventCreate", event, [&](Machine& machine, Id* id) {
-    return machine.CreateEvent(standin::Current(), flags, id);
+    return machine.CreateEvent(fake_driver::Current(), flags, id);
   });
 }
 
@@ -203,16 +204,16 @@ int cuEventDestroy_v2(Handle event) {
 
 int cuEventRecord(Handle event, Handle stream) {
   return Enter("cuEventRecord", [&](State& state) {
-    return state.machine.Record(standin::Current(), ToId(event), ToId(stream));
+    return state.machine.Record(fake_driver::Current(), ToId(event), ToId(stream));
   });
 }
 
 int cuEventRecordWithFlags(Handle event, Handle stream, unsigned flags) {
   return Enter("cuEventRecordWithFlags", [&](State& state) {
     Machine& machine = state.machine;
-    return flags == standin::kEventRecordExternal
-               ? machine.RecordNode(standin::Current(), ToId(event), ToId(stream))
-               : machine.Record(standin::Current(), ToId(event), ToId(stream));
+    return flags == fake_driver::kEventRecordExternal
+               ? machine.RecordNode(fake_driver::Current(), ToId(event), ToId(stream))
+               : machine.Record(fake_driver::Current(), ToId(event), ToId(stream));
   });
 }
 
@@ -231,25 +232,25 @@ int cuEventElapsedTime(float* milliseconds, Handle begin, Handle end) {
 
 int cuStreamIsCapturing(Handle stream, int* status) {
   return Enter("cuStreamIsCapturing", [&](State& state) {
-    return state.machine.Status(standin::Current(), ToId(stream), status);
+    return state.machine.Status(fake_driver::Current(), ToId(stream), status);
   });
 }
 
 int cuStreamBeginCapture_v2(Handle stream, int mode) {
   return Enter("cuStreamBeginCapture", [&](State& state) {
-    return state.machine.BeginCapture(standin::Current(), ToId(stream), mode);
+    return state.machine.BeginCapture(fake_driver::Current(), ToId(stream), mode);
   });
 }
 
 int cuStreamEndCapture(Handle stream, Handle* graph) {
   return EnterMaking("cuStreamEndCapture", graph, [&](Machine& machine, Id* id) {
-    return machine.EndCapture(standin::Current(), ToId(stream), id);
+    return machine.EndCapture(fake_driver::Current(), ToId(stream), id);
   });
 }
 
 int cuThreadExchangeStreamCaptureMode(int* mode) {
   *mode = Machine::ExchangeMode(*mode);
-  return standin::kSuccess;
+  return fake_driver::kSuccess;
 }
 
 int cuGraphInstantiateWithFlags(Handle* exec, Handle graph, unsigned long long /*flags*/) {
@@ -260,7 +261,7 @@ int cuGraphInstantiateWithFlags(Handle* exec, Handle graph, unsigned long long /
 
 int cuGraphLaunch(Handle exec, Handle stream) {
   return Enter("cuGraphLaunch", [&](State& state) {
-    return state.machine.Replay(standin::Current(), ToId(exec), ToId(stream));
+    return state.machine.Replay(fake_driver::Current(), ToId(exec), ToId(stream));
   });
 }
 
@@ -275,6 +276,6 @@ int cuGraphDestroy(Handle graph) {
 }
 
 int cuMemGetInfo_v2(size_t* available, size_t* total) {
-  *available = *total = standin::kMemoryBytes;
-  return standin::kSuccess;
+  *available = *total = fake_driver::kMemoryBytes;
+  return fake_driver::kSuccess;
 }

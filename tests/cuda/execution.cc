@@ -8,7 +8,7 @@
 
 #include "cuda/order.h"
 
-namespace standin {
+namespace fake_driver {
 namespace {
 
 constexpr size_t kSharedBytes = size_t{1} << 18;
@@ -120,9 +120,9 @@ std::string Executor::RunBlocks(const Launched& launched, void** parameters) {
   return "";
 }
 
-}  // namespace standin
+}  // namespace fake_driver
 
 void StandInFail(const char* what) {
-  standin::complaint = what;
-  siglongjmp(standin::before_fault, 1);
+  fake_driver::complaint = what;
+  siglongjmp(fake_driver::before_fault, 1);
 }

@@ -14,7 +14,7 @@
 #include "cuda/guarded.h"
 #include "cuda/kernel.h"
 
-namespace standin {
+namespace fake_driver {
 
 /*! \brief A kernel's sizes and arguments, kept for when it runs. */
 struct Launched {
@@ -28,7 +28,8 @@ struct Launched {
 };
 
 /*!
- * \brief Runs blocks one after another, their threads in an order that TVM_IOS_STANDIN_ORDER tells.
+ * \brief Runs blocks one after another, their threads in an order that TVM_IOS_FAKE_DRIVER_ORDER
+ * tells.
  *
  * Shared memory holds NaN when a block begins. What lies behind the dynamic one may not be touched.
  */
@@ -48,5 +49,5 @@ class Executor {
   Block block_;
 };
 
-}  // namespace standin
+}  // namespace fake_driver
 #endif  // TVM_IOS_TESTS_CUDA_EXECUTION_H_

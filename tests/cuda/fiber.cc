@@ -73,7 +73,7 @@ StandInSwitch:
 #error "fibers need a switch of stacks for this processor"
 #endif
 
-namespace standin {
+namespace fake_driver {
 namespace {
 
 constexpr size_t kStackBytes = size_t{1} << 18;
@@ -116,4 +116,4 @@ void Fiber::Enter() {
   }
 }
 
-}  // namespace standin
+}  // namespace fake_driver

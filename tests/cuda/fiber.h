@@ -10,7 +10,7 @@
 
 #include "cuda/guarded.h"
 
-namespace standin {
+namespace fake_driver {
 
 class Fiber {
  public:
@@ -35,5 +35,5 @@ class Fiber {
   void* outside_{nullptr};
 };
 
-}  // namespace standin
+}  // namespace fake_driver
 #endif  // TVM_IOS_TESTS_CUDA_FIBER_H_

@@ -5,7 +5,7 @@
 
 #include <new>
 
-namespace standin {
+namespace fake_driver {
 namespace {
 
 constexpr size_t kPageBytes = size_t{1} << 16;  // the largest that a host has
@@ -35,4 +35,4 @@ bool Guarded::IsBehind(const void* address) const {
   return end() <= byte && byte < end() + kPageBytes;
 }
 
-}  // namespace standin
+}  // namespace fake_driver

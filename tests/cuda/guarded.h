@@ -8,7 +8,7 @@
 
 #include <cstddef>
 
-namespace standin {
+namespace fake_driver {
 
 /*! \brief What memory is filled with that nobody has written: NaN in every type of number. */
 inline constexpr int kPoison = 0xff;
@@ -36,5 +36,5 @@ class Guarded {
   unsigned char* begin_;
 };
 
-}  // namespace standin
+}  // namespace fake_driver
 #endif  // TVM_IOS_TESTS_CUDA_GUARDED_H_

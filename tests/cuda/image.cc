@@ -9,7 +9,7 @@
 #include <cstdio>
 #include <cstring>
 
-namespace standin {
+namespace fake_driver {
 namespace {
 
 bool IsSharedObject(const void* bytes) {
@@ -34,7 +34,7 @@ void* Open(const void* bytes) {
     left -= static_cast<size_t>(written);
   }
   void* library = dlopen(("/proc/self/fd/" + std::to_string(file)).c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) std::fprintf(stderr, "stand-in: %s\n", dlerror());
+  if (library == nullptr) std::fprintf(stderr, "fake driver: %s\n", dlerror());
   // The file stays open: dlopen takes what has the path of a loaded library for that library.
   return library;
 }
@@ -54,10 +54,10 @@ Function* Image::Find(const std::string& name) {
   if (found != functions_.end()) return &found->second;
   const Kernel* kernel = nullptr;
   if (library_ != nullptr) {
-    kernel = static_cast<const Kernel*>(dlsym(library_.get(), (name + "_standin").c_str()));
+    kernel = static_cast<const Kernel*>(dlsym(library_.get(), (name + "_fake_driver").c_str()));
     if (kernel == nullptr) return nullptr;
   }
   return &functions_.emplace(name, Function{name, kernel}).first->second;
 }
 
-}  // namespace standin
+}  // namespace fake_driver

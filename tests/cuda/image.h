@@ -13,7 +13,7 @@
 
 #include "cuda/kernel.h"
 
-namespace standin {
+namespace fake_driver {
 
 /*! \brief A kernel that was asked for. */
 struct Function {
@@ -41,5 +41,5 @@ class Image {
   std::map<std::string, Function> functions_;
 };
 
-}  // namespace standin
+}  // namespace fake_driver
 #endif  // TVM_IOS_TESTS_CUDA_IMAGE_H_

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <sstream>
 
-namespace standin {
+namespace fake_driver {
 
 void Journal::Write(const std::string& what) {
   const int number = static_cast<int>(threads_.size()) + 1;
@@ -19,7 +19,7 @@ Result Journal::Misuse(Result result, const std::string& what) {
 
 Result Journal::Fault(const char* function) {
   const int call = ++calls_[function];
-  const char* wanted = std::getenv("TVM_IOS_STANDIN_FAIL");
+  const char* wanted = std::getenv("TVM_IOS_FAKE_DRIVER_FAIL");
   if (wanted == nullptr) return kSuccess;
   std::istringstream fields(wanted);
   std::string name, number, result;
@@ -37,4 +37,4 @@ void Journal::Clear() {
   calls_.clear();
 }
 
-}  // namespace standin
+}  // namespace fake_driver

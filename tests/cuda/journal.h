@@ -12,7 +12,7 @@
 
 #include "cuda/results.h"
 
-namespace standin {
+namespace fake_driver {
 
 /*! \brief Lines "thread: what", threads numbered in the order in which they appear. */
 class Journal {
@@ -23,7 +23,7 @@ class Journal {
   /*!
    * \brief Whether this call of a function is to fail, and how.
    *
-   * TVM_IOS_STANDIN_FAIL=FUNCTION:N:RESULT fails the N-th call since Clear.
+   * TVM_IOS_FAKE_DRIVER_FAIL=FUNCTION:N:RESULT fails the N-th call since Clear.
    */
   Result Fault(const char* function);
   void Clear();
@@ -36,5 +36,5 @@ class Journal {
   std::map<std::string, int> calls_;
 };
 
-}  // namespace standin
+}  // namespace fake_driver
 #endif  // TVM_IOS_TESTS_CUDA_JOURNAL_H_

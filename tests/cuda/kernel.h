@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*!
  * \file kernel.h
- * \brief What the stand-in and a kernel that is compiled for the host know of each other.
+ * \brief What the fake driver and a kernel that is compiled for the host know of each other.
  */
 #ifndef TVM_IOS_TESTS_CUDA_KERNEL_H_
 #define TVM_IOS_TESTS_CUDA_KERNEL_H_
@@ -10,7 +10,7 @@
 
 #include "cuda/control.h"
 
-namespace standin {
+namespace fake_driver {
 
 struct Index {
   unsigned x, y, z;
@@ -22,7 +22,7 @@ struct Place {
   unsigned char* dynamic;  // the block's dynamic shared memory
 };
 
-/*! \brief A kernel of an image, there as the symbol NAME_standin. */
+/*! \brief A kernel of an image, there as the symbol NAME_fake_driver. */
 struct Kernel {
   void (*run)(void** parameters);  // runs the thread at the place
   const size_t* parameter_bytes;   // of each parameter, then 0
@@ -37,27 +37,27 @@ using Resolve = void (*)(void* const* records, unsigned lanes);
 
 inline constexpr unsigned kWarp = 32;
 
-}  // namespace standin
+}  // namespace fake_driver
 
 /*! \brief Waits for all threads of the block that have not ended; the line is the kernel's. */
-TVM_IOS_STANDIN_EXPORT void StandInBarrier(int line);
+TVM_IOS_FAKE_DRIVER_EXPORT void StandInBarrier(int line);
 
 /*!
  * \brief Waits for the lanes of the mask, then has the record of each resolved, once for all.
  * \param mask 0 for the lanes that come here together.
  */
-TVM_IOS_STANDIN_EXPORT void StandInCollective(unsigned mask, int line, void* record,
-                                              standin::Resolve resolve);
+TVM_IOS_FAKE_DRIVER_EXPORT void StandInCollective(unsigned mask, int line, void* record,
+                                                  fake_driver::Resolve resolve);
 
 /*! \brief Ends the launch with a complaint. */
-TVM_IOS_STANDIN_EXPORT void StandInFail(const char* what);
+TVM_IOS_FAKE_DRIVER_EXPORT void StandInFail(const char* what);
 
 /*! \brief cp.async: so many bytes are read, what is left of `bytes` becomes zero. */
-TVM_IOS_STANDIN_EXPORT void StandInCopyLater(void* to, const void* from, unsigned bytes,
-                                             unsigned read);
+TVM_IOS_FAKE_DRIVER_EXPORT void StandInCopyLater(void* to, const void* from, unsigned bytes,
+                                                 unsigned read);
 /*! \brief cp.async.commit_group. */
-TVM_IOS_STANDIN_EXPORT void StandInCommitCopies();
+TVM_IOS_FAKE_DRIVER_EXPORT void StandInCommitCopies();
 /*! \brief cp.async.wait_group: all but so many of the last groups are done. */
-TVM_IOS_STANDIN_EXPORT void StandInAwaitCopies(unsigned groups);
+TVM_IOS_FAKE_DRIVER_EXPORT void StandInAwaitCopies(unsigned groups);
 
 #endif  // TVM_IOS_TESTS_CUDA_KERNEL_H_

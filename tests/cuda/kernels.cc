@@ -11,7 +11,7 @@
 #include "cuda/launch.h"
 #include "cuda/state.h"
 
-namespace standin {
+namespace fake_driver {
 namespace {
 
 constexpr unsigned kMaxThreads = 1024;
@@ -38,7 +38,7 @@ std::string Refusal(const Launched& launched, const Function& function) {
 
 /*! \brief Whether kernels compute; else they only take their time. */
 bool Computes() {
-  const char* wanted = std::getenv("TVM_IOS_STANDIN_COMPUTE");
+  const char* wanted = std::getenv("TVM_IOS_FAKE_DRIVER_COMPUTE");
   return wanted == nullptr || std::string(wanted) != "0";
 }
 
@@ -54,13 +54,13 @@ Work WorkOf(State& state, const Function& function, const Launched& launched) {
 }
 
 }  // namespace
-}  // namespace standin
+}  // namespace fake_driver
 
-using standin::Enter;
-using standin::Function;
-using standin::Launched;
-using standin::State;
-using standin::ToId;
+using fake_driver::Enter;
+using fake_driver::Function;
+using fake_driver::Launched;
+using fake_driver::State;
+using fake_driver::ToId;
 
 // Memory
 
@@ -68,9 +68,9 @@ int cuMemAlloc_v2(void** memory, size_t bytes) {
   return Enter("cuMemAlloc", [&](State& state) {
     if (const auto unsafe = state.machine.CheckUnsafe("memory allocated")) return unsafe;
     *memory = state.memory.Allocate(bytes);
-    if (*memory == nullptr) return standin::kOutOfMemory;
+    if (*memory == nullptr) return fake_driver::kOutOfMemory;
     state.journal.Write("allocate " + std::to_string(bytes));
-    return standin::kSuccess;
+    return fake_driver::kSuccess;
   });
 }
 
@@ -79,9 +79,9 @@ int cuMemFree_v2(void* memory) {
     if (const auto unsafe = state.machine.CheckUnsafe("memory freed")) return unsafe;
     if (const auto failed = state.machine.Flush()) return failed;
     if (!state.memory.Free(memory)) {
-      return state.journal.Misuse(standin::kInvalidValue, "memory freed that is none");
+      return state.journal.Misuse(fake_driver::kInvalidValue, "memory freed that is none");
     }
-    return standin::kSuccess;
+    return fake_driver::kSuccess;
   });
 }
 
@@ -89,13 +89,13 @@ int cuMemcpyAsync(void* to, const void* from, size_t bytes, Handle stream) {
   return Enter("cuMemcpyAsync", [&](State& state) {
     const auto copy = [=] {
       std::memmove(to, from, bytes);
-      return standin::kSuccess;
+      return fake_driver::kSuccess;
     };
-    const auto issued = state.machine.Launch(standin::Current(), ToId(stream), "copy", copy);
-    if (issued != standin::kSuccess) return issued;
+    const auto issued = state.machine.Launch(fake_driver::Current(), ToId(stream), "copy", copy);
+    if (issued != fake_driver::kSuccess) return issued;
     // Of memory of the host's own, nobody waits before it is used again.
     const bool on_device = state.memory.Contains(to) && state.memory.Contains(from);
-    return on_device ? standin::kSuccess : state.machine.Flush();
+    return on_device ? fake_driver::kSuccess : state.machine.Flush();
   });
 }
 
@@ -103,9 +103,9 @@ int cuMemsetD8Async(void* to, unsigned char value, size_t bytes, Handle stream) 
   return Enter("cuMemsetD8Async", [&](State& state) {
     const auto set = [=] {
       std::memset(to, value, bytes);
-      return standin::kSuccess;
+      return fake_driver::kSuccess;
     };
-    return state.machine.Launch(standin::Current(), ToId(stream), "set", set);
+    return state.machine.Launch(fake_driver::Current(), ToId(stream), "set", set);
   });
 }
 
@@ -114,37 +114,39 @@ int cuMemsetD8Async(void* to, unsigned char value, size_t bytes, Handle stream) 
 int cuModuleLoadData(Handle* module, const void* image) {
   return Enter("cuModuleLoadData", [&](State& state) {
     if (const auto unsafe = state.machine.CheckUnsafe("module loaded")) return unsafe;
-    auto loaded = std::make_unique<standin::Image>(image);
-    if (loaded->broken()) return standin::kInvalidImage;
-    const standin::Id id = ToId(loaded.get());
+    auto loaded = std::make_unique<fake_driver::Image>(image);
+    if (loaded->broken()) return fake_driver::kInvalidImage;
+    const fake_driver::Id id = ToId(loaded.get());
     state.images.emplace(id, std::move(loaded));
-    *module = standin::ToHandle(id);
-    return standin::kSuccess;
+    *module = fake_driver::ToHandle(id);
+    return fake_driver::kSuccess;
   });
 }
 
 int cuModuleUnload(Handle module) {
   return Enter("cuModuleUnload", [&](State& state) {
     if (const auto failed = state.machine.Flush()) return failed;
-    return state.images.erase(ToId(module)) == 1 ? standin::kSuccess : standin::kInvalidHandle;
+    return state.images.erase(ToId(module)) == 1 ? fake_driver::kSuccess
+                                                 : fake_driver::kInvalidHandle;
   });
 }
 
 int cuModuleGetFunction(Handle* function, Handle module, const char* name) {
   return Enter("cuModuleGetFunction", [&](State& state) {
     const auto found = state.images.find(ToId(module));
-    standin::Image& image = found == state.images.end() ? state.nothing : *found->second;
-    *function = standin::ToHandle(ToId(image.Find(name)));
-    return *function == nullptr ? standin::kNotFound : standin::kSuccess;
+    fake_driver::Image& image = found == state.images.end() ? state.nothing : *found->second;
+    *function = fake_driver::ToHandle(ToId(image.Find(name)));
+    return *function == nullptr ? fake_driver::kNotFound : fake_driver::kSuccess;
   });
 }
 
 int cuFuncSetAttribute(Handle function, int attribute, int value) {
   return Enter("cuFuncSetAttribute", [&](State&) {
-    if (attribute != standin::kMaxDynamicSharedBytes) return standin::kSuccess;
-    if (static_cast<size_t>(value) > standin::kMostSharedBytes) return standin::kInvalidValue;
+    if (attribute != fake_driver::kMaxDynamicSharedBytes) return fake_driver::kSuccess;
+    if (static_cast<size_t>(value) > fake_driver::kMostSharedBytes)
+      return fake_driver::kInvalidValue;
     reinterpret_cast<Function*>(function)->dynamic_bytes = static_cast<unsigned>(value);
-    return standin::kSuccess;
+    return fake_driver::kSuccess;
   });
 }
 
@@ -152,31 +154,31 @@ int cuLaunchKernelEx(const LaunchConfig* config, Handle handle, void** parameter
                      void** /*extra*/) {
   return Enter("cuLaunchKernel", [&](State& state) {
     const auto& function = *reinterpret_cast<const Function*>(handle);
-    standin::Work work;
+    fake_driver::Work work;
     if (function.kernel != nullptr) {
       const auto [x, y, z] = config->grid;
       const auto [block_x, block_y, block_z] = config->block;
       Launched launched{
           function.kernel, {x, y, z}, {block_x, block_y, block_z}, config->shared_bytes};
-      const std::string refusal = standin::Refusal(launched, function);
+      const std::string refusal = fake_driver::Refusal(launched, function);
       if (!refusal.empty()) {
         state.failure = function.name + ": " + refusal;
-        return state.journal.Misuse(standin::kLaunchFailed, state.failure);
+        return state.journal.Misuse(fake_driver::kLaunchFailed, state.failure);
       }
       launched.Copy(parameters);
-      work = standin::WorkOf(state, function, launched);
+      work = fake_driver::WorkOf(state, function, launched);
     }
-    return state.machine.Launch(standin::Current(), ToId(config->stream), function.name, work);
+    return state.machine.Launch(fake_driver::Current(), ToId(config->stream), function.name, work);
   });
 }
 
 int StandInLaunch(Handle stream, const std::string& name,
-                  const std::function<standin::Result()>& work) {
+                  const std::function<fake_driver::Result()>& work) {
   return Enter("cuLaunchKernel", [&](State& state) {
-    return state.machine.Launch(standin::Current(), ToId(stream), name, [work] {
-      return standin::Computes() ? work() : standin::kSuccess;
+    return state.machine.Launch(fake_driver::Current(), ToId(stream), name, [work] {
+      return fake_driver::Computes() ? work() : fake_driver::kSuccess;
     });
   });
 }
 
-int cuTensorMapEncodeTiled() { return standin::kNotSupported; }
+int cuTensorMapEncodeTiled() { return fake_driver::kNotSupported; }

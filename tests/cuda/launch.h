@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*!
  * \file launch.h
- * \brief How stand-ins for other libraries of NVIDIA's launch what they compute.
+ * \brief How fakes of other libraries of NVIDIA's launch what they compute.
  */
 #ifndef TVM_IOS_TESTS_CUDA_LAUNCH_H_
 #define TVM_IOS_TESTS_CUDA_LAUNCH_H_
@@ -19,6 +19,6 @@
  * not call the driver.
  */
 __attribute__((visibility("default"))) int StandInLaunch(
-    Handle stream, const std::string& name, const std::function<standin::Result()>& work);
+    Handle stream, const std::string& name, const std::function<fake_driver::Result()>& work);
 
 #endif  // TVM_IOS_TESTS_CUDA_LAUNCH_H_

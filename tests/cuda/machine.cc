@@ -6,7 +6,7 @@
 
 #include "cuda/order.h"
 
-namespace standin {
+namespace fake_driver {
 namespace {
 
 std::string StreamName(Id id) { return "s" + std::to_string(id); }
@@ -379,4 +379,4 @@ Result Machine::Invalid(Capture& capture, Result result, const std::string& what
   return journal_.Misuse(result, what);
 }
 
-}  // namespace standin
+}  // namespace fake_driver

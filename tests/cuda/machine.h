@@ -20,7 +20,7 @@
 #include "cuda/journal.h"
 #include "cuda/results.h"
 
-namespace standin {
+namespace fake_driver {
 
 using Id = size_t;  // 0 is the default stream of the current device
 
@@ -111,5 +111,5 @@ class Machine {
   LaunchGraph pending_;
 };
 
-}  // namespace standin
+}  // namespace fake_driver
 #endif  // TVM_IOS_TESTS_CUDA_MACHINE_H_

@@ -7,7 +7,7 @@
 #include <new>
 #include <utility>
 
-namespace standin {
+namespace fake_driver {
 namespace {
 
 constexpr size_t kAlignment = 256;
@@ -41,4 +41,4 @@ bool Memory::Contains(const void* address) const {
   return after != pieces_.begin() && address < std::prev(after)->second.memory->end();
 }
 
-}  // namespace standin
+}  // namespace fake_driver

@@ -12,7 +12,7 @@
 
 #include "cuda/guarded.h"
 
-namespace standin {
+namespace fake_driver {
 
 constexpr size_t kMemoryBytes = size_t{16} << 30;
 
@@ -36,5 +36,5 @@ class Memory {
   size_t used_ = 0;
 };
 
-}  // namespace standin
+}  // namespace fake_driver
 #endif  // TVM_IOS_TESTS_CUDA_MEMORY_H_

@@ -6,10 +6,10 @@
 #include <numeric>
 #include <string>
 
-namespace standin {
+namespace fake_driver {
 
 Order::Order() : kind_(Kind::kIssued) {
-  const char* wanted = std::getenv("TVM_IOS_STANDIN_ORDER");
+  const char* wanted = std::getenv("TVM_IOS_FAKE_DRIVER_ORDER");
   const std::string order = wanted == nullptr ? "" : wanted;
   if (order.empty() || order == "issued") return;
   kind_ = order == "reverse" ? Kind::kReverse : Kind::kRandom;
@@ -30,4 +30,4 @@ size_t Order::Choose(size_t count) {
   return std::uniform_int_distribution<size_t>(0, count - 1)(random_);
 }
 
-}  // namespace standin
+}  // namespace fake_driver

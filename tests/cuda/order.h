@@ -10,10 +10,11 @@
 #include <random>
 #include <vector>
 
-namespace standin {
+namespace fake_driver {
 
 /*!
- * \brief As TVM_IOS_STANDIN_ORDER says when this is made: "reverse", or the seed of a random order.
+ * \brief As TVM_IOS_FAKE_DRIVER_ORDER says when this is made: "reverse", or the seed of a random
+ * order.
  *
  * Without it, or with "issued", things come in the order in which they were issued or are numbered.
  */
@@ -32,5 +33,5 @@ class Order {
   std::mt19937 random_;
 };
 
-}  // namespace standin
+}  // namespace fake_driver
 #endif  // TVM_IOS_TESTS_CUDA_ORDER_H_

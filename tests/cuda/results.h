@@ -6,7 +6,7 @@
 #ifndef TVM_IOS_TESTS_CUDA_RESULTS_H_
 #define TVM_IOS_TESTS_CUDA_RESULTS_H_
 
-namespace standin {
+namespace fake_driver {
 
 enum Result : int {
   kSuccess = 0,
@@ -39,5 +39,5 @@ inline constexpr unsigned kEventRecordExternal = 1;
 enum CaptureMode : int { kGlobal = 0, kThreadLocal = 1, kRelaxed = 2 };
 enum CaptureStatus : int { kNone = 0, kActive = 1, kInvalidated = 2 };
 
-}  // namespace standin
+}  // namespace fake_driver
 #endif  // TVM_IOS_TESTS_CUDA_RESULTS_H_

@@ -16,7 +16,7 @@ constexpr size_t kPropertiesBytes = 1008;  // sizeof(cudaDeviceProp), CUDA 13
 /*! \brief Makes the primary context of device 0 current where the thread has none, as CUDA does. */
 int UseSomeDevice() {
   int device = 0;
-  if (cuCtxGetDevice(&device) == standin::kSuccess) return standin::kSuccess;
+  if (cuCtxGetDevice(&device) == fake_driver::kSuccess) return fake_driver::kSuccess;
   Handle context = nullptr;
   if (const int result = cuDevicePrimaryCtxRetain(&context, 0)) return result;
   return cuCtxSetCurrent(context);
@@ -25,7 +25,7 @@ int UseSomeDevice() {
 template <typename Call>
 int OnSomeDevice(Call call) {
   const int result = UseSomeDevice();
-  return result == standin::kSuccess ? call() : result;
+  return result == fake_driver::kSuccess ? call() : result;
 }
 
 const char* Text(int (*text_of)(int, const char**), int result) {
@@ -36,11 +36,11 @@ const char* Text(int (*text_of)(int, const char**), int result) {
 
 }  // namespace
 
-#define STANDIN_CUDART(name) TVM_IOS_STANDIN_EXPORT int name
+#define FAKE_DRIVER_CUDART(name) TVM_IOS_FAKE_DRIVER_EXPORT int name
 
-STANDIN_CUDART(cudaGetDeviceCount)(int* count) { return cuDeviceGetCount(count); }
+FAKE_DRIVER_CUDART(cudaGetDeviceCount)(int* count) { return cuDeviceGetCount(count); }
 
-STANDIN_CUDART(cudaSetDevice)(int device) {
+FAKE_DRIVER_CUDART(cudaSetDevice)(int device) {
   Handle context = nullptr;
   int found = 0;
   if (const int result = cuDeviceGet(&found, device)) return result;
@@ -48,111 +48,113 @@ STANDIN_CUDART(cudaSetDevice)(int device) {
   return cuCtxSetCurrent(context);
 }
 
-STANDIN_CUDART(cudaGetDevice)(int* device) {
+FAKE_DRIVER_CUDART(cudaGetDevice)(int* device) {
   return OnSomeDevice([&] { return cuCtxGetDevice(device); });
 }
 
-STANDIN_CUDART(cudaDeviceGetAttribute)(int* value, int attribute, int device) {
+FAKE_DRIVER_CUDART(cudaDeviceGetAttribute)(int* value, int attribute, int device) {
   return cuDeviceGetAttribute(value, attribute, device);
 }
 
-STANDIN_CUDART(cudaGetDeviceProperties)(void* properties, int /*device*/) {
+FAKE_DRIVER_CUDART(cudaGetDeviceProperties)(void* properties, int /*device*/) {
   std::memset(properties, 0, kPropertiesBytes);
-  return standin::kSuccess;
+  return fake_driver::kSuccess;
 }
 
-STANDIN_CUDART(cudaMemGetInfo)(size_t* available, size_t* total) {
+FAKE_DRIVER_CUDART(cudaMemGetInfo)(size_t* available, size_t* total) {
   return cuMemGetInfo_v2(available, total);
 }
 
-STANDIN_CUDART(cudaMalloc)(void** memory, size_t bytes) {
+FAKE_DRIVER_CUDART(cudaMalloc)(void** memory, size_t bytes) {
   return OnSomeDevice([&] { return cuMemAlloc_v2(memory, bytes); });
 }
 
-STANDIN_CUDART(cudaFree)(void* memory) {
-  return memory == nullptr ? standin::kSuccess : cuMemFree_v2(memory);
+FAKE_DRIVER_CUDART(cudaFree)(void* memory) {
+  return memory == nullptr ? fake_driver::kSuccess : cuMemFree_v2(memory);
 }
 
-STANDIN_CUDART(cudaMallocHost)(void** memory, size_t bytes) {
+FAKE_DRIVER_CUDART(cudaMallocHost)(void** memory, size_t bytes) {
   *memory = std::malloc(bytes);
-  return *memory == nullptr ? standin::kOutOfMemory : standin::kSuccess;
+  return *memory == nullptr ? fake_driver::kOutOfMemory : fake_driver::kSuccess;
 }
 
-STANDIN_CUDART(cudaFreeHost)(void* memory) {
+FAKE_DRIVER_CUDART(cudaFreeHost)(void* memory) {
   std::free(memory);
-  return standin::kSuccess;
+  return fake_driver::kSuccess;
 }
 
-STANDIN_CUDART(cudaMemcpyAsync)
+FAKE_DRIVER_CUDART(cudaMemcpyAsync)
 (void* to, const void* from, size_t bytes, int /*kind*/, Handle stream) {
   return OnSomeDevice([&] { return cuMemcpyAsync(to, from, bytes, stream); });
 }
 
-STANDIN_CUDART(cudaMemcpyPeerAsync)
+FAKE_DRIVER_CUDART(cudaMemcpyPeerAsync)
 (void* to, int /*to_device*/, const void* from, int /*from_device*/, size_t bytes, Handle stream) {
   return OnSomeDevice([&] { return cuMemcpyAsync(to, from, bytes, stream); });
 }
 
-STANDIN_CUDART(cudaStreamCreateWithFlags)(Handle* stream, unsigned flags) {
+FAKE_DRIVER_CUDART(cudaStreamCreateWithFlags)(Handle* stream, unsigned flags) {
   return OnSomeDevice([&] { return cuStreamCreate(stream, flags); });
 }
 
-STANDIN_CUDART(cudaStreamCreate)(Handle* stream) { return cudaStreamCreateWithFlags(stream, 0); }
+FAKE_DRIVER_CUDART(cudaStreamCreate)(Handle* stream) {
+  return cudaStreamCreateWithFlags(stream, 0);
+}
 
-STANDIN_CUDART(cudaStreamDestroy)(Handle stream) { return cuStreamDestroy_v2(stream); }
+FAKE_DRIVER_CUDART(cudaStreamDestroy)(Handle stream) { return cuStreamDestroy_v2(stream); }
 
-STANDIN_CUDART(cudaStreamSynchronize)(Handle stream) {
+FAKE_DRIVER_CUDART(cudaStreamSynchronize)(Handle stream) {
   return OnSomeDevice([&] { return cuStreamSynchronize(stream); });
 }
 
-STANDIN_CUDART(cudaStreamWaitEvent)(Handle stream, Handle event, unsigned flags) {
+FAKE_DRIVER_CUDART(cudaStreamWaitEvent)(Handle stream, Handle event, unsigned flags) {
   return OnSomeDevice([&] { return cuStreamWaitEvent(stream, event, flags); });
 }
 
-STANDIN_CUDART(cudaEventCreate)(Handle* event) {
+FAKE_DRIVER_CUDART(cudaEventCreate)(Handle* event) {
   return OnSomeDevice([&] { return cuEventCreate(event, 0); });
 }
 
-STANDIN_CUDART(cudaEventDestroy)(Handle event) { return cuEventDestroy_v2(event); }
+FAKE_DRIVER_CUDART(cudaEventDestroy)(Handle event) { return cuEventDestroy_v2(event); }
 
-STANDIN_CUDART(cudaEventRecord)(Handle event, Handle stream) {
+FAKE_DRIVER_CUDART(cudaEventRecord)(Handle event, Handle stream) {
   return OnSomeDevice([&] { return cuEventRecord(event, stream); });
 }
 
-STANDIN_CUDART(cudaEventSynchronize)(Handle event) { return cuEventSynchronize(event); }
+FAKE_DRIVER_CUDART(cudaEventSynchronize)(Handle event) { return cuEventSynchronize(event); }
 
-STANDIN_CUDART(cudaEventElapsedTime)(float* milliseconds, Handle begin, Handle end) {
+FAKE_DRIVER_CUDART(cudaEventElapsedTime)(float* milliseconds, Handle begin, Handle end) {
   return cuEventElapsedTime(milliseconds, begin, end);
 }
 
-STANDIN_CUDART(cudaStreamBeginCapture)(Handle stream, int mode) {
+FAKE_DRIVER_CUDART(cudaStreamBeginCapture)(Handle stream, int mode) {
   return cuStreamBeginCapture_v2(stream, mode);
 }
 
-STANDIN_CUDART(cudaStreamEndCapture)(Handle stream, Handle* graph) {
+FAKE_DRIVER_CUDART(cudaStreamEndCapture)(Handle stream, Handle* graph) {
   return cuStreamEndCapture(stream, graph);
 }
 
-STANDIN_CUDART(cudaGraphInstantiate)(Handle* exec, Handle graph, unsigned long long flags) {
+FAKE_DRIVER_CUDART(cudaGraphInstantiate)(Handle* exec, Handle graph, unsigned long long flags) {
   return cuGraphInstantiateWithFlags(exec, graph, flags);
 }
 
-STANDIN_CUDART(cudaGraphLaunch)(Handle exec, Handle stream) {
+FAKE_DRIVER_CUDART(cudaGraphLaunch)(Handle exec, Handle stream) {
   return OnSomeDevice([&] { return cuGraphLaunch(exec, stream); });
 }
 
-STANDIN_CUDART(cudaGraphExecDestroy)(Handle exec) { return cuGraphExecDestroy(exec); }
+FAKE_DRIVER_CUDART(cudaGraphExecDestroy)(Handle exec) { return cuGraphExecDestroy(exec); }
 
-STANDIN_CUDART(cudaGraphDestroy)(Handle graph) { return cuGraphDestroy(graph); }
+FAKE_DRIVER_CUDART(cudaGraphDestroy)(Handle graph) { return cuGraphDestroy(graph); }
 
-STANDIN_CUDART(cudaGetLastError)() { return standin::kSuccess; }
+FAKE_DRIVER_CUDART(cudaGetLastError)() { return fake_driver::kSuccess; }
 
-STANDIN_CUDART(cudaPeekAtLastError)() { return standin::kSuccess; }
+FAKE_DRIVER_CUDART(cudaPeekAtLastError)() { return fake_driver::kSuccess; }
 
-TVM_IOS_STANDIN_EXPORT const char* cudaGetErrorName(int result) {
+TVM_IOS_FAKE_DRIVER_EXPORT const char* cudaGetErrorName(int result) {
   return Text(cuGetErrorName, result);
 }
 
-TVM_IOS_STANDIN_EXPORT const char* cudaGetErrorString(int result) {
+TVM_IOS_FAKE_DRIVER_EXPORT const char* cudaGetErrorString(int result) {
   return Text(cuGetErrorString, result);
 }

@@ -19,7 +19,7 @@
 #include "cuda/machine.h"
 #include "cuda/memory.h"
 
-namespace standin {
+namespace fake_driver {
 
 /*! \brief All that the driver keeps, under one lock. */
 struct State {
@@ -70,5 +70,5 @@ int EnterMaking(const char* function, Handle* made, Body body) {
   });
 }
 
-}  // namespace standin
+}  // namespace fake_driver
 #endif  // TVM_IOS_TESTS_CUDA_STATE_H_

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <initializer_list>
 
-namespace standin {
+namespace fake_driver {
 namespace {
 
 float FromBits(uint32_t bits) {
@@ -116,4 +116,4 @@ void Convolve(const Tensor4d& x, const Tensor4d& w, const Tensor4d& y, const Win
   }
 }
 
-}  // namespace standin
+}  // namespace fake_driver

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*!
  * \file convolution.h
- * \brief What the stand-in for cuDNN computes, in plain loops over host memory.
+ * \brief What the fake cuDNN computes, in plain loops over host memory.
  */
 #ifndef TVM_IOS_TESTS_CUDNN_CONVOLUTION_H_
 #define TVM_IOS_TESTS_CUDNN_CONVOLUTION_H_
@@ -9,7 +9,7 @@
 #include <array>
 #include <cstddef>
 
-namespace standin {
+namespace fake_driver {
 
 enum DataType : int { kFloat = 0, kHalf = 2, kBfloat16 = 9 };
 enum Format : int { kNchw = 0, kNhwc = 1 };
@@ -47,5 +47,5 @@ struct Operands {
 void Convolve(const Tensor4d& x, const Tensor4d& w, const Tensor4d& y, const Windows& windows,
               const Operands& operands, float alpha2, bool relu);
 
-}  // namespace standin
+}  // namespace fake_driver
 #endif  // TVM_IOS_TESTS_CUDNN_CONVOLUTION_H_

@@ -20,15 +20,15 @@ constexpr int kNotPropagateNan = 0;
 
 }  // namespace
 
-using namespace standin;  // NOLINT: what follows is C
+using namespace fake_driver;  // NOLINT: what follows is C
 
 size_t cudnnGetVersion() {
-  const char* version = std::getenv("TVM_IOS_STANDIN_CUDNN_VERSION");
+  const char* version = std::getenv("TVM_IOS_FAKE_CUDNN_VERSION");
   return version == nullptr ? kDefaultVersion : static_cast<size_t>(std::atoi(version));
 }
 
 const char* cudnnGetErrorString(int status) {
-  return status == kUnsupported ? "CUDNN_STATUS_NOT_SUPPORTED" : "CUDNN_STATUS_OF_STANDIN";
+  return status == kUnsupported ? "CUDNN_STATUS_NOT_SUPPORTED" : "CUDNN_STATUS_OF_FAKE_DRIVER";
 }
 
 void cudnnGetLastErrorString(char* text, size_t size) {

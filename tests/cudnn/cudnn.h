@@ -3,7 +3,7 @@
  * \file cudnn.h
  * \brief Those functions of cuDNN that the project calls; its types are void pointers here.
  *
- * TVM_IOS_STANDIN_CUDNN_VERSION tells the version (92800).
+ * TVM_IOS_FAKE_CUDNN_VERSION tells the version (92800).
  */
 #ifndef TVM_IOS_TESTS_CUDNN_CUDNN_H_
 #define TVM_IOS_TESTS_CUDNN_CUDNN_H_
@@ -12,7 +12,7 @@
 
 #include "cuda/driver.h"
 
-#define STANDIN_CUDNN(name) TVM_IOS_STANDIN_EXPORT int name
+#define FAKE_CUDNN(name) TVM_IOS_FAKE_DRIVER_EXPORT int name
 
 using Object = void*;  // a handle or a descriptor
 
@@ -27,45 +27,45 @@ struct AlgorithmPerformance {
   int reserved[3];
 };
 
-TVM_IOS_STANDIN_EXPORT size_t cudnnGetVersion();
-TVM_IOS_STANDIN_EXPORT const char* cudnnGetErrorString(int status);
-TVM_IOS_STANDIN_EXPORT void cudnnGetLastErrorString(char* text, size_t size);
+TVM_IOS_FAKE_DRIVER_EXPORT size_t cudnnGetVersion();
+TVM_IOS_FAKE_DRIVER_EXPORT const char* cudnnGetErrorString(int status);
+TVM_IOS_FAKE_DRIVER_EXPORT void cudnnGetLastErrorString(char* text, size_t size);
 
-STANDIN_CUDNN(cudnnCreate)(Object* handle);
-STANDIN_CUDNN(cudnnDestroy)(Object handle);
-STANDIN_CUDNN(cudnnSetStream)(Object handle, Handle stream);
+FAKE_CUDNN(cudnnCreate)(Object* handle);
+FAKE_CUDNN(cudnnDestroy)(Object handle);
+FAKE_CUDNN(cudnnSetStream)(Object handle, Handle stream);
 
-STANDIN_CUDNN(cudnnCreateTensorDescriptor)(Object* tensor);
-STANDIN_CUDNN(cudnnDestroyTensorDescriptor)(Object tensor);
-STANDIN_CUDNN(cudnnSetTensor4dDescriptor)
+FAKE_CUDNN(cudnnCreateTensorDescriptor)(Object* tensor);
+FAKE_CUDNN(cudnnDestroyTensorDescriptor)(Object tensor);
+FAKE_CUDNN(cudnnSetTensor4dDescriptor)
 (Object tensor, int format, int type, int n, int c, int h, int w);
-STANDIN_CUDNN(cudnnCreateFilterDescriptor)(Object* filter);
-STANDIN_CUDNN(cudnnDestroyFilterDescriptor)(Object filter);
-STANDIN_CUDNN(cudnnSetFilter4dDescriptor)
+FAKE_CUDNN(cudnnCreateFilterDescriptor)(Object* filter);
+FAKE_CUDNN(cudnnDestroyFilterDescriptor)(Object filter);
+FAKE_CUDNN(cudnnSetFilter4dDescriptor)
 (Object filter, int type, int format, int k, int c, int h, int w);
-STANDIN_CUDNN(cudnnCreateConvolutionDescriptor)(Object* convolution);
-STANDIN_CUDNN(cudnnDestroyConvolutionDescriptor)(Object convolution);
-STANDIN_CUDNN(cudnnSetConvolution2dDescriptor)
+FAKE_CUDNN(cudnnCreateConvolutionDescriptor)(Object* convolution);
+FAKE_CUDNN(cudnnDestroyConvolutionDescriptor)(Object convolution);
+FAKE_CUDNN(cudnnSetConvolution2dDescriptor)
 (Object convolution, int pad_h, int pad_w, int stride_h, int stride_w, int dilation_h,
  int dilation_w, int mode, int type);
-STANDIN_CUDNN(cudnnSetConvolutionGroupCount)(Object convolution, int groups);
-STANDIN_CUDNN(cudnnSetConvolutionMathType)(Object convolution, int math);
-STANDIN_CUDNN(cudnnCreateActivationDescriptor)(Object* activation);
-STANDIN_CUDNN(cudnnDestroyActivationDescriptor)(Object activation);
-STANDIN_CUDNN(cudnnSetActivationDescriptor)(Object activation, int mode, int nan,
-                                            double coefficient);
+FAKE_CUDNN(cudnnSetConvolutionGroupCount)(Object convolution, int groups);
+FAKE_CUDNN(cudnnSetConvolutionMathType)(Object convolution, int math);
+FAKE_CUDNN(cudnnCreateActivationDescriptor)(Object* activation);
+FAKE_CUDNN(cudnnDestroyActivationDescriptor)(Object activation);
+FAKE_CUDNN(cudnnSetActivationDescriptor)(Object activation, int mode, int nan,
+                                                double coefficient);
 
-STANDIN_CUDNN(cudnnGetConvolutionForwardAlgorithmMaxCount)(Object handle, int* count);
-STANDIN_CUDNN(cudnnGetConvolutionForwardAlgorithm_v7)
+FAKE_CUDNN(cudnnGetConvolutionForwardAlgorithmMaxCount)(Object handle, int* count);
+FAKE_CUDNN(cudnnGetConvolutionForwardAlgorithm_v7)
 (Object handle, Object x, Object w, Object convolution, Object y, int wanted, int* found,
  AlgorithmPerformance* performance);
-STANDIN_CUDNN(cudnnGetConvolutionForwardWorkspaceSize)
+FAKE_CUDNN(cudnnGetConvolutionForwardWorkspaceSize)
 (Object handle, Object x, Object w, Object convolution, Object y, int algorithm, size_t* bytes);
-STANDIN_CUDNN(cudnnConvolutionForward)
+FAKE_CUDNN(cudnnConvolutionForward)
 (Object handle, const float* alpha, Object x, const void* x_data, Object w, const void* w_data,
  Object convolution, int algorithm, void* workspace, size_t workspace_bytes, const float* beta,
  Object y, void* y_data);
-STANDIN_CUDNN(cudnnConvolutionBiasActivationForward)
+FAKE_CUDNN(cudnnConvolutionBiasActivationForward)
 (Object handle, const float* alpha, Object x, const void* x_data, Object w, const void* w_data,
  Object convolution, int algorithm, void* workspace, size_t workspace_bytes, const float* alpha2,
  Object z, const void* z_data, Object bias, const void* bias_data, Object activation, Object y,

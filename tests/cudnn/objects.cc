@@ -6,7 +6,7 @@
 #include "cuda/launch.h"
 #include "cuda/results.h"
 
-namespace standin {
+namespace fake_driver {
 
 std::string& LastError() {
   static thread_local std::string text;
@@ -104,4 +104,4 @@ int Run(Object handle, const Problem& problem, int algorithm, void* workspace, s
   return launched == kSuccess ? kOk : kDriverFailed;
 }
 
-}  // namespace standin
+}  // namespace fake_driver

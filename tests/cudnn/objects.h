@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*!
  * \file objects.h
- * \brief Handles, descriptors and convolutions as the stand-in for cuDNN knows them.
+ * \brief Handles, descriptors and convolutions as the fake cuDNN knows them.
  *
  * It is stricter than cuDNN, which may crash where this refuses: a handle that two threads use at
  * once, a handle of another device, a descriptor that was destroyed.
@@ -20,7 +20,7 @@
 #include "cudnn/convolution.h"
 #include "cudnn/cudnn.h"
 
-namespace standin {
+namespace fake_driver {
 
 enum Status : int {
   kOk = 0,
@@ -154,5 +154,5 @@ class Use {
 int Run(Object handle, const Problem& problem, int algorithm, void* workspace, size_t bytes,
         const Operands& operands, float alpha2, bool relu);
 
-}  // namespace standin
+}  // namespace fake_driver
 #endif  // TVM_IOS_TESTS_CUDNN_OBJECTS_H_

@@ -15,7 +15,7 @@ import pytest
 
 if TYPE_CHECKING:
     from support.cli import Compiled
-    from support.cuda.standin import Emulated
+    from support.cuda.fake_driver import Emulated
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -35,19 +35,19 @@ def caches(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyP
 
 
 @pytest.fixture(scope="session")
-def standin(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def fake_driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The libraries that stand in for CUDA's."""
-    from support.cuda.standin import build_standin
+    from support.cuda.fake_driver import build_fake_driver
 
-    return _made_once(tmp_path_factory, "standin", build_standin)
+    return _made_once(tmp_path_factory, "fake_driver", build_fake_driver)
 
 
 @pytest.fixture(scope="session")
-def emulated(standin: Path) -> Iterator[Emulated]:
+def emulated(fake_driver: Path) -> Iterator[Emulated]:
     """A process in which kernels for CUDA run on the CPU."""
-    from support.cuda.standin import Emulated
+    from support.cuda.fake_driver import Emulated
 
-    process = Emulated(standin)
+    process = Emulated(fake_driver)
     yield process
     process.close()
 

@@ -6,24 +6,24 @@
 #ifndef TVM_IOS_TESTS_CUDA_DEVICE_ARITHMETIC_H_
 #define TVM_IOS_TESTS_CUDA_DEVICE_ARITHMETIC_H_
 
-#define STANDIN_UNARY(name, exact) \
+#define FAKE_DRIVER_UNARY(name, exact) \
   inline float name(float x) { return exact(x); }
-#define STANDIN_BINARY(name, exact) \
+#define FAKE_DRIVER_BINARY(name, exact) \
   inline float name(float x, float y) { return exact(x, y); }
 
-STANDIN_UNARY(__expf, expf)
-STANDIN_UNARY(__exp10f, exp10f)
-STANDIN_UNARY(__logf, logf)
-STANDIN_UNARY(__log2f, log2f)
-STANDIN_UNARY(__log10f, log10f)
-STANDIN_UNARY(__sinf, sinf)
-STANDIN_UNARY(__cosf, cosf)
-STANDIN_UNARY(__tanf, tanf)
-STANDIN_UNARY(__tanhf, tanhf)
-STANDIN_UNARY(__fsqrt_rn, sqrtf)
-STANDIN_BINARY(__powf, powf)
-#undef STANDIN_UNARY
-#undef STANDIN_BINARY
+FAKE_DRIVER_UNARY(__expf, expf)
+FAKE_DRIVER_UNARY(__exp10f, exp10f)
+FAKE_DRIVER_UNARY(__logf, logf)
+FAKE_DRIVER_UNARY(__log2f, log2f)
+FAKE_DRIVER_UNARY(__log10f, log10f)
+FAKE_DRIVER_UNARY(__sinf, sinf)
+FAKE_DRIVER_UNARY(__cosf, cosf)
+FAKE_DRIVER_UNARY(__tanf, tanf)
+FAKE_DRIVER_UNARY(__tanhf, tanhf)
+FAKE_DRIVER_UNARY(__fsqrt_rn, sqrtf)
+FAKE_DRIVER_BINARY(__powf, powf)
+#undef FAKE_DRIVER_UNARY
+#undef FAKE_DRIVER_BINARY
 
 inline float __fdividef(float x, float y) { return x / y; }
 inline float __frcp_rn(float x) { return 1.0F / x; }

@@ -31,18 +31,18 @@
 // GCC does not take alignas where CUDA does, behind __shared__.
 #define alignas(bytes) __attribute__((aligned(bytes)))
 
-/*! \brief What is shared lies together, for the stand-in to fill it. */
-#define STANDIN_SHARED(kernel) static __attribute__((section("shared_" #kernel)))
-#define STANDIN_DYNAMIC(type, name) \
-  type* const name = reinterpret_cast<type*>(standin_place.dynamic)
+/*! \brief What is shared lies together, for the fake driver to fill it. */
+#define FAKE_DRIVER_SHARED(kernel) static __attribute__((section("shared_" #kernel)))
+#define FAKE_DRIVER_DYNAMIC(type, name) \
+  type* const name = reinterpret_cast<type*>(fake_driver_place.dynamic)
 
-alignas(64) static standin::Place standin_place;
-#define threadIdx (standin_place.thread)
-#define blockIdx (standin_place.block)
-#define blockDim (standin_place.block_dim)
-#define gridDim (standin_place.grid_dim)
+alignas(64) static fake_driver::Place fake_driver_place;
+#define threadIdx (fake_driver_place.thread)
+#define blockIdx (fake_driver_place.block)
+#define blockDim (fake_driver_place.block_dim)
+#define gridDim (fake_driver_place.grid_dim)
 
-namespace standin {
+namespace fake_driver {
 
 template <typename... Args>
 struct Parameters {
@@ -64,19 +64,20 @@ constexpr const size_t* BytesOf(void (*)(Args...)) {
   return Parameters<Args...>::kBytes;
 }
 
-}  // namespace standin
+}  // namespace fake_driver
 
-/*! \brief Lets the stand-in find a kernel. */
-#define STANDIN_KERNEL(name, meets)                                                                \
-  extern "C" __attribute__((weak, visibility("hidden"))) unsigned char __start_shared_##name[];    \
-  extern "C" __attribute__((weak, visibility("hidden"))) unsigned char __stop_shared_##name[];     \
-  TVM_IOS_STANDIN_EXPORT const standin::Kernel name##_standin;                                     \
-  const standin::Kernel name##_standin{[](void** parameters) { standin::Call(name, parameters); }, \
-                                       standin::BytesOf(name),                                     \
-                                       meets,                                                      \
-                                       &standin_place,                                             \
-                                       __start_shared_##name,                                      \
-                                       __stop_shared_##name};
+/*! \brief Lets the fake driver find a kernel. */
+#define FAKE_DRIVER_KERNEL(name, meets)                                                         \
+  extern "C" __attribute__((weak, visibility("hidden"))) unsigned char __start_shared_##name[]; \
+  extern "C" __attribute__((weak, visibility("hidden"))) unsigned char __stop_shared_##name[];  \
+  TVM_IOS_FAKE_DRIVER_EXPORT const fake_driver::Kernel name##_fake_driver;                      \
+  const fake_driver::Kernel name##_fake_driver{                                                 \
+      [](void** parameters) { fake_driver::Call(name, parameters); },                           \
+      fake_driver::BytesOf(name),                                                               \
+      meets,                                                                                    \
+      &fake_driver_place,                                                                       \
+      __start_shared_##name,                                                                    \
+      __stop_shared_##name};
 
 #include "cuda/device/arithmetic.h"
 #include "cuda/device/vectors.h"

@@ -6,7 +6,7 @@
 #ifndef TVM_IOS_TESTS_CUDA_DEVICE_MATRICES_H_
 #define TVM_IOS_TESTS_CUDA_DEVICE_MATRICES_H_
 
-namespace standin {
+namespace fake_driver {
 
 inline constexpr uint32_t kBelowTf32 = 0x1fff;  // bits of a float that TF32 lacks
 
@@ -44,6 +44,6 @@ void Multiply(const float* a, const float* b, float* c) {
   }
 }
 
-}  // namespace standin
+}  // namespace fake_driver
 
 #endif  // TVM_IOS_TESTS_CUDA_DEVICE_MATRICES_H_

@@ -6,7 +6,7 @@
 #ifndef TVM_IOS_TESTS_CUDA_DEVICE_NARROW_H_
 #define TVM_IOS_TESTS_CUDA_DEVICE_NARROW_H_
 
-namespace standin {
+namespace fake_driver {
 
 /*! \brief IEEE's binary16. */
 struct HalfFormat {
@@ -42,7 +42,7 @@ class Narrow {
 };
 
 // Templates would not convert their arguments, which CUDA's functions do.
-#define STANDIN_NARROW_OPERATORS(T)                                                           \
+#define FAKE_DRIVER_NARROW_OPERATORS(T)                                                       \
   inline T operator+(T a, T b) { return static_cast<float>(a) + static_cast<float>(b); }      \
   inline T operator-(T a, T b) { return static_cast<float>(a) - static_cast<float>(b); }      \
   inline T operator*(T a, T b) { return static_cast<float>(a) * static_cast<float>(b); }      \
@@ -98,6 +98,6 @@ struct __attribute__((aligned(4))) NarrowPair {
   NarrowPair(T a, T b) : x(a), y(b) {}
 };
 
-}  // namespace standin
+}  // namespace fake_driver
 
 #endif  // TVM_IOS_TESTS_CUDA_DEVICE_NARROW_H_

@@ -11,16 +11,18 @@
 #include "cuda/device/matrices.h"
 #include "cuda/device/narrow.h"
 
-namespace standin {
+namespace fake_driver {
 
 inline constexpr unsigned kDynamicWindow = 0x80000000U;
 inline constexpr unsigned kStaticWindow = 0x40000000U;
 
-inline unsigned char* StaticOrigin() { return reinterpret_cast<unsigned char*>(&standin_place); }
+inline unsigned char* StaticOrigin() {
+  return reinterpret_cast<unsigned char*>(&fake_driver_place);
+}
 
 /*! \brief A 32-bit address of shared memory as a pointer. */
 inline unsigned char* SharedPointer(unsigned address) {
-  if (address >= kDynamicWindow) return standin_place.dynamic + (address - kDynamicWindow);
+  if (address >= kDynamicWindow) return fake_driver_place.dynamic + (address - kDynamicWindow);
   return StaticOrigin() + (static_cast<ptrdiff_t>(address) - kStaticWindow);
 }
 
@@ -155,15 +157,15 @@ void PtxMultiply(D* const (&d)[kD], const unsigned (&a)[kA], const unsigned (&b)
   StandInCollective(0xffffffffU, line, &multiply, Mine::Resolve);
 }
 
-}  // namespace standin
+}  // namespace fake_driver
 
 /*! \brief What shared memory's instructions are given in place of a pointer. */
 inline unsigned __cvta_generic_to_shared(const volatile void* pointer) {
   const auto* address = static_cast<const volatile unsigned char*>(pointer);
-  const auto offset = address - standin_place.dynamic;
+  const auto offset = address - fake_driver_place.dynamic;
   if (0 <= offset && offset < (1 << 20))
-    return standin::kDynamicWindow + static_cast<unsigned>(offset);
-  return standin::kStaticWindow + static_cast<unsigned>(address - standin::StaticOrigin());
+    return fake_driver::kDynamicWindow + static_cast<unsigned>(offset);
+  return fake_driver::kStaticWindow + static_cast<unsigned>(address - fake_driver::StaticOrigin());
 }
 
 #endif  // TVM_IOS_TESTS_CUDA_DEVICE_PTX_H_

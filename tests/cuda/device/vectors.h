@@ -6,7 +6,7 @@
 #ifndef TVM_IOS_TESTS_CUDA_DEVICE_VECTORS_H_
 #define TVM_IOS_TESTS_CUDA_DEVICE_VECTORS_H_
 
-#define STANDIN_VECTORS(name, type)                                                   \
+#define FAKE_DRIVER_VECTORS(name, type)                                               \
   struct name##1 { type x; };                                                         \
   struct __attribute__((aligned(2 * sizeof(type)))) name##2 { type x, y; };           \
   struct name##3 { type x, y, z; };                                                   \
@@ -18,18 +18,18 @@
   inline name##3 make_##name##3(type x, type y, type z) { return {x, y, z}; }         \
   inline name##4 make_##name##4(type x, type y, type z, type w) { return {x, y, z, w}; }
 
-STANDIN_VECTORS(char, signed char)
-STANDIN_VECTORS(uchar, unsigned char)
-STANDIN_VECTORS(short, short)
-STANDIN_VECTORS(ushort, unsigned short)
-STANDIN_VECTORS(int, int)
-STANDIN_VECTORS(uint, unsigned int)
-STANDIN_VECTORS(long, long)
-STANDIN_VECTORS(ulong, unsigned long)
-STANDIN_VECTORS(longlong, long long)
-STANDIN_VECTORS(ulonglong, unsigned long long)
-STANDIN_VECTORS(float, float)
-STANDIN_VECTORS(double, double)
-#undef STANDIN_VECTORS
+FAKE_DRIVER_VECTORS(char, signed char)
+FAKE_DRIVER_VECTORS(uchar, unsigned char)
+FAKE_DRIVER_VECTORS(short, short)
+FAKE_DRIVER_VECTORS(ushort, unsigned short)
+FAKE_DRIVER_VECTORS(int, int)
+FAKE_DRIVER_VECTORS(uint, unsigned int)
+FAKE_DRIVER_VECTORS(long, long)
+FAKE_DRIVER_VECTORS(ulong, unsigned long)
+FAKE_DRIVER_VECTORS(longlong, long long)
+FAKE_DRIVER_VECTORS(ulonglong, unsigned long long)
+FAKE_DRIVER_VECTORS(float, float)
+FAKE_DRIVER_VECTORS(double, double)
+#undef FAKE_DRIVER_VECTORS
 
 #endif  // TVM_IOS_TESTS_CUDA_DEVICE_VECTORS_H_

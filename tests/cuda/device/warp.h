@@ -9,7 +9,7 @@
 #ifndef TVM_IOS_TESTS_CUDA_DEVICE_WARP_H_
 #define TVM_IOS_TESTS_CUDA_DEVICE_WARP_H_
 
-namespace standin {
+namespace fake_driver {
 
 /*! \brief A lane's part in a shuffle. */
 struct Shuffle {
@@ -57,8 +57,8 @@ inline void ResolveVote(void* const* records, unsigned lanes) {
 }
 
 inline unsigned LaneId() {
-  const Index& thread = standin_place.thread;
-  const Index& extents = standin_place.block_dim;
+  const Index& thread = fake_driver_place.thread;
+  const Index& extents = fake_driver_place.block_dim;
   return (thread.x + extents.x * (thread.y + extents.y * thread.z)) % kWarp;
 }
 
@@ -73,52 +73,52 @@ T Take(unsigned mask, T value, unsigned from, int line) {
   return value;
 }
 
-}  // namespace standin
+}  // namespace fake_driver
 
 inline void __syncthreads(int line = __builtin_LINE()) { StandInBarrier(line); }
 
 inline void __syncwarp(unsigned mask = 0xffffffffU, int line = __builtin_LINE()) {
   int nothing = 0;
-  StandInCollective(mask, line, &nothing, standin::ResolveNothing);
+  StandInCollective(mask, line, &nothing, fake_driver::ResolveNothing);
 }
 
 inline unsigned __activemask(int line = __builtin_LINE()) {
   unsigned lanes = 0;
-  StandInCollective(0, line, &lanes, standin::ResolveActive);
+  StandInCollective(0, line, &lanes, fake_driver::ResolveActive);
   return lanes;
 }
 
 inline unsigned __ballot_sync(unsigned mask, int predicate, int line = __builtin_LINE()) {
-  standin::Vote vote{predicate != 0, 0};
-  StandInCollective(mask, line, &vote, standin::ResolveVote);
+  fake_driver::Vote vote{predicate != 0, 0};
+  StandInCollective(mask, line, &vote, fake_driver::ResolveVote);
   return vote.result;
 }
 
 template <typename T>
 T __shfl_sync(unsigned mask, T value, int lane, int width = 32, int line = __builtin_LINE()) {
-  const unsigned self = standin::LaneId();
-  return standin::Take(mask, value, self / width * width + lane % width, line);
+  const unsigned self = fake_driver::LaneId();
+  return fake_driver::Take(mask, value, self / width * width + lane % width, line);
 }
 
 template <typename T>
 T __shfl_down_sync(unsigned mask, T value, unsigned by, int width = 32,
                    int line = __builtin_LINE()) {
-  const unsigned self = standin::LaneId();
+  const unsigned self = fake_driver::LaneId();
   const unsigned from = self % width + by < static_cast<unsigned>(width) ? self + by : self;
-  return standin::Take(mask, value, from, line);
+  return fake_driver::Take(mask, value, from, line);
 }
 
 template <typename T>
 T __shfl_up_sync(unsigned mask, T value, unsigned by, int width = 32, int line = __builtin_LINE()) {
-  const unsigned self = standin::LaneId();
-  return standin::Take(mask, value, self % width >= by ? self - by : self, line);
+  const unsigned self = fake_driver::LaneId();
+  return fake_driver::Take(mask, value, self % width >= by ? self - by : self, line);
 }
 
 template <typename T>
 T __shfl_xor_sync(unsigned mask, T value, int by, int width = 32, int line = __builtin_LINE()) {
-  const unsigned self = standin::LaneId();
+  const unsigned self = fake_driver::LaneId();
   const unsigned from = self ^ static_cast<unsigned>(by);
-  return standin::Take(mask, value, from / width <= self / width ? from : self, line);
+  return fake_driver::Take(mask, value, from / width <= self / width ? from : self, line);
 }
 
 #endif  // TVM_IOS_TESTS_CUDA_DEVICE_WARP_H_

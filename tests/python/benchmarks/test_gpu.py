@@ -20,7 +20,7 @@ from gpu_phases.results import CUT, DONE, FAILED, FolderError, Results
 from gpu_phases.runner import Phase
 from gpu_phases.steps import ANSWERS, CPU, KINDS, SELFTEST, Request, Step, plan, powers_of_two
 from gpu_phases.tables import summary
-from support.cuda.standin import with_standin
+from support.cuda.fake_driver import with_fake_driver
 from support.paths import ROOT
 from tvm_ios_env.gpu import gpus
 
@@ -276,12 +276,12 @@ def test_summary() -> None:
 
 
 @pytest.mark.slow
-def test_on_the_fake_driver(standin: Path, tmp_path: Path) -> None:
+def test_on_the_fake_driver(fake_driver: Path, tmp_path: Path) -> None:
     """From answers to a timeline, and a second phase that has nothing left to do."""
     out = tmp_path / "out"
     arguments = ["--networks", "nasrnn_small", "--only", "answers,baselines,search", "--out", out]
     for expected in ("answers-nasrnn_small: done", "All is done."):
-        done = command(*arguments, env=with_standin(standin), cwd=tmp_path)
+        done = command(*arguments, env=with_fake_driver(fake_driver), cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         assert expected in done.stdout
         assert done.stdout.endswith("All is done.\n")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import onnx
 
-from support.cuda.standin import TARGET, Emulated
+from support.cuda.fake_driver import TARGET, Emulated
 from support.cuda.whole import run_bench
 from tvm_ios.baselines.gpu import NAMES
 

@@ -20,9 +20,9 @@ from tvm_ios.cli.main import main
 from tvm_ios.target import available_cores
 from tvm_ios_env import cgroup, cuda, gpu, machine, report, requirements
 from tvm_ios_env.command import main as command
+from tvm_ios_env.diagnostics import diagnostics
 from tvm_ios_env.machine import Cpu
 from tvm_ios_env.requirements import REQUIREMENTS, problems
-from tvm_ios_env.traps import traps
 
 CPU = Cpu("Some CPU", "x86_64", 8, 8, 8, None, 0.1, "AVX2", 256, {"L1d": 32 << 10})
 ALL_CORES = {"TVM_NUM_THREADS": "8"}
@@ -142,7 +142,7 @@ def test_an_interrupt_while_it_is_loaded(monkeypatch, capsys) -> None:
 
 
 def test_nothing_to_warn_of() -> None:
-    assert traps(CPU, ALL_CORES, "/usr/bin/g++") == []
+    assert diagnostics(CPU, ALL_CORES, "/usr/bin/g++") == []
 
 
 @pytest.mark.parametrize(
@@ -158,14 +158,14 @@ def test_nothing_to_warn_of() -> None:
         (replace(CPU, load=7.0), ALL_CORES, "Other work runs here (load 7.0 on 8 cores)"),
     ],
 )
-def test_traps(cpu: Cpu, environment: dict[str, str], message: str) -> None:
-    (sentence,) = traps(cpu, environment, "/usr/bin/g++")
+def test_diagnostics(cpu: Cpu, environment: dict[str, str], message: str) -> None:
+    (sentence,) = diagnostics(cpu, environment, "/usr/bin/g++")
     assert message in sentence
     assert sentence.endswith(".")
 
 
 def test_other_architectures_have_all_their_cores() -> None:
-    assert traps(replace(CPU, architecture="aarch64"), {}, "/usr/bin/g++") == []
+    assert diagnostics(replace(CPU, architecture="aarch64"), {}, "/usr/bin/g++") == []
 
 
 def test_no_compiler(monkeypatch, capsys) -> None:
@@ -230,7 +230,7 @@ def test_a_system_that_is_silent(monkeypatch, tmp_path: Path) -> None:
     monkeypatch.setattr(cgroup, "_PROCESS", tmp_path / "none")
     cpu = machine.this_cpu()
     assert (cpu.name, cpu.physical, cpu.quota, cpu.caches) == ("unknown", None, None, {})
-    assert traps(replace(cpu, load=0.0), {"TVM_NUM_THREADS": str(cpu.usable)}, "g++") == []
+    assert diagnostics(replace(cpu, load=0.0), {"TVM_NUM_THREADS": str(cpu.usable)}, "g++") == []
 
 
 @pytest.mark.parametrize(

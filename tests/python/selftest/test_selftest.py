@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from support.cli import assert_one_sentence
-from support.cuda.standin import with_standin
+from support.cuda.fake_driver import with_fake_driver
 from support.networks import assert_close, compile_plain, run_vm
 from support.paths import TESTS
 from support.selftest_plans import NOTHING
@@ -178,7 +178,7 @@ def test_bad_options(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def on_fake_driver(
-    standin: Path, plan: str, variables: dict[str, str] | None = None
+    fake_driver: Path, plan: str, variables: dict[str, str] | None = None
 ) -> list[dict[str, str]]:
     """Outcomes of a plan in a process to which the fake driver is CUDA."""
     code = (
@@ -189,7 +189,7 @@ def on_fake_driver(
         f"found = run_plan('support.selftest_plans:{plan}', Settings('cuda'))\n"
         "print(json.dumps([asdict(outcome) for outcome in found]))"
     )
-    environment = with_standin(standin)
+    environment = with_fake_driver(fake_driver)
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment | (variables or {}), capture_output=True,
         text=True, check=True,
@@ -198,8 +198,8 @@ def on_fake_driver(
 
 
 @pytest.mark.slow
-def test_a_gpu(standin: Path) -> None:
-    found = on_fake_driver(standin, "first_of_cuda")
+def test_a_gpu(fake_driver: Path) -> None:
+    found = on_fake_driver(fake_driver, "first_of_cuda")
     assert [(o["name"], o["status"]) for o in found] == [
         (name, OK) for name in (
             "driver and device", "compiler", "memory", "one kernel", "fork and join of streams",
@@ -211,8 +211,8 @@ def test_a_gpu(standin: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_gpu_that_computes_nothing(standin: Path) -> None:
-    found = on_fake_driver(standin, "first_of_cuda", {"TVM_IOS_STANDIN_COMPUTE": "0"})
+def test_a_gpu_that_computes_nothing(fake_driver: Path) -> None:
+    found = on_fake_driver(fake_driver, "first_of_cuda", {"TVM_IOS_FAKE_DRIVER_COMPUTE": "0"})
     wrong = {o["name"]: o["detail"] for o in found if o["status"] == FAILED}
     assert set(wrong) == {
         "one kernel", "fork and join of streams", "capture and replay of a graph",
@@ -221,10 +221,10 @@ def test_a_gpu_that_computes_nothing(standin: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_gpu_that_fails_at_a_launch(standin: Path) -> None:
+def test_a_gpu_that_fails_at_a_launch(fake_driver: Path) -> None:
     """Each process meets the failure at its second launch; the first check needs but one."""
     found = on_fake_driver(
-        standin, "first_of_cuda", {"TVM_IOS_STANDIN_FAIL": "cuLaunchKernel:2:719"}
+        fake_driver, "first_of_cuda", {"TVM_IOS_FAKE_DRIVER_FAIL": "cuLaunchKernel:2:719"}
     )
     status = {o["name"]: (o["status"], o["detail"]) for o in found}
     assert status["one kernel"][0] == OK

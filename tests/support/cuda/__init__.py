@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A stand-in for CUDA, and what runs on it."""
+"""A fake of CUDA, and what runs on it."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line in the process to which the stand-in is CUDA."""
+"""The command line in the process to which the fake driver is CUDA."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def command(
     directory : Path
     arguments : sequence of str
     variables : mapping of str to str
-        Of the stand-in, which counts its calls from here on.
+        Of the fake driver, which counts its calls from here on.
     """
     out, error = io.StringIO(), io.StringIO()
     os.chdir(directory)  # of a process that does nothing else meanwhile

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CUDA C, as TVM emits it, compiled for the host; the stand-in for the driver runs it.
+"""CUDA C, as TVM emits it, compiled for the host; the fake driver runs it.
 
 See ``tests/cuda/device`` for what takes the place of CUDA's headers.
 """
@@ -23,7 +23,7 @@ _KERNEL = re.compile(r'extern "C" __global__ void (?:__launch_bounds__\(.*?\) )?
 _DYNAMIC = re.compile(r"extern __shared__ (?:__align__\(\d+\) )?(\w+) (\w+)\[\];")
 _END_OF_PRELUDE = "#define ushort unsigned short\n#endif\n"
 # What makes threads wait for each other, in a kernel or in a function that it calls.
-_MEETS = re.compile(r"__sync|__shfl|__activemask|__ballot|nvcuda::|ptx|StandIn|standin::Ptx")
+_MEETS = re.compile(r"__sync|__shfl|__activemask|__ballot|nvcuda::|ptx|StandIn|fake_driver::Ptx")
 
 
 def compiler() -> str:
@@ -32,15 +32,15 @@ def compiler() -> str:
 
 
 @lru_cache(maxsize=256)
-def compile_kernels(source: str, standin: Path) -> bytes:
+def compile_kernels(source: str, fake_driver: Path) -> bytes:
     """A shared object with the kernels of ``source``, to be loaded as a module's image.
 
     Parameters
     ----------
     source : str
         CUDA C.
-    standin : Path
-        The stand-in for the driver, ``libcuda.so.1``.
+    fake_driver : Path
+        the fake driver, ``libcuda.so.1``.
     """
     with tempfile.TemporaryDirectory() as directory:
         library = Path(directory) / "kernels.so"
@@ -49,13 +49,15 @@ def compile_kernels(source: str, standin: Path) -> bytes:
             "-fno-strict-aliasing", "-ffp-contract=off", "-include", str(_DEVICE / "device.h"),
             f"-I{TESTS}", f"-I{_DEVICE / 'include'}",
         ]  # fmt: skip
-        command = [compiler(), *options, "-x", "c++", "-", "-x", "none", str(standin)]
+        command = [compiler(), *options, "-x", "c++", "-", "-x", "none", str(fake_driver)]
         done = subprocess.run(
             [*command, "-o", str(library)],
             input=for_host(source), capture_output=True, text=True, check=False,
         )  # fmt: skip
         if done.returncode != 0:
-            raise RuntimeError(f"the stand-in cannot compile this kernel:\n{done.stderr}\n{source}")
+            raise RuntimeError(
+                f"the fake driver cannot compile this kernel:\n{done.stderr}\n{source}"
+            )
         return library.read_bytes()
 
 
@@ -69,9 +71,9 @@ def for_host(source: str) -> str:
         text = source[start.start() : after.start() if after else len(source)]
         name = start.group(1)
         meets = "true" if helpers or _MEETS.search(text) else "false"
-        text = _DYNAMIC.sub(r"STANDIN_DYNAMIC(\1, \2);", text)
+        text = _DYNAMIC.sub(r"FAKE_DRIVER_DYNAMIC(\1, \2);", text)
         pieces += [
-            text.replace("__shared__", f"STANDIN_SHARED({name})"),
-            f" STANDIN_KERNEL({name}, {meets}) ",
+            text.replace("__shared__", f"FAKE_DRIVER_SHARED({name})"),
+            f" FAKE_DRIVER_KERNEL({name}, {meets}) ",
         ]
     return "".join(pieces)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions by the stand-in for cuDNN, in the process to which stand-ins are CUDA.
+"""Convolutions by the fake cuDNN, in the process to which fakes are CUDA.
 
-:class:`support.cuda.standin.Emulated` calls these functions.
+:class:`support.cuda.fake_driver.Emulated` calls these functions.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import tvm
 import tvm_ffi
 from tvm import relax
 
-from support.cuda.standin import TARGET
+from support.cuda.fake_driver import TARGET
 from support.networks import compile_plain, constant, conv, few_stages, relax_module, run_vm
 from tvm_ios.backend.cuda.code.build import build_kernels
 from tvm_ios.backend.cuda.code.network import RUN_STAGE
@@ -50,9 +50,9 @@ from tvm_ios.transform import InterOperatorSchedule
 Arrays = Sequence[np.ndarray]
 
 
-def use_standin() -> str:
-    """Let cuDNN be the stand-in, also where the real one is installed; its version."""
-    library = Path(os.environ["TVM_IOS_STANDIN"]).with_name("libcudnn.so.9")
+def use_fake_driver() -> str:
+    """Let cuDNN be the fake driver, also where the real one is installed; its version."""
+    library = Path(os.environ["TVM_IOS_FAKE_DRIVER"]).with_name("libcudnn.so.9")
     tvm_ffi.get_global_func("tvm_ios.runtime.cuda.UseCudnn")(str(library))
     return cudnn_version()
 
@@ -176,7 +176,7 @@ def _run_in_turn(
     results, journals = [], []
     with pytest.MonkeyPatch.context() as patch:
         if order:
-            patch.setenv("TVM_IOS_STANDIN_ORDER", order)
+            patch.setenv("TVM_IOS_FAKE_DRIVER_ORDER", order)
         for image in images:
             with _journal() as lines:
                 result = machine["main"](tvm.runtime.tensor(image, _CUDA))

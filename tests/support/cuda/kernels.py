@@ -11,8 +11,8 @@ import tvm
 from tvm import relax, s_tir, te, tirx, topi
 from tvm.s_tir import dlight
 
+from support.cuda.fake_driver import TARGET
 from support.cuda.functions import conv_relu, function_of, on_the_cpu, rounded_to_tf32, tile_of
-from support.cuda.standin import TARGET
 from tvm_ios.backend.cuda.kernels.implicit_gemm import gemm
 from tvm_ios.backend.cuda.kernels.kernel import CudaKernel
 from tvm_ios.backend.cuda.kernels.match_gemm import match_gemm

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A process of its own for ``stage/test_stage.py``: a model on a stand-in for CUDA's libraries.
+"""A process of its own for ``stage/test_stage.py``: a model on a fake of CUDA's libraries.
 
 It compiles a network for CUDA, with some of its operators made a stage on two streams, runs it
 in several ways, and prints as JSON what the driver was asked in each run.
@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 if __name__ == "__main__":
-    # A torch that is built for CUDA would bring CUDA's own libraries in before the stand-ins.
+    # A torch that is built for CUDA would bring CUDA's own libraries in before the fakes.
     sys.modules["torch"] = None
 
 import numpy as np
@@ -26,7 +26,7 @@ from tvm.relax.backend.cuda import pipeline
 from tvm.s_tir import dlight
 
 import tvm_ios
-from support.cuda.standin import TARGET
+from support.cuda.fake_driver import TARGET
 from support.networks import constant, relax_module
 
 SHAPE = (1, 8, 16, 16)
@@ -35,11 +35,11 @@ Stage = list[tuple[str, int]]
 
 
 def _no_code(_source: str, *_options: object) -> bytes:
-    return b"//the stand-in runs no code"
+    return b"//the fake driver runs no code"
 
 
 class Driver:
-    """The stand-in, see ``tests/cuda/control.h``."""
+    """The fake driver, see ``tests/cuda/control.h``."""
 
     def __init__(self) -> None:
         self._library = ctypes.CDLL("libcuda.so.1")
@@ -154,7 +154,7 @@ def runner(driver: Driver, cuda_graph: bool, stage: Stage) -> Run:
 
 @contextmanager
 def environment(name: str, value: str) -> Iterator[None]:
-    """A variable that the stand-in reads, within a ``with``."""
+    """A variable that the fake driver reads, within a ``with``."""
     os.environ[name] = value
     try:
         yield
@@ -174,15 +174,15 @@ def refusal(call: Callable[[], object]) -> str:
 def driver_refusals() -> dict[str, str]:
     """What is said of drivers that are of no use; afterwards the driver is one that is."""
     describe = tvm_ffi.get_global_func("tvm_ios.runtime.cuda.Describe")
-    with environment("TVM_IOS_STANDIN_DEVICES", "0"):
+    with environment("TVM_IOS_FAKE_DRIVER_DEVICES", "0"):
         no_device = refusal(lambda: describe(0))
-    with environment("TVM_IOS_STANDIN_VERSION", "11080"):
+    with environment("TVM_IOS_FAKE_DRIVER_VERSION", "11080"):
         old = refusal(lambda: describe(0))
     return {"no_device": no_device, "old": old, "number": refusal(lambda: describe(7))}
 
 
 def time_stage() -> list[float]:
-    """Seconds of a stage of two streams; on the stand-in a launch takes a millisecond."""
+    """Seconds of a stage of two streams; on the fake driver a launch takes a millisecond."""
     placeholder = te.placeholder((64,), "float32")
     add = te.create_prim_func([placeholder, te.compute((64,), lambda i: placeholder[i] + 1)])
     with TARGET:
@@ -203,7 +203,7 @@ def main() -> None:
     driver = Driver()
     result: dict[str, object] = {"refusals": driver_refusals()}
     on_streams = runner(driver, cuda_graph=False, stage=stages[0])
-    with environment("TVM_IOS_STANDIN_FAIL", "cuStreamCreate:1:2"):
+    with environment("TVM_IOS_FAKE_DRIVER_FAIL", "cuStreamCreate:1:2"):
         result["out_of_memory"] = refusal(on_streams)
     result["streams"] = [on_streams() for _ in range(3)]
     in_graphs = [runner(driver, cuda_graph=True, stage=stage) for stage in stages]

@@ -14,7 +14,7 @@ _FORMATS = {"f16": "F16", "bf16": "BF16", "tf32": "TF32"}
 
 
 class UnknownAssembly(Exception):
-    """An instruction that the stand-in does not know."""
+    """An instruction that the fake driver does not know."""
 
 
 @dataclass(frozen=True)
@@ -98,49 +98,51 @@ def _call(statement: _Statement) -> str:
         match = re.fullmatch(pattern, statement.text)
         if match is not None:
             return translate(statement, match)
-    raise UnknownAssembly(f"the stand-in for CUDA has no function for: {statement.text}")
+    raise UnknownAssembly(f"the fake of CUDA has no function for: {statement.text}")
 
 
 def _copy(statement: _Statement, match: re.Match[str]) -> str:
     to, source, size = (statement.value(match[i]) for i in (1, 2, 3))
     read = statement.value(match[4]) if match[4] else size
-    return f"standin::PtxCopy({to}, {source}, {size}, {read})"
+    return f"fake_driver::PtxCopy({to}, {source}, {size}, {read})"
 
 
 def _copy_if(statement: _Statement, match: re.Match[str]) -> str:
     to, source, size = (statement.value(f"%{i}") for i in (0, 1, 2))
     predicate = statement.value("%3")
     return (
-        f"if (({predicate}) == 1) standin::PtxCopy({to}, {source}, {size}, {size}); "
-        f"else standin::PtxZero({to}, {size})"
+        f"if (({predicate}) == 1) fake_driver::PtxCopy({to}, {source}, {size}, {size}); "
+        f"else fake_driver::PtxZero({to}, {size})"
     )
 
 
 def _load_matrices(statement: _Statement, match: re.Match[str]) -> str:
     registers = ", ".join(f"&({expression})" for _, expression in statement.group(match[3]))
     transposed = "true" if match[2] else "false"
-    return f"standin::PtxLoadMatrices<{transposed}>({{{registers}}}, {statement.value(match[4])})"
+    return (
+        f"fake_driver::PtxLoadMatrices<{transposed}>({{{registers}}}, {statement.value(match[4])})"
+    )
 
 
 def _multiply(statement: _Statement, match: re.Match[str]) -> str:
     shape, a_format, b_format = match[1], match[3], match[4]
     if a_format != b_format or a_format not in _FORMATS:
-        raise UnknownAssembly(f"the stand-in for CUDA has no function for: {statement.text}")
+        raise UnknownAssembly(f"the fake of CUDA has no function for: {statement.text}")
     sizes = re.findall(r"\d+", shape)
     results, a, b, c = (statement.group(match[i]) for i in (6, 7, 8, 9))
     accumulator = "float" if "f" in results[0][0] else "unsigned"
     d_list = ", ".join(f"&({expression})" for _, expression in results)
     a_list, b_list = (", ".join(f"(unsigned)({e})" for _, e in group) for group in (a, b))
     c_list = ", ".join(f"({accumulator})({expression})" for _, expression in c)
+    kinds = f"fake_driver::{_FORMATS[a_format]}, {', '.join(sizes)}, {accumulator}"
     return (
-        f"standin::PtxMultiply<standin::{_FORMATS[a_format]}, {', '.join(sizes)}, {accumulator}>"
-        f"({{{d_list}}}, {{{a_list}}}, {{{b_list}}}, {{{c_list}}})"
+        f"fake_driver::PtxMultiply<{kinds}>({{{d_list}}}, {{{a_list}}}, {{{b_list}}}, {{{c_list}}})"
     )
 
 
 def _round(statement: _Statement, _match: re.Match[str]) -> str:
     result, number = statement.value("%0"), statement.value("%1")
-    return f"{result} = StandInBits<unsigned>(standin::RoundToTf32({number}))"
+    return f"{result} = StandInBits<unsigned>(fake_driver::RoundToTf32({number}))"
 
 
 _COPY = r"cp\.async\.c[ag]\.shared(?:::cta)?\.global(?:\.L2::\d+B)?"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tests have done in a process to which the stand-in is CUDA, see ``worker.py``."""
+"""What tests have done in a process to which the fake driver is CUDA, see ``worker.py``."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def run_kernel(
     order: str,
     options: dict[str, object],
 ) -> list[np.ndarray]:
-    """See :meth:`support.cuda.standin.Emulated.run_kernel`."""
+    """See :meth:`support.cuda.fake_driver.Emulated.run_kernel`."""
     if isinstance(function, tvm.tirx.PrimFunc):
         function = tvm.IRModule({"main": function.with_attr("global_symbol", "main")})
     with target, tvm.transform.PassContext(config=options):
@@ -40,11 +40,11 @@ def run_kernel(
 @contextmanager
 def ordered(order: str) -> Iterator[None]:
     """The order of what CUDA promises none of, within a ``with``; see ``tests/cuda/order.h``."""
-    os.environ["TVM_IOS_STANDIN_ORDER"] = order
+    os.environ["TVM_IOS_FAKE_DRIVER_ORDER"] = order
     try:
         yield
     finally:
-        del os.environ["TVM_IOS_STANDIN_ORDER"]
+        del os.environ["TVM_IOS_FAKE_DRIVER_ORDER"]
 
 
 def _shape_and_type(parameter: tvm.tirx.Var) -> tuple[list[int], str]:
@@ -79,7 +79,7 @@ def run_source(
     """
     driver = ctypes.CDLL("libcuda.so.1")
     module, function, context = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
-    image = compile_kernels(source, Path(os.environ["TVM_IOS_STANDIN"]))
+    image = compile_kernels(source, Path(os.environ["TVM_IOS_FAKE_DRIVER"]))
     driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)
     driver.cuCtxPushCurrent_v2(context)
     assert driver.cuModuleLoadData(ctypes.byref(module), image) == 0

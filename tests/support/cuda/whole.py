@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whole networks in the process to which the stand-in is CUDA: compiled once, run in many ways.
+"""Whole networks in the process to which the fake driver is CUDA: compiled once, run in many ways.
 
-:class:`support.cuda.standin.Emulated` calls these functions. What they compile stays there, by a
-name.
+:class:`support.cuda.fake_driver.Emulated` calls these functions. What they compile stays there, by
+a name.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import numpy as np
 import tvm
 
 import tvm_ios
+from support.cuda.fake_driver import TARGET
 from support.cuda.model import Driver
 from support.cuda.run import ordered
-from support.cuda.standin import TARGET
 from support.networks import few_stages, flatten
 from tvm_ios.backend.cuda.stage.stage import CudaStage
 from tvm_ios.backend.shared.schedule_lowering import ScheduleLowering
@@ -54,7 +54,7 @@ _KNOWN: dict[str, Whole] = {}
 
 @contextmanager
 def settings(values: Mapping[str, str]) -> Iterator[None]:
-    """Variables that the stand-in reads, within a ``with``."""
+    """Variables that the fake driver reads, within a ``with``."""
     before = {name: os.environ.get(name) for name in values}
     os.environ.update(values)
     try:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A process to which the stand-in is CUDA, and in which kernels run on the CPU.
+"""A process to which the fake driver is CUDA, and in which kernels run on the CPU.
 
-:class:`support.cuda.standin.Emulated` starts it, with ``fake`` on its path. It calls what it is
+:class:`support.cuda.fake_driver.Emulated` starts it, with ``fake`` on its path. It calls what it is
 told to call, until nobody asks more.
 """
 

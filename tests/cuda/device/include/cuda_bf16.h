@@ -8,12 +8,12 @@
 
 #include "cuda/device/narrow.h"
 
-using __nv_bfloat16 = standin::Narrow<standin::BrainFormat>;
+using __nv_bfloat16 = fake_driver::Narrow<fake_driver::BrainFormat>;
 using nv_bfloat16 = __nv_bfloat16;
-using __nv_bfloat162 = standin::NarrowPair<nv_bfloat16>;
+using __nv_bfloat162 = fake_driver::NarrowPair<nv_bfloat16>;
 using nv_bfloat162 = __nv_bfloat162;
 
-STANDIN_NARROW_OPERATORS(nv_bfloat16)
+FAKE_DRIVER_NARROW_OPERATORS(nv_bfloat16)
 
 inline nv_bfloat16 __float2bfloat16(float x) { return x; }
 inline nv_bfloat16 __float2bfloat16_rn(float x) { return x; }

@@ -8,12 +8,12 @@
 
 #include "cuda/device/narrow.h"
 
-using __half = standin::Narrow<standin::HalfFormat>;
+using __half = fake_driver::Narrow<fake_driver::HalfFormat>;
 using half = __half;
-using __half2 = standin::NarrowPair<half>;
+using __half2 = fake_driver::NarrowPair<half>;
 using half2 = __half2;
 
-STANDIN_NARROW_OPERATORS(half)
+FAKE_DRIVER_NARROW_OPERATORS(half)
 
 inline half2 make_half2(half x, half y) { return {x, y}; }
 inline half2 __halves2half2(half x, half y) { return {x, y}; }

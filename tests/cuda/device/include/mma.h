@@ -53,9 +53,9 @@ void fill_fragment(fragment<Use, m, n, k, T, Layout>& matrix, Value value) {
 template <typename Fragment, typename T, typename Visit>
 void ForElements(T* memory, unsigned pitch, bool by_columns, Visit visit) {
   constexpr unsigned kBytes = sizeof(T);
-  standin::Demand(reinterpret_cast<uintptr_t>(memory) % 32 == 0, "a matrix is not at 32 bytes");
-  standin::Demand(pitch * kBytes % 16 == 0, "rows of a matrix are not multiples of 16 bytes");
-  const int first = static_cast<int>(standin::LaneId()) * Fragment::num_elements;
+  fake_driver::Demand(reinterpret_cast<uintptr_t>(memory) % 32 == 0, "a matrix is not at 32 bytes");
+  fake_driver::Demand(pitch * kBytes % 16 == 0, "rows of a matrix are not multiples of 16 bytes");
+  const int first = static_cast<int>(fake_driver::LaneId()) * Fragment::num_elements;
   for (int i = 0; i < Fragment::num_elements; ++i) {
     const int row = (first + i) / Fragment::kColumns, column = (first + i) % Fragment::kColumns;
     visit(i, memory[by_columns ? column * pitch + row : row * pitch + column]);
@@ -92,7 +92,7 @@ void store_matrix_sync(To* memory, const fragment<accumulator, m, n, k, T>& matr
 template <typename T, typename Fragment>
 void Collect(const Fragment& part, unsigned lane, float* matrix) {
   for (int i = 0; i < Fragment::num_elements; ++i) {
-    matrix[lane * Fragment::num_elements + i] = standin::Operand<T>(part.x[i]);
+    matrix[lane * Fragment::num_elements + i] = fake_driver::Operand<T>(part.x[i]);
   }
 }
 
@@ -106,14 +106,14 @@ struct Product {
   static void Resolve(void* const* records, unsigned lanes) {
     constexpr int kM = A::kRows, kN = B::kColumns, kK = A::kColumns;
     static float a[kM * kK], b[kK * kN], c[kM * kN];
-    standin::Demand(lanes == 0xffffffffU, "a product of matrices without the whole warp");
+    fake_driver::Demand(lanes == 0xffffffffU, "a product of matrices without the whole warp");
     for (unsigned lane = 0; lane < 32; ++lane) {
       const auto& mine = *static_cast<const Product*>(records[lane]);
       Collect<typename A::element_type>(*mine.a, lane, a);
       Collect<typename B::element_type>(*mine.b, lane, b);
       Collect<float>(*mine.c, lane, c);
     }
-    standin::Multiply<kM, kN, kK>(a, b, c);
+    fake_driver::Multiply<kM, kN, kK>(a, b, c);
     for (unsigned lane = 0; lane < 32; ++lane) {
       C& result = *static_cast<const Product*>(records[lane])->result;
       for (int i = 0; i < C::num_elements; ++i) result.x[i] = c[lane * C::num_elements + i];
@@ -132,18 +132,18 @@ void mma_sync(fragment<accumulator, m, n, k, U>& d,
   StandInCollective(0xffffffffU, line, &product, Mine::Resolve);
 }
 
-inline float __float_to_tf32(float x) { return standin::RoundToTf32(x); }
+inline float __float_to_tf32(float x) { return fake_driver::RoundToTf32(x); }
 
 }  // namespace wmma
 }  // namespace nvcuda
 
 using nvcuda::wmma::__float_to_tf32;
 
-namespace standin {
+namespace fake_driver {
 template <>
 inline float Operand<nvcuda::wmma::precision::tf32>(float x) {
   return TruncateToTf32(x);
 }
-}  // namespace standin
+}  // namespace fake_driver
 
 #endif  // TVM_IOS_TESTS_CUDA_DEVICE_INCLUDE_MMA_H_

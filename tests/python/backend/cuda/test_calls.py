@@ -11,7 +11,7 @@ import pytest
 import tvm
 
 from support.calls import IMAGE, Mixed
-from support.cuda.standin import Emulated
+from support.cuda.fake_driver import Emulated
 from support.cuda.whole import compile_whole, run_whole
 from support.networks import assert_close, compile_plain, run_vm
 

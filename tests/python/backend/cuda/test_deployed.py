@@ -12,7 +12,7 @@ import pytest
 
 import tvm_ios
 from support.cuda.cli import command
-from support.cuda.standin import Emulated, with_standin
+from support.cuda.fake_driver import Emulated, with_fake_driver
 from support.networks import assert_close, compile_plain, random_arguments, run_vm
 
 NETWORKS = ("nasrnn_small", "randwire_tiny")
@@ -45,7 +45,7 @@ np.savez("results.npz", **results)
 
 @pytest.mark.slow
 def test_two_models_in_three_threads_on_two_devices(
-    emulated: Emulated, standin: Path, tmp_path: Path
+    emulated: Emulated, fake_driver: Path, tmp_path: Path
 ) -> None:
     expected = {}
     for name in NETWORKS:
@@ -60,7 +60,7 @@ def test_two_models_in_three_threads_on_two_devices(
         for turn in range(3):
             (expected[name, turn],) = run_vm(executable, [a * (turn + 1) for a in arguments])
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, *NETWORKS], cwd=tmp_path, env=with_standin(standin),
+        [sys.executable, "-c", PROGRAM, *NETWORKS], cwd=tmp_path, env=with_fake_driver(fake_driver),
         capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -13,8 +13,8 @@ import pytest
 
 import tvm_ios
 from support.cuda.cli import command
+from support.cuda.fake_driver import Emulated, with_fake_driver
 from support.cuda.model import refusal
-from support.cuda.standin import Emulated, with_standin
 from support.cuda.whole import settings
 from support.networks import conv, relax_module
 from tvm_ios.transform import InterOperatorSchedule
@@ -22,14 +22,14 @@ from tvm_ios.transform import InterOperatorSchedule
 NETWORK = "zoo:nasrnn_small"
 SM_80 = '{"kind": "cuda", "arch": "sm_80"}'
 SM_90 = SM_80.replace("80", "90")
-NO_DEVICE = {"TVM_IOS_STANDIN_DEVICES": "0"}
-SILENT = {"TVM_IOS_STANDIN_COMPUTE": "0"}
+NO_DEVICE = {"TVM_IOS_FAKE_DRIVER_DEVICES": "0"}
+SILENT = {"TVM_IOS_FAKE_DRIVER_COMPUTE": "0"}
 
 
 @pytest.fixture(scope="module")
-def deviceless(standin: Path) -> Iterator[Emulated]:
+def deviceless(fake_driver: Path) -> Iterator[Emulated]:
     """A process that finds no device: one that has found some does not look again."""
-    process = Emulated(standin)
+    process = Emulated(fake_driver)
     yield process
     process.close()
 
@@ -121,7 +121,7 @@ FAILING = [
 def test_a_device_that_fails(
     emulated: Emulated, made: Path, line: str, target: str, call: str, sentence: str
 ) -> None:
-    variables = {"TVM_IOS_STANDIN_FAIL": call, **(SILENT if target else {})}
+    variables = {"TVM_IOS_FAKE_DRIVER_FAIL": call, **(SILENT if target else {})}
     said = refused(emulated, made, line, variables, target)
     assert sentence in said
     assert len(said) < 400  # no source of a kernel
@@ -161,15 +161,15 @@ def test_functions(emulated: Emulated, deviceless: Emulated, made: Path) -> None
 
 
 @pytest.mark.parametrize("case", ["old", "none"])
-def test_drivers(standin: Path, made: Path, case: str) -> None:
+def test_drivers(fake_driver: Path, made: Path, case: str) -> None:
     """A driver that is too old, and none at all, which a process asks once."""
-    environment = dict(os.environ) if case == "none" else with_standin(standin)
+    environment = dict(os.environ) if case == "none" else with_fake_driver(fake_driver)
     if case == "none" and Path("/dev/nvidiactl").exists():
         pytest.skip("this machine has a driver")
     command = [sys.executable, "-m", "tvm_ios", "compile", NETWORK, "--target", "cuda"]
     done = subprocess.run(
         [*command, "-o", "new.so"], cwd=made, check=False, capture_output=True, text=True,
-        env=environment | {"TVM_IOS_STANDIN_VERSION": "11080"}, timeout=120,
+        env=environment | {"TVM_IOS_FAKE_DRIVER_VERSION": "11080"}, timeout=120,
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (4, "")
     assert done.stderr.startswith("error: ")

@@ -11,7 +11,7 @@ import tvm
 from tvm import relax
 
 import tvm_ios
-from support.cuda.standin import Emulated, plain
+from support.cuda.fake_driver import Emulated, plain
 from support.cuda.whole import compile_whole, journals, run_whole
 from support.networks import (
     assert_close,

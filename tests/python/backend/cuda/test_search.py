@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The search for a CUDA device by measuring, on the stand-in: a launch takes a millisecond."""
+"""The search for a CUDA device by measuring, on the fake driver: a launch takes a millisecond."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import tvm
 from tvm import relax
 
 import tvm_ios
+from support.cuda.fake_driver import TARGET, Emulated
 from support.cuda.model import Driver
-from support.cuda.standin import TARGET, Emulated
 from support.cuda.whole import settings
 from support.networks import (
     NATIVE,
@@ -35,7 +35,7 @@ from tvm_ios.options import Options
 from tvm_ios.schedule import Schedule, ScheduledStage
 
 op = relax.op
-NOT_COMPUTING = {"TVM_IOS_STANDIN_COMPUTE": "0"}
+NOT_COMPUTING = {"TVM_IOS_FAKE_DRIVER_COMPUTE": "0"}
 
 
 def branches(emit, x):

@@ -14,8 +14,8 @@ import tvm_ffi
 from tvm import relax
 
 import tvm_ios
+from support.cuda.fake_driver import Emulated, plain
 from support.cuda.model import Driver
-from support.cuda.standin import Emulated, plain
 from support.networks import assert_close, compile_plain, random_arguments, relax_module, run_vm
 from tvm_ios_runtime.streams import Turns
 

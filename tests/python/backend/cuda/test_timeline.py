@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Timelines of CUDA devices, on the stand-in: a launch takes a millisecond, an event nothing."""
+"""Timelines of CUDA devices, on the fake driver: a launch takes a millisecond, an event nothing."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from tvm import relax
 
 import tvm_ios
 from support.cuda.cli import command
+from support.cuda.fake_driver import TARGET, Emulated
 from support.cuda.model import Driver
-from support.cuda.standin import TARGET, Emulated
 from support.cuda.whole import repartitioned, settings
 from support.networks import conv, few_stages, merging, relax_module
 from tvm_ios.backend.cuda.stage.stage import CudaStage
@@ -27,7 +27,7 @@ from tvm_ios.schedule import Schedule
 from tvm_ios.schedule.timeline import Span
 
 op = relax.op
-NOT_COMPUTING = {"TVM_IOS_STANDIN_COMPUTE": "0"}
+NOT_COMPUTING = {"TVM_IOS_FAKE_DRIVER_COMPUTE": "0"}
 MILLISECOND = 1e-3
 
 

@@ -2,8 +2,8 @@
 """Makes any Python process one to which the fake driver is CUDA.
 
 Python imports this module when it starts, from a directory on ``PYTHONPATH``; see
-``support.cuda.standin.with_standin``. Device code is then compiled for the host, and PyTorch is
-hidden: one that is built for CUDA would bring CUDA's own libraries in.
+``support.cuda.fake_driver.with_fake_driver``. Device code is then compiled for the host, and
+PyTorch is hidden: one that is built for CUDA would bring CUDA's own libraries in.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ def _override() -> None:
 
     from support.cuda.compile import compile_kernels
 
-    standin = Path(os.environ["TVM_IOS_STANDIN"])
+    fake_driver = Path(os.environ["TVM_IOS_FAKE_DRIVER"])
 
     def compile_for_host(code: str, *_options: object) -> bytes:
-        return compile_kernels(code, standin)
+        return compile_kernels(code, fake_driver)
 
     tvm_ffi.register_global_func("tvm_callback_cuda_compile", compile_for_host, override=True)
 

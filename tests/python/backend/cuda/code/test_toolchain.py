@@ -15,9 +15,9 @@ import tvm
 from tvm import relax
 
 import tvm_ios
+from support.cuda.fake_driver import TARGET, with_fake_driver
 from support.cuda.functions import function_of
 from support.cuda.nvrtc import compile_source, needs_nvrtc
-from support.cuda.standin import TARGET, with_standin
 from support.networks import conv, relax_module
 from tvm_ios.backend.cuda.code import toolchain
 from tvm_ios.backend.cuda.kernels.copy import copy_kernel
@@ -175,7 +175,7 @@ print(model.inputs[0])
 
 
 @pytest.mark.slow
-def test_a_library_from_a_machine_without_gpu(standin: Path, tmp_path: Path) -> None:
+def test_a_library_from_a_machine_without_gpu(fake_driver: Path, tmp_path: Path) -> None:
     """It holds machine code, which its loader need not compile."""
     needs_nvrtc()
     path = tmp_path / "model.so"
@@ -187,6 +187,6 @@ def test_a_library_from_a_machine_without_gpu(standin: Path, tmp_path: Path) -> 
     assert b"__global__" not in library
     done = subprocess.run(
         [sys.executable, "-c", LOAD, str(path)],
-        env=with_standin(standin), capture_output=True, text=True, check=False,
+        env=with_fake_driver(fake_driver), capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert "float32[1, 3" in done.stdout, done.stderr

@@ -10,6 +10,7 @@ import pytest
 import tvm
 from tvm import relax
 
+from support.cuda.fake_driver import TARGET, Emulated
 from support.cuda.functions import (
     conv_relu,
     function_of,
@@ -18,7 +19,6 @@ from support.cuda.functions import (
     rounded_to_tf32,
 )
 from support.cuda.gemm import HALVES, PRODUCTS, conv, simt, warps
-from support.cuda.standin import TARGET, Emulated
 from support.networks import assert_close
 from tvm_ios.backend.cuda.kernels.asynchronous import copyable
 from tvm_ios.backend.cuda.kernels.implicit_gemm import gemm

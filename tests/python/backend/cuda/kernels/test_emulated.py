@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels that TVM emits for CUDA, run on the CPU by the stand-in for its driver."""
+"""Kernels that TVM emits for CUDA, run on the CPU by the fake driver."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tvm import te
 from tvm.s_tir import Schedule, dlight
 from tvm.script import tirx as T
 
-from support.cuda.standin import TARGET, Emulated
+from support.cuda.fake_driver import TARGET, Emulated
 from support.networks import assert_close
 
 ORDERS = ["issued", "reverse", "1"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions and matrix products for CUDA, run on the CPU by the stand-in for its driver."""
+"""Convolutions and matrix products for CUDA, run on the CPU by the fake driver."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from tvm import relax
 
+from support.cuda.fake_driver import TARGET, Emulated
 from support.cuda.functions import (
     conv_relu,
     function_of,
@@ -17,7 +18,6 @@ from support.cuda.functions import (
     rounded_to_tf32,
 )
 from support.cuda.gemm import HALVES, PRODUCTS, conv, simt, warps
-from support.cuda.standin import TARGET, Emulated
 from support.networks import assert_close
 from tvm_ios.backend.cuda.kernels.gemm_sum import add_products
 from tvm_ios.backend.cuda.kernels.implicit_gemm import gemm

@@ -13,6 +13,7 @@ import tvm
 import tvm_ffi
 from tvm import relax, tirx
 
+from support.cuda.fake_driver import TARGET, Emulated
 from support.cuda.kernels import (
     Case,
     add,
@@ -29,7 +30,6 @@ from support.cuda.kernels import (
 )
 from support.cuda.nvrtc import compile_source
 from support.cuda.run import ordered
-from support.cuda.standin import TARGET, Emulated
 from support.networks import assert_close
 from tvm_ios.backend.cuda.code.build import KernelNames, build_kernels
 from tvm_ios.backend.cuda.kernels.horizontal import fuse

@@ -10,9 +10,9 @@ import pytest
 import tvm
 from tvm import relax
 
+from support.cuda.fake_driver import TARGET
 from support.cuda.functions import conv_relu, function_of
 from support.cuda.nvrtc import compile_source
-from support.cuda.standin import TARGET
 from support.cuda.windows import WINDOWS
 from tvm_ios.backend.cuda.kernels.schedule import ScheduledFunction, schedule, schedule_sum
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All implementations of an operator on a CUDA device, run on the CPU by the stand-in."""
+"""All implementations of an operator on a CUDA device, run on the CPU by the fake driver."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tvm import relax, s_tir
 
+from support.cuda.fake_driver import TARGET, Emulated
 from support.cuda.functions import conv_relu, function_of, normal, on_the_cpu, rounded_to_tf32
-from support.cuda.standin import TARGET, Emulated
 from support.cuda.windows import WINDOWS
 from support.networks import assert_close
 from tvm_ios.backend.cuda.kernels.match_gemm import match_gemm

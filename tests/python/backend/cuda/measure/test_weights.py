@@ -14,8 +14,8 @@ import tvm
 import tvm_ffi
 from tvm import relax
 
+from support.cuda.fake_driver import TARGET, Emulated
 from support.cuda.model import Driver
-from support.cuda.standin import TARGET, Emulated
 from support.cuda.whole import settings
 from support.networks import conv, few_stages, relax_module
 from tvm_ios.backend.cuda.measure.builder import CudaKernelBuilder
@@ -54,7 +54,11 @@ def timed(l2_bytes: int) -> tuple[str, list[float], list[set[int]], list[str]]:
     spec = stage_builder.spec_of((0,), "concurrent")
     stage = stage_builder.stage(spec, stage_builder.default_partitioning, {})
     driver = Driver()
-    with settings({"TVM_IOS_STANDIN_COMPUTE": "0"}), driver.journal() as journal, noted() as runs:
+    with (
+        settings({"TVM_IOS_FAKE_DRIVER_COMPUTE": "0"}),
+        driver.journal() as journal,
+        noted() as runs,
+    ):
         seconds = bench.time(stage, 2)
     tensors = [[a.data_ptr() for a in run if isinstance(a, tvm.runtime.Tensor)] for run in runs]
     return weights_from(lowered), seconds, list(map(set, zip(*tensors, strict=True))), journal

@@ -12,9 +12,9 @@ import tvm
 from tvm import relax
 
 from support.conv2d import Case, reference
+from support.cuda.fake_driver import TARGET, Emulated, plain
 from support.cuda.model import Driver
 from support.cuda.run import ordered
-from support.cuda.standin import TARGET, Emulated, plain
 from support.cuda.whole import settings
 from support.networks import (
     assert_close,
@@ -202,7 +202,7 @@ def test_random_sums(emulated: Emulated, precision: str) -> None:
 
 def search(module: tvm.IRModule) -> tuple[list[int], list[int]]:
     """What a search by measuring merges, where a launch takes a millisecond, and each stage."""
-    with settings({"TVM_IOS_STANDIN_COMPUTE": "0"}):
+    with settings({"TVM_IOS_FAKE_DRIVER_COMPUTE": "0"}):
         schedule = Scheduler.prepare(module, TARGET).search()
     return replaced(schedule), [len(stage.operators) for stage in schedule.stages]
 

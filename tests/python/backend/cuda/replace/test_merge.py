@@ -8,7 +8,7 @@ import pytest
 import tvm
 from tvm import relax
 
-from support.cuda.standin import TARGET, Emulated
+from support.cuda.fake_driver import TARGET, Emulated
 from support.merging import branches
 from support.networks import (
     assert_close,

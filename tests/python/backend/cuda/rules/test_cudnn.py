@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions by cuDNN: which operators, and what is asked of a stand-in for the library."""
+"""Convolutions by cuDNN: which operators, and what is asked of a fake of the library."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import pytest
 from tvm import relax
 
 from support.cuda import cudnn as cudnn_cases
+from support.cuda.fake_driver import Emulated, build_cudnn_fake_driver, plain
 from support.cuda.problems import PROBLEMS, SQUARE, problem, window
-from support.cuda.standin import Emulated, build_cudnn_standin, plain
 from support.networks import assert_close, constant, relax_module
 from support.paths import TESTS, with_path
 from tvm_ios.backend.cuda.kernels.cudnn import CudnnProblem
@@ -68,10 +68,10 @@ def reference(of: CudnnProblem, inputs: list[np.ndarray]) -> np.ndarray:
 
 
 @pytest.fixture(scope="module")
-def cudnn(standin: Path, emulated: Emulated) -> Emulated:
-    """A process in which cuDNN is the stand-in."""
-    build_cudnn_standin(standin)
-    assert emulated.call(cudnn_cases.use_standin) == "9.28.0"
+def cudnn(fake_driver: Path, emulated: Emulated) -> Emulated:
+    """A process in which cuDNN is the fake driver."""
+    build_cudnn_fake_driver(fake_driver)
+    assert emulated.call(cudnn_cases.use_fake_driver) == "9.28.0"
     return emulated
 
 

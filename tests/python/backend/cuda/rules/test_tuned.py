@@ -8,7 +8,7 @@ import pytest
 import tvm
 from tvm import relax, s_tir
 
-from support.cuda.standin import TARGET, Emulated
+from support.cuda.fake_driver import TARGET, Emulated
 from support.networks import assert_close, compile_plain, constant, conv, relax_module, run_vm
 from tvm_ios.backend.cuda.rules.tuned import functions_to_tune
 from tvm_ios.compiler.scheduler import Scheduler

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import tvm
 
+from support.cuda.fake_driver import Emulated
 from support.cuda.model import SHAPE, Stage, compile_network, network
 from support.cuda.run import ordered
-from support.cuda.standin import Emulated
 from support.networks import assert_close, compile_plain, run_vm
 
 ORDERS = ["issued", "reverse", "1"]

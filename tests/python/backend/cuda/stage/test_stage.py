@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiled models with stages on parallel streams, on a stand-in for CUDA's libraries."""
+"""Compiled models with stages on parallel streams, on a fake of CUDA's libraries."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from support.cuda.standin import plain, with_standin
+from support.cuda.fake_driver import plain, with_fake_driver
 
 # Kernels in the order of their launches, with their streams.
 FOUR = [["conv2d", 0], ["fused_conv2d1_tir_tanh", 1], ["max_pool2d", 0], ["conv2d2", 1]]
@@ -35,11 +35,11 @@ def rest(kernels: list[list[Any]], stream: str) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def result(standin: Path) -> dict[str, Any]:
+def result(fake_driver: Path) -> dict[str, Any]:
     """What ``support/cuda/model.py`` prints."""
     done = subprocess.run(
         [sys.executable, "-m", "support.cuda.model", json.dumps([FOUR, TWO])],
-        env=with_standin(standin), capture_output=True, text=True, timeout=120, check=False,
+        env=with_fake_driver(fake_driver), capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The stand-in for CUDA's libraries, kernels run on it, and what is read from its journal."""
+"""The fake of CUDA's libraries, kernels run on it, and what is read from its journal."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ TARGET = tvm.target.Target(
 _FAKE = Path(__file__).with_name("fake")
 
 
-def build_standin(directory: Path) -> Path:
+def build_fake_driver(directory: Path) -> Path:
     """Compile ``libcuda.so.1`` and ``libcudart.so.13`` of ``tests/cuda`` into a directory."""
     driver, runtime = directory / "libcuda.so.1", directory / "libcudart.so.13"
     sources = sorted((TESTS / "cuda").glob("*.cc"))
@@ -49,8 +49,8 @@ def build_standin(directory: Path) -> Path:
     return directory
 
 
-def build_cudnn_standin(directory: Path) -> Path:
-    """Compile ``libcudnn.so.9`` of ``tests/cudnn`` beside what :func:`build_standin` made."""
+def build_cudnn_fake_driver(directory: Path) -> Path:
+    """Compile ``libcudnn.so.9`` of ``tests/cudnn`` beside what :func:`build_fake_driver` made."""
     library = directory / "libcudnn.so.9"
     if not library.exists():
         sources = sorted((TESTS / "cudnn").glob("*.cc"))
@@ -66,12 +66,12 @@ def _compile(library: Path, *inputs: str | Path) -> None:
     )
 
 
-def with_standin(directory: Path) -> dict[str, str]:
-    """The environment of a process to which the stand-in is CUDA."""
+def with_fake_driver(directory: Path) -> dict[str, str]:
+    """The environment of a process to which the fake driver is CUDA."""
     found = with_path(directory, variable="LD_LIBRARY_PATH")
     return {
         **with_path(_FAKE, TESTS, of=found),
-        "TVM_IOS_STANDIN": str(directory / "libcuda.so.1"),
+        "TVM_IOS_FAKE_DRIVER": str(directory / "libcuda.so.1"),
     }
 
 
@@ -86,14 +86,14 @@ class Emulated:
 
     Parameters
     ----------
-    standin : Path
-        What :func:`build_standin` gave.
+    fake_driver : Path
+        What :func:`build_fake_driver` gave.
     seconds : float
         How long a call may take.
     """
 
-    def __init__(self, standin: Path, seconds: float = 300) -> None:
-        self._standin = standin
+    def __init__(self, fake_driver: Path, seconds: float = 300) -> None:
+        self._fake_driver = fake_driver
         self._seconds = seconds
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: Connection | None = None
@@ -148,7 +148,7 @@ class Emulated:
             succeeded, result = pickle.loads(connection.recv_bytes())
         except (EOFError, ConnectionError, EmulationError) as error:
             self.close()
-            log = (self._standin / "log").read_text(errors="replace")[-4000:]
+            log = (self._fake_driver / "log").read_text(errors="replace")[-4000:]
             raise EmulationError(f"{name} ended its process ({error}): {log}") from error
         if not succeeded:
             raise EmulationError(result)
@@ -156,10 +156,10 @@ class Emulated:
 
     def _start(self) -> None:
         self._connection, other = Pipe()
-        with open(self._standin / "log", "wb") as log:
+        with open(self._fake_driver / "log", "wb") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "support.cuda.worker", str(other.fileno())],
-                env=with_standin(self._standin), pass_fds=[other.fileno()],
+                env=with_fake_driver(self._fake_driver), pass_fds=[other.fileno()],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             )  # fmt: skip
         other.close()

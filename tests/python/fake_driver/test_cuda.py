@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the stand-in for CUDA's driver notices in kernels, and its tensor cores."""
+"""What the fake driver notices in kernels, and its tensor cores."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import re
 import numpy as np
 import pytest
 
+from support.cuda.fake_driver import Emulated, EmulationError
 from support.cuda.ptx import UnknownAssembly, replace_assembly
 from support.cuda.run import run_source
-from support.cuda.standin import Emulated, EmulationError
 from support.networks import assert_close
 
 

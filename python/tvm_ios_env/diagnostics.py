@@ -11,7 +11,7 @@ from .machine import Cpu
 _BUSY = 0.5
 
 
-def traps(cpu: Cpu, environment: Mapping[str, str], linker: str | None) -> list[str]:
+def diagnostics(cpu: Cpu, environment: Mapping[str, str], linker: str | None) -> list[str]:
     """Return a sentence for each condition that was found, with what to do.
 
     Parameters

@@ -198,7 +198,9 @@ class NumpyBackend:
     def __init__(self) -> None:
         self._clock: dict[str, float] = {}
 
-    def assemble(self, graph: OperatorGraph, results: Sequence[relax.Var]) -> NumpyStageBuilder:
+    def stage_builder(
+        self, graph: OperatorGraph, results: Sequence[relax.Var]
+    ) -> NumpyStageBuilder:
         implementations = tuple(map(implement, graph.operators))
         return NumpyStageBuilder(LoweredGraph(graph, implementations, {}, None), PROCESSORS)
 

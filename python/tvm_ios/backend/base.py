@@ -40,7 +40,7 @@ class Backend(Protocol[K, S, A]):
     workers: int
     checks_indices: bool
 
-    def assemble(self, graph: OperatorGraph, results: Sequence[relax.Var]) -> A:
+    def stage_builder(self, graph: OperatorGraph, results: Sequence[relax.Var]) -> A:
         """Choose every operator's kernel, and return what builds stages of them.
 
         Parameters

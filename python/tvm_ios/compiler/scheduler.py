@@ -121,7 +121,7 @@ class Scheduler:
         prepared = prepare(mod, function, checks_indices=backend.checks_indices)
         graph = extract(prepared, function)
         results = relax.analysis.free_vars(prepared[function].body.body)
-        stage_builder = backend.assemble(graph, results)
+        stage_builder = backend.stage_builder(graph, results)
         return cls(
             resolved, options, prepared, graph, results, backend, stage_builder, given, database
         )

@@ -63,7 +63,7 @@ class CpuBackend:
         self._database = database
         self.workers = num_workers(target)
 
-    def assemble(self, graph: OperatorGraph, results: Sequence[relax.Var]) -> CpuStageBuilder:
+    def stage_builder(self, graph: OperatorGraph, results: Sequence[relax.Var]) -> CpuStageBuilder:
         """Choose a kernel for every operator, and return the stage builder of the network."""
         target, winograd = self._target, self._options.winograd is not False
         config = LoweringConfig(

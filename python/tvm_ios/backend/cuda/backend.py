@@ -56,7 +56,7 @@ class CudaBackend:
         self._target, self._device_id = target, runner.device_id
         self._options = options
 
-    def assemble(self, graph: OperatorGraph, results: Sequence[relax.Var]) -> CudaStageBuilder:
+    def stage_builder(self, graph: OperatorGraph, results: Sequence[relax.Var]) -> CudaStageBuilder:
         """Find the candidate kernels of every operator, and return the network's stage builder."""
         device = device_for(self._target, self._device_id)
         config = CudaLoweringConfig(

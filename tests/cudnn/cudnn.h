@@ -52,8 +52,7 @@ FAKE_CUDNN(cudnnSetConvolutionGroupCount)(Object convolution, int groups);
 FAKE_CUDNN(cudnnSetConvolutionMathType)(Object convolution, int math);
 FAKE_CUDNN(cudnnCreateActivationDescriptor)(Object* activation);
 FAKE_CUDNN(cudnnDestroyActivationDescriptor)(Object activation);
-FAKE_CUDNN(cudnnSetActivationDescriptor)(Object activation, int mode, int nan,
-                                                double coefficient);
+FAKE_CUDNN(cudnnSetActivationDescriptor)(Object activation, int mode, int nan, double coefficient);
 
 FAKE_CUDNN(cudnnGetConvolutionForwardAlgorithmMaxCount)(Object handle, int* count);
 FAKE_CUDNN(cudnnGetConvolutionForwardAlgorithm_v7)

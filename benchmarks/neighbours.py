@@ -129,21 +129,21 @@ def at_once(paths: Sequence[Path]) -> float:
 def beside(path: Path) -> float:
     """The speed of a program that uses all cores beside a model that is called twice a second."""
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-    epilogues = [_start(["-c", WORK], environment) for _ in range(available_cores())]
+    programs = [_start(["-c", WORK], environment) for _ in range(available_cores())]
     try:
-        _count(epilogues)
+        _count(programs)
         ratios = []
         for _ in range(ROUNDS):
-            before = _count(epilogues)
+            before = _count(programs)
             guest = _start(["-c", GUEST, str(path)], dict(os.environ))
             time.sleep(2)  # it is loaded and has run
-            during = _count(epilogues)
+            during = _count(programs)
             guest.communicate("\n")
-            after = _count(epilogues)
+            after = _count(programs)
             ratios.append(2 * during / (before + after))
     finally:
-        for epilogue in epilogues:
-            epilogue.communicate()
+        for program in programs:
+            program.communicate()
     return median(ratios)
 
 
@@ -153,13 +153,13 @@ def _start(arguments: Sequence[str], environment: dict[str, str]) -> subprocess.
     return subprocess.Popen(command, stdin=pipe, stdout=pipe, env=environment, text=True)
 
 
-def _count(epilogues: Sequence[subprocess.Popen[str]]) -> int:
+def _count(programs: Sequence[subprocess.Popen[str]]) -> int:
     """What the programs do in one turn."""
-    for epilogue in epilogues:
-        assert epilogue.stdin is not None
-        epilogue.stdin.write(f"{TURN}\n")
-        epilogue.stdin.flush()
-    return sum(int(epilogue.stdout.readline()) for epilogue in epilogues if epilogue.stdout)
+    for program in programs:
+        assert program.stdin is not None
+        program.stdin.write(f"{TURN}\n")
+        program.stdin.flush()
+    return sum(int(program.stdout.readline()) for program in programs if program.stdout)
 
 
 if __name__ == "__main__":

@@ -98,8 +98,8 @@ class Phase:
         if status is None:
             cuts = self._results.steps.get(step.name, {}).get("cuts", 0) + 1
             most_cuts = _RESUMED_CUTS if step.kind in (SEARCH, TESTS) else _CUTS
-            partition_gap = seconds >= step.most or cuts >= most_cuts
-            record |= {"status": FAILED if partition_gap else CUT, "cuts": cuts}
+            exhausted = seconds >= step.most or cuts >= most_cuts
+            record |= {"status": FAILED if exhausted else CUT, "cuts": cuts}
             record["failure"] = f"took more than {seconds:.0f} s"
         record["began"], record["seconds"] = began, round(time.monotonic() - begin, 1)
         record["gpu_before"], record["gpu_after"] = asdict(before), asdict(self._clocks.state(""))

@@ -126,7 +126,7 @@ def test_coordinates_have_a_bound_each(tmp_path: Path) -> None:
 def test_a_library_needs_nothing_but_tvm_to_check(tmp_path: Path) -> None:
     """Neither this package nor its runtime raises the error."""
     _compile(_model("Gather", {"axis": 0}, (3,), ()), tmp_path).save(tmp_path / "model.so")
-    epilogue = f"""
+    program = f"""
 import sys
 import numpy as np
 import tvm
@@ -141,7 +141,7 @@ except IndexError as error:
     print(error)
 assert not {"tvm_ios", "tvm_ios_runtime"} & set(sys.modules)
 """
-    done = subprocess.run([sys.executable, "-c", epilogue], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout == "The indices of take, 'ids', must be from -4 to 3, got -9.\n", done.stderr
 
 

@@ -78,7 +78,7 @@ def rounded_to_tf32(array: np.ndarray) -> np.ndarray:
 
 
 def tile_of(
-    form: GemmMatch,
+    match: GemmMatch,
     factors: str,
     sizes: Sequence[int],
     part: tuple[int, int],
@@ -91,5 +91,5 @@ def tile_of(
     layouts = layouts_of(factors, rows, columns, depth)
     threads = lanes * teams * (rows // part[0]) * (columns // part[1])
     shared = shared_bytes((rows, columns), teams, slots, *layouts)
-    blocks = blocks_of(form, rows, columns)
+    blocks = blocks_of(match, rows, columns)
     return Tile(factors, rows, columns, depth, *part, teams, slots, threads, shared, blocks)

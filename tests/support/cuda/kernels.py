@@ -69,10 +69,10 @@ def pipeline(rows: int, depth: int, columns: int) -> Case:
     function = function_of(
         lambda emit, x, y: emit(relax.op.matmul(x, y)), (rows, depth), (depth, columns)
     )
-    form = match_gemm(function)
-    tile = tile_of(form, "fp32", (32, 32, 16), (4, 8), 1, teams=4, slots=4)
+    match = match_gemm(function)
+    tile = tile_of(match, "fp32", (32, 32, 16), (4, 8), 1, teams=4, slots=4)
     assert tile.dynamic
-    return Case(_kernel("pipeline", gemm(form, tile)), np.matmul)
+    return Case(_kernel("pipeline", gemm(match, tile)), np.matmul)
 
 
 def matmul(rows: int, inner: int, columns: int) -> Case:

@@ -22,14 +22,14 @@ class Writer:
 
     Attributes
     ----------
-    form : GemmMatch
+    match : GemmMatch
     buffers : dict
         The kernel's tensors, by those of the form.
     batch : dict
         The values of the batch's variables.
     """
 
-    form: GemmMatch
+    match: GemmMatch
     buffers: dict[Any, Any]
     batch: dict[Any, Expr]
 
@@ -49,32 +49,32 @@ class Writer:
         row, column : (Expr, int)
             Position of the first sum in the result, and the size of the blocks' parts.
         """
-        form = self.form
-        vector = math.gcd(count, form.vector)
+        match = self.match
+        vector = math.gcd(count, match.vector)
         with T.unroll(count // vector) as part:
             at = column[0] + part * vector
-            for result in form.results:
+            for result in match.results:
                 inside = self._inside(row, (at, column[1]), result)
                 with when(inside), T.vectorized(vector) as lane:
-                    total = T.Cast(form.dtype, sums[first + part * vector + lane])
+                    total = T.Cast(match.dtype, sums[first + part * vector + lane])
                     self._store(result, total, row[0], at, lane)
 
     def _store(self, result: Result, total: Expr, row: Expr, column: Expr, lane: Expr) -> None:
-        form = self.form
-        values = self.batch | form.rows.split(row) | form.columns.split(column, lane)
-        values[form.total] = total
-        value = substitute(form.value, values | self.buffers)
-        *outer, last = [substitute(index, values) for index in form.indices]
+        match = self.match
+        values = self.batch | match.rows.split(row) | match.columns.split(column, lane)
+        values[match.total] = total
+        value = substitute(match.value, values | self.buffers)
+        *outer, last = [substitute(index, values) for index in match.indices]
         indices = [*outer, last - result.begin if result.begin else last]
         T.buffer_store(self.buffers[result.buffer], value, indices)
 
     def _inside(
         self, row: tuple[Expr, int], column: tuple[Expr, int], result: Result
     ) -> Expr | None:
-        axes = ((row, self.form.rows), (column, self.form.columns))
+        axes = ((row, self.match.rows), (column, self.match.columns))
         conditions = [at < axis.extent for (at, size), axis in axes if axis.extent % size]
         if result.begin:
             conditions.append(column[0] >= result.begin)
-        if result.end < self.form.columns.extent:
+        if result.end < self.match.columns.extent:
             conditions.append(column[0] < result.end)
         return every(conditions)

@@ -34,7 +34,7 @@ class GemmBlock(ABC):
 
     Parameters
     ----------
-    form : GemmMatch
+    match : GemmMatch
         The product.
     tile : Tile
         Its partition.
@@ -54,8 +54,8 @@ class GemmBlock(ABC):
     rounded: Callable[[Expr], Expr] | None = None
     """Rounds the operands' elements before they are multiplied."""
 
-    def __init__(self, form: GemmMatch, tile: Tile, buffers: dict[Any, Any], thread: Expr) -> None:
-        self.form, self.tile, self.buffers = form, tile, buffers
+    def __init__(self, match: GemmMatch, tile: Tile, buffers: dict[Any, Any], thread: Expr) -> None:
+        self.match, self.tile, self.buffers = match, tile, buffers
         self.members = tile.threads // tile.teams
         self.team, self.member = thread // self.members, thread % self.members
         self.count = tile.rows * tile.columns // self.members
@@ -83,16 +83,16 @@ class GemmBlock(ABC):
 
     def emit(self, block: Expr) -> None:
         """Emit the code of block number ``block``."""
-        form, tile = self.form, self.tile
-        wide = -(-form.columns.extent // tile.columns)
-        tall = -(-form.rows.extent // tile.rows)
+        match, tile = self.match, self.tile
+        wide = -(-match.columns.extent // tile.columns)
+        tall = -(-match.rows.extent // tile.rows)
         row, column = block // wide % tall * tile.rows, block % wide * tile.columns
-        batch = form.batch.split(block // (wide * tall))
+        batch = match.batch.split(block // (wide * tall))
         left_layout, right_layout = self.layouts()
-        operands = [(product.left, product.depth) for product in form.products]
-        left = self._side(operands, form.rows, left_layout, row, batch)
-        operands = [(product.right, product.depth) for product in form.products]
-        right = self._side(operands, form.columns, right_layout, column, batch)
+        operands = [(product.left, product.depth) for product in match.products]
+        left = self._side(operands, match.rows, left_layout, row, batch)
+        operands = [(product.right, product.depth) for product in match.products]
+        right = self._side(operands, match.columns, right_layout, column, batch)
         with T.unroll(self.count) as i:
             T.buffer_store(self.sums, T.float32(0), [i])
         products = list(zip(left, right, strict=True))
@@ -103,7 +103,7 @@ class GemmBlock(ABC):
             self._pipeline(*products[0])
         self._add_teams()
         with when(self.team == 0 if tile.teams > 1 else None):
-            self.finish(Writer(form, self.buffers, batch), row, column)
+            self.finish(Writer(match, self.buffers, batch), row, column)
 
     def _side(
         self,

@@ -17,12 +17,12 @@ from .match_gemm import GemmMatch, Product
 Expr = Any
 
 
-def add_products(forms: Sequence[GemmMatch], places: Sequence[Sequence[int]]) -> GemmMatch:
+def add_products(matches: Sequence[GemmMatch], places: Sequence[Sequence[int]]) -> GemmMatch:
     """Return one form that sums several products and then applies the epilogue of the first.
 
     Parameters
     ----------
-    forms : sequence of GemmMatch
+    matches : sequence of GemmMatch
         Products with results of one shape, each its last parameter. Only the first has an epilogue.
     places : sequence of sequence of int
         For each input of each form, its number among the inputs of the combined form.
@@ -32,13 +32,13 @@ def add_products(forms: Sequence[GemmMatch], places: Sequence[Sequence[int]]) ->
     GemmForm
         The combined form.
     """
-    first = forms[0]
+    first = matches[0]
     inputs: dict[int, Any] = {}
     tensors: list[dict[Any, Any]] = []
-    for form, numbers in zip(forms, places, strict=True):
-        own = zip(form.parameters[:-1], numbers, strict=True)
+    for match, numbers in zip(matches, places, strict=True):
+        own = zip(match.parameters[:-1], numbers, strict=True)
         tensors.append({p: inputs.setdefault(place, p) for p, place in own})
-    parts = zip(forms, tensors, strict=True)
+    parts = zip(matches, tensors, strict=True)
     return replace(
         first,
         parameters=(*(inputs[place] for place in sorted(inputs)), first.parameters[-1]),
@@ -47,10 +47,10 @@ def add_products(forms: Sequence[GemmMatch], places: Sequence[Sequence[int]]) ->
     )
 
 
-def _in_terms_of(first: GemmMatch, form: GemmMatch, tensors: Mapping[Any, Any]) -> list[Product]:
+def _in_terms_of(first: GemmMatch, match: GemmMatch, tensors: Mapping[Any, Any]) -> list[Product]:
     """Return a form's products in terms of the axes of ``first`` and of other tensors."""
     names: dict[Any, Expr] = dict(tensors)
-    pairs = ((form.batch, first.batch), (form.rows, first.rows), (form.columns, first.columns))
+    pairs = ((match.batch, first.batch), (match.rows, first.rows), (match.columns, first.columns))
     for own, other in pairs:
         assert own.extents == other.extents, "results of one shape have the same axes"
         names.update(zip(own.variables, other.variables, strict=True))
@@ -60,5 +60,5 @@ def _in_terms_of(first: GemmMatch, form: GemmMatch, tensors: Mapping[Any, Any]) 
             left=replace(product.left, value=substitute(product.left.value, names)),
             right=replace(product.right, value=substitute(product.right.value, names)),
         )
-        for product in form.products
+        for product in match.products
     ]

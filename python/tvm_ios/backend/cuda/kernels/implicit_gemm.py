@@ -14,14 +14,14 @@ from .tensor_core import FACTORS, TensorCoreBlock
 from .tile import Tile
 
 
-def gemm(form: GemmMatch, tile: Tile) -> tirx.PrimFunc:
+def gemm(match: GemmMatch, tile: Tile) -> tirx.PrimFunc:
     """Build a kernel of one launch that computes the product."""
 
     def body(buffers: Any, block: Any, thread: Any) -> None:
-        arguments = (form, tile, dict(zip(form.parameters, buffers, strict=True)), thread)
+        arguments = (match, tile, dict(zip(match.parameters, buffers, strict=True)), thread)
         if tile.factors == "fp32":
             SimtBlock(*arguments).emit(block)
         else:
             TensorCoreBlock(FACTORS[tile.factors], *arguments).emit(block)
 
-    return kernel(form.parameters, tile.blocks, tile.threads, body)
+    return kernel(match.parameters, tile.blocks, tile.threads, body)

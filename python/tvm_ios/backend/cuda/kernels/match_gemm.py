@@ -168,12 +168,12 @@ def match_gemm(function: tirx.PrimFunc) -> GemmMatch:
     return _form(sch.mod["main"].params, sch.get(product), sch.get(result))
 
 
-def divide_columns(form: GemmMatch, widths: Sequence[int]) -> GemmMatch:
+def divide_columns(match: GemmMatch, widths: Sequence[int]) -> GemmMatch:
     """Return the product with its columns written to several tensors, side by side.
 
     Parameters
     ----------
-    form : GemmMatch
+    match : GemmMatch
         A form with one result, which is its last parameter and has the columns as its last axis.
     widths : sequence of int
         The columns of each tensor.
@@ -183,12 +183,12 @@ def divide_columns(form: GemmMatch, widths: Sequence[int]) -> GemmMatch:
     GemmForm
         A form with one result per width.
     """
-    (whole,) = form.results
-    (column,) = form.columns.variables
-    assert form.parameters[-1].same_as(whole.buffer), "the result is the last parameter"
-    assert form.indices[-1].same_as(column), "the columns are the last axis"
+    (whole,) = match.results
+    (column,) = match.columns.variables
+    assert match.parameters[-1].same_as(whole.buffer), "the result is the last parameter"
+    assert match.indices[-1].same_as(column), "the columns are the last axis"
     ends = list(accumulate(widths))
-    assert ends[-1] == form.columns.extent, "the widths cover all columns"
+    assert ends[-1] == match.columns.extent, "the widths cover all columns"
     outer = [int(size) for size in whole.buffer.shape[:-1]]
     dtype = str(whole.buffer.dtype)
     results = tuple(
@@ -196,10 +196,10 @@ def divide_columns(form: GemmMatch, widths: Sequence[int]) -> GemmMatch:
         for i, (width, end) in enumerate(zip(widths, ends, strict=True))
     )
     return replace(
-        form,
-        parameters=(*form.parameters[:-1], *(result.buffer for result in results)),
+        match,
+        parameters=(*match.parameters[:-1], *(result.buffer for result in results)),
         results=results,
-        vector=math.gcd(form.vector, *widths),
+        vector=math.gcd(match.vector, *widths),
     )
 
 

@@ -187,18 +187,18 @@ def schedule_sum(
     return _best(add_products(list(map(match_gemm, functions)), places), target, precision)
 
 
-def _best(form: GemmMatch, target: tvm.target.Target, precision: str) -> ScheduledFunction:
-    tile = tiles(form, target, precision)[0]
-    return described(f"gemm_{tile.name}", gemm(form, tile))
+def _best(match: GemmMatch, target: tvm.target.Target, precision: str) -> ScheduledFunction:
+    tile = tiles(match, target, precision)[0]
+    return described(f"gemm_{tile.name}", gemm(match, tile))
 
 
 def _by_rule(
     function: tirx.PrimFunc, target: tvm.target.Target, precision: str
 ) -> Iterator[ScheduledFunction]:
     try:
-        form = match_gemm(function)
-        for tile in tiles(form, target, precision):
-            yield described(f"gemm_{tile.name}", gemm(form, tile))
+        match = match_gemm(function)
+        for tile in tiles(match, target, precision):
+            yield described(f"gemm_{tile.name}", gemm(match, tile))
         return
     except NoRule:
         pass

@@ -67,12 +67,12 @@ class Tile:
         return f"{self.factors}_{self.rows}x{self.columns}x{self.depth}{slots}{teams}_{part}"
 
 
-def blocks_of(form: GemmMatch, rows: int, columns: int) -> int:
+def blocks_of(match: GemmMatch, rows: int, columns: int) -> int:
     """Return the number of blocks of the launch if each computes ``rows`` x ``columns``.
 
     Parameters
     ----------
-    form : GemmMatch
+    match : GemmMatch
         The product.
     rows, columns : int
         A block's part of the result.
@@ -82,5 +82,5 @@ def blocks_of(form: GemmMatch, rows: int, columns: int) -> int:
     int
         Blocks.
     """
-    tall, wide = math.ceil(form.rows.extent / rows), math.ceil(form.columns.extent / columns)
-    return form.batch.extent * tall * wide
+    tall, wide = math.ceil(match.rows.extent / rows), math.ceil(match.columns.extent / columns)
+    return match.batch.extent * tall * wide

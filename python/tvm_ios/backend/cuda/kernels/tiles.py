@@ -76,7 +76,7 @@ _SLOTS = (1, 2, 3, 4)
 _THREADS_OF_BLOCK = range(32, 257)
 
 
-def tiles(form: GemmMatch, target: tvm.target.Target, precision: str) -> tuple[Tile, ...]:
+def tiles(match: GemmMatch, target: tvm.target.Target, precision: str) -> tuple[Tile, ...]:
     """Return a handful of tiles for a product, the one with the least predicted time first.
 
     They include tiles without tensor cores in two cases: if tensor cores do not support the
@@ -85,7 +85,7 @@ def tiles(form: GemmMatch, target: tvm.target.Target, precision: str) -> tuple[T
 
     Parameters
     ----------
-    form : GemmMatch
+    match : GemmMatch
         The product.
     target : tvm.target.Target
         The CUDA device.
@@ -103,14 +103,14 @@ def tiles(form: GemmMatch, target: tvm.target.Target, precision: str) -> tuple[T
         If the product is not one of floating-point numbers of at most 32 bits, or is too small for
         the threads of a warp.
     """
-    dtypes = {side.dtype for p in form.products for side in (p.left, p.right)}
-    if not dtypes | {form.dtype} <= {"float32", "float16", "bfloat16"}:
+    dtypes = {side.dtype for p in match.products for side in (p.left, p.right)}
+    if not dtypes | {match.dtype} <= {"float32", "float16", "bfloat16"}:
         raise NoRule
-    simt = _best(form, _simt(form, target))
+    simt = _best(match, _simt(match, target))
     factors = FACTORS.get(precision)
     if factors is not None and dtypes <= {"float32", factors.dtype}:
-        warps = _best(form, _warps(form, target, precision))
-        if form.rows.extent >= ROWS and form.columns.extent >= COLUMNS:
+        warps = _best(match, _warps(match, target, precision))
+        if match.rows.extent >= ROWS and match.columns.extent >= COLUMNS:
             return _first(warps, 1)
         return (*_first(simt, 2), *_first(warps, 2))
     if not simt:
@@ -118,9 +118,9 @@ def tiles(form: GemmMatch, target: tvm.target.Target, precision: str) -> tuple[T
     return _first(simt, 1)
 
 
-def _best(form: GemmMatch, tiles: Iterable[Tile]) -> list[Tile]:
+def _best(match: GemmMatch, tiles: Iterable[Tile]) -> list[Tile]:
     """Sort tiles by cost, one of each shape: similar tiles would add little to the measurements."""
-    cost = _Cost(form)
+    cost = _Cost(match)
     shapes: dict[tuple[int, int, bool], tuple[float, Tile]] = {}
     for tile in tiles:
         entry, shape = (cost.cycles(tile), tile), (tile.rows, tile.columns, tile.slots > 1)
@@ -147,19 +147,19 @@ def _fitting(extent: int, sizes: Iterable[int]) -> list[int]:
     return [s for i, s in enumerate(sizes) if i == 0 or sizes[i - 1] < extent]
 
 
-def _simt(form: GemmMatch, target: tvm.target.Target) -> Iterator[Tile]:
-    for shape in _shapes(form, _SIMT_ROWS, _SIMT_PARTS, _SIMT_DEPTHS):
+def _simt(match: GemmMatch, target: tvm.target.Target) -> Iterator[Tile]:
+    for shape in _shapes(match, _SIMT_ROWS, _SIMT_PARTS, _SIMT_DEPTHS):
         rows, columns, _, (tall, wide), _ = shape
         members = (rows // tall) * (columns // wide)
         if members >= 4:
-            yield from _tiles_of(form, target, "fp32", shape, members)
+            yield from _tiles_of(match, target, "fp32", shape, members)
 
 
-def _warps(form: GemmMatch, target: tvm.target.Target, precision: str) -> Iterator[Tile]:
-    for shape in _shapes(form, _WARP_ROWS, _WARP_PARTS, _WARP_DEPTHS):
+def _warps(match: GemmMatch, target: tvm.target.Target, precision: str) -> Iterator[Tile]:
+    for shape in _shapes(match, _WARP_ROWS, _WARP_PARTS, _WARP_DEPTHS):
         rows, columns, _, (tall, wide), _ = shape
         members = (rows // tall) * (columns // wide) * _WARP
-        yield from _tiles_of(form, target, precision, shape, members)
+        yield from _tiles_of(match, target, precision, shape, members)
 
 
 def layouts_of(factors: str, rows: int, columns: int, depth: int) -> tuple[Layout, Layout]:
@@ -188,10 +188,10 @@ _Shape = tuple[int, int, int, tuple[int, int], int]
 
 
 def _shapes(
-    form: GemmMatch, rows: Iterable[int], parts: Iterable[tuple[int, int]], depths: Iterable[int]
+    match: GemmMatch, rows: Iterable[int], parts: Iterable[tuple[int, int]], depths: Iterable[int]
 ) -> Iterator[_Shape]:
-    tall, wide = _fitting(form.rows.extent, rows), _fitting(form.columns.extent, _COLUMNS)
-    deepest = max(p.depth.extent for p in form.products)
+    tall, wide = _fitting(match.rows.extent, rows), _fitting(match.columns.extent, _COLUMNS)
+    deepest = max(p.depth.extent for p in match.products)
     deep = _fitting(deepest, depths)
     for shape in product(tall, wide, deep, parts, _TEAMS):
         whole = shape[0] % shape[3][0] == 0 and shape[1] % shape[3][1] == 0
@@ -200,16 +200,16 @@ def _shapes(
 
 
 def _tiles_of(
-    form: GemmMatch, target: tvm.target.Target, factors: str, shape: _Shape, members: int
+    match: GemmMatch, target: tvm.target.Target, factors: str, shape: _Shape, members: int
 ) -> Iterator[Tile]:
     """Yield the tiles of a shape that fit into a block."""
     rows, columns, depth, part, teams = shape
     if members * teams not in _THREADS_OF_BLOCK or max(rows, columns) * depth > 64 * members:
         return  # or more than 64 elements of an operand in flight per thread
     layouts = layouts_of(factors, rows, columns, depth)
-    blocks = blocks_of(form, rows, columns)
-    steps = _steps(form, depth * teams)
-    pipelines = copies_asynchronously(target) and len(form.products) == 1
+    blocks = blocks_of(match, rows, columns)
+    steps = _steps(match, depth * teams)
+    pipelines = copies_asynchronously(target) and len(match.products) == 1
     for slots in _SLOTS if pipelines else _SLOTS[:1]:
         shared = shared_bytes((rows, columns), teams, slots, *layouts)
         if slots <= steps and shared + ALIGNING <= _most_shared(target, slots):
@@ -229,9 +229,9 @@ def _most_shared(target: tvm.target.Target, slots: int) -> int:
     return min(requested_shared_bytes(target), _SHARED - _RESERVED)
 
 
-def _steps(form: GemmMatch, depth: int) -> int:
+def _steps(match: GemmMatch, depth: int) -> int:
     """Return the number of slices of a depth, of all products together."""
-    return sum(math.ceil(p.depth.extent / depth) for p in form.products)
+    return sum(math.ceil(p.depth.extent / depth) for p in match.products)
 
 
 class _Cost:
@@ -239,15 +239,15 @@ class _Cost:
 
     Parameters
     ----------
-    form : GemmMatch
+    match : GemmMatch
         The product.
     """
 
-    def __init__(self, form: GemmMatch) -> None:
-        self._form = form
-        self._first = first = form.products[0]  # the other products of a sum are similar
-        self._left = copyable(first.left, form.rows, first.depth)
-        self._right = copyable(first.right, form.columns, first.depth)
+    def __init__(self, match: GemmMatch) -> None:
+        self._form = match
+        self._first = first = match.products[0]  # the other products of a sum are similar
+        self._left = copyable(first.left, match.rows, first.depth)
+        self._right = copyable(first.right, match.columns, first.depth)
 
     def cycles(self, tile: Tile) -> float:
         """Predict the cycles that a multiprocessor needs for its blocks, inf if none fits."""

@@ -28,10 +28,10 @@ from tvm_ios.backend.cuda.kernels.tiles import layouts_of, tiles
 OLD = tvm.target.Target({**TARGET.export(), "arch": "sm_75"}, host="llvm")
 
 
-def copies(spec: GemmMatch, factors: str = "fp32") -> tuple[int | None, int | None]:
+def copies(match: GemmMatch, factors: str = "fp32") -> tuple[int | None, int | None]:
     """How many numbers a copy of the left and of the right operand brings."""
-    (product,) = spec.products
-    operands = ((product.left, spec.rows), (product.right, spec.columns))
+    (product,) = match.products
+    operands = ((product.left, match.rows), (product.right, match.columns))
     found = [copyable(operand, outer, product.depth) for operand, outer in operands]
     layouts = layouts_of(factors, 32, 32, 32)
     left, right = (
@@ -54,9 +54,9 @@ def copies(spec: GemmMatch, factors: str = "fp32") -> tuple[int | None, int | No
 )
 def test_convolution(emulated: Emulated, case: str, tile: Any, order: str) -> None:
     function = conv(case)
-    spec = match_gemm(function)
+    match = match_gemm(function)
     inputs = normal(function)
-    kernel = gemm(spec, tile(spec))
+    kernel = gemm(match, tile(match))
     (actual,) = emulated.run_kernel(kernel, inputs, order=order)
     assert_close(actual, on_the_cpu(function, inputs), 1e-5)
 
@@ -64,10 +64,10 @@ def test_convolution(emulated: Emulated, case: str, tile: Any, order: str) -> No
 def test_sums_are_those_of_other_tiles(emulated: Emulated) -> None:
     """The same numbers are added in the same order: nothing depends on the slots."""
     function = conv("3x3")
-    spec = match_gemm(function)
+    match = match_gemm(function)
     inputs = normal(function)
     one, three = (
-        emulated.run_kernel(gemm(spec, simt(32, 32, 8, part=(4, 4), slots=slots)(spec)), inputs)
+        emulated.run_kernel(gemm(match, simt(32, 32, 8, part=(4, 4), slots=slots)(match)), inputs)
         for slots in (1, 3)
     )
     np.testing.assert_array_equal(one[0], three[0])
@@ -92,20 +92,20 @@ def test_tensor_cores(emulated: Emulated, case: str, tile: Any, order: str) -> N
         function = conv(case, "float16" if factors == "fp16" else "bfloat16")
         inputs = [array.astype(HALVES[factors]) for array in inputs]
         expected = [array.astype("float32") for array in inputs]
-    spec = match_gemm(function)
-    (actual,) = emulated.run_kernel(gemm(spec, tile(spec)), inputs, order=order)
+    match = match_gemm(function)
+    (actual,) = emulated.run_kernel(gemm(match, tile(match)), inputs, order=order)
     limit = {"tf32": 1e-5, "fp16": 1e-3, "bf16": 8e-3}[factors]
     assert_close(actual.astype("float32"), on_the_cpu(exact, expected), limit)
 
 
 def test_what_is_converted_passes_through_registers(emulated: Emulated) -> None:
     function = conv("3x3")
-    spec = match_gemm(function)
-    assert copies(spec, "fp16") == (None, None)
+    match = match_gemm(function)
+    assert copies(match, "fp16") == (None, None)
     tile = warps("fp16", 32, 32, 32, part=(32, 16), teams=2, slots=2)
     inputs = normal(function)
     rounded = [array.astype("float16").astype("float32") for array in inputs[:2]]
-    (actual,) = emulated.run_kernel(gemm(spec, tile(spec)), inputs, order="reverse")
+    (actual,) = emulated.run_kernel(gemm(match, tile(match)), inputs, order="reverse")
     assert_close(actual, on_the_cpu(function, [*rounded, inputs[2]]), 1e-5)
 
 
@@ -124,11 +124,11 @@ def repeated(emit: Any, x: relax.Var, y: relax.Var) -> relax.Expr:
 )
 def test_product(emulated: Emulated, body: Any, shapes: Any, widths: Any) -> None:
     function = function_of(body, *shapes)
-    spec = match_gemm(function)
-    assert copies(spec) == widths
+    match = match_gemm(function)
+    assert copies(match) == widths
     inputs = normal(function)
-    tile = simt(16, 16, 4, part=(2, 4), slots=2)(spec)
-    (actual,) = emulated.run_kernel(gemm(spec, tile), inputs, order="reverse")
+    tile = simt(16, 16, 4, part=(2, 4), slots=2)(match)
+    (actual,) = emulated.run_kernel(gemm(match, tile), inputs, order="reverse")
     assert_close(actual, on_the_cpu(function, inputs), 1e-5)
 
 
@@ -145,23 +145,23 @@ def test_widths_of_copies() -> None:
 
 def test_pipelines_are_tried_beside_other_tiles() -> None:
     shapes = ((1, 14, 14, 64), (3, 3, 64, 64), (1, 1, 1, 64))
-    spec = match_gemm(function_of(conv_relu(padding=1), *shapes))
+    match = match_gemm(function_of(conv_relu(padding=1), *shapes))
     for precision in ("fp32", "tf32", "fp16"):
-        known = tiles(spec, TARGET, precision)
+        known = tiles(match, TARGET, precision)
         slots = [tile.slots for tile in known]
         assert slots.count(1) == 6
         assert len(slots) == 10
         assert not any(tile.dynamic for tile in known if tile.slots == 1)
         if precision == "fp16":
             assert max(slots) == 2  # they pass through registers, which hold one slice
-        assert {tile.slots for tile in tiles(spec, OLD, precision)} == {1}
+        assert {tile.slots for tile in tiles(match, OLD, precision)} == {1}
 
 
 @pytest.mark.parametrize(("arch", "kib"), [("sm_80", 163), ("sm_89", 99), ("sm_90a", 227)])
 def test_tiles_have_the_shared_memory_that_a_device_has(arch: str, kib: int) -> None:
     shapes = ((1, 7, 7, 512), (3, 3, 512, 512), (1, 1, 1, 512))
-    spec = match_gemm(function_of(conv_relu(padding=1), *shapes))
+    match = match_gemm(function_of(conv_relu(padding=1), *shapes))
     target = tvm.target.Target({**TARGET.export(), "arch": arch}, host="llvm")
-    known = tiles(spec, target, "tf32")
+    known = tiles(match, target, "tf32")
     assert any(tile.dynamic for tile in known)
     assert all(tile.shared < kib << 10 for tile in known)

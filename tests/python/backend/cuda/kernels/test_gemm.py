@@ -39,9 +39,9 @@ from tvm_ios.backend.cuda.kernels.tiles import tiles
 )
 def test_convolution(emulated: Emulated, case: str, tile: Any) -> None:
     function = conv(case)
-    spec = match_gemm(function)
+    match = match_gemm(function)
     inputs = normal(function)
-    (actual,) = emulated.run_kernel(gemm(spec, tile(spec)), inputs, order="1")
+    (actual,) = emulated.run_kernel(gemm(match, tile(match)), inputs, order="1")
     assert_close(actual, on_the_cpu(function, inputs), 1e-5)
 
 
@@ -59,17 +59,17 @@ def test_convolution(emulated: Emulated, case: str, tile: Any) -> None:
 def test_tensor_cores(emulated: Emulated, case: str, tile: Any) -> None:
     """Of factors that are rounded already, tensor cores compute what others do."""
     exact = conv(case)
-    spec = match_gemm(exact)
-    factors = tile(spec).factors
+    match = match_gemm(exact)
+    factors = tile(match).factors
     function = conv(case, FACTORS[factors].dtype)
-    spec = match_gemm(function)
+    match = match_gemm(function)
     inputs = normal(exact)
     if factors == "tf32":
         expected = on_the_cpu(exact, [*map(rounded_to_tf32, inputs[:2]), inputs[2]])
     else:
         inputs = [array.astype(HALVES[factors]) for array in inputs]
         expected = on_the_cpu(exact, [array.astype("float32") for array in inputs])
-    (actual,) = emulated.run_kernel(gemm(spec, tile(spec)), inputs)
+    (actual,) = emulated.run_kernel(gemm(match, tile(match)), inputs)
     assert actual.dtype == inputs[0].dtype
     limit = {"tf32": 1e-5, "fp16": 1e-3, "bf16": 8e-3}[factors]
     assert_close(actual.astype("float32"), expected, limit)
@@ -79,22 +79,22 @@ def test_tensor_cores(emulated: Emulated, case: str, tile: Any) -> None:
 def test_halves_of_single_precision(emulated: Emulated, factors: str) -> None:
     """Tensors stay float32; what is multiplied is rounded on its way to the tensor cores."""
     function = conv("3x3")
-    spec = match_gemm(function)
+    match = match_gemm(function)
     tile = warps(factors, 32, 32, 32, part=(32, 16), teams=2)
     inputs = normal(function)
     rounded = [array.astype(HALVES[factors]).astype("float32") for array in inputs[:2]]
-    (actual,) = emulated.run_kernel(gemm(spec, tile(spec)), inputs)
+    (actual,) = emulated.run_kernel(gemm(match, tile(match)), inputs)
     assert_close(actual, on_the_cpu(function, [*rounded, inputs[2]]), 1e-5)
 
 
 def test_round_to_tf32_keeps_what_is_no_number(emulated: Emulated) -> None:
     function = function_of(lambda e, x, y: e(relax.op.matmul(x, y)), (16, 16), (16, 16))
-    spec = match_gemm(function)
+    match = match_gemm(function)
     left, right = np.eye(16, dtype="float32"), np.ones((16, 16), "float32")
     right[3, 4] = np.frombuffer(np.uint32(0x7FFFFFFF).tobytes(), "float32")[0]
     right[5, 6] = np.inf
-    tile = warps("tf32", 16, 16, 16, part=(16, 16), teams=2)(spec)
-    (actual,) = emulated.run_kernel(gemm(spec, tile), [left, right])
+    tile = warps("tf32", 16, 16, 16, part=(16, 16), teams=2)(match)
+    (actual,) = emulated.run_kernel(gemm(match, tile), [left, right])
     assert np.isnan(actual[:, 4]).all()
     assert actual[5, 6] == np.inf
     assert (actual[:, 0] == 1).all()
@@ -107,11 +107,11 @@ def test_round_to_tf32_keeps_what_is_no_number(emulated: Emulated) -> None:
 def test_first_tile_of_a_product(emulated: Emulated, name: str, precision: str) -> None:
     body, *shapes = PRODUCTS[name]
     function = function_of(body, *shapes)
-    spec = match_gemm(function)
+    match = match_gemm(function)
     inputs = normal(function)
     if precision == "tf32":
         inputs = [rounded_to_tf32(array) for array in inputs]
-    (actual,) = emulated.run_kernel(gemm(spec, tiles(spec, TARGET, precision)[0]), inputs)
+    (actual,) = emulated.run_kernel(gemm(match, tiles(match, TARGET, precision)[0]), inputs)
     assert_close(actual, on_the_cpu(function, inputs), 1e-5)
 
 
@@ -150,9 +150,9 @@ def test_sum_of_convolutions(emulated: Emulated, tile: Any, order: str) -> None:
         function_of(plain_conv(), other, weights[1]),
         function_of(plain_conv(padding=2), image, weights[2]),
     ]
-    spec = add_products(list(map(match_gemm, parts)), [(0, 1, 2), (3, 4), (0, 5)])
+    match = add_products(list(map(match_gemm, parts)), [(0, 1, 2), (3, 4), (0, 5)])
     whole = function_of(added, image, weights[0], (1, 1, 1, 18), other, *weights[1:])
     # Numbers that are not rounded, whatever they are multiplied in.
     inputs = [np.clip(np.rint(array), -3, 3) for array in normal(whole)]
-    (actual,) = emulated.run_kernel(gemm(spec, tile(spec)), inputs, order=order)
+    (actual,) = emulated.run_kernel(gemm(match, tile(match)), inputs, order=order)
     np.testing.assert_array_equal(actual, on_the_cpu(whole, inputs))

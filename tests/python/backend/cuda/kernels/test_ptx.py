@@ -68,10 +68,10 @@ def _attributes(code: bytes, wanted: int) -> list[int]:
             continue
         end = at + length
         while at < end:
-            spec, attribute, value = struct.unpack_from("<BBH", code, at)
+            form, attribute, value = struct.unpack_from("<BBH", code, at)
             if attribute == wanted:
                 values.append(struct.unpack_from("<I", code, at + 8)[0])
-            at += 4 + (value if spec == 4 else 0)
+            at += 4 + (value if form == 4 else 0)
     return values
 
 

@@ -86,12 +86,12 @@ def test_channels_are_columns_wherever_they_came_from() -> None:
     sch.transform_layout(pad, ("read", 0), last)
     sch.transform_layout(product, ("read", 1), lambda o, i, h, w: (h, w, i, o))
     sch.transform_layout(result, ("write", 0), last)
-    spec = match_gemm(sch.mod["main"])
-    assert spec.rows.extents == (9, 7)
-    assert spec.columns.extents == (32,)
-    (product,) = spec.products
+    match = match_gemm(sch.mod["main"])
+    assert match.rows.extents == (9, 7)
+    assert match.columns.extents == (32,)
+    (product,) = match.products
     assert product.depth.extents == (3, 3, 16)
-    assert (product.left.vector, product.right.vector, spec.vector) == (4, 4, 4)
+    assert (product.left.vector, product.right.vector, match.vector) == (4, 4, 4)
 
 
 def test_blocks_that_divide_one_axis_only() -> None:
@@ -135,19 +135,19 @@ def test_few_rows_are_tried_without_tensor_cores() -> None:
 def test_tiles_are_what_a_block_can_have(size: Any, channels: Any, kernel: int, precision: str):
     weights = (kernel, kernel, *channels)
     shapes = ((1, *size, channels[0]), weights, (1, 1, 1, channels[1]))
-    spec = match_gemm(function_of(conv_relu(padding=kernel // 2), *shapes))
+    match = match_gemm(function_of(conv_relu(padding=kernel // 2), *shapes))
     try:
-        found = tiles(spec, TARGET, precision)
+        found = tiles(match, TARGET, precision)
     except NoRule:
-        (product,) = spec.products
-        assert spec.rows.extent * spec.columns.extent * product.depth.extent < 2048
+        (product,) = match.products
+        assert match.rows.extent * match.columns.extent * product.depth.extent < 2048
         return
     assert 1 <= len(found) <= 10
     for tile in found:
         assert 32 <= tile.threads <= 256
         assert tile.shared < (49152 if tile.slots == 1 else 227 << 10)
         assert tile.rows % tile.part_rows == tile.columns % tile.part_columns == 0
-        tall, wide = -(-spec.rows.extent // tile.rows), -(-spec.columns.extent // tile.columns)
+        tall, wide = -(-match.rows.extent // tile.rows), -(-match.columns.extent // tile.columns)
         assert tile.blocks == tall * wide
 
 

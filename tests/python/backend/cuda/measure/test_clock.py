@@ -149,7 +149,7 @@ print(json.dumps([monitor.reason, monitor.max_sm_mhz, asdict(monitor.read())]))
 
 
 @pytest.fixture(scope="module")
-def builder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """NVIDIA's two libraries, as far as the clock is concerned."""
     directory = tmp_path_factory.mktemp("nvml")
     for name, source in (("libcuda.so.1", _DRIVER), ("libnvidia-ml.so.1", _MANAGEMENT)):
@@ -158,20 +158,20 @@ def builder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-def read(builder: Path, device_id: int) -> str:
+def read(libraries: Path, device_id: int) -> str:
     done = subprocess.run(
         [sys.executable, "-c", _READ, str(device_id)], capture_output=True, text=True, check=True,
-        env={"LD_LIBRARY_PATH": str(builder)},
+        env={"LD_LIBRARY_PATH": str(libraries)},
     )  # fmt: skip
     return done.stdout.strip()
 
 
-def test_the_clock_of_a_device(builder: Path) -> None:
+def test_the_clock_of_a_device(libraries: Path) -> None:
     """By its place on the bus; a device that does not tell its power has none."""
     state = '{"sm_mhz": 1001, "memory_mhz": 1002, "celsius": 40, "watts": null}'
-    assert read(builder, 1) == f'["", 1980, {state}]'
-    assert '"sm_mhz": 101' in read(builder, 0)
-    assert read(builder, 2).startswith(
+    assert read(libraries, 1) == f'["", 1980, {state}]'
+    assert '"sm_mhz": 101' in read(libraries, 0)
+    assert read(libraries, 2).startswith(
         "[\"the GPU's clock cannot be read (cuDeviceGet: status 101)"
     )
 

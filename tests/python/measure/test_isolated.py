@@ -179,6 +179,7 @@ def test_files_of_the_current_directory_are_not_imported(tmp_path: Path) -> None
     assert done.stdout == "connected\n", done.stderr
 
 
+@pytest.mark.slow
 def test_what_the_process_says_is_logged(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -16,6 +16,7 @@ from tvm_ios.frontend import relay
 from tvm_ios.transform import InterOperatorSchedule
 
 # Inception-v3 takes TVM's own kernels half a minute; scheduled it is compared, too.
+LARGE = ("inception_v3", "resnet18")
 QUICK = [name for name in NAMES if name != "inception_v3"]
 
 
@@ -35,7 +36,7 @@ def test_a_sample_gives_what_it_gave(name: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(n, marks=pytest.mark.slow if n == "inception_v3" else ()) for n in NAMES],
+    [pytest.param(n, marks=pytest.mark.slow if n in LARGE else ()) for n in NAMES],
 )
 def test_a_sample_gives_the_same_when_scheduled(name: str) -> None:
     scheduled = InterOperatorSchedule(NATIVE, search=False)(_loaded(name))

@@ -43,7 +43,7 @@ class Cluster:
             key: [self._serve(key, key != without_library) for _ in range(count)]
             for key, count in keys.items()
         }
-        wait_until(lambda: self._count() == sum(keys.values()))
+        wait_until(lambda: self._free() == keys)
 
     def close(self) -> None:
         for server in [self._tracker, *(s for servers in self.servers.values() for s in servers)]:
@@ -73,8 +73,10 @@ class Cluster:
             return False
         return True
 
-    def _count(self) -> int:
-        return len(rpc.connect_tracker("127.0.0.1", self.port).summary()["server_info"])
+    def _free(self) -> dict[str, int]:
+        """Return how many servers wait for clients, by key."""
+        queues = rpc.connect_tracker("127.0.0.1", self.port).summary()["queue_info"]
+        return {key: queue["free"] for key, queue in queues.items()}
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:

@@ -74,7 +74,7 @@ def test_searches_are_compared_by_cost_and_result(tmp_path: Path, monkeypatch, c
     files = ["--json", str(tmp_path / "points.json")]
     search_cost.main([str(tmp_path / "m.onnx"), "--limits", "1,1 2,2", *files])
     shown = capsys.readouterr().out
-    assert "learned, caution 0.5" in shown
+    assert "learned, lcb_factor 0.5" in shown
     (points,) = json.loads((tmp_path / "points.json").read_text())["networks"].values()
     kinds = [point["kind"] for point in points]
     assert kinds == ["learned", "measured", "measured", "baseline", "baseline"]

@@ -15,7 +15,6 @@ from tvm import relax
 from support.cli import assert_one_sentence, reference, relative_error, save_branches
 from support.networks import NATIVE, conv, few_stages, many_stages, relax_module
 from tvm_ios.cli.main import main
-from tvm_ios.compiler.check import check_schedule
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.compiler.specialise import specialise
 from tvm_ios.errors import ScheduleError
@@ -40,7 +39,7 @@ def test_each_batch_size_has_a_schedule_that_was_run_at_all() -> None:
     for batch, schedule in schedules.items():
         assert schedule.at_batch.keys() == {"1", "3"}
         assert all(seconds > 0 for seconds in schedule.at_batch.values())
-        check_schedule(schedule, made[batch].graph, NATIVE)
+        made[batch].check(schedule)
         assert Schedule.from_dict(json.loads(json.dumps(schedule.to_dict()))) == schedule
         fastest = min(schedule.measured.values())
         assert schedule.measured["scheduled"] == fastest  # another's, where that is faster

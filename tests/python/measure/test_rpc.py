@@ -36,6 +36,13 @@ def cluster() -> Iterator[Cluster]:
         yield made
 
 
+@pytest.fixture
+def doomed() -> Iterator[Cluster]:
+    """A cluster for one test, which kills its servers."""
+    with closing(Cluster({"pair": 2}, without_library="none")) as made:
+        yield made
+
+
 def _scheduler(runner: RPCRunner, path: Path | None = None, target: object = NATIVE) -> Scheduler:
     options = Options(max_num_groups=2, winograd=False, database=path)
     return Scheduler.prepare(branches(), target, options=options, runner=runner)
@@ -110,10 +117,10 @@ def _kill_after(
 
 
 @pytest.mark.slow
-def test_killed_servers(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_killed_servers(doomed: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """One costs no measurement, as there is another; that one ends the search."""
-    one, other = cluster.servers["pair"]
-    runner = RPCRunner(cluster.address, "pair", timeout=LIMIT)
+    one, other = doomed.servers["pair"]
+    runner = RPCRunner(doomed.address, "pair", timeout=LIMIT)
     with monkeypatch.context() as patch:
         added = _kill_after(4, one, patch)
         made = _scheduler(runner)

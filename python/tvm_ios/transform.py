@@ -25,7 +25,7 @@ class InterOperatorSchedule:
 
     The input is a high-level module, as TVM's ONNX and PyTorch importers return it. Run TVM's own
     pipeline on the result. Scheduling never makes a model slower: the pass times the schedule that
-    it found against the sequential one, both as whole models, and applies the faster.
+    it found against the sequential and the greedy one, as whole models, and applies the fastest.
 
     Parameters
     ----------

@@ -115,7 +115,7 @@ def run(args: argparse.Namespace) -> None:
 def _timed(scheduler: Scheduler, given: Schedule | None) -> Comparison:
     """Return the schedule to apply, with the latencies of all three."""
     if given is None:
-        return compare(scheduler, with_greedy=True)
+        return compare(scheduler)
     sequential, greedy = scheduler.sequential(), scheduler.greedy()
     given = scheduler.applied(given)
     variants = scheduler.compile({"sequential": sequential, "greedy": greedy, "scheduled": given})

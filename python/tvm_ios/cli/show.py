@@ -167,8 +167,11 @@ def _head(schedule: Schedule) -> list[str]:
         f"{len(schedule.operators)} operators in {len(schedule.stages)} stages; "
         f"{schedule.measurements} stages measured in {schedule.search_seconds:.1f} s",
     ]
-    if schedule.cut_cost:
-        lines.append(f"searched in blocks; the cuts remove {schedule.cut_cost} branches or merges")
+    if schedule.cut_cost and schedule.partition_gap is None:
+        lines.append(
+            f"searched in blocks; the cuts remove {schedule.cut_cost} branches or merges, and what "
+            "these would save is unknown"
+        )
     if schedule.partition_gap:
         lines.append(
             f"a search without blocks could save at most {1e3 * schedule.partition_gap:.3f} ms, "

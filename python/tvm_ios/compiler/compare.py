@@ -37,10 +37,9 @@ def compare(
     scheduler: Scheduler,
     found: Schedule | None = None,
     *,
-    with_greedy: bool = False,
     others: Mapping[str, Schedule] | None = None,
 ) -> Comparison:
-    """Search, time the result against the sequential schedule, and return the fastest.
+    """Search, time the result against the sequential and the greedy schedule; return the fastest.
 
     In the schedule's latencies ``scheduled`` is what is returned; where that is not what the
     search found, ``found`` is what the search's own result took.
@@ -50,17 +49,12 @@ def compare(
     scheduler : Scheduler
     found : Schedule, optional
         What it found, where it has searched already.
-    with_greedy : bool
-        Time the greedy schedule as a whole model, too, and return it if it is the fastest; the
-        cost model prices it anyway.
     others : mapping of str to Schedule, optional
         Schedules of the same function to time and to choose from, too, by names of their own.
     """
     found = found or scheduler.search()
     greedy, baseline = scheduler.greedy(), scheduler.sequential()
-    schedules = {"sequential": baseline, "scheduled": found, **(others or {})}
-    if with_greedy:
-        schedules["greedy"] = greedy
+    schedules = {"sequential": baseline, "greedy": greedy, "scheduled": found, **(others or {})}
     variants = scheduler.compile(schedules)
     measured = variants.seconds()
     name = min(schedules, key=lambda n: (measured[n], n != "scheduled"))

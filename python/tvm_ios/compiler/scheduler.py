@@ -160,7 +160,7 @@ class Scheduler:
             self._schedule(candidates, "scheduled"),
             search_seconds=time.perf_counter() - begin,
             cut_cost=search.cut_cost,
-            partition_gap=search.partition_gap(candidates, cost),
+            partition_gap=0.0 if search.whole else None,
         )
 
     def unsearched(self) -> Schedule:

@@ -4,7 +4,7 @@
 =================  ===============================================================================
 :func:`resolve`    complete the target with what the machine has
 :func:`prepare`    find the operators of a function, and kernels that compute them
-:func:`choose`     search the cheapest schedule, and time it against the sequential one
+:func:`choose`     search the cheapest schedule, and time it against the baselines
 :func:`emit`       lower the function as the schedule says
 :func:`build`      compile the module to an executable that describes itself
 :func:`write`      link the executable as a shared library
@@ -79,8 +79,9 @@ def prepare(
 def choose(scheduler: Scheduler, given: Schedule | None = None, *, search: bool = True) -> Schedule:
     """Return the schedule to apply to a function.
 
-    What the search finds is timed as a whole model against the sequential schedule, and the faster
-    one is returned. Where the user gives prices nothing is timed, as that would be another measure.
+    What the search finds is timed as a whole model against the sequential and the greedy schedule,
+    and the fastest one is returned. Where the user gives prices nothing is timed, as that would be
+    another measure.
 
     Parameters
     ----------

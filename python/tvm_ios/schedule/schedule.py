@@ -133,8 +133,8 @@ class Schedule:
         :func:`tvm_ios.partition`. At 0, the blocks lose only stages across a single operator.
     partition_gap : float or None
         The partition gap: an upper bound, by the cost model, of the seconds that the best schedule
-        of the whole network would save over this one. None if that has too many schedules to
-        explore.
+        of the whole network would save over this one. At 0, the network was searched as a whole.
+        None if it has too many schedules to explore.
     batch : int or None
         The batch size, if schedules were made for several.
     at_batch : dict of str to float

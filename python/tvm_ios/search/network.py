@@ -63,6 +63,8 @@ class NetworkSearch:
     ----------
     cut_cost : int
         The cut cost: branches and merges that the cuts between the blocks remove.
+    whole : bool
+        Whether the network was searched as a whole in the end, so that cuts cost nothing.
     """
 
     def __init__(
@@ -77,44 +79,46 @@ class NetworkSearch:
         dag, together = lowered.graph.dag, replacements.together
         self._blocks = partition(dag, limits.max_block_size, together)
         self.cut_cost = partition_cost(dag, self._blocks, together)
+        self.whole = len(self._blocks) == 1
 
     def run(self, cost: CostModel) -> list[Candidate]:
-        """Find the stages of all blocks, in execution order; equal blocks share one result.
+        """Find the stages of the network, in execution order.
 
-        The dynamic programming may choose stages of which only a bound is known. Their latencies
-        are then determined and the problem is solved again, until all chosen stages are known.
+        The blocks are searched first. A network that has few enough schedules is then searched as
+        a whole, which measures only what could improve on the blocks' schedule.
         """
+        stages = self._search_blocks(cost)
+        whole = None if self.whole else self._explore_whole(cost)
+        if whole is None:
+            return stages
+        self.whole = True
+        (better,) = _solve([whole], cost)
+        return better if cost(better).sum() < cost(stages).sum() else stages
+
+    def _search_blocks(self, cost: CostModel) -> list[Candidate]:
+        """Find the stages of all blocks, in execution order; equal blocks share one result."""
         templates = self._templates(cost)
-        own = dict.fromkeys(template.block for template in templates)
-        searches = {number: self.explore(self._blocks[number], cost) for number in own}
-        for search in searches.values():
-            search.latency_bounds.lookup(search.space.through)
-        while True:
-            found = {number: search.solve() for number, search in searches.items()}
-            if not cost.resolve([stage for stages in found.values() for stage in stages]):
-                break
+        own = list(dict.fromkeys(template.block for template in templates))
+        found = dict(
+            zip(own, _solve([self.explore(self._blocks[n], cost) for n in own], cost), strict=True)
+        )
         return [
             of_operators(stage, template.counterparts)
             for template in templates
             for stage in found[template.block]
         ]
 
-    def partition_gap(self, stages: Sequence[Candidate], cost: CostModel) -> float | None:
-        """Return an upper bound of the seconds that the cuts cost, without measuring anything.
+    def _explore_whole(self, cost: CostModel) -> BlockSearch | None:
+        """Explore the schedules of the whole network; return None if they are too many.
 
-        The bound follows from what is known of the latencies. None if the whole network has too
-        many schedules to explore, or if stages that cross the cuts would have to be measured.
+        If every stage is measured that a search may choose, those across the cuts are not worth it.
         """
-        if len(self._blocks) == 1:
-            return 0.0
-        if self._limits.measure_all:  # there is no bound for a stage that was not measured
+        if self._limits.measure_all:
             return None
         try:
-            whole = self.explore([op for block in self._blocks for op in block], cost, _WHOLE)
+            return self.explore([op for block in self._blocks for op in block], cost, _WHOLE)
         except OptionError:
             return None
-        best = whole.space.solve(whole.latency_bounds.bounds()).latency
-        return max(float(cost(stages).sum()) - best, 0.0)
 
     def explore(
         self, block: Sequence[int], cost: CostModel, max_transitions: int | None = None
@@ -173,3 +177,17 @@ class NetworkSearch:
 def of_operators(stage: Candidate, operators: Mapping[int, int] | Sequence[int]) -> Candidate:
     """Return the stage with each index replaced by the operator that it stands for."""
     return Candidate(tuple(sorted(operators[i] for i in stage.ops)), stage.strategy)
+
+
+def _solve(searches: Sequence[BlockSearch], cost: CostModel) -> list[list[Candidate]]:
+    """Return the cheapest stages of each search.
+
+    The dynamic program may choose stages of which only a bound is known. Their latencies are then
+    determined and the problem is solved again, until all chosen stages are known.
+    """
+    for search in searches:
+        search.latency_bounds.lookup(search.space.through)
+    while True:
+        found = [search.solve() for search in searches]
+        if not cost.resolve([stage for stages in found for stage in stages]):
+            return found

@@ -44,7 +44,7 @@ MOD = relax_module(branches, (2, 5, 9, 7))
 @pytest.mark.parametrize("measure_all", [True, False])
 def test_the_search_finds_what_the_clock_rewards(measure_all: bool) -> None:
     made = Scheduler.prepare(MOD, KIND, options=Options(measure_all=measure_all))
-    comparison = compare(made, with_greedy=True)
+    comparison = compare(made)
     made.close()
     schedule = comparison.schedule
     first = schedule.stages[0]

@@ -95,7 +95,7 @@ def test_the_fastest_way_is_returned(scheduler: Scheduler, monkeypatch: pytest.M
     monkeypatch.setattr(
         "tvm_ios.backend.cpu.measure.model.CompiledVariants.seconds", lambda _self: dict(given)
     )
-    outcome = compare(scheduler, with_greedy=True)
+    outcome = compare(scheduler)
     assert outcome.name == "greedy"
     assert outcome.schedule.measured == {**given, "scheduled": 1.0, "found": 3.0}
     assert outcome.schedule.stages == scheduler.greedy().stages

@@ -18,6 +18,7 @@ from tvm_ios.compiler.check import check_schedule
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.graph.dag import Candidate, Dag
 from tvm_ios.options import Options
+from tvm_ios.schedule import Schedule
 from tvm_ios.search import ScheduleSpace, partition
 from tvm_ios.search import network as network_search
 from tvm_ios.search.templates import Template, find_templates
@@ -192,20 +193,29 @@ def test_given_prices_may_tell_equal_blocks_apart(monkeypatch: pytest.MonkeyPatc
     assert sum(len(stage.operators) > 1 for stage in schedule.stages) > 0
 
 
-def test_what_blocks_give_up_is_told() -> None:
-    """It is what the same search finds without cuts, where each stage costs the same."""
-    size = operators_of_a_cell()
-    partition_gap = []
-    for block in (size, 3 * size):
+@pytest.mark.parametrize("small_enough", [True, False])
+def test_a_small_network_is_searched_as_a_whole(
+    small_enough: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is found is what a search without blocks finds; else what the cuts cost is unknown."""
+    size, mod = operators_of_a_cell(), cells(3, 3, 3)
+    if not small_enough:
+        monkeypatch.setattr(network_search, "_WHOLE", 1)
+
+    def across(_graph: object, candidates: Sequence[Candidate]) -> np.ndarray:
+        """A stage costs the same whatever it has, but more inside of a cell than across cells."""
+        cells_of = [len({op // size for op in c.ops}) for c in candidates]
+        return np.array([1.0 / cells for cells in cells_of])
+
+    def search(block: int) -> Schedule:
         options = Options(max_block_size=block)
-        made = Scheduler.prepare(cells(3, 3, 3), NATIVE, cost_model=few_stages, options=options)
-        found = made.search()
-        partition_gap.append(found.partition_gap)
-        whole = Scheduler.prepare(
-            cells(3, 3, 3), NATIVE, cost_model=few_stages, options=Options(max_block_size=3 * size)
-        ).search()
-        assert found.partition_gap == found.estimates["scheduled"] - whole.estimates["scheduled"]
-    assert partition_gap[0] >= partition_gap[1] == 0.0
+        return Scheduler.prepare(mod, NATIVE, cost_model=across, options=options).search()
+
+    found, best = search(size), search(3 * size)
+    assert best.partition_gap == 0.0
+    assert found.partition_gap == (0.0 if small_enough else None)
+    gap = found.estimates["scheduled"] - best.estimates["scheduled"]
+    assert gap == 0.0 if small_enough else gap > 0.0
 
 
 def test_carried_over_stages_keep_their_strategy() -> None:

@@ -55,7 +55,7 @@ def run_best(directory: Path) -> tuple[Schedule, list[np.ndarray]]:
     """The best of what a search by measuring finds, and what it then computes."""
     options = Options(database=directory / "m.sqlite3")
     with settings(NOT_COMPUTING):
-        outcome = compare(Scheduler.prepare(NETWORK, TARGET, options=options), with_greedy=True)
+        outcome = compare(Scheduler.prepare(NETWORK, TARGET, options=options))
     return outcome.schedule, flatten(outcome.variants(outcome.name, tensors()))
 
 

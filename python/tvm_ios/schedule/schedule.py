@@ -32,6 +32,7 @@ _DAMAGE = (KeyError, TypeError, ValueError, AttributeError, OverflowError, Recur
 """The exceptions that parsing an invalid schedule may raise."""
 
 _MOST_WORKERS = 1 << 16
+_MOST_FLOPS = 1 << 80
 _TARGET_NAME = re.compile(r"[\w./+-]{1,99}")
 
 
@@ -304,9 +305,16 @@ def _parse_operator(operator: dict[str, Any]) -> ScheduledOperator:
         _seconds(operator.get("seconds")),
         None if reads is None else _texts(reads, "reads"),
         _texts(operator.get("outputs", []), "outputs"),
-        None if flops is None else int(flops),
+        None if flops is None else _flops(flops),
         None if operator.get("kernel") is None else str(operator["kernel"]),
     )
+
+
+def _flops(value: Any) -> int:
+    flops = int(value)
+    if not 0 <= flops <= _MOST_FLOPS:
+        raise ValueError("an operator's 'flops' is not a number of operations")
+    return flops
 
 
 def _texts(values: Any, what: str) -> tuple[str, ...]:

@@ -83,6 +83,10 @@ DAMAGE = {
         lambda d: {**d, "stages": [{"groups": [["a"]], "partitioning": "in half"}]},
         "'in half' is not a work partitioning",
     ),
+    "operations beyond measure": (
+        lambda d: {**d, "operators": [{**d["operators"][0], "flops": 10**400}]},
+        "'flops' is not a number of operations",
+    ),
     "NaN": (
         lambda d: {**d, "stages": [{"groups": [["a"]], "seconds": float("nan")}]},
         "nan is not a latency",

@@ -3,7 +3,7 @@
  * \file stage_runner.h
  * \brief Kernels and memory on the machine where stages are timed.
  *
- * The workbench belongs to the process in which the stages run: the searching process, or a session
+ * The runner belongs to the process in which the stages run: the searching process, or a session
  * of TVM's RPC server. RPC passes only numbers and bytes, so callers refer to kernels and memory by
  * number.
  */

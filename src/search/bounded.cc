@@ -2,7 +2,6 @@
 #include "search/bounded.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -14,6 +13,7 @@
 #include "search/lower_bound.h"
 #include "search/merges.h"
 #include "support/bitset.h"
+#include "support/deadline.h"
 #include "support/error.h"
 #include "support/intern_table.h"
 
@@ -29,27 +29,6 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr size_t kBeamWidth = 16;
 constexpr size_t kBeamGroupSize = 4;
 constexpr size_t kBeamGroups = 8;
-
-/*! \brief A deadline. */
-class Deadline {
- public:
-  explicit Deadline(double seconds)
-      : end_(seconds < 1e9 ? Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                                                std::chrono::duration<double>(seconds))
-                           : Clock::time_point::max()) {}
-
-  /*! \brief Return whether the deadline has passed; reads the clock regularly. */
-  bool Over() {
-    if ((++ticks_ & 0xfff) == 0) over_ = over_ || Clock::now() >= end_;
-    return over_;
-  }
-
- private:
-  using Clock = std::chrono::steady_clock;
-  Clock::time_point end_;
-  uint32_t ticks_{0};
-  bool over_{false};
-};
 
 /*!
  * \brief The search; it visits states by size, from all operators to none, so every state precedes
@@ -403,55 +382,7 @@ void CheckBounded(const SearchOptions& options, const StageModel& model, double 
   }
 }
 
-void CheckTime(double time) {
-  if (!(time >= 0 && std::isfinite(time))) {
-    throw OptionError("the times of the model must be numbers of at least 0");
-  }
-}
-
-/*! \brief The model; what it says that merged operators cost is checked. */
-StageModel WithCheckedMerges(const StageModel& model) {
-  StageModel checked = model;
-  checked.merged = [&model](const std::vector<int>& ops) {
-    const double cost = model.merged(ops);
-    if (!(cost >= 0)) throw OptionError("merged operators must cost at least 0");
-    return cost;
-  };
-  return checked;
-}
-
 }  // namespace
-
-void CheckModel(const Dag& dag, const StageModel& model) {
-  const size_t num_ops = static_cast<size_t>(dag.num_ops());
-  if (model.length.size() != num_ops || model.work.size() != num_ops) {
-    throw OptionError("the model has " + std::to_string(model.length.size()) + " lengths and " +
-                      std::to_string(model.work.size()) + " works for " + std::to_string(num_ops) +
-                      " operators");
-  }
-  CheckTime(model.stage);
-  CheckTime(model.group);
-  for (double time : model.length) CheckTime(time);
-  for (double time : model.work) CheckTime(time);
-}
-
-double StageCost(const Dag& dag, const StageModel& model, const std::vector<int>& ops,
-                 Strategy strategy) {
-  const std::vector<std::vector<int>> groups = Components(dag, ops);
-  if (groups.empty()) throw GraphError("a stage needs at least one operator");
-  if (strategy == Strategy::kMerge) return model.merged(ops);
-  double longest = 0, work = 0;
-  for (const std::vector<int>& group : groups) {
-    double length = 0;
-    for (int op : group) {
-      length += model.length[op];
-      work += model.work[op];
-    }
-    longest = std::max(longest, length);
-  }
-  return model.stage + model.group * static_cast<double>(groups.size() - 1) +
-         std::max(longest, work);
-}
 
 BoundedResult FindBoundedSchedule(const Dag& dag, const SearchOptions& options,
                                   const StageModel& model, double seconds,

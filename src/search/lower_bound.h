@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "graph/dag.h"
-#include "search/bounded.h"
 #include "search/dp.h"
+#include "search/stage_model.h"
 
 namespace tvm_ios {
 

@@ -64,7 +64,7 @@ class _Record:
 
 @dataclass
 class MeasurementCache:
-    """The measurement cache: samples by :attr:`Subject.key`.
+    """The measurement cache: samples by :attr:`WorkloadKey.key`.
 
     If the database fails, a warning is logged once and the search continues without it.
 

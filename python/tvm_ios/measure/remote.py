@@ -33,7 +33,7 @@ _PATIENCE = 3  # the search ends after this many time limits of a stage without 
 _STARTING = 5.0  # plus these seconds, in which a server may restart
 
 
-_AnyDevice = PreparedRunner[Any, Any]
+_AnyRunner = PreparedRunner[Any, Any]
 """The device of a worker, of any back end."""
 
 
@@ -78,16 +78,6 @@ class RemotePool(Generic[K, S]):
         done: Callable[[T, R | None], None],
     ) -> None:
         """Call ``work(device, item)`` for every item.
-
-        Parameters
-        ----------
-        items : sequence
-            The jobs.
-        work : callable
-            The function that does a job on a runner.
-        done : callable
-            Called on this thread with each item and its result, in order of completion. The result
-            is None if the job took down devices.
 
         Raises
         ------
@@ -197,7 +187,7 @@ class _Pool:
     """The state that the workers of a pool share."""
 
     def __init__(
-        self, provider: SessionProvider, make: Callable[[RemoteSession], _AnyDevice], cpu: str
+        self, provider: SessionProvider, make: Callable[[RemoteSession], _AnyRunner], cpu: str
     ) -> None:
         self.provider, self.make, self._cpu = provider, make, cpu
         self.jobs: queue.Queue[_Job | None] = queue.Queue()
@@ -230,7 +220,7 @@ class _Worker:
 
     def __init__(self, crew: _Pool, session: RemoteSession | None = None) -> None:
         self._crew, self._session = crew, session
-        self._device: _AnyDevice | None = None
+        self._device: _AnyRunner | None = None
         self._failures = 0  # consecutive failures to prepare
         self._connecting = math.inf
         self.job: _Job | None = None
@@ -269,7 +259,7 @@ class _Worker:
     def _do(self, job: _Job) -> None:
         result, failure = None, None
         try:
-            device = self._ready_device()
+            device = self._ready_runner()
         except (DeviceError, DeviceLost) as error:  # not caused by the job
             if not self.cancelled:
                 self._crew.jobs.put(job)
@@ -286,7 +276,7 @@ class _Worker:
             self._session = self._device = None
         job.deal.outcomes.put((self, job, result, failure))
 
-    def _ready_device(self) -> _AnyDevice:
+    def _ready_runner(self) -> _AnyRunner:
         if self._device is None:
             if self._session is None:
                 self._connecting = time.monotonic() + _CONNECTING

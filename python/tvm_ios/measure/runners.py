@@ -90,7 +90,7 @@ class LocalRunner:
 
 
 class _Elsewhere:
-    """A site whose sessions are in other processes."""
+    """A runner whose sessions are in other processes."""
 
     device_id = 0
     compiler: str | None = None

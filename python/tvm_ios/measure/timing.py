@@ -67,7 +67,7 @@ class StageTimer:
 
         Parameters
         ----------
-        device : Device
+        device : StageRunner
             The runner.
         spec : StageSpec
             The stage spec.
@@ -94,7 +94,7 @@ class StageTimer:
 
         Parameters
         ----------
-        device : Device
+        device : StageRunner
             The runner.
         spec : StageSpec
             The stage spec.

@@ -92,7 +92,7 @@ class CpuBackend:
         return DeviceIdentity.of(machine.cpu, self._target, self.workers)
 
     def pool(self, stage_builder: CpuStageBuilder, seed: int) -> RunnerPool[Kernel, LoweredStage]:
-        """Return the runners of this process, or those that the site connects to."""
+        """Return the runners of this process, or remote ones."""
         runner, lowered, kernels = (
             self._runner,
             stage_builder.lowered,
@@ -120,22 +120,7 @@ class CpuBackend:
         pool: RunnerPool[Kernel, LoweredStage],
         cache: MeasurementCache,
     ) -> CpuStageBuilder:
-        """Return ``stage_builder`` unchanged: the rules have chosen the kernels.
-
-        Parameters
-        ----------
-        stage_builder : CpuStageBuilder
-            The stage builder.
-        pool : RunnerPool
-            Not read.
-        cache : MeasurementCache
-            Not read.
-
-        Returns
-        -------
-        CpuStageBuilder
-            ``stage_builder``.
-        """
+        """Return ``stage_builder`` unchanged: the rules have chosen the kernels."""
         return stage_builder
 
     def emit(
@@ -145,24 +130,7 @@ class CpuBackend:
         variants: Mapping[str, Stages[LoweredStage]],
         stage_builder: CpuStageBuilder,
     ) -> tvm.IRModule:
-        """Replace ``function`` in ``mod`` by one function per variant.
-
-        Parameters
-        ----------
-        mod : tvm.IRModule
-            The prepared module.
-        function : str
-            Name of the function to replace.
-        variants : mapping of str to Stages
-            The stages of each variant, by the name of its function.
-        stage_builder : CpuStageBuilder
-            The stage builder of the network.
-
-        Returns
-        -------
-        tvm.IRModule
-            A new module with the variants and their compiled kernels.
-        """
+        """Replace ``function`` in ``mod`` by one function per variant."""
         lowered = [s for stages in variants.values() for s in stages if not isinstance(s, Operator)]
         slots = stage_builder.lowered.slots
         library = CpuLibrary(self._target, Constants.of(lowered), slots, self.workers)
@@ -175,24 +143,7 @@ class CpuBackend:
         inputs: Sequence[Any],
         pool: RunnerPool[Kernel, LoweredStage],
     ) -> Variants:
-        """Compile whole models, to be timed on this machine or on the site's.
-
-        Parameters
-        ----------
-        variants : tvm.IRModule
-            Holds a function for each variant.
-        names : sequence of str
-            The functions.
-        inputs : sequence of tensors
-            The inputs to time the variants with.
-        pool : RunnerPool
-            The runner pool.
-
-        Returns
-        -------
-        Ways
-            The compiled variants.
-        """
+        """Compile whole models, to be timed here or where stages are measured."""
         if self._runner.machine is not None:
             compiler = self._runner.compiler
             return RemoteVariants(variants, list(names), inputs, self._target, pool, compiler)
@@ -208,20 +159,6 @@ class CpuBackend:
 
         All stages run in one launch, as they do in a compiled network. Operators that are left to
         TVM's default lowering have no kernel to run; the trace leaves them out.
-
-        Parameters
-        ----------
-        stages : mapping of int to LoweredStage or Operator
-            The stages, by number.
-        pool : RunnerPool
-            The runner pool.
-        repeat : int
-            Number of runs, of which the fastest counts.
-
-        Returns
-        -------
-        list of Span
-            One per call and worker.
         """
         kept = {n: stage for n, stage in stages.items() if isinstance(stage, LoweredStage)}
         kernels = [i.kernel for stage in kept.values() for i in stage.implementations]

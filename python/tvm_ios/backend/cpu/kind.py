@@ -35,22 +35,7 @@ class CpuKind:
     def resolve(
         self, target: str | tvm.target.Target, threads: int | None, runner: Runner
     ) -> tvm.target.Target:
-        """Return the target with the attributes of the site's processor that it does not name.
-
-        Parameters
-        ----------
-        target : str or tvm.target.Target
-            A target of kind ``llvm``.
-        threads : int or None
-            Number of threads; None takes the target's or all cores.
-        runner : Runner
-            Where stages are timed.
-
-        Returns
-        -------
-        tvm.target.Target
-            The completed target.
-        """
+        """Return the target with the attributes of the measured processor that it does not name."""
         return resolve_at(runner.machine, target, threads)
 
     def check(self, target: tvm.target.Target, device_id: int) -> None:
@@ -69,21 +54,6 @@ class CpuKind:
         database: MeasurementDatabase | None,
     ) -> CpuBackend:
         """Return the back end of a resolved target.
-
-        Parameters
-        ----------
-        target : tvm.target.Target
-            The resolved target.
-        runner : Runner
-            Where stages are timed.
-        options : Options
-        database : MeasurementDatabase or None
-            Keeps the machine balance.
-
-        Returns
-        -------
-        CpuBackend
-            The back end.
 
         Raises
         ------

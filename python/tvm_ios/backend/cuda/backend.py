@@ -100,22 +100,7 @@ class CudaBackend:
         pool: RunnerPool[CudaKernel, CudaStage],
         cache: MeasurementCache,
     ) -> CudaStageBuilder:
-        """Return the stage builder with the fastest kernel of each operator.
-
-        Parameters
-        ----------
-        stage_builder : CudaStageBuilder
-            The stage builder of the network.
-        pool : RunnerPool
-            The runner pool.
-        cache : MeasurementCache
-            The measurement cache.
-
-        Returns
-        -------
-        CudaStageBuilder
-            The stage builder with the chosen kernels.
-        """
+        """Return the stage builder with the fastest kernel of each operator."""
         return tuned(stage_builder, pool, cache)
 
     def emit(
@@ -126,22 +111,6 @@ class CudaBackend:
         stage_builder: CudaStageBuilder,
     ) -> tvm.IRModule:
         """Replace ``function`` in ``mod`` by one function per variant.
-
-        Parameters
-        ----------
-        mod : tvm.IRModule
-            The prepared module.
-        function : str
-            Name of the function to replace.
-        variants : mapping of str to Stages
-            The stages of each variant, by the name of its function.
-        stage_builder : CudaStageBuilder
-            The stage builder of the network.
-
-        Returns
-        -------
-        tvm.IRModule
-            A new module with the variants and their compiled kernels.
 
         Raises
         ------
@@ -159,24 +128,7 @@ class CudaBackend:
         inputs: Sequence[Any],
         pool: RunnerPool[CudaKernel, CudaStage],
     ) -> Variants:
-        """Compile whole models, to be timed on this machine's device.
-
-        Parameters
-        ----------
-        variants : tvm.IRModule
-            Holds a function for each variant.
-        names : sequence of str
-            The functions.
-        inputs : sequence of tensors
-            The inputs to time the variants with.
-        pool : RunnerPool
-            Not read.
-
-        Returns
-        -------
-        Ways
-            The compiled variants.
-        """
+        """Compile whole models, to be timed on this machine's device."""
         return CudaVariants(variants, names, inputs, self._target, self._device_id)
 
     def trace(
@@ -189,20 +141,6 @@ class CudaBackend:
 
         All stages run as one CUDA graph, as they do in a compiled network. Operators that are left
         to TVM's default lowering have no kernel to run; the trace leaves them out.
-
-        Parameters
-        ----------
-        stages : mapping of int to CudaStage or Operator
-            The stages, by number.
-        pool : RunnerPool
-            The runner pool.
-        repeat : int
-            Number of runs, of which the fastest counts.
-
-        Returns
-        -------
-        list of Span
-            One per launch.
         """
         kept = {n: stage for n, stage in stages.items() if isinstance(stage, CudaStage)}
         kernels = [launch.kernel for stage in kept.values() for launch in stage.launches]

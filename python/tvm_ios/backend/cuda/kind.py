@@ -38,24 +38,10 @@ class CudaKind:
     ) -> tvm.target.Target:
         """Return the target with the architecture of this machine's device, if it names none.
 
-        Parameters
-        ----------
-        target : str or tvm.target.Target
-            A target of kind ``cuda``.
-        threads : None
-            Must be None.
-        runner : Runner
-            This process.
-
-        Returns
-        -------
-        tvm.target.Target
-            The completed target.
-
         Raises
         ------
         OptionError
-            If ``threads`` is given, the site is remote, or there is no compiler.
+            If ``threads`` is given, the runner is remote, or there is no compiler.
         DeviceError, TargetError
             If no device or no supported architecture is found.
         """
@@ -79,23 +65,7 @@ class CudaKind:
         options: Options,
         database: MeasurementDatabase | None,
     ) -> CudaBackend:
-        """Return the back end of a resolved target.
-
-        Parameters
-        ----------
-        target : tvm.target.Target
-            The resolved target.
-        runner : Runner
-            Its ``device_id`` is the device that measures.
-        options : Options
-        database : MeasurementDatabase or None
-            Not read.
-
-        Returns
-        -------
-        CudaBackend
-            The back end.
-        """
+        """Return the back end of a resolved target."""
         return CudaBackend(target, runner, options)
 
     def pipeline(self, target: tvm.target.Target) -> tvm.transform.Pass:

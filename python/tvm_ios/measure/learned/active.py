@@ -248,7 +248,7 @@ class LearnedBounds:
         self._place = {candidate: i for i, candidate in enumerate(candidates)}
         self._impossible = np.array([not cost.runnable(c) for c in candidates], bool)
         self._revision = -1
-        self._seen = 0  # entries of cost.settled that were applied
+        self._seen = 0  # entries of cost.resolved that were applied
         self._bounds = np.zeros(0)
 
     def bounds(self) -> np.ndarray:

@@ -109,11 +109,13 @@ def named_tiling(
     variant: str, conv: Conv2d, core: Core, workers: int, balance: MachineBalance = TYPICAL
 ) -> WinogradTiling | None:
     """Return the best tiling of the kernel that :func:`variant_name` names so; None if direct."""
-    tilings = [best_tiling(conv, [m], core, workers, balance) for m in OUTPUTS]
-    return next((tiling for tiling in tilings if variant_name(tiling) == variant), None)
+    outputs = _OUTPUTS_OF[variant]
+    return None if outputs is None else best_tiling(conv, [outputs], core, workers, balance)
 
 
-VARIANTS = frozenset({"direct", *(f"winograd{m}" for m in OUTPUTS)})
+_OUTPUTS_OF: dict[str, int | None] = {"direct": None, **{f"winograd{m}": m for m in OUTPUTS}}
+
+VARIANTS = frozenset(_OUTPUTS_OF)
 """All kernels of a convolution that Winograd's algorithm can compute."""
 
 

@@ -30,7 +30,7 @@ class Call:
 class NativeRunner:
     """The kernels and the memory of one session.
 
-    The session refers to both by number, see ``src/runtime/workbench.h``.
+    The session refers to both by number, see ``src/runtime/stage_runner.h``.
 
     Parameters
     ----------

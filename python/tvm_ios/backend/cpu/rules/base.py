@@ -58,6 +58,8 @@ class LoweringConfig:
 
 
 Rule = Callable[[Operator, InputBinder, LoweringConfig], Choice]
+"""Returns the kernel of an operator with its epilogue, given what makes its input bindings and the
+lowering config. It raises NoRule if it does not cover the operator."""
 
 
 def first_of(*rules: Rule) -> Rule:
@@ -95,7 +97,7 @@ def row_major(kernel: Kernel, bindings: tuple[InputBinding, ...], op: Operator) 
 def on_row_major(
     kernel: Kernel, bindings: tuple[InputBinding, ...], outputs: Sequence[relax.Var]
 ) -> Kernel:
-    """Return a kernel whose row-major tensors have the shapes of its feeds and of ``outputs``.
+    """Return a kernel whose row-major tensors have the shapes of its bindings and ``outputs``.
 
     Parameters
     ----------
@@ -136,7 +138,7 @@ def epilogue_inputs(op: Operator, binder: InputBinder, layout: Layout) -> tuple[
 
     Returns
     -------
-    tuple of Feed
+    tuple of InputBinding
         One per tensor argument of the epilogue.
     """
     shape = shape_of(op.outputs[0])

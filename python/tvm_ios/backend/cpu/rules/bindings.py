@@ -87,7 +87,7 @@ class InputBinder:
 
         Returns
         -------
-        Feed
+        InputBinding
             The argument in the layout that the kernel reads.
 
         Raises
@@ -123,7 +123,7 @@ class InputBinder:
 
         Returns
         -------
-        Feed
+        InputBinding
             The weights as :func:`~.layout.pack_weights` leaves them.
 
         Raises
@@ -155,7 +155,7 @@ def plain_inputs(
 
 
 def apply_conversions(kernel: Kernel, bindings: tuple[InputBinding, ...]) -> Kernel:
-    """Return ``kernel`` with the conversions of its feeds in front."""
+    """Return ``kernel`` with the conversions of its bindings in front."""
     for i, binding in enumerate(bindings):
         if binding.conversion is not None:
             kernel = convert_input(kernel, i, binding.conversion)

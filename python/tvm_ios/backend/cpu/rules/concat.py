@@ -17,20 +17,6 @@ from .bindings import InputBinder
 def concat(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
     """Concatenate feature maps along the channels, at least one of them blocked.
 
-    Parameters
-    ----------
-    op : Operator
-        A concatenation.
-    binder : InputBinder
-        Makes the input bindings.
-    config : LoweringConfig
-        The lowering config.
-
-    Returns
-    -------
-    Choice
-        A kernel with a blocked result.
-
     Raises
     ------
     NoRule

@@ -30,20 +30,6 @@ from .bindings import InputBinder, InputBinding
 def conv2d(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
     """Compute a convolution by the direct kernel or by Winograd's algorithm.
 
-    Parameters
-    ----------
-    op : Operator
-        A convolution with an epilogue.
-    binder : InputBinder
-        Makes the input bindings.
-    config : LoweringConfig
-        The lowering config.
-
-    Returns
-    -------
-    Choice
-        A kernel with a blocked result.
-
     Raises
     ------
     NoRule
@@ -97,7 +83,7 @@ def convolve(
 
     Returns
     -------
-    (Kernel, Feed)
+    (Kernel, InputBinding)
         The kernel, and the weights packed for it.
     """
     core = config.core

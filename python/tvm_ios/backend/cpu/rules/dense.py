@@ -15,20 +15,6 @@ from .bindings import InputBinder
 def matmul(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
     """Multiply matrices, vectors or batches of them; the right side may be constant weights.
 
-    Parameters
-    ----------
-    op : Operator
-        A matrix product with an epilogue.
-    binder : InputBinder
-        Makes the input bindings.
-    config : LoweringConfig
-        The lowering config.
-
-    Returns
-    -------
-    Choice
-        A kernel with a row-major result.
-
     Raises
     ------
     NoRule

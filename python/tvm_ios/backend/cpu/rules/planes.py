@@ -19,20 +19,6 @@ from .bindings import InputBinder
 def depthwise_conv2d(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
     """Compute a depthwise convolution of one output channel per input channel.
 
-    Parameters
-    ----------
-    op : Operator
-        A depthwise convolution with an epilogue.
-    binder : InputBinder
-        Makes the input bindings.
-    config : LoweringConfig
-        The lowering config.
-
-    Returns
-    -------
-    Choice
-        A kernel with a blocked result.
-
     Raises
     ------
     NoRule
@@ -63,20 +49,6 @@ def depthwise_conv2d(op: Operator, binder: InputBinder, config: LoweringConfig) 
 
 def pool2d(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
     """Compute the maximum or the mean of each window.
-
-    Parameters
-    ----------
-    op : Operator
-        A pooling with an epilogue.
-    binder : InputBinder
-        Makes the input bindings.
-    config : LoweringConfig
-        The lowering config.
-
-    Returns
-    -------
-    Choice
-        A kernel with a blocked result.
 
     Raises
     ------
@@ -115,20 +87,6 @@ def pool2d(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
 def global_average(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
     """Compute ``adaptive_avg_pool2d`` to one pixel, or ``mean`` over height and width.
 
-    Parameters
-    ----------
-    op : Operator
-        The operator with an epilogue.
-    binder : InputBinder
-        Makes the input bindings.
-    config : LoweringConfig
-        The lowering config.
-
-    Returns
-    -------
-    Choice
-        A kernel with a blocked result.
-
     Raises
     ------
     NoRule
@@ -153,20 +111,6 @@ def global_average(op: Operator, binder: InputBinder, config: LoweringConfig) ->
 
 def elementwise(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
     """Compute elementwise operations on feature maps that are blocked already.
-
-    Parameters
-    ----------
-    op : Operator
-        The operations.
-    binder : InputBinder
-        Makes the input bindings.
-    config : LoweringConfig
-        The lowering config.
-
-    Returns
-    -------
-    Choice
-        A kernel with a blocked result.
 
     Raises
     ------

@@ -23,20 +23,6 @@ from .bindings import InputBinder, InputBinding
 def softmax(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
     """Compute a softmax along any axis.
 
-    Parameters
-    ----------
-    op : Operator
-        A softmax with an epilogue.
-    binder : InputBinder
-        Makes the input bindings.
-    config : LoweringConfig
-        The lowering config.
-
-    Returns
-    -------
-    Choice
-        A kernel with a row-major result.
-
     Raises
     ------
     NoRule
@@ -54,20 +40,6 @@ def softmax(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice
 
 def layer_norm(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
     """Compute a layer normalisation over the last axes.
-
-    Parameters
-    ----------
-    op : Operator
-        A layer normalisation with an epilogue.
-    binder : InputBinder
-        Makes the input bindings.
-    config : LoweringConfig
-        The lowering config.
-
-    Returns
-    -------
-    Choice
-        A kernel with a row-major result.
 
     Raises
     ------
@@ -94,20 +66,6 @@ def layer_norm(op: Operator, binder: InputBinder, config: LoweringConfig) -> Cho
 
 def reduction(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
     """Compute a sum, a mean, a maximum or a minimum along neighbouring axes.
-
-    Parameters
-    ----------
-    op : Operator
-        A reduction with an epilogue.
-    binder : InputBinder
-        Makes the input bindings.
-    config : LoweringConfig
-        The lowering config.
-
-    Returns
-    -------
-    Choice
-        A kernel with a row-major result.
 
     Raises
     ------

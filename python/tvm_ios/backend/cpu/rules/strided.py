@@ -22,22 +22,7 @@ from .bindings import InputBinder, InputBinding
 
 
 def elementwise(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
-    """Compute elementwise operations on operands that are broadcast in any way.
-
-    Parameters
-    ----------
-    op : Operator
-        The operations.
-    binder : InputBinder
-        Makes the input bindings.
-    config : LoweringConfig
-        The lowering config.
-
-    Returns
-    -------
-    Choice
-        A kernel with a row-major result.
-    """
+    """Compute elementwise operations on operands that are broadcast in any way."""
     if op.source is None:
         raise NoRule
     moved = Rearrangement.of(shape_of(op.source))
@@ -46,20 +31,6 @@ def elementwise(op: Operator, binder: InputBinder, config: LoweringConfig) -> Ch
 
 def movement(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
     """Compute a chain of reshapes, transpositions, broadcasts and slices, and its epilogue.
-
-    Parameters
-    ----------
-    op : Operator
-        The chain.
-    binder : InputBinder
-        Makes the input bindings.
-    config : LoweringConfig
-        The lowering config.
-
-    Returns
-    -------
-    Choice
-        A kernel with a row-major result.
 
     Raises
     ------
@@ -77,20 +48,6 @@ def movement(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choic
 
 def sampling(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
     """Slice the rows and columns of a blocked feature map; the result stays blocked.
-
-    Parameters
-    ----------
-    op : Operator
-        The slice with an epilogue.
-    binder : InputBinder
-        Makes the input bindings.
-    config : LoweringConfig
-        The lowering config.
-
-    Returns
-    -------
-    Choice
-        A kernel with a blocked result.
 
     Raises
     ------
@@ -118,20 +75,6 @@ def sampling(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choic
 
 def split(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
     """Split a tensor along one axis into the parts that are read.
-
-    Parameters
-    ----------
-    op : Operator
-        The split.
-    binder : InputBinder
-        Makes the input bindings.
-    config : LoweringConfig
-        The lowering config.
-
-    Returns
-    -------
-    Choice
-        One kernel with a row-major result for each part.
 
     Raises
     ------

@@ -88,20 +88,6 @@ class CpuStageBuilder(StageBuilder[Kernel, LoweredStage]):
     ) -> LoweredStage:
         """Return the stage with its work partitioned.
 
-        Parameters
-        ----------
-        spec : StageSpec
-            The stage spec.
-        partitioning : str
-            The work partitioning.
-        costs : mapping of Hashable to float
-            Seconds of each kernel on one worker, by key.
-
-        Returns
-        -------
-        LoweredStage
-            The stage.
-
         Raises
         ------
         ScheduleError
@@ -134,20 +120,6 @@ class CpuStageBuilder(StageBuilder[Kernel, LoweredStage]):
 
         The bound adds up the barriers, the wait for the last tile of each operator, and the load
         imbalance of each operator.
-
-        Parameters
-        ----------
-        spec : StageSpec
-            The stage spec.
-        serial : mapping of Hashable to float
-            Measured seconds of each operator as a stage of its own, by key.
-        costs : mapping of Hashable to float
-            Seconds of each kernel on one worker, by key.
-
-        Returns
-        -------
-        float
-            Seconds.
         """
         calls = _calls(spec, {})
         passed = passing_bytes(calls) if in_strips(calls) else 0

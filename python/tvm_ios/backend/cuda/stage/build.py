@@ -78,20 +78,6 @@ class CudaStageBuilder(StageBuilder[CudaKernel, CudaStage]):
     ) -> CudaStage:
         """Return the stage with its work partitioned.
 
-        Parameters
-        ----------
-        spec : StageSpec
-            The stage spec.
-        partitioning : str
-            The work partitioning.
-        costs : mapping of Hashable to float
-            Seconds of each kernel, by key.
-
-        Returns
-        -------
-        CudaStage
-            The launches.
-
         Raises
         ------
         ScheduleError
@@ -128,20 +114,6 @@ class CudaStageBuilder(StageBuilder[CudaKernel, CudaStage]):
 
         The bound is the time of all groups but the longest, as if the device had room for all of
         them, plus the launches.
-
-        Parameters
-        ----------
-        spec : StageSpec
-            The stage spec.
-        serial : mapping of Hashable to float
-            Measured seconds of each operator as a stage of its own, by key.
-        costs : mapping of Hashable to float
-            Not read.
-
-        Returns
-        -------
-        float
-            Seconds.
         """
         per_operator = self.per_operator(spec)
         seconds = [serial[single.key] for single in per_operator]

@@ -157,9 +157,9 @@ def _timer(lowered: LoweredGraph, target: tvm.target.Target) -> Callable[[int], 
 
     def alone(index: int) -> float:
         implementation = lowered.implementations[index]
-        first = device.time_alone(implementation, 2)[-1]
+        first = device.time_alone([implementation], 2).seconds[-1, 0]
         repeat = max(REPEAT, int(WINDOW / first))
-        return float(np.median(device.time_alone(implementation, repeat)))
+        return float(np.median(np.abs(device.time_alone([implementation], repeat).seconds)))
 
     return alone
 

@@ -157,10 +157,10 @@ std::optional<Watchdog> StartWatchdog(double limit) {
 }
 
 /*! \brief Time a stage within a time limit; 0 for none. */
-ffi::Bytes TimeOnRunner(StageRunnerRef runner, const ffi::Bytes& program, const ffi::Bytes& calls,
-                        int64_t workers, int64_t repeat, double limit) {
+ffi::Bytes TimeOnRunner(StageRunnerRef runner, const ffi::Bytes& program, const ffi::Bytes& stages,
+                        const ffi::Bytes& calls, int64_t workers, int64_t repeat, double limit) {
   const std::optional<Watchdog> watchdog = StartWatchdog(limit);
-  const std::vector<double> seconds = runner->runner.Time(program, calls, workers, repeat);
+  const std::vector<double> seconds = runner->runner.Time(program, stages, calls, workers, repeat);
   return ffi::Bytes(reinterpret_cast<const char*>(seconds.data()), seconds.size() * sizeof(double));
 }
 
@@ -313,8 +313,9 @@ TVM_FFI_STATIC_INIT_BLOCK() {
              runner->runner.Fill(memory, bytes);
            })
       .def("tvm_ios.runtime.AddKernel", AddKernel)
-      .def("tvm_ios.runtime.TimeOnRunner", TimeOnRunner,
-           "Seconds of each run of a stage, float64 [repeat] as bytes.")
+      .def(
+          "tvm_ios.runtime.TimeOnRunner", TimeOnRunner,
+          "Seconds of stages, float64 [2 + repeat * (2 + stages)] as bytes; see StageRunner::Time.")
       .def("tvm_ios.runtime.TraceOnRunner", TraceOnRunner,
            "Worker, call, begin and end in seconds of each call, float64 [calls, 4] as bytes.");
 }

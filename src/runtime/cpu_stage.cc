@@ -7,12 +7,15 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <exception>
+#include <numeric>
 #include <string>
 #include <utility>
 
 #include "runtime/arguments.h"
 #include "runtime/parallel_api.h"
+#include "runtime/reference_speed.h"
 
 namespace tvm_ios {
 
@@ -20,10 +23,18 @@ namespace ffi = ::tvm::ffi;
 
 namespace {
 
-/*! \brief Threads of the pool that this host thread launches on. */
-int NumPoolThreads() {
+constexpr std::chrono::microseconds kCheckEvery{100};  // a preemption takes milliseconds
+
+/*! \brief Tasks of a launch for so many workers, on the pool of this host thread. */
+int NumTasks(int64_t workers) {
+  if (workers == 1) return 1;
   static const ffi::Function num_threads = ffi::Function::GetGlobalRequired("runtime.NumThreads");
-  return num_threads().cast<int>();
+  return std::min(static_cast<int>(workers), num_threads().cast<int>());
+}
+
+void CheckLaunched(int code) {
+  // The tasks store their errors themselves, so a failure is one of the launch.
+  TVM_IOS_REQUIRE(code == 0, RuntimeError) << "TVM's thread pool could not launch the stage";
 }
 
 }  // namespace
@@ -46,18 +57,27 @@ class CpuStage::Launch {
     return Spans();
   }
 
-  /*! \brief Runs the stage once; returns the seconds from the first barrier to the last. */
-  double Run() {
+  /*! \brief Run everything once and return the times of stages with so many levels each. */
+  Times Time(const std::vector<int32_t>& levels) {
+    ends_.resize(stage_.num_levels_);
+    for (size_t stage = 0, level = 0; stage < levels.size(); level += levels[stage++]) {
+      if (levels[stage] > 0) ends_[level + levels[stage] - 1] = static_cast<int>(stage) + 1;
+    }
+    moments_.resize(levels.size() + 1);
+    meters_.resize(stage_.num_tasks_);
+    for (Meter& meter : meters_) meter.preempted.resize(levels.size());
+    Run();
+    return Collect(levels);
+  }
+
+  void Run() {
     if (api_ == nullptr) {
       ParallelGroupEnv alone{nullptr, 1};
       RunTask(0, &alone);
     } else {
-      // The tasks store their errors in this object, so a failure is one of the launch itself.
-      const int code = api_->launch(Enter, this, stage_.num_tasks_);
-      TVM_IOS_REQUIRE(code == 0, RuntimeError) << "TVM's thread pool could not launch the stage";
+      CheckLaunched(api_->launch(Enter, this, stage_.num_tasks_));
     }
     if (error_) std::rethrow_exception(error_);
-    return std::chrono::duration<double>(end_ - begin_).count();
   }
 
  private:
@@ -68,20 +88,71 @@ class CpuStage::Launch {
     return 0;
   }
 
+  /*! \brief What one task notes while stages are timed. */
+  struct Meter {
+    double before{0};
+    double after{0};
+    std::vector<char> preempted;  // by stage
+    size_t checked{0};            // stages whose preemptions are known
+    int64_t preemptions{0};
+    Clock::time_point last;
+  };
+
   /*!
    * \brief Run one task. After an error no kernel is called any more, but all barriers are still
    * met.
    */
   void RunTask(int task, ParallelGroupEnv* env) {
+    if (!meters_.empty()) Begin(&meters_[task]);
     Meet(task, env);
-    if (task == 0) begin_ = Clock::now();
+    if (task == 0 && !moments_.empty()) moments_[0] = Clock::now();
     for (size_t level = 0; level < stage_.num_levels_; ++level) {
       for (size_t share = task; share < stage_.shares_.size(); share += env->num_task) {
         RunCalls(share, level);
       }
       Meet(task, env);
+      if (!ends_.empty() && ends_[level] > 0) EndStage(task, ends_[level]);
     }
-    if (task == 0) end_ = Clock::now();
+    if (!meters_.empty()) meters_[task].after = TimeArithmetic();
+  }
+
+  static void Begin(Meter* meter) {
+    meter->before = TimeArithmetic();
+    meter->preemptions = NumPreemptions();
+    meter->last = Clock::now();
+  }
+
+  /*! \brief Note when a stage ended, and whether this task lost its core in it. */
+  void EndStage(int task, size_t stages) {
+    const Clock::time_point now = Clock::now();
+    if (task == 0) moments_[stages] = now;
+    Meter& meter = meters_[task];
+    if (now - meter.last < kCheckEvery && stages < meter.preempted.size()) return;
+    const int64_t preemptions = NumPreemptions();
+    if (preemptions != meter.preemptions) {
+      std::fill(meter.preempted.begin() + meter.checked, meter.preempted.begin() + stages, 1);
+    }
+    meter.checked = stages;
+    meter.preemptions = preemptions;
+    meter.last = now;
+  }
+
+  Times Collect(const std::vector<int32_t>& levels) const {
+    Times times;
+    Clock::time_point begin = moments_[0];
+    for (size_t stage = 0; stage < levels.size(); ++stage) {
+      const Clock::time_point end = levels[stage] > 0 ? moments_[stage + 1] : begin;
+      times.stages.push_back(std::chrono::duration<double>(end - begin).count());
+      begin = end;
+    }
+    for (const Meter& meter : meters_) {
+      times.speed_before = std::max(times.speed_before, meter.before);
+      times.speed_after = std::max(times.speed_after, meter.after);
+      for (size_t stage = 0; stage < levels.size(); ++stage) {
+        if (meter.preempted[stage] != 0) times.stages[stage] = -std::abs(times.stages[stage]);
+      }
+    }
+    return times;
   }
 
   /*! \brief Wait for the other tasks. */
@@ -131,8 +202,9 @@ class CpuStage::Launch {
 
   const CpuStage& stage_;
   const ParallelApi* const api_;
-  Clock::time_point begin_;  // both written by task 0
-  Clock::time_point end_;
+  std::vector<int> ends_;                   // by level: the stages that have ended after it, or 0
+  std::vector<Clock::time_point> moments_;  // before the first stage and after each, by task 0
+  std::vector<Meter> meters_;               // by task, if times were requested
   std::atomic<bool> failed_{false};
   std::vector<std::vector<Moment>> traces_;  // by share, if requested; each belongs to one task
   std::exception_ptr error_;  // written by the task that set failed_, read after the launch
@@ -158,7 +230,7 @@ CpuStage::CpuStage(Kernels kernels, Tensors args, const std::vector<int32_t>& pr
     AddRow(fields, workers);
   }
   num_levels_ = shares_[0].size();
-  if (workers > 1) num_tasks_ = std::min<int>(static_cast<int>(workers), NumPoolThreads());
+  num_tasks_ = NumTasks(workers);
 }
 
 void CpuStage::AddRow(const int32_t* row, int64_t workers) {
@@ -180,12 +252,30 @@ void CpuStage::AddRow(const int32_t* row, int64_t workers) {
   }
 }
 
-double CpuStage::Time() const {
-  const double seconds = Launch(*this).Run();
+CpuStage::Times CpuStage::Time(const std::vector<int32_t>& levels) const {
+  for (int32_t count : levels) CheckRange(count, 0, num_levels_, "the number of a stage's levels");
+  TVM_IOS_REQUIRE(std::accumulate(levels.begin(), levels.end(), size_t{0}) == num_levels_,
+                  ValueError)
+      << "the stages together do not have the " << num_levels_ << " levels of the program";
+  Times times = Launch(*this).Time(levels);
   if (TVMFFIEnvCheckSignals() != 0) throw ffi::EnvErrorAlreadySet();
-  return seconds;
+  return times;
 }
 
 std::vector<CpuStage::Span> CpuStage::Trace() const { return Launch(*this).Trace(); }
+
+double CpuStage::TimeCopies(int64_t workers) {
+  std::vector<double> seconds(NumTasks(workers));
+  const auto enter = [](int task, ParallelGroupEnv* /*env*/, void* data) {
+    (*static_cast<std::vector<double>*>(data))[task] = TimeCopy();
+    return 0;
+  };
+  if (seconds.size() == 1) {
+    enter(0, nullptr, &seconds);
+  } else {
+    CheckLaunched(ParallelApi::Get().launch(enter, &seconds, static_cast<int>(seconds.size())));
+  }
+  return *std::max_element(seconds.begin(), seconds.end());
+}
 
 }  // namespace tvm_ios

@@ -20,7 +20,7 @@
 namespace tvm_ios {
 
 /*!
- * \brief A stage whose kernel calls are packed once and made many times.
+ * \brief Stages that run one after another; their kernel calls are packed once and made many times.
  *
  * Row i of the program is (kernel, level, c_0, ..., c_workers): worker w calls the kernel on the
  * tiles [c_w, c_{w+1}), unless the range is empty. The rows of a level run in order on each worker,
@@ -46,15 +46,24 @@ class CpuStage {
   /*! \brief The numbers in a row of a stage program. */
   static constexpr size_t NumColumns(int64_t workers) { return kNumHeaderColumns + workers + 1; }
 
+  /*! \brief The times of one run. */
+  struct Times {
+    /*! \brief Seconds of TimeArithmetic on the slowest worker, before and after the run. */
+    double speed_before{0};
+    double speed_after{0};
+    /*! \brief Seconds of each stage; negative if a worker lost its core meanwhile. */
+    std::vector<double> stages;
+  };
+
   /*!
-   * \brief Runs the stage once, as one launch; throws the first error of a kernel.
+   * \brief Run everything once, as one launch; throw the first error of a kernel.
    *
-   * The clock is looked at inside of the launch: a stage of a lowered model begins and ends at a
-   * barrier of the launch that the whole model is.
+   * The clock is read inside of the launch: a stage of a lowered model begins and ends at a barrier
+   * of the launch that the whole model is.
    *
-   * \return The seconds that it took.
+   * \param levels The number of levels of each stage, in order; together all levels.
    */
-  double Time() const;
+  Times Time(const std::vector<int32_t>& levels) const;
 
   /*! \brief The time that a worker spent in a kernel, in seconds since the first call began. */
   struct Span {
@@ -64,8 +73,11 @@ class CpuStage {
     double end;
   };
 
-  /*! \brief Run the stage once and return when each call was made, worker by worker in order. */
+  /*! \brief Run everything once and return when each call was made, worker by worker in order. */
   std::vector<Span> Trace() const;
+
+  /*! \brief Return the seconds of TimeCopy on the slowest of the workers' threads. */
+  static double TimeCopies(int64_t workers);
 
  private:
   static constexpr size_t kNumHeaderColumns = 2;  // kernel, level

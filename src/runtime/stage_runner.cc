@@ -109,11 +109,18 @@ int64_t StageRunner::AddKernel(ffi::Function function, const ffi::Bytes& specs) 
   return static_cast<int64_t>(kernels_.size()) - 1;
 }
 
-std::vector<double> StageRunner::Time(const ffi::Bytes& program, const ffi::Bytes& calls,
-                                      int64_t workers, int64_t repeat) const {
-  std::vector<double> seconds;
-  ForEachRun(program, calls, workers, repeat,
-             [&seconds](const CpuStage& stage) { seconds.push_back(stage.Time()); });
+std::vector<double> StageRunner::Time(const ffi::Bytes& program, const ffi::Bytes& stages,
+                                      const ffi::Bytes& calls, int64_t workers,
+                                      int64_t repeat) const {
+  const Reader<int32_t> levels(stages, "the levels of the stages");
+  CheckRange(workers, 1, CpuStage::kMaxWorkers, "the number of workers");
+  std::vector<double> seconds{CpuStage::TimeCopies(workers), 0};
+  ForEachRun(program, calls, workers, repeat, [&](const CpuStage& stage) {
+    const CpuStage::Times times = stage.Time(levels.values());
+    seconds.insert(seconds.end(), {times.speed_before, times.speed_after});
+    seconds.insert(seconds.end(), times.stages.begin(), times.stages.end());
+  });
+  seconds[1] = CpuStage::TimeCopies(workers);
   return seconds;
 }
 

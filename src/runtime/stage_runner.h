@@ -48,19 +48,21 @@ class StageRunner {
   int64_t AddKernel(::tvm::ffi::Function function, const ::tvm::ffi::Bytes& specs);
 
   /*!
-   * \brief Run a stage repeat times, with separate places for the tensors of each run.
+   * \brief Run stages one after another, repeat times, and time each of them.
    * \param program The rows of CpuStage, int32; their kernel numbers refer to calls.
+   * \param stages The number of levels of each stage, int32.
    * \param calls For each run and each call, int64: a kernel's number, and for each of its tensors
    *  the number of a memory and a byte offset in it.
    * \param workers At least one.
    * \param repeat At least one.
-   * \return Seconds of each run.
+   * \return Seconds: of a copy before and after all runs, and for each run of arithmetic before and
+   *  after it, and of each stage. The seconds of a stage are negative if a worker lost its core in it.
    */
-  std::vector<double> Time(const ::tvm::ffi::Bytes& program, const ::tvm::ffi::Bytes& calls,
-                           int64_t workers, int64_t repeat) const;
+  std::vector<double> Time(const ::tvm::ffi::Bytes& program, const ::tvm::ffi::Bytes& stages,
+                           const ::tvm::ffi::Bytes& calls, int64_t workers, int64_t repeat) const;
 
   /*!
-   * \brief Run a stage once and return when each worker was in which call.
+   * \brief Run stages once and return when each worker was in which call.
    * \param program As for Time.
    * \param calls As for Time, for one run.
    * \param workers At least one.

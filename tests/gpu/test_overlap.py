@@ -67,6 +67,6 @@ def test_a_stage_takes_less_than_its_parts() -> None:
         stages = [s for s in scheduler.lower(schedule) if isinstance(s, CudaStage)]
         widest = max(stages, key=lambda stage: len(stage.launches))
         assert len(widest.launches) > 1
-        bench.time(widest, 5)
-        seconds[partitioning] = float(np.median(bench.time(widest, 50)))
+        bench.time([widest], 5)
+        seconds[partitioning] = float(np.median(bench.time([widest], 50).seconds))
     assert seconds["streams"] < seconds["streams-1"]

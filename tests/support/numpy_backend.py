@@ -30,6 +30,7 @@ from tvm_ios.measure.cache import MeasurementCache
 from tvm_ios.measure.model import Variants
 from tvm_ios.measure.pool import LocalPool, RunnerPool
 from tvm_ios.measure.runners import Runner
+from tvm_ios.measure.stage_runner import Turn
 from tvm_ios.options import Options
 from tvm_ios.schedule.timeline import Span
 from tvm_ios.tir.tensor import TensorSpec
@@ -140,14 +141,11 @@ class NumpyStageRunner:
     def prepare(self) -> None:
         """There is nothing to load."""
 
-    def run(self, implementation: Implementation) -> None:
-        """Nothing warms up."""
+    def time_alone(self, implementations: Sequence[Implementation], repeat: int) -> Turn:
+        return Turn.steady(np.tile([i.kernel.seconds for i in implementations], (repeat, 1)))
 
-    def time_alone(self, implementation: Implementation, repeat: int) -> list[float]:
-        return [implementation.kernel.seconds] * repeat
-
-    def time(self, stage: NumpyStage, repeat: int) -> list[float]:
-        return [stage.seconds] * repeat
+    def time(self, stages: Sequence[NumpyStage], repeat: int) -> Turn:
+        return Turn.steady(np.tile([stage.seconds for stage in stages], (repeat, 1)))
 
     def trace(self, stages: Sequence[NumpyStage], repeat: int) -> list[Span]:
         raise AssertionError("nobody asks for a timeline here")

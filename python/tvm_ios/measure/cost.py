@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +20,7 @@ from ..support.keys import Key
 from ..support.progress import progress
 from .cache import MeasurementCache, WorkloadKey, operator_workload, stage_workload
 from .pool import AnyRunnerPool
+from .rehearsal import Rehearsal, rehearsals
 from .stage_runner import AnyStageRunner
 from .timing import Samples, StageTimer, fastest, relative_error
 
@@ -49,8 +50,10 @@ class Observation:
     error: float
 
     @classmethod
-    def of(cls, workload: WorkloadKey, samples: Mapping[str, Sequence[float]]) -> Observation:
-        return cls(workload, fastest(samples)[0], relative_error(samples))
+    def of(
+        cls, workload: WorkloadKey, samples: Mapping[str, Sequence[float]], scale_error: float
+    ) -> Observation:
+        return cls(workload, fastest(samples)[0], relative_error(samples, scale_error))
 
 
 @dataclass(frozen=True)
@@ -78,14 +81,14 @@ class MeasuredBounds:
 class MeasuredCost:
     """A cost model that times stages by the mechanism that will run them.
 
-    A stage is timed in turn with its operators in serial order, so that both latencies refer to the
-    same machine state; see :mod:`.timing`. Structurally equal stages are measured once, and not at
-    all if ``cache`` finds them in a database.
+    A stage is timed inside of a run of the whole network, see :mod:`.rehearsal`, and at the
+    machine's usual speed, see :mod:`.speed`. Structurally equal stages are measured once, and not
+    at all if ``cache`` finds them in a database.
 
     Some stages are not measured:
 
     - A stage that can gain next to nothing over its operators in serial order gets a latency
-      slightly above theirs and is never chosen; see :meth:`_can_gain`.
+      slightly above theirs and is never chosen; see :meth:`can_gain`.
     - A stage that cannot run has infinite latency. This is a stage that combines an opaque operator
       (one left to TVM's default lowering) with others. An opaque operator in a stage of its own
       costs nothing, because every schedule contains it.
@@ -165,27 +168,20 @@ class MeasuredCost:
         """
         specs = [self._spec(c) for c in candidates if not self._opaque(c)]
         fresh = self._refine(
-            [*(s for spec in specs for s in self._stage_builder.per_operator(spec)), *specs]
+            [*specs, *(s for spec in specs for s in self._stage_builder.per_operator(spec))]
         )
         if fresh:
             self._hopeless.clear()
         return fresh
 
     def _refine(self, specs: Iterable[AnyStageSpec]) -> int:
-        """Measure stages more often, in this order, if that was not done yet; return how many."""
+        """Measure stages more often if that was not done yet; return how many."""
         fresh = {
             spec.key: spec
             for spec in specs
             if self._cache.samples(spec.key) and not self._cache.refined(spec.key)
         }
-        self._run(
-            "measuring again",
-            fresh.values(),
-            lambda device, spec: self._timer.refine(
-                device, spec, self._cache.samples(spec.key), self._alternative(spec)
-            ),
-            refined=True,
-        )
+        self._run("measuring again", fresh.values(), refined=True)
         return len(fresh)
 
     def looked_up(self, candidates: Iterable[Candidate]) -> list[Candidate]:
@@ -201,7 +197,8 @@ class MeasuredCost:
         spec = self._spec(candidate)
         samples = self._cache.samples(spec.key)
         if samples and spec.key not in self._observed:
-            self._observed[spec.key] = Observation.of(stage_workload(spec), samples)
+            workload, error = stage_workload(spec), self._timer.speed.error
+            self._observed[spec.key] = Observation.of(workload, samples, error)
         return self._observed.get(spec.key)
 
     def runnable(self, candidate: Candidate) -> bool:
@@ -262,14 +259,9 @@ class MeasuredCost:
 
     def _measure(self, description: str, specs: Iterable[AnyStageSpec]) -> None:
         """Time the stages whose latency is unknown."""
-        specs = list(specs)
-        self._lookup(specs)
-        pending = [spec for spec in specs if spec.key not in self._seconds]
-        self._run(
-            description,
-            pending,
-            lambda device, spec: self._timer.measure(device, spec, self._alternative(spec)),
-        )
+        unique = {spec.key: spec for spec in specs}
+        self._lookup(unique.values())
+        self._run(description, [spec for key, spec in unique.items() if key not in self._seconds])
 
     def _lookup(self, specs: Iterable[AnyStageSpec]) -> None:
         """Take latencies from the measurement cache."""
@@ -284,40 +276,60 @@ class MeasuredCost:
         """Return the seconds of a stage's operators in serial order."""
         return sum(self._seconds[single.key] for single in self._stage_builder.per_operator(spec))
 
-    def _alternative(self, spec: AnyStageSpec) -> float:
-        """Return the latency that a stage has to beat; infinity for a single operator."""
-        itself = len(spec.implementations) == 1 and not self._replaced(spec)
-        return math.inf if itself else self._serial(spec)
-
     def _replaced(self, spec: AnyStageSpec) -> bool:
         """Return whether the stage replaces operators by others."""
         originals = self._stage_builder.originals(spec)
         return list(map(id, spec.implementations)) != list(map(id, originals))
 
     def _run(
-        self,
-        description: str,
-        specs: Iterable[AnyStageSpec],
-        work: Callable[[AnyStageRunner, AnyStageSpec], Samples],
-        *,
-        refined: bool = False,
+        self, description: str, specs: Iterable[AnyStageSpec], *, refined: bool = False
     ) -> None:
-        """Sample every stage with ``work``, record the samples and update the latency."""
-        stages = list(specs)
+        """Time stages in as few runs of the network as possible, and record their samples."""
+        stages: dict[Hashable, AnyStageSpec] = {spec.key: spec for spec in specs}
         if not stages:
             return
+        runs = rehearsals(self._stage_builder, stages.values(), self._unable)
         self._pool.compile(
             kernel
-            for spec in stages
+            for run in runs
+            for spec in run.stages
             for kernel in self._stage_builder.kernels(spec, self.operator_seconds)
         )
+        time = self._timer.refine if refined else self._timer.measure
         with progress(description, len(stages)) as advance:
+            crashed: list[AnyStageSpec] = []
 
-            def done(spec: AnyStageSpec, samples: Samples | None) -> None:
-                self._note(spec, samples, refined)
-                advance(1)
+            def note(run: Rehearsal, taken: dict[Hashable, Samples] | None) -> None:
+                for key in run.wanted:
+                    if taken is None and len(run.stages) > 1:
+                        crashed.append(stages[key])
+                        continue
+                    samples = None if taken is None else taken.get(key, {})
+                    self._note(stages[key], samples, refined)
+                    advance(1)
 
-            self._pool.each(stages, work, done)
+            def rehearse(device: AnyStageRunner, run: Rehearsal) -> dict[Hashable, Samples]:
+                known: dict[Hashable, Samples]
+                known = {spec.key: self._known_samples(spec) for spec in run.stages}
+                return time(device, run, known)
+
+            self._pool.each(runs, rehearse, note)
+            # Which of the stages crashed shows when each runs alone.
+            alone = [Rehearsal((spec,), frozenset([spec.key])) for spec in crashed]
+            self._pool.each(alone, rehearse, note)
+
+    @property
+    def _unable(self) -> frozenset[int]:
+        """The operators that cannot run: those that TVM lowers, and those that failed alone."""
+        implementations = self._stage_builder.lowered.implementations
+        return frozenset(
+            op
+            for op, i in enumerate(implementations)
+            if i is None or math.isinf(self.operator_seconds[i.kernel.key])
+        )
+
+    def _known_samples(self, spec: AnyStageSpec) -> Samples:
+        return {name: list(times) for name, times in self._cache.samples(spec.key).items()}
 
     def _note(self, spec: AnyStageSpec, samples: Samples | None, refined: bool) -> None:
         workload = stage_workload(spec)
@@ -363,9 +375,7 @@ class MeasuredCost:
         }
         self._cache.lookup(workloads.values())
         missing = [new[key] for key, s in workloads.items() if not self._cache.samples(s.key)]
-        if missing:
-            self._pool.compile(i.kernel for i in missing)
-            self._pool.each(missing, self._timer.time_operator, self._note_operator)
+        self._time_alone([missing] if missing else [])
         for key, implementation in new.items():
             if not implementation.kernel.free and key not in self.operator_seconds:
                 # The minimum is the time without interference.
@@ -373,12 +383,28 @@ class MeasuredCost:
                 self.operator_seconds[key] = min(samples["alone"])
             self.operator_seconds.setdefault(key, 0.0)
 
-    def _note_operator(
-        self, implementation: Implementation[Kernel], samples: Samples | None
-    ) -> None:
+    def _time_alone(self, batches: Sequence[Sequence[Implementation[Kernel]]]) -> None:
+        """Time the operators of each batch, one after another on one worker."""
+        self._pool.compile(i.kernel for batch in batches for i in batch)
+        crashed: list[Sequence[Implementation[Kernel]]] = []
+
+        def note(
+            batch: Sequence[Implementation[Kernel]], samples: list[list[float]] | None
+        ) -> None:
+            if samples is None and len(batch) > 1:
+                crashed.extend([i] for i in batch)
+                return
+            for implementation, times in zip(batch, samples or [[]], strict=True):
+                self._note_operator(implementation, times)
+
+        self._pool.each(batches, self._timer.time_operators, note)
+        if crashed:  # which of them, shows when each runs alone
+            self._time_alone(crashed)
+
+    def _note_operator(self, implementation: Implementation[Kernel], times: list[float]) -> None:
         workload = operator_workload(implementation.kernel)
-        if samples:
-            self._cache.add(workload, samples)
+        if times:
+            self._cache.add(workload, {"alone": times})
         else:
             self.operator_seconds[implementation.kernel.key] = math.inf
             _logger.warning("%s: %s.", workload.words, _WRONG)

@@ -98,7 +98,7 @@ class RemoteSession:
         self.call("SetRuntimeLibrary", "libtvm_runtime.so")
 
     def call(self, name: str, *arguments: Any) -> Any:
-        patience = self.limit + _GRACE if name == "TimeOnRunner" else _PATIENCE
+        patience = arguments[-1] + _GRACE if name == "TimeOnRunner" else _PATIENCE
         return self.watched(lambda: self._function(name)(*arguments), patience)
 
     def close(self) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+import numpy as np
 import tvm
 
 from ..backend.shared.implementation import Implementation
@@ -20,17 +21,40 @@ S_contra = TypeVar("S_contra", contravariant=True)
 """The stage type of one back end."""
 
 
+@dataclass(frozen=True)
+class Turn:
+    """Several runs of the same stages, one right after another.
+
+    The machine's speed shows in the time of known work on all workers.
+
+    Attributes
+    ----------
+    seconds : numpy.ndarray
+        float64 [runs, stages]; negative where a worker lost its core meanwhile.
+    arithmetic : numpy.ndarray
+        float64 [runs, 2]: seconds of some arithmetic in registers before and after each run.
+    copies : numpy.ndarray
+        float64 [2]: seconds of a copy in memory before and after all runs.
+    """
+
+    seconds: np.ndarray
+    arithmetic: np.ndarray
+    copies: np.ndarray
+
+    @classmethod
+    def steady(cls, seconds: np.ndarray) -> Turn:
+        """Return the turn of a device whose speed does not change."""
+        return cls(seconds, np.ones((len(seconds), 2)), np.ones(2))
+
+
 class StageRunner(Protocol[K_contra, S_contra]):
     """A runner: runs and times stages of one network."""
 
-    def run(self, implementation: Implementation[K_contra]) -> None:
-        """Run an operator once."""
+    def time_alone(self, implementations: Sequence[Implementation[K_contra]], repeat: int) -> Turn:
+        """Time runs of operators one after another on one worker, each as a stage."""
 
-    def time_alone(self, implementation: Implementation[K_contra], repeat: int) -> list[float]:
-        """Return the seconds of each run of an operator on one worker."""
-
-    def time(self, stage: S_contra, repeat: int) -> list[float]:
-        """Return the seconds of each run of a stage."""
+    def time(self, stages: Sequence[S_contra], repeat: int) -> Turn:
+        """Time runs of stages one after another, as in a compiled network."""
 
     def trace(self, stages: Sequence[S_contra], repeat: int) -> list[Span]:
         """Return when each worker runs which kernel, in the fastest of several runs."""

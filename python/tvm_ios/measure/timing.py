@@ -1,42 +1,37 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Timing of stages: how often each is run, and relative to what.
-
-The speed of a machine changes while a search runs: the clock frequency varies, and another process
-may halve it. The search needs a stage's gain over its operators in serial order. The two are
-therefore run in turn, and a stage's seconds are those of its operators times the measured ratio.
-"""
+"""Timing of stages inside of the running network: how often, and with which work partitionings."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from ..backend.shared.implementation import Implementation
 from ..backend.shared.kernel import Kernel
 from ..backend.shared.stages import AnyStageBuilder, AnyStageSpec
-from .samples import Turns, sensible, take, take_steady, take_turns
+from .rehearsal import Rehearsal
+from .speed import MachineSpeed
 from .stage_runner import AnyStageRunner
 
 Samples = dict[str, list[float]]
 """Seconds by work partitioning."""
 
-_BUDGET = 2.5e-3  # seconds for all repetitions of a stage
-_REFINED_BUDGET = 12e-3  # the same for a stage of a chosen schedule
+_TURN = 10e-3  # seconds that the runs of one turn take, if a run is shorter
+_MOST_RUNS = 8  # in a turn
+_ROUNDS, _REFINED_ROUNDS = 2, 4  # turns in which a partitioning is timed
+_ALONE = 4  # runs of the operators on one worker
 _UNSURE, _SURE = 0.05, 0.005  # minimum relative errors: for few samples, and for any number
 _FEW = 4
-_ALONE = 5  # runs of an operator on one worker
-_PAIRED = 2  # runs of a stage between two runs of its operators
-_HOPELESS = 1.15  # a first run slower than the best alternative by this factor is not repeated
+_NEWEST = 24  # samples that count: older ones are of other schedules around the stage
+_HOPELESS = 1.15  # a partitioning slower than the best by this factor is not timed again
 
 
 @dataclass
 class StageTimer:
     """A timer of stages, for each partitioning of their work.
-
-    A partitioning whose samples are all impossible is left out of the results.
 
     Attributes
     ----------
@@ -44,130 +39,134 @@ class StageTimer:
         The stage builder.
     operator_seconds : mapping of kernel key to float
         Seconds of operators on one worker, on which work partitioning is based.
+    speed : MachineSpeed
+        The machine's speed.
     """
 
     stage_builder: AnyStageBuilder
     operator_seconds: Mapping[Hashable, float]
+    speed: MachineSpeed = field(default_factory=MachineSpeed)
 
-    def time_operator(
-        self, device: AnyStageRunner, implementation: Implementation[Kernel]
-    ) -> Samples:
-        """Return the seconds of an operator on one worker, after a warm-up run."""
-        device.run(implementation)
-        times = take(lambda count: device.time_alone(implementation, count), _ALONE)
-        return {"alone": times} if times else {}
+    def time_operators(
+        self, device: AnyStageRunner, implementations: Sequence[Implementation[Kernel]]
+    ) -> list[list[float]]:
+        """Return the seconds of each operator on one worker, after a warm-up run."""
+        turn = self.speed.steady(lambda: device.time_alone(implementations, 1 + _ALONE))
+        return [sensible(column) for column in turn.T]
 
     def measure(
-        self, device: AnyStageRunner, spec: AnyStageSpec, known: float = math.inf
-    ) -> Samples:
-        """Time a stage in each work partitioning that is worth it.
+        self, device: AnyStageRunner, rehearsal: Rehearsal, known: Mapping[Hashable, Samples]
+    ) -> dict[Hashable, Samples]:
+        """Time the wanted stages of a rehearsal, in each work partitioning that is worth it.
 
-        The first run of each partitioning is a warm-up. It determines the number of repetitions. A
-        partitioning that is far slower than another, or than ``known``, is not repeated.
+        A partitioning that is far slower than another is timed once only. A stage without a
+        possible time is left out of the result.
 
         Parameters
         ----------
         device : StageRunner
             The runner.
-        spec : StageSpec
-            The stage spec.
-        known : float
-            Seconds of the operators in serial order; infinity for a single operator.
+        rehearsal : Rehearsal
+            The stages.
+        known : mapping of stage key to Samples
+            Earlier samples, by which the partitionings of the other stages are chosen.
         """
-        partitionings = self.stage_builder.partitionings(spec, self.operator_seconds)
-        turns = self._turns(device, spec, partitionings, known)
-        first = {
-            name: times for name, times in take_turns(turns, partitionings, 1).items() if times
-        }
-        limit = _HOPELESS * min(known, *(times[0] for times in first.values()), math.inf)
-        kept = {name: times[0] for name, times in first.items() if times[0] <= limit}
-        return _without_empty({**first, **self._repeat(turns, kept, _BUDGET, (1, 7))})
+        return self._rehearse(device, rehearsal, known, _ROUNDS)
 
     def refine(
+        self, device: AnyStageRunner, rehearsal: Rehearsal, known: Mapping[Hashable, Samples]
+    ) -> dict[Hashable, Samples]:
+        """Time measured stages more often, in the partitionings that were nearly fastest.
+
+        The parameters are those of :meth:`measure`.
+        """
+        return self._rehearse(device, rehearsal, known, _REFINED_ROUNDS)
+
+    def _rehearse(
         self,
         device: AnyStageRunner,
-        spec: AnyStageSpec,
-        samples: Mapping[str, Sequence[float]],
-        known: float = math.inf,
-    ) -> Samples:
-        """Time a measured stage many more times, in the partitionings that were nearly fastest.
+        rehearsal: Rehearsal,
+        known: Mapping[Hashable, Samples],
+        rounds: int,
+    ) -> dict[Hashable, Samples]:
+        taken: dict[Hashable, Samples] = {key: {} for key in rehearsal.wanted}
+        runs = 0
+        for _ in range(rounds):
+            tried = [
+                self._worth_timing(spec, {**known.get(spec.key, {}), **taken.get(spec.key, {})})
+                if spec.key in rehearsal.wanted
+                else self._usual(spec, known.get(spec.key, {}))
+                for spec in rehearsal.stages
+            ]
+            for number in range(max(map(len, tried))):
+                chosen = [names[number % len(names)] for names in tried]
+                table = self._turn(device, rehearsal, chosen, runs)
+                runs = runs or _runs_of_turn(table)
+                for spec, name, column in zip(rehearsal.stages, chosen, table.T, strict=True):
+                    if spec.key in taken and (times := sensible(column)):
+                        taken[spec.key].setdefault(name, []).extend(times)
+        return {key: samples for key, samples in taken.items() if samples}
 
-        Parameters
-        ----------
-        device : StageRunner
-            The runner.
-        spec : StageSpec
-            The stage spec.
-        samples : mapping of str to sequence of float
-            Seconds by work partitioning so far.
-        known : float
-            Seconds of the operators in serial order; infinity for a single operator.
-        """
+    def _turn(
+        self, device: AnyStageRunner, rehearsal: Rehearsal, chosen: Sequence[str], runs: int
+    ) -> np.ndarray:
+        """Return the seconds of each stage in ``runs`` runs, which follow one that warms up."""
+        stages = [
+            self.stage_builder.stage(spec, name, self.operator_seconds)
+            for spec, name in zip(rehearsal.stages, chosen, strict=True)
+        ]
+        return self.speed.steady(lambda: device.time(stages, 1 + max(runs, 1)))
+
+    def _worth_timing(self, spec: AnyStageSpec, samples: Samples) -> list[str]:
+        """Return all partitionings of a new stage, and those near the best of a measured one."""
+        possible = self.stage_builder.partitionings(spec, self.operator_seconds)
+        if not samples:
+            return list(possible)
         best, _ = fastest(samples)
-        medians = {name: float(np.median(times)) for name, times in samples.items()}
-        near = {name: typical for name, typical in medians.items() if typical <= _HOPELESS * best}
-        turns = self._turns(device, spec, near, known)
-        return _without_empty(self._repeat(turns, near, _REFINED_BUDGET, (7, 50)))
+        return [name for name in samples if typical(samples[name]) <= _HOPELESS * best]
 
-    def _turns(
-        self, device: AnyStageRunner, spec: AnyStageSpec, partitionings: Iterable[str], known: float
-    ) -> Turns:
-        """Return a sampler of the stage, scaled to the machine's speed when ``known`` was measured.
-
-        The operators in serial order run before each round of partitionings, which find their
-        inputs in the same cache state.
-        """
-        stages = {
-            d: self.stage_builder.stage(spec, d, self.operator_seconds) for d in partitionings
-        }
-        if math.isinf(known):
-            return lambda names, count: {name: device.time(stages[name], count) for name in names}
-        serial = self.stage_builder.serial(spec, self.operator_seconds)
-
-        def turns(names: Collection[str], count: int) -> Samples:
-            times: Samples = {name: [] for name in names}
-            reference = []
-            for done in range(0, count, _PAIRED):
-                part = min(_PAIRED, count - done)
-                reference += device.time(serial, part)
-                for name in names:
-                    times[name] += device.time(stages[name], part)
-            believed = [seconds for seconds in reference if sensible([seconds])]
-            scale = known / float(np.median(believed)) if believed else math.nan
-            return {name: [scale * seconds for seconds in times[name]] for name in names}
-
-        return turns
-
-    def _repeat(
-        self, turns: Turns, expected: Mapping[str, float], budget: float, limits: tuple[int, int]
-    ) -> Samples:
-        """Sample the partitionings in ``expected`` as often as the budget allows."""
-        if not expected:
-            return {}
-        low, high = limits
-        count = min(max(int(budget / max(expected.values())), low), high)
-        return take_steady(turns, count, expected)
+    def _usual(self, spec: AnyStageSpec, samples: Samples) -> list[str]:
+        return [fastest(samples)[1] if samples else self.stage_builder.default_partitioning]
 
 
-def _without_empty(samples: Samples) -> Samples:
-    return {partitioning: times for partitioning, times in samples.items() if times}
+def _runs_of_turn(table: np.ndarray) -> int:
+    """Return how many runs of the network a turn should have."""
+    seconds = float(np.nansum(table, axis=1).min())
+    return min(max(int(_TURN / seconds), 1), _MOST_RUNS) if seconds > 0 else 1
+
+
+def sensible(samples: np.ndarray) -> list[float]:
+    """Return the samples that can be durations: finite and above zero."""
+    return [float(s) for s in samples if math.isfinite(s) and s > 0]
+
+
+def typical(times: Sequence[float]) -> float:
+    """Return the median of the newest samples."""
+    return float(np.median(times[-_NEWEST:]))
 
 
 def fastest(samples: Mapping[str, Sequence[float]]) -> tuple[float, str]:
     """Return the median seconds of the fastest work partitioning, and its name."""
-    medians = [(float(np.median(times)), partitioning) for partitioning, times in samples.items()]
+    medians = [(typical(times), partitioning) for partitioning, times in samples.items()]
     return min(medians, key=lambda entry: entry[0])
 
 
-def relative_error(samples: Mapping[str, Sequence[float]]) -> float:
+def relative_error(samples: Mapping[str, Sequence[float]], scale: float = 0.0) -> float:
     """Return the relative standard error of the median of the fastest work partitioning.
 
     It follows from the median absolute deviation of the samples. For few or equal samples it has a
     floor, the error that clocks and caches always leave.
+
+    Parameters
+    ----------
+    samples : mapping of str to sequence of float
+        Seconds by work partitioning.
+    scale : float
+        The relative error of the speed that the samples were scaled by.
     """
     _, partitioning = fastest(samples)
-    logarithms = np.log(samples[partitioning])
+    logarithms = np.log(samples[partitioning][-_NEWEST:])
     spread = 1.4826 * float(np.median(np.abs(logarithms - np.median(logarithms))))
     if len(logarithms) < _FEW:
         spread = max(spread, _UNSURE)
-    return max(1.2533 * spread / math.sqrt(len(logarithms)), _SURE)
+    return max(1.2533 * math.hypot(spread, scale) / math.sqrt(len(logarithms)), _SURE)

@@ -135,10 +135,10 @@ class KernelRunner:
 
     def time(
         self, network: KernelNetwork, implementations: Sequence[Implementation[CudaKernel]]
-    ) -> list[float]:
+    ) -> np.ndarray:
         """Return the seconds of runs of the last kernel, measured by events in a CUDA graph."""
         bench = CudaStageRunner(network.lowered, self._libraries, self._device_id, seed=0)
-        return bench.time_alone(implementations[-1], _SAMPLES)
+        return bench.time_alone(implementations[-1:], _SAMPLES).seconds[:, 0]
 
     def run(
         self,

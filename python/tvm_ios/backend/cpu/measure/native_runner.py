@@ -10,12 +10,14 @@ import numpy as np
 import tvm_ffi
 
 from ....measure.session import DeviceLost, Session
+from ....measure.stage_runner import Turn
 from ....tir.tensor import TensorSpec
 from ...shared.cold import Place
 from ..kernels.kernel import Kernel
 from .builder import CpuKernelBuilder
 
 _CHUNK = 16 << 20  # bytes per message
+_STAGES_PER_LIMIT = 20  # the time limit of one stage is enough for so many
 
 
 @dataclass(frozen=True)
@@ -60,8 +62,14 @@ class NativeRunner:
         """Fill a memory with copies of an array."""
         self._session.call("FillMemory", self._bench, memory, array.tobytes())
 
-    def time(self, runs: Sequence[Sequence[Call]], program: np.ndarray, workers: int) -> np.ndarray:
-        """Measure the seconds that a stage takes in each of several runs.
+    def time(
+        self,
+        runs: Sequence[Sequence[Call]],
+        program: np.ndarray,
+        levels: Sequence[int],
+        workers: int,
+    ) -> Turn:
+        """Measure the seconds that stages take, one after another, in each of several runs.
 
         Parameters
         ----------
@@ -70,36 +78,36 @@ class NativeRunner:
         program : numpy.ndarray
             int32 ``[rows, 2 + workers + 1]``: number of the call, its level, and the tile
             boundaries between the workers.
+        levels : sequence of int
+            The number of levels of each stage.
         workers : int
             Number of workers.
-
-        Returns
-        -------
-        numpy.ndarray
-            float64 ``[runs]``, seconds.
 
         Raises
         ------
         DeviceLost
-            If the session's answer is not one latency per run.
+            If the session's answer is not one latency per run and stage.
         """
         calls = np.array([n for run in runs for call in run for n in self._encode(call)], "int64")
-        samples = self._session.call(
+        limit = self._session.limit * max(1.0, len(levels) / _STAGES_PER_LIMIT)
+        answer = self._session.call(
             "TimeOnRunner",
             self._bench,
             program.tobytes(),
+            np.array(levels, "int32").tobytes(),
             calls.tobytes(),
             workers,
             len(runs),
-            self._session.limit,
+            limit,
         )
-        times = _floats(samples)
-        if len(times) != len(runs) or (self._session.limit and (times > self._session.limit).any()):
+        times = _floats(answer)
+        if len(times) != 2 + len(runs) * (2 + len(levels)) or (limit and (times > limit).any()):
             raise DeviceLost(
-                f"it answered {len(times)} latencies up to {max(times, default=0.0):g} s where "
-                f"{len(runs)} were asked for, each below {self._session.limit:g} s"
+                f"it answered {len(times)} times up to {max(times, default=0.0):g} s for "
+                f"{len(runs)} runs of {len(levels)} stages, each below {limit:g} s"
             )
-        return times
+        table = times[2:].reshape(len(runs), 2 + len(levels))
+        return Turn(table[:, 2:], table[:, :2], times[:2])
 
     def trace(self, calls: Sequence[Call], program: np.ndarray, workers: int) -> np.ndarray:
         """Record when each worker computes which call, in one run.

@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from tvm import relax
 
 from ....measure.session import Session
+from ....measure.stage_runner import Turn
 from ....schedule.timeline import Span
 from ....tir.tensor import TensorSpec
 from ...shared.cold import ColdWeights, Place, arena_bytes, level_of
@@ -61,19 +63,30 @@ class CpuStageRunner:
         }
         self._started = False
 
-    def run(self, implementation: Implementation[Kernel]) -> None:
-        """Compute one operator on one worker."""
+    def time_alone(self, implementations: Sequence[Implementation[Kernel]], repeat: int) -> Turn:
+        """Time runs of operators one after another on one worker, each as a stage."""
         self.prepare()
-        self._run(implementation)
+        rows, levels = [], [0]
+        for number, implementation in enumerate(implementations):
+            rows += [
+                (number, phase, levels[-1] + phase, cuts)
+                for _, phase, _, cuts in _serial_rows(implementation)
+            ]
+            levels.append(len(rows))
+        places = self._cold_places(implementations, repeat)
+        return self._timed(implementations, places, rows, np.diff(levels).tolist(), 1)
 
-    def time_alone(self, implementation: Implementation[Kernel], repeat: int) -> list[float]:
-        """Measure the seconds that one operator takes on one worker, ``repeat`` times."""
-        return self._time([implementation], _serial_rows(implementation), 1, repeat)
+    def time(self, stages: Sequence[LoweredStage], repeat: int) -> Turn:
+        """Time runs of stages one after another, in one launch, as in a compiled network.
 
-    def time(self, stage: LoweredStage, repeat: int) -> list[float]:
-        """Measure the seconds of a stage ``repeat`` times, its weights cold as in the network."""
-        rows = _rows(stage)
-        return self._time(stage.implementations, rows, stage.plan.workers, repeat)
+        A stage finds its inputs where the stages before it left them, and its weights cold.
+        """
+        self.prepare()
+        network = _Network.of(stages)
+        places = self._cold_places(network.implementations, repeat)
+        levels = [len(stage.plan.levels) for stage in stages]
+        workers = stages[0].plan.workers
+        return self._timed(network.implementations, places, network.rows, levels, workers)
 
     def trace(self, stages: Sequence[LoweredStage], repeat: int) -> list[Span]:
         """Record when each worker computes what, in the fastest of ``repeat`` runs of a network.
@@ -81,23 +94,16 @@ class CpuStageRunner:
         All stages run in one launch and on the network's weights, as they do in a compiled network.
         """
         self.prepare()
-        calls: dict[tuple[int, int, int], int] = {}  # stage, implementation, phase
-        rows, level = [], 0
-        for number, stage in enumerate(stages):
-            for k, phase, own_level, cuts in _rows(stage):
-                call = calls.setdefault((number, k, phase), len(calls))
-                rows.append((call, level + own_level, *cuts))
-            level += len(stage.plan.levels)
-        made = []
-        for number, k, phase in calls:
-            implementation = stages[number].implementations[k]
-            made.append(Call(implementation.kernel, phase, self._places(implementation, None)))
-        program, workers = np.array(rows, "int32"), stages[0].plan.workers
+        network = _Network.of(stages)
+        calls = list(dict.fromkeys(row[:2] for row in network.rows))
+        places = [self._places(i, None) for i in network.implementations]
+        made = [Call(network.implementations[i].kernel, p, places[i]) for i, p in calls]
+        program, workers = _program(network.rows, calls), stages[0].plan.workers
         runs = [self._bench.trace(made, program, workers) for _ in range(repeat)]
         meaning = []
-        for number, k, phase in calls:
-            computed = stages[number].implementations[k]
-            meaning.append((number, computed.operators, computed.kernel.name, phase))
+        for i, phase in calls:
+            computed = network.implementations[i]
+            meaning.append((network.stages[i], computed.operators, computed.kernel.name, phase))
         fastest = min(runs, key=lambda run: run[:, 3].max())
         return [
             Span(int(worker), *meaning[int(call)], begin, end)
@@ -117,34 +123,31 @@ class CpuStageRunner:
         self._started = True
 
     def _run(self, implementation: Implementation[Kernel]) -> None:
-        places = self._places(implementation, None)
-        self._run_times([implementation], [[places]], _serial_rows(implementation), 1)
+        places, rows = [[self._places(implementation, None)]], _serial_rows(implementation)
+        self._timed([implementation], places, rows, [len(rows)], 1)
 
-    def _time(
-        self,
-        implementations: Sequence[Implementation[Kernel]],
-        rows: Sequence[_Row],
-        workers: int,
-        repeat: int,
-    ) -> list[float]:
-        self.prepare()
-        runs = [[self._places(i, self._cold.take) for i in implementations] for _ in range(repeat)]
-        return self._run_times(implementations, runs, rows, workers)
-
-    def _run_times(
+    def _timed(
         self,
         implementations: Sequence[Implementation[Kernel]],
         runs: Sequence[Sequence[tuple[Place, ...]]],
         rows: Sequence[_Row],
+        levels: Sequence[int],
         workers: int,
-    ) -> list[float]:
-        """Measure the seconds of each run; ``rows`` has one entry per share of a call."""
-        numbers = {call: n for n, call in enumerate(dict.fromkeys(row[:2] for row in rows))}
-        calls = [
-            [Call(implementations[i].kernel, p, places[i]) for i, p in numbers] for places in runs
+    ) -> Turn:
+        """Time each run, in which the implementations' tensors have places of their own."""
+        if not rows:  # all results are in place already
+            return Turn.steady(np.zeros((len(runs), len(levels))))
+        calls = list(dict.fromkeys(row[:2] for row in rows))
+        made = [
+            [Call(implementations[i].kernel, p, places[i]) for i, p in calls] for places in runs
         ]
-        program = np.array([(numbers[row[:2]], row[2], *row[3]) for row in rows], "int32")
-        return self._bench.time(calls, program, workers).tolist()
+        return self._bench.time(made, _program(rows, calls), levels, workers)
+
+    def _cold_places(
+        self, implementations: Sequence[Implementation[Kernel]], repeat: int
+    ) -> list[list[tuple[Place, ...]]]:
+        """Return the places of the kernels' tensors in each of ``repeat`` runs."""
+        return [[self._places(i, self._cold.take) for i in implementations] for _ in range(repeat)]
 
     def _places(
         self, implementation: Implementation[Kernel], weights: TakeWeights | None
@@ -217,6 +220,44 @@ _Row = tuple[int, int, int, tuple[int, ...]]  # implementation, phase, level, cu
 def _serial_rows(implementation: Implementation[Kernel]) -> list[_Row]:
     """Return the rows that run the whole operator on one worker."""
     return [(0, p, p, (0, phase.tiles)) for p, phase in enumerate(implementation.kernel.phases)]
+
+
+@dataclass(frozen=True)
+class _Network:
+    """Stages one after another, as rows of one program.
+
+    Attributes
+    ----------
+    implementations : list of Implementation
+        Those of all stages.
+    stages : list of int
+        The stage of each implementation.
+    rows : list
+        Rows whose numbers refer to these implementations, and to levels of the whole.
+    """
+
+    implementations: list[Implementation[Kernel]]
+    stages: list[int]
+    rows: list[_Row]
+
+    @classmethod
+    def of(cls, stages: Sequence[LoweredStage]) -> _Network:
+        network, level = cls([], [], []), 0
+        for number, stage in enumerate(stages):
+            first = len(network.implementations)
+            network.rows.extend(
+                (first + i, phase, level + own, cuts) for i, phase, own, cuts in _rows(stage)
+            )
+            network.implementations.extend(stage.implementations)
+            network.stages.extend([number] * len(stage.implementations))
+            level += len(stage.plan.levels)
+        return network
+
+
+def _program(rows: Sequence[_Row], calls: Sequence[tuple[int, int]]) -> np.ndarray:
+    """Return the rows of a program, int32, whose numbers refer to ``calls``."""
+    numbers = {call: n for n, call in enumerate(calls)}
+    return np.array([(numbers[row[:2]], row[2], *row[3]) for row in rows], "int32")
 
 
 def _rows(stage: LoweredStage) -> list[_Row]:

@@ -11,6 +11,7 @@ import numpy as np
 import tvm
 import tvm_ffi
 
+from ....measure.stage_runner import Turn
 from ....schedule.timeline import Span
 from ....support.errors import device_errors
 from ....tir.tensor import TensorSpec
@@ -55,28 +56,29 @@ class CudaStageRunner:
         self._scratch: dict[tuple[int, TensorSpec], tvm.runtime.Tensor] = {}
         self._from_memory = weights_from(lowered) == "memory"
 
-    def run(self, implementation: Implementation[CudaKernel]) -> None:
-        """Compute one operator, which also loads its code."""
-        self.time_alone(implementation, 1)
+    def time_alone(
+        self, implementations: Sequence[Implementation[CudaKernel]], repeat: int
+    ) -> Turn:
+        """Time operators, each in a graph of several runs, ``repeat`` times."""
+        launches = [Launch(i.kernel, 0, i.inputs, i.outputs) for i in implementations]
+        pairs = zip(implementations, launches, strict=True)
+        return self.time([CudaStage((i,), (launch,)) for i, launch in pairs], repeat)
 
-    def time_alone(self, implementation: Implementation[CudaKernel], repeat: int) -> list[float]:
-        """Measure the seconds of one operator, in a graph of several runs, ``repeat`` times."""
-        kernel = implementation.kernel
-        launch = Launch(kernel, 0, implementation.inputs, implementation.outputs)
-        return self.time(CudaStage((implementation,), (launch,)), repeat)
-
-    def time(self, stage: CudaStage, repeat: int) -> list[float]:
-        """Measure the seconds of a stage, in a graph of several runs, ``repeat`` times.
+    def time(self, stages: Sequence[CudaStage], repeat: int) -> Turn:
+        """Time stages, each in a graph of several runs, ``repeat`` times.
 
         The device's clock is at its level under load, see :mod:`.clock`.
         """
+        return Turn.steady(np.stack([self._time(stage, repeat) for stage in stages], axis=1))
+
+    def _time(self, stage: CudaStage, repeat: int) -> np.ndarray:
         time = tvm_ffi.get_global_func("tvm_ios.runtime.cuda.TimeStage")
         with device_errors(self._device.index):
             runs = [self._arguments(stage, cold=True) for _ in range(_RUNS)]
             seconds, _ = warm_clock(self._device.index).take(
                 lambda: time(repeat, runs, self._filler)
             )
-        return seconds.numpy().tolist()
+        return np.asarray(seconds.numpy())
 
     def trace(self, stages: Sequence[CudaStage], repeat: int) -> list[Span]:
         """Record when each stream computes what, in the fastest of ``repeat`` runs of a network.

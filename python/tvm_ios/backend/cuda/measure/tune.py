@@ -9,8 +9,8 @@ import numpy as np
 
 from ....measure.cache import MeasurementCache, WorkloadKey, operator_workload
 from ....measure.pool import RunnerPool
-from ....measure.samples import take
 from ....measure.stage_runner import StageRunner
+from ....measure.timing import sensible
 from ....support.errors import UnsupportedError
 from ....support.progress import progress
 from ...shared.implementation import Implementation
@@ -86,7 +86,7 @@ def _samples(
 ) -> list[float] | None:
     """Measure the seconds of several runs; return None if cuDNN listed an unsupported algorithm."""
     try:
-        return take(lambda count: device.time_alone(implementation, count), _SAMPLES)
+        return sensible(device.time_alone([implementation], _SAMPLES).seconds[:, 0])
     except UnsupportedError as error:
         _logger.info("%s", error)
         return None

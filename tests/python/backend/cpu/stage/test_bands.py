@@ -142,7 +142,9 @@ def test_bands_are_measured() -> None:
     stage = scheduler.stage_builder.stage(spec, "strips", scheduler.cost.operator_seconds)
     samples: list[float] = []
     scheduler.pool.each(
-        [stage], lambda device, s: device.time(s, 3), lambda _, taken: samples.extend(taken)
+        [stage],
+        lambda device, s: device.time([s], 3).seconds,
+        lambda _, taken: samples.extend(taken),
     )
     assert len(samples) == 3
     assert all(seconds > 0 for seconds in samples)

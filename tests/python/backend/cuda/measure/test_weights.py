@@ -59,7 +59,7 @@ def timed(l2_bytes: int) -> tuple[str, list[float], list[set[int]], list[str]]:
         driver.journal() as journal,
         noted() as runs,
     ):
-        seconds = bench.time(stage, 2)
+        seconds = bench.time([stage], 2).seconds
     tensors = [[a.data_ptr() for a in run if isinstance(a, tvm.runtime.Tensor)] for run in runs]
     return weights_from(lowered), seconds, list(map(set, zip(*tensors, strict=True))), journal
 

@@ -103,8 +103,12 @@ class CpuStage::Launch {
    * met.
    */
   void RunTask(int task, ParallelGroupEnv* env) {
-    if (!meters_.empty()) Begin(&meters_[task]);
+    if (!meters_.empty()) meters_[task].before = TimeArithmetic();
     Meet(task, env);
+    if (!meters_.empty()) {
+      meters_[task].preemptions = NumPreemptions();
+      meters_[task].last = Clock::now();
+    }
     if (task == 0 && !moments_.empty()) moments_[0] = Clock::now();
     for (size_t level = 0; level < stage_.num_levels_; ++level) {
       for (size_t share = task; share < stage_.shares_.size(); share += env->num_task) {
@@ -114,12 +118,6 @@ class CpuStage::Launch {
       if (!ends_.empty() && ends_[level] > 0) EndStage(task, ends_[level]);
     }
     if (!meters_.empty()) meters_[task].after = TimeArithmetic();
-  }
-
-  static void Begin(Meter* meter) {
-    meter->before = TimeArithmetic();
-    meter->preemptions = NumPreemptions();
-    meter->last = Clock::now();
   }
 
   /*! \brief Note when a stage ended, and whether this task lost its core in it. */

@@ -110,13 +110,19 @@ class Bench:
     def run(
         self, calls: Sequence[tuple[object, ...]], rows: np.ndarray, workers: int, repeat: int = 1
     ) -> np.ndarray:
-        """Run a stage of calls, each a kernel and its tensors; returns the seconds of each run."""
+        """Run a stage of calls, each a kernel and its tensors; returns the seconds of each run.
+
+        They are negative if a worker lost its core.
+        """
         numbers = [
             n for name, *at in calls for n in (self._kernels[name], *np.kron(at, [1, 0]).tolist())
         ]
         encoded = np.array(repeat * numbers, "int64").tobytes()
-        seconds = self._call("TimeOnRunner", rows.tobytes(), encoded, workers, repeat, 0.0)
-        return np.frombuffer(seconds)
+        levels = np.array([len(np.unique(rows[:, 1]))] if rows.ndim == 2 else [1], "int32")
+        answer = self._call(
+            "TimeOnRunner", rows.tobytes(), levels.tobytes(), encoded, workers, repeat, 0.0
+        )
+        return np.frombuffer(answer)[2:].reshape(repeat, 3)[:, 2]
 
     def read(self, tensor: int) -> np.ndarray:
         """Return what a tensor holds."""
@@ -246,7 +252,7 @@ def test_time(library: Any, on_pool: Callable) -> None:
         bench = Bench(library)
         seconds = bench.run([("count", 0)], program([0, 0, *even(2)]), 2, repeat=5)
         assert seconds.shape == (5,)
-        assert (seconds > 0).all()
+        assert (seconds != 0).all()
         np.testing.assert_array_equal(bench.read(0), 5)
 
     on_pool(check)

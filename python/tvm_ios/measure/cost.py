@@ -10,25 +10,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..backend.shared.implementation import Implementation
-from ..backend.shared.kernel import Kernel
 from ..backend.shared.stages import AnyStageBuilder, AnyStageSpec
 from ..graph.dag import Candidate
 from ..search.cost_model import BestThrough
 from ..support.errors import DeviceError
 from ..support.keys import Key
-from ..support.progress import progress
-from .cache import MeasurementCache, WorkloadKey, operator_workload, stage_workload
+from .cache import MeasurementCache, WorkloadKey, stage_workload
+from .measurer import Measurer
 from .pool import AnyRunnerPool
-from .rehearsal import Rehearsal, rehearsals
-from .stage_runner import AnyStageRunner
-from .timing import Samples, StageTimer, fastest, relative_error
+from .timing import fastest, relative_error
 
 _logger = logging.getLogger(__name__)
 
-_WRONG = "when it was measured, it crashed, took too long or gave impossible times"
-
 _WORTH = 0.01  # a stage is measured if it may gain this share of its operators' time
+_AGREES = 0.03  # relative difference between a schedule's price and what it takes
 
 
 @dataclass(frozen=True)
@@ -116,14 +111,11 @@ class MeasuredCost:
         stage_builder: AnyStageBuilder,
         cache: MeasurementCache | None = None,
     ) -> None:
-        self._pool, self._stage_builder = pool, stage_builder
-        self._cache = cache or MeasurementCache()
-        self.operator_seconds: dict[Hashable, float] = {}
-        self._timer = StageTimer(stage_builder, self.operator_seconds)
+        self._stage_builder, self._cache = stage_builder, cache or MeasurementCache()
+        self._measurer = Measurer(pool, stage_builder, self._cache)
         self._specs: dict[Candidate, AnyStageSpec] = {}
         self._seconds: dict[Hashable, float] = {}
         self._hopeless: dict[Hashable, float] = {}  # bounds from their operators
-        self._timed: set[Hashable] = set()
         self._observed: dict[Hashable, Observation] = {}
 
     @classmethod
@@ -135,13 +127,20 @@ class MeasuredCost:
     ) -> MeasuredCost:
         """Time every operator alone, which work is divided by."""
         cost = cls(pool, stage_builder, cache)
-        cost._time_operators(i for i in stage_builder.lowered.implementations if i is not None)
+        cost._measurer.recall_speed()
+        implementations = stage_builder.lowered.implementations
+        cost._measurer.time_operators(i for i in implementations if i is not None)
         return cost
+
+    @property
+    def operator_seconds(self) -> Mapping[Hashable, float]:
+        """Seconds of each operator on one worker, by kernel key."""
+        return self._measurer.operator_seconds
 
     @property
     def measurements(self) -> int:
         """The number of stages that were measured, without those found in the database."""
-        return len(self._timed)
+        return len(self._measurer.timed)
 
     def __call__(self, candidates: Sequence[Candidate]) -> np.ndarray:
         """Return the latency of each candidate in seconds, float64 [n]."""
@@ -181,8 +180,29 @@ class MeasuredCost:
             for spec in specs
             if self._cache.samples(spec.key) and not self._cache.refined(spec.key)
         }
-        self._run("measuring again", fresh.values(), refined=True)
+        self._time("measuring again", fresh.values(), refined=True)
         return len(fresh)
+
+    def agrees(self, candidates: Sequence[Candidate]) -> bool:
+        """Run a whole schedule; return whether it takes as long as its stages are priced.
+
+        The prices of stages that take longer or less in this schedule are corrected. Nothing is run
+        if all stages were found in the database.
+        """
+        specs = [self._spec(c) for c in candidates if not self._opaque(c)]
+        if not any(spec.key in self._measurer.timed for spec in specs):
+            return True
+        believed = sum(self._seconds[spec.key] for spec in specs)
+        taken = self._measurer.rehearse(specs)
+        for key, samples in taken.items():
+            self._seconds[key], _ = fastest(samples)
+            self._observed.pop(key, None)
+        found = sum(self._seconds[spec.key] for spec in specs)
+        _logger.info("the schedule takes %.3f ms; its price was %.3f", 1e3 * found, 1e3 * believed)
+        if abs(found - believed) <= _AGREES * found:
+            return True
+        self._hopeless.clear()
+        return False
 
     def looked_up(self, candidates: Iterable[Candidate]) -> list[Candidate]:
         """Return the candidates that need no measuring; their operators must be measured."""
@@ -197,7 +217,7 @@ class MeasuredCost:
         spec = self._spec(candidate)
         samples = self._cache.samples(spec.key)
         if samples and spec.key not in self._observed:
-            workload, error = stage_workload(spec), self._timer.speed.error
+            workload, error = stage_workload(spec), self._measurer.speed.error
             self._observed[spec.key] = Observation.of(workload, samples, error)
         return self._observed.get(spec.key)
 
@@ -224,7 +244,7 @@ class MeasuredCost:
         """Determine the latency of new stages: first of single operators, then of the rest."""
         priced = self._seconds.keys() | self._hopeless.keys()
         new = {spec.key: spec for spec in specs if spec.key not in priced}
-        self._time_operators(i for spec in new.values() for i in spec.implementations)
+        self._measurer.time_operators(i for spec in new.values() for i in spec.implementations)
         per_operator = {
             s.key: s for spec in new.values() for s in self._stage_builder.per_operator(spec)
         }
@@ -261,7 +281,19 @@ class MeasuredCost:
         """Time the stages whose latency is unknown."""
         unique = {spec.key: spec for spec in specs}
         self._lookup(unique.values())
-        self._run(description, [spec for key, spec in unique.items() if key not in self._seconds])
+        self._time(description, [spec for key, spec in unique.items() if key not in self._seconds])
+
+    def _time(
+        self, description: str, specs: Iterable[AnyStageSpec], *, refined: bool = False
+    ) -> None:
+        """Time stages, and update their latencies."""
+        stages = list(specs)
+        self._measurer.time_stages(description, stages, refined=refined)
+        for spec in stages:
+            self._observed.pop(spec.key, None)
+            failed = spec.key in self._measurer.failed
+            samples = self._cache.samples(spec.key)
+            self._seconds[spec.key] = math.inf if failed else fastest(samples)[0]
 
     def _lookup(self, specs: Iterable[AnyStageSpec]) -> None:
         """Take latencies from the measurement cache."""
@@ -280,67 +312,6 @@ class MeasuredCost:
         """Return whether the stage replaces operators by others."""
         originals = self._stage_builder.originals(spec)
         return list(map(id, spec.implementations)) != list(map(id, originals))
-
-    def _run(
-        self, description: str, specs: Iterable[AnyStageSpec], *, refined: bool = False
-    ) -> None:
-        """Time stages in as few runs of the network as possible, and record their samples."""
-        stages: dict[Hashable, AnyStageSpec] = {spec.key: spec for spec in specs}
-        if not stages:
-            return
-        runs = rehearsals(self._stage_builder, stages.values(), self._unable)
-        self._pool.compile(
-            kernel
-            for run in runs
-            for spec in run.stages
-            for kernel in self._stage_builder.kernels(spec, self.operator_seconds)
-        )
-        time = self._timer.refine if refined else self._timer.measure
-        with progress(description, len(stages)) as advance:
-            crashed: list[AnyStageSpec] = []
-
-            def note(run: Rehearsal, taken: dict[Hashable, Samples] | None) -> None:
-                for key in run.wanted:
-                    if taken is None and len(run.stages) > 1:
-                        crashed.append(stages[key])
-                        continue
-                    samples = None if taken is None else taken.get(key, {})
-                    self._note(stages[key], samples, refined)
-                    advance(1)
-
-            def rehearse(device: AnyStageRunner, run: Rehearsal) -> dict[Hashable, Samples]:
-                known: dict[Hashable, Samples]
-                known = {spec.key: self._known_samples(spec) for spec in run.stages}
-                return time(device, run, known)
-
-            self._pool.each(runs, rehearse, note)
-            # Which of the stages crashed shows when each runs alone.
-            alone = [Rehearsal((spec,), frozenset([spec.key])) for spec in crashed]
-            self._pool.each(alone, rehearse, note)
-
-    @property
-    def _unable(self) -> frozenset[int]:
-        """The operators that cannot run: those that TVM lowers, and those that failed alone."""
-        implementations = self._stage_builder.lowered.implementations
-        return frozenset(
-            op
-            for op, i in enumerate(implementations)
-            if i is None or math.isinf(self.operator_seconds[i.kernel.key])
-        )
-
-    def _known_samples(self, spec: AnyStageSpec) -> Samples:
-        return {name: list(times) for name, times in self._cache.samples(spec.key).items()}
-
-    def _note(self, spec: AnyStageSpec, samples: Samples | None, refined: bool) -> None:
-        workload = stage_workload(spec)
-        self._observed.pop(spec.key, None)
-        if samples or (refined and samples is not None):
-            self._cache.add(workload, samples, refined=refined)
-            self._seconds[spec.key], _ = fastest(self._cache.samples(spec.key))
-        else:
-            self._seconds[spec.key] = math.inf
-            _logger.warning("%s is not used: %s.", workload.words, _WRONG)
-        self._timed.add(spec.key)
 
     def _broken(self, spec: AnyStageSpec) -> bool:
         """Return whether an operator of the stage failed when it ran alone."""
@@ -365,46 +336,3 @@ class MeasuredCost:
         return self._stage_builder.max_saving(spec, self._seconds, self.operator_seconds) >= (
             _WORTH * total
         )
-
-    def _time_operators(self, implementations: Iterable[Implementation[Kernel]]) -> None:
-        """Time kernels alone on one worker, which work partitioning is based on."""
-        new = {i.kernel.key: i for i in implementations}
-        new = {key: i for key, i in new.items() if key not in self.operator_seconds}
-        workloads = {
-            key: operator_workload(i.kernel) for key, i in new.items() if not i.kernel.free
-        }
-        self._cache.lookup(workloads.values())
-        missing = [new[key] for key, s in workloads.items() if not self._cache.samples(s.key)]
-        self._time_alone([missing] if missing else [])
-        for key, implementation in new.items():
-            if not implementation.kernel.free and key not in self.operator_seconds:
-                # The minimum is the time without interference.
-                samples = self._cache.samples(workloads[key].key)
-                self.operator_seconds[key] = min(samples["alone"])
-            self.operator_seconds.setdefault(key, 0.0)
-
-    def _time_alone(self, batches: Sequence[Sequence[Implementation[Kernel]]]) -> None:
-        """Time the operators of each batch, one after another on one worker."""
-        self._pool.compile(i.kernel for batch in batches for i in batch)
-        crashed: list[Sequence[Implementation[Kernel]]] = []
-
-        def note(
-            batch: Sequence[Implementation[Kernel]], samples: list[list[float]] | None
-        ) -> None:
-            if samples is None and len(batch) > 1:
-                crashed.extend([i] for i in batch)
-                return
-            for implementation, times in zip(batch, samples or [[]], strict=True):
-                self._note_operator(implementation, times)
-
-        self._pool.each(batches, self._timer.time_operators, note)
-        if crashed:  # which of them, shows when each runs alone
-            self._time_alone(crashed)
-
-    def _note_operator(self, implementation: Implementation[Kernel], times: list[float]) -> None:
-        workload = operator_workload(implementation.kernel)
-        if times:
-            self._cache.add(workload, {"alone": times})
-        else:
-            self.operator_seconds[implementation.kernel.key] = math.inf
-            _logger.warning("%s: %s.", workload.words, _WRONG)

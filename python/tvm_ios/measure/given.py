@@ -73,3 +73,7 @@ class GivenCost:
     def resolve(self, candidates: Sequence[Candidate]) -> int:
         """Return 0: a given latency is final."""
         return 0
+
+    def agrees(self, candidates: Sequence[Candidate]) -> bool:
+        """Return True: nothing is run."""
+        return True

@@ -51,5 +51,11 @@ class CostModel(Protocol):
     def resolve(self, candidates: Sequence[Candidate]) -> int:
         """Determine the latencies of the stages of a schedule; return how many are new."""
 
+    def agrees(self, candidates: Sequence[Candidate]) -> bool:
+        """Run a whole schedule, and return whether it takes as long as its stages are priced.
+
+        If it does not, the latencies of its stages have been corrected.
+        """
+
     def partitioning(self, candidate: Candidate) -> str:
         """Return the fastest work partitioning of a candidate."""

@@ -18,6 +18,7 @@ from .templates import Template, find_templates, own_template
 
 _logger = logging.getLogger(__name__)
 
+_ROUNDS = 3  # searches, each by corrected prices
 _WHOLE = 50_000  # transitions: exploring and pricing them takes less than a second
 
 
@@ -83,6 +84,18 @@ class NetworkSearch:
 
     def run(self, cost: CostModel) -> list[Candidate]:
         """Find the stages of the network, in execution order.
+
+        The schedule that was found is run as a whole. If it does not take as long as its stages are
+        priced, the prices are corrected and the search is repeated.
+        """
+        for _ in range(_ROUNDS):
+            stages = self._search(cost)
+            if cost.agrees(stages):
+                break
+        return stages
+
+    def _search(self, cost: CostModel) -> list[Candidate]:
+        """Find the stages that are cheapest by the current prices.
 
         The blocks are searched first. A network that has few enough schedules is then searched as
         a whole, which measures only what could improve on the blocks' schedule.

@@ -214,6 +214,12 @@ class LearnedCost:
         self.revision += 1
         _logger.debug("fitted to %d stages", self._fitted)
 
+    def agrees(self, candidates: Sequence[Candidate]) -> bool:
+        if self._measured.agrees(candidates):
+            return True
+        self._fit()
+        return False
+
     def _measure_again(self, candidates: Sequence[Candidate]) -> int:
         changed = self._measured.resolve(candidates)
         if changed:

@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measuring: kernels are compiled, stages timed on the runners, and samples recorded."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Hashable, Iterable, Sequence
+
+from ..backend.shared.implementation import Implementation
+from ..backend.shared.kernel import Kernel
+from ..backend.shared.stages import AnyStageBuilder, AnyStageSpec
+from ..support.progress import progress
+from .cache import MeasurementCache, WorkloadKey, operator_workload, stage_workload
+from .pool import AnyRunnerPool
+from .rehearsal import Rehearsal, rehearsals
+from .speed import MachineSpeed
+from .stage_runner import AnyStageRunner
+from .timing import Samples, StageTimer
+
+_logger = logging.getLogger(__name__)
+
+_WRONG = "when it was measured, it crashed, took too long or gave impossible times"
+_SPEED = WorkloadKey("speed", (), "speed", "the machine's speed")
+
+Taken = dict[Hashable, Samples]
+"""Samples by stage key."""
+
+
+class Measurer:
+    """Times operators and stages of one network, and records their samples.
+
+    Parameters
+    ----------
+    pool : RunnerPool
+        The runner pool that measures.
+    stage_builder : StageBuilder
+        The stage builder.
+    cache : MeasurementCache
+        The measurement cache, which keeps the samples.
+
+    Attributes
+    ----------
+    operator_seconds : dict of kernel key to float
+        Seconds of each operator on one worker; infinity if it failed.
+    failed : set
+        The keys of stages that crashed, hung or gave impossible times. They are not recorded.
+    timed : set
+        The keys of all stages that were timed.
+    """
+
+    def __init__(
+        self, pool: AnyRunnerPool, stage_builder: AnyStageBuilder, cache: MeasurementCache
+    ) -> None:
+        self._pool, self._stage_builder, self._cache = pool, stage_builder, cache
+        self.operator_seconds: dict[Hashable, float] = {}
+        self.failed: set[Hashable] = set()
+        self.timed: set[Hashable] = set()
+        self._timer = StageTimer(stage_builder, self.operator_seconds)
+
+    @property
+    def speed(self) -> MachineSpeed:
+        """The machine's speed."""
+        return self._timer.speed
+
+    def recall_speed(self) -> None:
+        """Take the speed that recorded latencies were scaled to, if there is a record."""
+        self._cache.lookup([_SPEED])
+        known = self._cache.samples(_SPEED.key).get("arithmetic")
+        if known:
+            self.speed.base = self.speed.usual = known[0]
+
+    def time_operators(self, implementations: Iterable[Implementation[Kernel]]) -> None:
+        """Time kernels on one worker, by which work is partitioned, unless that is known."""
+        new = {i.kernel.key: i for i in implementations}
+        new = {key: i for key, i in new.items() if key not in self.operator_seconds}
+        workloads = {
+            key: operator_workload(i.kernel) for key, i in new.items() if not i.kernel.free
+        }
+        self._cache.lookup(workloads.values())
+        missing = [new[key] for key, s in workloads.items() if not self._cache.samples(s.key)]
+        if missing:
+            self._time_alone([missing])
+        for key, implementation in new.items():
+            if not implementation.kernel.free and key not in self.operator_seconds:
+                # The minimum is the time without interference.
+                samples = self._cache.samples(workloads[key].key)
+                self.operator_seconds[key] = min(samples["alone"])
+            self.operator_seconds.setdefault(key, 0.0)
+
+    def time_stages(
+        self, description: str, specs: Iterable[AnyStageSpec], *, refined: bool = False
+    ) -> None:
+        """Time stages in as few runs of the network as possible, and record their samples.
+
+        Parameters
+        ----------
+        description : str
+            What the progress bar says.
+        specs : iterable of StageSpec
+            The stages.
+        refined : bool
+            Whether they are measured stages that are timed more often.
+        """
+        stages: dict[Hashable, AnyStageSpec] = {spec.key: spec for spec in specs}
+        with progress(description, len(stages)) as advance:
+            for key, samples in self._take(stages, refined=refined).items():
+                self._note(stages[key], samples, refined)
+                advance(1)
+
+    def rehearse(self, specs: Sequence[AnyStageSpec]) -> Taken:
+        """Time all stages of a schedule in its order, and record their samples; return these.
+
+        Parameters
+        ----------
+        specs : sequence of StageSpec
+            The stages, in order.
+        """
+        stages: dict[Hashable, AnyStageSpec] = {spec.key: spec for spec in specs}
+        taken: Taken = {}
+        run = Rehearsal(tuple(specs), frozenset(stages))
+        self._pool.each([run], self._refine, lambda _, found: taken.update(found or {}))
+        for key, samples in taken.items():
+            self._note(stages[key], samples, refined=True)
+        return taken
+
+    def _take(self, stages: dict[Hashable, AnyStageSpec], *, refined: bool) -> Taken:
+        """Return new samples of stages; none of those that failed."""
+        if not stages:
+            return {}
+        runs = rehearsals(self._stage_builder, stages.values(), self._unable)
+        self._pool.compile(
+            kernel
+            for run in runs
+            for spec in run.stages
+            for kernel in self._stage_builder.kernels(spec, self.operator_seconds)
+        )
+        taken: Taken = {}
+        crashed: list[Rehearsal] = []
+
+        def note(run: Rehearsal, found: Taken | None) -> None:
+            if found is None:
+                crashed.append(run)
+            taken.update(found or {})
+
+        work = self._refine if refined else self._measure
+        self._pool.each(runs, work, note)
+        # Which of the stages crashed shows when each runs alone.
+        alone = [
+            Rehearsal((stages[key],), frozenset([key]))
+            for run in crashed
+            if len(run.stages) > 1
+            for key in run.wanted
+        ]
+        self._pool.each(alone, work, note)
+        return {key: taken.get(key, {}) for key in stages}
+
+    def _measure(self, device: AnyStageRunner, run: Rehearsal) -> Taken:
+        return self._timer.measure(device, run, self._known(run))
+
+    def _refine(self, device: AnyStageRunner, run: Rehearsal) -> Taken:
+        return self._timer.refine(device, run, self._known(run))
+
+    def _known(self, run: Rehearsal) -> Taken:
+        return {
+            spec.key: {name: list(times) for name, times in self._cache.samples(spec.key).items()}
+            for spec in run.stages
+        }
+
+    def _note(self, spec: AnyStageSpec, samples: Samples, refined: bool) -> None:
+        workload = stage_workload(spec)
+        self.timed.add(spec.key)
+        if samples or self._cache.samples(spec.key):
+            self._note_speed()
+            self._cache.add(workload, samples, refined=refined)
+        else:
+            self.failed.add(spec.key)
+            _logger.warning("%s is not used: %s.", workload.words, _WRONG)
+
+    def _note_speed(self) -> None:
+        """Record the speed that all recorded latencies are scaled to."""
+        if self.speed.base is not None and not self._cache.samples(_SPEED.key):
+            self._cache.add(_SPEED, {"arithmetic": [self.speed.base]})
+
+    @property
+    def _unable(self) -> frozenset[int]:
+        """The operators that cannot run: those that TVM lowers, and those that failed alone."""
+        implementations = self._stage_builder.lowered.implementations
+        return frozenset(
+            op
+            for op, i in enumerate(implementations)
+            if i is None or math.isinf(self.operator_seconds[i.kernel.key])
+        )
+
+    def _time_alone(self, batches: Sequence[Sequence[Implementation[Kernel]]]) -> None:
+        """Time the operators of each batch, one after another on one worker."""
+        self._pool.compile(i.kernel for batch in batches for i in batch)
+        crashed: list[Sequence[Implementation[Kernel]]] = []
+
+        def note(
+            batch: Sequence[Implementation[Kernel]], samples: list[list[float]] | None
+        ) -> None:
+            if samples is None and len(batch) > 1:
+                crashed.extend([i] for i in batch)
+                return
+            for implementation, times in zip(batch, samples or [[]], strict=True):
+                self._note_operator(implementation, times)
+
+        self._pool.each(batches, self._timer.time_operators, note)
+        if crashed:  # which of them crashed shows when each runs alone
+            self._time_alone(crashed)
+
+    def _note_operator(self, implementation: Implementation[Kernel], times: list[float]) -> None:
+        workload = operator_workload(implementation.kernel)
+        if times:
+            self._note_speed()
+            self._cache.add(workload, {"alone": times})
+        else:
+            self.operator_seconds[implementation.kernel.key] = math.inf
+            _logger.warning("%s: %s.", workload.words, _WRONG)

@@ -51,6 +51,9 @@ class CompiledVariants:
         """Run one variant and return its results."""
         return with_num_threads(self._workers, lambda: self._vm[name](*arguments))
 
+    def shared_rounds(self) -> None:
+        """Return None: only these variants are timed."""
+
     def _timer(self, name: str, number: int) -> Callable[[], float]:
         timer = self._vm.time_evaluator(name, tvm.cpu(), number=number, repeat=1)
         return lambda: timer(*self._arguments).results[0]

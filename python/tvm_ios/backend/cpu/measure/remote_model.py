@@ -75,6 +75,9 @@ class RemoteVariants:
         """Run one variant on the device and return its results."""
         return self._on_device(lambda session: self._run(session, name, arguments))
 
+    def shared_rounds(self) -> None:
+        """Return None: only these variants are timed."""
+
     def _on_device(self, work: Callable[[RemoteSession], Any]) -> Any:
         results: list[Any] = []
         self._pool.each(

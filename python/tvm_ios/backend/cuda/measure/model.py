@@ -4,17 +4,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 import tvm
 from tvm import relax
 
+from ....measure.model import Contender, Timing
 from ....support.errors import device_errors
 from ..code.pipeline import finish_pipeline
 from ..code.toolchain import cuda_compiler
 from .clock import warm_clock
-from .rounds import Contender, Timing, take_timings
+from .rounds import take_timings
 
 UNGRAPHED = "launched"
 """The sequential variant, launched kernel by kernel, not captured in a graph."""
@@ -55,15 +55,24 @@ class CudaVariants:
 
     def seconds(self) -> dict[str, float]:
         """Measure the median seconds of each variant, back to back, in interleaved rounds."""
-        return {name: timing.seconds for name, timing in self.timings().items()}
+        return {name: timing.seconds for name, timing in self.timings({}).items()}
 
-    def timings(self, peers: Mapping[str, Contender] = MappingProxyType({})) -> dict[str, Timing]:
-        """Time each variant and each of ``peers`` in interleaved rounds.
+    def shared_rounds(self) -> CudaVariants:
+        """Return itself: whatever runs on the device can be timed in the same rounds."""
+        return self
+
+    @property
+    def discarded(self) -> int:
+        """The number of samples that were taken while the device's clock was low."""
+        return warm_clock(self._device.index).discarded
+
+    def timings(self, others: Mapping[str, Contender]) -> dict[str, Timing]:
+        """Time each variant and each of ``others`` in interleaved rounds.
 
         The device's clock is at its level under load in all of them, see :mod:`.clock`.
         """
         names = self._names if self._plain is None else [*self._names, UNGRAPHED]
-        contenders = {**{name: _Variant(self, name) for name in names}, **peers}
+        contenders = {**{name: _Variant(self, name) for name in names}, **others}
         with device_errors(self._device.index):
             return take_timings(contenders, warm_clock(self._device.index))
 

@@ -205,7 +205,7 @@ class NumpyBackend:
         self, graph: OperatorGraph, results: Sequence[relax.Var]
     ) -> NumpyStageBuilder:
         implementations = tuple(map(implement, graph.operators))
-        return NumpyStageBuilder(LoweredGraph(graph, implementations, {}, None), PROCESSORS)
+        return NumpyStageBuilder(LoweredGraph(graph, implementations), PROCESSORS)
 
     def identity(self) -> DeviceIdentity:
         return DeviceIdentity.of("a simulated clock", tvm.target.Target(KIND))

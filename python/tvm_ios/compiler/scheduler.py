@@ -358,7 +358,7 @@ class Scheduler:
 
     def _strategy(self, candidate: Candidate) -> str:
         """Return a candidate's strategy: ``concurrent`` where nothing replaces its operators."""
-        replaced = self.stage_builder.replacements.rule(candidate.ops) is not None
+        replaced = self.stage_builder.replacements.find(candidate.ops) is not None
         return candidate.strategy if replaced else "concurrent"
 
     def _new_schedule(

@@ -14,8 +14,9 @@ import tvm_ffi
 from ....schedule.timeline import Span
 from ....support.errors import device_errors
 from ....tir.tensor import TensorSpec
-from ...shared.implementation import Implementation, LoweredGraph, constants
+from ...shared.implementation import Implementation, constants
 from ..kernels.kernel import CudaKernel
+from ..rules.config import CudaLoweredGraph
 from ..stage.stage import CudaStage, Launch, StageProgram, Value, identity
 from .builder import CudaKernelBuilder
 from .clock import warm_clock
@@ -43,7 +44,7 @@ class CudaStageRunner:
 
     def __init__(
         self,
-        lowered: LoweredGraph[CudaKernel],
+        lowered: CudaLoweredGraph,
         builder: CudaKernelBuilder,
         device_id: int,
         seed: int,

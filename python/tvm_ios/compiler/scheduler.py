@@ -118,6 +118,7 @@ class Scheduler:
         database = None if path is None else MeasurementDatabase(path)
         resolved = kind.given(target, runner)
         backend = kind.create(resolved, runner, options, database)
+        runner.start()
         prepared = prepare(mod, function, checks_indices=backend.checks_indices)
         graph = extract(prepared, function)
         results = relax.analysis.free_vars(prepared[function].body.body)

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import tvm_ffi
 
 from tvm_ios.search import SearchResult, find_schedule, greedy, sequential
-from tvm_ios.support import _ffi_api
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 from support import fcm1  # the format's reader
@@ -47,7 +47,7 @@ def search(part: fcm1.Part, limits: Limits) -> SearchResult:
             part.dag, part.cost, merge_class=merge_class, max_group_size=r, max_num_groups=s
         )
     times = np.array([[op["L_ns"], op["W_ns"]] for op in part.ops], "float64")
-    result = _ffi_api.FindBounded(
+    result = tvm_ffi.get_global_func("tvm_ios.FindBounded")(
         part.dag,
         merge_class,
         fcm1.STAGE_NS,

@@ -17,7 +17,7 @@ from .replacements.find import Replacements
 
 
 class Stage(Protocol):
-    """A stage whose work is shared out, as a back end runs it."""
+    """A back end's stage: what it runs, with the work of a :class:`StageSpec` divided."""
 
     @property
     def implementations(self) -> Sequence[Implementation[Kernel]]: ...
@@ -29,7 +29,10 @@ S = TypeVar("S", bound=Stage)
 
 @dataclass(frozen=True)
 class StageSpec(Generic[K_co]):
-    """A stage before its work is divided.
+    """What a stage computes: a candidate's operators as kernels, before its work is divided.
+
+    It is what is looked up and measured, once for equal stages. A stage builder makes the back
+    end's stages of it, one for each work partitioning.
 
     Attributes
     ----------

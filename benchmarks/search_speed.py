@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import tvm_ffi
 
 from tvm_ios.search import SearchResult, find_schedule, greedy, sequential
-from tvm_ios.support import _ffi_api
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 from support import fcm1  # the format's reader
@@ -47,7 +47,7 @@ def search(part: fcm1.Part, limits: Limits) -> SearchResult:
             part.dag, part.cost, merge_class=merge_class, max_group_size=r, max_num_groups=s
         )
     times = np.array([[op["L_ns"], op["W_ns"]] for op in part.ops], "float64")
-    return _ffi_api.FindBounded(
+    result = tvm_ffi.get_global_func("tvm_ios.FindBounded")(
         part.dag,
         merge_class,
         fcm1.STAGE_NS,
@@ -58,6 +58,7 @@ def search(part: fcm1.Part, limits: Limits) -> SearchResult:
         part.dag.num_ops if s is None else s,
         limits.seconds,
     )
+    return SearchResult.of(result)
 
 
 def _key(part: fcm1.Part) -> str:
@@ -97,16 +98,12 @@ def measure(blocks: Sequence[fcm1.Block], limits: Limits) -> dict[str, object]:
     return {
         **total,
         "optimum_ns": optimum,
-        "sequential_ns": sum(_price(b.whole, sequential(b.whole.dag)) for b in blocks),
-        "greedy_ns": sum(_price(b.whole, greedy(b.whole.dag, _GREEDY_GROUPS)) for b in blocks),
+        "sequential_ns": sum(b.whole.schedule_ns(sequential(b.whole.dag)) for b in blocks),
+        "greedy_ns": sum(b.whole.schedule_ns(greedy(b.whole.dag, _GREEDY_GROUPS)) for b in blocks),
         "seconds": round(seconds, 6),
         "proved": all(result.proved for result in results),
         "lower_bound_ns": bound,
     }
-
-
-def _price(part: fcm1.Part, stages: Sequence) -> int:
-    return part.schedule_ns(stage.groups for stage in stages)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

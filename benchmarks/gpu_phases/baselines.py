@@ -11,7 +11,6 @@ from typing import Any
 
 from gpu_phases.networks import SEQUENTIAL, Unsearched, arguments, relative_error
 from gpu_phases.tensorrt import tensorrt_run
-from tvm_ios.backend.cuda.measure.clock import warm_clock
 from tvm_ios.baselines.gpu import gpu_peers
 from tvm_ios_runtime.session import leaves
 
@@ -32,7 +31,9 @@ def main() -> None:
         peers.left_out["tensorrt"] = " ".join(str(error).split())[:300]
     outputs = {SEQUENTIAL: network.outputs(inputs)}
     outputs |= {name: peer.outputs() for name, peer in peers.ready.items()}
-    timings = network.variants.timings(peers.ready)
+    rounds = network.variants.shared_rounds()
+    assert rounds is not None, "the target is a GPU"
+    timings = rounds.timings(peers.ready)
     result: dict[str, Any] = {
         "network": args.network,
         "timings": {name: timing.to_dict() for name, timing in timings.items()},
@@ -40,7 +41,7 @@ def main() -> None:
         "differences": {
             name: relative_error(found, outputs[SEQUENTIAL]) for name, found in outputs.items()
         },
-        "discarded_samples": warm_clock(args.device_id).discarded,
+        "discarded_samples": rounds.discarded,
     }
     print(json.dumps(result))
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from tvm_ios.backend.cuda.measure.model import CudaVariants
 from tvm_ios.backend.cuda.target import resolve_cuda
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.frontend import zoo
@@ -49,9 +48,7 @@ class Unsearched:
             zoo.load(args.network), target, options=options, runner=LocalRunner(args.device_id)
         )
         self.schedule: Schedule = self._scheduler.unsearched()
-        variants = self._scheduler.compile({SEQUENTIAL: self.schedule})
-        assert isinstance(variants, CudaVariants), "the target is a GPU"
-        self.variants = variants
+        self.variants = self._scheduler.compile({SEQUENTIAL: self.schedule})
 
     def inputs(self, seed: int = 0) -> list[Any]:
         """Random inputs, as the virtual machine takes them."""

@@ -15,7 +15,6 @@ from tvm_ios.schedule import Schedule, ScheduledOperator, ScheduledStage
 from tvm_ios.search import (
     CostFunction,
     SearchResult,
-    Stage,
     endings,
     find_schedule,
     greedy,
@@ -57,7 +56,6 @@ __all__ = [
     "ScheduledOperator",
     "ScheduledStage",
     "SearchResult",
-    "Stage",
     "TargetError",
     "TvmIosError",
     "UnsupportedError",

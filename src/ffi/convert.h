@@ -59,13 +59,17 @@ inline Groups ToFfi(const std::vector<std::vector<int>>& groups) {
   return result;
 }
 
-inline ffi::Array<StageRef> ToFfi(const Schedule& schedule) {
-  ffi::Array<StageRef> stages;
-  for (const Stage& stage : schedule) {
-    const char* strategy = stage.strategy == Strategy::kMerge ? "merge" : "concurrent";
-    stages.push_back(StageRef(ToFfi(stage.groups), strategy, stage.latency));
+inline ffi::Array<StageTuple> ToFfi(const Schedule& schedule) {
+  ffi::Array<StageTuple> stages;
+  for (const auto& [ops, strategy] : schedule) {
+    stages.push_back(StageTuple(ToFfi(ops), static_cast<int64_t>(strategy)));
   }
   return stages;
+}
+
+inline ResultTuple ToFfi(const SearchResult& result, double lower_bound, bool proved) {
+  return ResultTuple(ToFfi(result.stages), result.latency, result.states, result.transitions,
+                     result.evaluations, lower_bound, proved);
 }
 
 inline ffi::Tensor OpsTensor(const CandidateBatch& batch) {

@@ -7,16 +7,15 @@
 #define TVM_IOS_FFI_OBJECTS_H_
 
 #include <tvm/ffi/container/array.h>
+#include <tvm/ffi/container/tuple.h>
 #include <tvm/ffi/memory.h>
 #include <tvm/ffi/object.h>
-#include <tvm/ffi/string.h>
 
 #include <memory>
 #include <utility>
 
 #include "graph/dag.h"
 #include "runtime/stage_runner.h"
-#include "search/bounded.h"
 #include "search/dp.h"
 
 namespace tvm_ios {
@@ -24,6 +23,16 @@ namespace tvm_ios {
 namespace ffi = ::tvm::ffi;
 
 using Groups = ffi::Array<ffi::Array<int64_t>>;
+
+/*! \brief A stage of a Schedule: its operators and its strategy. */
+using StageTuple = ffi::Tuple<ffi::Array<int64_t>, int64_t>;
+
+/*!
+ * \brief A SearchResult: its stages, latency, states, transitions and evaluations; a lower bound;
+ * whether it is proved to be optimal.
+ */
+using ResultTuple =
+    ffi::Tuple<ffi::Array<StageTuple>, double, int64_t, int64_t, int64_t, double, bool>;
 
 /*! \brief A graph, kept for later calls. */
 class DagObj : public ffi::Object {
@@ -39,65 +48,6 @@ class DagRef : public ffi::ObjectRef {
  public:
   explicit DagRef(Dag dag) : ffi::ObjectRef(ffi::make_object<DagObj>(std::move(dag))) {}
   TVM_FFI_DEFINE_OBJECT_REF_METHODS_NOTNULLABLE(DagRef, ffi::ObjectRef, DagObj);
-};
-
-/*! \brief A Stage. */
-class StageObj : public ffi::Object {
- public:
-  StageObj() = default;
-  StageObj(Groups groups, ffi::String strategy, double latency)
-      : groups(std::move(groups)), strategy(std::move(strategy)), latency(latency) {}
-
-  Groups groups;
-  ffi::String strategy;
-  double latency{0};
-  static constexpr TVMFFISEqHashKind _type_s_eq_hash_kind = kTVMFFISEqHashKindTreeNode;
-  TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tvm_ios.Stage", StageObj, ffi::Object);
-};
-
-class StageRef : public ffi::ObjectRef {
- public:
-  StageRef(Groups groups, ffi::String strategy, double latency)
-      : ffi::ObjectRef(
-            ffi::make_object<StageObj>(std::move(groups), std::move(strategy), latency)) {}
-  TVM_FFI_DEFINE_OBJECT_REF_METHODS_NOTNULLABLE(StageRef, ffi::ObjectRef, StageObj);
-};
-
-/*! \brief A SearchResult. */
-class SearchResultObj : public ffi::Object {
- public:
-  SearchResultObj() = default;
-  SearchResultObj(ffi::Array<StageRef> stages, const SearchResult& result)
-      : stages(std::move(stages)),
-        latency(result.latency),
-        states(result.states),
-        transitions(result.transitions),
-        evaluations(result.evaluations),
-        lower_bound(result.latency),
-        proved(true) {}
-
-  ffi::Array<StageRef> stages;
-  double latency{0};
-  int64_t states{0};
-  int64_t transitions{0};
-  int64_t evaluations{0};
-  double lower_bound{0};
-  bool proved{false};
-  static constexpr TVMFFISEqHashKind _type_s_eq_hash_kind = kTVMFFISEqHashKindTreeNode;
-  TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tvm_ios.SearchResult", SearchResultObj, ffi::Object);
-};
-
-class SearchResultRef : public ffi::ObjectRef {
- public:
-  SearchResultRef(ffi::Array<StageRef> stages, const SearchResult& result)
-      : ffi::ObjectRef(ffi::make_object<SearchResultObj>(std::move(stages), result)) {}
-  SearchResultRef(ffi::Array<StageRef> stages, const BoundedResult& bounded)
-      : SearchResultRef(std::move(stages), bounded.result) {
-    SearchResultObj* result = static_cast<SearchResultObj*>(data_.get());
-    result->lower_bound = bounded.lower_bound;
-    result->proved = bounded.proved;
-  }
-  TVM_FFI_DEFINE_OBJECT_REF_METHODS_NOTNULLABLE(SearchResultRef, ffi::ObjectRef, SearchResultObj);
 };
 
 /*! \brief A ScheduleSpace, kept for later calls. */

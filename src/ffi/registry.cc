@@ -99,9 +99,9 @@ std::vector<double> Latencies(const ffi::TensorView& tensor) {
   return std::vector<double>(data, data + tensor.size(0));
 }
 
-SearchResultRef Solve(ScheduleSpaceRef space, ffi::TensorView latencies) {
+ResultTuple Solve(ScheduleSpaceRef space, ffi::TensorView latencies) {
   const SearchResult result = space->space->Solve(Latencies(latencies));
-  return SearchResultRef(ToFfi(result.stages), result);
+  return ToFfi(result, result.latency, /*proved=*/true);
 }
 
 ffi::Tensor Through(ScheduleSpaceRef space, ffi::TensorView latencies) {
@@ -110,9 +110,9 @@ ffi::Tensor Through(ScheduleSpaceRef space, ffi::TensorView latencies) {
 }
 
 /*! \brief The search with bounds, for StageModel's terms: times is float64 [n, 2]. */
-SearchResultRef FindBounded(DagRef dag, ffi::TensorView merge_class, double stage, double group,
-                            ffi::TensorView times, const ffi::Function& merged,
-                            int64_t max_group_size, int64_t max_num_groups, double seconds) {
+ResultTuple FindBounded(DagRef dag, ffi::TensorView merge_class, double stage, double group,
+                        ffi::TensorView times, const ffi::Function& merged, int64_t max_group_size,
+                        int64_t max_num_groups, double seconds) {
   StageModel model{stage, group, {}, {}, {}};
   const double* row = HostMatrix<double>(times, 2, kFloat64, "times");
   for (int64_t i = 0; i < times.size(0); ++i, row += 2) {
@@ -126,7 +126,7 @@ SearchResultRef FindBounded(DagRef dag, ffi::TensorView merge_class, double stag
       dag->dag,
       {MakePruning(max_group_size, max_num_groups), Int64Vector(merge_class, "merge_class")}, model,
       seconds, CheckSignals);
-  return SearchResultRef(ToFfi(bounded.result.stages), bounded);
+  return ToFfi(bounded.result, bounded.lower_bound, bounded.proved);
 }
 
 ffi::Tensor ListEndings(DagRef dag, ffi::TensorView remaining, int64_t max_group_size,
@@ -213,18 +213,6 @@ ffi::Array<ffi::Shape> CudnnAlgorithms(int64_t device_id, const ffi::Shape& prob
 TVM_FFI_STATIC_INIT_BLOCK() {
   refl::ObjectDef<DagObj>().def_ro("num_ops", &DagObj::num_ops, "Number of operators.");
   refl::ObjectDef<ScheduleSpaceObj>();
-  refl::ObjectDef<StageObj>()
-      .def_ro("groups", &StageObj::groups, "Operators of each group in topological order.")
-      .def_ro("strategy", &StageObj::strategy, "concurrent or merge.")
-      .def_ro("latency", &StageObj::latency, "Seconds.");
-  refl::ObjectDef<SearchResultObj>()
-      .def_ro("stages", &SearchResultObj::stages, "Stages in the order in which they run.")
-      .def_ro("latency", &SearchResultObj::latency, "Sum over the stages in seconds.")
-      .def_ro("states", &SearchResultObj::states, "Sets of remaining operators reached.")
-      .def_ro("transitions", &SearchResultObj::transitions, "Pairs of a state and a stage.")
-      .def_ro("evaluations", &SearchResultObj::evaluations, "Distinct candidate stages.")
-      .def_ro("lower_bound", &SearchResultObj::lower_bound, "No schedule takes less, in seconds.")
-      .def_ro("proved", &SearchResultObj::proved, "No schedule takes less than this one.");
 
   Functions()
       .def("tvm_ios.MakeDag", MakeDag, "A graph from its edges, int64 [m, 2].")

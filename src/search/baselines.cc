@@ -12,8 +12,7 @@ namespace tvm_ios {
 Schedule SequentialSchedule(const Dag& dag) {
   Schedule stages;
   for (int op : dag.topological_order()) {
-    stages.emplace_back();
-    stages.back().groups = {{op}};
+    stages.push_back({{op}});
   }
   return stages;
 }
@@ -30,11 +29,10 @@ Schedule GreedySchedule(const Dag& dag, int64_t max_num_groups) {
   while (!ready.empty()) {
     const auto width = std::min<int64_t>(max_num_groups, static_cast<int64_t>(ready.size()));
     const auto end = std::next(ready.begin(), width);
-    stages.emplace_back();
-    for (auto op = ready.begin(); op != end; ++op) stages.back().groups.push_back({*op});
+    stages.push_back({{ready.begin(), end}});
     ready.erase(ready.begin(), end);
-    for (const std::vector<int>& group : stages.back().groups) {
-      for (int successor : dag.successors(group[0])) {
+    for (int op : stages.back().ops) {
+      for (int successor : dag.successors(op)) {
         if (--waiting[successor] == 0) ready.insert(successor);
       }
     }

@@ -86,15 +86,10 @@ class BoundedSearch {
     size_t next;
   };
 
-  /*! \brief Keep a schedule whose groups are single operators if it is the best so far. */
+  /*! \brief Keep a schedule if it is the best so far. */
   void Take(Schedule schedule) {
     double cost = 0;
-    for (Stage& stage : schedule) {
-      std::vector<int> ops;
-      for (const std::vector<int>& group : stage.groups) ops.push_back(group[0]);
-      stage.latency = StageCost(dag_, model_, ops, stage.strategy);
-      cost += stage.latency;
-    }
+    for (const auto& [ops, strategy] : schedule) cost += StageCost(dag_, model_, ops, strategy);
     if (cost >= upper_) return;
     upper_ = cost;
     schedule_ = std::move(schedule);
@@ -282,7 +277,7 @@ class BoundedSearch {
     if (total >= upper_) return;
     if (rest.Empty()) {
       upper_ = total;
-      schedule_ = Trace(state, ops, strategy, cost);
+      schedule_ = Trace(state, ops, strategy);
       return;
     }
     const double work = from.work - least_work;
@@ -333,19 +328,15 @@ class BoundedSearch {
    * \brief Return the schedule that begins with a stage and continues on the path by which `state`
    * was reached.
    */
-  Schedule Trace(uint32_t state, const Bits& first, Strategy strategy, double cost) const {
-    Schedule stages{MakeStage(first, strategy, cost)};
+  Schedule Trace(uint32_t state, const Bits& first, Strategy strategy) const {
+    Schedule stages{{{first.begin(), first.end()}, strategy}};
     while (info_[state].before != state) {
       const State& to = info_[state];
       const Bits ops = states_[to.before] - states_[state];
-      stages.push_back(MakeStage(ops, to.strategy, to.cost - info_[to.before].cost));
+      stages.push_back({{ops.begin(), ops.end()}, to.strategy});
       state = to.before;
     }
     return stages;
-  }
-
-  Stage MakeStage(const Bits& ops, Strategy strategy, double cost) const {
-    return tvm_ios::MakeStage(dag_, std::vector<int>(ops.begin(), ops.end()), strategy, cost);
   }
 
   const Dag& dag_;

@@ -1,20 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /*!
  * \file dispatch.h
- * \brief Helpers that the searches share: checks, the width of their sets, and the stages they
- * return.
+ * \brief Helpers that the searches share: checks, and the width of their sets.
  */
 #ifndef TVM_IOS_SEARCH_DISPATCH_H_
 #define TVM_IOS_SEARCH_DISPATCH_H_
 
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "graph/components.h"
 #include "graph/dag.h"
 #include "search/dp.h"
-#include "search/schedule.h"
 #include "support/bitset.h"
 #include "support/error.h"
 #include "support/memory.h"
@@ -64,22 +60,6 @@ inline void CheckOptions(const Dag& dag, const SearchOptions& options) {
                         ", which is not in the graph");
     }
   }
-}
-
-/*!
- * \brief Make a stage of some operators: their components, concatenated into one group if they are
- * merged.
- */
-inline Stage MakeStage(const Dag& dag, const std::vector<int>& ops, Strategy strategy,
-                       double latency) {
-  std::vector<std::vector<int>> groups = Components(dag, ops);
-  if (strategy == Strategy::kMerge) {
-    for (size_t i = 1; i < groups.size(); ++i) {
-      groups[0].insert(groups[0].end(), groups[i].begin(), groups[i].end());
-    }
-    groups.resize(1);
-  }
-  return {std::move(groups), strategy, latency};
 }
 
 }  // namespace tvm_ios

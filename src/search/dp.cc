@@ -16,14 +16,14 @@
 namespace tvm_ios {
 namespace {
 
-/*! \brief A candidate stage. */
+/*! \brief A candidate stage, in a set of operators of one width. */
 template <typename Bits>
-struct Candidate {
+struct SetCandidate {
   Bits ops;
   Strategy strategy;
 
   uint64_t Hash() const { return ops.Hash() ^ static_cast<uint64_t>(strategy); }
-  friend bool operator==(const Candidate& a, const Candidate& b) {
+  friend bool operator==(const SetCandidate& a, const SetCandidate& b) {
     return a.strategy == b.strategy && a.ops == b.ops;
   }
 };
@@ -36,7 +36,7 @@ void Append(const Bits& ops, Strategy strategy, CandidateBatch* batch) {
 }
 
 template <typename Bits>
-std::string Describe(const Candidate<Bits>& candidate) {
+std::string Describe(const SetCandidate<Bits>& candidate) {
   std::string text = candidate.strategy == Strategy::kMerge ? "merge {" : "concurrent {";
   for (int op : candidate.ops) text += std::to_string(op) + ", ";
   return text.substr(0, text.size() - 2) + "}";
@@ -66,7 +66,7 @@ class Space final : public ScheduleSpace {
 
   SearchResult Solve(const std::vector<double>& latency) const override {
     const std::vector<Best> best = CheapestRests(latency);
-    SearchResult result{Trace(best, latency), best[kStart].latency, 0, 0, 0};
+    SearchResult result{Trace(best), best[kStart].latency, 0, 0, 0};
     result.states = static_cast<int64_t>(states_.size());
     result.transitions = static_cast<int64_t>(transitions_.size());
     result.evaluations = static_cast<int64_t>(candidates_.size());
@@ -209,7 +209,7 @@ class Space final : public ScheduleSpace {
     return a.latency < b.latency || (a.latency == b.latency && a.num_stages < b.num_stages);
   }
 
-  Schedule Trace(const std::vector<Best>& best, const std::vector<double>& latency) const {
+  Schedule Trace(const std::vector<Best>& best) const {
     Schedule stages;
     for (uint32_t state = kStart; state != kDone; state = best[state].rest) {
       const uint32_t id = best[state].candidate;
@@ -218,8 +218,8 @@ class Space final : public ScheduleSpace {
             "every schedule has a stage of infinite latency; "
             "give each operator on its own a finite one");
       }
-      const std::vector<int> ops(candidates_[id].ops.begin(), candidates_[id].ops.end());
-      stages.push_back(MakeStage(dag_, ops, candidates_[id].strategy, latency[id]));
+      const auto& [ops, strategy] = candidates_[id];
+      stages.push_back({{ops.begin(), ops.end()}, strategy});
     }
     std::reverse(stages.begin(), stages.end());
     return stages;
@@ -229,7 +229,7 @@ class Space final : public ScheduleSpace {
   const Interrupt interrupt_;
 
   InternTable<Bits> states_;
-  InternTable<Candidate<Bits>> candidates_;
+  InternTable<SetCandidate<Bits>> candidates_;
   std::vector<Transition> transitions_;
   std::vector<size_t> first_transition_;  // by state, with the end
   std::vector<uint32_t> by_size_;         // states, the smallest first

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*!
  * \file schedule.h
- * \brief The results of a search.
+ * \brief Candidate stages, and the schedules that consist of them.
  */
 #ifndef TVM_IOS_SEARCH_SCHEDULE_H_
 #define TVM_IOS_SEARCH_SCHEDULE_H_
 
 #include <cstdint>
-#include <limits>
 #include <vector>
 
 namespace tvm_ios {
@@ -18,17 +17,15 @@ enum class Strategy : int32_t {
   kMerge = 1,       //!< The operators are replaced by one larger operator.
 };
 
-/*! \brief Operators that run between two synchronisation points. */
-struct Stage {
-  /*! \brief Operators in topological order; a merged stage is one group. */
-  std::vector<std::vector<int>> groups;
+/*! \brief Operators that may run between two synchronisation points. */
+struct Candidate {
+  /*! \brief The operators, by increasing index; their components are the groups of the stage. */
+  std::vector<int> ops;
   Strategy strategy{Strategy::kConcurrent};
-  /*! \brief The latency in seconds; NaN if unknown. */
-  double latency{std::numeric_limits<double>::quiet_NaN()};
 };
 
 /*! \brief Stages in the order in which they run. */
-using Schedule = std::vector<Stage>;
+using Schedule = std::vector<Candidate>;
 
 }  // namespace tvm_ios
 #endif  // TVM_IOS_SEARCH_SCHEDULE_H_

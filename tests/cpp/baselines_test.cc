@@ -11,25 +11,23 @@
 namespace tvm_ios {
 namespace {
 
-using Groups = std::vector<std::vector<int>>;
+using Stages = std::vector<std::vector<int>>;
 
-std::vector<Groups> StageGroups(const Schedule& schedule) {
-  std::vector<Groups> groups;
-  for (const Stage& stage : schedule) groups.push_back(stage.groups);
-  return groups;
+Stages Operators(const Schedule& schedule) {
+  Stages stages;
+  for (const Candidate& stage : schedule) stages.push_back(stage.ops);
+  return stages;
 }
 
 TEST(SequentialSchedule, IsTheTopologicalOrder) {
   const Dag dag(3, {{2, 0}});
-  EXPECT_EQ(StageGroups(SequentialSchedule(dag)), (std::vector<Groups>{{{1}}, {{2}}, {{0}}}));
+  EXPECT_EQ(Operators(SequentialSchedule(dag)), (Stages{{1}, {2}, {0}}));
 }
 
 TEST(GreedySchedule, TakesWhatIsReadyByIndex) {
   const Dag dag(6, {{0, 3}, {1, 4}, {3, 5}});
-  EXPECT_EQ(StageGroups(GreedySchedule(dag, 2)),
-            (std::vector<Groups>{{{0}, {1}}, {{2}, {3}}, {{4}, {5}}}));
-  EXPECT_EQ(StageGroups(GreedySchedule(dag, 100)),
-            (std::vector<Groups>{{{0}, {1}, {2}}, {{3}, {4}}, {{5}}}));
+  EXPECT_EQ(Operators(GreedySchedule(dag, 2)), (Stages{{0, 1}, {2, 3}, {4, 5}}));
+  EXPECT_EQ(Operators(GreedySchedule(dag, 100)), (Stages{{0, 1, 2}, {3, 4}, {5}}));
 }
 
 TEST(GreedySchedule, RefusesNoGroups) { EXPECT_THROW(GreedySchedule(Chain(2), 0), OptionError); }

@@ -129,7 +129,7 @@ def _replaced(
         alike = [op for op in ready if found.classes[op] == number]
         count = int(random.integers(1, len(alike) + 1))
         chosen = sorted(int(op) for op in random.permutation(alike)[:count])
-        if found.rule(chosen) is not None:
+        if found.find(chosen) is not None:
             options.append(chosen)
     for ops in found.sets:
         before = {p for op in ops for p in graph.predecessors[op]} - set(ops)

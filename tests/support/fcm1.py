@@ -55,9 +55,9 @@ class Part:
             dtype=np.float64,
         )
 
-    def schedule_ns(self, stages: Iterable[Sequence[Sequence[int]]]) -> int:
-        """Return the cost of concurrent stages, each given by its groups."""
-        return sum(self._concurrent_ns(groups) for groups in stages)
+    def schedule_ns(self, stages: Sequence[Candidate]) -> int:
+        """Return the cost of all stages of a schedule."""
+        return int(self.cost(stages).sum())
 
     def _concurrent_ns(self, groups: Sequence[Iterable[int]]) -> int:
         longest = work = 0

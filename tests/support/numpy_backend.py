@@ -189,6 +189,9 @@ class NumpyVariants:
     def __call__(self, name: str, arguments: Sequence[Any]) -> Any:
         return self.machine[name](*arguments)
 
+    def shared_rounds(self) -> None:
+        """Nobody else runs on a simulated clock."""
+
 
 class NumpyBackend:
     workers, checks_indices = 1, False
@@ -200,7 +203,7 @@ class NumpyBackend:
         self, graph: OperatorGraph, results: Sequence[relax.Var]
     ) -> NumpyStageBuilder:
         implementations = tuple(map(implement, graph.operators))
-        return NumpyStageBuilder(LoweredGraph(graph, implementations, {}, None), PROCESSORS)
+        return NumpyStageBuilder(LoweredGraph(graph, implementations), PROCESSORS)
 
     def identity(self) -> DeviceIdentity:
         return DeviceIdentity.of("a simulated clock", tvm.target.Target(KIND))

@@ -26,7 +26,7 @@ from tvm_ffi.registry import list_global_func_names
 from tvm_ios.errors import TvmIosError
 from tvm_ios.graph.dag import Dag
 from tvm_ios.search import ScheduleSpace
-from tvm_ios.support import _ffi_api
+from tvm_ios.support.libinfo import load_library
 
 PREFIX = "tvm_ios."
 TYPED = (ValueError, TypeError, IndexError, MemoryError, TvmIosError)
@@ -71,6 +71,7 @@ class World:
         target = {"kind": "llvm", "opt-level": 0}
         self.module = tvm.compile(tvm.IRModule({"touch": touch}), target=target).mod
         self.function = self.module.get_function("touch")
+        self.library = load_library()
         self.bench = tvm_ffi.get_global_func("tvm_ios.runtime.NewStageRunner")()
         self.add_memory(64)
         self.add_kernel([2, 32, 1, 4])
@@ -228,7 +229,7 @@ def blob(world: World) -> bytes:
 
 
 def module(world: World) -> object:
-    return world.random.choice([world.module, _ffi_api.LIBRARY, None])
+    return world.random.choice([world.module, world.library, None])
 
 
 def tensor(world: World) -> object:

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from ..backend.cuda.measure.rounds import Contender
+from ..measure.model import Contender
 
 
 class Peer(Contender, Protocol):

@@ -18,15 +18,13 @@ from tvm import relax
 
 from tvm_ios_runtime.session import leaves
 
-from ..backend.cuda.measure.clock import warm_clock
-from ..backend.cuda.measure.model import CudaVariants
-from ..backend.cuda.measure.rounds import Timing
 from ..backend.registry import kind_of
 from ..baselines.contenders import Peers
 from ..baselines.gpu import gpu_peers
 from ..compiler.compare import Comparison, as_returned, compare
 from ..compiler.scheduler import Scheduler
 from ..draw import words
+from ..measure.model import Timing
 from ..schedule.schedule import Schedule
 from ..support.files import replacing
 from ..support.progress import working
@@ -123,19 +121,19 @@ def _timed(scheduler: Scheduler, given: Schedule | None) -> Comparison:
 
 
 def _contest(args: argparse.Namespace, scheduler: Scheduler, ours: Comparison) -> Contest:
-    """On a GPU with PyTorch, everybody timed again in the same rounds."""
-    if not isinstance(ours.variants, CudaVariants):
+    """Time everybody again in the same rounds, on a device that other implementations run on."""
+    rounds = ours.variants.shared_rounds()
+    if rounds is None:
         return Contest(ours)
     inputs = scheduler.random_inputs(scheduler.options.seed)
     arrays = [tensor.numpy() for tensor in leaves(inputs)]
     with working("preparing PyTorch"):
         wanted = (args.model, args.batch, arrays, args.device_id, args.precision)
         peers = gpu_peers(*wanted, trust=args.trust)
-    timings = ours.variants.timings(peers.ready)
+    timings = rounds.timings(peers.ready)
     seconds = {name: timing.seconds for name, timing in timings.items() if name not in peers.ready}
     schedule = replace(ours.schedule, measured=as_returned(seconds, ours.name))
-    discarded = warm_clock(args.device_id).discarded
-    return Contest(replace(ours, schedule=schedule), peers, timings, discarded)
+    return Contest(replace(ours, schedule=schedule), peers, timings, rounds.discarded)
 
 
 def _errors(

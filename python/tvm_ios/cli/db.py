@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, TextIO, TypeAlias
 
 from rich.table import Table
 
@@ -22,6 +22,8 @@ from ..target import short_name
 from . import output
 from .cache import default_path, existing
 from .options import add_common, whole
+
+_Actions: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 _EPILOG = """\
 FILE is a database that a search wrote (--database). Without FILE, the command takes the default
@@ -49,9 +51,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         add_common(action)
 
 
-def _add_info(
-    actions: argparse._SubParsersAction[argparse.ArgumentParser],
-) -> argparse.ArgumentParser:
+def _add_info(actions: _Actions) -> argparse.ArgumentParser:
     parser = actions.add_parser(
         "info",
         help="count the measurements",
@@ -61,9 +61,7 @@ def _add_info(
     return parser
 
 
-def _add_export(
-    actions: argparse._SubParsersAction[argparse.ArgumentParser],
-) -> argparse.ArgumentParser:
+def _add_export(actions: _Actions) -> argparse.ArgumentParser:
     parser = actions.add_parser(
         "export",
         help="write the measurements as lines of JSON",
@@ -76,9 +74,7 @@ def _add_export(
     return parser
 
 
-def _add_import(
-    actions: argparse._SubParsersAction[argparse.ArgumentParser],
-) -> argparse.ArgumentParser:
+def _add_import(actions: _Actions) -> argparse.ArgumentParser:
     parser = actions.add_parser(
         "import",
         help="add exported measurements",
@@ -92,9 +88,7 @@ def _add_import(
     return parser
 
 
-def _add_prune(
-    actions: argparse._SubParsersAction[argparse.ArgumentParser],
-) -> argparse.ArgumentParser:
+def _add_prune(actions: _Actions) -> argparse.ArgumentParser:
     parser = actions.add_parser(
         "prune", help="delete old measurements", description="Delete all measurements that match."
     )

@@ -40,14 +40,12 @@ def add_runner(parser: argparse.ArgumentParser) -> None:
 
 
 def chosen_runner(args: argparse.Namespace) -> Runner:
-    """Return where stages are measured; connect to the device, if any.
+    """Return where stages are measured.
 
     Raises
     ------
     OptionError
         When they contradict each other.
-    DeviceError
-        When the device cannot measure.
     """
     timeout = TIME_LIMIT if args.timeout is None else args.timeout
     if (args.rpc_tracker is None) != (args.rpc_key is None):

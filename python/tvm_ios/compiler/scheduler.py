@@ -33,7 +33,7 @@ from ..measure.runners import LocalRunner, Runner
 from ..schedule.options import Options
 from ..schedule.schedule import Schedule, ScheduledOperator, ScheduledStage
 from ..schedule.timeline import Span
-from ..search.core import candidate_of, greedy, sequential
+from ..search.core import greedy, sequential
 from ..search.cost_model import CostModel
 from ..search.network import NetworkSearch
 from ..support.errors import OptionError, ScheduleError
@@ -118,6 +118,7 @@ class Scheduler:
         database = None if path is None else MeasurementDatabase(path)
         resolved = kind.given(target, runner)
         backend = kind.create(resolved, runner, options, database)
+        runner.start()
         prepared = prepare(mod, function, checks_indices=backend.checks_indices)
         graph = extract(prepared, function)
         results = relax.analysis.free_vars(prepared[function].body.body)
@@ -176,7 +177,7 @@ class Scheduler:
 
     def sequential(self) -> Schedule:
         """Return the baseline of one operator a stage, with prices."""
-        return self._schedule(map(candidate_of, sequential(self.graph.dag)), "sequential")
+        return self._schedule(sequential(self.graph.dag), "sequential")
 
     def greedy(self) -> Schedule:
         """Return the baseline whose stages take all ready operators, at most ``max_num_groups``.
@@ -186,7 +187,7 @@ class Scheduler:
         limit = self.options.max_num_groups or len(self.graph.operators)
         opaque = self.stage_builder.lowered.opaque
         candidates = []
-        for ops, strategy in map(candidate_of, greedy(self.graph.dag, limit)):
+        for ops, strategy in greedy(self.graph.dag, limit):
             shared = tuple(op for op in ops if op not in opaque)
             candidates += [Candidate((op,), strategy) for op in ops if op in opaque]
             candidates += [Candidate(shared, strategy)] if shared else []
@@ -358,7 +359,7 @@ class Scheduler:
 
     def _strategy(self, candidate: Candidate) -> str:
         """Return a candidate's strategy: ``concurrent`` where nothing replaces its operators."""
-        replaced = self.stage_builder.replacements.rule(candidate.ops) is not None
+        replaced = self.stage_builder.replacements.find(candidate.ops) is not None
         return candidate.strategy if replaced else "concurrent"
 
     def _new_schedule(

@@ -14,12 +14,13 @@ from ..support.errors import GraphError
 
 
 class Candidate(NamedTuple):
-    """A stage whose latency the search requests."""
+    """A stage as the search sees it: it asks for its latency, and may choose it."""
 
     ops: tuple[int, ...]
-    """The operators, by increasing index."""
+    """The operators, by increasing index. Their :func:`components` are the stage's groups, which
+    run side by side."""
     strategy: str
-    """``"concurrent"`` or ``"merge"``."""
+    """``"concurrent"``, or ``"merge"`` if one larger operator replaces the operators."""
 
 
 @tvm_ffi.register_object("tvm_ios.Dag")

@@ -14,7 +14,7 @@ from ..tir.epilogue import Broadcast
 from .fold import constant_array
 from .indices import checks_indices
 
-_ELEMENTWISE = {
+ELEMENTWISE = {
     "add": "add",
     "subtract": "subtract",
     "multiply": "multiply",
@@ -39,7 +39,7 @@ _ELEMENTWISE = {
     "nn.gelu": "gelu",
     "nn.gelu_tanh": "gelu_tanh",
 }
-
+"""The step of an epilogue that each of Relax's elementwise operators is."""
 
 _POWERS = {2.0: "square", 0.5: "sqrt", -0.5: "rsqrt"}
 
@@ -63,7 +63,7 @@ def elementwise(expr: relax.Expr) -> ElementwiseCall | None:
         exponent = scalar_constant(expr.args[1])
         step = None if exponent is None else _POWERS.get(exponent)
         return ElementwiseCall(step, (expr.args[0],)) if step else None
-    if name not in _ELEMENTWISE or not is_float32(expr):
+    if name not in ELEMENTWISE or not is_float32(expr):
         return None
     if name == "clip":
         bounds = [_number(argument) for argument in expr.args[1:3]]
@@ -72,7 +72,7 @@ def elementwise(expr: relax.Expr) -> ElementwiseCall | None:
             return None
         return ElementwiseCall("clip", (expr.args[0],), numbers)
     constants = (float(expr.attrs.alpha),) if name == "nn.leakyrelu" else ()
-    return ElementwiseCall(_ELEMENTWISE[name], tuple(expr.args), constants)
+    return ElementwiseCall(ELEMENTWISE[name], tuple(expr.args), constants)
 
 
 def op_name(expr: relax.Expr) -> str:

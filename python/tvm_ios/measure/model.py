@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,6 +15,61 @@ from ..support.progress import progress
 
 _ROUNDS = 11
 _WINDOW = 20e-3  # seconds of one model in one round
+
+
+class Contender(Protocol):
+    """A model that is ready to run."""
+
+    def timer(self, number: int) -> Callable[[], float]:
+        """Return a function that runs the model ``number`` times and returns seconds per run."""
+
+    def run_once(self) -> None:
+        """Run the model, and wait for its result."""
+
+
+@dataclass
+class Timing:
+    """The samples of a model, one per round, but several for ``latency``.
+
+    Attributes
+    ----------
+    back_to_back : list of float
+        Seconds per run of runs in direct succession, by the device's events: the inverse of the
+        throughput.
+    latency : list of float
+        Seconds from the call to the result, by the host's clock, each run awaited.
+    sm_mhz : list of int or None
+        The clock of the device's multiprocessors after each round in MHz; None if it cannot be
+        read.
+    """
+
+    back_to_back: list[float] = field(default_factory=list)
+    latency: list[float] = field(default_factory=list)
+    sm_mhz: list[int | None] = field(default_factory=list)
+
+    @property
+    def seconds(self) -> float:
+        """The median of ``back_to_back``."""
+        return float(np.median(self.back_to_back))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return medians, tenth and ninetieth percentiles, and all samples, in milliseconds."""
+        return {
+            "back_to_back_ms": _spread(self.back_to_back),
+            "latency_ms": _spread(self.latency),
+            "sm_mhz": self.sm_mhz,
+        }
+
+
+class SharedRounds(Protocol):
+    """What times the variants of a function in the same rounds as other implementations of it."""
+
+    @property
+    def discarded(self) -> int:
+        """The number of samples that were taken while the device's clock was low."""
+
+    def timings(self, others: Mapping[str, Contender]) -> dict[str, Timing]:
+        """Time each variant and each of ``others``, by name."""
 
 
 class Variants(Protocol):
@@ -27,6 +83,9 @@ class Variants(Protocol):
 
     def __call__(self, name: str, arguments: Sequence[tvm.runtime.Tensor | tuple[Any, ...]]) -> Any:
         """Return the outputs of the variant ``name``."""
+
+    def shared_rounds(self) -> SharedRounds | None:
+        """Return what times other implementations, too; None if they cannot run on the device."""
 
 
 def random_inputs(
@@ -93,3 +152,13 @@ def rounds(names: Sequence[str]) -> Iterator[str]:
         for _ in range(_ROUNDS):
             yield from names
             advance(1)
+
+
+def _spread(seconds: list[float]) -> dict[str, Any]:
+    low, median, high = (1e3 * float(q) for q in np.quantile(seconds, [0.1, 0.5, 0.9]))
+    return {
+        "median": round(median, 6),
+        "p10": round(low, 6),
+        "p90": round(high, 6),
+        "samples": [round(1e3 * s, 6) for s in seconds],
+    }

@@ -11,7 +11,8 @@ import socket
 import subprocess
 import tempfile
 from contextlib import suppress
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import IO, Any, Protocol
 
 from tvm import rpc
 
@@ -57,8 +58,6 @@ class Tracker:
     ------
     OptionError
         If the address is invalid.
-    DeviceError
-        If no tracker answers, or if it has no such device.
     """
 
     def __init__(self, address: str, key: str, limit: float) -> None:
@@ -68,6 +67,10 @@ class Tracker:
         self.name = f"the key {key!r}"
         self._address, self._host, self._port = address, host, int(port)
         self.key, self._limit = key, limit
+
+    def check(self) -> None:
+        """Raise DeviceError if no tracker answers, or if it has no such device."""
+        address, key = self._address, self.key
         try:
             count = self.count()
         except DeviceLost as error:
@@ -113,7 +116,7 @@ class Tracker:
 class Loopback:
     """A server on this machine, in which stages may crash without ending the search.
 
-    It is started at once, and again when it does not answer. It ends with this process.
+    It is started again when it does not answer. It ends with this process.
 
     Parameters
     ----------
@@ -125,13 +128,17 @@ class Loopback:
 
     def __init__(self, limit: float) -> None:
         self._limit = limit
-        self.server: LoopbackServer | None = LoopbackServer()
+        self.server: LoopbackServer | None = None
+
+    def start(self) -> None:
+        """Start the server, which takes seconds, and return at once."""
+        self.server = self.server or LoopbackServer.start()
 
     def count(self) -> int:
         return 1
 
     def connect(self) -> RemoteSession:
-        server, self.server = self.server or LoopbackServer(), None
+        server, self.server = self.server or LoopbackServer.start(), None
         try:
             session = RemoteSession(server.connect(), self._limit)
         except (OSError, RuntimeError, ValueError, DeviceLost) as error:
@@ -146,38 +153,54 @@ class Loopback:
             self.server = None
 
 
+@dataclass(eq=False)
 class LoopbackServer:
-    """A child process that runs :mod:`tvm_ios.measure.server`."""
+    """A child process that runs :mod:`tvm_ios.measure.server`.
 
-    def __init__(self) -> None:
-        self.key = secrets.token_hex(16)  # rejects other clients
-        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
-        self._folder = TemporaryFolder()  # the process is killed and cannot clean up
-        self.process = subprocess.Popen(
+    Attributes
+    ----------
+    process : subprocess.Popen
+    key : str
+        Rejects other clients.
+    port : int or None
+        Known once it was connected to.
+    """
+
+    process: subprocess.Popen[bytes]
+    key: str
+    _log: IO[bytes]
+    _folder: TemporaryFolder  # the process is killed and cannot clean up
+    port: int | None = None
+
+    @classmethod
+    def start(cls) -> LoopbackServer:
+        key, folder = secrets.token_hex(16), TemporaryFolder()
+        log = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
+        process = subprocess.Popen(
             python_command("tvm_ios.measure.server"),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=self._log,
-            env=os.environ | {"TMPDIR": str(self._folder.path)},
+            stderr=log,
+            env=os.environ | {"TMPDIR": str(folder.path)},
             start_new_session=True,  # Ctrl-C goes to the search, which ends the server
         )
-        self._stdin, self._stdout = piped(self.process.stdin), piped(self.process.stdout)
         # Not as an argument, which every user of the machine can read.
-        self._stdin.write(f"{self.key}\n".encode())
-        self._stdin.flush()
-        self.port: int | None = None  # once it is connected to
+        stdin = piped(process.stdin)
+        stdin.write(f"{key}\n".encode())
+        stdin.flush()
+        return cls(process, key, log, folder)
 
     def connect(self) -> rpc.RPCSession:
         if self.port is None:
-            self.port = int(self._stdout.readline())
+            self.port = int(piped(self.process.stdout).readline())
         return rpc.connect("127.0.0.1", self.port, self.key)
 
     def close(self) -> None:
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)  # including the session that it serves
         with suppress(BrokenPipeError):
-            self._stdin.close()
-        self._stdout.close()
+            piped(self.process.stdin).close()
+        piped(self.process.stdout).close()
         self.process.wait()
         self._folder.remove()
         self._log.seek(0)

@@ -37,35 +37,43 @@ _AnyRunner = PreparedRunner[Any, Any]
 """The device of a worker, of any back end."""
 
 
+@dataclass(eq=False)
 class RemotePool(Generic[K, S]):
     """A runner pool of all devices of a session provider, with one thread for each.
 
     If a device is lost, another one repeats its job. A job that takes down two devices in turn
     fails.
-
-    Parameters
-    ----------
-    provider : SessionProvider
-        The session provider.
-    first : RemoteSession
-        A session of the provider.
-    make : callable
-        Returns the runner of a session.
-    builder : KernelBuilder
-        The kernel builder.
     """
 
-    def __init__(
-        self,
+    _builder: KernelBuilder[K]
+    _pool: _Pool
+    _patience: float
+    _workers: list[_Worker]
+
+    @classmethod
+    def open(
+        cls,
         provider: SessionProvider,
         first: RemoteSession,
         make: Callable[[RemoteSession], PreparedRunner[K, S]],
         builder: KernelBuilder[K],
-    ) -> None:
-        self._builder = builder
-        self._crew = _Pool(provider, make, first.cpu)
-        self._patience = _PATIENCE * first.limit + _STARTING
-        self._hands = [_Worker(self._crew, first)]
+    ) -> RemotePool[K, S]:
+        """Start the thread of the first device; others follow when there are jobs for them.
+
+        Parameters
+        ----------
+        provider : SessionProvider
+            The session provider.
+        first : RemoteSession
+            A session of the provider.
+        make : callable
+            Returns the runner of a session.
+        builder : KernelBuilder
+            The kernel builder.
+        """
+        pool = _Pool(provider, make, first.cpu)
+        patience = _PATIENCE * first.limit + _STARTING
+        return cls(builder, pool, patience, [_Worker.spawn(pool, first)])
 
     def compile(self, kernels: Iterable[K]) -> None:
         """Compile the kernels that later jobs need."""
@@ -84,16 +92,16 @@ class RemotePool(Generic[K, S]):
         DeviceError
             If no device was available for three times the time limit of a stage plus 5 seconds.
         """
-        deal = _Batch(work, done, len(items))
+        batch = _Batch(work, done, len(items))
         for item in items:
-            self._crew.jobs.put(_Job(item, deal))
+            self._pool.jobs.put(_Job(item, batch))
         self._spawn(len(items))
         try:
-            self._collect(deal)
+            self._collect(batch)
         finally:
             with suppress(queue.Empty):
                 while True:
-                    self._crew.jobs.get_nowait()
+                    self._pool.jobs.get_nowait()
 
     def close(self) -> None:
         """Release the devices.
@@ -101,64 +109,64 @@ class RemotePool(Generic[K, S]):
         The threads are joined: one that returned from a device during interpreter shutdown would
         abort the process.
         """
-        for hand in self._hands:
-            hand.cancelled = True
-            self._crew.jobs.put(None)
-        self._crew.provider.close()
-        for hand in self._hands:
-            hand.thread.join(_LEAVING)
+        for worker in self._workers:
+            worker.cancelled = True
+            self._pool.jobs.put(None)
+        self._pool.provider.close()
+        for worker in self._workers:
+            worker.thread.join(_LEAVING)
 
     def _spawn(self, most: int) -> None:
         """Spawn a worker for each device, but not more than there are jobs."""
         try:
-            count = min(self._crew.provider.count(), most)
+            count = min(self._pool.provider.count(), most)
         except DeviceLost:  # the tracker is gone, but its devices may still answer
             count = 0
-        self._hands += [_Worker(self._crew) for _ in range(count - len(self._hands))]
+        self._workers += [_Worker.spawn(self._pool) for _ in range(count - len(self._workers))]
 
-    def _collect(self, deal: _Batch) -> None:
+    def _collect(self, batch: _Batch) -> None:
         """Pass results on until every item has one."""
         seen = time.monotonic()
-        while deal.open:
+        while batch.open:
             try:
-                hand, job, result, error = deal.outcomes.get(timeout=_PAUSE)
+                worker, job, result, error = batch.outcomes.get(timeout=_PAUSE)
             except queue.Empty:
-                for hand in [h for h in self._hands if h.overdue]:
-                    self._replace(hand)
+                for worker in [w for w in self._workers if w.overdue]:
+                    self._replace(worker)
             else:
-                if job.hand is hand:
+                if job.worker is worker:
                     self._finish(job, result, error)
-            if any(hand.ready for hand in self._hands):
+            if any(worker.ready for worker in self._workers):
                 seen = time.monotonic()
             elif time.monotonic() - seen > self._patience:
                 raise DeviceError(
-                    f"No device of {self._crew.provider.name} could be used for "
-                    f"{self._patience:g} s ({self._crew.reason}); restart its RPC server: what "
+                    f"No device of {self._pool.provider.name} could be used for "
+                    f"{self._patience:g} s ({self._pool.reason}); restart its RPC server: what "
                     "is in the database will not be measured again."
                 )
 
     def _finish(self, job: _Job, result: Any, error: BaseException | None) -> None:
-        job.hand = None
+        job.worker = None
         if isinstance(error, DeviceLost):
-            _logger.info("a device of %s was lost: %s", self._crew.provider.name, error)
+            _logger.info("a device of %s was lost: %s", self._pool.provider.name, error)
             job.failures += 1
             if job.failures < _ATTEMPTS:
-                self._crew.jobs.put(job)
+                self._pool.jobs.put(job)
                 return
         elif error is not None:
             raise error
-        job.deal.open -= 1
-        job.deal.done(job.item, result)
+        job.batch.open -= 1
+        job.batch.done(job.item, result)
 
-    def _replace(self, hand: _Worker) -> None:
+    def _replace(self, worker: _Worker) -> None:
         """Abandon a silent device, together with the worker that waits for it."""
-        hand.cancelled = True
-        job = hand.job
-        if job is not None and hand.connecting:
-            self._crew.jobs.put(job)
+        worker.cancelled = True
+        job = worker.job
+        if job is not None and worker.connecting:
+            self._pool.jobs.put(job)
         elif job is not None:
             self._finish(job, None, DeviceLost("it is silent"))
-        self._hands[self._hands.index(hand)] = _Worker(self._crew)
+        self._workers[self._workers.index(worker)] = _Worker.spawn(self._pool)
 
 
 @dataclass(eq=False)
@@ -178,8 +186,8 @@ class _Job:
     """An item, the worker that has it, and the number of devices that it has taken down."""
 
     item: Any
-    deal: _Batch
-    hand: _Worker | None = None
+    batch: _Batch
+    worker: _Worker | None = None
     failures: int = 0
 
 
@@ -218,15 +226,21 @@ class _Worker:
         The thread.
     """
 
-    def __init__(self, crew: _Pool, session: RemoteSession | None = None) -> None:
-        self._crew, self._session = crew, session
+    def __init__(self, pool: _Pool, session: RemoteSession | None = None) -> None:
+        self._pool, self._session = pool, session
         self._device: _AnyRunner | None = None
         self._failures = 0  # consecutive failures to prepare
         self._connecting = math.inf
         self.job: _Job | None = None
         self.cancelled = False
         self.thread = threading.Thread(target=self._serve, name="tvm_ios-device", daemon=True)
-        self.thread.start()
+
+    @classmethod
+    def spawn(cls, pool: _Pool, session: RemoteSession | None = None) -> _Worker:
+        """Return a worker whose thread has started; it gets a session if it has none."""
+        worker = cls(pool, session)
+        worker.thread.start()
+        return worker
 
     @property
     def ready(self) -> bool:
@@ -247,9 +261,9 @@ class _Worker:
 
     def _serve(self) -> None:
         while not self.cancelled:
-            job = self._crew.jobs.get()
+            job = self._pool.jobs.get()
             if job is not None:
-                self.job, job.hand = job, self
+                self.job, job.worker = job, self
                 self._do(job)
                 self.job = None
         if self._session is not None:
@@ -262,27 +276,27 @@ class _Worker:
             device = self._ready_runner()
         except (DeviceError, DeviceLost) as error:  # not caused by the job
             if not self.cancelled:
-                self._crew.jobs.put(job)
+                self._pool.jobs.put(job)
             self._lose(error)
             return
         except BaseException as error:
-            job.deal.outcomes.put((self, job, None, error))
+            job.batch.outcomes.put((self, job, None, error))
             return
         try:
-            result = job.deal.work(device, job.item)
+            result = job.batch.work(device, job.item)
         except BaseException as error:  # the waiting thread must see every failure
             failure = error
         if isinstance(failure, DeviceLost):
             self._session = self._device = None
-        job.deal.outcomes.put((self, job, result, failure))
+        job.batch.outcomes.put((self, job, result, failure))
 
     def _ready_runner(self) -> _AnyRunner:
         if self._device is None:
             if self._session is None:
                 self._connecting = time.monotonic() + _CONNECTING
-                self._session = self._crew.connect()
+                self._session = self._pool.connect()
                 self._connecting = math.inf
-            device = self._crew.make(self._session)
+            device = self._pool.make(self._session)
             device.prepare()
             self._device, self._failures = device, 0
         return self._device
@@ -292,5 +306,5 @@ class _Worker:
             self._failures += 1
         self._connecting = math.inf
         self._session = self._device = None
-        self._crew.reason = str(error).rstrip(".")
+        self._pool.reason = str(error).rstrip(".")
         time.sleep(_PAUSE)

@@ -41,6 +41,8 @@ class Machine:
 class Runner(Protocol):
     """The place where a search measures.
 
+    Making one is cheap. It is reached when it is needed first.
+
     Attributes
     ----------
     device_id : int
@@ -65,6 +67,15 @@ class Runner(Protocol):
     @property
     def provider(self) -> SessionProvider | None: ...
 
+    def start(self) -> None:
+        """Begin what takes time before the first session; a second call does nothing.
+
+        Raises
+        ------
+        DeviceError
+            If there is nothing that could measure.
+        """
+
     def connect(self) -> RemoteSession:
         """Return a session of the provider; wait while all devices are busy."""
 
@@ -85,6 +96,9 @@ class LocalRunner:
     def __init__(self, device_id: int = 0) -> None:
         self.device_id = device_id
 
+    def start(self) -> None:
+        """Do nothing: this process runs."""
+
     def connect(self) -> RemoteSession:
         raise AssertionError("this process needs no connection")
 
@@ -94,7 +108,10 @@ class _Elsewhere:
 
     device_id = 0
     compiler: str | None = None
-    machine: Machine | None = None
+
+    @property
+    def machine(self) -> Machine | None:
+        return None
 
     def resolve(
         self, target: str | tvm.target.Target, threads: int | None = None
@@ -112,6 +129,8 @@ class _Elsewhere:
         ------
         TargetError
             If TVM does not know the target, or if it is not a CPU.
+        DeviceError
+            If there is no device.
         """
         return resolve_at(self.machine, target, threads)
 
@@ -127,7 +146,11 @@ class ProcessRunner(_Elsewhere):
 
     def __init__(self, timeout: float = TIME_LIMIT) -> None:
         _check_timeout(timeout)
-        self.provider: SessionProvider = Loopback(timeout)  # starts, while the network is prepared
+        self.provider = Loopback(timeout)
+
+    def start(self) -> None:
+        """Start the process, which imports TVM while the network is prepared."""
+        self.provider.start()
 
     def connect(self) -> RemoteSession:
         return _connect(self.provider)
@@ -136,7 +159,9 @@ class ProcessRunner(_Elsewhere):
 class RPCRunner(_Elsewhere):
     """The devices, all of one kind, that a tracker of TVM's RPC lists under one key.
 
-    Each device runs ``python -m tvm.exec.rpc_server`` with the library of this package loaded.
+    Each device runs ``python -m tvm.exec.rpc_server`` with the library of this package loaded. The
+    first one is reached by :meth:`start`, or when its properties are needed. If there is no
+    tracker, no device, or a device without the library, that raises DeviceError.
 
     Parameters
     ----------
@@ -153,8 +178,6 @@ class RPCRunner(_Elsewhere):
     ------
     OptionError
         If the address or the timeout is invalid.
-    DeviceError
-        If there is no tracker, no device, or a device without the library.
     """
 
     def __init__(
@@ -167,12 +190,24 @@ class RPCRunner(_Elsewhere):
     ) -> None:
         _check_timeout(timeout)
         self.compiler = cross_compiler
-        self.provider: SessionProvider = Tracker(tracker, key, timeout)
-        first = _connect(self.provider)
-        self.machine = Machine(first.cpu, first.llvm_name(), first.cores)
-        self._first: RemoteSession | None = first
+        self.provider = Tracker(tracker, key, timeout)
+        self._machine: Machine | None = None
+        self._first: RemoteSession | None = None
+
+    def start(self) -> None:
+        """Reach the first device."""
+        if self._machine is None:
+            self.provider.check()
+            self._first = _connect(self.provider)
+            self._machine = Machine(self._first.cpu, self._first.llvm_name(), self._first.cores)
+
+    @property
+    def machine(self) -> Machine | None:
+        self.start()
+        return self._machine
 
     def connect(self) -> RemoteSession:
+        self.start()
         first, self._first = self._first or _connect(self.provider), None
         return first
 

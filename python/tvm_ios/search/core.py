@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import tvm_ffi
@@ -19,60 +21,41 @@ CostFunction = Callable[[Sequence[Candidate]], np.ndarray]
 latency is infinite for a stage that cannot run with its strategy."""
 
 
-@tvm_ffi.register_object("tvm_ios.Stage")
-class Stage(tvm_ffi.Object):
-    """A set of operators that run between two synchronisation points.
-
-    Attributes
-    ----------
-    groups
-        Lists of operators, each in topological order. A concurrent stage runs its groups side by
-        side. A merged stage has one group, which runs as one operator.
-    strategy
-        ``"concurrent"`` or ``"merge"``.
-    latency
-        Seconds; NaN in the baselines, which do not use latencies.
-    """
-
-    groups: Sequence[Sequence[int]]
-    strategy: str
-    latency: float
-
-
-def candidate_of(stage: Stage) -> Candidate:
-    """Return the operators of a stage and how they run; its groups follow from the graph."""
-    return Candidate(tuple(sorted(i for group in stage.groups for i in group)), stage.strategy)
-
-
-@tvm_ffi.register_object("tvm_ios.SearchResult")
-class SearchResult(tvm_ffi.Object):
+@dataclass(frozen=True)
+class SearchResult:
     """The cheapest schedule and statistics of the search.
 
     Attributes
     ----------
-    stages
+    stages : list of Candidate
         The stages in execution order.
-    latency
+    latency : float
         The sum of the stages' latencies, in seconds.
-    states
+    states : int
         The number of non-empty sets of remaining operators that the search reached.
-    transitions
+    transitions : int
         The number of pairs of such a set and a candidate stage of it.
-    evaluations
+    evaluations : int
         The number of distinct candidates whose latency was requested.
-    lower_bound
+    lower_bound : float
         A lower bound of the latency of every schedule, in seconds.
-    proved
+    proved : bool
         Whether the schedule is proved to be optimal.
     """
 
-    stages: Sequence[Stage]
+    stages: list[Candidate]
     latency: float
     states: int
     transitions: int
     evaluations: int
     lower_bound: float
     proved: bool
+
+    @classmethod
+    def of(cls, result: Sequence[Any]) -> SearchResult:
+        """Return the result of the C++ search, a ``ResultTuple``."""
+        stages, *rest = result
+        return cls(_candidates(stages), *rest)
 
 
 @tvm_ffi.register_object("tvm_ios.ScheduleSpace")
@@ -114,8 +97,7 @@ class ScheduleSpace(tvm_ffi.Object):
 
     def solve(self, latencies: np.ndarray) -> SearchResult:
         """Find the cheapest schedule for the candidates' latencies in seconds, float64 [n]."""
-        result: SearchResult = _ffi_api.Solve(self, self._checked(latencies))
-        return result
+        return SearchResult.of(_ffi_api.Solve(self, self._checked(latencies)))
 
     def through(self, latencies: np.ndarray) -> np.ndarray:
         """Compute, for each candidate, the latency of the cheapest schedule that contains it."""
@@ -183,17 +165,17 @@ def find_schedule(
     return space.solve(cost(space.candidates))
 
 
-def sequential(dag: Dag) -> list[Stage]:
+def sequential(dag: Dag) -> list[Candidate]:
     """Return the schedule that runs one operator per stage, in topological order."""
-    return list(_ffi_api.Sequential(dag))
+    return _candidates(_ffi_api.Sequential(dag))
 
 
-def greedy(dag: Dag, max_num_groups: int = 8) -> list[Stage]:
+def greedy(dag: Dag, max_num_groups: int = 8) -> list[Candidate]:
     """Return the schedule that runs operators as soon as they are ready.
 
     Each stage takes the first ``max_num_groups`` ready operators, by index, each as a group.
     """
-    return list(_ffi_api.Greedy(dag, max_num_groups))
+    return _candidates(_ffi_api.Greedy(dag, max_num_groups))
 
 
 def partition(
@@ -294,6 +276,11 @@ def endings(
         _limit(dag, max_num_groups),
     )
     return list(_operator_sets(np.from_dlpack(masks), dag.num_ops))
+
+
+def _candidates(stages: Iterable[tuple[Iterable[int], int]]) -> list[Candidate]:
+    """Return the stages of a C++ schedule, each a ``StageTuple``."""
+    return [Candidate(tuple(ops), STRATEGIES[strategy]) for ops, strategy in stages]
 
 
 def _merge_classes(dag: Dag, merge_class: Sequence[int] | np.ndarray | None) -> np.ndarray:

@@ -11,7 +11,7 @@ from tvm import relax
 
 from ..graph.dag import Candidate, Dag
 from ..support.errors import OptionError
-from .core import ScheduleSpace, candidate_of, partition, partition_cost
+from .core import ScheduleSpace, partition, partition_cost
 from .cost_model import CostModel, LatencyBounds
 from .problem import Limits, Problem, Replaceable
 from .templates import Template, find_templates, own_template
@@ -42,7 +42,7 @@ class BlockSearch:
 
     def solve(self) -> list[Candidate]:
         """Return the stages of the schedule that is cheapest by the current bounds."""
-        stages = map(candidate_of, self.space.solve(self.latency_bounds.bounds()).stages)
+        stages = self.space.solve(self.latency_bounds.bounds()).stages
         return [of_operators(stage, self.block) for stage in stages]
 
 

@@ -16,11 +16,11 @@ from ..backend.cuda.code.network import RUN_STAGE
 from ..backend.cuda.kernels.kernel import CudaKernel
 from ..backend.cuda.measure.builder import CudaKernelBuilder
 from ..backend.cuda.measure.runner import CudaStageRunner
-from ..backend.cuda.rules.config import CudaLoweringConfig
+from ..backend.cuda.rules.config import CudaLoweredGraph, CudaLoweringConfig
 from ..backend.cuda.rules.implement import CudaNetwork, implement
 from ..backend.cuda.stage.stage import CudaStage, Value
 from ..backend.cuda.target import device_for
-from ..backend.shared.implementation import Implementation, LoweredGraph
+from ..backend.shared.implementation import Implementation
 from ..graph.extract import extract
 from ..graph.prepare import prepare
 from ..schedule.options import Precision
@@ -73,7 +73,7 @@ class KernelNetwork:
         self._network: CudaNetwork = implement(extract(prepared), config)
 
     @property
-    def lowered(self) -> LoweredGraph[CudaKernel]:
+    def lowered(self) -> CudaLoweredGraph:
         return self._network.lowered
 
     @cached_property

@@ -96,6 +96,17 @@ def test_an_operator_that_crashes_ends_the_search(monkeypatch: pytest.MonkeyPatc
         made.search()
 
 
+def test_the_process_starts_when_a_network_is_prepared() -> None:
+    runner = ProcessRunner(LIMIT)
+    assert runner.provider.server is None
+    runner.start()
+    server = runner.provider.server
+    runner.start()
+    assert runner.provider.server is server
+    assert server.process.poll() is None
+    runner.provider.close()
+
+
 @pytest.mark.slow
 def test_the_process_ends_with_the_search(tmp_path: Path) -> None:
     """Also where the search has no time to end it."""
@@ -123,7 +134,7 @@ def _alive(group: int) -> bool:
 
 @pytest.fixture
 def server() -> Iterator[LoopbackServer]:
-    process = LoopbackServer()
+    process = LoopbackServer.start()
     yield process
     process.close()
 

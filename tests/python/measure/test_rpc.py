@@ -93,6 +93,13 @@ def test_what_is_wrong_is_told_in_one_sentence(
     assert_one_sentence(capsys.readouterr(), words)
 
 
+def test_a_device_is_reached_when_it_is_needed() -> None:
+    runner = RPCRunner(f"127.0.0.1:{free_port()}", "pair")
+    for use in (runner.start, runner.connect, lambda: runner.resolve("llvm")):
+        with pytest.raises(DeviceError, match="No RPC tracker answers at"):
+            use()
+
+
 def test_a_time_limit_is_above_zero(cluster: Cluster) -> None:
     with pytest.raises(OptionError, match="above 0"):
         RPCRunner(cluster.address, "pair", timeout=math.nan)

@@ -16,8 +16,9 @@ import tvm
 import tvm_ffi
 from tvm.script import tirx as T
 
-from tvm_ios.support import _ffi_api  # noqa: F401  (loads the library)
+from tvm_ios.support.libinfo import load_library
 
+load_library()
 SIZE = 4096
 
 TENSOR = np.array([2, 32, 1, SIZE])  # float32 [SIZE], as AddKernel takes it

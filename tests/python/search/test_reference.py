@@ -39,7 +39,7 @@ def test_search(name: str, key: str) -> None:
 def test_sequential(name: str) -> None:
     """One operator a stage."""
     parts = fcm1.load_blocks(name)
-    total = sum(part.schedule_ns(s.groups for s in sequential(part.dag)) for part in parts)
+    total = sum(part.schedule_ns(sequential(part.dag)) for part in parts)
     assert total == EXPECTED[name]["sequential_ns"]
 
 
@@ -47,7 +47,7 @@ def test_sequential(name: str) -> None:
 def test_greedy(name: str) -> None:
     """All that is ready, over whole blocks."""
     parts = fcm1.load_blocks(name)
-    total = sum(part.schedule_ns(s.groups for s in greedy(part.dag, 8)) for part in parts)
+    total = sum(part.schedule_ns(greedy(part.dag, 8)) for part in parts)
     assert total == EXPECTED[name]["greedy8_ns"]
 
 
@@ -55,6 +55,6 @@ def test_greedy(name: str) -> None:
 def test_greedy_per_part(name: str) -> None:
     """All that is ready, where a part ends with a barrier."""
     parts = [part for block in fcm1.load(name) for part in block]
-    total = sum(part.schedule_ns(s.groups for s in greedy(part.dag, 8)) for part in parts)
+    total = sum(part.schedule_ns(greedy(part.dag, 8)) for part in parts)
     expected = EXPECTED[name]
     assert total == expected.get("greedy8_per_part_ns", expected["greedy8_ns"])

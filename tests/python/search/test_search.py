@@ -81,14 +81,6 @@ def all_schedules(
     return schedules(frozenset(range(dag.num_ops)))
 
 
-def as_candidates(stages: Sequence) -> list[Candidate]:
-    """Return a schedule's stages as the candidates that they were."""
-    return [
-        Candidate(tuple(sorted(op for group in s.groups for op in group)), s.strategy)
-        for s in stages
-    ]
-
-
 def constant(value: float) -> Callable[[Sequence[Candidate]], np.ndarray]:
     """Return a cost function by which all stages are equal."""
     return lambda candidates: np.full(len(candidates), value)
@@ -132,10 +124,9 @@ def test_schedule_is_the_best_of_all(
     )
     schedules = all_schedules(dag, merge_class, *limits)
     best = min((sum(latency[s] for s in stages), len(stages)) for stages in schedules)
-    found = as_candidates(result.stages)
-    assert tuple(found) in set(schedules)
-    assert (result.latency, len(found)) == best
-    assert [stage.latency for stage in result.stages] == [latency[stage] for stage in found]
+    assert tuple(result.stages) in set(schedules)
+    assert (result.latency, len(result.stages)) == best
+    assert sum(latency[stage] for stage in result.stages) == result.latency
     assert {stage for stages in schedules for stage in stages} == set(latency)
     assert result.evaluations == len(latency)
 
@@ -174,12 +165,12 @@ def test_components_are_weakly_connected(dag: Dag, data: st.DataObject) -> None:
 def test_baselines_respect_the_graph(dag: Dag, width: int) -> None:
     """Each operator runs once, after all that it reads, and greedy runs what is ready."""
     for stages in (sequential(dag), greedy(dag, width)):
-        stage_of = {op: i for i, s in enumerate(stages) for group in s.groups for op in group}
+        stage_of = {op: i for i, stage in enumerate(stages) for op in stage.ops}
         assert sorted(stage_of) == list(range(dag.num_ops))
         assert all(stage_of[u] < stage_of[v] for u, v in dag.edges)
-        assert all(len(group) == 1 for stage in stages for group in stage.groups)
-        assert all(math.isnan(stage.latency) for stage in stages)
-    assert max(len(stage.groups) for stage in greedy(dag, width)) <= width
+        assert sum(len(stage.ops) for stage in stages) == dag.num_ops
+        assert {stage.strategy for stage in stages} == {"concurrent"}
+    assert max(len(stage.ops) for stage in greedy(dag, width)) <= width
     assert len(sequential(dag)) == dag.num_ops
 
 
@@ -195,7 +186,7 @@ def test_partition_is_a_topological_order(dag: Dag, size: int, data: st.DataObje
     place = {op: i for i, op in enumerate(order)}
     assert all(place[u] < place[v] for u, v in dag.edges)
     assert 1 <= min(map(len, blocks)) <= max(map(len, blocks)) <= size
-    own = [op for stage in sequential(dag) for op in stage.groups[0]]
+    own = [op for stage in sequential(dag) for op in stage.ops]
     pieces = [own[i : i + size] for i in range(0, len(own), size)]
     assert partition_cost(dag, blocks, classes) <= partition_cost(dag, pieces, classes)
 
@@ -231,22 +222,21 @@ def test_ties_are_broken_always_alike(merge_class: list[int] | None) -> None:
     dag = Dag(6, [(0, 2), (1, 2), (3, 4)])
     for value in (0.0, 1.0):
         results = [find_schedule(dag, constant(value), merge_class=merge_class) for _ in range(5)]
-        schedules = [[(s.strategy, s.groups) for s in result.stages] for result in results]
-        assert all(schedule == schedules[0] for schedule in schedules)
-        assert as_candidates(results[0].stages) == [Candidate((0, 1, 2, 3, 4, 5), "concurrent")]
+        assert all(result == results[0] for result in results)
+        assert results[0].stages == [Candidate((0, 1, 2, 3, 4, 5), "concurrent")]
 
 
-def test_merged_stage_is_one_group() -> None:
+def test_sinks_of_one_class_may_be_merged() -> None:
     """Merging pays here; 1 and 2 are sinks once 3 is decided."""
 
     def cost(candidates: Sequence[Candidate]) -> np.ndarray:
         return np.array([1.0 if c.strategy == "merge" else 5.0 for c in candidates])
 
     result = find_schedule(DIAMOND, cost, merge_class=[-1, 4, 4, -1], max_group_size=1)
-    assert [(s.strategy, list(map(list, s.groups))) for s in result.stages] == [
-        ("concurrent", [[0]]),
-        ("merge", [[1, 2]]),
-        ("concurrent", [[3]]),
+    assert result.stages == [
+        Candidate((0,), "concurrent"),
+        Candidate((1, 2), "merge"),
+        Candidate((3,), "concurrent"),
     ]
     assert result.latency == 11.0
 
@@ -261,8 +251,8 @@ def test_operators_that_read_each_other_may_be_replaced() -> None:
     result = find_schedule(
         dag, cost, replacements=[(2, 1), (3,), (0, 2)], max_group_size=1, max_num_groups=1
     )
-    merged = [[list(g) for g in s.groups] for s in result.stages if s.strategy == "merge"]
-    assert sorted(merged) == [[[1, 2]], [[3]]]
+    merged = sorted(stage.ops for stage in result.stages if stage.strategy == "merge")
+    assert merged == [(1, 2), (3,)]
     assert result.latency == 1.5
 
 
@@ -279,14 +269,13 @@ def test_graphs_of_any_width(num_ops: int) -> None:
     edges = [(i, i + 2) for i in range(num_ops - 2)]
     result = find_schedule(Dag(num_ops, edges), constant(1.0), max_group_size=1)
     assert result.latency == half + num_ops % 2
-    assert sorted(op for c in as_candidates(result.stages) for op in c.ops) == list(range(num_ops))
+    assert sorted(op for stage in result.stages for op in stage.ops) == list(range(num_ops))
 
 
 def test_unpruned_search_takes_everything_in_one_stage() -> None:
     """None stands for no limit."""
     result = find_schedule(chain(70), constant(1.0), max_group_size=None, max_num_groups=None)
-    assert len(result.stages) == 1
-    assert list(result.stages[0].groups[0]) == list(range(70))
+    assert result.stages == [Candidate(tuple(range(70)), "concurrent")]
 
 
 @pytest.mark.parametrize(

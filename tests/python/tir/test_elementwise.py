@@ -15,7 +15,7 @@ from tvm.tirx.script import builder as T
 
 from support.networks import NATIVE
 from tvm_ios.backend.cpu.code.functions import build_functions
-from tvm_ios.graph.recognise import _ELEMENTWISE
+from tvm_ios.graph.recognise import ELEMENTWISE
 from tvm_ios.tir.epilogue import Epilogue, Operand, Step
 from tvm_ios.tir.functions import FUNCTIONS
 
@@ -127,7 +127,7 @@ def test_extremes(name: str) -> None:
 
 def test_every_function_has_a_reference_and_can_be_recognised() -> None:
     assert set(REFERENCES) == set(FUNCTIONS)
-    assert set(_ELEMENTWISE.values()) == set(FUNCTIONS)
+    assert set(ELEMENTWISE.values()) == set(FUNCTIONS)
 
 
 @pytest.mark.parametrize("lanes", [1, 16])

@@ -108,7 +108,7 @@ class CpuBackend:
             session.call("SetNumThreads", self.workers)
             return CpuStageRunner(lowered, builder, session, seed)
 
-        return RemotePool(runner.provider, runner.connect(), make, builder)
+        return RemotePool.open(runner.provider, runner.connect(), make, builder)
 
     def conditions(self, stage_builder: CpuStageBuilder) -> Hashable:
         """Return the memory level that timed stages read their weights from."""
@@ -146,8 +146,8 @@ class CpuBackend:
         """Compile whole models, to be timed here or where stages are measured."""
         if self._runner.machine is not None:
             compiler = self._runner.compiler
-            return RemoteVariants(variants, list(names), inputs, self._target, pool, compiler)
-        return CompiledVariants(variants, list(names), inputs, self._target, self.workers)
+            return RemoteVariants.compile(variants, names, inputs, self._target, pool, compiler)
+        return CompiledVariants.compile(variants, names, inputs, self._target, self.workers)
 
     def trace(
         self,

@@ -129,7 +129,7 @@ class CudaBackend:
         pool: RunnerPool[CudaKernel, CudaStage],
     ) -> Variants:
         """Compile whole models, to be timed on this machine's device."""
-        return CudaVariants(variants, names, inputs, self._target, self._device_id)
+        return CudaVariants.compile(variants, names, inputs, self._target, self._device_id)
 
     def trace(
         self,

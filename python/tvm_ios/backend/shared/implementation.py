@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Generic
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from tvm import relax
@@ -49,29 +49,33 @@ class Slot:
 class LoweredGraph(Generic[K_co]):
     """An operator graph with an implementation for every operator.
 
+    A back end derives its own, with the types of its layouts and with what its rules need.
+
     Attributes
     ----------
     graph : OperatorGraph
     implementations : tuple of Implementation or None
         None for an operator that stays as TVM wrote it; it has a stage of its own.
-    layouts : dict of relax.Var to Layout
+    layouts : mapping of relax.Var to Hashable
         How each value lies in memory; row-major where nothing is said.
-    config : LoweringConfig
-    slots : dict of relax.Var to Slot
+    slots : mapping of relax.Var to Slot
         Values that are written in place into a concatenation, see
         :mod:`tvm_ios.backend.cpu.rules.inplace`.
     """
 
     graph: OperatorGraph
     implementations: tuple[Implementation[K_co] | None, ...]
-    layouts: dict[relax.Var, Any]
-    config: Any
-    slots: dict[relax.Var, Slot] = field(default_factory=dict)
+    layouts: Mapping[relax.Var, Hashable] = field(default_factory=dict)
+    slots: Mapping[relax.Var, Slot] = field(default_factory=dict)
 
     @cached_property
     def opaque(self) -> frozenset[int]:
         """Operators that never share a stage."""
         return frozenset(i for i, impl in enumerate(self.implementations) if impl is None)
+
+
+G = TypeVar("G", bound=LoweredGraph[Any])
+"""The lowered graphs of one back end."""
 
 
 def present(lowered: LoweredGraph[K]) -> list[Implementation[K]]:

@@ -93,6 +93,6 @@ class ScheduleLowering(Generic[K, S]):
         return self.stage_builder.spec(groups, stage.strategy)
 
     def _check_merge(self, ops: Sequence[int]) -> None:
-        if len(ops) > 1 and self.stage_builder.replacements.rule(ops) is None:
+        if len(ops) > 1 and self.stage_builder.replacements.find(ops) is None:
             names = ", ".join(self._graph.names(ops))
             raise ScheduleError(f"The schedule merges operators that cannot be merged: {names}.")

@@ -17,7 +17,7 @@ from .replacements.find import Replacements
 
 
 class Stage(Protocol):
-    """A stage whose work is shared out, as a back end runs it."""
+    """A back end's stage: what it runs, with the work of a :class:`StageSpec` divided."""
 
     @property
     def implementations(self) -> Sequence[Implementation[Kernel]]: ...
@@ -29,7 +29,10 @@ S = TypeVar("S", bound=Stage)
 
 @dataclass(frozen=True)
 class StageSpec(Generic[K_co]):
-    """A stage before its work is divided.
+    """What a stage computes: a candidate's operators as kernels, before its work is divided.
+
+    It is what is looked up and measured, once for equal stages. A stage builder makes the back
+    end's stages of it, one for each work partitioning.
 
     Attributes
     ----------
@@ -150,7 +153,7 @@ class StageBuilder(ABC, Generic[K, S]):
         A single operator that has no replacement runs as it is with either.
         """
         ops = sorted(op for group in groups for op in group)
-        if strategy == "merge" and (len(ops) > 1 or self.replacements.rule(ops)):
+        if strategy == "merge" and (len(ops) > 1 or self.replacements.find(ops)):
             return StageSpec((self._replacement(tuple(ops)),), (0,), ((),))
         before = self.lowered.graph.predecessors
         group_of = {op: g for g, group in enumerate(groups) for op in group}
@@ -168,9 +171,9 @@ class StageBuilder(ABC, Generic[K, S]):
     def _replacement(self, ops: tuple[int, ...]) -> Implementation[K]:
         """Return the implementation that replaces the operators."""
         if ops not in self._replacing:
-            rule = self.replacements.rule(ops)
-            assert rule is not None, "these operators may be replaced"
-            self._replacing[ops] = rule.target(self.lowered, ops)
+            replacement = self.replacements.find(ops)
+            assert replacement is not None, "these operators may be replaced"
+            self._replacing[ops] = replacement.target(ops)
         return self._replacing[ops]
 
     def originals(self, spec: StageSpec[K]) -> tuple[Implementation[K], ...]:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import tvm
@@ -13,35 +14,41 @@ from ....measure.model import median_rounds
 from ....support.threads import with_num_threads
 
 
+@dataclass(frozen=True)
 class CompiledVariants:
-    """One function, compiled in several variants.
+    """One function, compiled in several variants."""
 
-    Parameters
-    ----------
-    mod : tvm.IRModule
-        Holds a function for each variant; equal kernels are shared.
-    names : sequence of str
-        The functions.
-    inputs : sequence of tensors
-        The inputs to time the variants with.
-    target : tvm.target.Target
-        The target of the code.
-    workers : int
-        Number of threads.
-    """
+    _vm: relax.VirtualMachine
+    _names: Sequence[str]
+    _arguments: Sequence[tvm.runtime.Tensor | tuple[Any, ...]]
+    _workers: int
 
-    def __init__(
-        self,
+    @classmethod
+    def compile(
+        cls,
         mod: tvm.IRModule,
         names: Sequence[str],
         inputs: Sequence[tvm.runtime.Tensor | tuple[Any, ...]],
         target: tvm.target.Target,
         workers: int,
-    ) -> None:
+    ) -> CompiledVariants:
+        """Compile the variants.
+
+        Parameters
+        ----------
+        mod : tvm.IRModule
+            Holds a function for each variant; equal kernels are shared.
+        names : sequence of str
+            The functions.
+        inputs : sequence of tensors
+            The inputs to time the variants with.
+        target : tvm.target.Target
+            The target of the code.
+        workers : int
+            Number of threads.
+        """
         executable = tvm.compile(mod, target, relax_pipeline=relax.get_default_pipeline(target))
-        self._vm = relax.VirtualMachine(executable, tvm.cpu())
-        self._names, self._workers = list(names), workers
-        self._arguments = inputs
+        return cls(relax.VirtualMachine(executable, tvm.cpu()), names, inputs, workers)
 
     def seconds(self) -> dict[str, float]:
         """Measure the median seconds of each variant, in interleaved rounds."""
@@ -50,6 +57,9 @@ class CompiledVariants:
     def __call__(self, name: str, arguments: Sequence[tvm.runtime.Tensor | tuple[Any, ...]]) -> Any:
         """Run one variant and return its results."""
         return with_num_threads(self._workers, lambda: self._vm[name](*arguments))
+
+    def shared_rounds(self) -> None:
+        """Return None: only these variants are timed."""
 
     def _timer(self, name: str, number: int) -> Callable[[], float]:
         timer = self._vm.time_evaluator(name, tvm.cpu(), number=number, repeat=1)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import tvm
@@ -21,51 +22,55 @@ from .runner import CpuStageRunner
 _NAME = "models.so"
 
 
+@dataclass(frozen=True)
 class RemoteVariants:
-    """One function, compiled in several variants and run on a device; it implements ``Variants``.
+    """One function, compiled in several variants and run on a device."""
 
-    Parameters
-    ----------
-    mod : tvm.IRModule
-        Holds a function for each variant.
-    names : sequence of str
-        The functions.
-    inputs : sequence of tensors
-        The inputs to time the variants with.
-    target : tvm.target.Target
-        The target of the code.
-    pool : RunnerPool
-        The runner pool.
-    compiler : str, optional
-        The linker of code for the device.
+    _folder: TemporaryFolder
+    _names: Sequence[str]
+    _inputs: Sequence[tvm.runtime.Tensor]
+    _pool: AnyRunnerPool
 
-    Raises
-    ------
-    ModelError
-        If an input is a tuple, which cannot be sent.
-    """
-
-    def __init__(
-        self,
+    @classmethod
+    def compile(
+        cls,
         mod: tvm.IRModule,
         names: Sequence[str],
         inputs: Sequence[tvm.runtime.Tensor | tuple[Any, ...]],
         target: tvm.target.Target,
         pool: AnyRunnerPool,
         compiler: str | None,
-    ) -> None:
+    ) -> RemoteVariants:
+        """Compile the variants into a library for the device.
+
+        Parameters
+        ----------
+        mod : tvm.IRModule
+            Holds a function for each variant.
+        names : sequence of str
+            The functions.
+        inputs : sequence of tensors
+            The inputs to time the variants with.
+        target : tvm.target.Target
+            The target of the code.
+        pool : RunnerPool
+            The runner pool.
+        compiler : str, optional
+            The linker of code for the device.
+
+        Raises
+        ------
+        ModelError
+            If an input is a tuple, which cannot be sent.
+        """
         if any(isinstance(value, tuple) for value in inputs):
             raise ModelError(
                 "A tuple cannot be sent to a device; give the model tensors as inputs."
             )
-        self._names, self._inputs, self._pool = list(names), inputs, pool
-        self._folder = TemporaryFolder()
-        self._path = self._folder.path / _NAME
-        export(
-            tvm.compile(mod, target, relax_pipeline=relax.get_default_pipeline(target)),
-            self._path,
-            compiler,
-        )
+        folder = TemporaryFolder()
+        executable = tvm.compile(mod, target, relax_pipeline=relax.get_default_pipeline(target))
+        export(executable, folder.path / _NAME, compiler)
+        return cls(folder, names, inputs, pool)
 
     def seconds(self) -> dict[str, float]:
         """Measure the median seconds of each variant, in interleaved rounds."""
@@ -74,6 +79,9 @@ class RemoteVariants:
     def __call__(self, name: str, arguments: Sequence[tvm.runtime.Tensor | tuple[Any, ...]]) -> Any:
         """Run one variant on the device and return its results."""
         return self._on_device(lambda session: self._run(session, name, arguments))
+
+    def shared_rounds(self) -> None:
+        """Return None: only these variants are timed."""
 
     def _on_device(self, work: Callable[[RemoteSession], Any]) -> Any:
         results: list[Any] = []
@@ -108,7 +116,7 @@ class RemoteVariants:
         return _here(session.watched(lambda: vm.get_outputs(name)))
 
     def _load(self, session: RemoteSession) -> relax.VirtualMachine:
-        module = session.load_file(str(self._path), _NAME)
+        module = session.load_file(str(self._folder.path / _NAME), _NAME)
         return session.watched(lambda: relax.VirtualMachine(module, session.connection.cpu()))
 
     def _set_inputs(

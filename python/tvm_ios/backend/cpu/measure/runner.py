@@ -17,6 +17,7 @@ from ...shared.cold import ColdWeights, Place, arena_bytes, level_of
 from ...shared.implementation import Implementation, LoweredGraph, constants, present
 from ..code.region import LoweredStage
 from ..kernels.kernel import Kernel
+from ..rules.base import CpuLoweredGraph
 from ..rules.inplace import resolve
 from ..stage.plan import StripShare
 from .builder import CpuKernelBuilder
@@ -209,7 +210,7 @@ class CpuStageRunner:
         return memory
 
 
-def weights_from(lowered: LoweredGraph[Kernel]) -> str:
+def weights_from(lowered: CpuLoweredGraph) -> str:
     """Return the memory level that timed stages read their weights from; latencies depend on it."""
     return level_of(arena_bytes(constants(lowered)), lowered.config.core.l2_bytes)
 

@@ -9,7 +9,7 @@ from tvm import relax
 
 from ....graph.recognise import static_shape
 from ....tir.epilogue import Epilogue
-from ...shared.implementation import Implementation, LoweredGraph
+from ...shared.implementation import Implementation
 from ...shared.replacements.convolution_sum import Term, added_up, sums_of
 from ...shared.replacements.rule import Rule
 from ...shared.replacements.sums import with_sum
@@ -17,12 +17,13 @@ from ..kernels.conv2d import Conv2d
 from ..kernels.conv2d_sum import conv2d_sum_kernel
 from ..kernels.kernel import Kernel
 from ..kernels.layout import Layout
+from ..rules.base import CpuLoweredGraph
 from ..rules.bindings import InputBinder, InputBinding, apply_conversions
 from ..rules.convolution import convolve
 from .convolutions import stays_blocked
 
 
-def _add(lowered: LoweredGraph[Kernel], operators: tuple[int, ...]) -> Implementation[Kernel]:
+def _add(lowered: CpuLoweredGraph, operators: tuple[int, ...]) -> Implementation[Kernel]:
     op = lowered.graph.operators[operators[-1]]  # the last one reads the others
     combination = added_up(lowered, operators)
     rewritten = with_sum(op, combination.shift, combination.addends)
@@ -36,7 +37,7 @@ def _add(lowered: LoweredGraph[Kernel], operators: tuple[int, ...]) -> Implement
 
 
 def _convolve(
-    lowered: LoweredGraph[Kernel], terms: Sequence[Term], epilogue: Epilogue
+    lowered: CpuLoweredGraph, terms: Sequence[Term], epilogue: Epilogue
 ) -> tuple[Kernel, tuple[InputBinding, ...]]:
     """Return the kernel of the sum of the terms, and its bindings without the epilogue's."""
     binder, core = InputBinder(lowered.layouts), lowered.config.core

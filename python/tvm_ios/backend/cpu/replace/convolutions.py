@@ -16,16 +16,17 @@ from tvm import relax
 from ....graph.fold import constant_array, held_array
 from ....graph.operators import Operator
 from ....graph.recognise import static_shape
-from ...shared.implementation import Implementation, LoweredGraph
+from ...shared.implementation import Implementation
 from ...shared.replacements.rule import Alike, Rule
 from ...shared.replacements.windows import Windows, enlarge, held_windows, windows_of
 from ..kernels.conv2d import Conv2d, conv2d_kernel
 from ..kernels.kernel import Kernel
 from ..kernels.layout import Layout
+from ..rules.base import CpuLoweredGraph
 from ..rules.bindings import InputBinder, apply_conversions
 
 
-def stays_blocked(lowered: LoweredGraph[Kernel], op: Operator) -> bool:
+def stays_blocked(lowered: CpuLoweredGraph, op: Operator) -> bool:
     """Return whether the results are blocked.
 
     They are unless another operator reads them row-major.
@@ -33,7 +34,7 @@ def stays_blocked(lowered: LoweredGraph[Kernel], op: Operator) -> bool:
     return all(lowered.layouts.get(value, Layout()).block for value in op.outputs)
 
 
-def _key(lowered: LoweredGraph[Kernel], op: Operator) -> Hashable | None:
+def _key(lowered: CpuLoweredGraph, op: Operator) -> Hashable | None:
     windows = windows_of(op)
     if windows is None or not stays_blocked(lowered, op):
         return None
@@ -44,7 +45,7 @@ def _key(lowered: LoweredGraph[Kernel], op: Operator) -> Hashable | None:
     return (op.call.args[0], windows.alignment, op.epilogue)
 
 
-def _merge(lowered: LoweredGraph[Kernel], operators: tuple[int, ...]) -> Implementation[Kernel]:
+def _merge(lowered: CpuLoweredGraph, operators: tuple[int, ...]) -> Implementation[Kernel]:
     ops = [lowered.graph.operators[i] for i in operators]
     windows = enlarge([held_windows(op) for op in ops])
     data, core = ops[0].call.args[0], lowered.config.core

@@ -14,16 +14,16 @@ import numpy as np
 from tvm import relax
 
 from ....graph.fold import held_array
-from ...shared.implementation import Implementation, LoweredGraph
+from ...shared.implementation import Implementation
 from ...shared.product import product_of, shared_left_side
 from ...shared.replacements.rule import Alike, Rule
 from ..kernels.kernel import Kernel
 from ..kernels.matmul import matmul_kernel, pack_side_by_side
-from ..rules.base import on_row_major
+from ..rules.base import CpuLoweredGraph, on_row_major
 from ..rules.bindings import InputBinder, InputBinding, apply_conversions
 
 
-def _merge(lowered: LoweredGraph[Kernel], operators: tuple[int, ...]) -> Implementation[Kernel]:
+def _merge(lowered: CpuLoweredGraph, operators: tuple[int, ...]) -> Implementation[Kernel]:
     ops = [lowered.graph.operators[i] for i in operators]
     products, core = [product_of(op) for op in ops], lowered.config.core
     columns = tuple(product.columns for product in products)
@@ -48,4 +48,4 @@ def _side_by_side(constants: Sequence[relax.Expr], rows: int, lanes: int) -> np.
     return pack_side_by_side([held_array(c).reshape(rows, -1) for c in constants], lanes)
 
 
-MERGE_DENSE: Rule[Kernel] = Rule("merge-dense", Alike(shared_left_side), _merge)
+MERGE_DENSE: Rule[CpuLoweredGraph, Kernel] = Rule("merge-dense", Alike(shared_left_side), _merge)

@@ -2,7 +2,7 @@
 """Rules that choose the kernel of an operator on a CPU, one per kind of operator."""
 
 from . import planes, rows, strided
-from .base import Choice, LoweringConfig, Rule, first_of
+from .base import Choice, CpuLoweredGraph, LoweringConfig, Rule, first_of
 from .concat import concat
 from .convolution import conv2d
 from .dense import matmul
@@ -32,4 +32,4 @@ RULES: dict[str, Rule] = {
     "split": strided.split,
 }
 
-__all__ = ["RULES", "Choice", "LoweringConfig", "Rule"]
+__all__ = ["RULES", "Choice", "CpuLoweredGraph", "LoweringConfig", "Rule"]

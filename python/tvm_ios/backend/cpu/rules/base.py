@@ -13,6 +13,7 @@ from tvm import relax
 
 from ....graph.operators import Operator
 from ....target import TYPICAL, Core, MachineBalance
+from ...shared.implementation import LoweredGraph
 from ...shared.no_rule import NoRule, shape_of
 from ..kernels.compose import with_shapes
 from ..kernels.kernel import Kernel
@@ -55,6 +56,20 @@ class LoweringConfig:
     database: Any | None = None
     balance: MachineBalance = TYPICAL
     variants: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class CpuLoweredGraph(LoweredGraph[Kernel]):
+    """A graph with the kernels of a CPU.
+
+    Attributes
+    ----------
+    layouts : mapping of relax.Var to Layout
+    config : LoweringConfig
+    """
+
+    layouts: Mapping[relax.Var, Layout] = field(default_factory=dict)
+    config: LoweringConfig = field(kw_only=True)
 
 
 Rule = Callable[[Operator, InputBinder, LoweringConfig], Choice]

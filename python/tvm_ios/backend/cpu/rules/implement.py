@@ -10,12 +10,12 @@ from tvm import relax
 
 from ....graph.operators import Operator, OperatorGraph
 from ....graph.recognise import static_shape
-from ...shared.implementation import Implementation, LoweredGraph
+from ...shared.implementation import Implementation
 from ...shared.no_rule import NoRule
 from ..kernels.convert import unblock_kernel
 from ..kernels.kernel import Kernel, convert_output
 from ..kernels.layout import PLAIN, Layout
-from . import RULES, Choice, LoweringConfig
+from . import RULES, Choice, CpuLoweredGraph, LoweringConfig
 from .bindings import InputBinder, apply_conversions
 from .legalize import generic
 from .tuned import tuned
@@ -23,7 +23,7 @@ from .tuned import tuned
 
 def implement(
     graph: OperatorGraph, results: Sequence[relax.Var], config: LoweringConfig
-) -> LoweredGraph[Kernel]:
+) -> CpuLoweredGraph:
     """Choose a kernel for every operator.
 
     An operator that is left to TVM's default lowering reads row-major tensors. The search for
@@ -41,7 +41,7 @@ def implement(
 
     Returns
     -------
-    LoweredGraph
+    CpuLoweredGraph
         An implementation of every operator, None for those left to TVM's default lowering.
     """
     plain = set(results) | {v for op in graph.operators if op.opaque for v in op.inputs}
@@ -56,7 +56,7 @@ def implement(
 
 def _implement(
     graph: OperatorGraph, plain: set[relax.Var], config: LoweringConfig
-) -> LoweredGraph[Kernel]:
+) -> CpuLoweredGraph:
     """Choose a kernel for every operator, in order; the values ``plain`` are row-major."""
     layouts: dict[relax.Var, Layout] = {}
     implementations: list[Implementation[Kernel] | None] = []
@@ -68,7 +68,7 @@ def _implement(
         implementation, layout = _finish(op, choice, plain)
         implementations.append(implementation)
         layouts.update((v, layout) for v in op.outputs if layout.block)
-    return LoweredGraph(graph, tuple(implementations), layouts, config)
+    return CpuLoweredGraph(graph, tuple(implementations), layouts, config=config)
 
 
 def _choose(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice | None:

@@ -19,16 +19,17 @@ from tvm import relax
 
 from ....graph.operators import Operator
 from ....graph.recognise import static_shape
-from ...shared.implementation import Implementation, LoweredGraph, Slot
+from ...shared.implementation import Implementation, Slot
 from ..kernels.concat import whole_blocks
 from ..kernels.kernel import Kernel
+from .base import CpuLoweredGraph
 from .bindings import InputBinder, apply_conversions
 from .concat import copying, parts
 
 _BYTES = 4  # bytes of a float32
 
 
-def place_concatenations(lowered: LoweredGraph[Kernel]) -> LoweredGraph[Kernel]:
+def place_concatenations(lowered: CpuLoweredGraph) -> CpuLoweredGraph:
     """Remove the copies that concatenations do not need.
 
     If any operator is left to TVM's default lowering, nothing is placed: TVM's memory planning then
@@ -55,7 +56,7 @@ def resolve(value: relax.Var, slots: Mapping[relax.Var, Slot]) -> tuple[relax.Va
     return value, offset
 
 
-def _placeable(lowered: LoweredGraph[Kernel], op: Operator) -> bool:
+def _placeable(lowered: CpuLoweredGraph, op: Operator) -> bool:
     """Return whether ``op`` concatenates parts of one image that begin at whole blocks."""
     if op.kind != "concat" or op.outputs[0] not in lowered.layouts:
         return False
@@ -64,7 +65,7 @@ def _placeable(lowered: LoweredGraph[Kernel], op: Operator) -> bool:
     return bool(fields) and shapes[0][0] == 1 and whole_blocks(_channels(shapes), layout)
 
 
-def _place(lowered: LoweredGraph[Kernel], op: Operator, slots: dict[relax.Var, Slot]) -> None:
+def _place(lowered: CpuLoweredGraph, op: Operator, slots: dict[relax.Var, Slot]) -> None:
     """Assign slots to the parts of ``op``, or one to ``op`` itself if they have theirs."""
     (result,), fields = op.outputs, parts(op)
     offsets = _offsets(fields)
@@ -85,7 +86,7 @@ def _place(lowered: LoweredGraph[Kernel], op: Operator, slots: dict[relax.Var, S
 
 
 def _copying(
-    lowered: LoweredGraph[Kernel], op: Operator, slots: Mapping[relax.Var, Slot]
+    lowered: CpuLoweredGraph, op: Operator, slots: Mapping[relax.Var, Slot]
 ) -> Implementation[Kernel]:
     """Return the concatenation that copies the parts that are not in place."""
     fields = parts(op)

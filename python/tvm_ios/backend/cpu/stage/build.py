@@ -19,7 +19,7 @@ from ..code.region import LoweredStage
 from ..kernels.kernel import Kernel
 from ..kernels.winograd_model import VARIANTS
 from ..replace.table import RULES
-from ..rules.base import LoweringConfig
+from ..rules.base import CpuLoweredGraph, LoweringConfig
 from ..rules.implement import implement
 from ..rules.inplace import place_concatenations
 from .partition import Partitioning, partitionings, plan
@@ -40,6 +40,7 @@ class CpuStageBuilder(StageBuilder[Kernel, LoweredStage]):
         Values that leave the function.
     """
 
+    lowered: CpuLoweredGraph
     results: Sequence[relax.Var] = ()
 
     default_partitioning = "tiles"

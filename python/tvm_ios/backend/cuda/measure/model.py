@@ -4,66 +4,85 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
+from dataclasses import dataclass
 from typing import Any
 
 import tvm
 from tvm import relax
 
+from ....measure.model import Contender, Timing
 from ....support.errors import device_errors
 from ..code.pipeline import finish_pipeline
 from ..code.toolchain import cuda_compiler
 from .clock import warm_clock
-from .rounds import Contender, Timing, take_timings
+from .rounds import take_timings
 
 UNGRAPHED = "launched"
 """The sequential variant, launched kernel by kernel, not captured in a graph."""
 _SEQUENTIAL = "sequential"
 
 
+@dataclass(frozen=True)
 class CudaVariants:
-    """One function, compiled in several variants, each captured as one CUDA graph.
+    """One function, compiled in several variants, each captured as one CUDA graph."""
 
-    Parameters
-    ----------
-    mod : tvm.IRModule
-        Holds a function for each variant; equal kernels are shared.
-    names : sequence of str
-        The functions. If one of them is ``sequential``, it is also timed without a graph.
-    inputs : sequence of tensors
-        The inputs to time the variants with.
-    target : tvm.target.Target
-        The CUDA device and its host.
-    device_id : int
-        The device.
-    """
+    _device: tvm.runtime.Device
+    _names: Sequence[str]
+    _arguments: Sequence[Any]
+    _vm: relax.VirtualMachine
+    _plain: relax.VirtualMachine | None  # without graphs
 
-    def __init__(
-        self,
+    @classmethod
+    def compile(
+        cls,
         mod: tvm.IRModule,
         names: Sequence[str],
         inputs: Sequence[tvm.runtime.Tensor | tuple[Any, ...]],
         target: tvm.target.Target,
         device_id: int,
-    ) -> None:
-        self._device = tvm.cuda(device_id)
-        self._names = list(names)
+    ) -> CudaVariants:
+        """Compile the variants.
+
+        Parameters
+        ----------
+        mod : tvm.IRModule
+            Holds a function for each variant; equal kernels are shared.
+        names : sequence of str
+            The functions. If one of them is ``sequential``, it is also timed without a graph.
+        inputs : sequence of tensors
+            The inputs to time the variants with.
+        target : tvm.target.Target
+            The CUDA device and its host.
+        device_id : int
+            The device.
+        """
+        device = tvm.cuda(device_id)
         with device_errors(device_id):
-            self._arguments = [_moved(value, self._device) for value in inputs]
-        self._vm = self._machine(mod, target, graph=True)
-        self._plain = self._machine(mod, target, graph=False) if _SEQUENTIAL in names else None
+            arguments = [_moved(value, device) for value in inputs]
+        vm = _machine(mod, target, device, graph=True)
+        plain = _machine(mod, target, device, graph=False) if _SEQUENTIAL in names else None
+        return cls(device, names, arguments, vm, plain)
 
     def seconds(self) -> dict[str, float]:
         """Measure the median seconds of each variant, back to back, in interleaved rounds."""
-        return {name: timing.seconds for name, timing in self.timings().items()}
+        return {name: timing.seconds for name, timing in self.timings({}).items()}
 
-    def timings(self, peers: Mapping[str, Contender] = MappingProxyType({})) -> dict[str, Timing]:
-        """Time each variant and each of ``peers`` in interleaved rounds.
+    def shared_rounds(self) -> CudaVariants:
+        """Return itself: whatever runs on the device can be timed in the same rounds."""
+        return self
+
+    @property
+    def discarded(self) -> int:
+        """The number of samples that were taken while the device's clock was low."""
+        return warm_clock(self._device.index).discarded
+
+    def timings(self, others: Mapping[str, Contender]) -> dict[str, Timing]:
+        """Time each variant and each of ``others`` in interleaved rounds.
 
         The device's clock is at its level under load in all of them, see :mod:`.clock`.
         """
         names = self._names if self._plain is None else [*self._names, UNGRAPHED]
-        contenders = {**{name: _Variant(self, name) for name in names}, **peers}
+        contenders = {**{name: _Variant(self, name) for name in names}, **others}
         with device_errors(self._device.index):
             return take_timings(contenders, warm_clock(self._device.index))
 
@@ -71,14 +90,6 @@ class CudaVariants:
         """Run one variant and return its results."""
         with device_errors(self._device.index):
             return self._vm[name](*(_moved(value, self._device) for value in arguments))
-
-    def _machine(
-        self, mod: tvm.IRModule, target: tvm.target.Target, *, graph: bool
-    ) -> relax.VirtualMachine:
-        pipeline = finish_pipeline(target, graph=graph)
-        with target, cuda_compiler():
-            executable = tvm.compile(mod, target, relax_pipeline=pipeline)
-        return relax.VirtualMachine(executable, [self._device, tvm.cpu()])
 
     def timer(self, name: str, number: int) -> Callable[[], float]:
         """Return a function that runs a variant ``number`` times and returns seconds per run."""
@@ -108,6 +119,15 @@ class _Variant:
 
     def run_once(self) -> None:
         self._variants.run_once(self._name)
+
+
+def _machine(
+    mod: tvm.IRModule, target: tvm.target.Target, device: tvm.runtime.Device, *, graph: bool
+) -> relax.VirtualMachine:
+    pipeline = finish_pipeline(target, graph=graph)
+    with target, cuda_compiler():
+        executable = tvm.compile(mod, target, relax_pipeline=pipeline)
+    return relax.VirtualMachine(executable, [device, tvm.cpu()])
 
 
 def _moved(value: tvm.runtime.Tensor | tuple[Any, ...], device: tvm.runtime.Device) -> Any:

@@ -15,8 +15,9 @@ from ....measure.stage_runner import Turn
 from ....schedule.timeline import Span
 from ....support.errors import device_errors
 from ....tir.tensor import TensorSpec
-from ...shared.implementation import Implementation, LoweredGraph, constants
+from ...shared.implementation import Implementation, constants
 from ..kernels.kernel import CudaKernel
+from ..rules.config import CudaLoweredGraph
 from ..stage.stage import CudaStage, Launch, StageProgram, Value, identity
 from .builder import CudaKernelBuilder
 from .clock import warm_clock
@@ -44,7 +45,7 @@ class CudaStageRunner:
 
     def __init__(
         self,
-        lowered: LoweredGraph[CudaKernel],
+        lowered: CudaLoweredGraph,
         builder: CudaKernelBuilder,
         device_id: int,
         seed: int,

@@ -16,15 +16,15 @@ import tvm_ffi
 
 from ....tir.tensor import TensorSpec
 from ...shared.cold import ColdWeights, arena_bytes
-from ...shared.implementation import LoweredGraph, constants
-from ..kernels.kernel import CudaKernel
+from ...shared.implementation import constants
+from ..rules.config import CudaLoweredGraph
 
 DTYPES = ("float32", "float16", "bfloat16")
 
 _BLOCK = 1 << 18  # random numbers, repeated to fill an arena
 
 
-def weights_from(lowered: LoweredGraph[CudaKernel]) -> str:
+def weights_from(lowered: CudaLoweredGraph) -> str:
     """Return the memory level that timed stages read their weights from; latencies depend on it."""
     fit = arena_bytes(constants(lowered, DTYPES)) <= lowered.config.l2_bytes
     return "L2" if fit else "memory"

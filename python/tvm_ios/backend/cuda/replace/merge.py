@@ -15,12 +15,13 @@ from tvm import relax
 
 from ....graph.fold import constant_array, held_array
 from ....graph.operators import Operator
-from ...shared.implementation import Implementation, LoweredGraph
+from ...shared.implementation import Implementation
 from ...shared.product import shared_left_side
 from ...shared.replacements.rule import Alike, Rule
 from ...shared.replacements.windows import enlarge, held_windows, windows_of
 from ..kernels.kernel import CudaKernel
 from ..kernels.schedule import schedule_divided, scheduled_kernel
+from ..rules.config import CudaLoweredGraph
 from ..rules.function import operator_function
 from .combine import Emit, combines, convolution, rebuilt
 
@@ -28,7 +29,7 @@ _CHANNELS, _COLUMNS = -3, -1
 """The axis along which results lie side by side, in a feature map and in a matrix."""
 
 
-def _key(lowered: LoweredGraph[CudaKernel], op: Operator) -> Hashable | None:
+def _key(lowered: CudaLoweredGraph, op: Operator) -> Hashable | None:
     windows = windows_of(op)
     if windows is None or op.outputs[0] not in lowered.layouts or not combines(op):
         return None
@@ -39,7 +40,7 @@ def _key(lowered: LoweredGraph[CudaKernel], op: Operator) -> Hashable | None:
     return (op.call.args[0], windows.alignment, op.epilogue, *_steps(op))
 
 
-def _product_key(lowered: LoweredGraph[CudaKernel], op: Operator) -> Hashable | None:
+def _product_key(lowered: CudaLoweredGraph, op: Operator) -> Hashable | None:
     if not combines(op):
         return None
     key = shared_left_side(lowered, op)
@@ -57,7 +58,7 @@ def _steps(op: Operator) -> Iterator[Hashable]:
 
 
 def _merge_convolutions(
-    lowered: LoweredGraph[CudaKernel], operators: tuple[int, ...]
+    lowered: CudaLoweredGraph, operators: tuple[int, ...]
 ) -> Implementation[CudaKernel]:
     ops = [lowered.graph.operators[i] for i in operators]
     windows = [held_windows(op) for op in ops]
@@ -70,7 +71,7 @@ def _merge_convolutions(
 
 
 def _merge_products(
-    lowered: LoweredGraph[CudaKernel], operators: tuple[int, ...]
+    lowered: CudaLoweredGraph, operators: tuple[int, ...]
 ) -> Implementation[CudaKernel]:
     ops = [lowered.graph.operators[i] for i in operators]
     weights = [held_array(op.call.args[1]) for op in ops]
@@ -79,7 +80,7 @@ def _merge_products(
 
 
 def _merged(
-    lowered: LoweredGraph[CudaKernel], ops: Sequence[Operator], anchor: relax.Expr, axis: int
+    lowered: CudaLoweredGraph, ops: Sequence[Operator], anchor: relax.Expr, axis: int
 ) -> Implementation[CudaKernel]:
     """Return one kernel for operators whose results lie side by side along ``axis``."""
     merged, config = merged_operator(ops, anchor, axis), lowered.config

@@ -15,25 +15,24 @@ import tvm_ffi
 from tvm import relax
 
 from ....graph.operators import Operator
-from ...shared.implementation import Implementation, LoweredGraph
+from ...shared.implementation import Implementation
 from ...shared.replacements.convolution_sum import Combination, Term, added_up, sums_of
 from ...shared.replacements.rule import Rule
 from ...shared.replacements.sums import leading_sum
 from ..kernels.kernel import CudaKernel
 from ..kernels.schedule import schedule_sum, scheduled_kernel
+from ..rules.config import CudaLoweredGraph
 from ..rules.function import operator_function
 from ..rules.layouts import CHANNELS_LAST
 from ..stage.stage import Value, identity
 from .combine import Emit, combines, convolution, rebuilt
 
 
-def _fits(lowered: LoweredGraph[CudaKernel], op: Operator) -> bool:
+def _fits(lowered: CudaLoweredGraph, op: Operator) -> bool:
     return combines(op) and op.outputs[0] in lowered.layouts
 
 
-def _add(
-    lowered: LoweredGraph[CudaKernel], operators: tuple[int, ...]
-) -> Implementation[CudaKernel]:
+def _add(lowered: CudaLoweredGraph, operators: tuple[int, ...]) -> Implementation[CudaKernel]:
     op = lowered.graph.operators[operators[-1]]  # the last one reads the others
     combination = added_up(lowered, operators)
     others = (_alone(op, term) for term in combination.terms[1:])

@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lowering config of CUDA devices."""
+"""The lowering config of CUDA devices, and the graphs that are lowered by it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import tvm
+from tvm import relax
 
 from ....schedule.options import Precision
+from ...shared.implementation import LoweredGraph
+from ..kernels.kernel import CudaKernel
 
 
 @dataclass(frozen=True)
@@ -35,3 +39,18 @@ class CudaLoweringConfig:
     l2_bytes: int
     cudnn: int | None = None
     database: Any | None = None
+
+
+@dataclass(frozen=True)
+class CudaLoweredGraph(LoweredGraph[CudaKernel]):
+    """A graph with the kernels of a CUDA device.
+
+    Attributes
+    ----------
+    layouts : mapping of relax.Var to str
+        Relax's names of layouts.
+    config : CudaLoweringConfig
+    """
+
+    layouts: Mapping[relax.Var, str] = field(default_factory=dict)
+    config: CudaLoweringConfig = field(kw_only=True)

@@ -12,11 +12,11 @@ import tvm_ffi
 from tvm import relax, s_tir, tirx
 
 from ....graph.operators import Operator, OperatorGraph
-from ...shared.implementation import Implementation, LoweredGraph
+from ...shared.implementation import Implementation
 from ...shared.no_rule import NoRule
 from ..kernels.kernel import CudaKernel
 from ..kernels.schedule import ScheduledFunction, described, schedule, scheduled_kernel
-from .config import CudaLoweringConfig
+from .config import CudaLoweredGraph, CudaLoweringConfig
 from .cudnn import cudnn_implementations
 from .function import operator_function
 from .layouts import channels_last_values
@@ -31,14 +31,14 @@ class CudaNetwork:
 
     Attributes
     ----------
-    lowered : LoweredGraph
+    lowered : CudaLoweredGraph
         The network with the chosen kernels.
     candidates : tuple of tuple of Implementation
         Per operator, the likely fastest first; empty for an operator that is left to TVM's default
         lowering.
     """
 
-    lowered: LoweredGraph[CudaKernel]
+    lowered: CudaLoweredGraph
     candidates: tuple[tuple[Implementation[CudaKernel], ...], ...]
 
     def choose(self, variants: Mapping[str, str | None]) -> CudaNetwork:
@@ -65,7 +65,7 @@ def implement(graph: OperatorGraph, config: CudaLoweringConfig) -> CudaNetwork:
     known: dict[object, tuple[CudaKernel, ...]] = {}
     candidates = tuple(tuple(_candidates(op, layouts, config, known)) for op in graph.operators)
     first = tuple(found[0] if found else None for found in candidates)
-    return CudaNetwork(LoweredGraph(graph, first, layouts, config), candidates)
+    return CudaNetwork(CudaLoweredGraph(graph, first, layouts, config=config), candidates)
 
 
 def _candidates(

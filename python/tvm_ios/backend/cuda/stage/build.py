@@ -9,11 +9,11 @@ from functools import cached_property
 
 from ....schedule.partitioning import FUSED, StreamPartitioning
 from ....support.errors import ScheduleError
-from ...shared.implementation import LoweredGraph
 from ...shared.replacements.find import Replacements, find_replacements
 from ...shared.stages import StageBuilder, StageSpec
 from ..kernels.kernel import CudaKernel
 from ..replace.table import REPLACEMENTS
+from ..rules.config import CudaLoweredGraph
 from ..rules.implement import CudaNetwork
 from .fused import FusedKernels
 from .stage import CudaStage, Launch
@@ -31,7 +31,7 @@ class CudaStageBuilder(StageBuilder[CudaKernel, CudaStage]):
     network : CudaNetwork
     """
 
-    lowered: LoweredGraph[CudaKernel] = field(init=False)
+    lowered: CudaLoweredGraph = field(init=False)
     workers: int = field(init=False)
     network: CudaNetwork = field(kw_only=True)
 

@@ -19,13 +19,13 @@ from tvm import relax
 
 from ....graph.fold import held_array
 from ....graph.operators import Operator
-from ..implementation import LoweredGraph
-from ..kernel import K, Kernel
+from ..implementation import G, LoweredGraph
+from ..kernel import Kernel
 from .rule import Reading
 from .sums import leading_sum
 from .windows import Windows, enlarge, held_windows, windows_of
 
-Fits = Callable[[LoweredGraph[K], Operator], bool]
+Fits = Callable[[G, Operator], bool]
 """Whether a device's kernels for sums take a convolution of one group and of known weights."""
 
 _MOST = 4
@@ -64,7 +64,7 @@ class Combination:
         )
 
 
-def sums_of(fits: Fits[K]) -> Reading[K]:
+def sums_of(fits: Fits[G]) -> Reading[G]:
     """Find the sets of operators that are one sum of convolutions."""
     return Reading(partial(_sets, fits))
 
@@ -76,7 +76,7 @@ def added_up(lowered: LoweredGraph[Kernel], operators: Sequence[int]) -> Combina
     return replace(combination, terms=tuple(_gather(combination.terms)))
 
 
-def _sets(fits: Fits[K], lowered: LoweredGraph[K], op: Operator) -> Iterator[tuple[int, ...]]:
+def _sets(fits: Fits[G], lowered: G, op: Operator) -> Iterator[tuple[int, ...]]:
     """Sets that end in ``op`` and are connected by sums, and ``op`` alone if its input is added."""
     if windows_of(op) is None or not fits(lowered, op) or not leading_sum(op).addends:
         return
@@ -94,7 +94,7 @@ def _sets(fits: Fits[K], lowered: LoweredGraph[K], op: Operator) -> Iterator[tup
                 yield tuple(sorted(grown))
 
 
-def _summands(fits: Fits[K], lowered: LoweredGraph[K], reader: int) -> list[int]:
+def _summands(fits: Fits[G], lowered: G, reader: int) -> list[int]:
     """Return the convolutions that ``reader`` alone reads, and adds to its own."""
     op = lowered.graph.operators[reader]
     producers = []
@@ -117,7 +117,7 @@ def _adds_once(op: Operator, value: relax.Expr) -> bool:
     return read == 1 == sum(value.same_as(expr) for expr in leading_sum(op).addends)
 
 
-def _is_summand(fits: Fits[K], lowered: LoweredGraph[K], op: Operator) -> bool:
+def _is_summand(fits: Fits[G], lowered: G, op: Operator) -> bool:
     """Return whether the operator is a convolution, and perhaps a sum, with one reader."""
     if windows_of(op) is None or lowered.implementations[op.index] is None:
         return False

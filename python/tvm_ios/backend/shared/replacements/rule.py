@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Generic
 
 from ....graph.operators import Operator
-from ..implementation import Implementation, LoweredGraph
+from ..implementation import G, Implementation
 from ..kernel import K
 
 
 @dataclass(frozen=True)
-class Alike(Generic[K]):
+class Alike(Generic[G]):
     """Matches any operators, two or more, that have the same key; none of them reads another.
 
     Attributes
@@ -23,11 +23,11 @@ class Alike(Generic[K]):
         together have in common, None for what never is.
     """
 
-    key: Callable[[LoweredGraph[K], Operator], Hashable | None]
+    key: Callable[[G, Operator], Hashable | None]
 
 
 @dataclass(frozen=True)
-class Reading(Generic[K]):
+class Reading(Generic[G]):
     """Matches an operator, alone or with some that only it reads, or only they.
 
     Attributes
@@ -37,16 +37,16 @@ class Reading(Generic[K]):
         of which ``op`` is the last, each in increasing order.
     """
 
-    sets: Callable[[LoweredGraph[K], Operator], Iterable[tuple[int, ...]]]
+    sets: Callable[[G, Operator], Iterable[tuple[int, ...]]]
 
 
-Target = Callable[[LoweredGraph[K], tuple[int, ...]], Implementation[K]]
+Target = Callable[[G, tuple[int, ...]], Implementation[K]]
 """The implementation in place of the operators, given in increasing order: its kernel, and the
 constants that it needs, computed from theirs."""
 
 
 @dataclass(frozen=True)
-class Rule(Generic[K]):
+class Rule(Generic[G, K]):
     """Operators that one larger operator may be computed in place of.
 
     A source must match nothing that the target does not compute exactly, but for rounding and for
@@ -60,5 +60,5 @@ class Rule(Generic[K]):
     """
 
     name: str
-    source: Alike[K] | Reading[K]
-    target: Target[K]
+    source: Alike[G] | Reading[G]
+    target: Target[G, K]

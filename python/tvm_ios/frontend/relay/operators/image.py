@@ -22,11 +22,26 @@ _CUBIC_ALPHA = -0.5  # Relay's default, which differs from Relax's
 def _resized(
     emit: Emitter, data: relax.Expr, spatial: str, size: Sizes, layout: str, **options: Any
 ) -> relax.Expr:
-    """Resize an image of two or three dimensions."""
+    """Resize an image of one, two or three dimensions."""
+    if spatial == "W":
+        return _resized_row(emit, data, size, layout, **options)
     plain = layout if is_plain(layout) else f"NC{spatial}"
     build = getattr(relax.op.image, f"resize{len(spatial)}d")
     data = relayout(emit, data, layout, plain)
     return relayout(emit, emit(build(data, size, layout=plain, **options)), plain, layout)
+
+
+def _resized_row(
+    emit: Emitter, data: relax.Expr, size: Sizes, layout: str, roi: Any, **options: Any
+) -> relax.Expr:
+    """Resize a row as an image of two equal rows, and keep one."""
+    row = relayout(emit, data, layout, "NCW")
+    n, c, w = shape_of(row)
+    image = emit(relax.op.broadcast_to(emit.reshape(row, (n, c, 1, w)), (n, c, 2, w)))
+    roi = (0.0, roi[0], 1.0, roi[1]) if roi else None
+    result = _resized(emit, image, "HW", (2, *size), "NCHW", roi=roi, **options)
+    first = emit.reshape(emit.slice(result, 2, 0, 1), (n, c, *size))
+    return relayout(emit, first, "NCW", layout)
 
 
 def _resize(spatial: str) -> Converter:
@@ -65,46 +80,9 @@ def _resize(spatial: str) -> Converter:
     return convert
 
 
+operator("image.resize1d")(_resize("W"))
 operator("image.resize2d")(_resize("HW"))
 operator("image.resize3d")(_resize("DHW"))
-
-
-@operator("image.resize1d")
-def resize1d(
-    emit: Emitter,
-    data: relax.Expr,
-    *,
-    size: Attribute,
-    roi: tuple[float, ...] | None = None,
-    layout: str = "NCW",
-    method: str = "linear",
-    coordinate_transformation_mode: str = "half_pixel",
-    rounding_method: str = "round",
-    cubic_alpha: float = _CUBIC_ALPHA,
-    cubic_exclude: int = 0,
-    extrapolation_value: float = 0.0,
-    out_dtype: str | None = None,
-) -> relax.Expr:
-    """Resize a row as an image of two equal rows, and keep one."""
-    row = relayout(emit, data, layout, "NCW")
-    n, c, w = shape_of(row)
-    image = emit(relax.op.broadcast_to(emit.reshape(row, (n, c, 1, w)), (n, c, 2, w)))
-    (width,) = integers(emit, size, 1, "size")
-    result = _resize("HW")(
-        emit,
-        image,
-        size=(2, width),
-        roi=(0.0, roi[0], 1.0, roi[1]) if roi else None,
-        method=method,
-        coordinate_transformation_mode=coordinate_transformation_mode,
-        rounding_method=rounding_method,
-        cubic_alpha=cubic_alpha,
-        cubic_exclude=cubic_exclude,
-        extrapolation_value=extrapolation_value,
-        out_dtype=out_dtype,
-    )
-    first = emit.reshape(emit.slice(result, 2, 0, 1), (n, c, width))
-    return relayout(emit, first, "NCW", layout)
 
 
 def _scaled(sizes: Sizes, scales: tuple[float, ...]) -> Sizes:

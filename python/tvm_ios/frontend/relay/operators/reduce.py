@@ -47,7 +47,9 @@ def reduced_axes(
     return [i for i in range(ndim) if i not in axes] if exclude else axes
 
 
-def _reduction(build: Callable[..., relax.Expr]) -> Converter:
+def _reduction(build: Callable[..., relax.Expr], *, of_bool: bool = False) -> Converter:
+    """Convert a reduction; one of booleans uses the minimum or maximum of numbers."""
+
     def convert(
         emit: Emitter,
         data: relax.Expr,
@@ -57,26 +59,9 @@ def _reduction(build: Callable[..., relax.Expr]) -> Converter:
         exclude: bool = False,
     ) -> relax.Expr:
         axes = reduced_axes(emit, len(shape_of(data)), axis, exclude)
-        return emit(build(data, axes, bool(keepdims))) if axes else data
-
-    return convert
-
-
-def _of_bool(build: Callable[..., relax.Expr]) -> Converter:
-    """Convert a reduction of booleans, which uses the minimum or maximum of numbers."""
-    reduction = _reduction(build)
-
-    def convert(
-        emit: Emitter,
-        data: relax.Expr,
-        *,
-        axis: int | tuple[int, ...] | None = None,
-        keepdims: bool = False,
-        exclude: bool = False,
-    ) -> relax.Expr:
-        numbers = emit.cast(data, "int8")
-        result = reduction(emit, numbers, axis=axis, keepdims=keepdims, exclude=exclude)
-        return emit.cast(result, "bool")
+        numbers = emit.cast(data, "int8") if of_bool else data
+        result = emit(build(numbers, axes, bool(keepdims))) if axes else numbers
+        return emit.cast(result, "bool") if of_bool else result
 
     return convert
 
@@ -114,7 +99,7 @@ def _position(build: Callable[..., relax.Expr]) -> Converter:
 for _name, _build in _REDUCTIONS.items():
     operator(_name)(_reduction(_build))
 for _name, _build in _OF_BOOL.items():
-    operator(_name)(_of_bool(_build))
+    operator(_name)(_reduction(_build, of_bool=True))
 for _name, _build in _POSITIONS.items():
     operator(_name)(_position(_build))
 

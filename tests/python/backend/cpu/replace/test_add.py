@@ -158,7 +158,7 @@ def test_the_rule_on_random_sums(drawn, same: bool, width: int, seed: int) -> No
     scheduler = Scheduler.prepare(network(body, (1, width, 5, 6)), NATIVE, cost_model=merging)
     lowered = scheduler.stage_builder.lowered
     ops, rule = next((s, r) for s, r in scheduler.stage_builder.replacements.sets.items() if s[1:])
-    implementation = rule.target(lowered, ops)
+    implementation = rule.target(ops)
     x = lowered.graph.operators[ops[0]].anchor.args[0]
     _, layout = isa_of(NATIVE)
     inputs = [

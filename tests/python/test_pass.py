@@ -36,6 +36,7 @@ from tvm_ios import transform
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.errors import CostError, ModelError, OptionError, ScheduleError, TargetError
 from tvm_ios.frontend import zoo
+from tvm_ios.measure.runners import LocalRunner
 from tvm_ios.options import Options
 from tvm_ios.transform import InterOperatorSchedule
 
@@ -118,6 +119,11 @@ def test_no_limits() -> None:
 def test_options_of_another_device(option: dict) -> None:
     with pytest.raises(OptionError, match="are for CUDA devices"):
         InterOperatorSchedule(NATIVE, search=False, **option)(network())
+
+
+def test_a_gpu_for_a_cpu() -> None:
+    with pytest.raises(OptionError, match="leave it out for a CPU"):
+        InterOperatorSchedule(NATIVE, search=False, runner=LocalRunner(1))(network())
 
 
 def test_an_unknown_cost_model() -> None:

@@ -33,7 +33,8 @@ def run(settings: Settings) -> Iterator[Outcome]:
         If the settings contain an option that does not apply to the target.
     """
     kind = kind_of(settings.target)
-    kind.check_options(settings.target, Options(cudnn=settings.cudnn), settings.threads)
+    options = Options(cudnn=settings.cudnn)
+    kind.check_options(settings.target, options, settings.threads, settings.device_id)
     if kind.name not in PLANS:
         raise OptionError(f"There is no self-test for targets of kind {kind.name!r}.")
     return run_plan(PLANS[kind.name], settings)

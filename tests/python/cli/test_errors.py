@@ -18,7 +18,7 @@ import onnx
 import pytest
 import tvm
 
-from support.cli import SHAPE, Compiled, assert_one_sentence, run_cli, save_branches
+from support.cli import SHAPE, Compiled, assert_one_sentence, save_branches
 from tvm_ios.cli.main import BROKEN_PIPE, main
 from tvm_ios.errors import ModelError, TargetError
 from tvm_ios.target import resolve
@@ -282,22 +282,22 @@ def test_without_a_linker(compiled: Compiled, monkeypatch, capsys, tmp_path: Pat
     assert not library.exists()
 
 
-def test_isolation_without_a_linker(monkeypatch, capsys) -> None:
+def test_isolation_without_a_linker(compiled: Compiled, monkeypatch, capsys) -> None:
     monkeypatch.setenv("CXX", "no-such-compiler")
-    assert main(["bench", "zoo:inception_v3_small", "--isolate"]) == 4
+    assert main(["bench", str(compiled / "model.onnx"), "--isolate"]) == 4
     assert "no-such-compiler was not found, which links libraries" in capsys.readouterr().err
 
 
-def test_error_with_and_without_traceback(tmp_path: Path) -> None:
-    plain = run_cli("show", tmp_path / "none.json", check=False)
-    assert plain.returncode == 4
-    assert plain.stdout == ""
-    assert plain.stderr.startswith("error: ")
-    assert plain.stderr.count("\n") == 1
-    verbose = run_cli("show", "-v", tmp_path / "none.json", check=False)
-    assert verbose.returncode == 4
-    assert "Traceback" in verbose.stderr
-    assert verbose.stderr.splitlines()[-1] == plain.stderr.strip()
+def test_error_with_and_without_traceback(tmp_path: Path, capfd, caplog) -> None:
+    caplog.set_level("WARNING", "tvm_ios")  # and -v's level does not outlast this test
+    missing = str(tmp_path / "none.json")
+    assert main(["show", missing]) == 4
+    plain = capfd.readouterr()
+    assert_one_sentence(plain, "none.json")
+    assert main(["show", "-v", missing]) == 4
+    verbose = capfd.readouterr()
+    assert "Traceback" in verbose.err
+    assert verbose.err.splitlines()[-1] == plain.err.strip()
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,7 @@ faults: $(VENV)/developed
 	PYTHONPATH=tests $(BIN)/python -m faults --count $(COUNT) $(if $(SEED),--seed $(SEED))
 
 tutorials: $(VENV)/with-pytorch
-	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 2 --dist worksteal --nbmake tutorials
+	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 2 --dist worksteal -p nbmake --nbmake tutorials
 
 SANITIZED_TESTS = $(addprefix tests/python/,runtime/test_registry_fuzz.py runtime/test_stage_runner.py \
 	search/test_search.py search/test_limits.py search/test_templates.py)

@@ -64,6 +64,8 @@ TYPICAL = MachineBalance()
 CPU, CUDA = KINDS = ("llvm", "cuda")
 """The target kinds that this package can lower to."""
 
+_PURPOSES = {CPU: f"{CPU!r} for this CPU", CUDA: f"{CUDA!r} for an NVIDIA GPU"}
+
 MOST_THREADS = 1024
 """The maximum number of threads; more would be a mistake, and a process may fail to start them."""
 
@@ -150,21 +152,24 @@ def _check_cpu(target: tvm.target.Target) -> None:
 
 
 def parse(target: str | tvm.target.Target, kinds: Collection[str] = KINDS) -> tvm.target.Target:
-    """Return ``target`` as a TVM Target of a kind that this package can lower to."""
-    if isinstance(target, tvm.target.Target):
-        parsed = target
-    else:
-        try:
-            parsed = tvm.target.Target(target)
-        except Exception as error:
-            reason = str(error).strip().splitlines()[-1]
-            raise TargetError(f"TVM does not know the target {target!r}: {reason}") from error
+    """Return ``target`` as a TVM Target of one of the kinds, by default those of this package."""
+    parsed = parse_any(target)
     if parsed.kind.name not in kinds:
-        raise TargetError(
-            f"Target kind {parsed.kind.name!r} is not supported; use 'llvm' for this CPU, or "
-            "'cuda' for an NVIDIA GPU."
-        )
+        *others, last = (_PURPOSES.get(kind, repr(kind)) for kind in kinds)
+        use = f"{', '.join(others)}, or {last}" if others else last
+        raise TargetError(f"Target kind {parsed.kind.name!r} is not supported; use {use}.")
     return parsed
+
+
+def parse_any(target: str | tvm.target.Target) -> tvm.target.Target:
+    """Return ``target`` as a TVM Target, whatever its kind."""
+    if isinstance(target, tvm.target.Target):
+        return target
+    try:
+        return tvm.target.Target(target)
+    except Exception as error:
+        reason = str(error).strip().splitlines()[-1]
+        raise TargetError(f"TVM does not know the target {target!r}: {reason}") from error
 
 
 def num_workers(target: tvm.target.Target) -> int:

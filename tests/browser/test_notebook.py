@@ -21,7 +21,6 @@ from viewer_support import covered, operator, place
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, FrameLocator, Page, Route
 
-nbformat = pytest.importorskip("nbformat", reason="nbformat is not installed")
 pytest.importorskip("jupyterlab", reason="jupyterlab is not installed")
 
 pytestmark = pytest.mark.slow
@@ -50,6 +49,8 @@ def notebook(surroundings: dict[str, str], tmp_path_factory: pytest.TempPathFact
 
     A file beside it, ``others.ipynb``, is as somebody else's who is not trusted.
     """
+    # Not above: it takes a second, also where none of these tests runs.
+    nbformat = pytest.importorskip("nbformat", reason="nbformat is not installed")
     path = tmp_path_factory.mktemp("notebooks") / "drawn.ipynb"
     small().save(path.parent / "schedule.json")
     cells = [nbformat.v4.new_markdown_cell(PROSE), nbformat.v4.new_code_cell(CELL)]

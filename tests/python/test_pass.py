@@ -36,6 +36,7 @@ from tvm_ios import transform
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.errors import CostError, ModelError, OptionError, ScheduleError, TargetError
 from tvm_ios.frontend import zoo
+from tvm_ios.measure.runners import LocalRunner
 from tvm_ios.options import Options
 from tvm_ios.transform import InterOperatorSchedule
 
@@ -74,7 +75,15 @@ def test_the_pass_in_a_sequence() -> None:
 
 
 def test_the_pipeline_by_its_name() -> None:
-    check_executable(tvm.compile(network(), NATIVE, relax_pipeline="tvm_ios"))
+    """It measures, so that the network is small."""
+
+    def body(emit, x):
+        return emit(op.add(emit(conv(x, 8, 1)), emit(op.nn.relu(x))))
+
+    mod = relax_module(body, (1, 8, 5, 5))
+    (expected,) = run_vm(compile_plain(mod), random_arguments(mod))
+    executable = tvm.compile(mod, NATIVE, relax_pipeline="tvm_ios")
+    assert_close(run_vm(executable, random_arguments(mod))[0], expected)
 
 
 def test_the_pipeline_with_options() -> None:
@@ -118,6 +127,11 @@ def test_no_limits() -> None:
 def test_options_of_another_device(option: dict) -> None:
     with pytest.raises(OptionError, match="are for CUDA devices"):
         InterOperatorSchedule(NATIVE, search=False, **option)(network())
+
+
+def test_a_gpu_for_a_cpu() -> None:
+    with pytest.raises(OptionError, match="leave it out for a CPU"):
+        InterOperatorSchedule(NATIVE, search=False, runner=LocalRunner(1))(network())
 
 
 def test_an_unknown_cost_model() -> None:

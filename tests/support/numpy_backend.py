@@ -238,7 +238,11 @@ class NumpyKind:
     name = device = KIND
 
     def check_options(
-        self, target: str | tvm.target.Target, options: Options, threads: int | None
+        self,
+        target: str | tvm.target.Target,
+        options: Options,
+        threads: int | None,
+        device_id: int = 0,
     ) -> None:
         """It has a use for all of them."""
 

@@ -146,7 +146,11 @@ class TargetKind(Protocol[K, S, A]):
     def device(self) -> str: ...
 
     def check_options(
-        self, target: str | tvm.target.Target, options: Options, threads: int | None
+        self,
+        target: str | tvm.target.Target,
+        options: Options,
+        threads: int | None,
+        device_id: int = 0,
     ) -> None:
         """Raise OptionError or TargetError for options that a target has no use for.
 
@@ -156,6 +160,8 @@ class TargetKind(Protocol[K, S, A]):
         options : Options
         threads : int or None
             The number that the user wants.
+        device_id : int
+            The device that the user wants.
         """
 
     def given(self, target: str | tvm.target.Target, runner: Runner) -> tvm.target.Target:
@@ -182,8 +188,8 @@ class TargetKind(Protocol[K, S, A]):
     def check(self, target: tvm.target.Target, device_id: int) -> None:
         """Raise TargetError unless code for the target runs in this process."""
 
-    def check_loaded(self, target: tvm.target.Target) -> None:
-        """Raise TargetError unless a library that was loaded can run."""
+    def check_loaded(self, target: tvm.target.Target, device_id: int) -> None:
+        """Raise TargetError unless a library that was loaded on a device can run."""
 
     def create(
         self,

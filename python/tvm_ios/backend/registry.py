@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
+from importlib.metadata import entry_points
 from typing import TYPE_CHECKING
 
 import tvm
 
-from ..target import parse
+from ..target import parse, parse_any
 from .base import A, AnyKind, Backend, TargetKind
 from .cpu.kind import CpuKind
 from .cuda.kind import CudaKind
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
         return backend
 
 
+ENTRY_POINTS = "tvm_ios.backends"
+"""The group of entry points by which other packages register back ends."""
+
 _KINDS: dict[str, AnyKind] = {}
 
 
@@ -51,7 +55,15 @@ def kind_of(target: str | tvm.target.Target) -> AnyKind:
     """
     if isinstance(target, str) and target in _KINDS:  # TVM warns where it must make a device up
         return _KINDS[target]
+    if parse_any(target).kind.name not in _KINDS:
+        _register_installed()
     return _KINDS[parse(target, tuple(_KINDS)).kind.name]
+
+
+def _register_installed() -> None:
+    """Call the functions by which installed packages register back ends."""
+    for found in entry_points(group=ENTRY_POINTS):
+        found.load()()
 
 
 register(CpuKind())

@@ -150,6 +150,10 @@ def _table(devices: Iterable[dict[str, Any]]) -> Table:
 
 
 def _export(args: argparse.Namespace) -> None:
+    if args.json and args.output is None:
+        raise OptionError(
+            "--json prints what was written to a file; give one with --output, or leave it out."
+        )
     with closing(existing(args.database)) as database:
         if args.output is None:
             _write(database, sys.stdout)

@@ -59,7 +59,8 @@ def add_network(parser: argparse.ArgumentParser) -> None:
         "model",
         metavar="MODEL",
         help="an ONNX file (.onnx), a file that torch.export.save wrote (.pt2), a Relay model in "
-        "text form (.relay) or JSON form (.json), or zoo:NAME for a network of the built-in zoo",
+        "text form (.relay) or JSON form (.json), or zoo:NAME for a network of the built-in zoo, "
+        "as 'tvm-ios zoo' lists them",
     )
     add_machine(parser)
     add_model_shapes(parser)

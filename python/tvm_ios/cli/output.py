@@ -23,11 +23,19 @@ _ORDER = (*_COMPARED, "found")
 _WORDS = {"launched": "without a CUDA graph"}
 
 
+class _Console(Console):
+    """A console that leaves it to the caller what to do when nobody reads any more."""
+
+    def on_broken_pipe(self) -> None:
+        """Raise the error again; rich would end the process."""
+        raise
+
+
 def console(file: TextIO | None = None) -> Console:
     """Standard output, or a file, for tables and text."""
     file = file or sys.stdout
     width = None if file.isatty() else _WIDE
-    return Console(file=file, width=width, highlight=False, markup=False)
+    return _Console(file=file, width=width, highlight=False, markup=False)
 
 
 def print_json(value: Mapping[str, object], file: TextIO | None = None) -> None:

@@ -50,6 +50,9 @@ def chosen_runner(args: argparse.Namespace) -> Runner:
     timeout = TIME_LIMIT if args.timeout is None else args.timeout
     if (args.rpc_tracker is None) != (args.rpc_key is None):
         raise OptionError("--rpc-tracker and --rpc-key need each other; give both.")
+    if args.device_id and (args.isolate or args.rpc_tracker):
+        other = "--isolate" if args.isolate else "--rpc-tracker"
+        raise OptionError(f"--device-id and {other} exclude each other; give one.")
     if args.rpc_tracker is not None:
         if args.isolate:
             raise OptionError("--isolate and --rpc-tracker exclude each other; give one.")

@@ -29,17 +29,31 @@ def add_timeline(parser: argparse.ArgumentParser) -> None:
         metavar="MODEL",
         help="model that the schedule was made for, in any form that 'compile' reads",
     )
-    add_model_shapes(group)
-    add_device(group)
-    add_kernels(group)
+    _add_details(group)
+
+
+def _add_details(parser: argparse._ActionsContainer) -> None:
+    """Add what is said of the model."""
+    add_model_shapes(parser)
+    add_device(parser)
+    add_kernels(parser)
 
 
 def check_timeline(args: argparse.Namespace) -> None:
-    """Raise OptionError unless there is a model exactly where a timeline is wanted."""
-    if args.format == "perfetto" and args.model is None:
-        raise OptionError("--format perfetto runs the model; give it with --model.")
-    if args.format != "perfetto" and args.model is not None:
-        raise OptionError("--model is for --format perfetto; leave it out, or give that format.")
+    """Raise OptionError unless a model is given, and described, exactly where one is run."""
+    if args.format == "perfetto":
+        if args.model is None:
+            raise OptionError("--format perfetto runs the model; give it with --model.")
+        return
+    unused = argparse.ArgumentParser()
+    _add_details(unused)
+    defaults = {"model": None, **vars(unused.parse_args([]))}
+    for name, default in defaults.items():
+        if getattr(args, name) != default:
+            flag = "--" + name.replace("_", "-")
+            raise OptionError(
+                f"{flag} is for --format perfetto; leave it out, or give that format."
+            )
 
 
 def timeline(args: argparse.Namespace, schedule: Schedule) -> str:

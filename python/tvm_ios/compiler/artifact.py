@@ -56,6 +56,8 @@ def load(path: str | os.PathLike[str], device_id: int = 0) -> Model:
         When it is no such library, or for a GPU that this machine does not have.
     TargetError
         When it is for another CPU.
+    OptionError
+        When it is for a CPU, and a GPU is named.
     DeviceError
         When the GPU fails, has too little memory, or is another process's alone.
     """
@@ -66,7 +68,7 @@ def load(path: str | os.PathLike[str], device_id: int = 0) -> Model:
     except (LibraryError, ImportError) as error:
         raise ModelError(str(error)) from error
     target = tvm.target.Target(model.metadata["target"])
-    kind_of(target).check_loaded(target)
+    kind_of(target).check_loaded(target, device_id)
     return model
 
 

@@ -159,7 +159,7 @@ def _read_onnx(path: Path) -> onnx.ModelProto:
         import onnx
         import onnx.inliner
     except ImportError as error:
-        raise ModelError("Reading ONNX needs an extra: pip install tvm-ios[onnx].") from error
+        raise ModelError("Reading ONNX needs an extra: pip install 'tvm-ios[onnx]'.") from error
     try:
         model = onnx.load(path)
     except OSError as error:

@@ -20,7 +20,7 @@ from .importing import captured, closing_builders
 if TYPE_CHECKING:
     import torch
 
-_EXTRA = "Reading PyTorch's models needs torch: pip install tvm-ios[torch]."
+_EXTRA = "Reading PyTorch's models needs torch: pip install 'tvm-ios[torch]'."
 
 
 def is_module(model: object) -> bool:

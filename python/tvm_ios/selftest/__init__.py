@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from ..backend.registry import kind_of
 from ..schedule.options import Options
+from ..support.errors import OptionError
 from ..target import CPU, CUDA
 from .checks import FAILED, LEFT_OUT, NOT_RUN, OK, Outcome, Settings
 from .supervisor import run_plan
@@ -32,5 +33,8 @@ def run(settings: Settings) -> Iterator[Outcome]:
         If the settings contain an option that does not apply to the target.
     """
     kind = kind_of(settings.target)
-    kind.check_options(settings.target, Options(cudnn=settings.cudnn), settings.threads)
+    options = Options(cudnn=settings.cudnn)
+    kind.check_options(settings.target, options, settings.threads, settings.device_id)
+    if kind.name not in PLANS:
+        raise OptionError(f"There is no self-test for targets of kind {kind.name!r}.")
     return run_plan(PLANS[kind.name], settings)

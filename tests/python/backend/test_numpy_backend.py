@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,12 +20,13 @@ from support.networks import (
     run_vm,
 )
 from support.numpy_backend import KIND, LAUNCH, NumpyKind
-from tvm_ios import ScheduleError, TargetError
+from tvm_ios import OptionError, ScheduleError, TargetError, selftest
 from tvm_ios.backend import registry
 from tvm_ios.compiler.compare import compare
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.options import Options
 from tvm_ios.schedule import Schedule
+from tvm_ios.selftest import Settings
 from tvm_ios.transform import InterOperatorSchedule
 
 registry.register(NumpyKind())
@@ -77,5 +79,31 @@ def test_a_schedule_is_saved_and_applied() -> None:
 
 
 def test_other_kinds_are_refused() -> None:
-    with pytest.raises(TargetError, match="not supported"):
+    with pytest.raises(TargetError, match=r"'opencl' is not supported; use 'llvm' .*'test'"):
         Scheduler.prepare(MOD, "opencl")
+
+
+def test_an_installed_package_registers_a_back_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "wheels.py").write_text(
+        "from support.numpy_backend import NumpyKind\n"
+        "from tvm_ios.backend import registry\n\n\n"
+        "class Kind(NumpyKind):\n"
+        "    name = 'ext_dev'\n\n\n"
+        "def register():\n"
+        "    registry.register(Kind())\n"
+    )
+    about = tmp_path / "wheels-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: wheels\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text("[tvm_ios.backends]\nwheels = wheels:register\n")
+    with pytest.raises(TargetError, match="not supported"):
+        registry.kind_of("ext_dev")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert registry.kind_of("ext_dev").name == "ext_dev"
+
+
+def test_a_self_test_needs_a_plan() -> None:
+    with pytest.raises(OptionError, match="no self-test for targets of kind 'test'"):
+        selftest.run(Settings(KIND))

@@ -18,8 +18,8 @@ import onnx
 import pytest
 import tvm
 
-from support.cli import SHAPE, Compiled, assert_one_sentence, run_cli, save_branches
-from tvm_ios.cli.main import main
+from support.cli import SHAPE, Compiled, assert_one_sentence, save_branches
+from tvm_ios.cli.main import BROKEN_PIPE, main
 from tvm_ios.errors import ModelError, TargetError
 from tvm_ios.target import resolve
 
@@ -230,6 +230,13 @@ BAD_INPUT = {
     "a number of thousands of digits": (
         [*COMPILE, "--pass-config", "max_group_size=" + "9" * 5000], "needs a whole number"
     ),
+    "a GPU for a CPU": ([*COMPILE, "--no-search", "--device-id", "3"], "leave it out for a CPU"),
+    "a GPU to test a CPU": (["selftest", "--device-id", "1"], "leave it out for a CPU"),
+    "a GPU to run on a CPU": (["run", "model.so", "--device-id", "1"], "leave it out for a CPU"),
+    "a GPU of another process": ([*COMPILE, "--isolate", "--device-id", "1"], "exclude each other"),
+    "a batch to draw": (["show", "s.json", "--batch", "2"], "--batch is for --format perfetto"),
+    "kernels to draw": (["show", "s.json", "--cudnn"], "--cudnn is for --format perfetto"),
+    "lines and an object": (["db", "export", "--json"], "give one with --output"),
     "schedule of another function": (
         _with_schedule(lambda d: d.update(function="other")), "of the function 'other'"
     ),
@@ -247,10 +254,24 @@ def test_bad_input(compiled: Compiled, case: str, monkeypatch, capfd) -> None:
     assert set(os.listdir()) == before
 
 
+@pytest.mark.parametrize(
+    "arguments", [["show", "s.json"], ["show", "s.json", "--json"], ["zoo"]], ids=" ".join
+)
+def test_nobody_reads_on(compiled: Compiled, arguments: list[str], monkeypatch, capfd) -> None:
+    """A command ends as by SIGPIPE, without a word."""
+    monkeypatch.chdir(compiled.directory)
+    reader, writer = os.pipe()
+    os.close(reader)
+    with open(writer, "w", encoding="utf-8") as closed, monkeypatch.context() as patched:
+        patched.setattr("sys.stdout", closed)
+        assert main(arguments) == BROKEN_PIPE
+    assert capfd.readouterr() == ("", "")
+
+
 def test_without_onnx(compiled: Compiled, monkeypatch, capsys) -> None:
     monkeypatch.setitem(sys.modules, "onnx", None)
     assert main(["bench", str(compiled / "model.onnx")]) == 4
-    assert "pip install tvm-ios[onnx]" in capsys.readouterr().err
+    assert "pip install 'tvm-ios[onnx]'." in capsys.readouterr().err
 
 
 def test_without_a_linker(compiled: Compiled, monkeypatch, capsys, tmp_path: Path) -> None:
@@ -261,22 +282,22 @@ def test_without_a_linker(compiled: Compiled, monkeypatch, capsys, tmp_path: Pat
     assert not library.exists()
 
 
-def test_isolation_without_a_linker(monkeypatch, capsys) -> None:
+def test_isolation_without_a_linker(compiled: Compiled, monkeypatch, capsys) -> None:
     monkeypatch.setenv("CXX", "no-such-compiler")
-    assert main(["bench", "zoo:inception_v3_small", "--isolate"]) == 4
+    assert main(["bench", str(compiled / "model.onnx"), "--isolate"]) == 4
     assert "no-such-compiler was not found, which links libraries" in capsys.readouterr().err
 
 
-def test_error_with_and_without_traceback(tmp_path: Path) -> None:
-    plain = run_cli("show", tmp_path / "none.json", check=False)
-    assert plain.returncode == 4
-    assert plain.stdout == ""
-    assert plain.stderr.startswith("error: ")
-    assert plain.stderr.count("\n") == 1
-    verbose = run_cli("show", "-v", tmp_path / "none.json", check=False)
-    assert verbose.returncode == 4
-    assert "Traceback" in verbose.stderr
-    assert verbose.stderr.splitlines()[-1] == plain.stderr.strip()
+def test_error_with_and_without_traceback(tmp_path: Path, capfd, caplog) -> None:
+    caplog.set_level("WARNING", "tvm_ios")  # and -v's level does not outlast this test
+    missing = str(tmp_path / "none.json")
+    assert main(["show", missing]) == 4
+    plain = capfd.readouterr()
+    assert_one_sentence(plain, "none.json")
+    assert main(["show", "-v", missing]) == 4
+    verbose = capfd.readouterr()
+    assert "Traceback" in verbose.err
+    assert verbose.err.splitlines()[-1] == plain.err.strip()
 
 
 @pytest.mark.parametrize(
@@ -372,9 +393,10 @@ def test_interrupt_in_code_made_from_a_string(tmp_path: Path) -> None:
 
 
 def test_output_that_nobody_reads(compiled: Compiled) -> None:
-    command = f'"{sys.executable}" -m tvm_ios show "{compiled / "s.json"}" --json | true'
-    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
-    assert done.stderr == ""
+    command = f'"{sys.executable}" -m tvm_ios show "{compiled / "s.json"}" | true'
+    ends = "exit ${PIPESTATUS[0]}"
+    done = subprocess.run(["bash", "-c", f"{command}; {ends}"], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (BROKEN_PIPE, "")
 
 
 def test_version_and_help(capsys) -> None:

@@ -20,14 +20,20 @@ class CpuKind:
     name, device = CPU, "cpu"
 
     def check_options(
-        self, target: str | tvm.target.Target, options: Options, threads: int | None
+        self,
+        target: str | tvm.target.Target,
+        options: Options,
+        threads: int | None,
+        device_id: int = 0,
     ) -> None:
+        _check_number(device_id)
         if options.precision != "fp32" or options.cudnn:
             raise OptionError("precision and cudnn are for CUDA devices; leave them out for a CPU.")
         resolve(target, threads=threads)  # which raises what is wrong with them
 
     def given(self, target: str | tvm.target.Target, runner: Runner) -> tvm.target.Target:
         """Return the target as it is given, with the number of cores of a remote machine."""
+        _check_number(runner.device_id)
         if runner.machine is None:
             return parse(target)
         return resolve(target, cpu=None, cores=runner.machine.cores)
@@ -36,15 +42,17 @@ class CpuKind:
         self, target: str | tvm.target.Target, threads: int | None, runner: Runner
     ) -> tvm.target.Target:
         """Return the target with the attributes of the measured processor that it does not name."""
+        _check_number(runner.device_id)
         return resolve_at(runner.machine, target, threads)
 
     def check(self, target: tvm.target.Target, device_id: int) -> None:
         """Raise TargetError unless code for the target runs in this process."""
+        _check_number(device_id)
         check_runnable(target)
 
-    def check_loaded(self, target: tvm.target.Target) -> None:
+    def check_loaded(self, target: tvm.target.Target, device_id: int) -> None:
         """Raise TargetError unless a loaded library can run."""
-        check_runnable(target)
+        self.check(target, device_id)
 
     def create(
         self,
@@ -70,3 +78,8 @@ class CpuKind:
     def build(self, mod: tvm.IRModule, target: tvm.target.Target) -> relax.VMExecutable:
         """Compile a module whose function was scheduled."""
         return tvm.compile(mod, target, relax_pipeline=self.pipeline(target))
+
+
+def _check_number(device_id: int) -> None:
+    if device_id:
+        raise OptionError("--device-id is the number of a GPU; leave it out for a CPU.")

@@ -23,7 +23,11 @@ class CudaKind:
     name, device = CUDA, "cuda"
 
     def check_options(
-        self, target: str | tvm.target.Target, options: Options, threads: int | None
+        self,
+        target: str | tvm.target.Target,
+        options: Options,
+        threads: int | None,
+        device_id: int = 0,
     ) -> None:
         if threads is not None:
             raise OptionError("The number of threads is for a CPU; leave it out for a CUDA device.")
@@ -55,7 +59,7 @@ class CudaKind:
         """Raise TargetError unless the device runs code for the target, DeviceError without one."""
         check_device(target, device_id)
 
-    def check_loaded(self, target: tvm.target.Target) -> None:
+    def check_loaded(self, target: tvm.target.Target, device_id: int) -> None:
         """Do nothing: loading has found a device that runs the library."""
 
     def create(

@@ -197,7 +197,7 @@ def export_onnx(
 
         from .onnx_builder import to_onnx
     except ImportError as error:
-        raise ModelError("writing ONNX needs an extra: pip install tvm-ios[onnx]") from error
+        raise ModelError("writing ONNX needs an extra: pip install 'tvm-ios[onnx]'") from error
     read = inputs(name, batch=batch, image_size=image_size, length=length)
     onnx.save(to_onnx(_find(name), read, seed), os.fspath(path))
 

@@ -185,8 +185,10 @@ def _head(schedule: Schedule) -> list[str]:
         if "found" in seconds:
             lines.append(
                 f"{'':10} the schedule found took {1e3 * seconds['found']:.3f} ms, "
-                "so the sequential one was kept"
+                "so a baseline was kept"
             )
+    if schedule.verdict:
+        lines.append(f"speed-up:  {schedule.verdict}")
     return lines
 
 

@@ -4,13 +4,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import tvm
 from tvm import relax
 
-from ....measure.model import median_rounds
+from ....measure.model import Timers, window_timers
 from ....support.threads import with_num_threads
+
+T = TypeVar("T")
 
 
 class CompiledVariants:
@@ -43,9 +45,11 @@ class CompiledVariants:
         self._names, self._workers = list(names), workers
         self._arguments = inputs
 
-    def seconds(self) -> dict[str, float]:
-        """Measure the median seconds of each variant, in interleaved rounds."""
-        return with_num_threads(self._workers, lambda: median_rounds(self._names, self._timer))
+    def time(self, work: Callable[[Timers], T]) -> T:
+        """Call ``work`` with the timers of the variants, on a thread that has the workers."""
+        return with_num_threads(
+            self._workers, lambda: work(window_timers(self._names, self._timer))
+        )
 
     def __call__(self, name: str, arguments: Sequence[tvm.runtime.Tensor | tuple[Any, ...]]) -> Any:
         """Run one variant and return its results."""

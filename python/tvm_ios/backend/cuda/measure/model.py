@@ -5,16 +5,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 import tvm
 from tvm import relax
 
+from ....measure.model import Timers, window_timers
 from ....support.errors import device_errors
 from ..code.pipeline import finish_pipeline
 from ..code.toolchain import cuda_compiler
 from .clock import warm_clock
 from .rounds import Contender, Timing, take_timings
+
+T = TypeVar("T")
 
 UNGRAPHED = "launched"
 """The sequential variant, launched kernel by kernel, not captured in a graph."""
@@ -53,19 +56,32 @@ class CudaVariants:
         self._vm = self._machine(mod, target, graph=True)
         self._plain = self._machine(mod, target, graph=False) if _SEQUENTIAL in names else None
 
-    def seconds(self) -> dict[str, float]:
-        """Measure the median seconds of each variant, back to back, in interleaved rounds."""
-        return {name: timing.seconds for name, timing in self.timings().items()}
+    def time(self, work: Callable[[Timers], T]) -> T:
+        """Call ``work`` with the timers of the variants, and of the one without a graph.
+
+        A timer runs its variant back to back, on a device whose clock is at its level under load.
+        """
+        clock = warm_clock(self._device.index)
+
+        def warm_timer(name: str, number: int) -> Callable[[], float]:
+            timer = self.timer(name, number)
+            return lambda: clock.take(timer)[0]
+
+        with device_errors(self._device.index):
+            return work(window_timers(self._timed, warm_timer))
 
     def timings(self, peers: Mapping[str, Contender] = MappingProxyType({})) -> dict[str, Timing]:
         """Time each variant and each of ``peers`` in interleaved rounds.
 
         The device's clock is at its level under load in all of them, see :mod:`.clock`.
         """
-        names = self._names if self._plain is None else [*self._names, UNGRAPHED]
-        contenders = {**{name: _Variant(self, name) for name in names}, **peers}
+        contenders = {**{name: _Variant(self, name) for name in self._timed}, **peers}
         with device_errors(self._device.index):
             return take_timings(contenders, warm_clock(self._device.index))
+
+    @property
+    def _timed(self) -> list[str]:
+        return self._names if self._plain is None else [*self._names, UNGRAPHED]
 
     def __call__(self, name: str, arguments: Sequence[tvm.runtime.Tensor | tuple[Any, ...]]) -> Any:
         """Run one variant and return its results."""

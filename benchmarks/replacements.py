@@ -21,6 +21,7 @@ import tvm
 import machine
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.frontend import zoo
+from tvm_ios.measure.rounds import median_seconds
 from tvm_ios.options import Options
 from tvm_ios.schedule import Schedule
 from tvm_ios.target import resolve
@@ -64,8 +65,8 @@ def measure(network: str, target: tvm.target.Target, limits: Mapping[str, int]) 
         schedules = {"sequential": scheduler.sequential(), **found}
     # The names become those of functions.
     variants = {f"way{i}": schedule for i, schedule in enumerate(schedules.values())}
-    seconds = scheduler.compile(variants).seconds()
-    times = dict(zip(schedules, seconds.values(), strict=True))
+    seconds = scheduler.compile(variants).time(median_seconds)
+    times = {method: seconds[name] for method, name in zip(schedules, variants, strict=True)}
     return Result(
         network,
         milliseconds={method: 1e3 * value for method, value in times.items()},

@@ -22,6 +22,7 @@ import markdown
 from machine import describe
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.frontend.models import load_model
+from tvm_ios.measure.rounds import median_seconds
 from tvm_ios.options import Options
 from tvm_ios.schedule import Schedule
 from tvm_ios.target import resolve
@@ -86,7 +87,7 @@ class Comparison:
     def time(self, scheduler: Scheduler) -> None:
         """The latency of each whole model, and how it compares with the sequential one."""
         variants = scheduler.compile(self._schedules)
-        runs = [variants.seconds() for _ in range(ROUNDS)]
+        runs = [variants.time(median_seconds) for _ in range(ROUNDS)]
         for point in self.points:
             point.latency_ms = 1e3 * median(run[point.name] for run in runs)
             point.ratio = median(run[point.name] / run["sequential"] for run in runs)

@@ -24,8 +24,9 @@ class InterOperatorSchedule:
     """A pass that schedules the operators of a Relax function into stages, each one kernel.
 
     The input is a high-level module, as TVM's ONNX and PyTorch importers return it. Run TVM's own
-    pipeline on the result. Scheduling never makes a model slower: the pass times the schedule that
-    it found against the sequential and the greedy one, as whole models, and applies the fastest.
+    pipeline on the result. The pass times the schedule that it found against the sequential and the
+    greedy one, as whole models. It applies the sequential one unless another one is proven to be
+    faster.
 
     Parameters
     ----------

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import tvm
@@ -27,7 +27,7 @@ from tvm_ios.errors import ScheduleError
 from tvm_ios.graph.fold import constant_array
 from tvm_ios.graph.operators import Operator, OperatorGraph
 from tvm_ios.measure.cache import MeasurementCache
-from tvm_ios.measure.model import Variants
+from tvm_ios.measure.model import Timers, Variants
 from tvm_ios.measure.pool import LocalPool, RunnerPool
 from tvm_ios.measure.runners import Runner
 from tvm_ios.measure.stage_runner import Turn
@@ -35,9 +35,14 @@ from tvm_ios.options import Options
 from tvm_ios.schedule.timeline import Span
 from tvm_ios.tir.tensor import TensorSpec
 
+T = TypeVar("T")
+
 KIND = "test"  # a kind of target that TVM has for such purposes
 PROCESSORS, FLOPS, LAUNCH = 4, 1e9, 1e-5
 _numbers = count()
+
+MakeTimer = Callable[[str, float], Callable[[], float]]
+"""Returns the timer of a whole model, by its name and the seconds that it takes."""
 
 
 def conv2d(call: relax.Call, data: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -182,9 +187,10 @@ class NumpyVariants:
 
     machine: relax.VirtualMachine
     clock: Mapping[str, float]
+    timer: MakeTimer
 
-    def seconds(self) -> dict[str, float]:
-        return dict(self.clock)
+    def time(self, work: Callable[[Timers], T]) -> T:
+        return work({name: self.timer(name, seconds) for name, seconds in self.clock.items()})
 
     def __call__(self, name: str, arguments: Sequence[Any]) -> Any:
         return self.machine[name](*arguments)
@@ -193,11 +199,17 @@ class NumpyVariants:
         """Nobody else runs on a simulated clock."""
 
 
+def steady(name: str, seconds: float) -> Callable[[], float]:
+    """The timer of a clock on which a model always takes as long."""
+    return lambda: seconds
+
+
 class NumpyBackend:
     workers, checks_indices = 1, False
 
-    def __init__(self) -> None:
+    def __init__(self, timer: MakeTimer = steady) -> None:
         self._clock: dict[str, float] = {}
+        self._timer = timer
 
     def stage_builder(
         self, graph: OperatorGraph, results: Sequence[relax.Var]
@@ -231,10 +243,14 @@ class NumpyBackend:
         self, variants: tvm.IRModule, names: Sequence[str], inputs: Sequence[Any], pool: RunnerPool
     ) -> Variants:
         machine = relax.VirtualMachine(tvm.compile(variants, "llvm"), tvm.cpu())
-        return NumpyVariants(machine, {name: self._clock[name] for name in names})
+        return NumpyVariants(machine, {name: self._clock[name] for name in names}, self._timer)
 
 
+@dataclass
 class NumpyKind:
+    """The kind of target, and the clock by which whole models are timed."""
+
+    timer: MakeTimer = steady
     name = device = KIND
 
     def check_options(
@@ -266,7 +282,7 @@ class NumpyKind:
         options: Options,
         database: MeasurementDatabase | None,
     ) -> NumpyBackend:
-        return NumpyBackend()
+        return NumpyBackend(self.timer)
 
     def pipeline(self, target: tvm.target.Target) -> tvm.transform.Pass:
         return relax.get_default_pipeline(tvm.target.Target("llvm"))

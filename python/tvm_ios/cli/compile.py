@@ -43,8 +43,8 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "compile",
         help="compile a network to a shared library",
         description="Search for the fastest schedule of a network, and compile the network to a "
-        "shared library. If the sequential schedule is faster as a whole, the library uses that "
-        "one.",
+        "shared library. The library uses the sequential schedule unless another one is found to "
+        "be faster as a whole.",
         epilog=_EPILOG,
     )
     add_network(parser)
@@ -142,6 +142,8 @@ def _report(
         known = schedule.measured or schedule.estimates
         if known:
             console.print(output.comparison(known))
+        if schedule.verdict:
+            console.print(f"speed-up: {schedule.verdict}")
     if args.batch_sizes:
         console.print(output.specialisation(schedules))
 
@@ -158,6 +160,7 @@ def _result(model: str, library: Path, schedule: Schedule) -> dict[str, Any]:
         "search_s": round(schedule.search_seconds, 3),
         "cut_cost": schedule.cut_cost,
         **output.times(schedule.measured or schedule.estimates),
+        "speedup_interval": output.interval(schedule),
     }
     if schedule.batch is not None:
         at_batch = {batch: round(1e3 * s, 6) for batch, s in schedule.at_batch.items()}

@@ -7,6 +7,7 @@ import json
 import math
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TextIO
 
@@ -57,6 +58,11 @@ def speedup(seconds: Mapping[str, float], name: str) -> float | None:
     """Return how many times faster ``name`` is than the sequential schedule; None if unknown."""
     baseline, own = seconds.get("sequential"), seconds.get(name)
     return baseline / own if baseline and own else None
+
+
+def interval(schedule: Schedule) -> dict[str, float] | None:
+    """Return what is known of the speed-up of whole models, and how surely; None if nothing."""
+    return None if schedule.speedup is None else asdict(schedule.speedup)
 
 
 def comparison(seconds: Mapping[str, float]) -> str:

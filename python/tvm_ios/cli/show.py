@@ -14,6 +14,7 @@ from .. import draw
 from ..draw import words
 from ..schedule.devices import device_terms
 from ..schedule.schedule import Schedule
+from ..schedule.speedup import Speedup
 from ..support.errors import OptionError
 from ..support.files import replacing
 from . import output
@@ -137,7 +138,7 @@ def _comparison(paths: Sequence[str], schedules: Sequence[Schedule]) -> Iterator
     """Yield a table with a row per schedule, and one of their latencies at other batch sizes."""
     table = output.table(
         "schedule", "batch", "threads", "stages", "groups", "merged", "as in the first", "ms",
-        left=("schedule",),
+        "speed-up", left=("schedule",),
     )  # fmt: skip
     first = {frozenset(stage.operators) for stage in schedules[0].stages}
     for path, schedule in zip(paths, schedules, strict=True):
@@ -152,12 +153,20 @@ def _comparison(paths: Sequence[str], schedules: Sequence[Schedule]) -> Iterator
             str(sum(stage.strategy == "merge" for stage in schedule.stages)),
             str(same),
             f"{1e3 * known['scheduled']:.3f}" if "scheduled" in known else "-",
+            _speedup(schedule.speedup),
         )
     yield table
     specialised = [schedule for schedule in schedules if schedule.at_batch]
     if specialised:
         yield "Latency of each schedule at each batch size; * marks the fastest."
         yield output.specialisation(specialised)
+
+
+def _speedup(speedup: Speedup | None) -> str:
+    """Return what whole models proved, in a word; a dash if nothing is known."""
+    if speedup is None:
+        return "-"
+    return f"{speedup.ratio:.2f}x" if speedup.faster else "none"
 
 
 def _head(schedule: Schedule) -> list[str]:
@@ -185,8 +194,10 @@ def _head(schedule: Schedule) -> list[str]:
         if "found" in seconds:
             lines.append(
                 f"{'':10} the schedule found took {1e3 * seconds['found']:.3f} ms, "
-                "so the sequential one was kept"
+                "so a baseline was kept"
             )
+    if schedule.verdict:
+        lines.append(f"speed-up:  {schedule.verdict}")
     return lines
 
 

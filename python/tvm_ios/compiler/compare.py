@@ -3,15 +3,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from ..measure.model import Variants
+from ..measure.decision import Decision, decide
+from ..measure.model import Timers, Variants
 from ..schedule.schedule import Schedule
+from ..schedule.speedup import Speedup
+from ..support.progress import working
 from .scheduler import Scheduler
 
+_logger = logging.getLogger(__name__)
+
 T = TypeVar("T")
+
+SEQUENTIAL, GREEDY, SCHEDULED = "sequential", "greedy", "scheduled"
+_SAME = Speedup(1.0, 1.0, 1.0)
+_BUSY = (
+    "The machine was too busy to tell whether a schedule is faster than the sequential one; no "
+    "gain is claimed."
+)
+_NO_TIMES = "The device gave no times of the sequential model; no gain is claimed."
 
 
 @dataclass(frozen=True)
@@ -21,7 +35,7 @@ class Comparison:
     Attributes
     ----------
     schedule : Schedule
-        The fastest, with all latencies.
+        The one to apply, with all latencies.
     name : str
         Which one it is: ``sequential``, ``greedy`` or ``scheduled``.
     variants : Variants
@@ -41,6 +55,8 @@ def compare(
 ) -> Comparison:
     """Search, time the result against the sequential and the greedy schedule; return the fastest.
 
+    Another schedule than the sequential one is returned only where samples prove that it is faster.
+
     In the schedule's latencies ``scheduled`` is what is returned; where that is not what the
     search found, ``found`` is what the search's own result took.
 
@@ -54,15 +70,18 @@ def compare(
     """
     found = found or scheduler.search()
     greedy, baseline = scheduler.greedy(), scheduler.sequential()
-    schedules = {"sequential": baseline, "greedy": greedy, "scheduled": found, **(others or {})}
+    schedules = {SEQUENTIAL: baseline, GREEDY: greedy, SCHEDULED: found, **(others or {})}
     variants = scheduler.compile(schedules)
-    measured = variants.seconds()
-    name = min(schedules, key=lambda n: (measured[n], n != "scheduled"))
+    decision = time_schedules(variants, schedules, [SCHEDULED, GREEDY, *(others or {})])
+    name = decision.name
+    if name == SEQUENTIAL and found.lowers_like(baseline):
+        name = SCHEDULED
     estimates = {**baseline.estimates, **greedy.estimates, **found.estimates}
     schedule = replace(
         schedules[name],
         estimates=as_returned(estimates, name),
-        measured=as_returned(measured, name),
+        measured=as_returned(decision.seconds, name),
+        speedup=decision.speedup,
         measurements=found.measurements,
         search_seconds=found.search_seconds,
         cut_cost=found.cut_cost,
@@ -71,11 +90,51 @@ def compare(
     return Comparison(schedule, name, variants)
 
 
+def time_schedules(
+    variants: Variants, schedules: Mapping[str, Schedule], candidates: Sequence[str]
+) -> Decision:
+    """Time schedules, and decide between the candidates and the sequential one.
+
+    Schedules of the same code are as fast as each other, and are timed once.
+
+    Parameters
+    ----------
+    variants : Variants
+        The compiled models.
+    schedules : mapping of str to Schedule
+        What they were compiled from; ``sequential`` is among them.
+    candidates : sequence of str
+        Which of them may replace the sequential one. If several are the same, the first counts.
+    """
+    twins = _twins(schedules, [SEQUENTIAL, *candidates])
+    distinct = [name for name in candidates if twins[name] == name]
+    with working("timing models"):
+        decision = variants.time(lambda timers: decide(_timed(timers, twins), SEQUENTIAL, distinct))
+    known = decision.seconds
+    seconds = {n: known[twins.get(n, n)] for n in [*twins, *known] if twins.get(n, n) in known}
+    if distinct and decision.speedup is None:
+        _logger.warning("%s", _BUSY if SEQUENTIAL in seconds else _NO_TIMES)
+    return replace(decision, speedup=decision.speedup if distinct else _SAME, seconds=seconds)
+
+
+def _twins(schedules: Mapping[str, Schedule], order: Sequence[str]) -> dict[str, str]:
+    """Return for each schedule the first one, in this order, that is lowered to the same code."""
+    first = {
+        name: next(n for n in order if schedules[n].lowers_like(schedules[name])) for name in order
+    }
+    return {name: first.get(name, name) for name in schedules}
+
+
+def _timed(timers: Timers, twins: Mapping[str, str]) -> Timers:
+    return {name: timer for name, timer in timers.items() if twins.get(name, name) == name}
+
+
 def as_returned(latencies: Mapping[str, T], name: str) -> dict[str, T]:
     """Latencies by name, ``scheduled`` being that of the schedule ``name`` where it is known."""
     result = dict(latencies)
-    if name != "scheduled":
-        result["found"] = result.pop("scheduled")
+    if name != SCHEDULED:
+        if SCHEDULED in result:
+            result["found"] = result.pop(SCHEDULED)
         if name in latencies:
-            result["scheduled"] = latencies[name]
+            result[SCHEDULED] = latencies[name]
     return result

@@ -43,7 +43,7 @@ def specialise(schedulers: Mapping[int, Scheduler]) -> dict[int, Schedule]:
         batch: replace(
             outcome.schedule,
             batch=batch,
-            at_batch={str(b): _seconds(outcomes[b], batch, at=b) for b in schedulers},
+            at_batch=_everywhere(outcomes, batch),
         )
         for batch, outcome in outcomes.items()
     }
@@ -56,12 +56,18 @@ def _adapted(
     return {_name(b): scheduler.adapt(other) for b, other in found.items() if b != batch}
 
 
-def _seconds(outcome: Comparison, made_for: int, *, at: int) -> float:
+def _everywhere(outcomes: Mapping[int, Comparison], made_for: int) -> dict[str, float]:
+    """Return the seconds of the schedule found for one batch size at all, where they are known."""
+    seconds = {b: _seconds(outcome, made_for, at=b) for b, outcome in outcomes.items()}
+    return {str(b): known for b, known in seconds.items() if known is not None}
+
+
+def _seconds(outcome: Comparison, made_for: int, *, at: int) -> float | None:
     """Return the seconds that the schedule found for one batch size takes at another."""
     measured = outcome.schedule.measured
     if made_for == at:
-        return measured.get("found", measured["scheduled"])
-    return measured[_name(made_for)]
+        return measured.get("found", measured.get("scheduled"))
+    return measured.get(_name(made_for))
 
 
 def _name(batch: int) -> str:

@@ -79,9 +79,9 @@ def prepare(
 def choose(scheduler: Scheduler, given: Schedule | None = None, *, search: bool = True) -> Schedule:
     """Return the schedule to apply to a function.
 
-    What the search finds is timed as a whole model against the sequential and the greedy schedule,
-    and the fastest one is returned. Where the user gives prices nothing is timed, as that would be
-    another measure.
+    What the search finds is timed as a whole model against the sequential and the greedy schedule.
+    The sequential one is returned unless another one is proven to be faster. Where the user gives
+    prices nothing is timed, as that would be another measure.
 
     Parameters
     ----------

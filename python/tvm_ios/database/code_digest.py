@@ -27,8 +27,9 @@ _TIMED = (
     "tvm_ios_env/machine.py",
     "tvm_ios_runtime/threads.py",
 )
-# The part of it that no timed stage runs: the network's code around the stages, and other cost
-# models. Features of stages do matter, because the database stores them with the latencies.
+# The part of it that no timed stage runs: the network's code around the stages, the decision
+# between whole models, and other cost models. Features of stages do matter, because the database
+# stores them with the latencies.
 _UNTIMED = (
     "tvm_ios/backend/cpu/code/constants.py",
     "tvm_ios/backend/cpu/code/cpu_check.py",
@@ -36,11 +37,14 @@ _UNTIMED = (
     "tvm_ios/backend/cpu/code/network.py",
     "tvm_ios/backend/cpu/code/thread_pool.py",
     "tvm_ios/backend/cuda/code/network.py",
+    "tvm_ios/measure/decision.py",
     "tvm_ios/measure/given.py",
     "tvm_ios/measure/learned/__init__.py",
     "tvm_ios/measure/learned/active.py",
     "tvm_ios/measure/learned/examples.py",
     "tvm_ios/measure/learned/latency_model.py",
+    "tvm_ios/measure/paired.py",
+    "tvm_ios/measure/rounds.py",
 )
 
 

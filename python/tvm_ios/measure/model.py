@@ -5,16 +5,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import tvm
 from tvm import relax
 
 from ..support.progress import progress
+from .timing import sensible
+
+T = TypeVar("T")
+
+Timers = Mapping[str, Callable[[], float]]
+"""By variant, a function that runs it for a moment and returns the seconds of one run."""
 
 _ROUNDS = 11
-_WINDOW = 20e-3  # seconds of one model in one round
+_WINDOW = 20e-3  # seconds of one model in one sample
+_WARM_UP = 3  # samples by which the number of runs is chosen
+_MOST_RUNS = 2000  # of a model in one sample
 
 
 class Contender(Protocol):
@@ -75,10 +83,11 @@ class SharedRounds(Protocol):
 class Variants(Protocol):
     """The variants of one lowered function."""
 
-    def seconds(self) -> dict[str, float]:
-        """Return the median seconds of each variant.
+    def time(self, work: Callable[[Timers], T]) -> T:
+        """Call ``work`` with the timers of the variants, and return its result.
 
-        The rounds are interleaved, so that a drift of the machine affects all variants alike.
+        All samples that ``work`` takes are of one device. If the device is lost, ``work`` is called
+        again with the timers of another one.
         """
 
     def __call__(self, name: str, arguments: Sequence[tvm.runtime.Tensor | tuple[Any, ...]]) -> Any:
@@ -120,10 +129,10 @@ def _random_input(
     return tvm.runtime.tensor(data)
 
 
-def median_rounds(
+def window_timers(
     names: Sequence[str], timer_of: Callable[[str, int], Callable[[], float]]
-) -> dict[str, float]:
-    """Return the median seconds of each variant, in interleaved rounds.
+) -> dict[str, Callable[[], float]]:
+    """Return a timer for each variant that runs it as often as a window holds.
 
     Parameters
     ----------
@@ -133,17 +142,22 @@ def median_rounds(
         Returns, for a variant and a number of runs, a function that does so many runs and returns
         the seconds of one.
     """
-    timers = {name: timer_of(name, runs_of_window(timer_of(name, 1))) for name in names}
-    samples: dict[str, list[float]] = {name: [] for name in names}
-    for name in rounds(names):
-        samples[name].append(timers[name]())
-    return {name: float(np.median(times)) for name, times in samples.items()}
+    return {name: timer_of(name, runs_of_window(timer_of(name, 1))) for name in names}
 
 
 def runs_of_window(once: Callable[[], float]) -> int:
-    """Return how many runs of ``once`` fill one round."""
+    """Return how many runs of ``once`` fill a window; 1 if its clock tells nothing."""
     once()  # warms up
-    return max(1, int(_WINDOW / once()))
+    samples: list[float] = []
+    for _ in range(_WARM_UP):
+        seconds = once()
+        if sensible([seconds]):
+            samples.append(seconds)
+        if seconds >= _WINDOW:
+            break  # one such run is dear, and enough
+    if not samples:
+        return 1
+    return int(min(max(1.0, _WINDOW / float(np.median(samples))), _MOST_RUNS))
 
 
 def rounds(names: Sequence[str]) -> Iterator[str]:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -135,7 +135,7 @@ def _runs_of_turn(table: np.ndarray) -> int:
     return min(max(int(_TURN / seconds), 1), _MOST_RUNS) if seconds > 0 else 1
 
 
-def sensible(samples: np.ndarray) -> list[float]:
+def sensible(samples: Iterable[float]) -> list[float]:
     """Return the samples that can be durations: finite and above zero."""
     return [float(s) for s in samples if math.isfinite(s) and s > 0]
 

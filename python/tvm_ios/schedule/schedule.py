@@ -21,6 +21,7 @@ from ..support.errors import ScheduleError
 from ..support.files import replacing
 from ..support.transaction import settle
 from .partitioning import is_partitioning
+from .speedup import Speedup
 from .versions import modernized
 
 FORMAT = "tvm_ios.schedule"
@@ -125,6 +126,10 @@ class Schedule:
     measured : dict of str to float
         Seconds of whole compiled models, timed in one run, by the same names; empty if none were
         timed.
+    speedup : Speedup or None
+        How many times faster the best other schedule ran than the sequential one, as whole models;
+        None if that was not measured or could not be told. Unless it is :attr:`Speedup.faster`, the
+        search returns the sequential schedule.
     measurements : int
         The number of distinct stages that were measured.
     search_seconds : float
@@ -153,6 +158,7 @@ class Schedule:
     stages: tuple[ScheduledStage, ...]
     estimates: dict[str, float] = field(default_factory=dict)
     measured: dict[str, float] = field(default_factory=dict)
+    speedup: Speedup | None = None
     measurements: int = 0
     search_seconds: float = 0.0
     cut_cost: int = 0
@@ -160,6 +166,12 @@ class Schedule:
     batch: int | None = None
     at_batch: dict[str, float] = field(default_factory=dict)
     winograd: bool = True
+
+    @property
+    def verdict(self) -> str:
+        """What timing the best schedule against the sequential one told; empty if nothing."""
+        sequential = all(len(stage.operators) == 1 for stage in self.stages)
+        return "" if self.speedup is None else self.speedup.verdict(kept=sequential)
 
     def lowers_like(self, other: Schedule) -> bool:
         """Return whether both schedules are lowered to the same code.
@@ -242,6 +254,8 @@ class Schedule:
         if known:
             parts = [f"{name} {1e3 * s:.3f} ms" for name, s in known.items()]
             lines[0] += ": " + ", ".join(parts)
+        if self.verdict:
+            lines[0] += f"; {self.verdict}"
         for i, stage in enumerate(self.stages):
             groups = " | ".join(", ".join(group) for group in stage.groups)
             latency = "" if stage.seconds is None else f"{1e6 * stage.seconds:9.1f} us  "
@@ -277,6 +291,7 @@ def _parse(data: dict[str, Any]) -> Schedule:
         stages=stages,
         estimates={str(k): _seconds(v) or 0.0 for k, v in data.get("estimates", {}).items()},
         measured={str(k): _seconds(v) or 0.0 for k, v in data.get("measured", {}).items()},
+        speedup=None if data.get("speedup") is None else Speedup.from_dict(data["speedup"]),
         measurements=int(data.get("measurements", 0)),
         search_seconds=_seconds(data.get("search_seconds")) or 0.0,
         cut_cost=int(data.get("cut_cost", 0)),

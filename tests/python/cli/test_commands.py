@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 
 from support.cli import SHAPE, Compiled, relative_error, run_cli
-from tvm_ios import Schedule
+from tvm_ios import Schedule, ScheduledStage
 from tvm_ios.cli.main import main
+from tvm_ios.schedule.speedup import Speedup
 
 onnx = pytest.importorskip("onnx")
 
@@ -38,6 +39,9 @@ print(json.dumps(json.loads(vm["tvm_ios_metadata"]())))
 def test_compile_writes_the_library_and_the_schedule(compiled: Compiled) -> None:
     assert "stages for 2 threads" in compiled.printed
     assert "scheduled" in compiled.printed
+    verdict = Schedule.load(compiled / "s.json").verdict
+    assert ("speed-up:" in compiled.printed) == bool(verdict)
+    assert verdict in compiled.printed
     files = os.listdir(compiled.directory)
     assert {"model.so", "s.json"} <= set(files)
     assert not [name for name in files if name.startswith(".")]  # drafts
@@ -97,6 +101,7 @@ def test_schedule_in_is_applied_as_it_is(compiled: Compiled, capsys, tmp_path: P
     result = json.loads(capsys.readouterr().out)
     assert Schedule.load(copy) == Schedule.load(compiled / "s.json")
     assert result["stages"] == len(Schedule.load(copy).stages)
+    assert result["speedup_interval"] == Schedule.load(copy).to_dict()["speedup"]
     out = tmp_path / "out.npz"
     assert main(["run", str(library), "-i", str(compiled / "in.npz"), "-o", str(out)]) == 0
     with np.load(out) as results:
@@ -127,6 +132,30 @@ def test_show_says_when_the_sequential_schedule_was_kept(compiled: Compiled, cap
     assert "found took 2.000 ms" in capsys.readouterr().out
 
 
+def test_show_says_how_sure_the_gain_is(compiled: Compiled, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    schedule = Schedule.load(compiled / "s.json")
+    proven = replace(schedule, speedup=Speedup(1.0701, 1.0502, 1.0903))
+    stages = tuple(ScheduledStage(((op.name,),)) for op in schedule.operators)
+    kept = replace(schedule, stages=stages, speedup=Speedup(1.0, 0.95, 1.05))
+    paths = ["proven.json", "kept.json", "unknown.json"]
+    for path, one in zip(paths, (proven, kept, replace(schedule, speedup=None)), strict=True):
+        one.save(path)
+    assert main(["show", paths[0]]) == 0
+    assert "speed-up:  1.07x, 95% interval 1.05-1.09\n" in capsys.readouterr().out
+    assert main(["show", paths[1]]) == 0
+    assert "no difference found: sequential (1.00x, 95% interval" in capsys.readouterr().out
+    assert main(["show", paths[2]]) == 0
+    assert "speed-up" not in capsys.readouterr().out
+    assert main(["show", paths[0], "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["speedup"] == {"ratio": 1.0701, "low": 1.0502, "high": 1.0903}
+    assert main(["show", *paths]) == 0
+    rows = capsys.readouterr().out.splitlines()
+    ends = {row.split()[0]: row.split()[-1] for row in rows if ".json" in row}
+    assert ends == dict(zip(paths, ("1.07x", "none", "-"), strict=True))
+
+
 def test_show_says_what_the_blocks_gave_up(compiled: Compiled, capsys, tmp_path):
     schedule = Schedule.load(compiled / "s.json")
     assert main(["show", str(compiled / "s.json")]) == 0
@@ -151,6 +180,11 @@ def test_bench(compiled: Compiled) -> None:
     assert 1 <= result["stages"] <= result["operators"]
     assert result["measurements"] > 0
     assert result["search_s"] > 0
+    interval = result["speedup_interval"]
+    if interval is None:
+        assert "too busy" in done.stderr
+    elif result["scheduled_ms"] < result["sequential_ms"]:
+        assert 1 < interval["low"] <= interval["ratio"] <= interval["high"]
     assert result["max_rel_error"] < 1e-4
     assert result["max_abs_error"] < 1e-3
     assert "target" in done.stderr  # -v logs

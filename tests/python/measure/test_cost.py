@@ -10,9 +10,8 @@ import pytest
 import tvm
 from tvm import relax
 
-from support.networks import NATIVE, WORKERS, conv, relax_module
+from support.networks import NATIVE, conv, relax_module
 from tvm_ios.backend.shared.cold import ColdWeights
-from tvm_ios.compiler.compare import compare
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.graph.dag import Candidate
 from tvm_ios.measure.cost import MeasuredCost
@@ -88,18 +87,6 @@ def test_what_cannot_gain_is_priced_above_its_operators(
     assert cost.partitioning(both) == "tiles"
     (concat,) = _index(scheduler, "concat")
     assert cost([both, Candidate((concat,), "concurrent")])[0] == pair  # also beside new operators
-
-
-def test_the_fastest_way_is_returned(scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch) -> None:
-    given = {"sequential": 2.0, "greedy": 1.0, "scheduled": 3.0}
-    monkeypatch.setattr(
-        "tvm_ios.backend.cpu.measure.model.CompiledVariants.seconds", lambda _self: dict(given)
-    )
-    outcome = compare(scheduler)
-    assert outcome.name == "greedy"
-    assert outcome.schedule.measured == {**given, "scheduled": 1.0, "found": 3.0}
-    assert outcome.schedule.stages == scheduler.greedy().stages
-    assert outcome.schedule.workers == WORKERS
 
 
 def _cold(specs: list[TensorSpec]) -> tuple[ColdWeights, list[int]]:

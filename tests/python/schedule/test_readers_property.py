@@ -8,6 +8,7 @@ import copy
 import json
 from collections.abc import Iterator
 from contextlib import closing, suppress
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ from tvm_ios.database.row import from_line, to_line
 from tvm_ios.draw import svg
 from tvm_ios.errors import DatabaseError, OptionError, ScheduleError
 from tvm_ios.schedule import Schedule
+from tvm_ios.schedule.speedup import Speedup
 
 NUMBERS = st.integers() | st.floats() | st.sampled_from([10**400, 2**63, -1, 0, 1e308])
 TEXTS = st.text(max_size=8) | st.sampled_from(["tiles", "merge", "strips", "streams-3", "none"])
@@ -74,7 +76,8 @@ def _network() -> Scheduler:
 
 
 SCHEDULER = _network()
-SCHEDULE = json.loads(json.dumps(SCHEDULER.search().to_dict()))
+SPEEDUP = Speedup(1.07, 1.05, 1.09)
+SCHEDULE = json.loads(replace(SCHEDULER.search(), speedup=SPEEDUP).to_json())
 
 
 @settings(max_examples=300, deadline=None)
@@ -87,6 +90,7 @@ def test_schedules(data: Any) -> None:
         return
     assert Schedule.from_dict(json.loads(json.dumps(schedule.to_dict()))) == schedule
     assert repr(schedule)
+    assert schedule.speedup is None or schedule.speedup.low <= schedule.speedup.high
     with suppress(ScheduleError):
         assert svg([schedule]).startswith("<svg")
     try:

@@ -17,6 +17,7 @@ from support.networks import NATIVE, check_scheduled, conv, few_stages, many_sta
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.errors import ScheduleError
 from tvm_ios.schedule import Schedule, ScheduledStage
+from tvm_ios.schedule.speedup import Speedup
 from tvm_ios.transform import InterOperatorSchedule
 
 op = relax.op
@@ -29,7 +30,8 @@ def scheduler() -> Scheduler:
 
 @pytest.fixture(scope="module")
 def schedule(scheduler: Scheduler) -> Schedule:
-    return replace(scheduler.sequential(), measured={"sequential": 1.5e-3})
+    speedup = Speedup(1.07, 1.05, 1.09)
+    return replace(scheduler.sequential(), measured={"sequential": 1.5e-3}, speedup=speedup)
 
 
 def test_a_schedule_is_read_as_it_was_written(schedule: Schedule, tmp_path: Path) -> None:
@@ -108,6 +110,24 @@ DAMAGE = {
     "a target that is a list": (lambda d: {**d, "target": "[1]"}, "not a target"),
     "a target that is nested": (lambda d: {**d, "target": '{"a":' * 100_000}, "is damaged"),
     "a target that is a number": (lambda d: {**d, "target": 3}, "is damaged"),
+    "a speed-up that is a number": (lambda d: {**d, "speedup": 1.1}, "'speedup' is not an object"),
+    "a speed-up without an end": (lambda d: {**d, "speedup": {"ratio": 1, "low": 1}}, "is missing"),
+    "a speed-up outside its interval": (
+        lambda d: {**d, "speedup": {"ratio": 1.2, "low": 1.0, "high": 1.1}},
+        "not a ratio within an interval",
+    ),
+    "a speed-up of zero": (
+        lambda d: {**d, "speedup": {"ratio": 1.0, "low": 0, "high": 1.1}},
+        "not a ratio within an interval",
+    ),
+    "a speed-up without bound": (
+        lambda d: {**d, "speedup": {"ratio": 1.0, "low": 0.9, "high": 1e999}},
+        "not a ratio within an interval",
+    ),
+    "a speed-up that is no number": (
+        lambda d: {**d, "speedup": {"ratio": float("nan"), "low": 0.9, "high": 1.1}},
+        "not a ratio within an interval",
+    ),
     "operators of no kind": (lambda d: {**d, "operators": {}}, "not lists"),
 }
 
@@ -254,7 +274,7 @@ def test_the_baselines(scheduler: Scheduler) -> None:
 def test_what_a_schedule_says_of_itself(scheduler: Scheduler, schedule: Schedule) -> None:
     lines = repr(schedule).splitlines()
     assert lines[0].startswith("Schedule of 5 operators in 5 stages for 2 workers")
-    assert "sequential 1.500 ms" in lines[0]
+    assert "sequential 1.500 ms; 1.07x, 95% interval 1.05-1.09" in lines[0]
     assert lines[2].split()[-2:] == ["tiles", "conv2d_1"]
     merged = replace(schedule, stages=EDITED["merged"])
     assert "merge" in repr(merged)

@@ -5,13 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import tvm
 from tvm import relax
 
-from ....measure.model import median_rounds
+from ....measure.model import Timers, window_timers
 from ....support.threads import with_num_threads
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -50,9 +52,11 @@ class CompiledVariants:
         executable = tvm.compile(mod, target, relax_pipeline=relax.get_default_pipeline(target))
         return cls(relax.VirtualMachine(executable, tvm.cpu()), names, inputs, workers)
 
-    def seconds(self) -> dict[str, float]:
-        """Measure the median seconds of each variant, in interleaved rounds."""
-        return with_num_threads(self._workers, lambda: median_rounds(self._names, self._timer))
+    def time(self, work: Callable[[Timers], T]) -> T:
+        """Call ``work`` with the timers of the variants, on a thread that has the workers."""
+        return with_num_threads(
+            self._workers, lambda: work(window_timers(self._names, self._timer))
+        )
 
     def __call__(self, name: str, arguments: Sequence[tvm.runtime.Tensor | tuple[Any, ...]]) -> Any:
         """Run one variant and return its results."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import tvm
 from tvm import relax
 
-from ....measure.model import median_rounds
+from ....measure.model import Timers, window_timers
 from ....measure.pool import AnyRunnerPool
 from ....measure.session import RemoteSession
 from ....measure.stage_runner import AnyStageRunner
@@ -18,6 +18,8 @@ from ....support.errors import DeviceError, ModelError
 from ....support.folders import TemporaryFolder
 from ...shared.export import export
 from .runner import CpuStageRunner
+
+T = TypeVar("T")
 
 _NAME = "models.so"
 
@@ -72,9 +74,9 @@ class RemoteVariants:
         export(executable, folder.path / _NAME, compiler)
         return cls(folder, names, inputs, pool)
 
-    def seconds(self) -> dict[str, float]:
-        """Measure the median seconds of each variant, in interleaved rounds."""
-        return self._on_device(self._time)
+    def time(self, work: Callable[[Timers], T]) -> T:
+        """Call ``work`` with the timers of the variants on a device; again if that is lost."""
+        return self._on_device(lambda session: work(self._timers(session)))
 
     def __call__(self, name: str, arguments: Sequence[tvm.runtime.Tensor | tuple[Any, ...]]) -> Any:
         """Run one variant on the device and return its results."""
@@ -83,21 +85,22 @@ class RemoteVariants:
     def shared_rounds(self) -> None:
         """Return None: only these variants are timed."""
 
-    def _on_device(self, work: Callable[[RemoteSession], Any]) -> Any:
-        results: list[Any] = []
+    def _on_device(self, work: Callable[[RemoteSession], T]) -> T:
+        results: list[T | None] = []
         self._pool.each(
             [None],
             lambda device, _: work(_session(device)),
             lambda _, result: results.append(result),
         )
-        if results[0] is None:
+        result = results[0]
+        if result is None:
             raise DeviceError(
                 "The whole model crashed on two devices, though its stages did not; compile it "
                 "with --no-search and run it on one to see why."
             )
-        return results[0]
+        return result
 
-    def _time(self, session: RemoteSession) -> dict[str, float]:
+    def _timers(self, session: RemoteSession) -> Timers:
         vm = self._load(session)
         device = session.connection.cpu()
         for name in self._names:
@@ -107,7 +110,7 @@ class RemoteVariants:
             timer = vm.time_evaluator("invoke_stateful", device, number=number, repeat=1)
             return lambda: session.watched(lambda: timer(name).results[0])
 
-        return median_rounds(self._names, timer_of)
+        return window_timers(self._names, timer_of)
 
     def _run(self, session: RemoteSession, name: str, arguments: Sequence[Any]) -> Any:
         vm = self._load(session)

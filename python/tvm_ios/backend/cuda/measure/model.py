@@ -5,17 +5,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import tvm
 from tvm import relax
 
-from ....measure.model import Contender, Timing
+from ....measure.model import Contender, Timers, Timing, window_timers
 from ....support.errors import device_errors
 from ..code.pipeline import finish_pipeline
 from ..code.toolchain import cuda_compiler
 from .clock import warm_clock
 from .rounds import take_timings
+
+T = TypeVar("T")
 
 UNGRAPHED = "launched"
 """The sequential variant, launched kernel by kernel, not captured in a graph."""
@@ -63,9 +65,19 @@ class CudaVariants:
         plain = _machine(mod, target, device, graph=False) if _SEQUENTIAL in names else None
         return cls(device, names, arguments, vm, plain)
 
-    def seconds(self) -> dict[str, float]:
-        """Measure the median seconds of each variant, back to back, in interleaved rounds."""
-        return {name: timing.seconds for name, timing in self.timings({}).items()}
+    def time(self, work: Callable[[Timers], T]) -> T:
+        """Call ``work`` with the timers of the variants, and of the one without a graph.
+
+        A timer runs its variant back to back, on a device whose clock is at its level under load.
+        """
+        clock = warm_clock(self._device.index)
+
+        def warm_timer(name: str, number: int) -> Callable[[], float]:
+            timer = self.timer(name, number)
+            return lambda: clock.take(timer)[0]
+
+        with device_errors(self._device.index):
+            return work(window_timers(self._timed, warm_timer))
 
     def shared_rounds(self) -> CudaVariants:
         """Return itself: whatever runs on the device can be timed in the same rounds."""
@@ -81,10 +93,13 @@ class CudaVariants:
 
         The device's clock is at its level under load in all of them, see :mod:`.clock`.
         """
-        names = self._names if self._plain is None else [*self._names, UNGRAPHED]
-        contenders = {**{name: _Variant(self, name) for name in names}, **others}
+        contenders = {**{name: _Variant(self, name) for name in self._timed}, **others}
         with device_errors(self._device.index):
             return take_timings(contenders, warm_clock(self._device.index))
+
+    @property
+    def _timed(self) -> Sequence[str]:
+        return self._names if self._plain is None else [*self._names, UNGRAPHED]
 
     def __call__(self, name: str, arguments: Sequence[tvm.runtime.Tensor | tuple[Any, ...]]) -> Any:
         """Run one variant and return its results."""

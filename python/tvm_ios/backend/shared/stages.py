@@ -189,14 +189,6 @@ class StageBuilder(ABC, Generic[K, S]):
         """Return a stage of its own for each operator of a stage."""
         return [StageSpec((i,), (0,), ((),)) for i in self.originals(spec)]
 
-    def serial(self, spec: StageSpec[K], costs: Mapping[Hashable, float]) -> S:
-        """Return the serial alternative to a stage: its operators in turn, each on all workers."""
-        originals = self.originals(spec)
-        before = tuple(tuple(range(i)) for i in range(len(originals)))
-        return self.stage(
-            StageSpec(originals, (0,) * len(originals), before), self.default_partitioning, costs
-        )
-
 
 AnyStageSpec = StageSpec[Any]
 AnyStageBuilder = StageBuilder[Any, Any]

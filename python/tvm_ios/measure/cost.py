@@ -12,7 +12,7 @@ import numpy as np
 
 from ..backend.shared.stages import AnyStageBuilder, AnyStageSpec
 from ..graph.dag import Candidate
-from ..search.cost_model import BestThrough
+from ..search.cost_model import BestThrough, Promising, nothing
 from ..support.errors import DeviceError
 from ..support.keys import Key
 from .cache import MeasurementCache, WorkloadKey, stage_workload
@@ -158,7 +158,7 @@ class MeasuredCost:
         """Return prices that measure each stage that can gain something when they are requested."""
         return MeasuredBounds(self, candidates)
 
-    def resolve(self, candidates: Sequence[Candidate]) -> int:
+    def resolve(self, candidates: Sequence[Candidate], promising: Promising = nothing) -> int:
         """Measure the stages of a schedule more often; return how many were not refined before.
 
         A minimum over thousands of noisy latencies selects the lucky ones. The chosen stages, and

@@ -11,7 +11,7 @@ import numpy as np
 from ..backend.shared.stages import AnyStageBuilder, estimated_seconds
 from ..graph.dag import Candidate
 from ..graph.operators import OperatorGraph
-from ..search.cost_model import BestThrough
+from ..search.cost_model import BestThrough, Promising, nothing
 from ..support.errors import CostError
 
 StageCost = Callable[[OperatorGraph, Sequence[Candidate]], np.ndarray]
@@ -70,7 +70,7 @@ class GivenCost:
     def latency_bounds(self, candidates: Sequence[Candidate]) -> GivenBounds:
         return GivenBounds(self(candidates))
 
-    def resolve(self, candidates: Sequence[Candidate]) -> int:
+    def resolve(self, candidates: Sequence[Candidate], promising: Promising = nothing) -> int:
         """Return 0: a given latency is final."""
         return 0
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -13,6 +13,14 @@ from ..graph.dag import Candidate
 BestThrough = Callable[[np.ndarray], np.ndarray]
 """A function from the candidates' latencies to those of the cheapest schedules through each of
 them."""
+
+Promising = Callable[[], Iterable[Candidate]]
+"""A function that returns stages of near-optimal schedules, the most promising ones first."""
+
+
+def nothing() -> Iterable[Candidate]:
+    """Return no promising stages."""
+    return ()
 
 
 class LatencyBounds(Protocol):
@@ -48,8 +56,11 @@ class CostModel(Protocol):
     def latency_bounds(self, candidates: Sequence[Candidate]) -> LatencyBounds:
         """Return what is known of the latencies of candidates, without measuring."""
 
-    def resolve(self, candidates: Sequence[Candidate]) -> int:
-        """Determine the latencies of the stages of a schedule; return how many are new."""
+    def resolve(self, candidates: Sequence[Candidate], promising: Promising = nothing) -> int:
+        """Determine the latencies of the stages of a schedule; return how many are new.
+
+        The cost model may determine those of promising stages at the same time.
+        """
 
     def agrees(self, candidates: Sequence[Candidate]) -> bool:
         """Run a whole schedule, and return whether it takes as long as its stages are priced.

@@ -14,14 +14,14 @@ Formalism for Shortest Path Problems with Expensive Edge Evaluations*, 2016).
 from __future__ import annotations
 
 import logging
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from itertools import islice
 
 import numpy as np
 
 from ...backend.shared.stages import AnyStageBuilder
 from ...graph.dag import Candidate
-from ...search.cost_model import BestThrough
+from ...search.cost_model import BestThrough, Promising, nothing
 from ..cost import MeasuredCost
 from .examples import Examples
 from .features import OperatorTable, StageFeatures
@@ -35,6 +35,7 @@ _FEWEST, _MOST_FIRST = 24, 400  # limits of the size of that sample
 _FEW = 128  # up to this many stages, all are measured
 _NEAR = 1.05  # schedules are near-optimal up to this ratio of bounds
 _MOST = 2000  # stages looked up per block
+_BESIDE = 4  # stages that are measured beside fewer than these
 _GROWTH = 1.1  # the model is fitted again when the examples grew by this factor
 
 
@@ -127,11 +128,12 @@ class LearnedCost:
         features, serial = self._features(candidates), self._features.serial(candidates)
         return LearnedBounds(self, candidates, features, serial)
 
-    def resolve(self, candidates: Sequence[Candidate]) -> int:
+    def resolve(self, candidates: Sequence[Candidate], promising: Promising = nothing) -> int:
         """Measure candidates of which only a bound is known, else refine the known ones.
 
         If some of them can be looked up in the database, nothing is measured, because their
-        latencies may already change the schedule.
+        latencies may already change the schedule. Otherwise promising candidates that share no
+        operators with the others are measured in the same runs of the network.
         """
         if self._first is None:
             self._first = [] if self._fitted else self._first_look()
@@ -139,8 +141,8 @@ class LearnedCost:
         unknown = [c for c in wanted if c not in self.resolved]
         if not unknown:
             return self._fit_rest() or self._measure_again(candidates)
-        unknown = self._measured.looked_up(unknown) or unknown
-        self._price(unknown)
+        known = self._measured.looked_up(unknown)
+        self._price(known or [*unknown, *self._beside(unknown, promising())])
         if len(self.examples) > _GROWTH * self._fitted:
             self._fit()
         return len(unknown)
@@ -213,6 +215,21 @@ class LearnedCost:
         self._fitted = len(self.examples)
         self.revision += 1
         _logger.debug("fitted to %d stages", self._fitted)
+
+    def _beside(
+        self, wanted: Sequence[Candidate], promising: Iterable[Candidate]
+    ) -> list[Candidate]:
+        """Return promising candidates that can be timed beside the wanted ones."""
+        taken = {op for candidate in wanted for op in candidate.ops}
+        beside: list[Candidate] = []
+        for candidate in promising:
+            if len(beside) >= max(len(wanted), _BESIDE):
+                break
+            free = taken.isdisjoint(candidate.ops) and candidate not in self.resolved
+            if free and self.runnable(candidate):
+                beside.append(candidate)
+                taken.update(candidate.ops)
+        return beside
 
     def agrees(self, candidates: Sequence[Candidate]) -> bool:
         if self._measured.agrees(candidates):

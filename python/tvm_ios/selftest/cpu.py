@@ -21,10 +21,11 @@ from ..target import check_runnable, core_of, num_workers, resolve
 from . import networks
 from .cases import CASES, Case
 from .checks import Check, Group, Settings, WrongResult
-from .networks import TestedSchedules, run_library
+from .networks import TestedSchedules, check_library
 from .reference import compare, reference
 
 _LANE_BITS = 32
+_RUNS = 2  # one must not affect the next
 
 
 def plan(settings: Settings) -> list[Group]:
@@ -118,24 +119,14 @@ def _kernel(target: tvm.target.Target, case: Case) -> str:
 
 
 def _repartitioned(target: tvm.target.Target, case: Case, partitioning: str) -> str:
-    return _compare(case, TestedSchedules(case, target, partitionings=[partitioning]), partitioning)
+    variants = TestedSchedules.compile(case, target, partitionings=[partitioning])
+    return variants.check(partitioning, _RUNS)
 
 
 def _merged(target: tvm.target.Target, case: Case) -> str:
-    return _compare(case, TestedSchedules(case, target, merging=True), "merged")
-
-
-def _compare(case: Case, variants: TestedSchedules, name: str) -> str:
-    """Check two inputs, because a run must not affect the next one."""
-    for seed in (1, 2):
-        inputs = case.inputs(seed)
-        said = compare(variants.run(name, inputs), reference(case)(inputs))
-    return f"{said}, {len(variants.schedules[name].stages)} stages"
+    return TestedSchedules.compile(case, target, merging=True).check("merged", _RUNS)
 
 
 def _library(target: tvm.target.Target) -> str:
     """Check that a library can be linked and runs without TVM's compiler."""
-    case = networks.WHOLE
-    inputs = [case.inputs(seed) for seed in (1, 2)]
-    results = run_library(case, target, 0, inputs)
-    return [compare(r, reference(case)(x)) for r, x in zip(results, inputs, strict=True)][-1]
+    return check_library(networks.WHOLE, target, 0, _RUNS)

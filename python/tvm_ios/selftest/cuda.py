@@ -124,7 +124,7 @@ class _GpuChecks:
 
     def _compiler(self) -> str:
         check_compiler(self.target())
-        self._runner().compile([KernelNetwork(_ELEMENTWISE, self.target(), self._device_id)])
+        self._runner().compile([KernelNetwork.of(_ELEMENTWISE, self.target(), self._device_id)])
         return find_toolchain().name
 
     def _memory(self) -> str:
@@ -136,11 +136,11 @@ class _GpuChecks:
         return f"{_COPIED >> 20} MiB there and back"
 
     def _one_kernel(self) -> str:
-        return self._each_variant(KernelNetwork(_ELEMENTWISE, self.target(), self._device_id))
+        return self._each_variant(KernelNetwork.of(_ELEMENTWISE, self.target(), self._device_id))
 
     def _fork_and_join(self) -> str:
         """Check that branches wait for the value that they read, and the join for all branches."""
-        network = KernelNetwork(_FORK, self.target(), self._device_id)
+        network = KernelNetwork.of(_FORK, self.target(), self._device_id)
         first, *branches, last = next(iter(network.variants.values()))
         stages = [_stage([first]), _stage(branches), _stage([last])]
         runner, said = self._runner(), ""
@@ -162,7 +162,7 @@ class _GpuChecks:
         """Check that events give plausible times."""
         medians = []
         for case in (_ELEMENTWISE, _LARGE):
-            network = KernelNetwork(case, self.target(), self._device_id)
+            network = KernelNetwork.of(case, self.target(), self._device_id)
             samples = self._runner().time(network, next(iter(network.variants.values())))
             if len(sensible(samples)) < len(samples):
                 raise WrongResult(f"Events give impossible times: {samples}.")
@@ -176,7 +176,7 @@ class _GpuChecks:
         return self._each_variant(self._networks(precision)[case.name])
 
     def _cudnn_algorithms(self, case: Case) -> str:
-        network = KernelNetwork(case, self.target(), self._device_id, cudnn=True)
+        network = KernelNetwork.of(case, self.target(), self._device_id, cudnn=True)
         return self._each_variant(network, "cudnn")
 
     def _each_variant(self, network: KernelNetwork, prefix: str = "") -> str:
@@ -213,7 +213,9 @@ class _GpuChecks:
         error.
         """
         cases = [case for case in CASES if case.product or precision == "fp32"]
-        found = [KernelNetwork(case, self.target(), self._device_id, precision) for case in cases]
+        found = [
+            KernelNetwork.of(case, self.target(), self._device_id, precision) for case in cases
+        ]
         with suppress(Exception):  # the failing check reports the error
             self._runner().compile(found)
         return {network.case.name: network for network in found}
@@ -235,26 +237,16 @@ class _GpuChecks:
         reason = self._lacking(precision)
         if reason:
             raise LeftOut(reason)
-        variants, said = self._variants(case.name, precision), ""
-        for seed in range(_IMAGES):
-            inputs = case.inputs(seed)
-            actual, expected = variants.run(schedule, inputs), reference(case)(inputs)
-            said = compare(actual, expected, TOLERANCE[precision])
-        return f"{said}, {len(variants.schedules[schedule].stages)} stages"
+        return self._variants(case.name, precision).check(schedule, _IMAGES, TOLERANCE[precision])
 
     def _library(self) -> str:
         """Check that a library can be linked, loaded, and captured as one CUDA graph."""
-        case, said = networks.WHOLE, ""
-        inputs = [case.inputs(seed) for seed in range(_IMAGES)]
-        results = networks.run_library(case, self.target(), self._device_id, inputs)
-        for result, arrays in zip(results, inputs, strict=True):
-            said = compare(result, reference(case)(arrays))
-        return said
+        return networks.check_library(networks.WHOLE, self.target(), self._device_id, _IMAGES)
 
     def _compiled_variants(self, name: str, precision: Precision) -> TestedSchedules:
         case, partitionings = _VARIANTS[name]
         merging = case in networks.MERGED
-        return TestedSchedules(
+        return TestedSchedules.compile(
             case, self.target(), self._device_id, partitionings, merging, precision
         )
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import ml_dtypes  # noqa: F401  (registers bfloat16 with NumPy)
@@ -34,34 +35,39 @@ _TO_MEMORY, _TO_RELAX = (0, 2, 3, 1), (0, 3, 1, 2)  # axes of feature maps; kern
 _SAMPLES = 20
 
 
+@dataclass(frozen=True)
 class KernelNetwork:
-    """The operators of a case, with every kernel that each of them may use.
+    """The operators of a case, with every kernel that each of them may use."""
 
-    Parameters
-    ----------
-    case : Case
-        The network.
-    target : tvm.target.Target
-        The target, of kind ``cuda``.
-    device_id : int
-        The GPU.
-    precision : str
-        The data type of factors.
-    cudnn : bool
-        Whether to include cuDNN's kernels.
-    """
+    case: Case
+    parameters: Sequence[relax.Var]
+    _network: CudaNetwork
 
-    def __init__(
-        self,
+    @classmethod
+    def of(
+        cls,
         case: Case,
         target: tvm.target.Target,
         device_id: int = 0,
         precision: Precision = "fp32",
         cudnn: bool = False,
-    ) -> None:
-        self.case = case
+    ) -> KernelNetwork:
+        """Find the kernels of a network.
+
+        Parameters
+        ----------
+        case : Case
+            The network.
+        target : tvm.target.Target
+            The target, of kind ``cuda``.
+        device_id : int
+            The GPU.
+        precision : str
+            The data type of factors.
+        cudnn : bool
+            Whether to include cuDNN's kernels.
+        """
         prepared = prepare(case.module())
-        self._function = prepared["main"]
         device = device_for(target, device_id)
         config = CudaLoweringConfig(
             target,
@@ -70,7 +76,7 @@ class KernelNetwork:
             device.l2_bytes,
             cudnn=device_id if cudnn else None,
         )
-        self._network: CudaNetwork = implement(extract(prepared), config)
+        return cls(case, prepared["main"].params, implement(extract(prepared), config))
 
     @property
     def lowered(self) -> CudaLoweredGraph:
@@ -94,10 +100,6 @@ class KernelNetwork:
             )
             for found in chosen.values()
         }
-
-    @property
-    def parameters(self) -> Sequence[relax.Var]:
-        return self._function.params
 
     def in_memory(self, value: relax.Var, array: np.ndarray) -> np.ndarray:
         """Convert the array of ``value`` from Relax's layout to that of the kernels."""

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -18,10 +19,11 @@ from ..graph.operators import OperatorGraph
 from ..measure.model import Variants
 from ..measure.runners import LocalRunner
 from ..schedule.options import Options, Precision
-from ..schedule.schedule import ScheduledStage
+from ..schedule.schedule import Schedule, ScheduledStage
 from ..support.folders import TemporaryFolder
 from .cases import Builder, Case, conv, dense
 from .checks import WrongResult
+from .reference import EXACT, compare, reference
 
 op = relax.op
 
@@ -110,54 +112,86 @@ def merged(_graph: OperatorGraph, candidates: Sequence[Candidate]) -> np.ndarray
     return np.array([0.1 if c.strategy == "merge" else float(len(c.ops)) ** 2 for c in candidates])
 
 
+@dataclass(frozen=True)
 class TestedSchedules:
     """One network with several schedules, compiled together.
 
-    Parameters
+    Attributes
     ----------
     case : Case
         The network.
-    target : tvm.target.Target
-        The target.
-    device_id : int
-        The GPU.
-    partitionings : sequence of str
-        Work partitionings. For each, a schedule is made that uses it in all stages that support it.
-    merging : bool
-        Whether to add the schedule ``merged``, which merges operators instead of running them side
-        by side.
-    precision : str
-        The data type of factors.
-
-    Attributes
-    ----------
     schedules : dict of str to Schedule
         The schedules by work partitioning, ``merged``, and ``sequential``, which always exists.
     """
 
-    def __init__(
-        self,
+    case: Case
+    schedules: dict[str, Schedule]
+    _variants: Variants
+
+    @classmethod
+    def compile(
+        cls,
         case: Case,
         target: tvm.target.Target,
         device_id: int = 0,
         partitionings: Sequence[str] = (),
         merging: bool = False,
         precision: Precision = "fp32",
-    ) -> None:
-        options = Options(precision=precision)
+    ) -> TestedSchedules:
+        """Make schedules of a network, and compile it under each.
+
+        Parameters
+        ----------
+        case : Case
+            The network.
+        target : tvm.target.Target
+            The target.
+        device_id : int
+            The GPU.
+        partitionings : sequence of str
+            Work partitionings. For each, a schedule is made that uses it in all stages that support
+            it.
+        merging : bool
+            Whether to add the schedule ``merged``, which merges operators instead of running them
+            side by side.
+        precision : str
+            The data type of factors.
+        """
         scheduler = Scheduler.prepare(
             case.module(),
             target,
             cost_model=merged if merging else together,
-            options=options,
+            options=Options(precision=precision),
             runner=LocalRunner(device_id),
         )
         found = scheduler.search()
-        self.schedules = {d: scheduler.repartitioned(found, d) for d in partitionings}
+        schedules = {d: scheduler.repartitioned(found, d) for d in partitionings}
         if merging:
-            self.schedules["merged"] = found
-        self.schedules["sequential"] = scheduler.unsearched()
-        self._variants: Variants = scheduler.compile(self.schedules)
+            schedules["merged"] = found
+        schedules["sequential"] = scheduler.unsearched()
+        return cls(case, schedules, scheduler.compile(schedules))
+
+    def check(self, name: str, runs: int, most: float = EXACT) -> str:
+        """Check several runs under one of the schedules, because one must not affect the next.
+
+        Parameters
+        ----------
+        name : str
+            The schedule.
+        runs : int
+            Each has other inputs.
+        most : float
+            The largest relative error.
+
+        Raises
+        ------
+        WrongResult
+            If a result is wrong, or if the schedule has no stage of the kind to check.
+        """
+        for seed in range(runs):
+            inputs = self.case.inputs(seed)
+            said = compare(self.run(name, inputs), reference(self.case)(inputs), most)
+        return f"{said}, {len(self.schedules[name].stages)} stages"
 
     def run(self, name: str, inputs: Sequence[np.ndarray]) -> np.ndarray:
         """Return the result of the network with one of the schedules.
@@ -174,10 +208,8 @@ class TestedSchedules:
         return self._variants(name, [tvm.runtime.tensor(x) for x in inputs]).numpy()
 
 
-def run_library(
-    case: Case, target: tvm.target.Target, device_id: int, inputs: Sequence[Sequence[np.ndarray]]
-) -> list[np.ndarray]:
-    """Compile a network to a library, load it, and return the results.
+def check_library(case: Case, target: tvm.target.Target, device_id: int, runs: int) -> str:
+    """Check several runs of a network that was compiled to a library.
 
     Parameters
     ----------
@@ -187,8 +219,13 @@ def run_library(
         The target.
     device_id : int
         The GPU.
-    inputs : sequence of sequence of numpy.ndarray
-        The inputs of each run.
+    runs : int
+        Each has other inputs.
+
+    Raises
+    ------
+    WrongResult
+        If a result is wrong.
     """
     scheduler = Scheduler.prepare(case.module(), target, runner=LocalRunner(device_id))
     schedule = scheduler.unsearched()
@@ -197,7 +234,10 @@ def run_library(
         path = directory / "model.so"
         export(executable, path)
         model = artifact.load(path, device_id)
-        return [model(*arrays)[0] for arrays in inputs]
+        for seed in range(runs):
+            inputs = case.inputs(seed)
+            said = compare(model(*inputs)[0], reference(case)(inputs))
+    return said
 
 
 def _shows(name: str, stage: ScheduledStage) -> bool:

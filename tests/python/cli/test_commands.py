@@ -16,7 +16,7 @@ import pytest
 from support.cli import SHAPE, Compiled, relative_error, run_cli
 from tvm_ios import Schedule, ScheduledStage
 from tvm_ios.cli.main import main
-from tvm_ios.schedule.speedup import Speedup
+from tvm_ios.schedule import Speedup
 
 onnx = pytest.importorskip("onnx")
 

@@ -24,8 +24,7 @@ from tvm_ios.database import MeasurementDatabase
 from tvm_ios.database.row import from_line, to_line
 from tvm_ios.draw import svg
 from tvm_ios.errors import DatabaseError, OptionError, ScheduleError
-from tvm_ios.schedule import Schedule
-from tvm_ios.schedule.speedup import Speedup
+from tvm_ios.schedule import Schedule, Speedup
 
 NUMBERS = st.integers() | st.floats() | st.sampled_from([10**400, 2**63, -1, 0, 1e308])
 TEXTS = st.text(max_size=8) | st.sampled_from(["tiles", "merge", "strips", "streams-3", "none"])

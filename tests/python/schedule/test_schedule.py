@@ -16,8 +16,7 @@ from support.branches import network
 from support.networks import NATIVE, check_scheduled, conv, few_stages, many_stages, relax_module
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.errors import ScheduleError
-from tvm_ios.schedule import Schedule, ScheduledStage
-from tvm_ios.schedule.speedup import Speedup
+from tvm_ios.schedule import Schedule, ScheduledStage, Speedup
 from tvm_ios.transform import InterOperatorSchedule
 
 op = relax.op

@@ -32,6 +32,9 @@ constexpr std::array<Pruning, 2> kNarrow = {Pruning{4, 2}, Pruning{8, 4}};
 /*! \brief A state loses this share of the known improvement over the bound with each level. */
 constexpr double kPenalty = 0.25;
 
+/*! \brief How often the search begins anew because prices refuted the floors that it pruned by. */
+constexpr int kPasses = 3;
+
 /*! \brief The largest merge class whose subsets are all priced. */
 constexpr size_t kMaxMerged = 8;
 
@@ -68,7 +71,7 @@ class BestFirstSearch {
     if (!known.empty()) schedules.push_back(known);
     PriceMerges();
     for (const auto& schedule : schedules) Take(schedule);
-    Search();
+    for (int pass = 0; pass < kPasses && (pass == 0 || Lowered() > 0); ++pass) Search();
     if (upper_ == kInfinity) {
       throw ScheduleError(
           "every schedule has a stage of infinite latency; "
@@ -177,6 +180,10 @@ class BestFirstSearch {
   }
 
   void Search() {
+    states_.Clear();
+    info_.clear();
+    num_transitions_ = 0;
+    stopped_ = false;
     queues_.assign(graph_.num_ops + 1, {});
     const Bits all = Bits::Full(graph_.num_ops);
     root_floor_ = prices_.Floor(all);
@@ -187,6 +194,11 @@ class BestFirstSearch {
         progress = ExpandBest(&queues_[size]) || progress;
       }
     }
+  }
+
+  /*! \brief Return by how much prices have lowered the floors since this pass began. */
+  double Lowered() const {
+    return std::max(0.0, root_floor_ - prices_.Floor(Bits::Full(graph_.num_ops)));
   }
 
   double Total(uint32_t state) const { return info_[state].cost + prices_.Floor(states_[state]); }
@@ -287,8 +299,7 @@ class BestFirstSearch {
   /*! \brief Return a lower bound for all schedules, from the states that may have others. */
   double LowerBound() const {
     // What was not followed cost as much as the best schedule by the floors of that time.
-    const double lowered = root_floor_ - prices_.Floor(Bits::Full(graph_.num_ops));
-    double bound = lowered > 0 ? upper_ - lowered : upper_;
+    double bound = upper_ - Lowered();
     for (uint32_t state = 0; state < states_.size(); ++state) {
       if (info_[state].is_open) bound = std::min(bound, Total(state));
     }
@@ -321,8 +332,8 @@ class BestFirstSearch {
   std::vector<std::priority_queue<Entry>> queues_;  // by number of operators
   std::vector<uint32_t> expanded_;                  // together
   std::vector<Transition> transitions_;             // of these states
-  double root_floor_{0};                            // of all operators, at the beginning
-  size_t num_transitions_{0};
+  double root_floor_{0};                            // of all operators, as this pass began
+  size_t num_transitions_{0};                       // in this pass
   bool stopped_{false};
 
   double upper_{kInfinity};  // the best schedule's cost

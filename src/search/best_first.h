@@ -8,6 +8,9 @@
  * sizes of states, from all operators to none, again and again. Each time it expands the states of
  * least total of each size, so that every round ends with schedules. No schedule costs less than
  * the least total of the states that were not expanded completely.
+ *
+ * Where a price lies below the floors of its operators, the floors are lowered and the search
+ * begins anew.
  */
 #ifndef TVM_IOS_SEARCH_BEST_FIRST_H_
 #define TVM_IOS_SEARCH_BEST_FIRST_H_
@@ -38,7 +41,7 @@ struct KnownStage {
 
 /*! \brief When the search gives up proving that its schedule is the cheapest. */
 struct SearchBudget {
-  size_t max_transitions;  //!< Considered transitions.
+  size_t max_transitions;  //!< Considered transitions, each time that the search begins.
   size_t max_candidates;   //!< Priced candidates; the search goes on with those that it has.
   double seconds;          //!< Time; unlike the others, it makes the result depend on the machine.
 };

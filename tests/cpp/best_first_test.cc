@@ -213,7 +213,8 @@ TEST(BestFirstTest, LowersFloorsThatAPriceRefutes) {
   };
   const BoundedResult found = FindBestFirst(dag, {{1, 2}}, {10, 10}, {}, kUnlimited, prices, {});
   EXPECT_EQ(found.result.latency, 5);
-  EXPECT_LE(found.lower_bound, 5);
+  EXPECT_EQ(found.lower_bound, 5);
+  EXPECT_TRUE(found.proved);
 }
 
 TEST(BestFirstTest, EndsWhenTimeIsUpAndWhenInterrupted) {

@@ -147,7 +147,7 @@ def _report(
 
 
 def _result(model: str, library: Path, schedule: Schedule) -> dict[str, Any]:
-    result = {
+    result: dict[str, Any] = {
         "model": model,
         "output": str(library),
         "target": schedule.target,
@@ -157,6 +157,7 @@ def _result(model: str, library: Path, schedule: Schedule) -> dict[str, Any]:
         "measurements": schedule.measurements,
         "search_s": round(schedule.search_seconds, 3),
         "cut_cost": schedule.cut_cost,
+        "search_gap": schedule.search_gap,
         **output.times(schedule.measured or schedule.estimates),
     }
     if schedule.batch is not None:

@@ -41,6 +41,7 @@
 #include "runtime/watchdog.h"
 #include "runtime/workers.h"
 #include "search/baselines.h"
+#include "search/best_first.h"
 #include "search/bounded.h"
 #include "support/error.h"
 
@@ -94,18 +95,18 @@ ffi::Array<ffi::Tensor> Candidates(ScheduleSpaceRef space) {
   return {OpsTensor(batch), MakeTensor(batch.strategies, {size}, kInt32)};
 }
 
-std::vector<double> Latencies(const ffi::TensorView& tensor) {
-  const double* data = HostData<double>(tensor, 1, kFloat64, "the latencies");
+std::vector<double> Doubles(const ffi::TensorView& tensor, const char* name) {
+  const double* data = HostData<double>(tensor, 1, kFloat64, name);
   return std::vector<double>(data, data + tensor.size(0));
 }
 
 ResultTuple Solve(ScheduleSpaceRef space, ffi::TensorView latencies) {
-  const SearchResult result = space->space->Solve(Latencies(latencies));
+  const SearchResult result = space->space->Solve(Doubles(latencies, "the latencies"));
   return ToFfi(result, result.latency, /*proved=*/true);
 }
 
 ffi::Tensor Through(ScheduleSpaceRef space, ffi::TensorView latencies) {
-  const std::vector<double> through = space->space->Through(Latencies(latencies));
+  const std::vector<double> through = space->space->Through(Doubles(latencies, "the latencies"));
   return MakeTensor(through, {static_cast<int64_t>(through.size())}, kFloat64);
 }
 
@@ -126,6 +127,42 @@ ResultTuple FindBounded(DagRef dag, ffi::TensorView merge_class, double stage, d
       dag->dag,
       {MakePruning(max_group_size, max_num_groups), Int64Vector(merge_class, "merge_class")}, model,
       seconds, CheckSignals);
+  return ToFfi(bounded.result, bounded.lower_bound, bounded.proved);
+}
+
+/*! \brief The schedule from which a search begins: operators and strategies of its stages. */
+Schedule Known(const Groups& groups, const ffi::TensorView& strategies) {
+  const int32_t* strategy = HostData<int32_t>(strategies, 1, kInt32, "strategies");
+  Schedule stages;
+  TVM_IOS_REQUIRE(strategies.size(0) == static_cast<int64_t>(groups.size()), ValueError)
+      << "there are " << strategies.size(0) << " strategies for " << groups.size() << " stages";
+  for (std::vector<int>& ops : OperatorSets(groups)) {
+    TVM_IOS_REQUIRE(*strategy == 0 || *strategy == 1, ValueError) << *strategy << " is no strategy";
+    stages.push_back({std::move(ops), static_cast<Strategy>(*strategy++)});
+  }
+  return stages;
+}
+
+/*! \brief The best-first search, which calls prices(operators, strategies) for latencies. */
+ResultTuple BestFirst(DagRef dag, ffi::TensorView merge_class, Groups replacements,
+                      ffi::TensorView floors, Groups known, ffi::TensorView strategies,
+                      const ffi::Function& prices, int64_t max_group_size, int64_t max_num_groups,
+                      int64_t max_transitions, int64_t max_candidates, double seconds) {
+  const auto limit = [](int64_t value) { return static_cast<size_t>(value < 0 ? 0 : value); };
+  const BoundedResult bounded = FindBestFirst(
+      dag->dag,
+      {MakePruning(max_group_size, max_num_groups), Int64Vector(merge_class, "merge_class"),
+       OperatorSets(replacements)},
+      Doubles(floors, "floors"), Known(known, strategies),
+      {limit(max_transitions), limit(max_candidates), seconds},
+      [&prices](const CandidateBatch& batch) {
+        const int64_t size = static_cast<int64_t>(batch.size());
+        const ffi::Any answer =
+            prices(OpsTensor(batch), MakeTensor(batch.strategies, {size}, kInt32));
+        const ffi::Tensor latencies = answer.cast<ffi::Tensor>();
+        return Doubles(latencies, "the latencies");
+      },
+      CheckSignals);
   return ToFfi(bounded.result, bounded.lower_bound, bounded.proved);
 }
 
@@ -225,6 +262,8 @@ TVM_FFI_STATIC_INIT_BLOCK() {
            "The latency of the cheapest schedule with each candidate, float64 [n].")
       .def("tvm_ios.FindBounded", FindBounded,
            "A cheapest schedule by a cost that says what it is made of, or how far from it.")
+      .def("tvm_ios.BestFirst", BestFirst,
+           "A cheap schedule within a budget, and how far from the cheapest it is at most.")
       .def("tvm_ios.Endings", ListEndings, "The endings of a set of operators, uint64 [n, words].")
       .def("tvm_ios.Sequential", [](DagRef dag) { return ToFfi(SequentialSchedule(dag->dag)); })
       .def("tvm_ios.Greedy",

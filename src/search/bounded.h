@@ -15,19 +15,12 @@
 #include <cstdint>
 
 #include "graph/dag.h"
+#include "search/best_first.h"
 #include "search/dp.h"
-#include "search/schedule.h"
 #include "search/stage_model.h"
 #include "support/interrupt.h"
 
 namespace tvm_ios {
-
-/*! \brief A schedule with a lower bound. */
-struct BoundedResult {
-  SearchResult result;  //!< Counts evaluated transitions and expanded states.
-  double lower_bound;   //!< No schedule is cheaper.
-  bool proved;          //!< No schedule is cheaper than this one.
-};
 
 /*!
  * \brief Find a cheapest schedule under a StageModel, or the best one within the time limit.

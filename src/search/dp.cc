@@ -16,32 +16,6 @@
 namespace tvm_ios {
 namespace {
 
-/*! \brief A candidate stage, in a set of operators of one width. */
-template <typename Bits>
-struct SetCandidate {
-  Bits ops;
-  Strategy strategy;
-
-  uint64_t Hash() const { return ops.Hash() ^ static_cast<uint64_t>(strategy); }
-  friend bool operator==(const SetCandidate& a, const SetCandidate& b) {
-    return a.strategy == b.strategy && a.ops == b.ops;
-  }
-};
-
-template <typename Bits>
-void Append(const Bits& ops, Strategy strategy, CandidateBatch* batch) {
-  batch->ops.insert(batch->ops.end(), ops.words().begin(),
-                    ops.words().begin() + static_cast<std::ptrdiff_t>(batch->words));
-  batch->strategies.push_back(static_cast<int32_t>(strategy));
-}
-
-template <typename Bits>
-std::string Describe(const SetCandidate<Bits>& candidate) {
-  std::string text = candidate.strategy == Strategy::kMerge ? "merge {" : "concurrent {";
-  for (int op : candidate.ops) text += std::to_string(op) + ", ";
-  return text.substr(0, text.size() - 2) + "}";
-}
-
 /*! \brief The schedule space, in sets of operators of one width. */
 template <typename Bits>
 class Space final : public ScheduleSpace {
@@ -59,7 +33,7 @@ class Space final : public ScheduleSpace {
     batch.strategies.reserve(candidates_.size());
     for (size_t i = 0; i < candidates_.size(); ++i) {
       poller.Tick();
-      Append(candidates_[i].ops, candidates_[i].strategy, &batch);
+      Append(candidates_[i], &batch);
     }
     return batch;
   }
@@ -176,16 +150,8 @@ class Space final : public ScheduleSpace {
   }
 
   void CheckLatencies(const std::vector<double>& latency) const {
-    if (latency.size() != candidates_.size()) {
-      throw CostError("there are " + std::to_string(latency.size()) + " latencies for " +
-                      std::to_string(candidates_.size()) + " stages");
-    }
-    for (size_t i = 0; i < latency.size(); ++i) {
-      if (latency[i] >= 0) continue;  // false for NaN
-      throw CostError("the latency of the stage " + Describe(candidates_[i]) + " is " +
-                      std::to_string(latency[i]) +
-                      "; return seconds, or infinity if it cannot run");
-    }
+    CheckNumLatencies(latency.size(), candidates_.size());
+    for (size_t i = 0; i < latency.size(); ++i) CheckLatency(candidates_[i], latency[i]);
   }
 
   std::vector<Best> CheapestRests(const std::vector<double>& latency) const {
@@ -274,7 +240,7 @@ CandidateBatch Endings(const Dag& dag, const std::vector<int>& remaining, const 
     });
     CandidateBatch batch{NumWords(dag.num_ops()), {}, {}};
     EndingEnumerator<Bits>(graph, pruning, &poller).ForEach(ops, [&](const Bits& ending) {
-      Append(ending, Strategy::kConcurrent, &batch);
+      Append(SetCandidate<Bits>{ending, Strategy::kConcurrent}, &batch);
     });
     return batch;
   });

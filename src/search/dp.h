@@ -18,24 +18,12 @@
 #include <vector>
 
 #include "graph/dag.h"
+#include "search/candidate.h"
 #include "search/endings.h"
 #include "search/schedule.h"
 #include "support/interrupt.h"
 
 namespace tvm_ios {
-
-/*! \brief The distinct stages whose latencies the search needs. */
-struct CandidateBatch {
-  /*! \brief The number of 64-bit words of a set of operators. */
-  size_t words;
-  /*!
-   * \brief Candidate i is the set in words [i * words, (i + 1) * words); bit k of it is operator k.
-   */
-  std::vector<uint64_t> ops;
-  std::vector<int32_t> strategies;
-
-  size_t size() const { return strategies.size(); }
-};
 
 /*! \brief The limits on candidate stages. */
 struct SearchOptions {

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -37,6 +38,12 @@ class InternTable {
     slots_[slot] = id;
     if (2 * keys_.size() > slots_.size()) Grow();
     return {id, true};
+  }
+
+  /*! \brief Return the number of the key; nothing if it does not occur. */
+  std::optional<uint32_t> Find(const Key& key) const {
+    const uint32_t id = slots_[FindSlot(key)];
+    return id == kFree ? std::nullopt : std::optional<uint32_t>(id);
   }
 
   const Key& operator[](size_t id) const { return keys_[id]; }

@@ -204,6 +204,23 @@ def price(world: World) -> object:
     return world.random.choice([lambda ops: cost, lambda ops: sum(ops), world.function, None])
 
 
+def floors(world: World) -> np.ndarray:
+    return world.array("float64", (world.dag.num_ops,))
+
+
+def strategies(world: World) -> np.ndarray:
+    return world.array("int32", (world.dag.num_ops,), [0] * world.dag.num_ops)
+
+
+def prices(world: World) -> object:
+    """Of batches of candidates."""
+
+    def random_prices(ops: tvm_ffi.Tensor, _strategies: tvm_ffi.Tensor) -> tvm_ffi.Tensor:
+        return tvm_ffi.from_dlpack(world.array("float64", (ops.shape[0],)))
+
+    return world.random.choice([random_prices] * 4 + [lambda *_: 7.0, world.function, None])
+
+
 def workers(world: World) -> int:
     return world.random.choice([1, 2, 2, world.number()])
 
@@ -281,6 +298,10 @@ KINDS: dict[str, Sequence[Kind]] = {
     "Solve": (space, latencies),
     "Through": (space, latencies),
     "FindBounded": (dag, classes, real, real, times, price, integer, integer, real),
+    "BestFirst": (
+        *(dag, classes, groups, floors, groups, strategies, prices),
+        *(integer, integer, integer, integer, real),
+    ),
     "Endings": (dag, operators, integer, integer),
     "Sequential": (dag,),
     "Greedy": (dag, integer),

@@ -149,7 +149,7 @@ def _report(
 
 
 def _result(model: str, library: Path, schedule: Schedule) -> dict[str, Any]:
-    result = {
+    result: dict[str, Any] = {
         "model": model,
         "output": str(library),
         "target": schedule.target,
@@ -159,6 +159,7 @@ def _result(model: str, library: Path, schedule: Schedule) -> dict[str, Any]:
         "measurements": schedule.measurements,
         "search_s": round(schedule.search_seconds, 3),
         "cut_cost": schedule.cut_cost,
+        "search_gap": schedule.search_gap,
         **output.times(schedule.measured or schedule.estimates),
         "speedup_interval": output.interval(schedule),
     }

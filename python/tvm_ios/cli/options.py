@@ -129,7 +129,7 @@ def add_search(parser: argparse.ArgumentParser) -> None:
         help="option of the search; repeat it to give several. max_group_size: operators in a "
         "group, or none for no limit (default: 3). max_num_groups: groups in a stage, or none "
         "(default: 8). These two are IOS's pruning limits r and s. max_block_size: operators that "
-        "are searched together (default: 16); a larger network is cut into blocks, and equal "
+        "are searched together (default: 50); a larger network is cut into blocks, and equal "
         "blocks are searched once (-v prints how many there are). lcb_factor: the "
         "lower-confidence-bound factor, which is how many standard deviations below its prediction "
         "the latency of a stage may lie (default: 0.5); a larger value measures more stages",

@@ -186,6 +186,8 @@ def _head(schedule: Schedule) -> list[str]:
             f"a search without blocks could save at most {1e3 * schedule.partition_gap:.3f} ms, "
             "by the latencies known so far"
         )
+    if schedule.search_seconds:
+        lines.append(_search_gap(schedule))
     if not schedule.winograd:
         lines.append("no convolution uses Winograd's algorithm")
     for title, seconds in (("estimated", schedule.estimates), ("measured", schedule.measured)):
@@ -199,6 +201,20 @@ def _head(schedule: Schedule) -> list[str]:
     if schedule.verdict:
         lines.append(f"speed-up:  {schedule.verdict}")
     return lines
+
+
+def _search_gap(schedule: Schedule) -> str:
+    """Say how far from the optimum the search ended."""
+    scheduled = schedule.estimates.get("found", schedule.estimates.get("scheduled"))
+    subject = "the schedule found is" if "found" in schedule.estimates else "the schedule is"
+    if schedule.search_gap is None or scheduled is None:
+        return f"{subject} the best that the search found; its distance from the optimum is unknown"
+    cuts = "" if schedule.partition_gap == 0.0 else ", among schedules with the same cuts"
+    if schedule.search_gap == 0.0:
+        return f"{subject} proved optimal by its prices{cuts}"
+    optimum = max(scheduled - schedule.search_gap, 0.0)
+    share = f"{schedule.search_gap / optimum:.1%}" if optimum else "an unknown share"
+    return f"{subject} at most {share} above the optimum by its prices{cuts}"
 
 
 def _table(schedule: Schedule) -> Table:

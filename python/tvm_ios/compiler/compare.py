@@ -86,6 +86,7 @@ def compare(
         search_seconds=found.search_seconds,
         cut_cost=found.cut_cost,
         partition_gap=found.partition_gap,
+        search_gap=found.search_gap,
     )
     return Comparison(schedule, name, variants)
 

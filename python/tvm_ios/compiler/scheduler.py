@@ -162,6 +162,7 @@ class Scheduler:
             search_seconds=time.perf_counter() - begin,
             cut_cost=search.cut_cost,
             partition_gap=0.0 if search.whole else None,
+            search_gap=search.gap,
         )
 
     def unsearched(self) -> Schedule:

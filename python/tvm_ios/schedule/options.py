@@ -30,9 +30,9 @@ class Options:
         The pruning limits r and s: operators in a group, groups in a stage. None: no limit.
     max_block_size : int
         The maximum number of operators that are searched together. A larger network is partitioned
-        where few tensors cross. The number of states grows exponentially with the block size: a
-        randomly wired block of 16 operators has some 10,000 states, one of 50 more than fit into
-        memory, which is an error.
+        where few tensors cross. A block with few enough schedules is searched completely. Any other
+        one is searched best first, within a budget that grows with its operators; ``search_gap`` of
+        the schedule says how far from the optimum it may be.
     seed : int
         The seed of the random inputs that stages are measured with, and of the learned cost model.
     measure_all : bool
@@ -63,7 +63,7 @@ class Options:
 
     max_group_size: int | None = 3
     max_num_groups: int | None = 8
-    max_block_size: int = 16
+    max_block_size: int = 50
     seed: int = 0
     measure_all: bool = False
     lcb_factor: float = 0.5

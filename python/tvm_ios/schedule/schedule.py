@@ -141,6 +141,10 @@ class Schedule:
         The partition gap: an upper bound, by the cost model, of the seconds that the best schedule
         of the whole network would save over this one. At 0, the network was searched as a whole.
         None if it has too many schedules to explore.
+    search_gap : float or None
+        The search gap: an upper bound, by the prices of the search, of the seconds that the best
+        schedule with these cuts would save over the one that the search found. At 0, it is proved
+        to be optimal. None if nothing is known.
     batch : int or None
         The batch size, if schedules were made for several.
     at_batch : dict of str to float
@@ -163,6 +167,7 @@ class Schedule:
     search_seconds: float = 0.0
     cut_cost: int = 0
     partition_gap: float | None = None
+    search_gap: float | None = None
     batch: int | None = None
     at_batch: dict[str, float] = field(default_factory=dict)
     winograd: bool = True
@@ -296,6 +301,7 @@ def _parse(data: dict[str, Any]) -> Schedule:
         search_seconds=_seconds(data.get("search_seconds")) or 0.0,
         cut_cost=int(data.get("cut_cost", 0)),
         partition_gap=_seconds(data.get("partition_gap")),
+        search_gap=_seconds(data.get("search_gap")),
         batch=None if data.get("batch") is None else int(data["batch"]),
         at_batch={str(int(k)): _seconds(v) or 0.0 for k, v in data.get("at_batch", {}).items()},
         winograd=winograd,

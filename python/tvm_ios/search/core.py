@@ -91,9 +91,8 @@ class ScheduleSpace(tvm_ffi.Object):
     @cached_property
     def candidates(self) -> list[Candidate]:
         """The distinct stages of all schedules."""
-        masks, strategies = map(np.from_dlpack, _ffi_api.Candidates(self))
-        names = [STRATEGIES[number] for number in strategies.tolist()]
-        return list(map(Candidate, _operator_sets(masks, self._num_ops), names))
+        masks, strategies = _ffi_api.Candidates(self)
+        return _candidates_of(masks, strategies, self._num_ops)
 
     def solve(self, latencies: np.ndarray) -> SearchResult:
         """Find the cheapest schedule for the candidates' latencies in seconds, float64 [n]."""
@@ -163,6 +162,67 @@ def find_schedule(
     """
     space = ScheduleSpace(dag, merge_class, replacements, max_group_size, max_num_groups)
     return space.solve(cost(space.candidates))
+
+
+def best_first(
+    dag: Dag,
+    cost: CostFunction,
+    *,
+    max_transitions: int,
+    max_candidates: int,
+    seconds: float,
+    floors: np.ndarray | None = None,
+    known: Sequence[Candidate] = (),
+    merge_class: Sequence[int] | np.ndarray | None = None,
+    replacements: Sequence[Sequence[int]] = (),
+    max_group_size: int | None = 3,
+    max_num_groups: int | None = 8,
+) -> SearchResult:
+    """Find a cheap schedule of a graph that has too many, and a lower bound for all of them.
+
+    Parameters
+    ----------
+    dag, merge_class, replacements, max_group_size, max_num_groups
+        As in :func:`find_schedule`.
+    cost
+        The cost function. It is called many times, with each candidate once.
+    max_transitions, max_candidates
+        The budget: pairs of a state and a stage to consider, and latencies to ask for.
+    seconds
+        The time limit. If it ends the search, the result depends on the machine.
+    floors
+        Seconds of each operator, float64 [n]: a stage takes at least the sum of its operators'
+        floors, unless ``cost`` says otherwise. None: zeros.
+    known
+        The stages of a schedule from which the search begins; the result is never worse.
+
+    Raises
+    ------
+    CostError, ScheduleError, OptionError
+        As :func:`find_schedule` does, and OptionError for floors that are no finite numbers.
+    GraphError
+        If ``known`` is not a schedule of the graph.
+    """
+
+    def priced(masks: tvm_ffi.Tensor, strategies: tvm_ffi.Tensor) -> tvm_ffi.Tensor:
+        latencies = cost(_candidates_of(masks, strategies, dag.num_ops))
+        return tvm_ffi.from_dlpack(np.ascontiguousarray(latencies, "float64"))
+
+    result = _ffi_api.BestFirst(
+        dag,
+        _merge_classes(dag, merge_class),
+        [list(map(int, ops)) for ops in replacements],
+        np.zeros(dag.num_ops) if floors is None else np.ascontiguousarray(floors, "float64"),
+        [list(stage.ops) for stage in known],
+        np.array([STRATEGIES.index(stage.strategy) for stage in known], "int32"),
+        priced,
+        _limit(dag, max_group_size),
+        _limit(dag, max_num_groups),
+        max_transitions,
+        max_candidates,
+        seconds,
+    )
+    return SearchResult.of(result)
 
 
 def sequential(dag: Dag) -> list[Candidate]:
@@ -294,6 +354,14 @@ def _merge_classes(dag: Dag, merge_class: Sequence[int] | np.ndarray | None) -> 
 def _limit(dag: Dag, value: int | None) -> int:
     """Convert None into a limit that no stage exceeds."""
     return dag.num_ops if value is None else int(value)
+
+
+def _candidates_of(
+    masks: tvm_ffi.Tensor, strategies: tvm_ffi.Tensor, num_ops: int
+) -> list[Candidate]:
+    """Return the candidates of a batch: operators uint64 [n, words] and strategies int32 [n]."""
+    names = [STRATEGIES[number] for number in np.from_dlpack(strategies).tolist()]
+    return list(map(Candidate, _operator_sets(np.from_dlpack(masks), num_ops), names))
 
 
 def _operator_sets(

@@ -56,6 +56,13 @@ class CostModel(Protocol):
     def latency_bounds(self, candidates: Sequence[Candidate]) -> LatencyBounds:
         """Return what is known of the latencies of candidates, without measuring."""
 
+    def floors(self, ops: Sequence[int]) -> np.ndarray:
+        """Return a floor for each operator, in seconds, float64 [n].
+
+        A stage of unknown latency is taken to cost at least the sum of its operators' floors. Zeros
+        if nothing is known of them.
+        """
+
     def resolve(self, candidates: Sequence[Candidate], promising: Promising = nothing) -> int:
         """Determine the latencies of the stages of a schedule; return how many are new.
 

@@ -4,15 +4,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import replace
 
 from tvm import relax
 
-from ..graph.dag import Candidate, Dag
+from ..graph.dag import Candidate
 from ..support.errors import OptionError
-from .core import ScheduleSpace, partition, partition_cost
-from .cost_model import CostModel, LatencyBounds
+from .block import Block, BlockSearch, ExploredBlock, Found, of_operators, search_block, solve_all
+from .core import partition, partition_cost
+from .cost_model import CostModel
+from .cuts import SearchOf, search_cuts
 from .problem import Limits, Problem, Replaceable
 from .templates import Template, find_templates, own_template
 
@@ -20,30 +22,7 @@ _logger = logging.getLogger(__name__)
 
 _ROUNDS = 3  # searches, each by corrected prices
 _WHOLE = 50_000  # transitions: exploring and pricing them takes less than a second
-
-
-@dataclass(frozen=True)
-class BlockSearch:
-    """The schedule space of one block and the latency bounds of its candidates.
-
-    Attributes
-    ----------
-    block : sequence of int
-        The operators of the block, by their index in the graph.
-    space : ScheduleSpace
-        The schedules, in which an operator is its position in the block.
-    latency_bounds : LatencyBounds
-        The latency bounds.
-    """
-
-    block: Sequence[int]
-    space: ScheduleSpace
-    latency_bounds: LatencyBounds
-
-    def solve(self) -> list[Candidate]:
-        """Return the stages of the schedule that is cheapest by the current bounds."""
-        stages = self.space.solve(self.latency_bounds.bounds()).stages
-        return [of_operators(stage, self.block) for stage in stages]
+_AROUND_CUT = 20_000  # there are many cuts, and most of the stages at each are as good as before
 
 
 class NetworkSearch:
@@ -66,6 +45,9 @@ class NetworkSearch:
         The cut cost: branches and merges that the cuts between the blocks remove.
     whole : bool
         Whether the network was searched as a whole in the end, so that cuts cost nothing.
+    gap : float or None
+        Seconds, by the prices of the search, by which the schedule may exceed the cheapest one that
+        the cuts allow. None if unknown, and before the search.
     """
 
     def __init__(
@@ -81,6 +63,7 @@ class NetworkSearch:
         self._blocks = partition(dag, limits.max_block_size, together)
         self.cut_cost = partition_cost(dag, self._blocks, together)
         self.whole = len(self._blocks) == 1
+        self.gap: float | None = None
 
     def run(self, cost: CostModel) -> list[Candidate]:
         """Find the stages of the network, in execution order.
@@ -98,72 +81,62 @@ class NetworkSearch:
         """Find the stages that are cheapest by the current prices.
 
         The blocks are searched first. A network that has few enough schedules is then searched as
-        a whole, which measures only what could improve on the blocks' schedule.
+        a whole, which measures only what could improve on the blocks' schedule. In any other, the
+        stages around each cut are searched again.
         """
-        stages = self._search_blocks(cost)
-        whole = None if self.whole else self._explore_whole(cost)
-        if whole is None:
+        blocks = self._search_blocks(cost)
+        stages = [stage for block in blocks for stage in block.stages]
+        gaps = [block.gap for block in blocks]
+        self.gap = None if None in gaps else float(sum(gap or 0.0 for gap in gaps))
+        # If every stage is measured that a search may choose, those across cuts are not worth it.
+        if self.whole or self._limits.measure_all:
             return stages
-        self.whole = True
-        (better,) = _solve([whole], cost)
-        return better if cost(better).sum() < cost(stages).sum() else stages
+        whole = self._explore_whole(cost)
+        if whole is not None:
+            self.whole, self.gap = True, 0.0
+            better = solve_all([whole], cost)[0].stages
+        else:
+            better = search_cuts([b.stages for b in blocks], self._search_window(cost), cost)
+        saved = cost(stages).sum() - cost(better).sum()
+        if saved <= 0:
+            return stages
+        if self.gap is not None:
+            self.gap = max(0.0, self.gap - float(saved))
+        return better
 
-    def _search_blocks(self, cost: CostModel) -> list[Candidate]:
-        """Find the stages of all blocks, in execution order; equal blocks share one result."""
+    def _search_blocks(self, cost: CostModel) -> list[Found]:
+        """Find the stages of each block; equal blocks share one result."""
         templates = self._templates(cost)
         own = list(dict.fromkeys(template.block for template in templates))
-        found = dict(
-            zip(own, _solve([self.explore(self._blocks[n], cost) for n in own], cost), strict=True)
-        )
-        return [
-            of_operators(stage, template.counterparts)
-            for template in templates
-            for stage in found[template.block]
-        ]
+        searches = [self.explore(self._blocks[number], cost) for number in own]
+        found = dict(zip(own, solve_all(searches, cost), strict=True))
+        results = []
+        for template in templates:
+            original = found[template.block]
+            stages = [of_operators(stage, template.counterparts) for stage in original.stages]
+            results.append(replace(original, stages=stages))
+        return results
 
     def _explore_whole(self, cost: CostModel) -> BlockSearch | None:
-        """Explore the schedules of the whole network; return None if they are too many.
-
-        If every stage is measured that a search may choose, those across the cuts are not worth it.
-        """
-        if self._limits.measure_all:
-            return None
+        """Explore the schedules of the whole network; return None if they are too many."""
+        block = self._block([op for block in self._blocks for op in block])
         try:
-            return self.explore([op for block in self._blocks for op in block], cost, _WHOLE)
+            return ExploredBlock.explore(block, cost, _WHOLE)
         except OptionError:
             return None
 
-    def explore(
-        self, block: Sequence[int], cost: CostModel, max_transitions: int | None = None
-    ) -> BlockSearch:
-        """Explore the schedules of one block.
+    def explore(self, operators: Sequence[int], cost: CostModel) -> BlockSearch:
+        """Return the search of some operators, by their index in the graph."""
+        return search_block(self._block(operators), cost)
 
-        Parameters
-        ----------
-        block : sequence of int
-            Operators, by their index in the graph.
-        cost : CostModel
-            The cost model that bounds the latencies of the candidates.
-        max_transitions : int, optional
-            The limit of the exploration; see :class:`ScheduleSpace`.
-        """
-        position = {op: i for i, op in enumerate(block)}
-        edges = [
-            (position[u], position[v])
-            for u, v in self._lowered.graph.edges
-            if u in position and v in position
-        ]
-        side_by_side = "concurrent" in self._limits.strategies
-        space = ScheduleSpace(
-            Dag(len(block), edges),
-            [self._replacements.classes[op] for op in block],
-            [[position[op] for op in ops] for ops in self._replacements.within(block)],
-            self._limits.max_group_size if side_by_side else 1,
-            self._limits.max_num_groups if side_by_side else 1,
-            max_transitions,
+    def _search_window(self, cost: CostModel) -> SearchOf:
+        """Return the function that searches the stages around a cut."""
+        return lambda operators, known: search_block(
+            self._block(operators), cost, known, _AROUND_CUT
         )
-        candidates = [of_operators(candidate, block) for candidate in space.candidates]
-        return BlockSearch(block, space, cost.latency_bounds(candidates))
+
+    def _block(self, operators: Sequence[int]) -> Block:
+        return Block.of(self._lowered, self._replacements, self._limits, operators)
 
     def _templates(self, cost: CostModel) -> list[Template]:
         """Return the source of each block's schedule.
@@ -185,22 +158,3 @@ class NetworkSearch:
             self.cut_cost,
         )
         return templates
-
-
-def of_operators(stage: Candidate, operators: Mapping[int, int] | Sequence[int]) -> Candidate:
-    """Return the stage with each index replaced by the operator that it stands for."""
-    return Candidate(tuple(sorted(operators[i] for i in stage.ops)), stage.strategy)
-
-
-def _solve(searches: Sequence[BlockSearch], cost: CostModel) -> list[list[Candidate]]:
-    """Return the cheapest stages of each search.
-
-    The dynamic program may choose stages of which only a bound is known. Their latencies are then
-    determined and the problem is solved again, until all chosen stages are known.
-    """
-    for search in searches:
-        search.latency_bounds.lookup(search.space.through)
-    while True:
-        found = [search.solve() for search in searches]
-        if not cost.resolve([stage for stages in found for stage in stages]):
-            return found

@@ -19,7 +19,8 @@ from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.graph.dag import Candidate, Dag
 from tvm_ios.options import Options
 from tvm_ios.schedule import Schedule
-from tvm_ios.search import ScheduleSpace, partition
+from tvm_ios.search import ScheduleSpace, cuts, partition
+from tvm_ios.search import block as block_search
 from tvm_ios.search import network as network_search
 from tvm_ios.search.templates import Template, find_templates
 
@@ -147,7 +148,7 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         searched.append(dag.num_ops)
         return ScheduleSpace(dag, *limits)
 
-    monkeypatch.setattr(network_search, "ScheduleSpace", explore)
+    monkeypatch.setattr(block_search, "ScheduleSpace", explore)
     return searched
 
 
@@ -156,9 +157,10 @@ def test_equal_blocks_are_searched_once(
 ) -> None:
     """The schedule found fits the network, and equal blocks have equal stages.
 
-    A network that is also searched as a whole may have others.
+    A network that is also searched as a whole, or around its cuts, may have others.
     """
     monkeypatch.setattr(network_search, "_WHOLE", 1)
+    monkeypatch.setattr(cuts, "WINDOW", 0)
     searched = counting(monkeypatch)
     size = operators_of_a_cell()
     scheduler = Scheduler.prepare(
@@ -205,6 +207,7 @@ def test_a_small_network_is_searched_as_a_whole(
     size, mod = operators_of_a_cell(), cells(3, 3, 3)
     if not small_enough:
         monkeypatch.setattr(network_search, "_WHOLE", 1)
+        monkeypatch.setattr(cuts, "WINDOW", 0)
 
     def across(_graph: object, candidates: Sequence[Candidate]) -> np.ndarray:
         """A stage costs the same whatever it has, but more inside of a cell than across cells."""
@@ -228,7 +231,7 @@ def test_carried_over_stages_keep_their_strategy() -> None:
     search = network_search.NetworkSearch(
         scheduler.stage_builder.lowered, none, scheduler.results, Options()
     )
-    stages = search.explore([0, 1], scheduler.cost).solve()
-    carried = [network_search.of_operators(stage, {0: 7, 1: 9}) for stage in stages]
+    stages = search.explore([0, 1], scheduler.cost).solve().stages
+    carried = [block_search.of_operators(stage, {0: 7, 1: 9}) for stage in stages]
     assert [c.strategy for c in carried] == [s.strategy for s in stages]
     assert {op for c in carried for op in c.ops} == {7, 9}

@@ -243,6 +243,9 @@ class LearnedCost:
             self._fit()
         return changed
 
+    def floors(self, ops: Sequence[int]) -> np.ndarray:
+        return self._measured.floors(ops)
+
 
 class LearnedBounds:
     """Latencies of candidates, and bounds of those that were not measured.

@@ -1,0 +1,328 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The search of one block: of all its schedules, or best first where they are too many."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+
+from ..graph.dag import Candidate, Dag
+from ..support.errors import OptionError
+from .core import ScheduleSpace, best_first
+from .cost_model import CostModel, LatencyBounds
+from .problem import Limits, Problem, Replaceable
+
+COMPLETE = 100_000
+"""Transitions up to which a block is explored completely. Exploring and pricing them takes less
+than half a second."""
+
+_TRANSITIONS = 4000  # the budget of a best-first search, for each operator
+_CANDIDATES = 100  # the same
+_NEAR = 1.02  # schedules are near-optimal up to this ratio of bounds
+_SECONDS = 60.0  # a time limit, which the budget does not reach on any machine in use
+
+
+@dataclass(frozen=True)
+class Block:
+    """Operators of a network as a problem of their own, in which an operator is its position.
+
+    Attributes
+    ----------
+    operators : sequence of int
+        The operators, by their index in the network.
+    dag : Dag
+        Their graph.
+    classes : sequence of int
+        The merge class of each.
+    replacements : sequence of sequence of int
+        Sets that one operator may replace.
+    max_group_size, max_num_groups : int or None
+        The pruning limits.
+    """
+
+    operators: Sequence[int]
+    dag: Dag
+    classes: Sequence[int]
+    replacements: Sequence[Sequence[int]]
+    max_group_size: int | None
+    max_num_groups: int | None
+
+    @classmethod
+    def of(
+        cls,
+        lowered: Problem,
+        replacements: Replaceable,
+        limits: Limits,
+        operators: Sequence[int],
+    ) -> Block:
+        """Cut operators out of a network."""
+        position = {op: i for i, op in enumerate(operators)}
+        edges = [
+            (position[u], position[v])
+            for u, v in lowered.graph.edges
+            if u in position and v in position
+        ]
+        side_by_side = "concurrent" in limits.strategies
+        return cls(
+            operators,
+            Dag(len(operators), edges),
+            [replacements.classes[op] for op in operators],
+            [[position[op] for op in ops] for ops in replacements.within(operators)],
+            limits.max_group_size if side_by_side else 1,
+            limits.max_num_groups if side_by_side else 1,
+        )
+
+    def positions(self, stage: Candidate) -> Candidate:
+        """Return a stage of the network as a stage of the block."""
+        return of_operators(stage, {op: i for i, op in enumerate(self.operators)})
+
+
+@dataclass(frozen=True)
+class Found:
+    """The result of a search.
+
+    Attributes
+    ----------
+    stages : list of Candidate
+        The stages, of operators of the network, in execution order.
+    seconds : float
+        The sum of their latencies, or of what bounds them.
+    lower_bound : float or None
+        No schedule is cheaper by these prices; None if no such bound is known.
+    """
+
+    stages: list[Candidate]
+    seconds: float
+    lower_bound: float | None
+
+    @property
+    def gap(self) -> float | None:
+        """Seconds by which the schedule may exceed the cheapest one; None if unknown."""
+        return None if self.lower_bound is None else max(0.0, self.seconds - self.lower_bound)
+
+
+class BlockSearch(Protocol):
+    """A search that is repeated as latencies become known."""
+
+    def solve(self) -> Found:
+        """Return the schedule that is cheapest by the current bounds, or a cheap one."""
+
+    def lookup(self) -> None:
+        """Look up the stages of near-optimal schedules in the database."""
+
+    def promising(self) -> Iterable[Candidate]:
+        """Return stages of near-optimal schedules, the most promising ones first."""
+
+
+@dataclass(frozen=True)
+class ExploredBlock:
+    """All schedules of a block, and the latency bounds of their stages.
+
+    Attributes
+    ----------
+    block : Block
+        The block.
+    space : ScheduleSpace
+        Its schedules.
+    latency_bounds : LatencyBounds
+        The bounds of the space's candidates.
+    """
+
+    block: Block
+    space: ScheduleSpace
+    latency_bounds: LatencyBounds
+
+    @classmethod
+    def explore(cls, block: Block, cost: CostModel, max_transitions: int | None) -> ExploredBlock:
+        """Explore the schedules of a block.
+
+        Raises
+        ------
+        OptionError
+            If there are more than ``max_transitions``, or more than fit into memory.
+        """
+        space = ScheduleSpace(
+            block.dag,
+            block.classes,
+            block.replacements,
+            block.max_group_size,
+            block.max_num_groups,
+            max_transitions,
+        )
+        candidates = [of_operators(candidate, block.operators) for candidate in space.candidates]
+        return cls(block, space, cost.latency_bounds(candidates))
+
+    def solve(self) -> Found:
+        result = self.space.solve(self.latency_bounds.bounds())
+        stages = [of_operators(stage, self.block.operators) for stage in result.stages]
+        return Found(stages, result.latency, result.latency)
+
+    def lookup(self) -> None:
+        self.latency_bounds.lookup(self.space.through)
+
+    def promising(self) -> Iterable[Candidate]:
+        latency = self.space.through(self.latency_bounds.bounds())
+        near = np.flatnonzero(latency <= _NEAR * latency.min())
+        for number in near[np.argsort(latency[near], kind="stable")]:
+            yield of_operators(self.space.candidates[number], self.block.operators)
+
+
+@dataclass
+class PriceList:
+    """The latency bounds of the candidates that a search asks for, batch by batch.
+
+    Attributes
+    ----------
+    block : Block
+        The block of the candidates.
+    cost : CostModel
+        The cost model.
+    candidates : list of Candidate
+        The candidates so far, of positions in the block.
+    seconds : numpy.ndarray
+        float64 [n]: their latencies or bounds.
+    """
+
+    block: Block
+    cost: CostModel
+    candidates: list[Candidate] = field(default_factory=list)
+    seconds: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    _place: dict[Candidate, int] = field(default_factory=dict)
+    _parts: list[LatencyBounds] = field(default_factory=list)
+
+    def __call__(self, candidates: Sequence[Candidate]) -> np.ndarray:
+        """Return the latency or bound of each candidate, float64 [n]."""
+        new = [candidate for candidate in candidates if candidate not in self._place]
+        if new:
+            for candidate in new:
+                self._place[candidate] = len(self._place)
+            self.candidates += new
+            self._parts.append(self._bounds_of(new))
+            self.seconds = np.concatenate([self.seconds, self._parts[-1].bounds()])
+        return self.seconds[[self._place[candidate] for candidate in candidates]]
+
+    def refresh(self) -> None:
+        """Bring the bounds up to date; small batches become one, which takes less time."""
+        if self._parts:
+            self.seconds = self._all().bounds().copy()
+
+    def lookup(self, floors: np.ndarray) -> None:
+        """Look up near-optimal stages: those that exceed their operators' floors the least."""
+        if not self._parts:
+            return
+        least = [sum(floors[op] for op in stage.ops) for stage in self.candidates]
+        others = floors.sum() - np.array(least)
+        self._all().lookup(lambda seconds: seconds + others)
+
+    def _all(self) -> LatencyBounds:
+        if len(self._parts) > 1:
+            self._parts = [self._bounds_of(self.candidates)]
+        return self._parts[0]
+
+    def _bounds_of(self, candidates: Sequence[Candidate]) -> LatencyBounds:
+        operators = self.block.operators
+        return self.cost.latency_bounds([of_operators(stage, operators) for stage in candidates])
+
+
+class BestFirstBlock:
+    """The best-first search of a block, which keeps the prices and the schedule that it found.
+
+    Parameters
+    ----------
+    block : Block
+        The block.
+    cost : CostModel
+        The cost model.
+    known : sequence of Candidate, optional
+        A schedule from which the search begins, of operators of the network.
+    """
+
+    def __init__(self, block: Block, cost: CostModel, known: Sequence[Candidate] = ()) -> None:
+        self._block, self._prices = block, PriceList(block, cost)
+        self._known = [block.positions(stage) for stage in known]
+        self._found: Found | None = None
+
+    @cached_property
+    def _floors(self) -> np.ndarray:
+        return self._prices.cost.floors(self._block.operators)
+
+    def solve(self) -> Found:
+        before = self._prices.seconds
+        self._prices.refresh()
+        if self._found is None or not np.array_equal(before, self._prices.seconds):
+            self._found = self._search()
+        return self._found
+
+    def lookup(self) -> None:
+        self.solve()
+        self._prices.lookup(self._floors)
+
+    def promising(self) -> Iterable[Candidate]:
+        """Return nothing: how near an optimum a stage is shows in complete spaces only."""
+        return ()
+
+    def _search(self) -> Found:
+        block = self._block
+        result = best_first(
+            block.dag,
+            self._prices,
+            max_transitions=_TRANSITIONS * len(block.operators),
+            max_candidates=_CANDIDATES * len(block.operators),
+            seconds=_SECONDS,
+            floors=self._floors,
+            known=self._known,
+            merge_class=block.classes,
+            replacements=block.replacements,
+            max_group_size=block.max_group_size,
+            max_num_groups=block.max_num_groups,
+        )
+        self._known = result.stages
+        stages = [of_operators(stage, block.operators) for stage in self._known]
+        is_bound = result.proved or bool(self._floors.any())
+        return Found(stages, result.latency, result.lower_bound if is_bound else None)
+
+
+def search_block(
+    block: Block, cost: CostModel, known: Sequence[Candidate] = (), complete: int = COMPLETE
+) -> BlockSearch:
+    """Return the search of a block: of all its schedules, if they are few enough.
+
+    Parameters
+    ----------
+    block : Block
+        The block.
+    cost : CostModel
+        The cost model.
+    known : sequence of Candidate, optional
+        A schedule from which the best-first search begins, of operators of the network.
+    complete : int
+        Transitions up to which the block is explored completely.
+    """
+    try:
+        return ExploredBlock.explore(block, cost, complete)
+    except OptionError:
+        return BestFirstBlock(block, cost, known)
+
+
+def solve_all(searches: Sequence[BlockSearch], cost: CostModel) -> list[Found]:
+    """Return the cheapest stages of each search.
+
+    A search may choose stages of which only a bound is known. Their latencies are then determined
+    and the problem is solved again, until all chosen stages are known.
+    """
+    for search in searches:
+        search.lookup()
+    while True:
+        found = [search.solve() for search in searches]
+        stages = [stage for result in found for stage in result.stages]
+        if not cost.resolve(stages, lambda: (c for s in searches for c in s.promising())):
+            return found
+
+
+def of_operators(stage: Candidate, operators: Mapping[int, int] | Sequence[int]) -> Candidate:
+    """Return the stage with each index replaced by the operator that it stands for."""
+    return Candidate(tuple(sorted(operators[i] for i in stage.ops)), stage.strategy)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,7 +14,8 @@ import tvm_ffi
 from ..graph.dag import Candidate, Dag, int_vector
 from ..schedule.partitioning import STRATEGIES
 from ..support import _ffi_api
-from ..support.errors import CostError, GraphError, OptionError
+from ..support.errors import CostError, GraphError
+from .convert import candidates, limit, merge_classes, operator_sets
 
 CostFunction = Callable[[Sequence[Candidate]], np.ndarray]
 """A function that returns the latencies of a batch of candidates: float64 [n], in seconds. The
@@ -55,7 +56,7 @@ class SearchResult:
     def of(cls, result: Sequence[Any]) -> SearchResult:
         """Return the result of the C++ search, a ``ResultTuple``."""
         stages, *rest = result
-        return cls(_candidates(stages), *rest)
+        return cls(_schedule(stages), *rest)
 
 
 @tvm_ffi.register_object("tvm_ios.ScheduleSpace")
@@ -78,11 +79,11 @@ class ScheduleSpace(tvm_ffi.Object):
         max_num_groups: int | None = 8,
         max_transitions: int | None = None,
     ) -> None:
-        classes = _merge_classes(dag, merge_class)
+        classes = merge_classes(dag, merge_class)
         sets = [list(map(int, ops)) for ops in replacements]
         limits = (
-            _limit(dag, max_group_size),
-            _limit(dag, max_num_groups),
+            limit(dag, max_group_size),
+            limit(dag, max_num_groups),
             np.iinfo(np.int64).max if max_transitions is None else max_transitions,
         )
         self.__init_handle_by_constructor__(_ffi_api.Explore, dag, classes, sets, *map(int, limits))
@@ -92,7 +93,7 @@ class ScheduleSpace(tvm_ffi.Object):
     def candidates(self) -> list[Candidate]:
         """The distinct stages of all schedules."""
         masks, strategies = _ffi_api.Candidates(self)
-        return _candidates_of(masks, strategies, self._num_ops)
+        return candidates(masks, strategies, self._num_ops)
 
     def solve(self, latencies: np.ndarray) -> SearchResult:
         """Find the cheapest schedule for the candidates' latencies in seconds, float64 [n]."""
@@ -203,31 +204,41 @@ def best_first(
     GraphError
         If ``known`` is not a schedule of the graph.
     """
+    raised: list[BaseException] = []
 
     def priced(masks: tvm_ffi.Tensor, strategies: tvm_ffi.Tensor) -> tvm_ffi.Tensor:
-        latencies = cost(_candidates_of(masks, strategies, dag.num_ops))
-        return tvm_ffi.from_dlpack(np.ascontiguousarray(latencies, "float64"))
+        try:
+            latencies = cost(candidates(masks, strategies, dag.num_ops))
+            return tvm_ffi.from_dlpack(np.ascontiguousarray(latencies, "float64"))
+        except BaseException as error:
+            raised.append(error)
+            raise
 
-    result = _ffi_api.BestFirst(
-        dag,
-        _merge_classes(dag, merge_class),
-        [list(map(int, ops)) for ops in replacements],
-        np.zeros(dag.num_ops) if floors is None else np.ascontiguousarray(floors, "float64"),
-        [list(stage.ops) for stage in known],
-        np.array([STRATEGIES.index(stage.strategy) for stage in known], "int32"),
-        priced,
-        _limit(dag, max_group_size),
-        _limit(dag, max_num_groups),
-        max_transitions,
-        max_candidates,
-        seconds,
-    )
+    try:
+        result = _ffi_api.BestFirst(
+            dag,
+            merge_classes(dag, merge_class),
+            [list(map(int, ops)) for ops in replacements],
+            np.zeros(dag.num_ops) if floors is None else np.ascontiguousarray(floors, "float64"),
+            [list(stage.ops) for stage in known],
+            np.array([STRATEGIES.index(stage.strategy) for stage in known], "int32"),
+            priced,
+            limit(dag, max_group_size),
+            limit(dag, max_num_groups),
+            max_transitions,
+            max_candidates,
+            seconds,
+        )
+    except Exception:
+        if raised:  # the foreign function interface keeps the types of few exceptions
+            raise raised[0] from None
+        raise
     return SearchResult.of(result)
 
 
 def sequential(dag: Dag) -> list[Candidate]:
     """Return the schedule that runs one operator per stage, in topological order."""
-    return _candidates(_ffi_api.Sequential(dag))
+    return _schedule(_ffi_api.Sequential(dag))
 
 
 def greedy(dag: Dag, max_num_groups: int = 8) -> list[Candidate]:
@@ -235,7 +246,7 @@ def greedy(dag: Dag, max_num_groups: int = 8) -> list[Candidate]:
 
     Each stage takes the first ``max_num_groups`` ready operators, by index, each as a group.
     """
-    return _candidates(_ffi_api.Greedy(dag, max_num_groups))
+    return _schedule(_ffi_api.Greedy(dag, max_num_groups))
 
 
 def partition(
@@ -270,7 +281,7 @@ def partition(
         If the size is below one, ``merge_class`` does not have one entry for each operator, or the
         candidate cuts would need more than a quarter of the free memory.
     """
-    classes = _merge_classes(dag, merge_class)
+    classes = merge_classes(dag, merge_class)
     return [list(block) for block in _ffi_api.Partition(dag, max_block_size, classes)]
 
 
@@ -301,7 +312,7 @@ def partition_cost(
         If ``merge_class`` does not have one entry for each operator.
     """
     ops = [int_vector(block, GraphError, "blocks").tolist() for block in blocks]
-    cost: int = _ffi_api.PartitionCost(dag, ops, _merge_classes(dag, merge_class))
+    cost: int = _ffi_api.PartitionCost(dag, ops, merge_classes(dag, merge_class))
     return cost
 
 
@@ -332,52 +343,12 @@ def endings(
     masks = _ffi_api.Endings(
         dag,
         int_vector(ops, GraphError, "remaining"),
-        _limit(dag, max_group_size),
-        _limit(dag, max_num_groups),
+        limit(dag, max_group_size),
+        limit(dag, max_num_groups),
     )
-    return list(_operator_sets(np.from_dlpack(masks), dag.num_ops))
+    return list(operator_sets(np.from_dlpack(masks), dag.num_ops))
 
 
-def _candidates(stages: Iterable[tuple[Iterable[int], int]]) -> list[Candidate]:
+def _schedule(stages: Iterable[tuple[Iterable[int], int]]) -> list[Candidate]:
     """Return the stages of a C++ schedule, each a ``StageTuple``."""
     return [Candidate(tuple(ops), STRATEGIES[strategy]) for ops, strategy in stages]
-
-
-def _merge_classes(dag: Dag, merge_class: Sequence[int] | np.ndarray | None) -> np.ndarray:
-    """Return one class for each operator; by default a class that is never merged."""
-    classes = np.full(dag.num_ops, -1) if merge_class is None else np.asarray(merge_class)
-    if len(classes) != dag.num_ops:
-        raise OptionError(f"merge_class has {len(classes)} entries for {dag.num_ops} operators")
-    return int_vector(classes, OptionError, "merge_class")
-
-
-def _limit(dag: Dag, value: int | None) -> int:
-    """Convert None into a limit that no stage exceeds."""
-    return dag.num_ops if value is None else int(value)
-
-
-def _candidates_of(
-    masks: tvm_ffi.Tensor, strategies: tvm_ffi.Tensor, num_ops: int
-) -> list[Candidate]:
-    """Return the candidates of a batch: operators uint64 [n, words] and strategies int32 [n]."""
-    names = [STRATEGIES[number] for number in np.from_dlpack(strategies).tolist()]
-    return list(map(Candidate, _operator_sets(np.from_dlpack(masks), num_ops), names))
-
-
-def _operator_sets(
-    masks: np.ndarray, num_ops: int, rows: int = 1 << 16
-) -> Iterator[tuple[int, ...]]:
-    """Yield the operators of each row of uint64 [n, words].
-
-    Only ``rows`` rows are unpacked at a time, to bound the memory.
-    """
-    for begin in range(0, len(masks), rows):
-        chunk = np.ascontiguousarray(masks[begin : begin + rows], dtype="<u8")
-        bits = np.unpackbits(chunk.view(np.uint8), axis=1, count=num_ops, bitorder="little")
-        row, op = np.nonzero(bits)
-        ends = np.cumsum(np.bincount(row, minlength=len(chunk))).tolist()
-        ops = op.tolist()
-        start = 0
-        for end in ends:
-            yield tuple(ops[start:end])
-            start = end

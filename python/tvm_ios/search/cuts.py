@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from ..graph.dag import Candidate
 from .block import BlockSearch, solve_all
@@ -62,8 +63,9 @@ def search_cuts(
         windows = [_window(stages, bounds[i], cuts[i], bounds[i + 2]) for i in chosen]
         improved = _search_windows([stages[w.begin : w.end] for w in windows], search_of, cost)
         for i, window, better in reversed(list(zip(chosen, windows, improved, strict=True))):
+            before = sum(len(stage.ops) for stage in stages[window.begin : cuts[i]])
             stages[window.begin : window.end] = better
-            cuts[i] = window.begin
+            cuts[i] = window.begin + _boundary(better, before)
             grown = len(better) - (window.end - window.begin)
             cuts[i + 1 :] = [cut + grown for cut in cuts[i + 1 :]]
     return stages
@@ -83,6 +85,12 @@ def _window(stages: Sequence[Candidate], begin: int, cut: int, end: int) -> Wind
                 operators += len(stages[stage].ops)
                 first, last = (stage, last) if side == 0 else (first, stage + 1)
     return Window(first, last)
+
+
+def _boundary(stages: Sequence[Candidate], operators: int) -> int:
+    """Return how many of the first stages have at most so many operators together."""
+    ends = accumulate(len(stage.ops) for stage in stages)
+    return sum(end <= operators for end in ends)
 
 
 def _search_windows(

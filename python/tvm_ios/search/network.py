@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tvm import relax
@@ -68,30 +68,48 @@ class NetworkSearch:
     def run(self, cost: CostModel) -> list[Candidate]:
         """Find the stages of the network, in execution order.
 
+        The blocks are searched first. A network that has few enough schedules is then searched as
+        a whole, which measures only what could improve on the blocks' schedule. In any other, the
+        stages around each cut are searched again.
+
         The schedule that was found is run as a whole. If it does not take as long as its stages are
         priced, the prices are corrected and the search is repeated.
         """
-        for _ in range(_ROUNDS):
-            stages = self._search(cost)
+        templates = self._templates(cost)
+        own = dict.fromkeys(template.block for template in templates)
+        searches = {number: self.explore(self._blocks[number], cost) for number in own}
+        whole: BlockSearch | None = None
+        for number in range(_ROUNDS):
+            blocks = self._search_blocks(templates, searches, cost)
+            # If every stage is measured that a search may choose, those across cuts are not worth
+            # it.
+            across = len(self._blocks) > 1 and not self._limits.measure_all
+            if across and number == 0:
+                whole = self._explore_whole(cost)
+            stages = self._search_across(blocks, whole, cost) if across else _stages_of(blocks)
             if cost.agrees(stages):
                 break
         return stages
 
-    def _search(self, cost: CostModel) -> list[Candidate]:
-        """Find the stages that are cheapest by the current prices.
-
-        The blocks are searched first. A network that has few enough schedules is then searched as
-        a whole, which measures only what could improve on the blocks' schedule. In any other, the
-        stages around each cut are searched again.
-        """
-        blocks = self._search_blocks(cost)
-        stages = [stage for block in blocks for stage in block.stages]
-        gaps = [block.gap for block in blocks]
+    def _search_blocks(
+        self, templates: Sequence[Template], searches: Mapping[int, BlockSearch], cost: CostModel
+    ) -> list[Found]:
+        """Find the stages of each block; equal blocks share one result."""
+        found = dict(zip(searches, solve_all(list(searches.values()), cost), strict=True))
+        results = []
+        for template in templates:
+            original = found[template.block]
+            stages = [of_operators(stage, template.counterparts) for stage in original.stages]
+            results.append(replace(original, stages=stages))
+        gaps = [block.gap for block in results]
         self.gap = None if None in gaps else float(sum(gap or 0.0 for gap in gaps))
-        # If every stage is measured that a search may choose, those across cuts are not worth it.
-        if self.whole or self._limits.measure_all:
-            return stages
-        whole = self._explore_whole(cost)
+        return results
+
+    def _search_across(
+        self, blocks: Sequence[Found], whole: BlockSearch | None, cost: CostModel
+    ) -> list[Candidate]:
+        """Return the stages of the blocks, or cheaper ones across the cuts between these."""
+        stages = _stages_of(blocks)
         if whole is not None:
             self.whole, self.gap = True, 0.0
             better = solve_all([whole], cost)[0].stages
@@ -103,19 +121,6 @@ class NetworkSearch:
         if self.gap is not None:
             self.gap = max(0.0, self.gap - float(saved))
         return better
-
-    def _search_blocks(self, cost: CostModel) -> list[Found]:
-        """Find the stages of each block; equal blocks share one result."""
-        templates = self._templates(cost)
-        own = list(dict.fromkeys(template.block for template in templates))
-        searches = [self.explore(self._blocks[number], cost) for number in own]
-        found = dict(zip(own, solve_all(searches, cost), strict=True))
-        results = []
-        for template in templates:
-            original = found[template.block]
-            stages = [of_operators(stage, template.counterparts) for stage in original.stages]
-            results.append(replace(original, stages=stages))
-        return results
 
     def _explore_whole(self, cost: CostModel) -> BlockSearch | None:
         """Explore the schedules of the whole network; return None if they are too many."""
@@ -158,3 +163,7 @@ class NetworkSearch:
             self.cut_cost,
         )
         return templates
+
+
+def _stages_of(blocks: Sequence[Found]) -> list[Candidate]:
+    return [stage for block in blocks for stage in block.stages]

@@ -166,6 +166,27 @@ def test_show_says_what_the_blocks_gave_up(compiled: Compiled, capsys, tmp_path)
     assert "cuts remove 3 branches or merges, and what these would save" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({}, "is proved optimal by its prices\n"),
+        ({"partition_gap": None}, "by its prices, among schedules with the same cuts"),
+        ({"search_gap": 0.02}, "is at most 25.0% above the optimum by its prices"),
+        ({"search_gap": None}, "its distance from the optimum is unknown"),
+        ({"estimates": {"found": 0.1, "scheduled": 9.0}}, "the schedule found is proved optimal"),
+    ],
+)
+def test_show_says_how_far_from_the_optimum(
+    compiled: Compiled, capsys, tmp_path, changes: dict[str, object], text: str
+) -> None:
+    schedule = replace(
+        Schedule.load(compiled / "s.json"), estimates={"scheduled": 0.1}, search_gap=0.0
+    )
+    replace(schedule, **changes).save(tmp_path / "s.json")
+    assert main(["show", str(tmp_path / "s.json")]) == 0
+    assert text in capsys.readouterr().out
+
+
 def test_bench(compiled: Compiled) -> None:
     done = run_cli("bench", compiled / "model.onnx", "--threads", 2, "--json", "-v")
     result = json.loads(done.stdout)

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The best-first search against the complete one, within budgets, and with bad arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from support.random_blocks import GradualCost, block_of, price, prices, random_wiring
+from tvm_ios.errors import CostError, GraphError, OptionError
+from tvm_ios.graph.dag import Candidate, Dag
+from tvm_ios.search import best_first, find_schedule
+from tvm_ios.search.block import BestFirstBlock, ExploredBlock, search_block, solve_all
+from tvm_ios.search.core import candidate_of
+
+UNLIMITED = {"max_transitions": 1 << 40, "max_candidates": 1 << 40, "seconds": 1e9}
+
+
+def check_schedule(dag: Dag, stages: Sequence[Candidate]) -> None:
+    """Every operator once, none before its predecessors."""
+    at = {op: i for i, stage in enumerate(stages) for op in stage.ops}
+    assert sorted(op for stage in stages for op in stage.ops) == list(range(dag.num_ops))
+    assert all(at[u] <= at[v] for u, v in dag.edges)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_it_finds_what_the_complete_search_finds(seed: int) -> None:
+    dag = random_wiring(14, seed)
+    plain = find_schedule(dag, prices)
+    found = best_first(dag, prices, floors=np.full(14, 0.3), **UNLIMITED)
+    assert found.latency == pytest.approx(plain.latency)
+    assert found.proved
+    check_schedule(dag, list(map(candidate_of, found.stages)))
+
+
+def test_a_randomly_wired_block_of_fifty_ends_with_a_gap() -> None:
+    dag = random_wiring(50)
+    budget = {"max_transitions": 50_000, "max_candidates": 2_000, "seconds": 1e9}
+    found = best_first(dag, prices, floors=np.full(50, 0.33), **budget)
+    check_schedule(dag, list(map(candidate_of, found.stages)))
+    assert not found.proved
+    assert 50 * 0.33 <= found.lower_bound < found.latency < 2 * found.lower_bound
+    assert found.evaluations <= 2_000
+    again = best_first(dag, prices, floors=np.full(50, 0.33), **budget)
+    assert again.latency == found.latency
+
+
+def test_it_begins_with_the_known_schedule() -> None:
+    dag = random_wiring(12)
+    known = list(map(candidate_of, find_schedule(dag, prices).stages))
+    nothing = {"max_transitions": 0, "max_candidates": 0, "seconds": 1e9}
+    found = best_first(dag, prices, known=known, **nothing)
+    assert found.latency == pytest.approx(prices(known).sum())
+    assert best_first(dag, prices, **nothing).latency > found.latency
+
+
+@pytest.mark.parametrize(
+    ("cost", "error"),
+    [
+        (lambda c: np.zeros(len(c) + 1), CostError),
+        (lambda c: np.full(len(c), -1.0), CostError),
+        (lambda c: np.full(len(c), np.nan), CostError),
+        (lambda c: 1 // 0, ZeroDivisionError),
+    ],
+)
+def test_bad_prices(cost, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        best_first(Dag(2), cost, **UNLIMITED)
+
+
+@pytest.mark.parametrize("floors", [[1.0], [1.0, -1.0], [1.0, np.inf], [np.nan, 1.0]])
+def test_bad_floors(floors: list[float]) -> None:
+    with pytest.raises(OptionError, match="floor"):
+        best_first(Dag(2), prices, floors=np.array(floors), **UNLIMITED)
+
+
+def test_what_is_known_must_be_a_schedule() -> None:
+    dag = Dag(2, [(0, 1)])
+    for ops in ([(1,), (0,)], [(0,)], [(0,), (0,), (1,)]):
+        known = [Candidate(own, "concurrent") for own in ops]
+        with pytest.raises(GraphError, match="known schedule"):
+            best_first(dag, prices, known=known, **UNLIMITED)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_prices_that_become_known_end_at_the_optimum(seed: int) -> None:
+    """However the block is searched, in the indices of the network."""
+    dag = random_wiring(24, seed)
+    block = block_of(dag, range(6, 18))
+    (plain,) = solve_all([ExploredBlock.explore(block, GradualCost(), None)], GradualCost())
+    cost = GradualCost()
+    (found,) = solve_all([BestFirstBlock(block, cost)], cost)
+    assert set(found.stages) <= cost.resolved
+    assert found.seconds == pytest.approx(prices(found.stages).sum())
+    optimum = find_schedule(
+        block.dag,
+        lambda batch: np.array([price(Candidate(tuple(i + 6 for i in c.ops), c.strategy))
+                                for c in batch]),
+    )  # fmt: skip
+    assert found.seconds == pytest.approx(optimum.latency)
+    assert found.gap == pytest.approx(0.0)
+    assert sorted(op for stage in plain.stages for op in stage.ops) == list(range(6, 18))
+
+
+def test_batches_of_prices_become_one() -> None:
+    cost = GradualCost()
+    search = BestFirstBlock(block_of(random_wiring(40), range(40)), cost)
+    search.solve()
+    asked = sum(cost.batches)
+    assert len(cost.batches) > 5
+    cost.batches.clear()
+    search.lookup()
+    assert cost.batches[0] == asked
+
+
+def test_only_small_blocks_are_explored_completely() -> None:
+    block = block_of(random_wiring(16), range(16))
+    assert isinstance(search_block(block, GradualCost()), ExploredBlock)
+    assert isinstance(search_block(block, GradualCost(), complete=10), BestFirstBlock)
+
+
+def test_without_floors_the_gap_is_unknown() -> None:
+    wide = BestFirstBlock(block_of(random_wiring(50), range(50)), GradualCost(0.0)).solve()
+    assert wide.gap is None
+    proved = BestFirstBlock(block_of(random_wiring(8), range(8)), GradualCost(0.0)).solve()
+    assert proved.gap == 0.0

@@ -7,8 +7,6 @@ import logging
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-import tvm
-
 from ..backend.shared.kernel import Kernel
 from ..backend.shared.stages import StageSpec
 from ..database import DeviceIdentity, MeasurementDatabase, Row
@@ -84,24 +82,6 @@ class MeasurementCache:
     _known: dict[Hashable, _Record] = field(default_factory=dict)
     _sought: set[Hashable] = field(default_factory=set)
     _kernels: dict[Hashable, str] = field(default_factory=dict)
-
-    @classmethod
-    def of(
-        cls, database: MeasurementDatabase | None, target: tvm.target.Target, conditions: Hashable
-    ) -> MeasurementCache:
-        """Return the cache of this machine, running code for ``target``.
-
-        Parameters
-        ----------
-        database : MeasurementDatabase or None
-            The database.
-        target : tvm.target.Target
-            The target of the code.
-        conditions : Hashable
-            Further settings of the search that affect latencies.
-        """
-        device = DeviceIdentity.here(target) if database is not None else None
-        return cls(database, device, conditions)
 
     def lookup(self, workloads: Iterable[WorkloadKey]) -> None:
         """Look up workloads in the database that were not looked up before."""

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cache
 
 import ml_dtypes
@@ -25,22 +26,12 @@ TOLERANCE = {"fp32": EXACT, "tf32": 1e-2, "fp16": 1e-2, "bf16": 8e-2}
 """The tolerance for rounding the factors of several operators, relative to the largest value."""
 
 
+@dataclass(frozen=True)
 class DoubleReference:
-    """The reference of a case in double precision, computed by kernels independent of ours.
+    """The reference of a case in double precision, computed by kernels independent of ours."""
 
-    Parameters
-    ----------
-    case : Case
-        The network.
-    factors : str
-        The precision that factors are rounded to before they are multiplied.
-    """
-
-    def __init__(self, case: Case, factors: str = "fp32") -> None:
-        self._rounded = ROUNDING[factors] if case.product else ROUNDING["fp32"]
-        mod, target = case.module("float64", self._rounded), _unoptimised()
-        executable = tvm.compile(mod, target, relax_pipeline=relax.get_default_pipeline(target))
-        self._machine = relax.VirtualMachine(executable, tvm.cpu())
+    _rounded: Rounding
+    _machine: relax.VirtualMachine
 
     def __call__(self, inputs: Sequence[np.ndarray]) -> np.ndarray:
         doubles = (self._rounded(x.astype("float64")) for x in inputs)
@@ -49,8 +40,19 @@ class DoubleReference:
 
 @cache
 def reference(case: Case, factors: str = "fp32") -> DoubleReference:
-    """Return the reference of a case, compiled once per process."""
-    return DoubleReference(case, factors)
+    """Compile the reference of a case, once per process.
+
+    Parameters
+    ----------
+    case : Case
+        The network.
+    factors : str
+        The precision that factors are rounded to before they are multiplied.
+    """
+    rounded = ROUNDING[factors] if case.product else ROUNDING["fp32"]
+    mod, target = case.module("float64", rounded), _unoptimised()
+    executable = tvm.compile(mod, target, relax_pipeline=relax.get_default_pipeline(target))
+    return DoubleReference(rounded, relax.VirtualMachine(executable, tvm.cpu()))
 
 
 def compare(actual: np.ndarray, expected: np.ndarray, most: float = EXACT) -> str:

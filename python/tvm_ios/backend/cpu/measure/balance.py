@@ -7,7 +7,7 @@ import functools
 
 import tvm
 
-from ....database import MeasurementDatabase
+from ....database import DeviceIdentity, MeasurementDatabase
 from ....measure.cache import MeasurementCache, WorkloadKey
 from ....support.errors import TargetError
 from ....target import TYPICAL, MachineBalance, check_runnable, core_of
@@ -37,7 +37,7 @@ def machine_balance(
 
 
 def _recalled(target: tvm.target.Target, database: MeasurementDatabase) -> dict[str, float]:
-    cache = MeasurementCache.of(database, target, None)
+    cache = MeasurementCache(database, DeviceIdentity.here(target))
     workload = WorkloadKey(
         "transfers", (), ("transfers", core_of(target)), "a vector read from afar"
     )

@@ -123,17 +123,18 @@ class CudaVariants:
         return (self._plain, _SEQUENTIAL) if name == UNGRAPHED else (self._vm, name)
 
 
+@dataclass(frozen=True)
 class _Variant:
     """A variant as one of several contenders."""
 
-    def __init__(self, variants: CudaVariants, name: str) -> None:
-        self._variants, self._name = variants, name
+    variants: CudaVariants
+    name: str
 
     def timer(self, number: int) -> Callable[[], float]:
-        return self._variants.timer(self._name, number)
+        return self.variants.timer(self.name, number)
 
     def run_once(self) -> None:
-        self._variants.run_once(self._name)
+        self.variants.run_once(self.name)
 
 
 def _machine(

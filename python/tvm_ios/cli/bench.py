@@ -242,9 +242,7 @@ def _print(result: dict[str, Any], schedule: Schedule) -> None:
     if schedule.verdict:
         console.print(f"speed-up: {schedule.verdict}")
     if "found_ms" in result:
-        console.print(
-            f"The schedule found took {result['found_ms']:.3f} ms, so a baseline was kept."
-        )
+        console.print(f"The schedule found took {result['found_ms']:.3f} ms; a baseline was kept.")
     console.print(f"search: {result['search_s']:.1f} s, {result['measurements']} stages measured")
     console.print(
         f"error: at most {result['max_abs_error']:.2e}, "
@@ -253,8 +251,12 @@ def _print(result: dict[str, Any], schedule: Schedule) -> None:
 
 
 def _table(times: Mapping[str, tuple[str, float | None]], result: dict[str, Any]) -> Table:
-    """Times by name, with titles; on a GPU also what a run takes that is waited for."""
-    timings, sequential = result.get("timings", {}), result.get("sequential_ms")
+    """Times by name, with titles; on a GPU also what a run takes that is waited for.
+
+    There are no speed-ups where the machine was too busy to tell any.
+    """
+    timings, told = result.get("timings", {}), result["speedup_interval"] is not None
+    sequential = result.get("sequential_ms") if told else None
     columns = ("ms", "one by one", "speed-up") if timings else ("ms", "speed-up")
     table = output.table("schedule", *columns, left=("schedule",))
     for name, (title, ms) in times.items():

@@ -141,7 +141,8 @@ def _report(
         )
         known = schedule.measured or schedule.estimates
         if known:
-            console.print(output.comparison(known))
+            told = schedule.speedup is not None or not schedule.measured
+            console.print(output.comparison(known, factors=told))
         if schedule.verdict:
             console.print(f"speed-up: {schedule.verdict}")
     if args.batch_sizes:

@@ -65,13 +65,16 @@ def interval(schedule: Schedule) -> dict[str, float] | None:
     return None if schedule.speedup is None else asdict(schedule.speedup)
 
 
-def comparison(seconds: Mapping[str, float]) -> str:
-    """Return a line ``sequential 4.0 ms → greedy 3.6 ms (1.11x) → scheduled 3.4 ms (1.18x)``."""
+def comparison(seconds: Mapping[str, float], *, factors: bool = True) -> str:
+    """Return a line ``sequential 4.0 ms → greedy 3.6 ms (1.11x) → scheduled 3.4 ms (1.18x)``.
+
+    Without ``factors`` it has the times only, as where nothing could be told from them.
+    """
     parts = []
     for name in _COMPARED:
         if name in seconds:
-            gain = speedup(seconds, name)
-            suffix = "" if name == "sequential" or gain is None else f" ({gain:.2f}x)"
+            gain = speedup(seconds, name) if factors and name != "sequential" else None
+            suffix = "" if gain is None else f" ({gain:.2f}x)"
             parts.append(f"{_WORDS.get(name, name)} {1e3 * seconds[name]:.3f} ms{suffix}")
     return " → ".join(parts)
 

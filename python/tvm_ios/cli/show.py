@@ -190,13 +190,15 @@ def _head(schedule: Schedule) -> list[str]:
         lines.append(_search_gap(schedule))
     if not schedule.winograd:
         lines.append("no convolution uses Winograd's algorithm")
-    for title, seconds in (("estimated", schedule.estimates), ("measured", schedule.measured)):
+    told = schedule.speedup is not None
+    latencies = (("estimated", schedule.estimates, True), ("measured", schedule.measured, told))
+    for title, seconds, factors in latencies:
         if seconds:
-            lines.append(f"{title + ':':10} {output.comparison(seconds)}")
+            lines.append(f"{title + ':':10} {output.comparison(seconds, factors=factors)}")
         if "found" in seconds:
             lines.append(
-                f"{'':10} the schedule found took {1e3 * seconds['found']:.3f} ms, "
-                "so a baseline was kept"
+                f"{'':10} the schedule found took {1e3 * seconds['found']:.3f} ms; "
+                "a baseline was kept"
             )
     if schedule.verdict:
         lines.append(f"speed-up:  {schedule.verdict}")

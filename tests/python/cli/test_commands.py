@@ -142,11 +142,15 @@ def test_show_says_how_sure_the_gain_is(compiled: Compiled, capsys, tmp_path, mo
     for path, one in zip(paths, (proven, kept, replace(schedule, speedup=None)), strict=True):
         one.save(path)
     assert main(["show", paths[0]]) == 0
-    assert "speed-up:  1.07x, 95% interval 1.05-1.09\n" in capsys.readouterr().out
+    text = capsys.readouterr().out
+    assert "speed-up:  1.07x, 95% interval 1.05-1.09\n" in text
+    assert text.count("x) → scheduled") == 2  # estimated and measured
     assert main(["show", paths[1]]) == 0
     assert "no difference found: sequential (1.00x, 95% interval" in capsys.readouterr().out
     assert main(["show", paths[2]]) == 0
-    assert "speed-up" not in capsys.readouterr().out
+    text = capsys.readouterr().out
+    assert "speed-up" not in text
+    assert text.count("x) → scheduled") == 1
     assert main(["show", paths[0], "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)
     assert shown["speedup"] == {"ratio": 1.0701, "low": 1.0502, "high": 1.0903}

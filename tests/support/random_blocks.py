@@ -11,7 +11,7 @@ import numpy as np
 
 from tvm_ios.graph.dag import Candidate, Dag
 from tvm_ios.search.block import Block
-from tvm_ios.search.cost_model import BestThrough
+from tvm_ios.search.cost_model import BestThrough, Promising, nothing
 
 
 def random_wiring(num_ops: int, seed: int = 0) -> Dag:
@@ -66,10 +66,13 @@ class GradualCost:
     def floors(self, ops: Sequence[int]) -> np.ndarray:
         return np.full(len(ops), self.floor)
 
-    def resolve(self, candidates: Sequence[Candidate]) -> int:
+    def resolve(self, candidates: Sequence[Candidate], promising: Promising = nothing) -> int:
         new = set(candidates) - self.resolved
         self.resolved |= new
         return len(new)
+
+    def agrees(self, _candidates: Sequence[Candidate]) -> bool:
+        return True
 
     def partitioning(self, _candidate: Candidate) -> str:
         return "tiles"

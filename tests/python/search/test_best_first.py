@@ -13,7 +13,6 @@ from tvm_ios.errors import CostError, GraphError, OptionError
 from tvm_ios.graph.dag import Candidate, Dag
 from tvm_ios.search import best_first, find_schedule
 from tvm_ios.search.block import BestFirstBlock, ExploredBlock, search_block, solve_all
-from tvm_ios.search.core import candidate_of
 
 UNLIMITED = {"max_transitions": 1 << 40, "max_candidates": 1 << 40, "seconds": 1e9}
 
@@ -32,14 +31,14 @@ def test_it_finds_what_the_complete_search_finds(seed: int) -> None:
     found = best_first(dag, prices, floors=np.full(14, 0.3), **UNLIMITED)
     assert found.latency == pytest.approx(plain.latency)
     assert found.proved
-    check_schedule(dag, list(map(candidate_of, found.stages)))
+    check_schedule(dag, found.stages)
 
 
 def test_a_randomly_wired_block_of_fifty_ends_with_a_gap() -> None:
     dag = random_wiring(50)
     budget = {"max_transitions": 50_000, "max_candidates": 2_000, "seconds": 1e9}
     found = best_first(dag, prices, floors=np.full(50, 0.33), **budget)
-    check_schedule(dag, list(map(candidate_of, found.stages)))
+    check_schedule(dag, found.stages)
     assert not found.proved
     assert 50 * 0.33 <= found.lower_bound < found.latency < 2 * found.lower_bound
     assert found.evaluations <= 2_000
@@ -49,7 +48,7 @@ def test_a_randomly_wired_block_of_fifty_ends_with_a_gap() -> None:
 
 def test_it_begins_with_the_known_schedule() -> None:
     dag = random_wiring(12)
-    known = list(map(candidate_of, find_schedule(dag, prices).stages))
+    known = find_schedule(dag, prices).stages
     nothing = {"max_transitions": 0, "max_candidates": 0, "seconds": 1e9}
     found = best_first(dag, prices, known=known, **nothing)
     assert found.latency == pytest.approx(prices(known).sum())

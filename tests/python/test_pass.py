@@ -56,7 +56,7 @@ def network() -> tvm.IRModule:
 
 @cache
 def expected_result() -> np.ndarray:
-    return run_vm(compile_plain(network()), random_arguments(network()))[0]
+    return run_vm(compile_plain(network(), UNOPTIMISED), random_arguments(network()))[0]
 
 
 def check_executable(executable: tvm.runtime.Module) -> None:
@@ -81,7 +81,7 @@ def test_the_pipeline_by_its_name() -> None:
         return emit(op.add(emit(conv(x, 8, 1)), emit(op.nn.relu(x))))
 
     mod = relax_module(body, (1, 8, 5, 5))
-    (expected,) = run_vm(compile_plain(mod), random_arguments(mod))
+    (expected,) = run_vm(compile_plain(mod, UNOPTIMISED), random_arguments(mod))
     executable = tvm.compile(mod, NATIVE, relax_pipeline="tvm_ios")
     assert_close(run_vm(executable, random_arguments(mod))[0], expected)
 

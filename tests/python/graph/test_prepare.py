@@ -9,6 +9,7 @@ import tvm
 from tvm import relax
 
 from support.networks import (
+    UNOPTIMISED,
     add_function,
     assert_close,
     check_scheduled,
@@ -53,8 +54,8 @@ def check_prepared(mod: tvm.IRModule) -> list[str]:
     """Preparing changes no number; returns the operators that are left."""
     prepared = prepare(mod)
     arguments = random_arguments(mod)
-    expected = run_vm(compile_plain(mod), arguments)
-    actual = run_vm(compile_plain(prepared), arguments)
+    expected = run_vm(compile_plain(mod, UNOPTIMISED), arguments)
+    actual = run_vm(compile_plain(prepared, UNOPTIMISED), arguments)
     for one, other in zip(actual, expected, strict=True):
         assert_close(one, other)
     return operators(prepared)

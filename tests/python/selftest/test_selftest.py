@@ -16,7 +16,7 @@ import pytest
 
 from support.cli import assert_one_sentence
 from support.cuda.fake_driver import with_fake_driver
-from support.networks import assert_close, compile_plain, run_vm
+from support.networks import UNOPTIMISED, assert_close, compile_plain, run_vm
 from support.paths import TESTS
 from support.selftest_plans import NOTHING
 from tvm_ios.backend.cpu.rules import RULES
@@ -104,7 +104,7 @@ def wait_for(condition) -> None:
 def test_references(case: Case) -> None:
     """In double precision a case computes what it computes in single precision."""
     inputs = case.inputs()
-    (single,) = run_vm(compile_plain(case.module()), inputs)
+    (single,) = run_vm(compile_plain(case.module(), UNOPTIMISED), inputs)
     assert_close(single, reference(case)(inputs), 1e-5)
     assert 1e-3 < np.abs(single).max() < 1e3
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import tvm
 
-from support.cuda.compile import compiler
+from support.cuda.compile import compiler, precompile_header
 from support.cuda.run import run_kernel
 from support.paths import TESTS, with_path
 
@@ -37,7 +37,10 @@ _FAKE = Path(__file__).with_name("fake")
 
 
 def build_fake_driver(directory: Path) -> Path:
-    """Compile ``libcuda.so.1`` and ``libcudart.so.13`` of ``tests/cuda`` into a directory."""
+    """Compile ``libcuda.so.1`` and ``libcudart.so.13`` of ``tests/cuda`` into a directory.
+
+    Beside them is the header of kernels.
+    """
     driver, runtime = directory / "libcuda.so.1", directory / "libcudart.so.13"
     sources = sorted((TESTS / "cuda").glob("*.cc"))
     # In one piece, since most of the time goes to headers.
@@ -46,6 +49,7 @@ def build_fake_driver(directory: Path) -> Path:
     _compile(driver, whole)
     versions = f"-Wl,--version-script={TESTS / 'cuda' / 'runtime.map'}"
     _compile(runtime, TESTS / "cuda" / "runtime.cc", driver, versions)
+    precompile_header(directory)
     return directory
 
 

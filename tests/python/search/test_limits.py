@@ -15,7 +15,7 @@ from support.registry_fuzz import sanitized
 RANDOM_WIRING = """
 import random
 import numpy as np
-from tvm_ios.search import Dag, ScheduleSpace, endings, find_schedule, partition
+from tvm_ios.search import Dag, ScheduleSpace, best_first, endings, find_schedule, partition
 
 def random_wiring(num_ops):
     draw = random.Random(3)
@@ -26,6 +26,8 @@ def random_wiring(num_ops):
 ENDLESS = {
     "search": "find_schedule(Dag(60), lambda c: np.ones(len(c)), max_num_groups=2, "
     "max_group_size=None)",
+    "best first": "best_first(Dag(60), lambda c: np.ones(len(c)), max_transitions=1 << 60, "
+    "max_candidates=1 << 60, seconds=1e9)",
     "partition": "partition(random_wiring(20_000), 2_000)",
 }
 

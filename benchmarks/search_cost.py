@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a search costs and what it finds: measurements against the latency of the network.
 
-Each point is a search from nothing: with the learned cost model and several lower-confidence-bound
-factors, and measuring every stage within IOS's pruning limits (r, s). The schedules found, the
+Each point is a search from nothing: with the learned cost model and several coverages of its
+bounds, and measuring every stage within IOS's pruning limits (r, s). The schedules found, the
 greedy and the sequential one are then timed as whole models, interleaved, so that their ratios are
 of one run.
 """
@@ -27,7 +27,7 @@ from tvm_ios.options import Options
 from tvm_ios.schedule import Schedule
 from tvm_ios.target import resolve
 
-CAUTION = (0.0, 0.25, 0.5, 1.0)
+COVERAGES = (0.5, 0.6, 0.7, 0.8, 0.9)
 LIMITS = ((1, 3), (1, 8), (2, 3), (2, 8), (3, 3), (3, 8))
 ROUNDS = 12  # times that the schedules are timed against each other
 
@@ -103,9 +103,9 @@ def compare(model: str, threads: int | None, limits: Sequence[tuple[int, int]]) 
     """All points of a network."""
     comparison = Comparison(model, threads)
     largest = limits[-1]
-    for lcb_factor in CAUTION:
-        options = Options(*largest, lcb_factor=lcb_factor)
-        comparison.search(f"learned, lcb_factor {lcb_factor:g}", "learned", options)
+    for coverage in COVERAGES:
+        options = Options(*largest, coverage=coverage)
+        comparison.search(f"learned, coverage {coverage:g}", "learned", options)
     for r, s in limits:
         options = Options(r, s, measure_all=True)
         scheduler = comparison.search(f"all, r={r} s={s}", "measured", options)

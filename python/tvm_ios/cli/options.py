@@ -33,7 +33,7 @@ _SHAPE = re.compile(
 )
 _UNLIMITED = ("max_group_size", "max_num_groups")
 _WHOLE = (*_UNLIMITED, "max_block_size")
-_CONFIG = (*_WHOLE, "lcb_factor")
+_CONFIG = (*_WHOLE, "coverage", "lcb_factor")
 
 
 def add_common(parser: argparse.ArgumentParser) -> None:
@@ -130,9 +130,10 @@ def add_search(parser: argparse.ArgumentParser) -> None:
         "group, or none for no limit (default: 3). max_num_groups: groups in a stage, or none "
         "(default: 8). These two are IOS's pruning limits r and s. max_block_size: operators that "
         "are searched together (default: 50); a larger network is cut into blocks, and equal "
-        "blocks are searched once (-v prints how many there are). lcb_factor: the "
-        "lower-confidence-bound factor, which is how many standard deviations below its prediction "
-        "the latency of a stage may lie (default: 0.5); a larger value measures more stages",
+        "blocks are searched once (-v prints how many there are). coverage: the share "
+        "of stages that are slower than the bounds of the search, from 0.5 to 0.99 (default: "
+        "0.7); a larger value measures more stages. lcb_factor: the same in standard deviations, "
+        "as earlier releases had it",
     )
     parser.add_argument(
         "--schedule-in", metavar="FILE", help="apply this schedule instead of searching"

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import zlib
 from typing import Any
 
 from ..backend.base import Backend
 from ..backend.shared.stages import AnyStageBuilder
 from ..database import MeasurementDatabase
+from ..graph.fingerprint import fingerprint
 from ..measure.cache import MeasurementCache
 from ..measure.cost import MeasuredCost
 from ..measure.pool import AnyRunnerPool
@@ -49,6 +51,15 @@ def measure_prices(
     measured = MeasuredCost.begin(pool, stage_builder, cache)
     if options.measure_all:
         return measured, stage_builder
-    model = LatencyModel(options.seed, options.lcb_factor)
-    learned = LearnedCost.begin(measured, stage_builder, Examples(cache), model, options.seed)
+    graph = stage_builder.lowered.graph
+    examples = Examples(cache, _number(fingerprint(graph)))
+    model = LatencyModel(options.seed)
+    learned = LearnedCost.begin(
+        measured, stage_builder, examples, model, options.seed, options.coverage
+    )
     return learned, stage_builder
+
+
+def _number(text: str) -> int:
+    """Return a number that identifies a text; a float64 has every such number."""
+    return zlib.crc32(text.encode())

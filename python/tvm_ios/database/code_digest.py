@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import functools
 import hashlib
+from collections.abc import Iterable
 from pathlib import Path
 
 import tvm_ffi
@@ -28,8 +29,8 @@ _TIMED = (
     "tvm_ios_runtime/threads.py",
 )
 # The part of it that no timed stage runs: the network's code around the stages, the decision
-# between whole models, and other cost models. Features of stages do matter, because the database
-# stores them with the latencies.
+# between whole models, and other cost models. The database stores features with their own version,
+# see measure/learned/layout.py.
 _UNTIMED = (
     "tvm_ios/backend/cpu/code/constants.py",
     "tvm_ios/backend/cpu/code/cpu_check.py",
@@ -39,10 +40,7 @@ _UNTIMED = (
     "tvm_ios/backend/cuda/code/network.py",
     "tvm_ios/measure/decision.py",
     "tvm_ios/measure/given.py",
-    "tvm_ios/measure/learned/__init__.py",
-    "tvm_ios/measure/learned/active.py",
-    "tvm_ios/measure/learned/examples.py",
-    "tvm_ios/measure/learned/latency_model.py",
+    "tvm_ios/measure/learned",
     "tvm_ios/measure/paired.py",
     "tvm_ios/measure/rounds.py",
 )
@@ -68,9 +66,22 @@ def python_digest(packages: Path) -> str:
     packages : Path
         The directory that contains ``tvm_ios`` and its sister packages.
     """
+    return digest_of(timed_sources(packages), packages)
+
+
+def digest_of(sources: Iterable[Path], root: Path) -> str:
+    """Return a digest of the code in Python files, without comments, docstrings and formatting.
+
+    Parameters
+    ----------
+    sources : iterable of Path
+        The files.
+    root : Path
+        The directory that the names of the files are relative to.
+    """
     digest = hashlib.sha256()
-    for path in timed_sources(packages):
-        code: list[str] = [path.relative_to(packages).as_posix()]
+    for path in sources:
+        code: list[str] = [path.relative_to(root).as_posix()]
         _write(ast.parse(path.read_bytes()), code)
         digest.update("\0".join(code).encode("utf-8", "surrogatepass") + b"\0")
     return digest.hexdigest()
@@ -78,12 +89,16 @@ def python_digest(packages: Path) -> str:
 
 def timed_sources(packages: Path) -> list[Path]:
     """Return the Python files that affect latencies, sorted."""
-    untimed = {packages / name for name in _UNTIMED}
+    return sorted(_files(packages, _TIMED) - _files(packages, _UNTIMED))
+
+
+def _files(packages: Path, names: Iterable[str]) -> set[Path]:
+    """Return the Python files that are named, and those in the directories that are named."""
     found: set[Path] = set()
-    for name in _TIMED:
+    for name in names:
         path = packages / name
         found.update(path.rglob("*.py") if path.is_dir() else [path])
-    return sorted(found - untimed)
+    return found
 
 
 def _write(node: object, code: list[str]) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import platform
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -54,6 +55,14 @@ class DeviceIdentity:
     def of(cpu: str, target: Target, workers: int = 1) -> DeviceIdentity:
         """Return the identity of a machine with processor ``cpu``, running code for ``target``."""
         return DeviceIdentity(cpu, str(target), workers, package_version(), str(tvm.__version__))
+
+    @property
+    def kind(self) -> str:
+        """The kind of the target, such as ``llvm``."""
+        try:
+            return str(json.loads(self.target)["kind"])
+        except (ValueError, TypeError, KeyError):
+            return self.target.partition(" ")[0]  # as TVM wrote targets before they were JSON
 
     @property
     def is_this_machine(self) -> bool:

@@ -26,6 +26,7 @@ _REPLACE = "UPDATE SET " + ", ".join(
     f"{name} = excluded.{name}" for name in ("samples", "refined", "measured")
 )
 _BATCH = 500  # keys per query: SQLite allows 999 parameters
+_DESCRIBED = 4000  # rows that are learned from; reading them takes a tenth of a second
 
 
 class MeasurementDatabase:
@@ -111,11 +112,27 @@ class MeasurementDatabase:
                     [json.dumps(values), key, *astuple(device)],
                 )
 
-    def described(self, device: DeviceIdentity) -> list[Row]:
-        """Return the stages that were measured on a device and have features."""
+    def described(self, device: DeviceIdentity, limit: int = _DESCRIBED) -> list[Row]:
+        """Return stages that have features, of all devices of the same kind as ``device``.
+
+        Those of the device itself come first, then those of others, the latest before earlier ones.
+
+        Parameters
+        ----------
+        device : DeviceIdentity
+            The device.
+        limit : int
+            The largest number of rows.
+        """
         with self._translated():
-            condition = f"{_same_device()} AND features IS NOT NULL ORDER BY key"
-            return list(self._select(condition, device, []))
+            devices = [(number, d) for number, d in self._devices() if d.kind == device.kind]
+            devices.sort(key=lambda entry: entry[1] != device)
+            found: list[Row] = []
+            for number, _ in devices:
+                order = "features IS NOT NULL ORDER BY measured DESC, key LIMIT ?"
+                rest = [number, limit - len(found)]
+                found += self._select(f"device.id = ? AND {order}", None, rest)
+        return found
 
     def rows(self) -> Iterator[Row]:
         """Yield all rows, by device and key."""

@@ -139,12 +139,10 @@ class MeasurementCache:
             )
         )
 
-    def described(self) -> dict[str, Row]:
-        """Return the stages with features of all networks on this device, by digest."""
-        found: dict[str, Row] = {}
-        self._attempt(
-            lambda database, device: found.update((r.key, r) for r in database.described(device))
-        )
+    def described(self) -> list[Row]:
+        """Return stages with features, of all networks and of devices of this kind."""
+        found: list[Row] = []
+        self._attempt(lambda database, device: found.extend(database.described(device)))
         return found
 
     def _attempt(self, action: Callable[[MeasurementDatabase, DeviceIdentity], None]) -> None:

@@ -6,7 +6,8 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import InitVar, dataclass, replace
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Literal, get_args
 
 from ..support.errors import OptionError
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 Precision = Literal["fp32", "tf32", "fp16", "bf16"]
 """The data type of factors; sums are float32. ``tf32`` is float32 in memory."""
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
+
+_MOST = 0.99  # coverage: more would take hundreds of measurements to calibrate
 
 
 @dataclass(frozen=True)
@@ -38,9 +41,12 @@ class Options:
     measure_all : bool
         Whether to measure every candidate stage, instead of only those that could change the
         schedule by the learned cost model.
-    lcb_factor : float
-        The lower-confidence-bound factor: how many standard deviations a stage may be faster than
-        predicted. With a larger factor more stages are measured and fewer good ones are missed.
+    coverage : float
+        The share of the stages that are to be slower than the bounds that the search uses, from 0.5
+        to 0.99. With a larger share more stages are measured and fewer good ones are missed.
+    lcb_factor : float, optional
+        The earlier form of ``coverage``: how many standard deviations of a normal error a bound
+        lies below the prediction. 0.5 is a coverage of 0.69.
     winograd : bool or None
         Whether convolutions may use Winograd's minimal filtering where that is faster; it rounds
         differently. None: as in the schedule that is applied, and True if there is none.
@@ -66,14 +72,15 @@ class Options:
     max_block_size: int = 50
     seed: int = 0
     measure_all: bool = False
-    lcb_factor: float = 0.5
+    coverage: float = 0.7
+    lcb_factor: InitVar[float | None] = None
     winograd: bool | None = None
     precision: Precision = "fp32"
     cudnn: bool = False
     database: str | os.PathLike[str] | None = None
     strategies: Sequence[str] = STRATEGIES
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, lcb_factor: float | None) -> None:
         named = () if isinstance(self.strategies, str) else tuple(self.strategies)
         if not named or len(set(named)) < len(named) or not set(named) <= set(STRATEGIES):
             given = self.strategies if not named else ",".join(map(str, named))
@@ -87,9 +94,11 @@ class Options:
                 continue
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise OptionError(f"{name} must be a whole number of at least 1, got {value!r}.")
-        if not isinstance(self.lcb_factor, (int, float)) or not 0 <= self.lcb_factor < math.inf:
+        if lcb_factor is not None:
+            object.__setattr__(self, "coverage", _coverage(lcb_factor))
+        if not isinstance(self.coverage, (int, float)) or not 0.5 <= self.coverage <= _MOST:
             raise OptionError(
-                f"lcb_factor must be a number of at least 0, got {self.lcb_factor!r}."
+                f"coverage must be a number from 0.5 to {_MOST}, got {self.coverage!r}."
             )
 
     def applying(self, schedule: Schedule | None) -> Options:
@@ -97,3 +106,10 @@ class Options:
         if self.winograd is not None or schedule is None:
             return self
         return replace(self, winograd=schedule.winograd)
+
+
+def _coverage(lcb_factor: float) -> float:
+    """Return the coverage of bounds so many standard deviations below a normal prediction."""
+    if not isinstance(lcb_factor, (int, float)) or not 0 <= lcb_factor < math.inf:
+        raise OptionError(f"lcb_factor must be a number of at least 0, got {lcb_factor!r}.")
+    return min(NormalDist().cdf(lcb_factor), _MOST)

@@ -69,12 +69,12 @@ def test_replacements_times_every_method(capsys) -> None:
 @pytest.mark.slow
 def test_searches_are_compared_by_cost_and_result(tmp_path: Path, monkeypatch, capsys) -> None:
     save_branches(tmp_path / "m.onnx")
-    monkeypatch.setattr(search_cost, "CAUTION", (0.5,))
+    monkeypatch.setattr(search_cost, "COVERAGES", (0.7,))
     monkeypatch.setattr(search_cost, "ROUNDS", 1)
     files = ["--json", str(tmp_path / "points.json")]
     search_cost.main([str(tmp_path / "m.onnx"), "--limits", "1,1 2,2", *files])
     shown = capsys.readouterr().out
-    assert "learned, lcb_factor 0.5" in shown
+    assert "learned, coverage 0.7" in shown
     (points,) = json.loads((tmp_path / "points.json").read_text())["networks"].values()
     kinds = [point["kind"] for point in points]
     assert kinds == ["learned", "measured", "measured", "baseline", "baseline"]

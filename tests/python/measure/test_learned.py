@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import networkx as nx
@@ -16,27 +17,19 @@ from tvm import relax
 
 from support.database import scheduler
 from support.networks import NATIVE, conv, relax_module
+from tvm_ios.backend.shared.machine import Machine
 from tvm_ios.backend.shared.stages import StageSpec
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.errors import OptionError
 from tvm_ios.graph.dag import Dag
 from tvm_ios.measure.learned import Examples, LatencyModel, LearnedCost
-from tvm_ios.measure.learned.features import FEATURES, OperatorTable, StageFeatures
+from tvm_ios.measure.learned.features import FEATURES, StageFeatures
+from tvm_ios.measure.learned.operator_table import COLUMNS, OperatorTable
+from tvm_ios.measure.learned.training_set import TrainingSet
 from tvm_ios.measure.timing import relative_error
 from tvm_ios.options import Options
+from tvm_ios.schedule.versions import modernized_options
 from tvm_ios.search import ScheduleSpace
-
-COLUMNS = (
-    "seconds",
-    "on_one_worker",
-    "flops",
-    "moved",
-    "weights",
-    "written",
-    "tiles",
-    "phases",
-    "plane",
-)
 
 
 def table(num_ops: int, edges: list[tuple[int, int]], seed: int) -> OperatorTable:
@@ -63,7 +56,8 @@ def test_features_are_those_of_each_stage_alone(
     num_ops, edges = graph
     operators = table(num_ops, edges, seed)
     candidates = ScheduleSpace(Dag(num_ops, edges)).candidates
-    features = StageFeatures(operators, workers=2, cache_bytes=1 << 20)
+    machine = Machine(2, cache_bytes=1 << 20, flops=0.5, bandwidth=2.0, barrier=0.1)
+    features = StageFeatures(operators, machine)
     rows = features(candidates)
     assert rows.shape == (len(candidates), len(FEATURES))
     assert np.isfinite(rows).all()
@@ -79,12 +73,62 @@ def test_features_are_those_of_each_stage_alone(
         assert known["operators"] == len(ops)
         assert known["groups"] == len(groups)
         assert known["depth"] == nx.dag_longest_path_length(stage) + 1
-        assert known["seconds"] == pytest.approx(np.log(of["seconds"].sum()), rel=1e-5)
-        assert serial == pytest.approx(of["seconds"].sum())
+        total = of["seconds"].sum()
+        assert serial == pytest.approx(total)
+        assert known["barriers"] == pytest.approx(np.log(0.1 * len(ops) / total), rel=1e-5)
+        assert known["arithmetic"] == pytest.approx(
+            np.log(of["flops"].sum() / 0.5 / total), rel=1e-4
+        )
+        assert known["transfer"] == pytest.approx(np.log(of["moved"].sum() / 2 / total), rel=1e-4)
+        assert known["weights"] == pytest.approx(np.log(of["weights"].sum() / 2 / total), rel=1e-4)
+        longest = max(max(works), sum(works) / 2)
+        assert known["by_groups"] == pytest.approx(np.log(longest / total), rel=1e-4, abs=1e-6)
+        assert known["by_tiles"] == pytest.approx(
+            np.log(by_levels(stage, operators) / total), rel=1e-4, abs=1e-6
+        )
         assert known["balance"] == pytest.approx(2 * max(works) / sum(works), rel=1e-5)
         assert known["passed"] == pytest.approx(passed / of["moved"].sum(), rel=1e-5)
         shares = [known[name] for name in FEATURES if name.startswith("share_")]
         assert sum(shares) == pytest.approx(1.0, rel=1e-5)
+
+
+def by_levels(stage: nx.DiGraph, operators: OperatorTable) -> float:
+    """Return the time of a stage whose levels take their work, or their longest tile."""
+    levels: dict[int, list[int]] = {}
+    for op in nx.topological_sort(stage):
+        above = [depth for depth, ops in levels.items() for u in ops if stage.has_edge(u, op)]
+        levels.setdefault(max(above, default=0) + 1, []).append(op)
+    alone, tiles = operators.values["on_one_worker"], operators.values["tiles"]
+    return sum(
+        max(sum(alone[op] for op in ops) / 2, *(alone[op] / tiles[op] for op in ops))
+        for ops in levels.values()
+    )
+
+
+def test_features_do_not_depend_on_the_speed_of_the_machine() -> None:
+    """A machine that is ten times as fast in every respect has the same features."""
+    operators = table(6, [(0, 1), (0, 2), (1, 3), (2, 3), (3, 4)], 0)
+    candidates = ScheduleSpace(Dag(6, operators.edges.tolist())).candidates
+    slow = Machine(4, cache_bytes=1 << 20, flops=2.0, bandwidth=3.0, barrier=0.1)
+    fast = Machine(4, cache_bytes=1 << 20, flops=20.0, bandwidth=30.0, barrier=0.01)
+    times = {name: operators.values[name] / 10 for name in ("seconds", "on_one_worker")}
+    quick = OperatorTable({**operators.values, **times}, operators.classes, operators.edges)
+    rows = StageFeatures(operators, slow)(candidates)
+    assert np.allclose(rows, StageFeatures(quick, fast)(candidates), rtol=1e-5, atol=1e-6)
+    assert not np.allclose(rows, StageFeatures(operators, fast)(candidates), rtol=1e-2)
+
+
+def test_every_feature_distinguishes_stages() -> None:
+    rows = []
+    for seed in range(4):
+        operators = table(7, [(0, 2), (1, 2), (2, 4), (3, 5)], seed)
+        operators.values["plane"] = np.arange(7.0) % 2
+        candidates = ScheduleSpace(Dag(7, operators.edges.tolist())).candidates
+        merged = [c._replace(strategy="merge") for c in candidates[:9]]
+        machine = Machine(2 + seed, cache_bytes=10, flops=2.0, bandwidth=3.0, barrier=0.1)
+        rows.append(StageFeatures(operators, machine)([*candidates, *merged]))
+    spread = np.ptp(np.concatenate(rows), axis=0)
+    assert not [name for name, width in zip(FEATURES, spread, strict=True) if width == 0]
 
 
 def examples(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -93,26 +137,29 @@ def examples(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return rows, 0.2 * rows[:, 1] * (rows[:, 0] > 0) - 0.1 * rows[:, 2]
 
 
-def test_a_model_learns_and_says_how_sure_it_is() -> None:
+def training(rows: np.ndarray, measured: np.ndarray, error: float = 0.01) -> TrainingSet:
+    count = len(measured)
+    return TrainingSet(rows, measured, np.full(count, error), np.ones(count, bool))
+
+
+def test_a_model_learns() -> None:
     rows, truth = examples(400, 1)
     new, expected = examples(1000, 2)
-    noise = np.full(400, 0.01)
-    measured = truth + noise * np.random.default_rng(3).standard_normal(400)
-    likely, bound = LatencyModel(0, lcb_factor=0.0), LatencyModel(0, lcb_factor=2.0)
-    before = bound.least(new)
-    for model in (likely, bound):
-        model.fit(rows, measured, noise)
-    assert np.sqrt(np.mean((likely.least(new) - expected) ** 2)) < 0.5 * expected.std()
-    assert np.mean(bound.least(new) <= expected) > 0.9
-    assert np.mean(np.abs(bound.least(new) - expected)) < np.mean(np.abs(before - expected))
+    model = LatencyModel(0)
+    before = model.least(new)
+    model.fit(training(rows, truth + 0.01 * np.random.default_rng(3).standard_normal(400)))
+    assert np.sqrt(np.mean((model.predict(new) - expected) ** 2)) < 0.5 * expected.std()
+    assert np.mean(np.abs(model.least(new) - expected)) < np.mean(np.abs(before - expected))
 
 
 def test_equal_examples_and_seeds_give_equal_models() -> None:
     rows, truth = examples(60, 4)
+    others, known = examples(80, 5)
     bounds = []
     for seed in (5, 5, 6):
-        model = LatencyModel(seed, lcb_factor=0.5)
-        model.fit(rows, truth, np.full(60, 0.02))
+        model = LatencyModel(seed)
+        model.learn(training(others, known))
+        model.fit(training(rows, truth))
         bounds.append(model.least(rows))
     assert np.array_equal(bounds[0], bounds[1])
     assert not np.array_equal(bounds[0], bounds[2])
@@ -121,10 +168,34 @@ def test_equal_examples_and_seeds_give_equal_models() -> None:
 def test_what_is_ten_times_slower_does_not_spoil_the_rest() -> None:
     rows, truth = examples(200, 7)
     truth[::40] += np.log(10.0)
-    model = LatencyModel(0, lcb_factor=0.0)
-    model.fit(rows, truth, np.full(200, 0.01))
-    off = np.delete(model.least(rows) - truth, np.arange(0, 200, 40))
+    model = LatencyModel(0)
+    model.fit(training(rows, truth))
+    off = np.delete(model.predict(rows) - truth, np.arange(0, 200, 40))
     assert np.abs(np.median(off)) < 0.05
+
+
+def test_precise_measurements_count_more() -> None:
+    """Half of the measurements are off by much, and say so."""
+    rows, truth = examples(400, 8)
+    new, expected = examples(1000, 9)
+    error = np.where(np.arange(400) % 2, 0.01, 0.4)
+    measured = truth + error * np.random.default_rng(10).standard_normal(400)
+    wrong = {}
+    for name, claimed in (("told", error), ("equal", np.full(400, 0.1))):
+        model = LatencyModel(0)
+        model.fit(TrainingSet(rows, measured, claimed, np.ones(400, bool)))
+        wrong[name] = float(np.sqrt(np.mean((model.predict(new) - expected) ** 2)))
+    assert wrong["told"] < 0.7 * wrong["equal"]
+
+
+def test_every_feature_can_be_learned_from() -> None:
+    rows, _ = examples(150, 11)
+    new, _ = examples(300, 12)
+    for column, name in enumerate(FEATURES):
+        model = LatencyModel(0)
+        model.fit(training(rows, 0.2 * np.sign(rows[:, column])))
+        predicted, expected = model.predict(new), 0.2 * np.sign(new[:, column])
+        assert np.corrcoef(predicted, expected)[0, 1] > 0.7, name
 
 
 def test_few_samples_are_believed_less() -> None:
@@ -185,6 +256,7 @@ def test_stages_of_other_networks_are_learned_from(tmp_path: Path) -> None:
     first.search()
     learned = len(first.cost.examples)
     second = scheduler(path, winograd=False, max_num_groups=1)
+    assert isinstance(second.cost, LearnedCost)
     assert len(second.cost.examples) == learned > 0
     assert isinstance(second.cost.examples, Examples)
     second.search()
@@ -195,3 +267,17 @@ def test_stages_of_other_networks_are_learned_from(tmp_path: Path) -> None:
 def test_the_factor_is_a_number(lcb_factor: object) -> None:
     with pytest.raises(OptionError, match="lcb_factor must be a number of at least 0"):
         Options(lcb_factor=lcb_factor)
+
+
+@pytest.mark.parametrize("coverage", [0.4, 1.0, float("nan"), "most"])
+def test_the_coverage_is_a_share(coverage: object) -> None:
+    with pytest.raises(OptionError, match="coverage must be a number from"):
+        Options(coverage=coverage)
+
+
+def test_the_factor_of_earlier_releases_is_a_coverage() -> None:
+    assert Options(lcb_factor=0.0).coverage == pytest.approx(0.5)
+    assert Options(lcb_factor=1.0).coverage == pytest.approx(0.8413, abs=1e-4)
+    assert Options(lcb_factor=9).coverage == 0.99
+    assert replace(Options(lcb_factor=1.0), seed=1).coverage == Options(lcb_factor=1.0).coverage
+    assert Options(**modernized_options({"caution": 0.0})).coverage == 0.5

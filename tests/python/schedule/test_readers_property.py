@@ -176,7 +176,9 @@ def test_batch_sizes(text: str) -> None:
     assert len(set(sizes)) == len(sizes) > 0
 
 
-NAMES = st.sampled_from(["max_group_size", "max_num_groups", "max_block_size", "lcb_factor", "x"])
+NAMES = st.sampled_from(
+    ["max_group_size", "max_num_groups", "max_block_size", "coverage", "lcb_factor", "x"]
+)
 VALUES = st.text(max_size=6) | st.integers().map(str) | st.floats().map(str) | st.just("none")
 
 
@@ -189,4 +191,4 @@ def test_options(pairs: list[str]) -> None:
     except OptionError:
         return
     assert options.max_block_size >= 1
-    assert options.lcb_factor >= 0
+    assert 0.5 <= options.coverage <= 0.99

@@ -13,6 +13,7 @@ from ...graph.dag import components
 from ...support.keys import Key
 from .implementation import Implementation, LoweredGraph
 from .kernel import K, K_co, Kernel
+from .machine import Machine
 from .replacements.find import Replacements
 
 
@@ -87,6 +88,11 @@ class StageBuilder(ABC, Generic[K, S]):
     @abstractmethod
     def cache_bytes(self) -> int:
         """The bytes of the L2 cache, as far as it is one worker's."""
+
+    @property
+    def machine(self) -> Machine:
+        """The figures that stages are described by to the learned cost model."""
+        return Machine.typical(self.workers, self.cache_bytes)
 
     @cached_property
     def replacements(self) -> Replacements[K]:

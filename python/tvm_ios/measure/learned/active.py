@@ -14,8 +14,9 @@ Formalism for Shortest Path Problems with Expensive Edge Evaluations*, 2016).
 from __future__ import annotations
 
 import logging
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from itertools import islice
+import math
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from itertools import chain, islice
 
 import numpy as np
 
@@ -23,15 +24,19 @@ from ...backend.shared.stages import AnyStageBuilder
 from ...graph.dag import Candidate
 from ...search.cost_model import BestThrough, Promising, nothing
 from ..cost import MeasuredCost
+from .calibration import HeldBack
 from .examples import Examples
-from .features import OperatorTable, StageFeatures
-from .latency_model import LatencyModel
+from .features import StageFeatures
+from .latency_model import STATED, LatencyModel
+from .operator_table import OperatorTable
 
 _logger = logging.getLogger(__name__)
 
-_WORTH = 0.01  # a stage is measured if its bound promises this share of its operators' time
+_HELD_BACK = 0.1  # random stages that are measured with the promising ones, as a share of those
+_DRAWS = 8  # attempts to draw a stage that was not measured
 _FIRST = 0.015  # share of the stages in the first random sample
 _FEWEST, _MOST_FIRST = 24, 400  # limits of the size of that sample
+_TAUGHT = 12  # the same if the model has learned from other networks
 _FEW = 128  # up to this many stages, all are measured
 _NEAR = 1.05  # schedules are near-optimal up to this ratio of bounds
 _MOST = 2000  # stages looked up per block
@@ -54,11 +59,15 @@ class LearnedCost:
         The model. Equal examples and models give equal bounds.
     seed : int
         The seed that selects the stages that are measured first.
+    coverage : float
+        The share of the stages that are to lie above the bounds that the search uses.
 
     Attributes
     ----------
     revision : int
         A counter that increases whenever known bounds or latencies change.
+    held_back : HeldBack
+        How many measurements lay above the bound that was stated before they were taken.
     """
 
     equal_blocks_cost_the_same = True
@@ -70,8 +79,10 @@ class LearnedCost:
         examples: Examples,
         model: LatencyModel,
         seed: int,
+        coverage: float,
     ) -> None:
         self._random = np.random.default_rng(seed)
+        self._coverage, self.held_back = coverage, HeldBack()
         self._measured, self._features = measured, features
         self.examples, self._model = examples, model
         self._fitted = 0  # number of examples in the last fit
@@ -79,6 +90,7 @@ class LearnedCost:
         self.revision = 0
         self._priced: list[Candidate] = []
         self._first: list[Candidate] | None = None
+        self._sampled: set[Candidate] = set()  # stages that were chosen at random
 
     @classmethod
     def begin(
@@ -88,6 +100,7 @@ class LearnedCost:
         examples: Examples,
         model: LatencyModel,
         seed: int,
+        coverage: float,
     ) -> LearnedCost:
         """Measure every operator, and fit ``model`` to the examples.
 
@@ -98,14 +111,16 @@ class LearnedCost:
         examples : Examples
         model : LatencyModel
         seed : int
+        coverage : float
         """
         lowered = stage_builder.lowered
         alone = [Candidate((i,), "concurrent") for i in range(len(lowered.implementations))]
         seconds = measured(alone).tolist()
         table = OperatorTable.of(lowered, seconds, measured.operator_seconds)
-        features = StageFeatures(table, stage_builder.workers, stage_builder.cache_bytes)
-        cost = cls(measured, features, examples, model, seed)
+        features = StageFeatures(table, stage_builder.machine)
+        cost = cls(measured, features, examples, model, seed, coverage)
         cost.resolved.update(dict.fromkeys(alone))
+        model.learn(examples.others())
         cost._fit()
         return cost
 
@@ -137,6 +152,7 @@ class LearnedCost:
         """
         if self._first is None:
             self._first = [] if self._fitted else self._first_look()
+            self._sampled.update(self._first)
         wanted = dict.fromkeys([*candidates, *self._first])
         unknown = [c for c in wanted if c not in self.resolved]
         if not unknown:
@@ -145,7 +161,7 @@ class LearnedCost:
         self._price(known or [*unknown, *self._beside(unknown, promising())])
         if len(self.examples) > _GROWTH * self._fitted:
             self._fit()
-        return len(unknown)
+        return len(known or unknown)
 
     @property
     def can_look_up(self) -> bool:
@@ -168,16 +184,27 @@ class LearnedCost:
         features : numpy.ndarray
             float32 [n, features].
         """
-        return np.exp(self._model.least(features)) + _WORTH
+        return np.exp(self._model.least(features, self._coverage))
 
     def _price(self, candidates: Sequence[Candidate]) -> None:
         """Determine the latencies of candidates, and add the measured ones to the examples."""
+        bounds = self._stated(candidates)
         self._measured(candidates)
         self.resolved.update(dict.fromkeys(candidates))
         for candidate in candidates:
             observation = self._measured.observation(candidate)
             if observation is not None and len(candidate.ops) > 1:
-                self.examples.add(candidate, observation)
+                self.examples.add(candidate, observation, candidate in self._sampled)
+                if candidate in bounds:
+                    self.held_back.add(observation.seconds >= bounds[candidate])
+
+    def _stated(self, candidates: Sequence[Candidate]) -> dict[Candidate, float]:
+        """Return the bounds of the candidates in seconds, as far as they are calibrated."""
+        if not self._model.fitted or not candidates:
+            return {}
+        least = np.exp(self._model.least(self._features(candidates)))
+        bounds = self._features.serial(candidates) * least
+        return dict(zip(candidates, bounds.tolist(), strict=True))
 
     def _first_look(self) -> list[Candidate]:
         """Return random stages of all sizes, for the first fit of the model.
@@ -190,15 +217,32 @@ class LearnedCost:
             if len(candidate.ops) > 1 and self.runnable(candidate):
                 sizes.setdefault(len(candidate.ops), []).append(candidate)
         count = sum(map(len, sizes.values()))
-        if count <= _FEW:
+        if count <= _FEW and not self._model.taught:
             return [candidate for stages in sizes.values() for candidate in stages]
         wanted = min(max(_FEWEST, round(_FIRST * count)), _MOST_FIRST)
+        wanted = min(wanted, _TAUGHT) if self._model.taught else wanted
         each = wanted // max(len(sizes), 1) + 1
         return [
             stages[i]
             for stages in sizes.values()
             for i in self._random.permutation(len(stages))[:each]
         ]
+
+    def _random_stages(self, taken: Collection[int]) -> list[Candidate]:
+        """Return random stages that calibrate the bounds, without operators that are taken."""
+        due = math.ceil(_HELD_BACK * len(self.resolved)) - len(self._sampled)
+        if due <= 0:
+            return []
+        drawn = self._random.integers(0, len(self._priced), _DRAWS)
+        fresh = (c for c in (self._priced[i] for i in drawn) if self._unknown(c))
+        chosen = list(islice((c for c in fresh if not set(taken) & set(c.ops)), 1))
+        self._sampled.update(chosen)
+        return chosen
+
+    def _unknown(self, candidate: Candidate) -> bool:
+        """Return whether a stage of several operators could be measured, but was not."""
+        single = len(candidate.ops) == 1
+        return not single and candidate not in self.resolved and self.runnable(candidate)
 
     def _fit_rest(self) -> int:
         """Fit the model to the examples that it has not seen; return their number."""
@@ -210,8 +254,7 @@ class LearnedCost:
     def _fit(self) -> None:
         self.examples.describe(self._features)
         if not self._priced or any(c not in self.resolved for c in self._priced):
-            training = self.examples.training_set(self._features, self._measured)
-            self._model.fit(training.features, training.log_ratio, training.error)
+            self._model.fit(self.examples.own(self._features, self._measured))
         self._fitted = len(self.examples)
         self.revision += 1
         _logger.debug("fitted to %d stages", self._fitted)
@@ -219,14 +262,13 @@ class LearnedCost:
     def _beside(
         self, wanted: Sequence[Candidate], promising: Iterable[Candidate]
     ) -> list[Candidate]:
-        """Return promising candidates that can be timed beside the wanted ones."""
+        """Return candidates that can be timed beside the wanted ones: promising or random."""
         taken = {op for candidate in wanted for op in candidate.ops}
         beside: list[Candidate] = []
-        for candidate in promising:
+        for candidate in chain(self._random_stages(taken), promising):
             if len(beside) >= max(len(wanted), _BESIDE):
                 break
-            free = taken.isdisjoint(candidate.ops) and candidate not in self.resolved
-            if free and self.runnable(candidate):
+            if taken.isdisjoint(candidate.ops) and self._unknown(candidate):
                 beside.append(candidate)
                 taken.update(candidate.ops)
         return beside
@@ -241,6 +283,13 @@ class LearnedCost:
         changed = self._measured.resolve(candidates)
         if changed:
             self._fit()
+        elif self.held_back.count:
+            _logger.info(
+                "%d of %d measured stages lay above the %d%% bounds that were stated before",
+                self.held_back.above,
+                self.held_back.count,
+                round(100 * STATED),
+            )
         return changed
 
     def floors(self, ops: Sequence[int]) -> np.ndarray:

@@ -10,7 +10,7 @@ import tvm
 from ....database import DeviceIdentity, MeasurementDatabase
 from ....measure.cache import MeasurementCache, WorkloadKey
 from ....support.errors import TargetError
-from ....target import TYPICAL, MachineBalance, check_runnable, core_of
+from ....target import TYPICAL, MachineBalance, check_runnable, core_of, num_workers
 from .memory_bandwidth import measure_kinds
 from .peak_flops import MultiplyAdds
 
@@ -33,7 +33,11 @@ def machine_balance(
         return TYPICAL
     seconds = _measure(str(target)) if database is None else _recalled(target, database)
     multiply_add, far, memory = (seconds[name] for name in _NAMES)
-    return MachineBalance(far / multiply_add, max(far, memory) / multiply_add)
+    return MachineBalance(
+        far / multiply_add,
+        max(far, memory) / multiply_add,
+        multiply_add * num_workers(target),  # all workers were busy
+    )
 
 
 def _recalled(target: tvm.target.Target, database: MeasurementDatabase) -> dict[str, float]:

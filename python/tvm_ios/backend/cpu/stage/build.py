@@ -13,6 +13,7 @@ from tvm import relax
 
 from ....graph.operators import OperatorGraph
 from ....support.errors import ScheduleError
+from ...shared.machine import Machine
 from ...shared.replacements.find import Replacements, find_replacements
 from ...shared.stages import StageBuilder, StageSpec
 from ..code.region import LoweredStage
@@ -72,6 +73,14 @@ class CpuStageBuilder(StageBuilder[Kernel, LoweredStage]):
     def cache_bytes(self) -> int:
         """The bytes of a core's L2 cache."""
         return self.lowered.config.core.l2_bytes
+
+    @property
+    def machine(self) -> Machine:
+        """The figures of this machine, as far as they were measured to choose the kernels."""
+        core, balance = self.lowered.config.core, self.lowered.config.balance
+        vectors = self.workers / balance.multiply_add  # multiply-adds of vectors in a second
+        flops, bandwidth = 2 * core.lanes * vectors, 4 * core.lanes * vectors / balance.memory
+        return Machine(self.workers, self.cache_bytes, flops, bandwidth)
 
     @cached_property
     def replacements(self) -> Replacements[Kernel]:

@@ -21,6 +21,7 @@ from ..support.progress import progress
 from .cache import MeasurementCache, WorkloadKey, operator_workload, stage_workload
 from .pool import AnyRunnerPool
 from .rehearsal import Rehearsal, rehearsals
+from .speed import MachineSpeed
 from .stage_runner import AnyStageRunner
 from .timing import Samples, StageTimer, fastest, relative_error
 
@@ -106,6 +107,8 @@ class MeasuredCost:
         The stage builder.
     cache : MeasurementCache, optional
         The measurement cache.
+    speed : MachineSpeed, optional
+        The machine's speed, if it is known or simulated.
     """
 
     equal_blocks_cost_the_same = True
@@ -115,11 +118,12 @@ class MeasuredCost:
         pool: AnyRunnerPool,
         stage_builder: AnyStageBuilder,
         cache: MeasurementCache | None = None,
+        speed: MachineSpeed | None = None,
     ) -> None:
         self._pool, self._stage_builder = pool, stage_builder
         self._cache = cache or MeasurementCache()
         self.operator_seconds: dict[Hashable, float] = {}
-        self._timer = StageTimer(stage_builder, self.operator_seconds)
+        self._timer = StageTimer(stage_builder, self.operator_seconds, speed or MachineSpeed())
         self._specs: dict[Candidate, AnyStageSpec] = {}
         self._seconds: dict[Hashable, float] = {}
         self._hopeless: dict[Hashable, float] = {}  # bounds from their operators
@@ -132,9 +136,10 @@ class MeasuredCost:
         pool: AnyRunnerPool,
         stage_builder: AnyStageBuilder,
         cache: MeasurementCache | None = None,
+        speed: MachineSpeed | None = None,
     ) -> MeasuredCost:
         """Time every operator alone, which work is divided by."""
-        cost = cls(pool, stage_builder, cache)
+        cost = cls(pool, stage_builder, cache, speed)
         cost._time_operators(i for i in stage_builder.lowered.implementations if i is not None)
         return cost
 

@@ -39,11 +39,14 @@ class MachineSpeed:
         The speed at which turns are accepted.
     waited : float
         Seconds that were spent on waiting for the usual speed.
+    sleep : callable
+        Waits so many seconds.
     """
 
     base: float | None = None
     usual: float | None = None
     waited: float = 0.0
+    sleep: Callable[[float], None] = time.sleep
     _accepted: list[float] = field(default_factory=list)
 
     @property
@@ -91,7 +94,7 @@ class MachineSpeed:
     def _wait(self, pause: float) -> None:
         if self.waited == 0.0:
             _logger.info("The machine is busy: measurements are repeated, which takes longer.")
-        time.sleep(pause)
+        self.sleep(pause)
         self.waited += pause
         if self.waited >= _PATIENCE:
             _logger.warning(

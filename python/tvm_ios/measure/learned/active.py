@@ -56,6 +56,8 @@ class LearnedCost:
 
     Attributes
     ----------
+    measured, features, examples, model
+        The parameters.
     revision : int
         A counter that increases whenever known bounds or latencies change.
     """
@@ -71,8 +73,8 @@ class LearnedCost:
         seed: int,
     ) -> None:
         self._random = np.random.default_rng(seed)
-        self._measured, self._features = measured, features
-        self.examples, self._model = examples, model
+        self.measured, self.features = measured, features
+        self.examples, self.model = examples, model
         self._fitted = 0  # number of examples in the last fit
         self.resolved: dict[Candidate, None] = {}  # a set in insertion order
         self.revision = 0
@@ -110,21 +112,21 @@ class LearnedCost:
 
     @property
     def operator_seconds(self) -> Mapping[Hashable, float]:
-        return self._measured.operator_seconds
+        return self.measured.operator_seconds
 
     @property
     def measurements(self) -> int:
-        return self._measured.measurements
+        return self.measured.measurements
 
     def __call__(self, candidates: Sequence[Candidate]) -> np.ndarray:
-        return self._measured(candidates)
+        return self.measured(candidates)
 
     def partitioning(self, candidate: Candidate) -> str:
-        return self._measured.partitioning(candidate)
+        return self.measured.partitioning(candidate)
 
     def latency_bounds(self, candidates: Sequence[Candidate]) -> LearnedBounds:
         self._priced += candidates
-        features, serial = self._features(candidates), self._features.serial(candidates)
+        features, serial = self.features(candidates), self.features.serial(candidates)
         return LearnedBounds(self, candidates, features, serial)
 
     def resolve(self, candidates: Sequence[Candidate]) -> int:
@@ -139,7 +141,7 @@ class LearnedCost:
         unknown = [c for c in wanted if c not in self.resolved]
         if not unknown:
             return self._fit_rest() or self._measure_again(candidates)
-        unknown = self._measured.looked_up(unknown) or unknown
+        unknown = self.measured.looked_up(unknown) or unknown
         self._price(unknown)
         if len(self.examples) > _GROWTH * self._fitted:
             self._fit()
@@ -153,10 +155,10 @@ class LearnedCost:
     def lookup(self, candidates: Sequence[Candidate]) -> None:
         """Look up the latencies of those candidates that need no measuring."""
         unknown = [c for c in dict.fromkeys(candidates) if c not in self.resolved]
-        self._price(self._measured.looked_up(unknown))
+        self._price(self.measured.looked_up(unknown))
 
     def runnable(self, candidate: Candidate) -> bool:
-        return self._measured.runnable(candidate)
+        return self.measured.runnable(candidate)
 
     def least(self, features: np.ndarray) -> np.ndarray:
         """Return lower bounds of latencies, relative to the operators in serial order.
@@ -166,14 +168,14 @@ class LearnedCost:
         features : numpy.ndarray
             float32 [n, features].
         """
-        return np.exp(self._model.least(features)) + _WORTH
+        return np.exp(self.model.least(features)) + _WORTH
 
     def _price(self, candidates: Sequence[Candidate]) -> None:
         """Determine the latencies of candidates, and add the measured ones to the examples."""
-        self._measured(candidates)
+        self.measured(candidates)
         self.resolved.update(dict.fromkeys(candidates))
         for candidate in candidates:
-            observation = self._measured.observation(candidate)
+            observation = self.measured.observation(candidate)
             if observation is not None and len(candidate.ops) > 1:
                 self.examples.add(candidate, observation)
 
@@ -206,16 +208,16 @@ class LearnedCost:
         return missing
 
     def _fit(self) -> None:
-        self.examples.describe(self._features)
+        self.examples.describe(self.features)
         if not self._priced or any(c not in self.resolved for c in self._priced):
-            training = self.examples.training_set(self._features, self._measured)
-            self._model.fit(training.features, training.log_ratio, training.error)
+            training = self.examples.training_set(self.features, self.measured)
+            self.model.fit(training.features, training.log_ratio, training.error)
         self._fitted = len(self.examples)
         self.revision += 1
         _logger.debug("fitted to %d stages", self._fitted)
 
     def _measure_again(self, candidates: Sequence[Candidate]) -> int:
-        changed = self._measured.resolve(candidates)
+        changed = self.measured.resolve(candidates)
         if changed:
             self._fit()
         return changed

@@ -64,7 +64,8 @@ class Machine:
         """
         taken = np.array(seconds, "float64")
         (begin,) = self._slowdown(np.array([self.now]))
-        taken *= self._slowdown(self.now + begin * (np.cumsum(taken) - taken))
+        ends = np.cumsum(taken)
+        taken *= self._slowdown(self.now + begin * np.concatenate([[0.0], ends[:-1]]))
         preempted = np.zeros(len(taken), bool)
         if self.jitter:
             taken *= np.exp(self.jitter * self._random.standard_normal(len(taken)))

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import tvm
+from tvm import relax
+
 from replay.device import (
     Readings,
     SimulatedRunner,
@@ -16,8 +18,6 @@ from replay.device import (
     simulated_speed,
 )
 from replay.machine import Machine
-from tvm import relax
-
 from support.networks import conv, relax_module
 from support.numpy_backend import KIND, NumpyKind
 from tvm_ios.backend import registry
@@ -120,10 +120,10 @@ class Simulation:
 
 
 def by_size(single: float = 1e-3, *, shared: float = 0.6) -> Truth:
-    """Return latencies in which sharing a stage takes a part of the time of its operators."""
+    """Return latencies in which groups that share a stage take a part of their operators' time."""
 
     def seconds(spec: AnyStageSpec) -> dict[str, float]:
-        count = len(spec.implementations)
-        return {"processors": single * (count if count == 1 else shared * count)}
+        together = shared if len(set(spec.groups)) > 1 else 1.0
+        return {"processors": single * together * len(spec.implementations)}
 
     return seconds

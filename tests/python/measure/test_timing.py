@@ -8,9 +8,9 @@ from collections.abc import Hashable, Mapping
 
 import numpy as np
 import pytest
+
 from replay.device import simulated_speed
 from replay.machine import MACHINES, Machine
-
 from support.simulated_device import Simulation, branches
 from tvm_ios.backend.shared.stages import AnyStageSpec
 from tvm_ios.measure.rehearsal import Rehearsal

@@ -51,6 +51,8 @@ class Quality:
     coverage90 : float
         The mean share of the stages without a measurement that are slower than the model's 90%
         bound; NaN if there are none.
+    median_error, p95_error : float
+        Of the sum of the stages' prices against what the schedule takes, either way.
     seconds : float
         The mean time that a search takes on the simulated device.
     """
@@ -59,17 +61,22 @@ class Quality:
     p95_regret: float
     measured_share: float
     coverage90: float
+    median_error: float
+    p95_error: float
     seconds: float
 
     @classmethod
     def of(cls, outcomes: Sequence[Outcome]) -> Quality:
         regrets = [outcome.regret for outcome in outcomes]
+        errors = [abs(outcome.overestimate) for outcome in outcomes]
         covered = [o.coverage90 for o in outcomes if not np.isnan(o.coverage90)]
         return cls(
             float(np.median(regrets)),
             float(np.percentile(regrets, 95)),
             float(np.mean([outcome.measured_share for outcome in outcomes])),
             float(np.mean(covered)) if covered else float("nan"),
+            float(np.median(errors)),
+            float(np.percentile(errors, 95)),
             float(np.mean([outcome.seconds for outcome in outcomes])),
         )
 
@@ -125,7 +132,7 @@ def _searched(cases: Sequence[Case], processes: int) -> Iterable[Outcome]:
 
 def show(results: dict[str, dict[str, Quality]]) -> None:
     """Print a table of all of them."""
-    header = ("table, noise", "median regret", "95%", "measured", "coverage90", "device s")
+    header = ("table, noise", "median regret", "95%", "measured", "coverage90", "error", "device s")
     rows = [
         (
             f"{name}, {noise}",
@@ -133,6 +140,7 @@ def show(results: dict[str, dict[str, Quality]]) -> None:
             f"{q.p95_regret:.2%}",
             f"{q.measured_share:.1%}",
             f"{q.coverage90:.1%}",
+            f"{q.median_error:.1%}",
             f"{q.seconds:.1f}",
         )
         for name, kinds in results.items()

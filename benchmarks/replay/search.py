@@ -31,6 +31,8 @@ class Outcome:
     coverage90 : float
         The share of the stages without a measurement that are slower than the model's bound, which
         nine tenths should be; NaN if all were measured.
+    overestimate : float
+        The sum of its stages' prices over what the schedule takes, less one.
     seconds : float
         The time of the simulated machine that the search took.
     """
@@ -38,6 +40,7 @@ class Outcome:
     regret: float
     measured_share: float
     coverage90: float
+    overestimate: float
     seconds: float
 
 
@@ -53,7 +56,8 @@ def replay(device: Recorded, machine: Machine, seed: int) -> Outcome:
     found = sum(device.true_seconds(s, cost.partitioning(s)) for s in stages)
     covered = coverage(device, cost, seed) if isinstance(cost, LearnedCost) else float("nan")
     share = cost.measurements / device.distinct
-    return Outcome(found / device.optimum - 1, share, covered, machine.now)
+    claimed = float(cost(stages).sum())
+    return Outcome(found / device.optimum - 1, share, covered, claimed / found - 1, machine.now)
 
 
 def coverage(device: Recorded, cost: LearnedCost, seed: int) -> float:

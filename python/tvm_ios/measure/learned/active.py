@@ -56,8 +56,6 @@ class LearnedCost:
 
     Attributes
     ----------
-    measured, features, examples, model
-        The parameters.
     revision : int
         A counter that increases whenever known bounds or latencies change.
     """
@@ -73,8 +71,8 @@ class LearnedCost:
         seed: int,
     ) -> None:
         self._random = np.random.default_rng(seed)
-        self.measured, self.features = measured, features
-        self.examples, self.model = examples, model
+        self._measured, self._features = measured, features
+        self.examples, self._model = examples, model
         self._fitted = 0  # number of examples in the last fit
         self.resolved: dict[Candidate, None] = {}  # a set in insertion order
         self.revision = 0
@@ -111,22 +109,32 @@ class LearnedCost:
         return cost
 
     @property
+    def measured(self) -> MeasuredCost:
+        """The cost model that measures."""
+        return self._measured
+
+    @property
+    def features(self) -> StageFeatures:
+        """The feature extractor."""
+        return self._features
+
+    @property
     def operator_seconds(self) -> Mapping[Hashable, float]:
-        return self.measured.operator_seconds
+        return self._measured.operator_seconds
 
     @property
     def measurements(self) -> int:
-        return self.measured.measurements
+        return self._measured.measurements
 
     def __call__(self, candidates: Sequence[Candidate]) -> np.ndarray:
-        return self.measured(candidates)
+        return self._measured(candidates)
 
     def partitioning(self, candidate: Candidate) -> str:
-        return self.measured.partitioning(candidate)
+        return self._measured.partitioning(candidate)
 
     def latency_bounds(self, candidates: Sequence[Candidate]) -> LearnedBounds:
         self._priced += candidates
-        features, serial = self.features(candidates), self.features.serial(candidates)
+        features, serial = self._features(candidates), self._features.serial(candidates)
         return LearnedBounds(self, candidates, features, serial)
 
     def resolve(self, candidates: Sequence[Candidate]) -> int:
@@ -141,7 +149,7 @@ class LearnedCost:
         unknown = [c for c in wanted if c not in self.resolved]
         if not unknown:
             return self._fit_rest() or self._measure_again(candidates)
-        unknown = self.measured.looked_up(unknown) or unknown
+        unknown = self._measured.looked_up(unknown) or unknown
         self._price(unknown)
         if len(self.examples) > _GROWTH * self._fitted:
             self._fit()
@@ -155,10 +163,10 @@ class LearnedCost:
     def lookup(self, candidates: Sequence[Candidate]) -> None:
         """Look up the latencies of those candidates that need no measuring."""
         unknown = [c for c in dict.fromkeys(candidates) if c not in self.resolved]
-        self._price(self.measured.looked_up(unknown))
+        self._price(self._measured.looked_up(unknown))
 
     def runnable(self, candidate: Candidate) -> bool:
-        return self.measured.runnable(candidate)
+        return self._measured.runnable(candidate)
 
     def least(self, features: np.ndarray) -> np.ndarray:
         """Return lower bounds of latencies, relative to the operators in serial order.
@@ -168,14 +176,14 @@ class LearnedCost:
         features : numpy.ndarray
             float32 [n, features].
         """
-        return np.exp(self.model.least(features)) + _WORTH
+        return np.exp(self._model.least(features)) + _WORTH
 
     def _price(self, candidates: Sequence[Candidate]) -> None:
         """Determine the latencies of candidates, and add the measured ones to the examples."""
-        self.measured(candidates)
+        self._measured(candidates)
         self.resolved.update(dict.fromkeys(candidates))
         for candidate in candidates:
-            observation = self.measured.observation(candidate)
+            observation = self._measured.observation(candidate)
             if observation is not None and len(candidate.ops) > 1:
                 self.examples.add(candidate, observation)
 
@@ -208,16 +216,16 @@ class LearnedCost:
         return missing
 
     def _fit(self) -> None:
-        self.examples.describe(self.features)
+        self.examples.describe(self._features)
         if not self._priced or any(c not in self.resolved for c in self._priced):
-            training = self.examples.training_set(self.features, self.measured)
-            self.model.fit(training.features, training.log_ratio, training.error)
+            training = self.examples.training_set(self._features, self._measured)
+            self._model.fit(training.features, training.log_ratio, training.error)
         self._fitted = len(self.examples)
         self.revision += 1
         _logger.debug("fitted to %d stages", self._fitted)
 
     def _measure_again(self, candidates: Sequence[Candidate]) -> int:
-        changed = self.measured.resolve(candidates)
+        changed = self._measured.resolve(candidates)
         if changed:
             self._fit()
         return changed

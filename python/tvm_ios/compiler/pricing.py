@@ -13,6 +13,7 @@ from ..graph.fingerprint import fingerprint
 from ..measure.cache import MeasurementCache
 from ..measure.cost import MeasuredCost
 from ..measure.pool import AnyRunnerPool
+from ..measure.speed import MachineSpeed
 from ..schedule.options import Options
 from ..search.cost_model import CostModel
 
@@ -23,6 +24,7 @@ def measure_prices(
     pool: AnyRunnerPool,
     options: Options,
     database: MeasurementDatabase | None,
+    speed: MachineSpeed | None = None,
 ) -> tuple[CostModel, AnyStageBuilder]:
     """Choose the fastest kernels and time every operator alone.
 
@@ -35,6 +37,8 @@ def measure_prices(
     options : Options
     database : MeasurementDatabase or None
         Keeps what is measured.
+    speed : MachineSpeed, optional
+        The machine's speed, if it is known or simulated.
 
     Returns
     -------
@@ -48,7 +52,7 @@ def measure_prices(
 
     cache = MeasurementCache(database, backend.identity(), backend.conditions(stage_builder))
     stage_builder = backend.tune(stage_builder, pool, cache)
-    measured = MeasuredCost.begin(pool, stage_builder, cache)
+    measured = MeasuredCost.begin(pool, stage_builder, cache, speed)
     if options.measure_all:
         return measured, stage_builder
     graph = stage_builder.lowered.graph

@@ -18,6 +18,7 @@ from ..support.keys import Key
 from .cache import MeasurementCache, WorkloadKey, stage_workload
 from .measurer import Measurer
 from .pool import AnyRunnerPool
+from .speed import MachineSpeed
 from .timing import fastest, relative_error
 
 _logger = logging.getLogger(__name__)
@@ -101,6 +102,8 @@ class MeasuredCost:
         The stage builder.
     cache : MeasurementCache, optional
         The measurement cache.
+    speed : MachineSpeed, optional
+        The machine's speed, if it is known or simulated.
     """
 
     equal_blocks_cost_the_same = True
@@ -110,9 +113,10 @@ class MeasuredCost:
         pool: AnyRunnerPool,
         stage_builder: AnyStageBuilder,
         cache: MeasurementCache | None = None,
+        speed: MachineSpeed | None = None,
     ) -> None:
         self._stage_builder, self._cache = stage_builder, cache or MeasurementCache()
-        self._measurer = Measurer(pool, stage_builder, self._cache)
+        self._measurer = Measurer(pool, stage_builder, self._cache, speed or MachineSpeed())
         self._specs: dict[Candidate, AnyStageSpec] = {}
         self._seconds: dict[Hashable, float] = {}
         self._hopeless: dict[Hashable, float] = {}  # bounds from their operators
@@ -124,9 +128,10 @@ class MeasuredCost:
         pool: AnyRunnerPool,
         stage_builder: AnyStageBuilder,
         cache: MeasurementCache | None = None,
+        speed: MachineSpeed | None = None,
     ) -> MeasuredCost:
         """Time every operator alone, which work is divided by."""
-        cost = cls(pool, stage_builder, cache)
+        cost = cls(pool, stage_builder, cache, speed)
         cost._measurer.recall_speed()
         implementations = stage_builder.lowered.implementations
         cost._measurer.time_operators(i for i in implementations if i is not None)

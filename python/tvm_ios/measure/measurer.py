@@ -38,6 +38,8 @@ class Measurer:
         The stage builder.
     cache : MeasurementCache
         The measurement cache, which keeps the samples.
+    speed : MachineSpeed
+        The machine's speed.
 
     Attributes
     ----------
@@ -50,13 +52,17 @@ class Measurer:
     """
 
     def __init__(
-        self, pool: AnyRunnerPool, stage_builder: AnyStageBuilder, cache: MeasurementCache
+        self,
+        pool: AnyRunnerPool,
+        stage_builder: AnyStageBuilder,
+        cache: MeasurementCache,
+        speed: MachineSpeed,
     ) -> None:
         self._pool, self._stage_builder, self._cache = pool, stage_builder, cache
         self.operator_seconds: dict[Hashable, float] = {}
         self.failed: set[Hashable] = set()
         self.timed: set[Hashable] = set()
-        self._timer = StageTimer(stage_builder, self.operator_seconds)
+        self._timer = StageTimer(stage_builder, self.operator_seconds, speed)
 
     @property
     def speed(self) -> MachineSpeed:

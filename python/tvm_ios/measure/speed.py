@@ -23,6 +23,7 @@ _logger = logging.getLogger(__name__)
 _EQUAL = 0.10  # speeds are comparable up to this relative difference
 _EQUAL_COPIES = 0.30  # a copy's own time varies more: its pages and the shared cache differ
 _PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8)  # seconds before a turn is taken again
+_LOOKS = 2  # turns that only show the machine's speed, before the first one that counts
 _PATIENCE = 20.0  # seconds that all these pauses may take together
 
 
@@ -39,11 +40,14 @@ class MachineSpeed:
         The speed at which turns are accepted.
     waited : float
         Seconds that were spent on waiting for the usual speed.
+    sleep : callable
+        Waits so many seconds.
     """
 
     base: float | None = None
     usual: float | None = None
     waited: float = 0.0
+    sleep: Callable[[float], None] = time.sleep
     _accepted: list[float] = field(default_factory=list)
 
     @property
@@ -67,6 +71,8 @@ class MachineSpeed:
         numpy.ndarray
             float64 [runs - 1, stages], in seconds; NaN where no latency is known.
         """
+        if self.usual is None:
+            self._look(take)
         turn = _warm(take())
         for pause in _PAUSES:
             if self._acceptable(turn) or self.waited >= _PATIENCE:
@@ -77,6 +83,12 @@ class MachineSpeed:
             self._get_used_to(turn)
         return self._scaled(turn)
 
+    def _look(self, take: Callable[[], Turn]) -> None:
+        """Find the usual speed: the machine may be busy just at the beginning."""
+        for pause in _PAUSES[:_LOOKS]:
+            self._acceptable(_warm(take()))
+            self.sleep(pause)
+
     def _acceptable(self, turn: Turn) -> bool:
         """Return whether most runs of the turn took place at the usual speed."""
         speed = _speed_of(turn)
@@ -84,14 +96,13 @@ class MachineSpeed:
             return True  # impossible times do not become possible by waiting
         if self.usual is None or speed < self.usual / (1 + _EQUAL):
             self.usual = speed  # what was usual before was a busy machine
-        self.base = self.base or speed
         steady = _steady_runs(turn)
         return speed <= self.usual * (1 + _EQUAL) and 2 * int(steady.sum()) >= len(steady)
 
     def _wait(self, pause: float) -> None:
         if self.waited == 0.0:
             _logger.info("The machine is busy: measurements are repeated, which takes longer.")
-        time.sleep(pause)
+        self.sleep(pause)
         self.waited += pause
         if self.waited >= _PATIENCE:
             _logger.warning(
@@ -106,8 +117,9 @@ class MachineSpeed:
     def _scaled(self, turn: Turn) -> np.ndarray:
         """Return latencies at the base speed, without those that were disturbed if others exist."""
         speed = _speed_of(turn)
-        if speed is None or self.base is None:
+        if speed is None:
             return np.full(turn.seconds.shape, np.nan)
+        self.base = self.base or self.usual or speed
         self._accepted.append(speed)
         seconds = turn.seconds * (self.base / speed)
         undisturbed = np.where(_steady_runs(turn)[:, None] & (seconds >= 0), seconds, np.nan)

@@ -74,21 +74,6 @@ def test_refining_ends(scheduler: Scheduler) -> None:
     assert cost.resolve(stages) == 0
 
 
-def test_what_cannot_gain_is_priced_above_its_operators(
-    scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cost = MeasuredCost.begin(scheduler.pool, scheduler.stage_builder)
-    monkeypatch.setattr(MeasuredCost, "can_gain", lambda *_: False)
-    first, second = _index(scheduler, "conv2d")
-    both = Candidate((first, second), "concurrent")
-    pair, single = cost([both, Candidate((first,), "concurrent")])
-    assert pair > 2 * single
-    assert pair == pytest.approx(2 * single, rel=1e-5)
-    assert cost.partitioning(both) == "tiles"
-    (concat,) = _index(scheduler, "concat")
-    assert cost([both, Candidate((concat,), "concurrent")])[0] == pair  # also beside new operators
-
-
 def _cold(specs: list[TensorSpec]) -> tuple[ColdWeights, list[int]]:
     """Cold weights, and the sizes of the memories that they asked for."""
     sizes: list[int] = []

@@ -3,25 +3,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import networkx as nx
 import numpy as np
 import pytest
-import tvm
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tvm import relax
 
+from replay.machine import Machine
 from support.database import scheduler
-from support.networks import NATIVE, conv, relax_module
-from tvm_ios.backend.shared.machine import Machine
-from tvm_ios.backend.shared.stages import StageSpec
-from tvm_ios.compiler.scheduler import Scheduler
+from support.simulated_device import Simulation, ladder
+from tvm_ios.backend.shared.stages import AnyStageSpec
 from tvm_ios.errors import OptionError
-from tvm_ios.graph.dag import Dag
+from tvm_ios.graph.dag import Candidate, Dag
 from tvm_ios.measure.learned import Examples, LatencyModel, LearnedCost
 from tvm_ios.measure.learned.features import FEATURES, StageFeatures
 from tvm_ios.measure.learned.operator_table import COLUMNS, OperatorTable
@@ -110,7 +107,7 @@ def test_features_do_not_depend_on_the_speed_of_the_machine() -> None:
     operators = table(6, [(0, 1), (0, 2), (1, 3), (2, 3), (3, 4)], 0)
     candidates = ScheduleSpace(Dag(6, operators.edges.tolist())).candidates
     slow = Machine(4, cache_bytes=1 << 20, flops=2.0, bandwidth=3.0, barrier=0.1)
-    fast = Machine(4, cache_bytes=1 << 20, flops=20.0, bandwidth=30.0, barrier=0.01)
+    fast = Figures(4, cache_bytes=1 << 20, flops=20.0, bandwidth=30.0, barrier=0.01)
     times = {name: operators.values[name] / 10 for name in ("seconds", "on_one_worker")}
     quick = OperatorTable({**operators.values, **times}, operators.classes, operators.edges)
     rows = StageFeatures(operators, slow)(candidates)
@@ -205,48 +202,51 @@ def test_few_samples_are_believed_less() -> None:
     assert relative_error({"tiles": [1.0] * 50}) > 0
 
 
-def timed(_self: object, _device: object, spec: StageSpec, *_: object) -> dict[str, list[float]]:
-    """Latencies that depend on nothing but the stage: its work, how uneven it is, its barriers."""
-    tiles = [max(phase.tiles for phase in i.kernel.phases) for i in spec.implementations]
-    uneven = 3 * abs(tiles[0] - tiles[-1]) / (1 + len(tiles))
-    chain = 1 + max((len(after) for after in spec.after), default=0)
-    return {"tiles": [1e-6 * (sum(tiles) + uneven + 5 * chain)] * 5}
+def truth(spec: AnyStageSpec) -> Mapping[str, float]:
+    """Latencies that follow from a stage's groups and chains, as a model can learn."""
+    work: dict[int, float] = {}
+    for implementation, group in zip(spec.implementations, spec.groups, strict=True):
+        work[group] = work.get(group, 0.0) + implementation.kernel.seconds
+    longest, total = max(work.values()), sum(work.values())
+    crowded = 1 + 0.1 * max(len(work) - 3, 0)
+    return {"processors": crowded * max(longest, 0.4 * total)}
 
 
-@pytest.fixture
-def known_latencies(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tvm_ios.measure.timing.StageTimer.measure", timed)
-    monkeypatch.setattr("tvm_ios.measure.timing.StageTimer.refine", timed)
-    monkeypatch.setattr("tvm_ios.measure.cost.MeasuredCost.can_gain", lambda *_: True)
+def _latency(simulation: Simulation, stages: Sequence[Candidate]) -> float:
+    return sum(min(truth(simulation.spec(*stage.ops)).values()) for stage in stages)
 
 
-def ladder() -> tvm.IRModule:
-    """Five branches of two convolutions each, all different: a thousand stages and more."""
-
-    def body(emit: Callable[[relax.Expr], relax.Var], x: relax.Expr) -> relax.Expr:
-        first = [emit(conv(x, 8 + 4 * i, 1 + 2 * (i % 2), seed=i)) for i in range(5)]
-        second = [emit(conv(y, 24 - 4 * i, 1, seed=9 + i)) for i, y in enumerate(first)]
-        return relax.op.concat(second, axis=1)
-
-    return relax_module(body, (1, 8, 13, 11))
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("known_latencies")
 def test_the_search_finds_what_measuring_all_finds(tmp_path: Path) -> None:
-    found = {}
+    found, measured = {}, {}
     for measure_all in (False, True):
         database = tmp_path / f"{measure_all}.sqlite3"
-        options = Options(measure_all=measure_all, winograd=False, database=database)
-        made = Scheduler.prepare(ladder(), NATIVE, options=options)
-        found[measure_all] = made.search()
-        assert isinstance(made.cost, LearnedCost) is not measure_all
-        again = Scheduler.prepare(ladder(), NATIVE, options=options).search()
-        assert again.measurements == 0
-        assert again.stages == found[measure_all].stages
-    latency = {variant: schedule.estimates["scheduled"] for variant, schedule in found.items()}
-    assert latency[False] <= 1.02 * latency[True]
-    assert found[False].measurements < 0.5 * found[True].measurements
+        options = Options(measure_all=measure_all, database=database)
+        simulation = Simulation(truth, ladder(), options=options)
+        cost = simulation.cost()
+        assert isinstance(cost, LearnedCost) is not measure_all
+        stages = simulation.search(cost)
+        found[measure_all], measured[measure_all] = _latency(simulation, stages), cost.measurements
+        again = Simulation(truth, ladder(), options=options)
+        cost = again.cost()
+        assert again.search(cost) == stages
+        assert cost.measurements == 0
+    assert found[False] <= 1.06 * found[True]
+    assert measured[False] < 0.5 * measured[True]
+
+
+def test_measuring_again_changes_the_bounds_of_other_stages() -> None:
+    simulation = Simulation(truth, ladder(), Machine(jitter=0.1))
+    cost = simulation.cost()
+    assert isinstance(cost, LearnedCost)
+    bounds = cost.latency_bounds([Candidate((0, 1, 2, 3), "concurrent")])
+    stages = simulation.search(cost)
+    # The search has measured all it wanted again; what is chosen by other prices, not yet.
+    rest = [c for c in cost.resolved if c not in stages and len(c.ops) == 2][:3]
+    before, revision = bounds.bounds().copy(), cost.revision
+    assert cost.resolve(rest) > 0
+    assert cost.revision > revision
+    assert bounds.bounds() != before
+    assert cost.resolve(rest) == 0
 
 
 @pytest.mark.slow

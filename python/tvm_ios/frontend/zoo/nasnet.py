@@ -65,11 +65,11 @@ def nasnet_a(
             reduced = _reduction_cell(net, previous, x, width)
             previous, x = (previous if skip_reduction else x), reduced
         for _ in range(cells):
-            previous, x = x, _normal_cell(net, previous, x, width)
+            previous, x = x, normal_cell(net, previous, x, width)
     return classify(net, x)
 
 
-def _normal_cell(
+def normal_cell(
     net: Builder[Handle], previous: Value[Handle], x: Value[Handle], width: int
 ) -> Value[Handle]:
     """Emit a normal cell (figure 4, left), from the rectified results of the two cells before."""

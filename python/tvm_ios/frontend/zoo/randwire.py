@@ -58,12 +58,12 @@ def randwire(
     averaged = 1
     for i, nodes in enumerate(stages):
         wiring = watts_strogatz(nodes, NEIGHBORS, REWIRING, seed=FIRST_SEED + i)
-        x = _random_stage(net, x, wiring, channels << i, gain=averaged**0.5)
+        x = random_stage(net, x, wiring, channels << i, gain=averaged**0.5)
         averaged = len(wiring.sinks)
     return classify(net, conv_norm(net, net.relu(x), features, gain=averaged**0.5))
 
 
-def _random_stage(
+def random_stage(
     net: Builder[Handle], x: Value[Handle], wiring: Wiring, channels: int, gain: float
 ) -> Value[Handle]:
     """Halve the map in the nodes that read the stage's input; average the nodes that none reads.

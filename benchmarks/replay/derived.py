@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Latencies of stages derived from those of single operators, where a machine is not idle.
+
+Stages cannot be measured well while other programs take their share of the cores: a barrier then
+takes as long as they please. The operators alone can, on one worker. The latencies that follow from
+them are those of no real machine, but of one with the same difficulties:
+
+- operators use several workers with different efficiency, and wait for their last tile;
+- a level of a stage ends with a barrier;
+- whole groups on one worker are efficient, but the most loaded worker decides;
+- row strips save memory traffic between operators, and compute some rows twice;
+- operators that run at the same time disturb each other, each pair of kernels by an amount of its
+  own, and each stage and work partitioning a little by one that follows from nothing else.
+
+All that looks random is a function of the kernels' digests.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Hashable, Mapping, Sequence
+from itertools import combinations
+
+import numpy as np
+
+from tvm_ios.backend.shared.stages import AnyStageBuilder, AnyStageSpec
+from tvm_ios.compiler.scheduler import Scheduler
+from tvm_ios.measure.cache import MeasurementCache, operator_workload, stage_workload
+
+from .known import all_candidates
+from .table import Table
+
+_BARRIER = 2e-6  # seconds
+_EFFICIENCY = (0.8, 1.0)  # of an operator on all workers
+_STRIPS = (0.92, 1.08)  # of an operator's time, where it runs in row strips
+_PAIR, _REST = 0.03, 0.015  # standard deviations of the logarithms
+
+
+def derive(scheduler: Scheduler, on_one_worker: Sequence[float]) -> Table:
+    """Return the derived latencies of all stages that a search may consider.
+
+    Parameters
+    ----------
+    scheduler : Scheduler
+        The network.
+    on_one_worker : sequence of float
+        Seconds of each operator on one worker.
+    """
+    lowered = scheduler.stage_builder.lowered
+    candidates = [c for c in all_candidates(scheduler) if not lowered.opaque.intersection(c.ops)]
+    model = _Model(scheduler.stage_builder, on_one_worker)
+    specs = {c: scheduler.stage_builder.spec_of(c.ops, c.strategy) for c in candidates}
+    return Table(
+        str(scheduler.target),
+        scheduler.graph.edges,
+        tuple(on_one_worker),
+        {candidate: model.latencies(spec) for candidate, spec in specs.items()},
+    )
+
+
+class _Model:
+    def __init__(self, stage_builder: AnyStageBuilder, on_one_worker: Sequence[float]) -> None:
+        self._stage_builder, self._alone = stage_builder, on_one_worker
+        self._cache = MeasurementCache()
+        implementations = stage_builder.lowered.implementations
+        self._costs: dict[Hashable, float] = {
+            i.kernel.key: seconds
+            for i, seconds in zip(implementations, on_one_worker, strict=True)
+            if i is not None
+        }
+
+    def latencies(self, spec: AnyStageSpec) -> Mapping[str, float]:
+        """Return the seconds of a stage by work partitioning."""
+        names = self._stage_builder.partitionings(spec, self._costs)
+        digest = self._cache.digest(stage_workload(spec))
+        disturbed = self._disturbance(spec)
+        return {
+            name: getattr(self, f"_by_{name}")(spec)
+            * math.exp(disturbed + _REST * _normal(digest, name))
+            for name in names
+        }
+
+    def _by_tiles(self, spec: AnyStageSpec) -> float:
+        levels: defaultdict[int, list[int]] = defaultdict(list)
+        depth: list[int] = []
+        for number, before in enumerate(spec.after):
+            depth.append(max((depth[b] + 1 for b in before), default=0))
+            levels[depth[number]].append(number)
+        return sum(_BARRIER + self._level(spec, level) for level in levels.values())
+
+    def _level(self, spec: AnyStageSpec, numbers: Sequence[int]) -> float:
+        """Return the seconds of operators whose tiles are divided among all workers together."""
+        workers = self._stage_builder.workers
+        work, largest = 0.0, 0.0
+        for number in numbers:
+            kernel = spec.implementations[number].kernel
+            seconds = self._seconds(spec, number)
+            low, high = _EFFICIENCY
+            efficiency = low + (high - low) * _uniform(self._digest(spec, number), "efficiency")
+            work += seconds / efficiency
+            largest = max(largest, seconds / max(kernel.tiles, 1))
+        return work / workers + largest * (1 - 1 / workers)
+
+    def _by_groups(self, spec: AnyStageSpec) -> float:
+        """Return the seconds of whole groups on one worker each, the longest first."""
+        groups: defaultdict[int, float] = defaultdict(float)
+        for number, group in enumerate(spec.groups):
+            groups[group] += self._seconds(spec, number)
+        loads = np.zeros(self._stage_builder.workers)
+        for seconds in sorted(groups.values(), reverse=True):
+            loads[loads.argmin()] += seconds
+        return _BARRIER + float(loads.max())
+
+    def _by_strips(self, spec: AnyStageSpec) -> float:
+        low, high = _STRIPS
+        total = 0.0
+        for number in range(len(spec.implementations)):
+            share = low + (high - low) * _uniform(self._digest(spec, number), "strips")
+            total += self._seconds(spec, number) * share
+        return _BARRIER + total / self._stage_builder.workers
+
+    def _disturbance(self, spec: AnyStageSpec) -> float:
+        """Return by how much operators of different groups disturb each other, as a logarithm."""
+        pairs = [
+            _PAIR * _normal(*sorted((self._digest(spec, a), self._digest(spec, b))))
+            for a, b in combinations(range(len(spec.groups)), 2)
+            if spec.groups[a] != spec.groups[b]
+        ]
+        return sum(pairs) / max(len(spec.groups) - 1, 1)
+
+    def _seconds(self, spec: AnyStageSpec, number: int) -> float:
+        """Return an operator's seconds on one worker; a merged one computes what it replaces."""
+        return sum(self._alone[op] for op in spec.implementations[number].operators)
+
+    def _digest(self, spec: AnyStageSpec, number: int) -> str:
+        return self._cache.digest(operator_workload(spec.implementations[number].kernel))
+
+
+def _uniform(*words: str) -> float:
+    """Return a number between 0 and 1 that follows from the words."""
+    return np.random.default_rng([*"|".join(words).encode()]).random()
+
+
+def _normal(*words: str) -> float:
+    """Return a number of the standard normal distribution that follows from the words."""
+    return np.random.default_rng([*"|".join(words).encode()]).standard_normal()

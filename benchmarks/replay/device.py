@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A simulated device, which times stages whose true latencies are given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+
+from tvm_ios.backend.shared.implementation import Implementation
+from tvm_ios.backend.shared.kernel import Kernel
+from tvm_ios.backend.shared.replacements.find import Replacements
+from tvm_ios.backend.shared.stages import AnyStageBuilder, AnyStageSpec, StageBuilder
+from tvm_ios.measure.pool import LocalPool
+from tvm_ios.measure.speed import MachineSpeed
+from tvm_ios.measure.stage_runner import Turn
+from tvm_ios.schedule.timeline import Span
+
+from .machine import Machine
+
+_ARITHMETIC, _COPY = 50e-6, 200e-6  # seconds of the known work on the machine undisturbed
+_COLD = 1.3  # the first run of a turn takes longer
+
+
+class Latencies(Protocol):
+    """The true latencies of a device."""
+
+    def alone(self, kernel: Kernel) -> float:
+        """Return the seconds of a kernel on one worker."""
+
+    def stage(self, spec: AnyStageSpec) -> Mapping[str, float]:
+        """Return the seconds of a stage in each partitioning that it has."""
+
+
+@dataclass(frozen=True)
+class SimulatedStage:
+    """A stage, and what it takes."""
+
+    implementations: tuple[Implementation[Kernel], ...]
+    seconds: float
+
+
+@dataclass
+class SimulatedStageBuilder(StageBuilder[Kernel, SimulatedStage]):
+    """The stages of another stage builder, with the partitionings that a device has.
+
+    Attributes
+    ----------
+    original : StageBuilder
+        The other builder.
+    latencies : Latencies
+        The device.
+    """
+
+    original: AnyStageBuilder = field(kw_only=True)
+    latencies: Latencies = field(kw_only=True)
+
+    @property
+    def default_partitioning(self) -> str:
+        return self.original.default_partitioning
+
+    @property
+    def cache_bytes(self) -> int:
+        return self.original.cache_bytes
+
+    @cached_property
+    def replacements(self) -> Replacements[Kernel]:
+        return self.original.replacements
+
+    def partitionings(self, spec: AnyStageSpec, costs: Mapping[Hashable, float]) -> tuple[str, ...]:
+        return tuple(self.latencies.stage(spec))
+
+    def stage(
+        self, spec: AnyStageSpec, partitioning: str, costs: Mapping[Hashable, float]
+    ) -> SimulatedStage:
+        return SimulatedStage(spec.implementations, self.latencies.stage(spec)[partitioning])
+
+    def kernels(self, spec: AnyStageSpec, costs: Mapping[Hashable, float]) -> Iterable[Kernel]:
+        return []
+
+    def max_saving(
+        self,
+        spec: AnyStageSpec,
+        serial: Mapping[Hashable, float],
+        costs: Mapping[Hashable, float],
+    ) -> float:
+        return self.original.max_saving(spec, serial, costs)
+
+
+Readings = Callable[[Turn], Turn]
+"""What a wrong clock makes of a turn."""
+
+
+class SimulatedRunner:
+    """A runner on a simulated machine, which also compiles kernels: it has nothing to do for that.
+
+    Parameters
+    ----------
+    machine : Machine
+        The machine, whose time passes.
+    latencies : Latencies
+        The device.
+    readings : callable, optional
+        A wrong clock.
+    """
+
+    def __init__(
+        self, machine: Machine, latencies: Latencies, readings: Readings | None = None
+    ) -> None:
+        self._machine, self._latencies = machine, latencies
+        self._readings = readings or (lambda turn: turn)
+
+    def compile(self, kernels: Iterable[Kernel]) -> None:
+        """Do nothing: simulated kernels have no code."""
+
+    def prepare(self) -> None:
+        """Do nothing: there is nothing to load."""
+
+    def time_alone(self, implementations: Sequence[Implementation[Kernel]], repeat: int) -> Turn:
+        return self._turn([self._latencies.alone(i.kernel) for i in implementations], repeat)
+
+    def time(self, stages: Sequence[SimulatedStage], repeat: int) -> Turn:
+        return self._turn([stage.seconds for stage in stages], repeat)
+
+    def trace(self, stages: Sequence[SimulatedStage], repeat: int) -> list[Span]:
+        raise AssertionError("there is nothing to look at")
+
+    def _turn(self, stages: Sequence[float], repeat: int) -> Turn:
+        true = np.array(stages, "float64")
+        first = self._known(_COPY)
+        seconds, arithmetic = [], []
+        for run in range(repeat):
+            before = self._known(_ARITHMETIC)
+            taken, preempted = self._machine.work(true if run else _COLD * true)
+            seconds.append(np.where(preempted, -taken, taken))
+            arithmetic.append([before, self._known(_ARITHMETIC)])
+        copies = np.array([first, self._known(_COPY)])
+        return self._readings(Turn(np.array(seconds), np.array(arithmetic), copies))
+
+    def _known(self, seconds: float) -> float:
+        """Return the seconds of a piece of known work."""
+        return float(self._machine.work(np.array([seconds]))[0][0])
+
+
+def simulated_pool(runner: SimulatedRunner) -> LocalPool[Kernel, SimulatedStage]:
+    """Return the pool of one simulated runner."""
+    return LocalPool(runner, runner, 1)
+
+
+def simulated_speed(machine: Machine) -> MachineSpeed:
+    """Return what judges the speed of a simulated machine, and waits in its time."""
+    return MachineSpeed(sleep=machine.sleep)

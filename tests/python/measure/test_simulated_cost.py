@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The measured cost on a simulated device: what is measured, how exactly, and what is refused."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from replay.device import SimulatedStageBuilder
+from replay.machine import MACHINES, Machine, jump
+from support.numpy_backend import KIND
+from support.simulated_device import Simulation, branches, by_size
+from tvm_ios import CostError, DeviceError
+from tvm_ios.backend.shared.stages import AnyStageSpec
+from tvm_ios.compiler.scheduler import Scheduler
+from tvm_ios.database import MeasurementDatabase
+from tvm_ios.graph.dag import Candidate
+from tvm_ios.graph.operators import OperatorGraph
+from tvm_ios.measure.cache import MeasurementCache, stage_workload
+from tvm_ios.measure.stage_runner import Turn
+from tvm_ios.measure.timing import sensible
+from tvm_ios.options import Options
+
+ALL = Options(measure_all=True)
+IMPOSSIBLE = [math.nan, math.inf, -math.inf, 0.0]
+
+
+def _candidate(*ops: int) -> Candidate:
+    return Candidate(ops, "concurrent")
+
+
+def _complete(simulation: Simulation, stages: Sequence[Candidate]) -> bool:
+    """Whether the stages compute each operator once, and none before what it reads."""
+    order = [op for stage in stages for op in stage.ops]
+    done: set[int] = set()
+    for stage in stages:
+        done |= set(stage.ops)
+        if any(u not in done for u, v in simulation.scheduler.graph.edges if v in done):
+            return False
+    return sorted(order) == list(range(len(simulation.scheduler.graph.operators)))
+
+
+def test_all_stages_of_a_search_are_measured() -> None:
+    simulation = Simulation(by_size(), options=ALL)
+    cost = simulation.cost()
+    stages = simulation.search(cost)
+    true = [simulation.truth(simulation.spec(*stage.ops))["processors"] for stage in stages]
+    assert cost(stages).tolist() == pytest.approx(true)
+    assert [stage.ops for stage in stages] == [(0, 1, 2), (3,)]
+
+
+class _Worthless(SimulatedStageBuilder):
+    """Stages of which the first two operators' can save nothing."""
+
+    def max_saving(
+        self,
+        spec: AnyStageSpec,
+        serial: Mapping[Hashable, float],
+        costs: Mapping[Hashable, float],
+    ) -> float:
+        return 0.0 if len(spec.implementations) == 2 else 1.0
+
+
+def test_what_cannot_gain_is_priced_above_its_operators_and_not_measured() -> None:
+    simulation = Simulation(by_size())
+    builder = simulation.stage_builder
+    simulation.stage_builder = _Worthless(
+        builder.lowered, builder.workers, original=builder, latencies=simulation
+    )
+    cost = simulation.measured()
+    pair, single = cost([_candidate(0, 1), _candidate(0)])
+    assert pair > 2 * single
+    assert pair == pytest.approx(2 * single, rel=1e-5)
+    assert cost.measurements == 2
+    assert cost.partitioning(_candidate(0, 1)) == "processors"
+    assert cost([_candidate(0, 1), _candidate(0, 1, 2)])[0] == pair  # also beside others
+    assert cost.measurements == 4
+
+
+def test_the_stages_of_a_schedule_are_measured_again() -> None:
+    """Until the noise averages out."""
+    stages, true = [_candidate(0, 1), _candidate(2, 3), _candidate(4)], [1.2e-3, 1.2e-3, 1e-3]
+    errors = []
+    for seed in range(20):
+        simulation = Simulation(by_size(), branches(5), Machine(jitter=0.05, seed=seed))
+        cache = MeasurementCache()
+        cost = simulation.measured(cache)
+        first = cost(stages)
+        (samples,) = cache.samples(simulation.spec(0, 1).key).values()
+        before = len(samples)
+        assert cost.resolve(stages) > 0
+        assert len(samples) > 2 * before
+        assert cost.resolve(stages) == 0
+        errors.append([np.std(np.log(latencies / true)) for latencies in (first, cost(stages))])
+    before, after = np.mean(errors, axis=0)
+    assert after < before
+
+
+def test_operators_that_crash_are_told_from_the_others(caplog: pytest.LogCaptureFixture) -> None:
+    """A crash loses what else was timed in the same run."""
+    simulation = Simulation(by_size())
+    time = simulation.runner.time
+
+    def crashing(stages: Sequence[object], repeat: int) -> Turn:
+        if any(len(stage.implementations) == 2 for stage in stages):
+            raise MemoryError
+        return time(stages, repeat)
+
+    simulation.runner.time = crashing
+    cost = simulation.measured()
+
+    def each(items: Sequence[object], work: Callable, done: Callable) -> None:
+        for item in items:
+            try:
+                result = work(simulation.runner, item)
+            except MemoryError:
+                result = None
+            done(item, result)
+
+    cost._pool.each = each  # what a pool of processes does
+    with caplog.at_level(logging.WARNING):
+        pair, triple = cost([_candidate(0, 1), _candidate(0, 1, 2)])
+    assert math.isinf(pair)
+    assert triple == pytest.approx(1.8e-3)
+    assert sum("is not used" in record.message for record in caplog.records) == 1
+
+
+@pytest.mark.parametrize("wrong", IMPOSSIBLE)
+def test_a_stage_of_impossible_times_is_neither_chosen_nor_recorded(
+    wrong: float, tmp_path: Path
+) -> None:
+    def truth(spec: AnyStageSpec) -> Mapping[str, float]:
+        return {"processors": 1e-3 if len(spec.implementations) == 1 else wrong}
+
+    path = tmp_path / "m.sqlite3"
+    simulation = Simulation(truth, options=replace(ALL, database=path))
+    cost = simulation.cost()
+    stages = simulation.search(cost)
+    assert [len(stage.ops) for stage in stages] == [1] * 4
+    assert cost([_candidate(0, 1)])[0] == math.inf
+    with closing(MeasurementDatabase(path)) as database:
+        rows = list(database.rows())
+    assert rows
+    assert all(row.samples for row in rows)
+    assert all(sensible(np.array(t)) == list(t) for row in rows for t in row.samples.values())
+
+
+@pytest.mark.parametrize("wrong", [*IMPOSSIBLE, -1e-6])
+@pytest.mark.parametrize("known", [True, False])
+def test_a_device_that_always_answers_nonsense_ends_the_search(wrong: float, known: bool) -> None:
+    def readings(turn: Turn) -> Turn:
+        if known:
+            return replace(turn, arithmetic=np.full_like(turn.arithmetic, wrong))
+        wrongly = np.full_like(turn.seconds, wrong if wrong > -1 else np.nan)
+        return replace(turn, seconds=wrongly if wrong != -1e-6 else 0 * wrongly)
+
+    simulation = Simulation(by_size(), options=ALL, readings=readings)
+    with pytest.raises(DeviceError, match=r"impossible times; .* works without measuring\.$"):
+        simulation.search(simulation.cost())
+
+
+def test_a_clock_that_always_shows_the_same() -> None:
+    simulation = Simulation(
+        by_size(),
+        readings=lambda turn: Turn.steady(np.full_like(turn.seconds, 1e-3)),
+        options=Options(measure_all=False),
+    )
+    cost = simulation.cost()
+    stages = simulation.search(cost)
+    assert _complete(simulation, stages)
+    assert cost(stages).tolist() == [1e-3] * len(stages)
+
+
+@pytest.mark.parametrize("moment", [0.0, 0.02, 0.05, 0.1, 0.3])
+@pytest.mark.parametrize("factor", [10.0, 0.1])
+def test_a_machine_that_is_slower_or_faster_by_ten_from_a_moment_on(
+    moment: float, factor: float
+) -> None:
+    simulation = Simulation(by_size(), machine=Machine([jump(moment, factor)]), options=ALL)
+    cost = simulation.cost()
+    stages = simulation.search(cost)
+    assert [stage.ops for stage in stages] == [(0, 1, 2), (3,)]
+    together, alone = cost(stages)
+    assert together == pytest.approx(1.8 * alone, rel=0.1)
+
+
+def test_a_clock_that_jumps() -> None:
+    """Some times are ten times what they were, and the known work's are as ever."""
+    random = np.random.default_rng(1)
+
+    def readings(turn: Turn) -> Turn:
+        jumped = random.random(turn.seconds.shape) < 0.1
+        return replace(turn, seconds=np.where(jumped, 10 * turn.seconds, turn.seconds))
+
+    simulation = Simulation(by_size(), readings=readings, options=ALL)
+    assert [stage.ops for stage in simulation.search(simulation.cost())] == [(0, 1, 2), (3,)]
+
+
+@pytest.mark.parametrize("kind", MACHINES)
+def test_a_database_whose_rows_lie(kind: str, tmp_path: Path) -> None:
+    """What a stage is said to take is not what it takes: it is measured before it is chosen."""
+    path = tmp_path / "m.sqlite3"
+    simulation = Simulation(
+        by_size(shared=1.5), machine=MACHINES[kind](1), options=replace(ALL, database=path)
+    )
+    scheduler = simulation.scheduler
+    identity = scheduler.backend.identity()
+    conditions = scheduler.backend.conditions(scheduler.stage_builder)
+    cache = MeasurementCache(scheduler.database, identity, conditions)
+    cache.add(stage_workload(simulation.spec(0, 1)), {"processors": [1e-9] * 2})
+    cost = simulation.cost()
+    stages = simulation.search(cost)
+    assert _complete(simulation, stages)
+    assert (0, 1) not in [stage.ops for stage in stages]
+    assert cost([_candidate(0, 1)])[0] > 2e-3
+
+
+def test_a_cost_model_of_the_user_that_contradicts_itself() -> None:
+    random = np.random.default_rng(2)
+
+    def prices(graph: OperatorGraph, candidates: Sequence[Candidate]) -> np.ndarray:
+        return random.exponential(1.0, len(candidates))
+
+    simulation = Simulation(by_size())
+    made = Scheduler.prepare(simulation.mod, KIND, cost_model=prices)
+    schedule = made.search()
+    made.check(schedule)
+
+
+@pytest.mark.parametrize("price", [math.nan, -1.0])
+def test_a_cost_model_of_the_user_with_impossible_prices(price: float) -> None:
+    simulation = Simulation(by_size())
+    made = Scheduler.prepare(
+        simulation.mod, KIND, cost_model=lambda _, candidates: np.full(len(candidates), price)
+    )
+    with pytest.raises(CostError, match=r"^[A-Za-z][^\n]*$"):
+        made.search()

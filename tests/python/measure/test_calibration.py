@@ -137,9 +137,9 @@ def test_networks_of_another_kind_do_little_harm() -> None:
 
 
 def test_the_quantile_has_the_correction_for_finite_samples() -> None:
-    scores = np.arange(1.0, 20.0)  # 19 of them: (19 + 1) * 0.9 is the 18th
+    scores = np.arange(1.0, 21.0)  # of 20 scores, (20 + 1) * 0.9 rounds up to the 19th
     bound = Calibration(scores).lower(np.zeros(1), np.ones(1), 0.9)
-    assert bound == -18.0
+    assert bound == -19.0
 
 
 def test_few_measurements_leave_the_prior() -> None:

@@ -53,7 +53,7 @@ def test_features_are_those_of_each_stage_alone(
     num_ops, edges = graph
     operators = table(num_ops, edges, seed)
     candidates = ScheduleSpace(Dag(num_ops, edges)).candidates
-    machine = Machine(2, cache_bytes=1 << 20, flops=0.5, bandwidth=2.0, barrier=0.1)
+    machine = Figures(2, cache_bytes=1 << 20, flops=0.5, bandwidth=2.0, barrier=0.1)
     features = StageFeatures(operators, machine)
     rows = features(candidates)
     assert rows.shape == (len(candidates), len(FEATURES))
@@ -106,7 +106,7 @@ def test_features_do_not_depend_on_the_speed_of_the_machine() -> None:
     """A machine that is ten times as fast in every respect has the same features."""
     operators = table(6, [(0, 1), (0, 2), (1, 3), (2, 3), (3, 4)], 0)
     candidates = ScheduleSpace(Dag(6, operators.edges.tolist())).candidates
-    slow = Machine(4, cache_bytes=1 << 20, flops=2.0, bandwidth=3.0, barrier=0.1)
+    slow = Figures(4, cache_bytes=1 << 20, flops=2.0, bandwidth=3.0, barrier=0.1)
     fast = Figures(4, cache_bytes=1 << 20, flops=20.0, bandwidth=30.0, barrier=0.01)
     times = {name: operators.values[name] / 10 for name in ("seconds", "on_one_worker")}
     quick = OperatorTable({**operators.values, **times}, operators.classes, operators.edges)
@@ -122,7 +122,7 @@ def test_every_feature_distinguishes_stages() -> None:
         operators.values["plane"] = np.arange(7.0) % 2
         candidates = ScheduleSpace(Dag(7, operators.edges.tolist())).candidates
         merged = [c._replace(strategy="merge") for c in candidates[:9]]
-        machine = Machine(2 + seed, cache_bytes=10, flops=2.0, bandwidth=3.0, barrier=0.1)
+        machine = Figures(2 + seed, cache_bytes=10, flops=2.0, bandwidth=3.0, barrier=0.1)
         rows.append(StageFeatures(operators, machine)([*candidates, *merged]))
     spread = np.ptp(np.concatenate(rows), axis=0)
     assert not [name for name, width in zip(FEATURES, spread, strict=True) if width == 0]

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import tvm
 
+import carry_over
 import levels as hierarchy
 import machine
 import peak
@@ -94,6 +95,18 @@ def test_a_second_search_measures_nothing(tmp_path: Path, capsys) -> None:
     (found,) = json.loads((tmp_path / "times.json").read_text())["searches"].values()
     assert found["cold"]["measurements"] > 0 == found["warm"]["measurements"]
     assert found["cold"]["stages"] == found["warm"]["stages"]
+
+
+@pytest.mark.slow
+def test_a_network_is_searched_alone_and_after_others(tmp_path: Path, capsys) -> None:
+    save_branches(tmp_path / "m.onnx")
+    file = str(tmp_path / "searches.json")
+    carry_over.main([str(tmp_path / "m.onnx"), "bert_tiny", "--json", file])
+    assert "after them" in capsys.readouterr().out
+    first, second = json.loads(Path(file).read_text())["searches"].values()
+    for found in (first, second):
+        assert found["alone"]["measurements"] > 0
+        assert found["after the others"]["latency_ms"] > 0
 
 
 def test_peak_prints_tables(capsys) -> None:

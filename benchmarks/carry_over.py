@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How much of a search other networks save: stages measured with and without their measurements.
+
+Each network is searched with an empty database, and with one that has what the searches of the
+networks before it have measured. Both schedules are then timed as whole models, in turn, so that
+fewer measurements are not bought with a slower network.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import markdown
+from machine import describe
+from tvm_ios.compiler.scheduler import Scheduler
+from tvm_ios.frontend.models import load_model
+from tvm_ios.measure.learned import LearnedCost
+from tvm_ios.options import Options
+from tvm_ios.schedule import Schedule
+from tvm_ios.target import resolve
+
+MODELS = ("squeezenet", "resnet50", "googlenet", "densenet121", "inception_v3")
+
+
+@dataclass(frozen=True)
+class Search:
+    """One search.
+
+    Attributes
+    ----------
+    seconds : float
+    measurements : int
+        Distinct stages that were measured, single operators included.
+    above, held_back : int
+        Of so many stages whose 90% bound was stated before they were measured, so many lay above.
+    latency_ms : float
+        Of the whole model.
+    """
+
+    seconds: float
+    measurements: int
+    above: int
+    held_back: int
+    latency_ms: float = math.nan
+
+
+def search(scheduler: Scheduler) -> tuple[Schedule, Search]:
+    """Search, and return what it took."""
+    found = scheduler.search()
+    assert isinstance(scheduler.cost, LearnedCost)
+    held = scheduler.cost.held_back
+    return found, Search(found.search_seconds, found.measurements, held.above, held.count)
+
+
+def compare(
+    model: str, database: Path, threads: int | None, limits: tuple[int, int]
+) -> dict[str, Search]:
+    """Search a network with an empty database, and with ``database``, to which that adds."""
+    mod, target = load_model(model), resolve("llvm", threads=threads)
+    schedules, searches = {}, {}
+    for name, path in (("alone", None), ("after the others", database)):
+        options = Options(*limits, database=path)
+        scheduler = Scheduler.prepare(mod, target, options=options)
+        schedules[name], searches[name] = search(scheduler)
+    timed = scheduler.compile(schedules).seconds()
+    return {
+        name: Search(**{**asdict(found), "latency_ms": 1e3 * timed[name]})
+        for name, found in searches.items()
+    }
+
+
+def show(results: dict[str, dict[str, Search]]) -> None:
+    """Print a row for each network, in the order of the searches."""
+    rows = []
+    for known, (model, found) in enumerate(results.items()):
+        alone, after = found.values()
+        rows.append(
+            (
+                str(known),
+                model,
+                str(alone.measurements),
+                str(after.measurements),
+                f"{after.measurements / max(alone.measurements, 1):.2f}",
+                f"{alone.latency_ms:.3f}",
+                f"{after.latency_ms:.3f}",
+                *(f"{s.above}/{s.held_back}" for s in (alone, after)),
+            )
+        )
+    header = (
+        ("networks before", "network", "measured alone", "after them", "ratio", "ms alone", "ms")
+        + ("above 90% bounds, alone", "after them")
+    )  # fmt: skip
+    print(markdown.table(header, rows))
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Search the networks that are named, one after another."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("models", nargs="*", default=[f"zoo:{name}" for name in MODELS])
+    parser.add_argument("--threads", type=int, help="default: all cores")
+    parser.add_argument("--max-group-size", type=int, default=3)
+    parser.add_argument("--max-num-groups", type=int, default=8)
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the searches, too")
+    args = parser.parse_args(arguments)
+    limits = (args.max_group_size, args.max_num_groups)
+    results = {}
+    with tempfile.TemporaryDirectory() as directory:
+        for model in args.models:
+            database = Path(directory) / "m.sqlite3"
+            results[model] = compare(model, database, args.threads, limits)
+            if args.json:
+                kept = {m: {n: asdict(s) for n, s in r.items()} for m, r in results.items()}
+                record = {**asdict(describe()), "searches": kept}
+                args.json.write_text(json.dumps(record, indent=1) + "\n")
+    show(results)
+
+
+if __name__ == "__main__":
+    main()

@@ -93,9 +93,9 @@ def show(results: dict[str, dict[str, Search]]) -> None:
             )
         )
     header = (
-        ("networks before", "network", "measured alone", "after them", "ratio", "ms alone", "ms")
-        + ("above 90% bounds, alone", "after them")
-    )  # fmt: skip
+        *("networks before", "network", "measured alone", "after them", "ratio"),
+        *("ms alone", "ms", "above 90% bounds, alone", "after them"),
+    )
     print(markdown.table(header, rows))
 
 

@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.graph.dag import Candidate
 from tvm_ios.measure.given import GivenBounds
+from tvm_ios.search.cost_model import Promising, nothing
 from tvm_ios.search.network import NetworkSearch
 
 Latency = Callable[[Candidate], float]
@@ -48,8 +50,14 @@ class KnownCost:
         self.candidates.update(dict.fromkeys(candidates))
         return GivenBounds(self(candidates))
 
-    def resolve(self, candidates: Sequence[Candidate]) -> int:
+    def resolve(self, candidates: Sequence[Candidate], promising: Promising = nothing) -> int:
         return 0
+
+    def agrees(self, candidates: Sequence[Candidate]) -> bool:
+        return True
+
+    def floors(self, ops: Sequence[int]) -> np.ndarray:
+        return np.zeros(len(ops))
 
 
 def network_search(scheduler: Scheduler) -> NetworkSearch:
@@ -59,7 +67,8 @@ def network_search(scheduler: Scheduler) -> NetworkSearch:
 
 
 def all_candidates(scheduler: Scheduler) -> list[Candidate]:
-    """Return the stages that a search of the network may consider, also those that cannot run."""
+    """Return the stages of all blocks of the network, also those that cannot run."""
     listed = KnownCost(lambda candidate: 1.0)
-    network_search(scheduler).run(listed)
+    every = replace(scheduler.options, measure_all=True)  # without stages across the cuts
+    network_search(replace(scheduler, options=every)).run(listed)
     return list(listed.candidates)

@@ -50,5 +50,6 @@ NETWORKS: Mapping[str, Callable[[], tvm.IRModule]] = {
 
 def prepare(name: str, target: str | tvm.target.Target) -> Scheduler:
     """Return the scheduler of a network, without kernels whose choice needs measurements."""
-    mod, options = NETWORKS[name](), Options(winograd=False)
+    # The tables have the stages of blocks of 16 operators.
+    mod, options = NETWORKS[name](), Options(winograd=False, max_block_size=16)
     return Scheduler.prepare(mod, tvm.target.Target(target), options=options)

@@ -8,14 +8,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tvm_ios.compiler.pricing import measure_prices
-from tvm_ios.measure.learned import LatencyModel, LearnedCost
+from tvm_ios.measure.learned import LearnedCost
 
 from .device import SimulatedRunner, simulated_pool, simulated_speed
 from .known import network_search
 from .machine import Machine
 from .recorded import Recorded
-
-_NINETY = 1.2816  # standard deviations below which a tenth of a normal distribution lies
 
 
 @dataclass(frozen=True)
@@ -54,20 +52,16 @@ def replay(device: Recorded, machine: Machine, seed: int) -> Outcome:
     )
     stages = network_search(scheduler).run(cost)
     found = sum(device.true_seconds(s, cost.partitioning(s)) for s in stages)
-    covered = coverage(device, cost, seed) if isinstance(cost, LearnedCost) else float("nan")
+    covered = coverage(device, cost) if isinstance(cost, LearnedCost) else float("nan")
     share = cost.measurements / device.distinct
     claimed = float(cost(stages).sum())
     return Outcome(found / device.optimum - 1, share, covered, claimed / found - 1, machine.now)
 
 
-def coverage(device: Recorded, cost: LearnedCost, seed: int) -> float:
+def coverage(device: Recorded, cost: LearnedCost) -> float:
     """Return how many stages without a measurement take longer than the model's 90% bound."""
     rest = [c for c in device.candidates if len(c.ops) > 1 and c not in cost.resolved]
     if not rest:
         return float("nan")
-    model = LatencyModel(seed, lcb_factor=_NINETY)
-    known = cost.examples.training_set(cost.features, cost.measured)
-    model.fit(known.features, known.log_ratio, known.error)
-    bounds = cost.features.serial(rest) * np.exp(model.least(cost.features(rest)))
-    true = np.array([device.true_seconds(candidate) for candidate in rest])
-    return float(np.mean(true >= bounds))
+    stated = cost.stated_bounds(rest)
+    return float(np.mean([device.true_seconds(c) >= bound for c, bound in stated.items()]))

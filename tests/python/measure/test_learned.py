@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from replay.machine import Machine
 from support.database import scheduler
 from support.simulated_device import Simulation, ladder
+from tvm_ios.backend.shared.machine import Machine as Figures
 from tvm_ios.backend.shared.stages import AnyStageSpec
 from tvm_ios.errors import OptionError
 from tvm_ios.graph.dag import Candidate, Dag

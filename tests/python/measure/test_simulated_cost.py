@@ -124,7 +124,7 @@ def test_operators_that_crash_are_told_from_the_others(caplog: pytest.LogCapture
                 result = None
             done(item, result)
 
-    cost._pool.each = each  # what a pool of processes does
+    cost._measurer._pool.each = each  # what a pool of processes does
     with caplog.at_level(logging.WARNING):
         pair, triple = cost([_candidate(0, 1), _candidate(0, 1, 2)])
     assert math.isinf(pair)

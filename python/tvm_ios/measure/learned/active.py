@@ -198,7 +198,7 @@ class LearnedCost:
 
     def _price(self, candidates: Sequence[Candidate]) -> None:
         """Determine the latencies of candidates, and add the measured ones to the examples."""
-        bounds = self._stated(candidates)
+        bounds = self.stated_bounds(candidates)
         self._measured(candidates)
         self.resolved.update(dict.fromkeys(candidates))
         for candidate in candidates:
@@ -208,8 +208,8 @@ class LearnedCost:
                 if candidate in bounds:
                     self.held_back.add(observation.seconds >= bounds[candidate])
 
-    def _stated(self, candidates: Sequence[Candidate]) -> dict[Candidate, float]:
-        """Return the bounds of the candidates in seconds, as far as they are calibrated."""
+    def stated_bounds(self, candidates: Sequence[Candidate]) -> dict[Candidate, float]:
+        """Return the 90% bounds of candidates in seconds, without entries until the first fit."""
         if not self._model.fitted or not candidates:
             return {}
         least = np.exp(self._model.least(self._features(candidates)))

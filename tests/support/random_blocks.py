@@ -88,6 +88,10 @@ class GradualBounds:
         known = [candidate in self._cost.resolved for candidate in self._candidates]
         return prices(self._candidates) * np.where(known, 1.0, 0.95)
 
+    def known(self) -> np.ndarray:
+        single = [len(c.ops) == 1 for c in self._candidates]
+        return np.array(single) | [c in self._cost.resolved for c in self._candidates]
+
     def lookup(self, through: BestThrough) -> None:
         """Resolve the stages that are nearest to a cheapest schedule."""
         latencies = through(self.bounds())

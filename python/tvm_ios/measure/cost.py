@@ -70,6 +70,9 @@ class MeasuredBounds:
     def bounds(self) -> np.ndarray:
         return self.cost(self.candidates)
 
+    def known(self) -> np.ndarray:
+        return np.ones(len(self.candidates), bool)
+
     def lookup(self, through: BestThrough) -> None:
         """Do nothing: the cost model looks stages up before it measures them."""
 

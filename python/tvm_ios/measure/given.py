@@ -34,6 +34,9 @@ class GivenBounds:
     def bounds(self) -> np.ndarray:
         return self.latencies
 
+    def known(self) -> np.ndarray:
+        return np.ones(len(self.latencies), bool)
+
     def lookup(self, through: BestThrough) -> None:
         """Do nothing: all latencies are known."""
 

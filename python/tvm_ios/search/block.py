@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Protocol
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from ..graph.dag import Candidate, Dag
 from ..support.errors import OptionError
-from .core import ScheduleSpace, best_first
+from .core import CostFunction, ScheduleSpace, SearchResult, best_first
 from .cost_model import CostModel, LatencyBounds
 from .problem import Limits, Problem, Replaceable
 
@@ -22,6 +22,7 @@ than half a second."""
 
 _TRANSITIONS = 4000  # the budget of a best-first search, for each operator
 _CANDIDATES = 100  # the same
+_WORTH = 0.005  # of a schedule's latency: what bounds must promise to be pursued
 _NEAR = 1.02  # schedules are near-optimal up to this ratio of bounds
 _SECONDS = 60.0  # a time limit, which the budget does not reach on any machine in use
 
@@ -111,6 +112,9 @@ class BlockSearch(Protocol):
     def solve(self) -> Found:
         """Return the schedule that is cheapest by the current bounds, or a cheap one."""
 
+    def solve_known(self) -> Found:
+        """Return the cheapest schedule of stages whose latencies are known, or a cheap one."""
+
     def lookup(self) -> None:
         """Look up the stages of near-optimal schedules in the database."""
 
@@ -161,6 +165,12 @@ class ExploredBlock:
         stages = [of_operators(stage, self.block.operators) for stage in result.stages]
         return Found(stages, result.latency, result.latency)
 
+    def solve_known(self) -> Found:
+        latencies = np.where(self.latency_bounds.known(), self.latency_bounds.bounds(), np.inf)
+        result = self.space.solve(latencies)
+        stages = [of_operators(stage, self.block.operators) for stage in result.stages]
+        return Found(stages, result.latency, None)
+
     def lookup(self) -> None:
         self.latency_bounds.lookup(self.space.through)
 
@@ -204,6 +214,12 @@ class PriceList:
             self._parts.append(self._bounds_of(new))
             self.seconds = np.concatenate([self.seconds, self._parts[-1].bounds()])
         return self.seconds[[self._place[candidate] for candidate in candidates]]
+
+    def known(self, candidates: Sequence[Candidate]) -> np.ndarray:
+        """Return the latency of each candidate, float64 [n]; infinity where it is not known."""
+        seconds = self(candidates)
+        known = np.concatenate([part.known() for part in self._parts])
+        return np.where(known[[self._place[c] for c in candidates]], seconds, np.inf)
 
     def refresh(self) -> None:
         """Bring the bounds up to date; small batches become one, which takes less time."""
@@ -254,8 +270,16 @@ class BestFirstBlock:
         before = self._prices.seconds
         self._prices.refresh()
         if self._found is None or not np.array_equal(before, self._prices.seconds):
-            self._found = self._search()
+            result = self._search(self._prices, self._known)
+            self._known = result.stages
+            is_bound = result.proved or bool(self._floors.any())
+            bound = result.lower_bound if is_bound else None
+            self._found = Found(self._named(result.stages), result.latency, bound)
         return self._found
+
+    def solve_known(self) -> Found:
+        result = self._search(self._prices.known, ())
+        return Found(self._named(result.stages), result.latency, None)
 
     def lookup(self) -> None:
         self.solve()
@@ -265,25 +289,24 @@ class BestFirstBlock:
         """Return nothing: how near an optimum a stage is shows in complete spaces only."""
         return ()
 
-    def _search(self) -> Found:
+    def _named(self, stages: Sequence[Candidate]) -> list[Candidate]:
+        return [of_operators(stage, self._block.operators) for stage in stages]
+
+    def _search(self, prices: CostFunction, known: Sequence[Candidate]) -> SearchResult:
         block = self._block
-        result = best_first(
+        return best_first(
             block.dag,
-            self._prices,
+            prices,
             max_transitions=_TRANSITIONS * len(block.operators),
             max_candidates=_CANDIDATES * len(block.operators),
             seconds=_SECONDS,
             floors=self._floors,
-            known=self._known,
+            known=known,
             merge_class=block.classes,
             replacements=block.replacements,
             max_group_size=block.max_group_size,
             max_num_groups=block.max_num_groups,
         )
-        self._known = result.stages
-        stages = [of_operators(stage, block.operators) for stage in self._known]
-        is_bound = result.proved or bool(self._floors.any())
-        return Found(stages, result.latency, result.lower_bound if is_bound else None)
 
 
 def search_block(
@@ -312,15 +335,27 @@ def solve_all(searches: Sequence[BlockSearch], cost: CostModel) -> list[Found]:
     """Return the cheapest stages of each search.
 
     A search may choose stages of which only a bound is known. Their latencies are then determined
-    and the problem is solved again, until all chosen stages are known.
+    and the problem is solved again, until no bound promises a gain that is worth it.
     """
     for search in searches:
         search.lookup()
     while True:
-        found = [search.solve() for search in searches]
-        stages = [stage for result in found for stage in result.stages]
-        if not cost.resolve(stages, lambda: (c for s in searches for c in s.promising())):
-            return found
+        found = [_settled(search.solve(), search.solve_known()) for search in searches]
+        stages = [stage for result, settled in found if not settled for stage in result.stages]
+        if stages:
+            unsettled = [s for s, (_, settled) in zip(searches, found, strict=True) if not settled]
+            if cost.resolve(stages, lambda: (c for s in unsettled for c in s.promising())):  # noqa: B023
+                continue
+        elif cost.resolve([stage for result, _ in found for stage in result.stages]):
+            continue
+        return [result for result, _ in found]
+
+
+def _settled(promised: Found, known: Found) -> tuple[Found, bool]:
+    """Return the known schedule and True, or the promised one if that is worth determining."""
+    if known.seconds - promised.seconds > _WORTH * known.seconds:
+        return promised, False
+    return replace(known, lower_bound=promised.lower_bound), True
 
 
 def of_operators(stage: Candidate, operators: Mapping[int, int] | Sequence[int]) -> Candidate:

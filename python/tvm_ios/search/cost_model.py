@@ -32,6 +32,9 @@ class LatencyBounds(Protocol):
         Where a latency is unknown, the entry is an optimistic lower bound of it.
         """
 
+    def known(self) -> np.ndarray:
+        """Return which of the bounds are latencies, bool [n]."""
+
     def lookup(self, through: BestThrough) -> None:
         """Look up the stages of near-optimal schedules in the database."""
 

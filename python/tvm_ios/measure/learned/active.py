@@ -335,6 +335,7 @@ class LearnedBounds:
         self._revision = -1
         self._seen = 0  # entries of cost.resolved that were applied
         self._bounds = np.zeros(0)
+        self._known = np.zeros(len(candidates), bool)
 
     def bounds(self) -> np.ndarray:
         """Return latencies or bounds in seconds, float64 [n]; infinity if a stage cannot run."""
@@ -345,8 +346,14 @@ class LearnedBounds:
         new = [c for c in islice(self._cost.resolved, self._seen, None) if c in self._place]
         self._seen = len(self._cost.resolved)
         if new:
-            self._bounds[[self._place[c] for c in new]] = self._cost(new)
+            places = [self._place[c] for c in new]
+            self._bounds[places] = self._cost(new)
+            self._known[places] = True
         return self._bounds
+
+    def known(self) -> np.ndarray:
+        self.bounds()
+        return self._known
 
     def lookup(self, through: BestThrough) -> None:
         """Look up the stages of near-optimal schedules, or all stages if they are few.

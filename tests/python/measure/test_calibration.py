@@ -154,6 +154,13 @@ def test_few_measurements_leave_the_prior() -> None:
     assert not model.fitted
 
 
+def test_equal_latencies_leave_bounds_that_are_numbers() -> None:
+    rows = np.zeros((30, len(FEATURES)), "float32")
+    model = LatencyModel(0)
+    model.fit(TrainingSet(rows, np.zeros(30), np.full(30, 0.01), np.ones(30, bool)))
+    assert model.least(rows) == pytest.approx(np.zeros(30), abs=0.01)
+
+
 def test_measurements_are_counted_against_their_bounds() -> None:
     held = HeldBack()
     assert np.isnan(held.coverage)

@@ -86,7 +86,7 @@ class Examples:
         latencies = np.array([o.seconds for o in observed], "float64")
         errors = np.array([o.error for o in observed], "float64")
         sampled = np.array([digest in self._sampled for digest in self._own], bool)
-        log_ratio = np.log(latencies) - np.log(features.serial(own))
+        log_ratio = np.log(latencies) - np.log(np.maximum(features.serial(own), 1e-9))
         found = TrainingSet(features(own), log_ratio, errors, sampled)
         known = found.joined(_from_rows(list(self._earlier.values())))
         return known.ordered(np.argsort([*self._own, *self._earlier]))

@@ -24,6 +24,7 @@ _TRUSTED = 0.03  # measurement errors below this do not increase the weight furt
 _DOUBT = 2.0  # error on another network, over that on new stages of the networks that are known
 _SHRINK = 10  # measurements that it takes to distrust what was learned from other networks
 _EXTREME = 0.7  # ratios beyond a factor of two are clipped
+_LEAST = 1e-4  # error that is not doubted: equal latencies leave no error at all
 _COMMON = 0.7  # share of the left-out error that is common to all stages, whatever members say
 
 
@@ -77,7 +78,8 @@ class LatencyModel:
         self._own = Ensemble.fit(own.features, target, _weight(own), self._seed)
         left_out = self._own.left_out
         predicted = left_out.mean(axis=1)
-        self._common = _COMMON * float(np.sqrt(np.mean((predicted - target) ** 2)))
+        wrong = float(np.sqrt(np.mean((predicted - target) ** 2)))
+        self._common = max(_COMMON * wrong, _LEAST)
         # Only stages that were chosen at random stand for all others.
         used = own.sampled if own.sampled.sum() >= _ENOUGH else np.ones(len(own), bool)
         scores = (predicted + known - own.log_ratio) / self._scale(left_out)

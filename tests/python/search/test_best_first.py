@@ -84,7 +84,7 @@ def test_what_is_known_must_be_a_schedule() -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_prices_that_become_known_end_at_the_optimum(seed: int) -> None:
+def test_prices_that_become_known_end_near_the_optimum(seed: int) -> None:
     """However the block is searched, in the indices of the network."""
     dag = random_wiring(24, seed)
     block = block_of(dag, range(6, 18))
@@ -98,8 +98,10 @@ def test_prices_that_become_known_end_at_the_optimum(seed: int) -> None:
         lambda batch: np.array([price(Candidate(tuple(i + 6 for i in c.ops), c.strategy))
                                 for c in batch]),
     )  # fmt: skip
-    assert found.seconds == pytest.approx(optimum.latency)
-    assert found.gap == pytest.approx(0.0)
+    # A search ends where its bounds promise less than half a percent.
+    assert optimum.latency <= found.seconds * (1 + 1e-12)
+    assert found.gap is not None
+    assert found.seconds - optimum.latency <= found.gap + 1e-12 <= 0.0051 * found.seconds
     assert sorted(op for stage in plain.stages for op in stage.ops) == list(range(6, 18))
 
 

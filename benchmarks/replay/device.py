@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 
@@ -14,12 +14,14 @@ from tvm_ios.backend.shared.implementation import Implementation
 from tvm_ios.backend.shared.kernel import Kernel
 from tvm_ios.backend.shared.replacements.find import Replacements
 from tvm_ios.backend.shared.stages import AnyStageBuilder, AnyStageSpec, StageBuilder
-from tvm_ios.measure.pool import LocalPool
 from tvm_ios.measure.speed import MachineSpeed
 from tvm_ios.measure.stage_runner import Turn
 from tvm_ios.schedule.timeline import Span
 
 from .machine import Machine
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 _ARITHMETIC, _COPY = 50e-6, 200e-6  # seconds of the known work on the machine undisturbed
 _COLD = 1.3  # the first run of a turn takes longer
@@ -95,7 +97,7 @@ Readings = Callable[[Turn], Turn]
 
 
 class SimulatedRunner:
-    """A runner on a simulated machine, which also compiles kernels: it has nothing to do for that.
+    """A runner on a simulated machine.
 
     Parameters
     ----------
@@ -112,9 +114,6 @@ class SimulatedRunner:
     ) -> None:
         self._machine, self._latencies = machine, latencies
         self._readings = readings or (lambda turn: turn)
-
-    def compile(self, kernels: Iterable[Kernel]) -> None:
-        """Do nothing: simulated kernels have no code."""
 
     def prepare(self) -> None:
         """Do nothing: there is nothing to load."""
@@ -145,9 +144,41 @@ class SimulatedRunner:
         return float(self._machine.work(np.array([seconds]))[0][0])
 
 
-def simulated_pool(runner: SimulatedRunner) -> LocalPool[Kernel, SimulatedStage]:
-    """Return the pool of one simulated runner."""
-    return LocalPool(runner, runner, 1)
+class Crash(Exception):
+    """What latencies raise for a stage that crashes when it runs."""
+
+
+class SimulatedPool:
+    """The pool of one simulated runner, in which a crash loses what runs at that time.
+
+    Parameters
+    ----------
+    runner : SimulatedRunner
+        The runner.
+    """
+
+    def __init__(self, runner: SimulatedRunner) -> None:
+        self._runner = runner
+
+    def compile(self, kernels: Iterable[Kernel]) -> None:
+        """Do nothing: simulated kernels have no code."""
+
+    def each(
+        self,
+        items: Sequence[T],
+        work: Callable[[SimulatedRunner, T], R],
+        done: Callable[[T, R | None], None],
+    ) -> None:
+        for item in items:
+            try:
+                result = work(self._runner, item)
+            except Crash:
+                done(item, None)
+            else:
+                done(item, result)
+
+    def close(self) -> None:
+        """Do nothing: this pool holds no resources."""
 
 
 def simulated_speed(machine: Machine) -> MachineSpeed:

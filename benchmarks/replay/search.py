@@ -10,7 +10,7 @@ import numpy as np
 from tvm_ios.compiler.pricing import measure_prices
 from tvm_ios.measure.learned import LearnedCost
 
-from .device import SimulatedRunner, simulated_pool, simulated_speed
+from .device import SimulatedPool, SimulatedRunner, simulated_speed
 from .known import network_search
 from .machine import Machine
 from .recorded import Recorded
@@ -45,7 +45,7 @@ class Outcome:
 def replay(device: Recorded, machine: Machine, seed: int) -> Outcome:
     """Search on a device as it is done on a real one, and compare with the optimum."""
     scheduler, stage_builder = device.scheduler, device.stage_builder
-    pool = simulated_pool(SimulatedRunner(machine, device))
+    pool = SimulatedPool(SimulatedRunner(machine, device))
     options = replace(scheduler.options, seed=seed)
     cost, _ = measure_prices(
         scheduler.backend, stage_builder, pool, options, None, simulated_speed(machine)

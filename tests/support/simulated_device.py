@@ -12,9 +12,9 @@ from tvm import relax
 
 from replay.device import (
     Readings,
+    SimulatedPool,
     SimulatedRunner,
     SimulatedStageBuilder,
-    simulated_pool,
     simulated_speed,
 )
 from replay.machine import Machine
@@ -102,12 +102,12 @@ class Simulation:
 
     def measured(self, cache: MeasurementCache | None = None) -> MeasuredCost:
         """The cost model that measures."""
-        pool, speed = simulated_pool(self.runner), simulated_speed(self.machine)
+        pool, speed = SimulatedPool(self.runner), simulated_speed(self.machine)
         return MeasuredCost.begin(pool, self.stage_builder, cache, speed)
 
     def cost(self) -> CostModel:
         """The cost model that a search on the device has, by its options."""
-        pool, speed = simulated_pool(self.runner), simulated_speed(self.machine)
+        pool, speed = SimulatedPool(self.runner), simulated_speed(self.machine)
         backend: Any = self.scheduler.backend
         options, database = self.options, self.scheduler.database
         return measure_prices(backend, self.stage_builder, pool, options, database, speed)[0]

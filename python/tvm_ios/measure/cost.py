@@ -186,7 +186,9 @@ class MeasuredCost:
         fresh = {
             spec.key: spec
             for spec in specs
-            if self._cache.samples(spec.key) and not self._cache.refined(spec.key)
+            if self._cache.samples(spec.key)
+            and not self._cache.refined(spec.key)
+            and self._seconds.get(spec.key) != math.inf  # it crashed
         }
         self._time("measuring again", fresh.values(), refined=True)
         return len(fresh)

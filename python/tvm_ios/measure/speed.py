@@ -58,27 +58,29 @@ class MachineSpeed:
             return 0.0
         return 1.4826 * float(np.median(np.abs(logarithms - np.median(logarithms))))
 
-    def steady(self, take: Callable[[], Turn]) -> np.ndarray:
-        """Return latencies of one turn, at the base speed, without its first run, which warms up.
+    def steady(self, take: Callable[[], Turn], warm_up: int = 1) -> np.ndarray:
+        """Return latencies of one turn, at the base speed, without its first runs, which warm up.
 
         Parameters
         ----------
         take : callable
             Times a turn. It is called again while the machine's speed is not the usual one.
+        warm_up : int
+            The number of runs that warm up.
 
         Returns
         -------
         numpy.ndarray
-            float64 [runs - 1, stages], in seconds; NaN where no latency is known.
+            float64 [runs - warm_up, stages], in seconds; NaN where no latency is known.
         """
         if self.usual is None:
             self._look(take)
-        turn = _warm(take())
+        turn = _warm(take(), warm_up)
         for pause in _PAUSES:
             if self._acceptable(turn) or self.waited >= _PATIENCE:
                 break
             self._wait(pause)
-            turn = _warm(take())
+            turn = _warm(take(), warm_up)
         else:
             self._get_used_to(turn)
         return self._scaled(turn)
@@ -86,7 +88,7 @@ class MachineSpeed:
     def _look(self, take: Callable[[], Turn]) -> None:
         """Find the usual speed: the machine may be busy just at the beginning."""
         for pause in _PAUSES[:_LOOKS]:
-            self._acceptable(_warm(take()))
+            self._acceptable(take())
             self.sleep(pause)
 
     def _acceptable(self, turn: Turn) -> bool:
@@ -129,8 +131,9 @@ class MachineSpeed:
         return undisturbed
 
 
-def _warm(turn: Turn) -> Turn:
-    return Turn(turn.seconds[1:], turn.arithmetic[1:], turn.copies)
+def _warm(turn: Turn, warm_up: int) -> Turn:
+    """Return the turn without its first runs."""
+    return Turn(turn.seconds[warm_up:], turn.arithmetic[warm_up:], turn.copies)
 
 
 def _speed_of(turn: Turn) -> float | None:

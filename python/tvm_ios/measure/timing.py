@@ -20,6 +20,7 @@ Samples = dict[str, list[float]]
 """Seconds by work partitioning."""
 
 _TURN = 10e-3  # seconds that the runs of one turn take, if a run is shorter
+_LONG = 4e-3  # seconds of a run that needs no run before it
 _MOST_RUNS = 8  # in a turn
 _ROUNDS, _REFINED_ROUNDS = 2, 4  # turns in which a partitioning is timed
 _ALONE = 4  # runs of the operators on one worker
@@ -90,7 +91,7 @@ class StageTimer:
         rounds: int,
     ) -> dict[Hashable, Samples]:
         taken: dict[Hashable, Samples] = {key: {} for key in rehearsal.wanted}
-        runs = 0
+        seconds = 0.0  # of one run
         for _ in range(rounds):
             tried = [
                 self._worth_timing(spec, {**known.get(spec.key, {}), **taken.get(spec.key, {})})
@@ -100,22 +101,37 @@ class StageTimer:
             ]
             for number in range(max(map(len, tried))):
                 chosen = [names[number % len(names)] for names in tried]
-                table = self._turn(device, rehearsal, chosen, runs)
-                runs = runs or _runs_of_turn(table)
+                table = self._turn(device, rehearsal, chosen, seconds)
+                seconds = float(np.nansum(table, axis=1).min())
                 for spec, name, column in zip(rehearsal.stages, chosen, table.T, strict=True):
                     if spec.key in taken and (times := sensible(column)):
                         taken[spec.key].setdefault(name, []).extend(times)
         return {key: samples for key, samples in taken.items() if samples}
 
     def _turn(
-        self, device: AnyStageRunner, rehearsal: Rehearsal, chosen: Sequence[str], runs: int
+        self, device: AnyStageRunner, rehearsal: Rehearsal, chosen: Sequence[str], expected: float
     ) -> np.ndarray:
-        """Return the seconds of each stage in ``runs`` runs, which follow one that warms up."""
+        """Return the seconds of each stage in one or more runs.
+
+        Parameters
+        ----------
+        device : StageRunner
+            The runner.
+        rehearsal : Rehearsal
+            The stages.
+        chosen : sequence of str
+            The work partitioning of each.
+        expected : float
+            The seconds of one run; 0 if they are not known.
+        """
         stages = [
             self.stage_builder.stage(spec, name, self.operator_seconds)
             for spec, name in zip(rehearsal.stages, chosen, strict=True)
         ]
-        return self.speed.steady(lambda: device.time(stages, 1 + max(runs, 1)))
+        # In a long run, the stages before those that are timed warm up.
+        warm_up = 0 if expected > _LONG else 1
+        runs = warm_up + (min(max(int(_TURN / expected), 1), _MOST_RUNS) if expected > 0 else 1)
+        return self.speed.steady(lambda: device.time(stages, runs), warm_up)
 
     def _worth_timing(self, spec: AnyStageSpec, samples: Samples) -> list[str]:
         """Return all partitionings of a new stage, and those near the best of a measured one."""
@@ -127,12 +143,6 @@ class StageTimer:
 
     def _usual(self, spec: AnyStageSpec, samples: Samples) -> list[str]:
         return [fastest(samples)[1] if samples else self.stage_builder.default_partitioning]
-
-
-def _runs_of_turn(table: np.ndarray) -> int:
-    """Return how many runs of the network a turn should have."""
-    seconds = float(np.nansum(table, axis=1).min())
-    return min(max(int(_TURN / seconds), 1), _MOST_RUNS) if seconds > 0 else 1
 
 
 def sensible(samples: Iterable[float]) -> list[float]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from replay.device import SimulatedStageBuilder
+from replay.device import Crash, SimulatedStageBuilder
 from replay.machine import MACHINES, Machine, jump
 from support.numpy_backend import KIND
 from support.simulated_device import Simulation, branches, by_size
@@ -103,33 +103,36 @@ def test_the_stages_of_a_schedule_are_measured_again() -> None:
     assert after < before
 
 
-def test_operators_that_crash_are_told_from_the_others(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_stage_that_crashes_is_told_from_the_others(caplog: pytest.LogCaptureFixture) -> None:
     """A crash loses what else was timed in the same run."""
-    simulation = Simulation(by_size())
-    time = simulation.runner.time
 
-    def crashing(stages: Sequence[object], repeat: int) -> Turn:
-        if any(len(stage.implementations) == 2 for stage in stages):
-            raise MemoryError
-        return time(stages, repeat)
+    def truth(spec: AnyStageSpec) -> Mapping[str, float]:
+        if [i.operators for i in spec.implementations] == [(0,), (1,)]:
+            raise Crash
+        return by_size()(spec)
 
-    simulation.runner.time = crashing
-    cost = simulation.measured()
-
-    def each(items: Sequence[object], work: Callable, done: Callable) -> None:
-        for item in items:
-            try:
-                result = work(simulation.runner, item)
-            except MemoryError:
-                result = None
-            done(item, result)
-
-    cost._measurer._pool.each = each  # what a pool of processes does
+    cost = Simulation(truth, branches(4)).measured()
     with caplog.at_level(logging.WARNING):
-        pair, triple = cost([_candidate(0, 1), _candidate(0, 1, 2)])
-    assert math.isinf(pair)
-    assert triple == pytest.approx(1.8e-3)
+        crashing, other = cost([_candidate(0, 1), _candidate(2, 3)])
+    assert math.isinf(crashing)
+    assert other == pytest.approx(1.2e-3)
     assert sum("is not used" in record.message for record in caplog.records) == 1
+
+
+def test_a_stage_that_crashes_when_it_is_measured_again_is_not_used() -> None:
+    crashing = False
+
+    def truth(spec: AnyStageSpec) -> Mapping[str, float]:
+        if crashing and len(spec.implementations) == 2:
+            raise Crash
+        return by_size()(spec)
+
+    cost, stages = Simulation(truth).measured(), [_candidate(0, 1), _candidate(2)]
+    assert cost(stages)[0] == pytest.approx(1.2e-3)
+    crashing = True
+    assert cost.resolve(stages) > 0
+    assert math.isinf(cost(stages)[0])
+    assert cost.resolve(stages) == 0  # a search ends
 
 
 @pytest.mark.parametrize("wrong", IMPOSSIBLE)

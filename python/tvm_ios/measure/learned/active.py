@@ -30,7 +30,7 @@ from .latency_model import LatencyModel
 _logger = logging.getLogger(__name__)
 
 _WORTH = 0.01  # a stage is measured if its bound promises this share of its operators' time
-_FIRST = 0.015  # share of the stages in the first random sample
+_FIRST = 0.007  # share of the stages in the first random sample
 _FEWEST, _MOST_FIRST = 24, 400  # limits of the size of that sample
 _FEW = 128  # up to this many stages, all are measured
 _NEAR = 1.05  # schedules are near-optimal up to this ratio of bounds

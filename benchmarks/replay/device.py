@@ -24,7 +24,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 _ARITHMETIC, _COPY = 50e-6, 200e-6  # seconds of the known work on the machine undisturbed
-_COLD = 1.3  # the first run of a turn takes longer
+_COLD, _WARM_AFTER = 1.3, 1e-3  # stages that begin in the first millisecond of a turn take longer
 
 
 class Latencies(Protocol):
@@ -129,11 +129,12 @@ class SimulatedRunner:
 
     def _turn(self, stages: Sequence[float], repeat: int) -> Turn:
         true = np.array(stages, "float64")
+        cold = np.where(np.cumsum(true) - true < _WARM_AFTER, _COLD * true, true)
         first = self._known(_COPY)
         seconds, arithmetic = [], []
         for run in range(repeat):
             before = self._known(_ARITHMETIC)
-            taken, preempted = self._machine.work(true if run else _COLD * true)
+            taken, preempted = self._machine.work(true if run else cold)
             seconds.append(np.where(preempted, -taken, taken))
             arithmetic.append([before, self._known(_ARITHMETIC)])
         copies = np.array([first, self._known(_COPY)])

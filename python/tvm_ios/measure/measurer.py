@@ -130,8 +130,10 @@ class Measurer:
             self._note(stages[key], samples, refined=True)
         return taken
 
-    def _take(self, stages: dict[Hashable, AnyStageSpec], *, refined: bool) -> Taken:
-        """Return new samples of stages; none of those that failed."""
+    def _take(
+        self, stages: dict[Hashable, AnyStageSpec], *, refined: bool
+    ) -> dict[Hashable, Samples | None]:
+        """Return new samples of stages; None for those that crashed."""
         if not stages:
             return {}
         runs = rehearsals(self._stage_builder, stages.values(), self._unable)
@@ -141,12 +143,13 @@ class Measurer:
             for spec in run.stages
             for kernel in self._stage_builder.kernels(spec, self.operator_seconds)
         )
-        taken: Taken = {}
+        taken: dict[Hashable, Samples | None] = dict.fromkeys(stages, {})
         crashed: list[Rehearsal] = []
 
         def note(run: Rehearsal, found: Taken | None) -> None:
             if found is None:
                 crashed.append(run)
+                taken.update(dict.fromkeys(run.wanted))
             taken.update(found or {})
 
         work = self._refine if refined else self._measure
@@ -154,12 +157,12 @@ class Measurer:
         # Which of the stages crashed shows when each runs alone.
         alone = [
             Rehearsal((stages[key],), frozenset([key]))
-            for run in crashed
+            for run in list(crashed)
             if len(run.stages) > 1
             for key in run.wanted
         ]
         self._pool.each(alone, work, note)
-        return {key: taken.get(key, {}) for key in stages}
+        return taken
 
     def _measure(self, device: AnyStageRunner, run: Rehearsal) -> Taken:
         return self._timer.measure(device, run, self._known(run))
@@ -173,10 +176,10 @@ class Measurer:
             for spec in run.stages
         }
 
-    def _note(self, spec: AnyStageSpec, samples: Samples, refined: bool) -> None:
+    def _note(self, spec: AnyStageSpec, samples: Samples | None, refined: bool) -> None:
         workload = stage_workload(spec)
         self.timed.add(spec.key)
-        if samples or self._cache.samples(spec.key):
+        if samples or (samples is not None and self._cache.samples(spec.key)):
             self._note_speed()
             self._cache.add(workload, samples, refined=refined)
         else:

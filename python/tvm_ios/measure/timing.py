@@ -129,7 +129,8 @@ class StageTimer:
             for spec, name in zip(rehearsal.stages, chosen, strict=True)
         ]
         # In a long run, the stages before those that are timed warm up.
-        warm_up = 0 if expected > _LONG else 1
+        lead = rehearsal.stages[0].key not in rehearsal.wanted
+        warm_up = 0 if lead and expected > _LONG else 1
         runs = warm_up + (min(max(int(_TURN / expected), 1), _MOST_RUNS) if expected > 0 else 1)
         return self.speed.steady(lambda: device.time(stages, runs), warm_up)
 

@@ -34,7 +34,7 @@ _logger = logging.getLogger(__name__)
 
 _HELD_BACK = 0.1  # random stages that are measured with the promising ones, as a share of those
 _DRAWS = 8  # attempts to draw a stage that was not measured
-_FIRST = 0.015  # share of the stages in the first random sample
+_FIRST = 0.007  # share of the stages in the first random sample
 _FEWEST, _MOST_FIRST = 24, 400  # limits of the size of that sample
 _TAUGHT = 12  # the same if the model has learned from other networks
 _FEW = 128  # up to this many stages, all are measured

@@ -143,7 +143,7 @@ class Measurer:
             for spec in run.stages
             for kernel in self._stage_builder.kernels(spec, self.operator_seconds)
         )
-        taken: dict[Hashable, Samples | None] = dict.fromkeys(stages, {})
+        taken: dict[Hashable, Samples | None] = {key: {} for key in stages}
         crashed: list[Rehearsal] = []
 
         def note(run: Rehearsal, found: Taken | None) -> None:

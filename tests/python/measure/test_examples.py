@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from support.database import HERE, key, scheduler
-from tvm_ios.backend.shared.stages import StageSpec
 from tvm_ios.database import DeviceIdentity, MeasurementDatabase
 from tvm_ios.measure.cache import MeasurementCache, WorkloadKey
 from tvm_ios.measure.learned import Examples, LearnedCost
@@ -91,18 +90,7 @@ def test_another_device_prices_nothing(
     assert cache.samples(workload.key)
 
 
-def timed(_self: object, _device: object, spec: StageSpec, *_: object) -> dict[str, list[float]]:
-    tiles = [
-        max((phase.tiles for phase in i.kernel.phases), default=0) for i in spec.implementations
-    ]
-    return {"tiles": [1e-6 * (sum(tiles) + 5)] * 5}
-
-
-def test_a_search_learns_from_another_cpu_but_measures(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tvm_ios.measure.timing.StageTimer.measure", timed)
-    monkeypatch.setattr("tvm_ios.measure.timing.StageTimer.refine", timed)
+def test_a_search_learns_from_another_cpu_but_measures(tmp_path: Path) -> None:
     path = tmp_path / "m.sqlite3"
     first = scheduler(path, winograd=False)
     first.search()

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Protocol
 
 import numpy as np
@@ -183,6 +183,7 @@ class PriceList:
     seconds: np.ndarray = field(default_factory=lambda: np.zeros(0))
     _place: dict[Candidate, int] = field(default_factory=dict)
     _parts: list[LatencyBounds] = field(default_factory=list)
+    _begin: list[int] = field(default_factory=list)  # the first candidate of each part
 
     def __call__(self, candidates: Sequence[Candidate]) -> np.ndarray:
         """Return the latency or bound of each candidate, float64 [n]."""
@@ -190,28 +191,38 @@ class PriceList:
         if new:
             for candidate in new:
                 self._place[candidate] = len(self._place)
+            self._begin.append(len(self.candidates))
             self.candidates += new
             self._parts.append(self._bounds_of(new))
             self.seconds = np.concatenate([self.seconds, self._parts[-1].bounds()])
         return self.seconds[[self._place[candidate] for candidate in candidates]]
 
     def refresh(self) -> None:
-        """Bring the bounds up to date; small batches become one, which takes less time."""
+        """Bring the bounds up to date."""
+        self._merge_parts()
         if self._parts:
-            self.seconds = self._all().bounds().copy()
+            self.seconds = np.concatenate([part.bounds() for part in self._parts])
 
     def lookup(self, floors: np.ndarray) -> None:
         """Look up near-optimal stages: those that exceed their operators' floors the least."""
-        if not self._parts:
-            return
-        least = [sum(floors[op] for op in stage.ops) for stage in self.candidates]
-        others = floors.sum() - np.array(least)
-        self._all().lookup(lambda seconds: seconds + others)
+        self._merge_parts()
+        for part, begin, end in zip(
+            self._parts, self._begin, [*self._begin[1:], len(self.candidates)], strict=True
+        ):
+            stages = self.candidates[begin:end]
+            least = np.array([sum(floors[op] for op in stage.ops) for stage in stages])
+            part.lookup(partial(np.add, floors.sum() - least))
 
-    def _all(self) -> LatencyBounds:
-        if len(self._parts) > 1:
-            self._parts = [self._bounds_of(self.candidates)]
-        return self._parts[0]
+    def _merge_parts(self) -> None:
+        """Keep at most two batches, because each takes time: a large one, and what came later."""
+        if len(self._parts) < 2:
+            return
+        is_large = 2 * self._begin[1] > len(self.candidates)
+        kept = 1 if is_large else 0
+        if len(self._parts) > kept + 1:
+            begin = self._begin[kept]
+            self._parts[kept:] = [self._bounds_of(self.candidates[begin:])]
+            self._begin[kept:] = [begin]
 
     def _bounds_of(self, candidates: Sequence[Candidate]) -> LatencyBounds:
         operators = self.block.operators

@@ -16,10 +16,6 @@ from .core import ScheduleSpace, best_first, candidate_of
 from .cost_model import CostModel, LatencyBounds
 from .problem import Limits, Problem, Replaceable
 
-COMPLETE = 100_000
-"""Transitions up to which a block is explored completely. Exploring and pricing them takes less
-than half a second."""
-
 _TRANSITIONS = 4000  # the budget of a best-first search, for each operator
 _CANDIDATES = 100  # the same
 _SECONDS = 60.0  # a time limit, which the budget does not reach on any machine in use
@@ -284,7 +280,7 @@ class BestFirstBlock:
 
 
 def search_block(
-    block: Block, cost: CostModel, known: Sequence[Candidate] = (), complete: int = COMPLETE
+    block: Block, cost: CostModel, complete: int, known: Sequence[Candidate] = ()
 ) -> BlockSearch:
     """Return the search of a block: of all its schedules, if they are few enough.
 
@@ -294,10 +290,10 @@ def search_block(
         The block.
     cost : CostModel
         The cost model.
-    known : sequence of Candidate, optional
-        A schedule from which the best-first search begins, of operators of the network.
     complete : int
         Transitions up to which the block is explored completely.
+    known : sequence of Candidate, optional
+        A schedule from which the best-first search begins, of operators of the network.
     """
     try:
         return ExploredBlock.explore(block, cost, complete)

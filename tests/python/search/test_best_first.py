@@ -117,8 +117,8 @@ def test_batches_of_prices_become_one() -> None:
 
 def test_only_small_blocks_are_explored_completely() -> None:
     block = block_of(random_wiring(16), range(16))
-    assert isinstance(search_block(block, GradualCost()), ExploredBlock)
-    assert isinstance(search_block(block, GradualCost(), complete=10), BestFirstBlock)
+    assert isinstance(search_block(block, GradualCost(), 100_000), ExploredBlock)
+    assert isinstance(search_block(block, GradualCost(), 10), BestFirstBlock)
 
 
 def test_without_floors_the_gap_is_unknown() -> None:

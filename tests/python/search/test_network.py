@@ -74,6 +74,11 @@ def test_the_gap_of_a_best_first_search(mod, monkeypatch: pytest.MonkeyPatch) ->
     found = search(mod, 20)
     assert found.search_gap is not None
     assert 0.0 < estimate(found) - estimate(best) <= found.search_gap < estimate(found)
+    monkeypatch.setattr(cuts, "WINDOW", 20)
+    better = search(mod, 20)
+    saved = estimate(found) - estimate(better)
+    assert better.search_gap == pytest.approx(found.search_gap - saved)
+    assert saved > 0.0
 
 
 def test_a_best_first_search_may_prove_its_schedule(mod, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <limits>
 #include <map>
 #include <queue>
@@ -64,10 +63,10 @@ class BestFirstSearch {
   }
 
   BoundedResult Run(const std::vector<KnownStage>& known) {
-    std::vector<std::vector<KnownStage>> schedules{Stages(SequentialSchedule(dag_)), {}};
-    schedules[1] = Stages(GreedySchedule(
-        dag_,
-        static_cast<int64_t>(std::min<size_t>(options_.pruning.max_num_groups, dag_.num_ops()))));
+    const size_t num_groups = std::min<size_t>(options_.pruning.max_num_groups, dag_.num_ops());
+    const Schedule greedy = GreedySchedule(dag_, static_cast<int64_t>(num_groups));
+    std::vector<std::vector<KnownStage>> schedules{Stages(SequentialSchedule(dag_)),
+                                                   Stages(greedy)};
     if (!known.empty()) schedules.push_back(known);
     PriceMerges();
     for (const auto& schedule : schedules) Take(schedule);
@@ -283,7 +282,8 @@ class BestFirstSearch {
   void Enqueue(uint32_t state) {
     const double slack = std::max(0.0, upper_ - root_floor_);
     const double penalty = kPenalty * static_cast<double>(info_[state].level);
-    const double priority = Total(state) + (slack < kInfinity ? penalty * slack : 0.0);
+    const double expected = info_[state].cost + prices_.Expected(states_[state]);
+    const double priority = expected + (slack < kInfinity ? penalty * slack : 0.0);
     queues_[states_[state].Count()].push({priority, state, info_[state].cost});
   }
 

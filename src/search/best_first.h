@@ -9,8 +9,8 @@
  * least total of each size, so that every round ends with schedules. No schedule costs less than
  * the least total of the states that were not expanded completely.
  *
- * Where a price lies below the floors of its operators, the floors are lowered and the search
- * begins anew.
+ * Where a price lies below the floors of its operators, floors are lowered and the search begins
+ * anew; see PriceTable.
  */
 #ifndef TVM_IOS_SEARCH_BEST_FIRST_H_
 #define TVM_IOS_SEARCH_BEST_FIRST_H_

@@ -221,6 +221,18 @@ TEST(BestFirstTest, LowersFloorsThatAPriceRefutes) {
   EXPECT_TRUE(found.proved);
 }
 
+TEST(BestFirstTest, UnknownStagesMayBeAsGoodAsTheBestKnownOne) {
+  const Prices prices = [](const CandidateBatch& batch) {
+    std::vector<double> seconds;
+    for (uint64_t ops : batch.ops) seconds.push_back(ops == 0b0011 ? 5 : 20);
+    return seconds;
+  };
+  const BoundedResult found =
+      FindBestFirst(Dag(4, {}), {{1, 2}}, {10, 10, 10, 10}, {}, {0, 0, 1e30}, prices, {});
+  EXPECT_EQ(found.result.latency, 25);  // the greedy schedule
+  EXPECT_NEAR(found.lower_bound, 10, 1e-6);
+}
+
 TEST(BestFirstTest, EndsWhenTimeIsUpAndWhenInterrupted) {
   std::mt19937 random(5);
   const Dag dag = RandomDag(60, 0.02, &random);

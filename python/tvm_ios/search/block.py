@@ -16,7 +16,7 @@ from .core import ScheduleSpace, best_first, candidate_of
 from .cost_model import CostModel, LatencyBounds
 from .problem import Limits, Problem, Replaceable
 
-_TRANSITIONS = 4000  # the budget of a best-first search, for each operator
+_TRANSITIONS = 2000  # the budget of a best-first search, for each operator
 _CANDIDATES = 100  # the same
 _SECONDS = 60.0  # a time limit, which the budget does not reach on any machine in use
 

@@ -82,7 +82,7 @@ tutorials: $(VENV)/with-pytorch
 	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 2 --dist worksteal -p nbmake --nbmake tutorials
 
 SANITIZED_TESTS = $(addprefix tests/python/,runtime/test_registry_fuzz.py runtime/test_stage_runner.py \
-	search/test_search.py search/test_limits.py search/test_templates.py)
+	search/test_search.py search/test_best_first.py search/test_limits.py search/test_templates.py)
 
 # Python's own executable is not sanitized, so that the sanitizer is loaded before it. Python and LLVM
 # leave memory to the end of the process. One after another: a test's processes are sanitized, too.

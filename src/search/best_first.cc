@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <limits>
 #include <map>
 #include <queue>
@@ -271,7 +270,8 @@ class BestFirstSearch {
   void Enqueue(uint32_t state) {
     const double slack = std::max(0.0, upper_ - root_floor_);
     const double penalty = kPenalty * static_cast<double>(info_[state].level);
-    const double priority = Total(state) + (slack < kInfinity ? penalty * slack : 0.0);
+    const double expected = info_[state].cost + prices_.Expected(states_[state]);
+    const double priority = expected + (slack < kInfinity ? penalty * slack : 0.0);
     queues_[states_[state].Count()].push({priority, state, info_[state].cost});
   }
 

@@ -9,8 +9,8 @@
  * least total of each size, so that every round ends with schedules. No schedule costs less than
  * the least total of the states that were not expanded completely.
  *
- * Where a price lies below the floors of its operators, the floors are lowered and the search
- * begins anew.
+ * Where a price lies below the floors of its operators, floors are lowered and the search begins
+ * anew; see PriceTable.
  */
 #ifndef TVM_IOS_SEARCH_BEST_FIRST_H_
 #define TVM_IOS_SEARCH_BEST_FIRST_H_
@@ -45,9 +45,9 @@ struct SearchBudget {
  *
  * The result depends only on the arguments unless time or memory ends the search.
  *
- * \param floors By operator: a stage costs at least the sum of its operators' floors, unless its
- *  price is known and says otherwise. Merged stages whose price was not asked for do not exist for
- *  the bound: the prices of all of them are asked for, or their operators' floors are ignored.
+ * \param floors By operator: a stage costs at least the sum of its operators' floors, unless prices
+ *  say otherwise; see PriceTable. This need not hold for merged stages: the prices of all of them
+ *  are asked for, or their operators' floors are ignored.
  * \param known A schedule from which the search begins; it may be empty.
  * \param prices The prices. Each candidate is asked for once.
  * \throw CostError for a wrong number of prices, or negative or NaN ones.

@@ -193,16 +193,32 @@ TEST(BestFirstTest, ImprovesWithItsBudgetAndDoesNotDependOnTime) {
 }
 
 TEST(BestFirstTest, LowersFloorsThatAPriceRefutes) {
-  const Dag dag(2, {});
+  const Dag dag(4, {});
   const Prices prices = [](const CandidateBatch& batch) {
     std::vector<double> seconds;
-    for (uint64_t ops : batch.ops) seconds.push_back(ops == 3 ? 5 : 12);
+    for (uint64_t ops : batch.ops) {
+      const bool is_single = (ops & (ops - 1)) == 0;
+      seconds.push_back(ops == 0b1001 ? 1 : is_single ? 12 : 21);
+    }
     return seconds;
   };
-  const BoundedResult found = FindBestFirst(dag, {{1, 2}}, {10, 10}, {}, kUnlimited, prices, {});
-  EXPECT_EQ(found.result.latency, 5);
-  EXPECT_EQ(found.lower_bound, 5);
+  const BoundedResult found =
+      FindBestFirst(dag, {{1, 2}}, {10, 10, 10, 10}, {}, kUnlimited, prices, {});
+  EXPECT_EQ(found.result.latency, 22);
+  EXPECT_EQ(found.lower_bound, 22);
   EXPECT_TRUE(found.proved);
+}
+
+TEST(BestFirstTest, UnknownStagesMayBeAsGoodAsTheBestKnownOne) {
+  const Prices prices = [](const CandidateBatch& batch) {
+    std::vector<double> seconds;
+    for (uint64_t ops : batch.ops) seconds.push_back(ops == 0b0011 ? 5 : 20);
+    return seconds;
+  };
+  const BoundedResult found =
+      FindBestFirst(Dag(4, {}), {{1, 2}}, {10, 10, 10, 10}, {}, {0, 0, 1e30}, prices, {});
+  EXPECT_EQ(found.result.latency, 25);  // the greedy schedule
+  EXPECT_NEAR(found.lower_bound, 10, 1e-6);
 }
 
 TEST(BestFirstTest, EndsWhenTimeIsUpAndWhenInterrupted) {

@@ -351,6 +351,9 @@ class MeasuredCost:
         """Return each operator's time on one worker, divided evenly; 0 where it is unknown."""
         implementations = [self._stage_builder.lowered.implementations[op] for op in ops]
         seconds = np.array(
-            [0.0 if i is None else self.operator_seconds[i.kernel.key] for i in implementations]
+            [
+                0.0 if i is None else self.operator_seconds.get(i.kernel.key, 0.0)
+                for i in implementations
+            ]
         )
         return np.where(np.isfinite(seconds), seconds, 0.0) / self._stage_builder.workers

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Protocol
 
 import numpy as np
@@ -16,11 +16,7 @@ from .core import CostFunction, ScheduleSpace, SearchResult, best_first
 from .cost_model import CostModel, LatencyBounds
 from .problem import Limits, Problem, Replaceable
 
-COMPLETE = 100_000
-"""Transitions up to which a block is explored completely. Exploring and pricing them takes less
-than half a second."""
-
-_TRANSITIONS = 4000  # the budget of a best-first search, for each operator
+_TRANSITIONS = 2000  # the budget of a best-first search, for each operator
 _CANDIDATES = 100  # the same
 _WORTH = 0.005  # of a schedule's latency: what bounds must promise to be pursued
 _NEAR = 1.02  # schedules are near-optimal up to this ratio of bounds
@@ -203,6 +199,7 @@ class PriceList:
     seconds: np.ndarray = field(default_factory=lambda: np.zeros(0))
     _place: dict[Candidate, int] = field(default_factory=dict)
     _parts: list[LatencyBounds] = field(default_factory=list)
+    _begin: list[int] = field(default_factory=list)  # the first candidate of each part
 
     def __call__(self, candidates: Sequence[Candidate]) -> np.ndarray:
         """Return the latency or bound of each candidate, float64 [n]."""
@@ -210,6 +207,7 @@ class PriceList:
         if new:
             for candidate in new:
                 self._place[candidate] = len(self._place)
+            self._begin.append(len(self.candidates))
             self.candidates += new
             self._parts.append(self._bounds_of(new))
             self.seconds = np.concatenate([self.seconds, self._parts[-1].bounds()])
@@ -222,22 +220,31 @@ class PriceList:
         return np.where(known[[self._place[c] for c in candidates]], seconds, np.inf)
 
     def refresh(self) -> None:
-        """Bring the bounds up to date; small batches become one, which takes less time."""
+        """Bring the bounds up to date."""
+        self._merge_parts()
         if self._parts:
-            self.seconds = self._all().bounds().copy()
+            self.seconds = np.concatenate([part.bounds() for part in self._parts])
 
     def lookup(self, floors: np.ndarray) -> None:
         """Look up near-optimal stages: those that exceed their operators' floors the least."""
-        if not self._parts:
-            return
-        least = [sum(floors[op] for op in stage.ops) for stage in self.candidates]
-        others = floors.sum() - np.array(least)
-        self._all().lookup(lambda seconds: seconds + others)
+        self._merge_parts()
+        for part, begin, end in zip(
+            self._parts, self._begin, [*self._begin[1:], len(self.candidates)], strict=True
+        ):
+            stages = self.candidates[begin:end]
+            least = np.array([sum(floors[op] for op in stage.ops) for stage in stages])
+            part.lookup(partial(np.add, floors.sum() - least))
 
-    def _all(self) -> LatencyBounds:
-        if len(self._parts) > 1:
-            self._parts = [self._bounds_of(self.candidates)]
-        return self._parts[0]
+    def _merge_parts(self) -> None:
+        """Keep at most two batches, because each takes time: a large one, and what came later."""
+        if len(self._parts) < 2:
+            return
+        is_large = 2 * self._begin[1] > len(self.candidates)
+        kept = 1 if is_large else 0
+        if len(self._parts) > kept + 1:
+            begin = self._begin[kept]
+            self._parts[kept:] = [self._bounds_of(self.candidates[begin:])]
+            self._begin[kept:] = [begin]
 
     def _bounds_of(self, candidates: Sequence[Candidate]) -> LatencyBounds:
         operators = self.block.operators
@@ -310,7 +317,7 @@ class BestFirstBlock:
 
 
 def search_block(
-    block: Block, cost: CostModel, known: Sequence[Candidate] = (), complete: int = COMPLETE
+    block: Block, cost: CostModel, complete: int, known: Sequence[Candidate] = ()
 ) -> BlockSearch:
     """Return the search of a block: of all its schedules, if they are few enough.
 
@@ -320,10 +327,10 @@ def search_block(
         The block.
     cost : CostModel
         The cost model.
-    known : sequence of Candidate, optional
-        A schedule from which the best-first search begins, of operators of the network.
     complete : int
         Transitions up to which the block is explored completely.
+    known : sequence of Candidate, optional
+        A schedule from which the best-first search begins, of operators of the network.
     """
     try:
         return ExploredBlock.explore(block, cost, complete)

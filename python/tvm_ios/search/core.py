@@ -193,7 +193,7 @@ def best_first(
         The time limit. If it ends the search, the result depends on the machine.
     floors
         Seconds of each operator, float64 [n]: a stage takes at least the sum of its operators'
-        floors, unless ``cost`` says otherwise. None: zeros.
+        floors. If ``cost`` says otherwise, all floors are lowered. None: zeros.
     known
         The stages of a schedule from which the search begins; the result is never worse.
 

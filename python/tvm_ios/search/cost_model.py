@@ -62,8 +62,8 @@ class CostModel(Protocol):
     def floors(self, ops: Sequence[int]) -> np.ndarray:
         """Return a floor for each operator, in seconds, float64 [n].
 
-        A stage of unknown latency is taken to cost at least the sum of its operators' floors. Zeros
-        if nothing is known of them.
+        A stage of unknown latency is taken to cost at least the sum of its operators' floors, less
+        what the best known stage saves against its own. Zeros if nothing is known of them.
         """
 
     def resolve(self, candidates: Sequence[Candidate], promising: Promising = nothing) -> int:

@@ -21,8 +21,10 @@ from .templates import Template, find_templates, own_template
 _logger = logging.getLogger(__name__)
 
 _ROUNDS = 3  # searches, each by corrected prices
-_WHOLE = 50_000  # transitions: exploring and pricing them takes less than a second
-_AROUND_CUT = 20_000  # there are many cuts, and most of the stages at each are as good as before
+# Transitions up to which all schedules are explored. Pricing them takes less than a second.
+_COMPLETE = 100_000  # of a block
+_WHOLE = 50_000  # of the network, after its blocks
+_AROUND_CUT = 20_000  # of the stages around a cut: there are many cuts
 
 
 class NetworkSearch:
@@ -132,12 +134,12 @@ class NetworkSearch:
 
     def explore(self, operators: Sequence[int], cost: CostModel) -> BlockSearch:
         """Return the search of some operators, by their index in the graph."""
-        return search_block(self._block(operators), cost)
+        return search_block(self._block(operators), cost, _COMPLETE)
 
     def _search_window(self, cost: CostModel) -> SearchOf:
         """Return the function that searches the stages around a cut."""
         return lambda operators, known: search_block(
-            self._block(operators), cost, known, _AROUND_CUT
+            self._block(operators), cost, _AROUND_CUT, known
         )
 
     def _block(self, operators: Sequence[int]) -> Block:

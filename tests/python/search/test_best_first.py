@@ -12,6 +12,7 @@ from support.random_blocks import GradualCost, block_of, price, prices, random_w
 from tvm_ios.errors import CostError, GraphError, OptionError
 from tvm_ios.graph.dag import Candidate, Dag
 from tvm_ios.search import best_first, find_schedule
+from tvm_ios.search import block as search_of_blocks
 from tvm_ios.search.block import BestFirstBlock, ExploredBlock, search_block, solve_all
 
 UNLIMITED = {"max_transitions": 1 << 40, "max_candidates": 1 << 40, "seconds": 1e9}
@@ -114,12 +115,27 @@ def test_batches_of_prices_become_one() -> None:
     cost.batches.clear()
     search.lookup()
     assert cost.batches[0] == asked
+    cost.batches.clear()
+    cost.resolve(search.solve().stages)
+    search.solve()
+    search.solve()
+    assert sum(cost.batches) < asked / 2  # only what was new
+
+
+def test_a_block_begins_with_the_stages_that_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    block = block_of(random_wiring(24), range(6, 18))
+    best = ExploredBlock.explore(block, GradualCost(), None).solve()
+    monkeypatch.setattr(search_of_blocks, "_TRANSITIONS", 0)
+    assert BestFirstBlock(block, GradualCost(), best.stages).solve().seconds == pytest.approx(
+        best.seconds
+    )
+    assert BestFirstBlock(block, GradualCost()).solve().seconds > best.seconds
 
 
 def test_only_small_blocks_are_explored_completely() -> None:
     block = block_of(random_wiring(16), range(16))
-    assert isinstance(search_block(block, GradualCost()), ExploredBlock)
-    assert isinstance(search_block(block, GradualCost(), complete=10), BestFirstBlock)
+    assert isinstance(search_block(block, GradualCost(), 100_000), ExploredBlock)
+    assert isinstance(search_block(block, GradualCost(), 10), BestFirstBlock)
 
 
 def test_without_floors_the_gap_is_unknown() -> None:

@@ -18,7 +18,7 @@ def blocks_of(dag: Dag, size: int) -> list[list[Candidate]]:
     """The best stages of each block of so many operators in a row."""
     cost = GradualCost()
     parts = [range(i, min(i + size, dag.num_ops)) for i in range(0, dag.num_ops, size)]
-    searches = [search_block(block_of(dag, part), cost) for part in parts]
+    searches = [search_block(block_of(dag, part), cost, 20_000) for part in parts]
     return [found.stages for found in solve_all(searches, cost)]
 
 
@@ -33,7 +33,7 @@ def test_stages_around_cuts_are_never_worse(size: int) -> None:
         def search(operators: Sequence[int], known: Sequence[Candidate]) -> BlockSearch:
             assert sorted(operators) == sorted(op for stage in known for op in stage.ops)
             assert len(operators) <= cuts.WINDOW
-            return search_block(block_of(dag, operators), cost, known)  # noqa: B023
+            return search_block(block_of(dag, operators), cost, 20_000, known)  # noqa: B023
 
         stages = cuts.search_cuts(blocks, search, cost)
         at = {op: i for i, stage in enumerate(stages) for op in stage.ops}

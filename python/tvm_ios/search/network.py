@@ -20,7 +20,7 @@ from .templates import Template, find_templates, own_template
 
 _logger = logging.getLogger(__name__)
 
-_ROUNDS = 3  # searches, each by corrected prices
+_ROUNDS = 3  # schedules that are run as a whole
 # Transitions up to which all schedules are explored. Pricing them takes less than a second.
 _COMPLETE = 100_000  # of a block
 _WHOLE = 50_000  # of the network, after its blocks
@@ -81,7 +81,7 @@ class NetworkSearch:
         own = dict.fromkeys(template.block for template in templates)
         searches = {number: self.explore(self._blocks[number], cost) for number in own}
         whole: BlockSearch | None = None
-        for number in range(_ROUNDS):
+        for number in range(_ROUNDS + 1):
             blocks = self._search_blocks(templates, searches, cost)
             # If every stage is measured that a search may choose, those across cuts are not worth
             # it.
@@ -89,7 +89,7 @@ class NetworkSearch:
             if across and number == 0:
                 whole = self._explore_whole(cost)
             stages = self._search_across(blocks, whole, cost) if across else _stages_of(blocks)
-            if cost.agrees(stages):
+            if number == _ROUNDS or cost.agrees(stages):
                 break
         return stages
 

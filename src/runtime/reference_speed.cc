@@ -21,7 +21,7 @@ double Since(Clock::time_point begin) {
 }
 
 constexpr int kSteps = 6000;
-constexpr int kTries = 3;    // an interrupt may disturb one of them
+constexpr int kTries = 3;       // an interrupt may disturb one of them
 constexpr size_t kChains = 16;  // more than the latency of a multiplication times its pipelines
 constexpr size_t kCopied = size_t{4} << 20;  // bytes
 

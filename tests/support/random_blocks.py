@@ -88,6 +88,9 @@ class GradualBounds:
         known = [candidate in self._cost.resolved for candidate in self._candidates]
         return prices(self._candidates) * np.where(known, 1.0, 0.95)
 
+    def stated(self) -> np.ndarray:
+        return self.bounds()
+
     def known(self) -> np.ndarray:
         single = [len(c.ops) == 1 for c in self._candidates]
         return np.array(single) | [c in self._cost.resolved for c in self._candidates]

@@ -213,7 +213,7 @@ def _search_gap(schedule: Schedule) -> str:
         return f"{subject} the best that the search found; its distance from the optimum is unknown"
     cuts = "" if schedule.partition_gap == 0.0 else ", among schedules with the same cuts"
     if schedule.search_gap == 0.0:
-        return f"{subject} proved optimal by its prices{cuts}"
+        return f"{subject} optimal by its prices{cuts}"
     optimum = max(scheduled - schedule.search_gap, 0.0)
     share = f"{schedule.search_gap / optimum:.1%}" if optimum else "an unknown share"
     return f"{subject} at most {share} above the optimum by its prices{cuts}"

@@ -73,6 +73,9 @@ class MeasuredBounds:
     def known(self) -> np.ndarray:
         return np.ones(len(self.candidates), bool)
 
+    def stated(self) -> np.ndarray:
+        return self.bounds()
+
     def lookup(self, through: BestThrough) -> None:
         """Do nothing: the cost model looks stages up before it measures them."""
 

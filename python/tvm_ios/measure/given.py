@@ -37,6 +37,9 @@ class GivenBounds:
     def known(self) -> np.ndarray:
         return np.ones(len(self.latencies), bool)
 
+    def stated(self) -> np.ndarray:
+        return self.latencies
+
     def lookup(self, through: BestThrough) -> None:
         """Do nothing: all latencies are known."""
 

@@ -89,7 +89,7 @@ class Found:
     seconds : float
         The sum of their latencies, or of what bounds them.
     lower_bound : float or None
-        No schedule is cheaper by these prices; None if no such bound is known.
+        No schedule is cheaper by latencies and stated bounds; None if no such bound is known.
     """
 
     stages: list[Candidate]
@@ -110,6 +110,9 @@ class BlockSearch(Protocol):
 
     def solve_known(self) -> Found:
         """Return the cheapest schedule of stages whose latencies are known, or a cheap one."""
+
+    def lower_bound(self) -> float | None:
+        """Return what every schedule takes at least by the stated bounds; None if unknown."""
 
     def lookup(self) -> None:
         """Look up the stages of near-optimal schedules in the database."""
@@ -159,13 +162,16 @@ class ExploredBlock:
     def solve(self) -> Found:
         result = self.space.solve(self.latency_bounds.bounds())
         stages = [of_operators(stage, self.block.operators) for stage in result.stages]
-        return Found(stages, result.latency, result.latency)
+        return Found(stages, result.latency, None)
 
     def solve_known(self) -> Found:
         latencies = np.where(self.latency_bounds.known(), self.latency_bounds.bounds(), np.inf)
         result = self.space.solve(latencies)
         stages = [of_operators(stage, self.block.operators) for stage in result.stages]
         return Found(stages, result.latency, None)
+
+    def lower_bound(self) -> float:
+        return self.space.solve(self.latency_bounds.stated()).latency
 
     def lookup(self) -> None:
         self.latency_bounds.lookup(self.space.through)
@@ -218,6 +224,12 @@ class PriceList:
         seconds = self(candidates)
         known = np.concatenate([part.known() for part in self._parts])
         return np.where(known[[self._place[c] for c in candidates]], seconds, np.inf)
+
+    def stated(self, candidates: Sequence[Candidate]) -> np.ndarray:
+        """Return the latency of each candidate, float64 [n]; its stated bound where unknown."""
+        self(candidates)
+        stated = np.concatenate([part.stated() for part in self._parts])
+        return stated[[self._place[c] for c in candidates]]
 
     def refresh(self) -> None:
         """Bring the bounds up to date."""
@@ -279,14 +291,16 @@ class BestFirstBlock:
         if self._found is None or not np.array_equal(before, self._prices.seconds):
             result = self._search(self._prices, self._known)
             self._known = result.stages
-            is_bound = result.proved or bool(self._floors.any())
-            bound = result.lower_bound if is_bound else None
-            self._found = Found(self._named(result.stages), result.latency, bound)
+            self._found = Found(self._named(result.stages), result.latency, None)
         return self._found
 
     def solve_known(self) -> Found:
         result = self._search(self._prices.known, ())
         return Found(self._named(result.stages), result.latency, None)
+
+    def lower_bound(self) -> float | None:
+        result = self._search(self._prices.stated, self._known)
+        return result.lower_bound if result.proved or self._floors.any() else None
 
     def lookup(self) -> None:
         self.solve()
@@ -355,14 +369,17 @@ def solve_all(searches: Sequence[BlockSearch], cost: CostModel) -> list[Found]:
                 continue
         elif cost.resolve([stage for result, _ in found for stage in result.stages]):
             continue
-        return [result for result, _ in found]
+        return [
+            replace(result, lower_bound=search.lower_bound())
+            for search, (result, _) in zip(searches, found, strict=True)
+        ]
 
 
 def _settled(promised: Found, known: Found) -> tuple[Found, bool]:
     """Return the known schedule and True, or the promised one if that is worth determining."""
     if known.seconds - promised.seconds > _WORTH * known.seconds:
         return promised, False
-    return replace(known, lower_bound=promised.lower_bound), True
+    return known, True
 
 
 def of_operators(stage: Candidate, operators: Mapping[int, int] | Sequence[int]) -> Candidate:

@@ -35,6 +35,12 @@ class LatencyBounds(Protocol):
     def known(self) -> np.ndarray:
         """Return which of the bounds are latencies, bool [n]."""
 
+    def stated(self) -> np.ndarray:
+        """Return the latencies in seconds, float64 [n], and 90% bounds of those that are unknown.
+
+        Nine of ten latencies lie above such a bound.
+        """
+
     def lookup(self, through: BestThrough) -> None:
         """Look up the stages of near-optimal schedules in the database."""
 

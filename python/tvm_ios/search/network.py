@@ -112,17 +112,16 @@ class NetworkSearch:
     ) -> list[Candidate]:
         """Return the stages of the blocks, or cheaper ones across the cuts between these."""
         stages = _stages_of(blocks)
+        before = float(cost(stages).sum())
+        bound = None if self.gap is None else before - self.gap
         if whole is not None:
-            self.whole, self.gap = True, 0.0
-            better = solve_all([whole], cost)[0].stages
+            (found,) = solve_all([whole], cost)
+            self.whole, better, bound = True, found.stages, found.lower_bound
         else:
             better = search_cuts([b.stages for b in blocks], self._search_window(cost), cost)
-        saved = cost(stages).sum() - cost(better).sum()
-        if saved <= 0:
-            return stages
-        if self.gap is not None:
-            self.gap = max(0.0, self.gap - float(saved))
-        return better
+        after = float(cost(better).sum())
+        self.gap = None if bound is None else max(0.0, min(before, after) - bound)
+        return better if after < before else stages
 
     def _explore_whole(self, cost: CostModel) -> BlockSearch | None:
         """Explore the schedules of the whole network; return None if they are too many."""

@@ -173,11 +173,11 @@ def test_show_says_what_the_blocks_gave_up(compiled: Compiled, capsys, tmp_path)
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
-        ({}, "is proved optimal by its prices\n"),
+        ({}, "is optimal by its prices\n"),
         ({"partition_gap": None}, "by its prices, among schedules with the same cuts"),
         ({"search_gap": 0.02}, "is at most 25.0% above the optimum by its prices"),
         ({"search_gap": None}, "its distance from the optimum is unknown"),
-        ({"estimates": {"found": 0.1, "scheduled": 9.0}}, "the schedule found is proved optimal"),
+        ({"estimates": {"found": 0.1, "scheduled": 9.0}}, "the schedule found is optimal"),
     ],
 )
 def test_show_says_how_far_from_the_optimum(

@@ -55,6 +55,8 @@ def test_every_cut_is_searched() -> None:
 
         solve_known = solve
 
+        def lower_bound(self) -> None: ...
+
         def lookup(self) -> None: ...
 
     def search(operators: Sequence[int], _known: object) -> Nothing:

@@ -186,15 +186,17 @@ class LearnedCost:
     def runnable(self, candidate: Candidate) -> bool:
         return self._measured.runnable(candidate)
 
-    def least(self, features: np.ndarray) -> np.ndarray:
+    def least(self, features: np.ndarray, coverage: float | None = None) -> np.ndarray:
         """Return lower bounds of latencies, relative to the operators in serial order.
 
         Parameters
         ----------
         features : numpy.ndarray
             float32 [n, features].
+        coverage : float, optional
+            The share of latencies that lie above the bounds; by default that of the search.
         """
-        return np.exp(self._model.least(features, self._coverage))
+        return np.exp(self._model.least(features, coverage or self._coverage))
 
     def _price(self, candidates: Sequence[Candidate]) -> None:
         """Determine the latencies of candidates, and add the measured ones to the examples."""
@@ -354,6 +356,11 @@ class LearnedBounds:
     def known(self) -> np.ndarray:
         self.bounds()
         return self._known
+
+    def stated(self) -> np.ndarray:
+        stated = self._serial * self._cost.least(self._rows, STATED)
+        stated[self._impossible] = np.inf
+        return np.where(self.known(), self._bounds, stated)
 
     def lookup(self, through: BestThrough) -> None:
         """Look up the stages of near-optimal schedules, or all stages if they are few.

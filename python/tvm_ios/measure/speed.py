@@ -24,7 +24,7 @@ _EQUAL = 0.10  # speeds are comparable up to this relative difference
 _EQUAL_COPIES = 0.30  # a copy's own time varies more: its pages and the shared cache differ
 _PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8)  # seconds before a turn is taken again
 _LOOKS = 2  # turns that only show the machine's speed, before the first one that counts
-_PATIENCE = 20.0  # seconds that all these pauses may take together
+_SHORTEST, _LONGEST = 0.5, 20.0  # seconds that all these pauses may take together
 
 
 @dataclass
@@ -48,7 +48,13 @@ class MachineSpeed:
     usual: float | None = None
     waited: float = 0.0
     sleep: Callable[[float], None] = time.sleep
+    _ran: float = 0.0  # seconds of all runs
     _accepted: list[float] = field(default_factory=list)
+
+    @property
+    def _patience(self) -> float:
+        """The seconds that all pauses may take together: a quick search does not wait for long."""
+        return min(_SHORTEST + 2 * self._ran, _LONGEST)
 
     @property
     def error(self) -> float:
@@ -77,7 +83,8 @@ class MachineSpeed:
             self._look(take)
         turn = _warm(take(), warm_up)
         for pause in _PAUSES:
-            if self._acceptable(turn) or self.waited >= _PATIENCE:
+            self._ran += float(np.nansum(np.abs(turn.seconds)))
+            if self._acceptable(turn) or self.waited >= self._patience:
                 break
             self._wait(pause)
             turn = _warm(take(), warm_up)
@@ -106,7 +113,7 @@ class MachineSpeed:
             _logger.info("The machine is busy: measurements are repeated, which takes longer.")
         self.sleep(pause)
         self.waited += pause
-        if self.waited >= _PATIENCE:
+        if self.waited >= _LONGEST:
             _logger.warning(
                 "The machine stays busy, so that latencies are less exact; search again when it is "
                 "idle."

@@ -127,6 +127,7 @@ class MeasuredCost:
         self._seconds: dict[Hashable, float] = {}
         self._hopeless: dict[Hashable, float] = {}  # bounds from their operators
         self._observed: dict[Hashable, Observation] = {}
+        self._rehearsed: set[tuple[Hashable, ...]] = set()  # schedules
 
     @classmethod
     def begin(
@@ -199,21 +200,26 @@ class MeasuredCost:
     def agrees(self, candidates: Sequence[Candidate]) -> bool:
         """Run a whole schedule; return whether it takes as long as its stages are priced.
 
-        The prices of stages that take longer or less in this schedule are corrected. Nothing is run
-        if all stages were found in the database.
+        If it does not, the prices of its stages are corrected. Nothing is run if all stages were
+        found in the database, or if the schedule was run before.
         """
         specs = [self._spec(c) for c in candidates if not self._opaque(c)]
-        if not any(spec.key in self._measurer.timed for spec in specs):
+        schedule = tuple(spec.key for spec in specs)
+        known = not any(key in self._measurer.timed for key in schedule)
+        if known or schedule in self._rehearsed:
             return True
-        believed = sum(self._seconds[spec.key] for spec in specs)
+        self._rehearsed.add(schedule)
         taken = self._measurer.rehearse(specs)
-        for key, samples in taken.items():
-            self._seconds[key], _ = fastest(samples)
-            self._observed.pop(key, None)
-        found = sum(self._seconds[spec.key] for spec in specs)
+        believed = sum(self._seconds[key] for key in schedule)
+        fresh = {key: fastest(samples)[0] for key, samples in taken.items()}
+        found = sum(fresh.get(key, self._seconds[key]) for key in schedule)
         _logger.info("the schedule takes %.3f ms; its price was %.3f", 1e3 * found, 1e3 * believed)
         if abs(found - believed) <= _AGREES * found:
             return True
+        self._measurer.record(specs, taken)
+        for key in taken:
+            self._seconds[key], _ = fastest(self._cache.samples(key))
+            self._observed.pop(key, None)
         self._hopeless.clear()
         return False
 

@@ -115,20 +115,23 @@ class Measurer:
                 advance(1)
 
     def rehearse(self, specs: Sequence[AnyStageSpec]) -> Taken:
-        """Time all stages of a schedule in its order, and record their samples; return these.
+        """Time all stages of a schedule in its order, and return their samples.
 
         Parameters
         ----------
         specs : sequence of StageSpec
             The stages, in order.
         """
-        stages: dict[Hashable, AnyStageSpec] = {spec.key: spec for spec in specs}
         taken: Taken = {}
-        run = Rehearsal(tuple(specs), frozenset(stages))
+        run = Rehearsal(tuple(specs), frozenset(spec.key for spec in specs))
         self._pool.each([run], self._refine, lambda _, found: taken.update(found or {}))
+        return taken
+
+    def record(self, specs: Iterable[AnyStageSpec], taken: Taken) -> None:
+        """Record samples of measured stages."""
+        stages: dict[Hashable, AnyStageSpec] = {spec.key: spec for spec in specs}
         for key, samples in taken.items():
             self._note(stages[key], samples, refined=True)
-        return taken
 
     def _take(
         self, stages: dict[Hashable, AnyStageSpec], *, refined: bool

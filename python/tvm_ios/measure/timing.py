@@ -26,7 +26,7 @@ _ROUNDS, _REFINED_ROUNDS = 2, 4  # turns in which a partitioning is timed
 _ALONE = 4  # runs of the operators on one worker
 _UNSURE, _SURE = 0.05, 0.005  # minimum relative errors: for few samples, and for any number
 _FEW = 4
-_NEWEST = 24  # samples that count: older ones are of other schedules around the stage
+_NEWEST = 12  # samples that count: older ones are of other schedules around the stage
 _HOPELESS = 1.15  # a partitioning slower than the best by this factor is not timed again
 
 

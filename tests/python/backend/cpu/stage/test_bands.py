@@ -28,6 +28,7 @@ from tvm_ios.backend.cpu.stage.plan import PlannedCall
 from tvm_ios.backend.cpu.stage.strips import in_strips, strip_shares
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.errors import ScheduleError
+from tvm_ios.measure.stage_runner import Turn
 from tvm_ios.schedule import Schedule, ScheduledStage
 from tvm_ios.tir.tensor import TensorSpec
 from tvm_ios.tir.window import Window
@@ -140,14 +141,13 @@ def test_bands_are_measured() -> None:
         scheduler.stage_builder.partitionings(spec, scheduler.cost.operator_seconds)[-1] == "strips"
     )
     stage = scheduler.stage_builder.stage(spec, "strips", scheduler.cost.operator_seconds)
-    samples: list[float] = []
+    turns: list[Turn] = []
     scheduler.pool.each(
-        [stage],
-        lambda device, s: device.time([s], 3).seconds,
-        lambda _, taken: samples.extend(taken),
+        [stage], lambda device, s: device.time([s], 3), lambda _, t: turns.append(t)
     )
-    assert len(samples) == 3
-    assert all(seconds > 0 for seconds in samples)
+    (turn,) = turns
+    assert turn.seconds.shape == (3, 1)
+    assert (turn.seconds != 0).all()  # negative where a worker lost its core
 
 
 @st.composite

@@ -21,6 +21,7 @@ from machine import describe
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.frontend.models import load_model
 from tvm_ios.measure.learned import LearnedCost
+from tvm_ios.measure.rounds import median_seconds
 from tvm_ios.options import Options
 from tvm_ios.schedule import Schedule
 from tvm_ios.target import resolve
@@ -68,7 +69,7 @@ def compare(
         options = Options(*limits, database=path)
         scheduler = Scheduler.prepare(mod, target, options=options)
         schedules[name], searches[name] = search(scheduler)
-    timed = scheduler.compile(schedules).seconds()
+    timed = scheduler.compile(schedules).time(median_seconds)
     return {
         name: Search(**{**asdict(found), "latency_ms": 1e3 * timed[name]})
         for name, found in searches.items()

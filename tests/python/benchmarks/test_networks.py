@@ -101,7 +101,7 @@ def test_a_second_search_measures_nothing(tmp_path: Path, capsys) -> None:
 def test_a_network_is_searched_alone_and_after_others(tmp_path: Path, capsys) -> None:
     save_branches(tmp_path / "m.onnx")
     file = str(tmp_path / "searches.json")
-    carry_over.main([str(tmp_path / "m.onnx"), "bert_tiny", "--json", file])
+    carry_over.main([str(tmp_path / "m.onnx"), "zoo:bert_tiny", "--json", file])
     assert "after them" in capsys.readouterr().out
     first, second = json.loads(Path(file).read_text())["searches"].values()
     for found in (first, second):

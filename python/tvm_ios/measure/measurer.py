@@ -109,10 +109,32 @@ class Measurer:
             Whether they are measured stages that are timed more often.
         """
         stages: dict[Hashable, AnyStageSpec] = {spec.key: spec for spec in specs}
+        if not stages:
+            return
+        runs = rehearsals(self._stage_builder, stages.values(), self._unable)
+        self._pool.compile(
+            kernel
+            for run in runs
+            for spec in run.stages
+            for kernel in self._stage_builder.kernels(spec, self.operator_seconds)
+        )
+        crashed: list[AnyStageSpec] = []
         with progress(description, len(stages)) as advance:
-            for key, samples in self._take(stages, refined=refined).items():
-                self._note(stages[key], samples, refined)
-                advance(1)
+
+            def note(run: Rehearsal, taken: Taken | None) -> None:
+                if taken is None and len(run.stages) > 1:
+                    crashed.extend(stages[key] for key in run.wanted)
+                    return
+                for key in run.wanted:
+                    samples = None if taken is None else taken.get(key, {})
+                    self._note(stages[key], samples, refined)
+                    advance(1)
+
+            work = self._refine if refined else self._measure
+            self._pool.each(runs, work, note)
+            # Which of the stages crashed shows when each runs alone.
+            alone = [Rehearsal((spec,), frozenset([spec.key])) for spec in crashed]
+            self._pool.each(alone, work, note)
 
     def rehearse(self, specs: Sequence[AnyStageSpec]) -> Taken:
         """Time all stages of a schedule in its order, and return their samples.
@@ -132,40 +154,6 @@ class Measurer:
         stages: dict[Hashable, AnyStageSpec] = {spec.key: spec for spec in specs}
         for key, samples in taken.items():
             self._note(stages[key], samples, refined=True)
-
-    def _take(
-        self, stages: dict[Hashable, AnyStageSpec], *, refined: bool
-    ) -> dict[Hashable, Samples | None]:
-        """Return new samples of stages; None for those that crashed."""
-        if not stages:
-            return {}
-        runs = rehearsals(self._stage_builder, stages.values(), self._unable)
-        self._pool.compile(
-            kernel
-            for run in runs
-            for spec in run.stages
-            for kernel in self._stage_builder.kernels(spec, self.operator_seconds)
-        )
-        taken: dict[Hashable, Samples | None] = {key: {} for key in stages}
-        crashed: list[Rehearsal] = []
-
-        def note(run: Rehearsal, found: Taken | None) -> None:
-            if found is None:
-                crashed.append(run)
-                taken.update(dict.fromkeys(run.wanted))
-            taken.update(found or {})
-
-        work = self._refine if refined else self._measure
-        self._pool.each(runs, work, note)
-        # Which of the stages crashed shows when each runs alone.
-        alone = [
-            Rehearsal((stages[key],), frozenset([key]))
-            for run in list(crashed)
-            if len(run.stages) > 1
-            for key in run.wanted
-        ]
-        self._pool.each(alone, work, note)
-        return taken
 
     def _measure(self, device: AnyStageRunner, run: Rehearsal) -> Taken:
         return self._timer.measure(device, run, self._known(run))

@@ -4,11 +4,11 @@
 A stage that was not measured gets a lower confidence bound of its latency, from a model of the
 measured stages. The schedule that is cheapest by these bounds contains stages that promise much, or
 of which the model is unsure. These stages are measured, the model is fitted again, and the search
-is repeated. It ends with a schedule whose stages were all measured. No other schedule could be
-faster even if every unmeasured stage took as little as its bound. This is the principle of optimism
-in the face of uncertainty (Lai and Robbins, *Asymptotically Efficient Adaptive Allocation Rules*,
-1985), applied to the edges of a shortest path as in LazySP (Dellin and Srinivasa, *A Unifying
-Formalism for Shortest Path Problems with Expensive Edge Evaluations*, 2016).
+is repeated. It ends when the bounds promise next to nothing over the best schedule of measured
+stages. This is the principle of optimism in the face of uncertainty (Lai and Robbins,
+*Asymptotically Efficient Adaptive Allocation Rules*, 1985), applied to the edges of a shortest path
+as in LazySP (Dellin and Srinivasa, *A Unifying Formalism for Shortest Path Problems with Expensive
+Edge Evaluations*, 2016).
 """
 
 from __future__ import annotations

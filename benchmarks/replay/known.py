@@ -3,28 +3,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-
-import numpy as np
 
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.graph.dag import Candidate
-from tvm_ios.measure.given import GivenBounds
-from tvm_ios.search.cost_model import Promising, nothing
+from tvm_ios.measure.given import GivenBounds, GivenCost
 from tvm_ios.search.network import NetworkSearch
 
 Latency = Callable[[Candidate], float]
 """The seconds of a stage."""
 
 
-class KnownCost:
+class KnownCost(GivenCost):
     """The cost model of a function of single stages.
 
     Parameters
     ----------
     latency : callable
         The function.
+    scheduler : Scheduler
+        The network.
 
     Attributes
     ----------
@@ -33,31 +32,14 @@ class KnownCost:
     """
 
     equal_blocks_cost_the_same = True
-    measurements = 0
 
-    def __init__(self, latency: Latency) -> None:
-        self._latency = latency
+    def __init__(self, latency: Latency, scheduler: Scheduler) -> None:
+        super().__init__(lambda _, stages: [latency(c) for c in stages], scheduler.stage_builder)
         self.candidates: dict[Candidate, None] = {}
-        self.operator_seconds: Mapping[Hashable, float] = {}
-
-    def __call__(self, candidates: Sequence[Candidate]) -> np.ndarray:
-        return np.array([self._latency(c) for c in candidates], "float64")
-
-    def partitioning(self, candidate: Candidate) -> str:
-        raise AssertionError("a search does not ask for it")
 
     def latency_bounds(self, candidates: Sequence[Candidate]) -> GivenBounds:
         self.candidates.update(dict.fromkeys(candidates))
-        return GivenBounds(self(candidates))
-
-    def resolve(self, candidates: Sequence[Candidate], promising: Promising = nothing) -> int:
-        return 0
-
-    def agrees(self, candidates: Sequence[Candidate]) -> bool:
-        return True
-
-    def floors(self, ops: Sequence[int]) -> np.ndarray:
-        return np.zeros(len(ops))
+        return super().latency_bounds(candidates)
 
 
 def network_search(scheduler: Scheduler) -> NetworkSearch:
@@ -68,7 +50,7 @@ def network_search(scheduler: Scheduler) -> NetworkSearch:
 
 def all_candidates(scheduler: Scheduler) -> list[Candidate]:
     """Return the stages of all blocks of the network, also those that cannot run."""
-    listed = KnownCost(lambda candidate: 1.0)
+    listed = KnownCost(lambda candidate: 1.0, scheduler)
     every = replace(scheduler.options, measure_all=True)  # without stages across the cuts
     network_search(replace(scheduler, options=every)).run(listed)
     return list(listed.candidates)

@@ -87,5 +87,6 @@ class Recorded:
     @cached_property
     def optimum(self) -> float:
         """The seconds of the fastest schedule that a search can find."""
-        stages = network_search(self.scheduler).run(KnownCost(self.true_seconds))
+        known = KnownCost(self.true_seconds, self.scheduler)
+        stages = network_search(self.scheduler).run(known)
         return sum(map(self.true_seconds, stages))

@@ -125,16 +125,6 @@ class LearnedCost:
         return cost
 
     @property
-    def measured(self) -> MeasuredCost:
-        """The cost model that measures."""
-        return self._measured
-
-    @property
-    def features(self) -> StageFeatures:
-        """The feature extractor."""
-        return self._features
-
-    @property
     def operator_seconds(self) -> Mapping[Hashable, float]:
         return self._measured.operator_seconds
 

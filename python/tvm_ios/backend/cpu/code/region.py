@@ -18,9 +18,8 @@ from tvm import relax
 from ....tir.tensor import TensorSpec
 from ...shared.implementation import Implementation, Slot
 from ..kernels.kernel import Kernel
-from ..rules.inplace import resolve
 from ..stage.plan import StagePlan
-from .memory import Lifetime, plan_memory
+from .workspace import plan_workspace, tensors_of
 
 Value: TypeAlias = relax.Var | np.ndarray
 
@@ -116,10 +115,13 @@ def form_region(
     parameter.update({key: len(inputs) + i for i, key in enumerate(outputs)})
     workspace = len(inputs) + len(outputs)
     tensors = {
-        id(implementation): list(_tensors(implementation, slots))
+        id(implementation): list(tensors_of(implementation, slots))
         for _, implementation in _enumerate(stages)
     }
-    offsets, workspace_bytes = _plan_workspace(stages, tensors, {*parameter, *constants})
+    offsets, workspace_bytes = plan_workspace(
+        [(number, tensors[id(implementation)]) for number, implementation in _enumerate(stages)],
+        {*parameter, *constants},
+    )
 
     def place(key: object, offset: int) -> Place:
         if key in parameter:
@@ -129,8 +131,7 @@ def form_region(
         return Place(workspace, offsets[key] + offset)
 
     places = {
-        name: tuple(place(key, offset) for key, offset, _ in entries)
-        for name, entries in tensors.items()
+        name: tuple(place(t.root, t.begin) for t in entries) for name, entries in tensors.items()
     }
     return Region(
         tuple(stages),
@@ -146,38 +147,3 @@ def _enumerate(stages: Sequence[LoweredStage]) -> Iterator[tuple[int, Implementa
     for number, stage in enumerate(stages):
         for implementation in stage.implementations:
             yield number, implementation
-
-
-def _key(value: Value) -> object:
-    """Return the identity of a value: the variable itself, or the ``id`` of an array."""
-    return id(value) if isinstance(value, np.ndarray) else value
-
-
-def _tensors(
-    implementation: Implementation[Kernel], slots: Mapping[relax.Var, Slot]
-) -> Iterator[tuple[object, int, int]]:
-    """Yield (root, begin, end) of each tensor of a kernel: its bytes within the root's tensor."""
-    kernel = implementation.kernel
-    values = (*implementation.inputs, *implementation.outputs)
-    for value, spec in zip(values, kernel.inputs + kernel.outputs, strict=True):
-        root, offset = (value, 0) if isinstance(value, np.ndarray) else resolve(value, slots)
-        yield _key(root), offset, offset + spec.num_bytes
-    for i, spec in enumerate(kernel.scratch):
-        yield (id(implementation), i), 0, spec.num_bytes
-
-
-def _plan_workspace(
-    stages: Sequence[LoweredStage],
-    tensors: Mapping[int, Sequence[tuple[object, int, int]]],
-    elsewhere: Collection[object],
-) -> tuple[dict[object, int], int]:
-    """Return the offset of every tensor that is not ``elsewhere``, and the workspace's size."""
-    lifetimes: dict[object, Lifetime] = {}
-    for number, implementation in _enumerate(stages):
-        for key, _, end in tensors[id(implementation)]:
-            if key in elsewhere:
-                continue
-            known = lifetimes.get(key, Lifetime(0, number, number))
-            lifetimes[key] = Lifetime(max(known.num_bytes, end), known.first, number)
-    offsets, num_bytes = plan_memory(list(lifetimes.values()))
-    return dict(zip(lifetimes, offsets, strict=True)), num_bytes

@@ -3,33 +3,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from tvm import relax
 
 from ....measure.session import Session
 from ....measure.stage_runner import Turn
 from ....schedule.timeline import Span
-from ....tir.tensor import TensorSpec
 from ...shared.cold import ColdWeights, Place, arena_bytes, level_of
 from ...shared.implementation import Implementation, LoweredGraph, constants, present
 from ..code.region import LoweredStage
 from ..kernels.kernel import Kernel
 from ..rules.base import CpuLoweredGraph
-from ..rules.inplace import resolve
 from ..stage.plan import StripShare
 from .builder import CpuKernelBuilder
 from .native_runner import Call, NativeRunner
-
-TakeWeights = Callable[[TensorSpec], Place]
-
-_BLOCK = 1 << 18  # random numbers, repeated to fill an arena
+from .network_tensors import NetworkTensors
 
 
 class CpuStageRunner:
-    """The compiled kernels, one per key, and one tensor per value of the network, in a session.
+    """The compiled kernels, one per key, and the tensors of one network, in a session.
 
     Kernels are compiled when they are first timed.
 
@@ -53,15 +47,7 @@ class CpuStageRunner:
         self, lowered: LoweredGraph[Kernel], builder: CpuKernelBuilder, session: Session, seed: int
     ) -> None:
         self._builder, self.session = builder, session
-        self._random = np.random.default_rng(seed)
-        self._memories: dict[object, int] = {}
-        self._packed: dict[int, tuple[np.ndarray, int]] = {}
-        self._lowered = lowered
-        self._specs = {
-            value: spec
-            for i in present(lowered)
-            for value, spec in zip(i.outputs, i.kernel.outputs, strict=True)
-        }
+        self._lowered, self._seed = lowered, seed
         self._started = False
 
     def time_alone(self, implementations: Sequence[Implementation[Kernel]], repeat: int) -> Turn:
@@ -74,17 +60,18 @@ class CpuStageRunner:
                 for _, phase, _, cuts in _serial_rows(implementation)
             ]
             levels.append(len(rows))
-        places = self._cold_places(implementations, repeat)
+        places = self._cold_places(list(enumerate(implementations)), repeat)
         return self._timed(implementations, places, rows, np.diff(levels).tolist(), 1)
 
     def time(self, stages: Sequence[LoweredStage], repeat: int) -> Turn:
         """Time runs of stages one after another, in one launch, as in a compiled network.
 
-        A stage finds its inputs where the stages before it left them, and its weights cold.
+        A stage finds its inputs where the stages before it left them, in a workspace that is
+        planned as the network's, and its weights cold.
         """
         self.prepare()
         network = _Network.of(stages)
-        places = self._cold_places(network.implementations, repeat)
+        places = self._cold_places(network.calls, repeat)
         levels = [len(stage.plan.levels) for stage in stages]
         workers = stages[0].plan.workers
         return self._timed(network.implementations, places, network.rows, levels, workers)
@@ -97,7 +84,8 @@ class CpuStageRunner:
         self.prepare()
         network = _Network.of(stages)
         calls = list(dict.fromkeys(row[:2] for row in network.rows))
-        places = [self._places(i, None) for i in network.implementations]
+        workspace = self._tensors.workspace(network.calls)
+        places = [self._tensors.places(i, workspace) for i in network.implementations]
         made = [Call(network.implementations[i].kernel, p, places[i]) for i, p in calls]
         program, workers = _program(network.rows, calls), stages[0].plan.workers
         runs = [self._bench.trace(made, program, workers) for _ in range(repeat)]
@@ -115,17 +103,14 @@ class CpuStageRunner:
         """Compute the network's values; a second call does nothing."""
         if self._started:
             return
-        operators = present(self._lowered)
         self._bench = NativeRunner(self.session, self._builder)
-        self._cold = ColdWeights(constants(self._lowered), self._allocate_random)
-        for implementation in operators:  # in order, so that every tensor holds its final value
-            if implementation.kernel.phases:
-                self._run(implementation)
+        self._tensors = NetworkTensors(self._lowered, self._bench, self._seed)
+        self._cold = ColdWeights(constants(self._lowered), self._tensors.random_memory)
+        for implementation in present(self._lowered):  # in order: each tensor gets its final value
+            rows = _serial_rows(implementation)
+            places = [self._tensors.places(implementation)]
+            self._timed([implementation], [places], rows, [len(rows)], 1)
         self._started = True
-
-    def _run(self, implementation: Implementation[Kernel]) -> None:
-        places, rows = [[self._places(implementation, None)]], _serial_rows(implementation)
-        self._timed([implementation], places, rows, [len(rows)], 1)
 
     def _timed(
         self,
@@ -145,69 +130,11 @@ class CpuStageRunner:
         return self._bench.time(made, _program(rows, calls), levels, workers)
 
     def _cold_places(
-        self, implementations: Sequence[Implementation[Kernel]], repeat: int
+        self, calls: Sequence[tuple[int, Implementation[Kernel]]], repeat: int
     ) -> list[list[tuple[Place, ...]]]:
-        """Return the places of the kernels' tensors in each of ``repeat`` runs."""
-        return [[self._places(i, self._cold.take) for i in implementations] for _ in range(repeat)]
-
-    def _places(
-        self, implementation: Implementation[Kernel], weights: TakeWeights | None
-    ) -> tuple[Place, ...]:
-        """Return the places of a kernel's tensors.
-
-        ``weights`` supplies float32 constants if given.
-        """
-        kernel = implementation.kernel
-        inputs = [
-            weights(spec)
-            if weights is not None and isinstance(value, np.ndarray) and spec.dtype == "float32"
-            else self._input(value, spec)
-            for value, spec in zip(implementation.inputs, kernel.inputs, strict=True)
-        ]
-        outputs = [self._result(value) for value in implementation.outputs]
-        scratch = [
-            Place(self._kept((implementation.operators, i), spec.num_bytes))
-            for i, spec in enumerate(kernel.scratch)
-        ]
-        return (*inputs, *outputs, *scratch)
-
-    def _input(self, value: relax.Var | np.ndarray, spec: TensorSpec) -> Place:
-        if isinstance(value, np.ndarray):
-            if id(value) not in self._packed:  # keeps the array alive, so that its id stays unique
-                self._packed[id(value)] = (value, self._written(value))
-            return Place(self._packed[id(value)][1])
-        if value in self._specs:
-            return self._result(value)
-        if value not in self._memories:
-            self._memories[value] = self._written(self._random_values(spec))
-        return Place(self._memories[value])
-
-    def _result(self, value: relax.Var) -> Place:
-        """Return the tensor of a kernel's result, inside a concatenation if it lies there."""
-        root, offset = resolve(value, self._lowered.slots)
-        return Place(self._kept(root, self._specs[root].num_bytes), offset)
-
-    def _random_values(self, spec: TensorSpec) -> np.ndarray:
-        """Return an input of the network, or the result of an operator without a kernel."""
-        if spec.dtype.startswith("float"):
-            return self._random.standard_normal(spec.shape).astype(spec.dtype)
-        return np.ones(spec.shape, spec.dtype)
-
-    def _kept(self, key: object, num_bytes: int) -> int:
-        """Return the memory of ``key``, allocated on the first call."""
-        if key not in self._memories:
-            self._memories[key] = self._bench.memory(num_bytes)
-        return self._memories[key]
-
-    def _written(self, array: np.ndarray) -> int:
-        memory = self._bench.memory(array.nbytes)
-        self._bench.write(memory, array)
-        return memory
-
-    def _allocate_random(self, num_bytes: int) -> int:
-        memory = self._bench.memory(num_bytes)
-        self._bench.fill(memory, self._random.standard_normal(_BLOCK, "float32"))
-        return memory
+        """Return the places of the kernels' tensors in each of ``repeat`` runs of the stages."""
+        workspace, take = self._tensors.workspace(calls), self._cold.take
+        return [[self._tensors.places(i, workspace, take) for _, i in calls] for _ in range(repeat)]
 
 
 def weights_from(lowered: CpuLoweredGraph) -> str:
@@ -240,6 +167,11 @@ class _Network:
     implementations: list[Implementation[Kernel]]
     stages: list[int]
     rows: list[_Row]
+
+    @property
+    def calls(self) -> list[tuple[int, Implementation[Kernel]]]:
+        """The implementations with their stages."""
+        return list(zip(self.stages, self.implementations, strict=True))
 
     @classmethod
     def of(cls, stages: Sequence[LoweredStage]) -> _Network:

@@ -74,6 +74,9 @@ class GradualCost:
     def agrees(self, _candidates: Sequence[Candidate]) -> bool:
         return True
 
+    def in_network(self, candidates: Sequence[Candidate]) -> np.ndarray:
+        return prices(candidates)
+
     def partitioning(self, _candidate: Candidate) -> str:
         return "tiles"
 

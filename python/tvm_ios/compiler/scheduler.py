@@ -337,7 +337,7 @@ class Scheduler:
     def _schedule(self, candidates: Iterable[Candidate], name: str) -> Schedule:
         """Return the stages, of operator indices, as a schedule with their prices."""
         stages = list(candidates)
-        seconds = self.cost(stages)
+        seconds = self.cost.in_network(stages)
         scheduled = tuple(
             ScheduledStage(
                 self._groups(stage),

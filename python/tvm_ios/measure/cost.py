@@ -16,7 +16,7 @@ from ..search.cost_model import BestThrough, Promising, nothing
 from ..support.errors import DeviceError
 from ..support.keys import Key
 from .cache import MeasurementCache, WorkloadKey, stage_workload
-from .measurer import Measurer
+from .measurer import Measurer, Taken
 from .pool import AnyRunnerPool
 from .speed import MachineSpeed
 from .timing import fastest, relative_error
@@ -127,7 +127,7 @@ class MeasuredCost:
         self._seconds: dict[Hashable, float] = {}
         self._hopeless: dict[Hashable, float] = {}  # bounds from their operators
         self._observed: dict[Hashable, Observation] = {}
-        self._rehearsed: set[tuple[Hashable, ...]] = set()  # schedules
+        self._whole: dict[tuple[Hashable, ...], Taken] = {}  # by the stages of a schedule
 
     @classmethod
     def begin(
@@ -204,15 +204,12 @@ class MeasuredCost:
         found in the database, or if the schedule was run before.
         """
         specs = [self._spec(c) for c in candidates if not self._opaque(c)]
-        schedule = tuple(spec.key for spec in specs)
-        known = not any(key in self._measurer.timed for key in schedule)
-        if known or schedule in self._rehearsed:
+        if tuple(spec.key for spec in specs) in self._whole:
             return True
-        self._rehearsed.add(schedule)
-        taken = self._measurer.rehearse(specs)
-        believed = sum(self._seconds[key] for key in schedule)
-        fresh = {key: fastest(samples)[0] for key, samples in taken.items()}
-        found = sum(fresh.get(key, self._seconds[key]) for key in schedule)
+        taken = self._run_whole(specs)
+        if not taken:
+            return True
+        believed, found = float(self(candidates).sum()), float(self.in_network(candidates).sum())
         _logger.info("the schedule takes %.3f ms; its price was %.3f", 1e3 * found, 1e3 * believed)
         if abs(found - believed) <= _AGREES * found:
             return True
@@ -222,6 +219,30 @@ class MeasuredCost:
             self._observed.pop(key, None)
         self._hopeless.clear()
         return False
+
+    def in_network(self, candidates: Sequence[Candidate]) -> np.ndarray:
+        """Return what the stages of a schedule take while it runs whole, float64 [n].
+
+        Their prices are the lowest of many, and so too low by chance; these are not selected. The
+        schedule is run unless all of its stages were found in the database: then their prices are
+        returned.
+        """
+        seconds = self(candidates)
+        if not np.isfinite(seconds).all():  # it cannot run
+            return seconds
+        taken = self._run_whole([self._spec(c) for c in candidates if not self._opaque(c)])
+        for number, candidate in enumerate(candidates):
+            if not self._opaque(candidate) and (samples := taken.get(self._spec(candidate).key)):
+                seconds[number], _ = fastest(samples)
+        return seconds
+
+    def _run_whole(self, specs: Sequence[AnyStageSpec]) -> Taken:
+        """Time all stages of a schedule in its order, once."""
+        schedule = tuple(spec.key for spec in specs)
+        if schedule not in self._whole:
+            measured = any(key in self._measurer.timed for key in schedule)
+            self._whole[schedule] = self._measurer.rehearse(specs) if measured else {}
+        return self._whole[schedule]
 
     def looked_up(self, candidates: Iterable[Candidate]) -> list[Candidate]:
         """Return the candidates that need no measuring; their operators must be measured."""

@@ -84,5 +84,11 @@ class CostModel(Protocol):
         If it does not, the latencies of its stages have been corrected.
         """
 
+    def in_network(self, candidates: Sequence[Candidate]) -> np.ndarray:
+        """Return the latency of each stage of a whole schedule where it runs, float64 [n].
+
+        These are the prices of a cost model that does not run schedules.
+        """
+
     def partitioning(self, candidate: Candidate) -> str:
         """Return the fastest work partitioning of a candidate."""

@@ -281,6 +281,9 @@ class LearnedCost:
         self._fit()
         return False
 
+    def in_network(self, candidates: Sequence[Candidate]) -> np.ndarray:
+        return self._measured.in_network(candidates)
+
     def _measure_again(self, candidates: Sequence[Candidate]) -> int:
         changed = self._measured.resolve(candidates)
         if changed:

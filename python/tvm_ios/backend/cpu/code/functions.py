@@ -17,6 +17,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as T
 
 from ..kernels.kernel import Kernel, Phase
+from .pipeline import LARGE_BUFFERS, PIPELINE
 
 
 def kernel_function(kernel: Kernel, phase: int, name: str) -> tirx.PrimFunc:
@@ -38,7 +39,7 @@ def kernel_function(kernel: Kernel, phase: int, name: str) -> tirx.PrimFunc:
     """
     with IRBuilder() as builder, T.prim_func(s_tir=True):
         T.func_name(name)
-        T.func_attr({"tirx.noalias": True})
+        T.func_attr(_attributes(kernel.phases[phase]))
         buffers = [
             T.arg(f"t{i}", T.buffer(spec.shape, spec.dtype, layout=None))
             for i, spec in enumerate(kernel.tensors)
@@ -73,7 +74,7 @@ def pointer_function(kernel: Kernel, phase: int, name: str) -> tirx.PrimFunc:
     """
     with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
         T.func_name(name)
-        T.func_attr({"tirx.noalias": True})
+        T.func_attr(_attributes(kernel.phases[phase]))
         T.func_ret(tvm.ir.PrimType("int32"))
         pointers = [T.arg(f"p{i}", T.handle(s.dtype)) for i, s in enumerate(kernel.tensors)]
         begin, end = _range()
@@ -91,6 +92,11 @@ def pointer_function(kernel: Kernel, phase: int, name: str) -> tirx.PrimFunc:
             _emit_phase(kernel.phases[phase], buffers, begin, end)
         T.Return(tirx.const(0, "int32"))
     return builder.get()
+
+
+def _attributes(phase: Phase) -> dict[str, bool]:
+    needed = {LARGE_BUFFERS: True} if phase.large_buffers else {}
+    return {"tirx.noalias": True, **needed}
 
 
 def _range() -> tuple[tirx.Var, tirx.Var]:
@@ -131,10 +137,5 @@ class KernelFunctions:
 def build_functions(
     functions: dict[str | tvm.ir.GlobalVar, tirx.PrimFunc], target: tvm.target.Target
 ) -> tvm.runtime.Executable:
-    """Compile plain TIR functions into one runtime module.
-
-    TVM's StorageRewrite is disabled, as it would move every kernel's registers from the stack to
-    the heap.
-    """
-    with tvm.transform.PassContext(config={"tirx.disable_storage_rewrite": True}):
-        return tvm.compile(tvm.IRModule(functions), target=target)
+    """Compile plain TIR functions into one runtime module."""
+    return tvm.compile(tvm.IRModule(functions), target=target, tir_pipeline=PIPELINE)

@@ -55,12 +55,12 @@ def beside(kernels: Sequence[Kernel]) -> Kernel:
     """
     first = kernels[0]
     assert all(k.inputs == first.inputs and len(k.phases) == 1 for k in kernels), "all alike"
-    ends = list(accumulate(kernel.phases[0].tiles for kernel in kernels))
+    phases = [kernel.phases[0] for kernel in kernels]
+    ends = list(accumulate(phase.tiles for phase in phases))
 
     def emit(buffers: Sequence[Any], begin: Any, extent: Any) -> None:
         inputs, outputs = buffers[: len(first.inputs)], buffers[len(first.inputs) :]
-        for kernel, output, end in zip(kernels, outputs, ends, strict=True):
-            (phase,) = kernel.phases
+        for phase, output, end in zip(phases, outputs, ends, strict=True):
             low, high = (
                 T.min(T.max(bound - (end - phase.tiles), 0), phase.tiles)
                 for bound in (begin, begin + extent)
@@ -72,7 +72,7 @@ def beside(kernels: Sequence[Kernel]) -> Kernel:
         key=("beside", *(kernel.key for kernel in kernels)),
         inputs=first.inputs,
         outputs=tuple(kernel.outputs[0] for kernel in kernels),
-        phases=(Phase(ends[-1], emit),),
+        phases=(Phase(ends[-1], emit, large_buffers=any(p.large_buffers for p in phases)),),
     )
 
 

@@ -34,11 +34,15 @@ class Phase:
         and scratch tensors, in this order.
     work : float
         Share of the kernel's time that this phase takes, relative to its other phases.
+    large_buffers : bool
+        Whether buffers that the code allocates may be larger than what is used of them, as those
+        of TVM's schedules are. TVM then shrinks them.
     """
 
     tiles: int
     emit: Emit
     work: float = 1.0
+    large_buffers: bool = False
 
 
 @dataclass(frozen=True)

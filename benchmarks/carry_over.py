@@ -8,16 +8,14 @@ fewer measurements are not bought with a slower network.
 
 from __future__ import annotations
 
-import argparse
-import json
 import math
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import command
 import markdown
-from machine import describe
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.frontend.models import load_model
 from tvm_ios.measure.learned import LearnedCost
@@ -60,13 +58,13 @@ def search(scheduler: Scheduler) -> tuple[Schedule, Search]:
 
 
 def compare(
-    model: str, database: Path, threads: int | None, limits: tuple[int, int]
+    model: str, database: Path, threads: int | None, limits: Mapping[str, int]
 ) -> dict[str, Search]:
     """Search a network with an empty database, and with ``database``, to which that adds."""
     mod, target = load_model(model), resolve("llvm", threads=threads)
     schedules, searches = {}, {}
     for name, path in (("alone", None), ("after the others", database)):
-        options = Options(*limits, database=path)
+        options = Options(**limits, database=path)
         scheduler = Scheduler.prepare(mod, target, options=options)
         schedules[name], searches[name] = search(scheduler)
     timed = scheduler.compile(schedules).time(median_seconds)
@@ -102,23 +100,16 @@ def show(results: dict[str, dict[str, Search]]) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Search the networks that are named, one after another."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("models", nargs="*", default=[f"zoo:{name}" for name in MODELS])
-    parser.add_argument("--threads", type=int, help="default: all cores")
-    parser.add_argument("--max-group-size", type=int, default=3)
-    parser.add_argument("--max-num-groups", type=int, default=8)
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the searches, too")
+    networks = [f"zoo:{name}" for name in MODELS]
+    parser = command.parser(__doc__, networks, "searches")
+    command.add_limits(parser)
     args = parser.parse_args(arguments)
-    limits = (args.max_group_size, args.max_num_groups)
-    results = {}
+    results: dict[str, dict[str, Search]] = {}
     with tempfile.TemporaryDirectory() as directory:
         for model in args.models:
             database = Path(directory) / "m.sqlite3"
-            results[model] = compare(model, database, args.threads, limits)
-            if args.json:
-                kept = {m: {n: asdict(s) for n, s in r.items()} for m, r in results.items()}
-                record = {**asdict(describe()), "searches": kept}
-                args.json.write_text(json.dumps(record, indent=1) + "\n")
+            results[model] = compare(model, database, args.threads, command.limits(args))
+            command.write(args.json, searches=results)
     show(results)
 
 

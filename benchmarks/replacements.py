@@ -18,6 +18,7 @@ from tempfile import TemporaryDirectory
 
 import tvm
 
+import command
 import machine
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.frontend import zoo
@@ -85,11 +86,10 @@ def main(arguments: list[str] | None = None) -> None:
     networks = ("squeezenet", "inception_v3", "nasnet_a_mobile", "nasrnn")
     parser.add_argument("networks", nargs="*", default=networks, help=", ".join(networks))
     parser.add_argument("--threads", type=int, help="default: all cores")
-    parser.add_argument("--max-group-size", type=int, default=3)
-    parser.add_argument("--max-num-groups", type=int, default=8)
+    command.add_limits(parser)
     options = parser.parse_args(arguments)
     target = resolve("llvm", threads=options.threads)
-    limits = {name: getattr(options, name) for name in ("max_group_size", "max_num_groups")}
+    limits = command.limits(options)
     results = [asdict(measure(network, target, limits)) for network in options.networks]
     about = {"machine": asdict(machine.describe()), "target": str(target)}
     print(json.dumps({**about, "networks": results}, indent=1))

@@ -9,17 +9,16 @@ of one run.
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
+import command
 import markdown
-from machine import describe
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.frontend.models import load_model
 from tvm_ios.measure.rounds import median_seconds
@@ -162,16 +161,14 @@ def show(results: dict[str, list[Point]]) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Compare searches of the networks that are named."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("models", nargs="*", default=["zoo:inception_v3", "zoo:nasnet_a_mobile"])
-    parser.add_argument("--threads", type=int, help="default: all cores")
+    networks = ["zoo:inception_v3", "zoo:nasnet_a_mobile"]
+    parser = command.parser(__doc__, networks, "points")
     parser.add_argument(
         "--limits",
         default=" ".join(f"{r},{s}" for r, s in LIMITS),
         help="IOS's limits r,s to measure all stages within, the largest last; the learned "
         "searches have these (default: %(default)s)",
     )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the points, too")
     parser.add_argument("--draw", type=Path, metavar="FILE", help="draw them: NAME.svg, NAME.png")
     parser.add_argument(
         "--table", type=Path, metavar="FILE", help="measure nothing; show the points of such a file"
@@ -181,10 +178,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     results = read(args.table) if args.table else {}
     for model in [] if args.table else args.models:
         results[model] = compare(model, args.threads, limits)
-        if args.json:
-            kept = {name: list(map(asdict, points)) for name, points in results.items()}
-            record = {**asdict(describe()), "networks": kept}
-            args.json.write_text(json.dumps(record, indent=1) + "\n")
+        command.write(args.json, networks=results)
     show(results)
     if args.draw:
         draw(results, args.draw)

@@ -7,17 +7,15 @@ the schedule being found; whole models are not compiled.
 
 from __future__ import annotations
 
-import argparse
-import json
 import multiprocessing
 import tempfile
 import time
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+import command
 import markdown
-from machine import describe
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.frontend.models import load_model
 from tvm_ios.options import Options
@@ -54,11 +52,11 @@ def search(model: str, options: Options, threads: int | None) -> Search:
     return Search(time.perf_counter() - begin, found.measurements, len(found.stages))
 
 
-def compare(model: str, options: dict[str, object], threads: int | None) -> dict[str, Search]:
+def compare(model: str, limits: Mapping[str, int], threads: int | None) -> dict[str, Search]:
     """Search twice, in two processes that share a database."""
     processes = multiprocessing.get_context("spawn")
     with tempfile.TemporaryDirectory() as directory:
-        shared = Options(**options, database=Path(directory) / "m.sqlite3")
+        shared = Options(**limits, database=Path(directory) / "m.sqlite3")
         results = {}
         for name in ("cold", "warm"):
             with processes.Pool(1) as pool:
@@ -90,21 +88,15 @@ def show(results: dict[str, dict[str, Search]]) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Search the networks that are named."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("models", nargs="*", default=[f"zoo:{name}" for name in MODELS])
-    parser.add_argument("--threads", type=int, help="default: all cores")
-    parser.add_argument("--max-group-size", type=int, default=3)
-    parser.add_argument("--max-num-groups", type=int, default=8)
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the times, too")
+    networks = [f"zoo:{name}" for name in MODELS]
+    parser = command.parser(__doc__, networks, "times")
+    command.add_limits(parser)
     args = parser.parse_args(arguments)
-    limits = {"max_group_size": args.max_group_size, "max_num_groups": args.max_num_groups}
+    limits = command.limits(args)
     results = {}
     for model in args.models:
         results[model] = compare(model, limits, args.threads)
-        if args.json:
-            kept = {m: {n: asdict(s) for n, s in r.items()} for m, r in results.items()}
-            record = {**asdict(describe()), **limits, "searches": kept}
-            args.json.write_text(json.dumps(record, indent=1) + "\n")
+        command.write(args.json, **limits, searches=results)
     show(results)
 
 

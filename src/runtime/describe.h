@@ -14,8 +14,8 @@ namespace tvm_ios {
  * \brief Return lines "name: value" as in /proc/cpuinfo.
  *
  * The first are machine (the architecture), cores (the number that this process may use) and
- * protocol (the version of the functions that a search calls). The system's description of its
- * first core follows.
+ * protocol (the version of the functions that a search calls). The sizes of its first core's caches
+ * follow (L1d, L1i, L2 and so on), and the system's description of this core.
  */
 std::string Describe();
 

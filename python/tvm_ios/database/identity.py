@@ -5,33 +5,39 @@ from __future__ import annotations
 
 import functools
 import json
-import platform
-from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 
 import tvm
+import tvm_ffi
 from tvm.target import Target
 
 from tvm_ios_env.gpu import gpus
 
+from ..support import _ffi_api  # noqa: F401  (loads the library that describes the machine)
 from ..support.libinfo import __version__
 from ..target import num_workers
 from .code_digest import code_digest
 
-_CPUINFO = Path("/proc/cpuinfo")
-# Fields of a processor without a name, such as ARM's.
-_PARTS = ("CPU implementer", "CPU architecture", "CPU variant", "CPU part")
+# What tells processors of one name apart: in virtual machines many are an "Intel Xeon Processor".
+# ARM's have no name, but an implementer and so on.
+_DETAILS = (
+    *("CPU implementer", "CPU architecture", "CPU variant", "CPU part", "CPU revision"),
+    *("cpu family", "model", "stepping", "L1d", "L1i", "L2", "L3"),
+)
 
 
 @dataclass(frozen=True, order=True)
 class DeviceIdentity:
     """The properties of a device that affect latencies; a latency applies to one identity only.
 
+    In older databases ``cpu`` is the processor's name alone. That is another device, because any
+    processor of that name may have been timed: its latencies do not count for this machine, but the
+    learned cost model learns from them.
+
     Attributes
     ----------
     cpu : str
-        The model of the processor or of the GPU.
+        The processor, as :func:`cpu_identity` describes it, or the model of the GPU.
     target : str
         TVM's target, as text.
     threads : int
@@ -75,13 +81,28 @@ class DeviceIdentity:
 
 @functools.cache
 def cpu_model() -> str:
-    """Return the processor's name, or other properties that identify it."""
-    try:
-        lines = _CPUINFO.read_text(errors="replace").splitlines()
-    except OSError:
-        lines = []
-    machine = platform.machine()
-    return cpu_name(machine, lines) or f"{machine} {platform.processor()}".strip()
+    """Return the identity of this machine's processor."""
+    return cpu_identity(tvm_ffi.get_global_func("tvm_ios.runtime.Describe")())
+
+
+def cpu_identity(description: str) -> str:
+    """Return the name of a processor, its family, model and stepping, and its caches' sizes.
+
+    What the system of the machine does not tell is left out.
+
+    Parameters
+    ----------
+    description : str
+        The description of the machine, by ``Describe`` of the C++ library.
+    """
+    first: dict[str, str] = {}
+    for line in description.splitlines():
+        name, colon, value = line.partition(":")
+        if colon and value.strip():
+            first.setdefault(name.strip(), value.strip())
+    details = [f"{name} {first[name]}" for name in _DETAILS if name in first]
+    known = [first["model name"], *details] if "model name" in first else details
+    return f"{first['machine']} {', '.join(known)}".strip()
 
 
 def gpu_model(name: str, driver: str) -> str:
@@ -93,18 +114,6 @@ def gpu_model(name: str, driver: str) -> str:
 def _gpus_here() -> frozenset[str]:
     found = gpus()
     return frozenset(gpu_model(name, found.driver or "") for name in found.devices)
-
-
-def cpu_name(machine: str, lines: Iterable[str]) -> str:
-    """Return the processor's name from the lines of ``/proc/cpuinfo``; empty if there is none."""
-    first: dict[str, str] = {}
-    for line in lines:
-        name, colon, value = line.partition(":")
-        if colon and value.strip():
-            first.setdefault(name.strip(), value.strip())
-    parts = [f"{name} {first[name]}" for name in _PARTS if name in first]
-    name = first.get("model name") or ", ".join(parts)
-    return f"{machine} {name}" if name else ""
 
 
 def package_version() -> str:

@@ -15,7 +15,7 @@ import tvm
 import tvm_ffi
 from tvm.libinfo import find_libtvm_runtime
 
-from ..database.identity import cpu_name
+from ..database.identity import cpu_identity
 from ..support import _ffi_api  # noqa: F401  (loads the library whose functions are looked up below)
 from ..support.errors import DeviceError
 from .stage_runner import Library
@@ -75,7 +75,7 @@ class RemoteSession:
     connection : tvm.rpc.RPCSession
         The connection.
     cpu : str
-        The name of the server's processor.
+        The identity of the server's processor.
     cores : int
         The number of cores that the server may use.
     deadline : float
@@ -152,17 +152,16 @@ class RemoteSession:
     def _describe(self) -> tuple[int, str]:
         """Return the server's number of cores and its processor; see ``src/runtime/describe.h``."""
         try:
-            lines = str(self.call("Describe")).splitlines()
+            description = str(self.call("Describe"))
         except AttributeError as error:
             raise DeviceError(
                 "The RPC server has not loaded the library of tvm_ios; start it on the device with "
                 "--load-library $(python -c 'import tvm_ios; print(tvm_ios.library_path())')."
             ) from error
         try:
-            fields = dict(line.split(": ", 1) for line in lines[:_HEADER])
-            if fields["protocol"] == _PROTOCOL and int(fields["cores"]) > 0:
-                machine = fields["machine"]
-                return int(fields["cores"]), cpu_name(machine, lines) or machine
+            header = dict(line.split(": ", 1) for line in description.splitlines()[:_HEADER])
+            if header["protocol"] == _PROTOCOL and int(header["cores"]) > 0:
+                return int(header["cores"]), cpu_identity(description)
         except (KeyError, ValueError):
             pass  # another version may use another format
         raise DeviceError(

@@ -15,11 +15,12 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import closing, suppress
-from dataclasses import asdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from functools import partial
 from pkgutil import resolve_name
-from typing import Any
+from typing import IO, Any
 
 from ..support.processes import piped, python_command
 from .checks import FAILED, NOT_RUN, Group, Outcome, Settings
@@ -50,11 +51,11 @@ def run_plan(plan: str, settings: Settings, limit: float = LIMIT) -> Iterator[Ou
     """
     groups: Sequence[Group] = resolve_name(plan)(settings)
     broken = ""
-    with closing(_Children(plan, settings)) as children:
+    with _children(plan, settings) as take:
         for number, group in enumerate(groups):
             done = 0
             while done < len(group.checks) and not broken:
-                for outcome in _run_in_one_process(children.take(), group, number, done, limit):
+                for outcome in _run_in_one_process(take(), group, number, done, limit):
                     done += 1
                     if group.required and outcome.status == FAILED:
                         broken = outcome.name
@@ -82,51 +83,60 @@ def _run_in_one_process(
             break
 
 
-class _Children:
-    """The child processes, of which one is always being started in advance."""
+@contextmanager
+def _children(plan: str, settings: Settings) -> Iterator[Callable[[], _Child]]:
+    """Yield a function that returns a new child process and ends the one before.
 
-    def __init__(self, plan: str, settings: Settings) -> None:
-        self._arguments = plan, json.dumps(asdict(settings))
-        self._running: _Child | None = None
-        self._next = _Child(*self._arguments)
+    Each is started in advance: the first here, another whenever one is taken.
+    """
+    start = partial(_Child.start, plan, json.dumps(asdict(settings)))
+    children = [start()]
 
-    def take(self) -> _Child:
-        """Return a new process, and end the one before."""
-        if self._running is not None:
-            self._running.close()
-        self._running, self._next = self._next, _Child(*self._arguments)
-        return self._running
+    def take() -> _Child:
+        if len(children) > 1:
+            children.pop(0).close()
+        children.append(start())
+        return children[0]
 
-    def close(self) -> None:
-        """End all processes."""
-        for child in filter(None, (self._running, self._next)):
+    try:
+        yield take
+    finally:
+        for child in children:
             child.close()
 
 
+@dataclass
 class _Child:
     """A process that runs :mod:`.child`."""
 
-    def __init__(self, plan: str, settings: str) -> None:
+    _process: subprocess.Popen[bytes]
+    _log: IO[bytes]
+    _pipe: int
+    _read: bytes = b""
+
+    @classmethod
+    def start(cls, plan: str, settings: str) -> _Child:
+        """Start the process; :meth:`close` ends it."""
         reading, writing = os.pipe()
-        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
-        self._process = subprocess.Popen(
+        log = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
+        process = subprocess.Popen(
             python_command("tvm_ios.selftest.child", plan, settings, str(writing)),
             stdin=subprocess.PIPE,
-            stdout=self._log,
-            stderr=self._log,
+            stdout=log,
+            stderr=log,
             pass_fds=[writing],
             start_new_session=True,  # Ctrl-C goes to the self-test, which ends the process
         )
-        self._stdin = piped(self._process.stdin)
         os.close(writing)
-        self._pipe, self._read = reading, b""
+        return cls(process, log, reading)
 
     def assign(self, group: int, first: int) -> None:
         """Tell the process to run the checks of a group from number ``first`` on."""
         self.answer(LIMIT)  # wait until it is ready; if it fails, its first check tells why
         with suppress(BrokenPipeError):
-            self._stdin.write(f"{group} {first}\n".encode())
-            self._stdin.flush()
+            stdin = piped(self._process.stdin)
+            stdin.write(f"{group} {first}\n".encode())
+            stdin.flush()
 
     def answer(self, limit: float) -> Any:
         """Return the process's next message, or a sentence why there is none."""
@@ -151,15 +161,12 @@ class _Child:
 
     def close(self) -> None:
         """Kill the process."""
-        if self._pipe < 0:
-            return
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
-        self._stdin.close()
+        piped(self._process.stdin).close()
         self._process.wait()
         os.close(self._pipe)
         self._log.close()
-        self._pipe = -1
 
     def _end(self) -> str:
         """Return a sentence about how the process ended."""

@@ -17,6 +17,7 @@ import machine
 import peak
 import peers
 import pool
+import predictions
 import replacements
 import search_cost
 import search_time
@@ -95,6 +96,18 @@ def test_a_second_search_measures_nothing(tmp_path: Path, capsys) -> None:
     (found,) = json.loads((tmp_path / "times.json").read_text())["searches"].values()
     assert found["cold"]["measurements"] > 0 == found["warm"]["measurements"]
     assert found["cold"]["stages"] == found["warm"]["stages"]
+
+
+@pytest.mark.slow
+def test_predictions_are_compared_with_compiled_schedules(tmp_path: Path, capsys) -> None:
+    save_branches(tmp_path / "m.onnx")
+    file = tmp_path / "searches.json"
+    flags = ["--searches", "2", "--neighbour", "--json", str(file)]
+    predictions.main([str(tmp_path / "m.onnx"), *flags])
+    assert "measured gain" in capsys.readouterr().out
+    (searches,) = json.loads(file.read_text())["searches"].values()
+    assert len(searches) == 2
+    assert all(s["predicted_ms"] > 0 and s["measured_ms"] > 0 for s in searches)
 
 
 @pytest.mark.slow

@@ -245,3 +245,35 @@ def test_a_cost_model_of_the_user_with_impossible_prices(price: float) -> None:
     )
     with pytest.raises(CostError, match=r"^[A-Za-z][^\n]*$"):
         made.search()
+
+
+def test_a_schedule_is_predicted_by_its_whole_run_not_by_the_luckiest_prices() -> None:
+    errors = []
+    for seed in range(20):
+        simulation = Simulation(
+            by_size(shared=0.98), branches(6), Machine(jitter=0.02, seed=seed), options=ALL
+        )
+        cost = simulation.cost()
+        stages = simulation.search(cost)
+        true = sum(simulation.truth(simulation.spec(*s.ops))["processors"] for s in stages)
+        errors.append(np.log([cost(stages).sum() / true, cost.in_network(stages).sum() / true]))
+    price, whole = np.mean(errors, axis=0)
+    assert price < -0.01
+    assert abs(whole) < 0.007
+
+
+def test_a_schedule_that_cannot_run_is_not_run() -> None:
+    crashes = []
+
+    def truth(spec: AnyStageSpec) -> Mapping[str, float]:
+        if len(spec.implementations) == 2:
+            crashes.append(spec)
+            raise Crash
+        return by_size()(spec)
+
+    cost = Simulation(truth).measured()
+    stages = [_candidate(0, 1), _candidate(2), _candidate(3)]
+    cost(stages)
+    before = len(crashes)
+    assert math.isinf(cost.in_network(stages)[0])
+    assert len(crashes) == before

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether schedules take what the search predicts, and whether two searches agree.
+
+Each network is searched several times, each time in a new process without a database. All schedules
+that were found are then timed as whole models, in turn with the sequential one. ``--neighbour``
+repeats this with another process that loads one core in bursts while the searches run.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import statistics
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import command
+import markdown
+from tvm_ios.compiler.scheduler import Scheduler
+from tvm_ios.frontend.models import load_model
+from tvm_ios.measure.rounds import median_seconds
+from tvm_ios.schedule.schedule import Schedule
+from tvm_ios.target import resolve
+
+MODELS = ("squeezenet", "densenet121", "inception_v3", "randwire_large", "nasnet_a_large")
+_BURST, _PAUSE = 0.4, 0.6  # seconds
+
+_processes = multiprocessing.get_context("spawn")
+
+
+@dataclass(frozen=True)
+class Search:
+    """A search, and what its schedule takes.
+
+    Attributes
+    ----------
+    seconds : float
+        Of the search.
+    measurements : int
+        Distinct stages that were measured.
+    predicted_ms, measured_ms : float
+        Of the schedule that was found.
+    predicted_gain, measured_gain : float
+        The share of the sequential schedule's time that it saves.
+    """
+
+    seconds: float
+    measurements: int
+    predicted_ms: float
+    measured_ms: float
+    predicted_gain: float
+    measured_gain: float
+
+    @property
+    def error(self) -> float:
+        """How much more was predicted than measured, as a share of it."""
+        return self.predicted_ms / self.measured_ms - 1
+
+
+def search(model: str, threads: int | None) -> tuple[Schedule, Schedule]:
+    """Search in this process; return the schedule found and the sequential one."""
+    mod, target = load_model(model), resolve("llvm", threads=threads)
+    scheduler = Scheduler.prepare(mod, target)
+    return scheduler.search(), scheduler.sequential()
+
+
+def compare(model: str, threads: int | None, number: int, neighbour: bool) -> list[Search]:
+    """Search several times, and time what was found."""
+    pairs = []
+    for _ in range(number):
+        with _processes.Pool(1) as pool, bursts() if neighbour else _quiet():
+            pairs.append(pool.apply(search, (model, threads)))
+    mod, target = load_model(model), resolve("llvm", threads=threads)
+    schedules = {str(i): found for i, (found, _) in enumerate(pairs)}
+    schedules["sequential"] = pairs[0][1]
+    timed = Scheduler.prepare(mod, target).compile(schedules).time(median_seconds)
+    base = timed["sequential"]
+    return [
+        Search(
+            found.search_seconds,
+            found.measurements,
+            1e3 * found.estimates["scheduled"],
+            1e3 * timed[str(i)],
+            1 - found.estimates["scheduled"] / sequential.estimates["sequential"],
+            1 - timed[str(i)] / base,
+        )
+        for i, (found, sequential) in enumerate(pairs)
+    ]
+
+
+@contextmanager
+def bursts() -> Iterator[None]:
+    """Load one core in bursts, in another process."""
+    process = _processes.Process(target=_burst, daemon=True)
+    process.start()
+    try:
+        yield
+    finally:
+        process.terminate()
+        process.join()
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    yield
+
+
+def _burst() -> None:
+    while True:
+        end = time.perf_counter() + _BURST
+        while time.perf_counter() < end:
+            pass
+        time.sleep(_PAUSE)
+
+
+def show(results: dict[str, list[Search]]) -> None:
+    """Print a row for each network: medians, and how far the slowest schedule is off the best."""
+    rows = []
+    for model, searches in results.items():
+        times = [s.measured_ms for s in searches]
+        rows.append(
+            (
+                model,
+                f"{statistics.median(s.seconds for s in searches):.1f}",
+                f"{statistics.median(s.measurements for s in searches):.0f}",
+                f"{statistics.median(s.predicted_ms for s in searches):.3f}",
+                f"{statistics.median(times):.3f}",
+                f"{statistics.median(s.error for s in searches):+.1%}",
+                f"{statistics.median(s.predicted_gain for s in searches):.1%}",
+                f"{statistics.median(s.measured_gain for s in searches):.1%}",
+                f"{max(times) / min(times) - 1:.1%}",
+            )
+        )
+    header = (
+        *("network", "search s", "stages measured", "predicted ms", "measured ms", "error"),
+        *("predicted gain", "measured gain", "searches differ by"),
+    )
+    print(markdown.table(header, rows))
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Search the networks that are named, with and without a neighbour."""
+    parser = command.parser(__doc__, [f"zoo:{name}" for name in MODELS], "searches")
+    parser.add_argument("--searches", type=int, default=3, metavar="N", help="of each network")
+    parser.add_argument("--neighbour", action="store_true", help="load one core in bursts")
+    args = parser.parse_args(arguments)
+    results: dict[str, list[Search]] = {}
+    for model in args.models:
+        results[model] = compare(model, args.threads, args.searches, args.neighbour)
+        command.write(args.json, neighbour=args.neighbour, searches=results)
+    show(results)
+
+
+if __name__ == "__main__":
+    main()

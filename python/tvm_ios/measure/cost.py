@@ -20,11 +20,11 @@ from .measurer import Measurer, Taken
 from .pool import AnyRunnerPool
 from .speed import MachineSpeed
 from .timing import fastest, relative_error
+from .whole import AGREES, WholeRuns
 
 _logger = logging.getLogger(__name__)
 
 _WORTH = 0.01  # a stage is measured if it may gain this share of its operators' time
-_AGREES = 0.03  # relative difference between a schedule's price and what it takes
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ class MeasuredCost:
         self._seconds: dict[Hashable, float] = {}
         self._hopeless: dict[Hashable, float] = {}  # bounds from their operators
         self._observed: dict[Hashable, Observation] = {}
-        self._whole: dict[tuple[Hashable, ...], Taken] = {}  # by the stages of a schedule
+        self._whole = WholeRuns(self._measurer)
 
     @classmethod
     def begin(
@@ -204,14 +204,15 @@ class MeasuredCost:
         found in the database, or if the schedule was run before.
         """
         specs = [self._spec(c) for c in candidates if not self._opaque(c)]
-        if tuple(spec.key for spec in specs) in self._whole:
-            return True
-        taken = self._run_whole(specs)
-        if not taken:
+        if self._whole.known(specs):
             return True
         believed, found = float(self(candidates).sum()), float(self.in_network(candidates).sum())
-        _logger.info("the schedule takes %.3f ms; its price was %.3f", 1e3 * found, 1e3 * believed)
-        if abs(found - believed) <= _AGREES * found:
+        taken = self._whole_run(candidates)
+        if taken:
+            _logger.info(
+                "the schedule takes %.3f ms; its price was %.3f", 1e3 * found, 1e3 * believed
+            )
+        if abs(found - believed) <= AGREES * found:
             return True
         self._measurer.record(specs, taken)
         for key in taken:
@@ -230,19 +231,15 @@ class MeasuredCost:
         seconds = self(candidates)
         if not np.isfinite(seconds).all():  # it cannot run
             return seconds
-        taken = self._run_whole([self._spec(c) for c in candidates if not self._opaque(c)])
+        taken = self._whole_run(candidates)
         for number, candidate in enumerate(candidates):
             if not self._opaque(candidate) and (samples := taken.get(self._spec(candidate).key)):
                 seconds[number], _ = fastest(samples)
         return seconds
 
-    def _run_whole(self, specs: Sequence[AnyStageSpec]) -> Taken:
-        """Time all stages of a schedule in its order, once."""
-        schedule = tuple(spec.key for spec in specs)
-        if schedule not in self._whole:
-            measured = any(key in self._measurer.timed for key in schedule)
-            self._whole[schedule] = self._measurer.rehearse(specs) if measured else {}
-        return self._whole[schedule]
+    def _whole_run(self, candidates: Sequence[Candidate]) -> Taken:
+        stages = [c for c in candidates if not self._opaque(c)]
+        return self._whole.samples([self._spec(c) for c in stages], [*map(self._latency, stages)])
 
     def looked_up(self, candidates: Iterable[Candidate]) -> list[Candidate]:
         """Return the candidates that need no measuring; their operators must be measured."""

@@ -58,6 +58,9 @@ test-cpp: $(VENV)/developed
 SIDE_BY_SIDE = --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 MARKED = -m 'not slow'
 
+# Many tests start processes that import the package: its bytecode is kept, whatever the environment.
+test-python test-pytorch: export PYTHONDONTWRITEBYTECODE =
+
 test-python: $(VENV)/developed
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE) $(MARKED) --durations 40
 

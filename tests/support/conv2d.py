@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions as cases, and their reference by SciPy."""
+"""Convolutions as cases, and their reference by NumPy."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from hypothesis import strategies as st
-from scipy.signal import correlate
+from numpy.lib.stride_tricks import sliding_window_view
 
 from tvm_ios.tir.epilogue import Epilogue, Operand, Step
 from tvm_ios.tir.window import Window
@@ -45,19 +45,18 @@ class Case:
 
 
 def reference(case: Case, image: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """The convolution in float64, by SciPy's correlation of each pair of channels."""
+    """The convolution in float64: the products of all windows of the image and the weights."""
     top, left, bottom, right = case.padding
     padded = np.pad(image.astype("float64"), ((0, 0), (0, 0), (top, bottom), (left, right)))
-    k, per_group, height, width = weights.shape
-    d, s = case.dilation, case.stride
-    spread = np.zeros((k, per_group, (height - 1) * d[0] + 1, (width - 1) * d[1] + 1))
-    spread[:, :, :: d[0], :: d[1]] = weights
-    results = []
-    for o in range(k):
-        first = o // (k // case.groups) * per_group
-        planes = padded[:, first : first + per_group]
-        results.append(correlate(planes, spread[None, o], mode="valid", method="direct")[:, 0])
-    return np.stack(results, axis=1)[:, :, :: s[0], :: s[1]]
+    reach = [(size - 1) * d + 1 for size, d in zip(weights.shape[2:], case.dilation, strict=True)]
+    (down, across), (rows, columns) = case.stride, case.dilation
+    windows = sliding_window_view(padded, reach, axis=(2, 3))
+    windows = windows[:, :, ::down, ::across, ::rows, ::columns]
+    groups = zip(
+        np.split(windows, case.groups, axis=1), np.split(weights, case.groups), strict=True
+    )
+    parts = [np.einsum("ncyxhw,kchw->nkyx", *pair, optimize=True) for pair in groups]
+    return np.concatenate(parts, axis=1)
 
 
 @st.composite

@@ -7,7 +7,9 @@ import fcntl
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -32,6 +34,29 @@ def caches(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyP
     directory = tmp_path_factory.mktemp("cache")
     monkeypatch.setenv("XDG_CACHE_HOME", str(directory))
     return directory
+
+
+@pytest.fixture(scope="session", autouse=True)
+def hurried() -> Iterator[None]:
+    """Searches in this process do not wait for an idle machine, and decide on few samples.
+
+    The machine is never idle, as other tests run beside each one, and no test rests on how exact a
+    latency is. How long is waited and sampled has tests of its own, with clocks of their own. The
+    machine's balance is a typical one, so that kernels are chosen alike in all runs.
+    """
+    from tvm_ios.backend.cpu.measure import balance
+    from tvm_ios.compiler import compare
+    from tvm_ios.measure import cost
+    from tvm_ios.target import TYPICAL
+
+    unit = TYPICAL.multiply_add
+    typical = {"multiply_add": unit, "far": TYPICAL.far * unit, "memory": TYPICAL.memory * unit}
+    with pytest.MonkeyPatch.context() as patch:
+        asleep = partial(cost.MachineSpeed, sleep=lambda _: None)
+        patch.setattr(cost, "MachineSpeed", asleep)
+        patch.setattr(balance, "_measure", lambda _target: typical)
+        patch.setattr(compare, "decide", partial(compare.decide, now=lambda: 10 * monotonic()))
+        yield
 
 
 @pytest.fixture(scope="session")

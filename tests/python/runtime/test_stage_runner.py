@@ -201,13 +201,14 @@ def test_every_tile_once(library: Any, on_pool: Callable, workers: int) -> None:
     on_pool(check)
 
 
+@pytest.mark.parametrize("runs", [40, pytest.param(200, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("workers", [1, 2, 3, 5])
-def test_levels_meet_at_a_barrier(library: Any, on_pool: Callable, workers: int) -> None:
+def test_levels_meet_at_a_barrier(library: Any, on_pool: Callable, workers: int, runs: int) -> None:
     """Each level reads what other workers wrote in the one before."""
 
     def check() -> None:
         numbers = np.random.default_rng(workers)
-        for _ in range(200):
+        for _ in range(runs):
             bench = Bench(library, num_tensors=6)
             rows = []
             for level in range(5):

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Loads Relay files, each in a process of its own with little memory and time.
 
-As a program it takes a folder, and prints what became of each file in it as JSON.
+As a program it takes a folder and the share of the limits, and prints what became of each file in
+it as JSON.
 """
 
 from __future__ import annotations
@@ -17,16 +18,20 @@ from pathlib import Path
 from support.paths import TESTS, with_path
 from tvm_ios.errors import RelayError
 from tvm_ios.frontend import relay
+from tvm_ios.frontend.relay import budget
 
 SECONDS = 40  # of processor time; what is bounded takes a few
 MEMORY = 1 << 30  # beyond what the process has mapped
 
 
-def load_bounded(files: dict[str, str], folder: Path) -> dict[str, str]:
-    """What becomes of the files' texts: "module", "TypeOfError: sentence", or "signal NUMBER"."""
+def load_bounded(files: dict[str, str], folder: Path, share: int = 1) -> dict[str, str]:
+    """What becomes of the files' texts: "module", "TypeOfError: sentence", or "signal NUMBER".
+
+    Of the parts and operators that any file may have, only one ``share``-th is granted.
+    """
     for name, text in files.items():
         (folder / name).write_text(text)
-    command = [sys.executable, "-m", __spec__.name, str(folder)]
+    command = [sys.executable, "-m", __spec__.name, str(folder), str(share)]
     done = subprocess.run(command, check=True, capture_output=True, text=True, env=with_path(TESTS))
     return json.loads(done.stdout)
 
@@ -63,4 +68,6 @@ def _load(path: Path) -> str:
 
 
 if __name__ == "__main__":
+    budget.PARTS //= int(sys.argv[2])
+    budget.OPERATORS //= int(sys.argv[2])
     print(json.dumps({path.name: _outcome(path) for path in sorted(Path(sys.argv[1]).iterdir())}))

@@ -212,10 +212,13 @@ SHARED: Mapping[str, str] = {
 }
 
 
-@pytest.fixture(scope="module")
-def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+@pytest.fixture(scope="module", params=[10, pytest.param(1, marks=pytest.mark.slow)])
+def outcomes(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, str]:
+    """By a tenth of the limits, which takes a tenth of the time, and by all of them."""
     texts = {name: text for name, (text, _) in {**GROWING, **REFUSED}.items()} | dict(SHARED)
-    return load_bounded(texts, tmp_path_factory.mktemp("relay"))
+    return load_bounded(texts, tmp_path_factory.mktemp("relay"), request.param)
 
 
 @pytest.mark.parametrize("name", GROWING)

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 import pytest
@@ -118,22 +119,31 @@ class Network:
         visible = {self.values["result"], self.values["softmax"]}
         return form_region(stages, visible, self.slots, Constants.of(stages).offsets)
 
-    def run(self, stages: Sequence[LoweredStage]) -> dict[str, np.ndarray]:
-        """The region's outputs; they and the workspace held NaN before."""
+    def run(
+        self, stages: Sequence[LoweredStage], function: Callable[..., None]
+    ) -> dict[str, np.ndarray]:
+        """The outputs of a region's function; they and the workspace held NaN before."""
         region = self.region(stages)
+        arrays = self._arrays(region)
+        for _ in range(3):
+            tensors = [tvm.runtime.tensor(array) for array in arrays]
+            function(*tensors)
+        first = len(region.inputs)
+        return {value.name: tensors[first + i].numpy() for i, value in enumerate(region.outputs)}
+
+    def driver(
+        self, name: str, stages: Sequence[LoweredStage], kernels: KernelFunctions
+    ) -> tirx.PrimFunc:
+        """The function of a region; ``kernels`` gets those that it calls."""
+        region = self.region(stages)
+        specs = [TensorSpec(a.shape, str(a.dtype)) for a in self._arrays(region)]
+        return driver_function(name, region, specs, kernels, Constants.of(stages), NATIVE)
+
+    def _arrays(self, region: Region) -> list[np.ndarray]:
         given = {"image": IMAGE, "rows": ROW_VALUES}
         arrays = [given[value.name] for value in region.inputs]
         arrays += [np.full(spec.shape, np.nan, "float32") for spec in region.output_specs]
-        arrays.append(np.full(region.workspace_bytes, 0xFF, "uint8"))
-        specs = [TensorSpec(a.shape, str(a.dtype)) for a in arrays]
-        kernels = KernelFunctions()
-        driver = driver_function("region", region, specs, kernels, Constants.of(stages), NATIVE)
-        module = build_functions({**kernels.functions, "region": driver}, NATIVE).mod
-        for _ in range(3):
-            tensors = [tvm.runtime.tensor(array) for array in arrays]
-            module["region"](*tensors)
-        first = len(region.inputs)
-        return {value.name: tensors[first + i].numpy() for i, value in enumerate(region.outputs)}
+        return [*arrays, np.full(region.workspace_bytes, 0xFF, "uint8")]
 
 
 def expected_result() -> np.ndarray:
@@ -149,17 +159,55 @@ CUTS = {
     "some": [[0, 5], [1, 2], [3, 4]],
 }
 
+COSTS = {"equal": [1.0] * 6, "unequal": [1.0, 40.0, 3.0, 2.0, 1.0, 9.0]}
+PARTITIONINGS = ("tiles", "groups")
+WORKERS = (1, 2, 5)
 
-@pytest.mark.parametrize("workers", [1, 2, 5])
-@pytest.mark.parametrize("in_place", [False, True], ids=["copied", "in place"])
-@pytest.mark.parametrize("cut", CUTS.values(), ids=CUTS)
-def test_a_region_computes_what_its_operators_compute(cut, in_place: bool, workers: int) -> None:
-    network = Network(in_place)
-    for partitioning in ("tiles", "groups"):
-        for costs in ([1.0] * 6, [1.0, 40.0, 3.0, 2.0, 1.0, 9.0]):
-            values = network.run(network.stages(cut, costs, workers, partitioning))
-            assert_close(values["result"], expected_result())
-            assert_close(values["softmax"], scipy.special.softmax(ROW_VALUES, axis=-1))
+
+@dataclass
+class Regions:
+    """One network cut and divided in all ways.
+
+    All are functions of one module, which share its kernels: most of the time goes to those.
+    """
+
+    network: Network
+
+    def __post_init__(self) -> None:
+        kernels, drivers = KernelFunctions(), {}
+        self._stages: dict[str, list[LoweredStage]] = {}
+        for cut, *rest in product(CUTS, WORKERS, PARTITIONINGS, COSTS):
+            name = _name(cut, *rest)
+            workers, partitioning, costs = rest
+            stages = self.network.stages(CUTS[cut], COSTS[costs], workers, partitioning)
+            self._stages[name] = stages
+            drivers[name] = self.network.driver(name, stages, kernels)
+        self._module = build_functions({**kernels.functions, **drivers}, NATIVE).mod
+
+    def run(self, *way: object) -> dict[str, np.ndarray]:
+        """What is computed with this cut, workers, partitioning and costs."""
+        name = _name(*way)
+        return self.network.run(self._stages[name], self._module[name])
+
+
+def _name(*way: object) -> str:
+    return "_".join(map(str, way)).replace(" ", "_")
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["copied", "in place"])
+def regions(request: pytest.FixtureRequest) -> Regions:
+    return Regions(Network(request.param))
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+@pytest.mark.parametrize("cut", CUTS)
+def test_a_region_computes_what_its_operators_compute(
+    regions: Regions, cut: str, workers: int
+) -> None:
+    for way in product(PARTITIONINGS, COSTS):
+        values = regions.run(cut, workers, *way)
+        assert_close(values["result"], expected_result())
+        assert_close(values["softmax"], scipy.special.softmax(ROW_VALUES, axis=-1))
 
 
 def driver_text(network: Network, stages: Sequence[LoweredStage]) -> str:

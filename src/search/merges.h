@@ -6,6 +6,8 @@
 #ifndef TVM_IOS_SEARCH_MERGES_H_
 #define TVM_IOS_SEARCH_MERGES_H_
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <vector>
@@ -84,6 +86,26 @@ class MergeEnumerator {
   const std::vector<int64_t> merge_class_;
   std::vector<Bits> replacements_;
 };
+
+/*!
+ * \brief Return the subsets of some operators, at most 31, that can be sinks at the same time: no
+ * member of them reads from another, not even through others.
+ */
+template <typename Bits>
+std::vector<Bits> IndependentSubsets(const DagBits<Bits>& graph, const std::vector<int>& members) {
+  std::vector<Bits> subsets;
+  for (uint32_t subset = 1; subset < 1U << members.size(); ++subset) {
+    Bits ops(graph.num_ops);
+    for (size_t i = 0; i < members.size(); ++i) {
+      if ((subset >> i & 1) != 0) ops.Set(members[i]);
+    }
+    const bool independent = std::all_of(ops.begin(), ops.end(), [&](int op) {
+      return (graph.descendants[op] & ops).Count() == 1;  // itself
+    });
+    if (independent) subsets.push_back(ops);
+  }
+  return subsets;
+}
 
 }  // namespace tvm_ios
 #endif  // TVM_IOS_SEARCH_MERGES_H_

@@ -75,8 +75,10 @@ class PriceTable {
   uint32_t Meet(const Bits& ops, Strategy strategy) {
     const auto [id, is_new] = candidates_.Intern({ops, strategy});
     if (is_new) met_.push_back(false);
-    if (!met_[id]) ++num_met_;
+    if (met_[id]) return id;
     met_[id] = true;
+    ++num_met_;
+    if (id < seconds_.size()) LowerFloors(candidates_[id], seconds_[id]);
     return id;
   }
 
@@ -95,7 +97,8 @@ class PriceTable {
     for (double price : seconds) {
       const SetCandidate<Bits>& candidate = candidates_[seconds_.size()];
       CheckLatency(candidate, price);
-      LowerFloors(candidate, price);
+      LowerExpected(candidate, price);
+      if (met_[seconds_.size()]) LowerFloors(candidate, price);
       seconds_.push_back(price);
     }
   }
@@ -124,14 +127,20 @@ class PriceTable {
     return seconds >= sum ? 1.0 : seconds / sum * (1 - 1e-12);
   }
 
+  /*! \brief Lower what operators are expected to cost, by any price that is known. */
+  void LowerExpected(const SetCandidate<Bits>& candidate, double seconds) {
+    const double share = Share(seconds, Sum(expected_, candidate.ops));
+    for (int op : candidate.ops) expected_[op] *= share;
+  }
+
+  /*! \brief Lower the floors, by the price of a stage that this search has met. */
   void LowerFloors(const SetCandidate<Bits>& candidate, double seconds) {
     const double share = Share(seconds, Sum(floors_, candidate.ops));
-    const double expected_share = Share(seconds, Sum(expected_, candidate.ops));
-    for (int op : candidate.ops) {
-      if (candidate.strategy == Strategy::kMerge) floors_[op] *= share;
-      expected_[op] *= expected_share;
+    if (candidate.strategy != Strategy::kMerge) {
+      scale_ = std::min(scale_, share);
+    } else {
+      for (int op : candidate.ops) floors_[op] *= share;
     }
-    if (candidate.strategy != Strategy::kMerge) scale_ = std::min(scale_, share);
   }
 
   std::vector<double> given_floors_;  // by operator

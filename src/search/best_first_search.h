@@ -11,7 +11,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <map>
 #include <optional>
 #include <queue>
 #include <utility>
@@ -66,7 +65,10 @@ class BestFirstOfWidth final : public BestFirst {
           {std::min(group_size, own.max_group_size), std::min(num_groups, own.max_num_groups)});
     }
     AddLevel(own);
-    FindMerges();
+    // Merged stages have no floors of their own, so all need prices, or their operators no floors.
+    std::vector<int> left_out;
+    merged_ = AllMerges(graph_, options, kMaxMerged, &left_out);
+    for (int op : left_out) prices_.RemoveFloor(op);
   }
 
   CandidateBatch Candidates(size_t begin) const override { return prices_.Batch(begin); }
@@ -74,6 +76,7 @@ class BestFirstOfWidth final : public BestFirst {
 
   void Begin(const std::vector<double>& seconds, const Schedule& known, bool priced_only) override {
     CheckKnown(dag_, known);
+    first_.clear();
     prices_.Begin(seconds);
     deadline_.emplace(budget_.seconds);
     memory_.emplace();
@@ -179,23 +182,6 @@ class BestFirstOfWidth final : public BestFirst {
     if (total >= upper_) return;
     upper_ = total;
     stages_ = std::move(stages);
-  }
-
-  /*! \brief Find all merged stages. They have no floors of their own, so all need prices. */
-  void FindMerges() {
-    std::map<int64_t, std::vector<int>> classes;
-    for (size_t op = 0; op < options_.merge_class.size(); ++op) {
-      if (options_.merge_class[op] >= 0) classes[options_.merge_class[op]].push_back(op);
-    }
-    for (const auto& [number, members] : classes) {
-      if (members.size() > kMaxMerged) {
-        for (int op : members) prices_.RemoveFloor(op);
-      } else {
-        const std::vector<Bits> sets = IndependentSubsets(graph_, members);
-        merged_.insert(merged_.end(), sets.begin(), sets.end());
-      }
-    }
-    for (const std::vector<int>& ops : options_.replacements) merged_.push_back(SetOf(ops));
   }
 
   /*! \brief Find the stages that the search is restricted to; none if it is not. */

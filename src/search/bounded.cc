@@ -7,7 +7,6 @@
 #include <string>
 #include <utility>
 
-#include "graph/components.h"
 #include "search/baselines.h"
 #include "search/dispatch.h"
 #include "search/lower_bound.h"
@@ -50,7 +49,12 @@ class BoundedSearch {
           if (budget_.IsSpent()) throw OutOfMemory{};
         }),
         merges_(graph_, options),
-        stack_(graph_.num_ops + 1, Frame{Bits(graph_.num_ops), {0, 0, 0, 0}, {}, 0}) {}
+        component_(graph_.num_ops),
+        stack_(graph_.num_ops + 1, Frame{Bits(graph_.num_ops), {0, 0, 0, 0}, {}, {}, 0}) {
+    for (int op = 0; op < dag.num_ops(); ++op) {
+      neighbours_.push_back(graph_.predecessors[op] | graph_.successors[op]);
+    }
+  }
 
   BoundedResult Run() {
     Pruning beam = options_.pruning;
@@ -67,6 +71,7 @@ class BoundedSearch {
  private:
   /*! \brief An exception that ends the expansion of a state. */
   struct OutOfMemory {};
+  using Place = typename LowerBound<Bits>::Place;
   struct State {
     double cost;       // of the stages decided so far
     double work;       // of the remaining operators, as the bound counts it
@@ -82,6 +87,7 @@ class BoundedSearch {
   struct Frame {
     Bits ops;
     Group sum;
+    Place place;                   // of what remains without these operators
     std::vector<uint32_t> others;  // the groups that can be added
     size_t next;
   };
@@ -105,7 +111,8 @@ class BoundedSearch {
     ConnectedEndings<Bits> connected(graph_, pruning.max_group_size, &poller_);
     const Bits all = Bits::Full(graph_.num_ops);
     const double work = bound_.Work(all);
-    Reach(all, {0, work, bound_.Of(all, work), 0, Strategy::kConcurrent});
+    Place place;
+    Reach(all, {0, work, bound_.Of(all, work, &place), 0, Strategy::kConcurrent}, place);
     double open = kInfinity;
     for (size_t size = graph_.num_ops; size > 0; --size) {
       std::vector<uint32_t>& level = by_size_[size];
@@ -148,7 +155,9 @@ class BoundedSearch {
       if (deadline_.Over()) stopped_ = true;
       if (stopped_) return;
       ++num_priced_;
-      Consider(state, from, remaining, ops, Strategy::kMerge, Merged(ops), bound_.Work(ops));
+      Place place;
+      Consider(state, from, remaining, ops, Strategy::kMerge, Merged(ops), bound_.Work(ops),
+               &place);
     });
     const double slack = upper_ - from.cost - model_.stage;
     connected->Find(
@@ -213,12 +222,12 @@ class BoundedSearch {
       }
       poller_.Tick();
       const bool grows = Add(depth + 1, from, connected);
-      const Frame& child = stack_[depth + 1];
+      Frame& child = stack_[depth + 1];
       const double overhead = model_.stage + model_.group * static_cast<double>(depth);
       const double cost = overhead + std::max(child.sum.length, child.sum.work);
       ++num_priced_;
-      Consider(state, from, remaining, child.ops, Strategy::kConcurrent, cost,
-               child.sum.least_work);
+      Consider(state, from, remaining, child.ops, Strategy::kConcurrent, cost, child.sum.least_work,
+               &child.place);
       if (grows) ++depth;
     }
   }
@@ -228,6 +237,7 @@ class BoundedSearch {
     root->sum.max_groups = std::numeric_limits<size_t>::max();
     root->others.clear();
     root->next = 0;
+    root->place = {};
     for (size_t i = 0; i < groups_.size(); ++i) {
       if (groups_[i].max_groups > 0) root->others.push_back(static_cast<uint32_t>(i));
     }
@@ -246,6 +256,7 @@ class BoundedSearch {
     child->sum = {std::max(below.sum.length, group.length), below.sum.work + group.work,
                   below.sum.least_work + group.least_work,
                   std::min(below.sum.max_groups, group.max_groups)};
+    child->place = below.place;
     child->others.clear();
     child->next = 0;
     const double overhead = model_.group * static_cast<double>(num_groups);
@@ -271,7 +282,7 @@ class BoundedSearch {
    * known.
    */
   void Consider(uint32_t state, const State& from, const Bits& remaining, const Bits& ops,
-                Strategy strategy, double cost, double least_work) {
+                Strategy strategy, double cost, double least_work, Place* place) {
     const Bits rest = remaining - ops;
     const double total = from.cost + cost;
     if (total >= upper_) return;
@@ -281,15 +292,15 @@ class BoundedSearch {
       return;
     }
     const double work = from.work - least_work;
-    const double least = bound_.Of(rest, work);
-    if (total + least < upper_) Reach(rest, {total, work, least, state, strategy});
+    const double least = bound_.Of(rest, work, place);
+    if (total + least < upper_) Reach(rest, {total, work, least, state, strategy}, *place);
   }
 
-  void Reach(const Bits& remaining, const State& state) {
+  void Reach(const Bits& remaining, const State& state, Place place) {
     const auto [id, is_new] = states_.Intern(remaining);
     if (is_new) {
       info_.push_back(state);
-      info_.back().remaining = std::max(state.remaining, AtLeast(remaining, state.work));
+      info_.back().remaining = std::max(state.remaining, AtLeast(remaining, state, place));
       by_size_[remaining.Count()].push_back(id);
     } else if (state.cost < info_[id].cost) {
       const double remaining_cost = info_[id].remaining;
@@ -302,23 +313,35 @@ class BoundedSearch {
    * \brief Return a lower bound for the remaining operators: at least one stage, without group
    * overhead.
    */
-  double AtLeast(const Bits& remaining, double work) const {
-    const std::vector<int> ops(remaining.begin(), remaining.end());
-    if (MayBeMerged(ops)) return 0;
-    const double several = bound_.Of(remaining, work, 2);
-    if (several <= bound_.Of(remaining, work)) return several;
+  double AtLeast(const Bits& remaining, const State& state, Place place) {
+    if (MayBeMerged(remaining)) return 0;
+    const double several = bound_.Of(remaining, state.work, &place, 2);
+    if (several <= state.remaining) return several;
     double longest = 0;
-    for (const std::vector<int>& group : Components(dag_, ops)) {
+    for (Bits rest = remaining; !rest.Empty(); rest -= component_) {
+      FindComponent(rest);
       double length = 0;
-      for (int op : group) length += model_.length[op];
+      for (int op : component_) length += model_.length[op];
       longest = std::max(longest, length);
     }
-    return std::min(model_.stage + std::max(longest, work), several);
+    return std::min(model_.stage + std::max(longest, state.work), several);
   }
 
-  bool MayBeMerged(const std::vector<int>& ops) const {
+  /*! \brief Find the component of the first of some operators. */
+  void FindComponent(const Bits& ops) {
+    component_ = Bits(graph_.num_ops);
+    component_.Set(*ops.begin());
+    for (Bits added = component_; !added.Empty();) {
+      Bits next(graph_.num_ops);
+      for (int op : added) next |= neighbours_[op];
+      added = (next & ops) - component_;
+      component_ |= added;
+    }
+  }
+
+  bool MayBeMerged(const Bits& ops) const {
     if (options_.merge_class.empty()) return false;
-    const int64_t merge_class = options_.merge_class[ops[0]];
+    const int64_t merge_class = options_.merge_class[*ops.begin()];
     return merge_class >= 0 && std::all_of(ops.begin(), ops.end(), [&](int op) {
              return options_.merge_class[op] == merge_class;
            });
@@ -354,7 +377,9 @@ class BoundedSearch {
   std::vector<std::vector<uint32_t>> by_size_;  // states by number of operators
   InternTable<Bits> merged_;
   std::vector<double> merged_cost_;
-  std::vector<Group> groups_;  // by connected ending of the expanded state
+  std::vector<Group> groups_;     // by connected ending of the expanded state
+  std::vector<Bits> neighbours_;  // of each operator
+  Bits component_;
   std::vector<Frame> stack_;
 
   double upper_{kInfinity};  // the best schedule's cost

@@ -17,6 +17,15 @@
 
 namespace tvm_ios {
 
+/*! \brief Return the operators of each class that may be merged. */
+inline std::map<int64_t, std::vector<int>> MembersByClass(const std::vector<int64_t>& merge_class) {
+  std::map<int64_t, std::vector<int>> classes;
+  for (size_t op = 0; op < merge_class.size(); ++op) {
+    if (merge_class[op] >= 0) classes[merge_class[op]].push_back(static_cast<int>(op));
+  }
+  return classes;
+}
+
 /*!
  * \brief An enumerator of the endings that may be replaced by one operator.
  *
@@ -105,6 +114,30 @@ std::vector<Bits> IndependentSubsets(const DagBits<Bits>& graph, const std::vect
     if (independent) subsets.push_back(ops);
   }
   return subsets;
+}
+
+/*!
+ * \brief Return the sets of operators that can be replaced in any state.
+ * \param max_members The largest class whose subsets are listed.
+ * \param left_out The operators of larger ones are appended to it.
+ */
+template <typename Bits>
+std::vector<Bits> AllMerges(const DagBits<Bits>& graph, const SearchOptions& options,
+                            size_t max_members, std::vector<int>* left_out) {
+  std::vector<Bits> merges;
+  for (const auto& [number, members] : MembersByClass(options.merge_class)) {
+    if (members.size() > max_members) {
+      left_out->insert(left_out->end(), members.begin(), members.end());
+    } else {
+      const std::vector<Bits> subsets = IndependentSubsets(graph, members);
+      merges.insert(merges.end(), subsets.begin(), subsets.end());
+    }
+  }
+  for (const std::vector<int>& ops : options.replacements) {
+    merges.emplace_back(graph.num_ops);
+    for (int op : ops) merges.back().Set(op);
+  }
+  return merges;
 }
 
 }  // namespace tvm_ios

@@ -7,6 +7,8 @@
 #define TVM_IOS_FFI_CONVERT_H_
 
 #include <tvm/ffi/container/tensor.h>
+#include <tvm/ffi/error.h>
+#include <tvm/ffi/extra/c_env_api.h>
 
 #include <algorithm>
 #include <limits>
@@ -75,6 +77,29 @@ inline ResultTuple ToFfi(const SearchResult& result, double lower_bound, bool pr
 inline ffi::Tensor OpsTensor(const CandidateBatch& batch) {
   return MakeTensor(
       batch.ops, {static_cast<int64_t>(batch.size()), static_cast<int64_t>(batch.words)}, kUInt64);
+}
+
+/*! \brief Return the operators and the strategies of candidates. */
+inline ffi::Array<ffi::Tensor> ToFfi(const CandidateBatch& batch) {
+  const int64_t size = static_cast<int64_t>(batch.size());
+  return {OpsTensor(batch), MakeTensor(batch.strategies, {size}, kInt32)};
+}
+
+inline std::vector<double> Doubles(const ffi::TensorView& tensor, const char* name) {
+  const double* data = HostData<double>(tensor, 1, kFloat64, name);
+  return std::vector<double>(data, data + tensor.size(0));
+}
+
+/*! \brief Return a number as a limit; a negative one becomes 0. */
+inline size_t ToLimit(int64_t value) { return static_cast<size_t>(std::max<int64_t>(value, 0)); }
+
+inline Pruning ToPruning(int64_t max_group_size, int64_t max_num_groups) {
+  return {ToLimit(max_group_size), ToLimit(max_num_groups)};
+}
+
+/*! \brief Let the user interrupt a long call. */
+inline void CheckSignals() {
+  if (TVMFFIEnvCheckSignals() != 0) throw ffi::EnvErrorAlreadySet();
 }
 
 }  // namespace tvm_ios

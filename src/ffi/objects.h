@@ -16,6 +16,7 @@
 
 #include "graph/dag.h"
 #include "runtime/stage_runner.h"
+#include "search/best_first.h"
 #include "search/dp.h"
 
 namespace tvm_ios {
@@ -64,6 +65,23 @@ class ScheduleSpaceRef : public ffi::ObjectRef {
   explicit ScheduleSpaceRef(std::unique_ptr<const ScheduleSpace> space)
       : ffi::ObjectRef(ffi::make_object<ScheduleSpaceObj>(std::move(space))) {}
   TVM_FFI_DEFINE_OBJECT_REF_METHODS_NOTNULLABLE(ScheduleSpaceRef, ffi::ObjectRef, ScheduleSpaceObj);
+};
+
+/*! \brief A BestFirst, kept for later calls. */
+class BestFirstObj : public ffi::Object {
+ public:
+  explicit BestFirstObj(std::unique_ptr<BestFirst> search) : search(std::move(search)) {}
+
+  const std::unique_ptr<BestFirst> search;
+  static constexpr bool _type_mutable = true;
+  TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tvm_ios.BestFirst", BestFirstObj, ffi::Object);
+};
+
+class BestFirstRef : public ffi::ObjectRef {
+ public:
+  explicit BestFirstRef(std::unique_ptr<BestFirst> search)
+      : ffi::ObjectRef(ffi::make_object<BestFirstObj>(std::move(search))) {}
+  TVM_FFI_DEFINE_OBJECT_REF_METHODS_NOTNULLABLE(BestFirstRef, ffi::ObjectRef, BestFirstObj);
 };
 
 /*! \brief A StageRunner. */

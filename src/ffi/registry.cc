@@ -8,7 +8,6 @@
  */
 #include <tvm/ffi/container/tensor.h>
 #include <tvm/ffi/error.h>
-#include <tvm/ffi/extra/c_env_api.h>
 #include <tvm/ffi/extra/module.h>
 #include <tvm/ffi/function.h>
 #include <tvm/ffi/reflection/registry.h>
@@ -41,7 +40,6 @@
 #include "runtime/watchdog.h"
 #include "runtime/workers.h"
 #include "search/baselines.h"
-#include "search/best_first.h"
 #include "search/bounded.h"
 #include "support/error.h"
 
@@ -49,10 +47,6 @@ namespace tvm_ios {
 namespace {
 
 namespace refl = ::tvm::ffi::reflection;
-
-void CheckSignals() {
-  if (TVMFFIEnvCheckSignals() != 0) throw ffi::EnvErrorAlreadySet();
-}
 
 DagRef MakeDag(int64_t num_ops, ffi::TensorView edges) {
   const int64_t* data = HostMatrix<int64_t>(edges, 2, kInt64, "edges");
@@ -72,32 +66,19 @@ ffi::Tensor DagEdges(DagRef dag) {
   return MakeTensor(edges, {dag->dag.num_edges(), 2}, kInt64);
 }
 
-Pruning MakePruning(int64_t max_group_size, int64_t max_num_groups) {
-  const auto limit = [](int64_t value) { return static_cast<size_t>(value < 0 ? 0 : value); };
-  return {limit(max_group_size), limit(max_num_groups)};
-}
-
 ScheduleSpaceRef ExploreSchedules(DagRef dag, ffi::TensorView merge_class, Groups replacements,
                                   int64_t max_group_size, int64_t max_num_groups,
                                   int64_t max_transitions) {
   if (max_transitions < 1) throw OptionError("max_transitions must be at least 1");
   return ScheduleSpaceRef(
       Explore(dag->dag,
-              {MakePruning(max_group_size, max_num_groups), Int64Vector(merge_class, "merge_class"),
+              {ToPruning(max_group_size, max_num_groups), Int64Vector(merge_class, "merge_class"),
                OperatorSets(replacements), static_cast<size_t>(max_transitions)},
               CheckSignals));
 }
 
-/*! \brief Return the candidates' operators and strategies. */
 ffi::Array<ffi::Tensor> Candidates(ScheduleSpaceRef space) {
-  const CandidateBatch batch = space->space->Candidates();
-  const int64_t size = static_cast<int64_t>(batch.size());
-  return {OpsTensor(batch), MakeTensor(batch.strategies, {size}, kInt32)};
-}
-
-std::vector<double> Doubles(const ffi::TensorView& tensor, const char* name) {
-  const double* data = HostData<double>(tensor, 1, kFloat64, name);
-  return std::vector<double>(data, data + tensor.size(0));
+  return ToFfi(space->space->Candidates());
 }
 
 ResultTuple Solve(ScheduleSpaceRef space, ffi::TensorView latencies) {
@@ -125,51 +106,15 @@ ResultTuple FindBounded(DagRef dag, ffi::TensorView merge_class, double stage, d
   };
   const BoundedResult bounded = FindBoundedSchedule(
       dag->dag,
-      {MakePruning(max_group_size, max_num_groups), Int64Vector(merge_class, "merge_class")}, model,
+      {ToPruning(max_group_size, max_num_groups), Int64Vector(merge_class, "merge_class")}, model,
       seconds, CheckSignals);
-  return ToFfi(bounded.result, bounded.lower_bound, bounded.proved);
-}
-
-/*! \brief The schedule from which a search begins: operators and strategies of its stages. */
-Schedule Known(const Groups& groups, const ffi::TensorView& strategies) {
-  const int32_t* strategy = HostData<int32_t>(strategies, 1, kInt32, "strategies");
-  Schedule stages;
-  TVM_IOS_REQUIRE(strategies.size(0) == static_cast<int64_t>(groups.size()), ValueError)
-      << "there are " << strategies.size(0) << " strategies for " << groups.size() << " stages";
-  for (std::vector<int>& ops : OperatorSets(groups)) {
-    TVM_IOS_REQUIRE(*strategy == 0 || *strategy == 1, ValueError) << *strategy << " is no strategy";
-    stages.push_back({std::move(ops), static_cast<Strategy>(*strategy++)});
-  }
-  return stages;
-}
-
-/*! \brief The best-first search, which calls prices(operators, strategies) for latencies. */
-ResultTuple BestFirst(DagRef dag, ffi::TensorView merge_class, Groups replacements,
-                      ffi::TensorView floors, Groups known, ffi::TensorView strategies,
-                      const ffi::Function& prices, int64_t max_group_size, int64_t max_num_groups,
-                      int64_t max_transitions, int64_t max_candidates, double seconds) {
-  const auto limit = [](int64_t value) { return static_cast<size_t>(value < 0 ? 0 : value); };
-  const BoundedResult bounded = FindBestFirst(
-      dag->dag,
-      {MakePruning(max_group_size, max_num_groups), Int64Vector(merge_class, "merge_class"),
-       OperatorSets(replacements)},
-      Doubles(floors, "floors"), Known(known, strategies),
-      {limit(max_transitions), limit(max_candidates), seconds},
-      [&prices](const CandidateBatch& batch) {
-        const int64_t size = static_cast<int64_t>(batch.size());
-        const ffi::Any answer =
-            prices(OpsTensor(batch), MakeTensor(batch.strategies, {size}, kInt32));
-        const ffi::Tensor latencies = answer.cast<ffi::Tensor>();
-        return Doubles(latencies, "the latencies");
-      },
-      CheckSignals);
   return ToFfi(bounded.result, bounded.lower_bound, bounded.proved);
 }
 
 ffi::Tensor ListEndings(DagRef dag, ffi::TensorView remaining, int64_t max_group_size,
                         int64_t max_num_groups) {
   return OpsTensor(Endings(dag->dag, Operators(remaining),
-                           MakePruning(max_group_size, max_num_groups), CheckSignals));
+                           ToPruning(max_group_size, max_num_groups), CheckSignals));
 }
 
 int64_t CostOfBlocks(DagRef dag, Groups blocks, ffi::TensorView merge_class) {
@@ -262,8 +207,6 @@ TVM_FFI_STATIC_INIT_BLOCK() {
            "The latency of the cheapest schedule with each candidate, float64 [n].")
       .def("tvm_ios.FindBounded", FindBounded,
            "A cheapest schedule by a cost that says what it is made of, or how far from it.")
-      .def("tvm_ios.BestFirst", BestFirst,
-           "A cheap schedule within a budget, and how far from the cheapest it is at most.")
       .def("tvm_ios.Endings", ListEndings, "The endings of a set of operators, uint64 [n, words].")
       .def("tvm_ios.Sequential", [](DagRef dag) { return ToFfi(SequentialSchedule(dag->dag)); })
       .def("tvm_ios.Greedy",

@@ -7,9 +7,9 @@
 #include <string>
 #include <utility>
 
-#include "graph/components.h"
 #include "search/baselines.h"
 #include "search/dispatch.h"
+#include "search/group_choices.h"
 #include "search/lower_bound.h"
 #include "search/merges.h"
 #include "support/bitset.h"
@@ -50,7 +50,12 @@ class BoundedSearch {
           if (budget_.IsSpent()) throw OutOfMemory{};
         }),
         merges_(graph_, options),
-        stack_(graph_.num_ops + 1, Frame{Bits(graph_.num_ops), {0, 0, 0, 0}, {}, 0}) {}
+        component_(graph_.num_ops),
+        stack_(graph_.num_ops + 1, Frame{Bits(graph_.num_ops), {0, 0, 0}, 0, {}}) {
+    for (int op = 0; op < dag.num_ops(); ++op) {
+      neighbours_.push_back(graph_.predecessors[op] | graph_.successors[op]);
+    }
+  }
 
   BoundedResult Run() {
     Pruning beam = options_.pruning;
@@ -67,6 +72,7 @@ class BoundedSearch {
  private:
   /*! \brief An exception that ends the expansion of a state. */
   struct OutOfMemory {};
+  using Place = typename LowerBound<Bits>::Place;
   struct State {
     double cost;       // of the stages decided so far
     double work;       // of the remaining operators, as the bound counts it
@@ -77,13 +83,12 @@ class BoundedSearch {
   /*! \brief A group, or several concurrent groups. */
   struct Group {
     double length, work, least_work;
-    size_t max_groups;  // limit for a stage with these groups; with more, no schedule is better
   };
   struct Frame {
     Bits ops;
     Group sum;
-    std::vector<uint32_t> others;  // the groups that can be added
-    size_t next;
+    size_t max_groups;  // limit for a stage with these groups; with more, no schedule is better
+    Place place;        // of what remains without these operators
   };
 
   /*! \brief Keep a schedule if it is the best so far. */
@@ -105,7 +110,8 @@ class BoundedSearch {
     ConnectedEndings<Bits> connected(graph_, pruning.max_group_size, &poller_);
     const Bits all = Bits::Full(graph_.num_ops);
     const double work = bound_.Work(all);
-    Reach(all, {0, work, bound_.Of(all, work), 0, Strategy::kConcurrent});
+    Place place;
+    Reach(all, {0, work, bound_.Of(all, work, &place), 0, Strategy::kConcurrent}, place);
     double open = kInfinity;
     for (size_t size = graph_.num_ops; size > 0; --size) {
       std::vector<uint32_t>& level = by_size_[size];
@@ -148,21 +154,28 @@ class BoundedSearch {
       if (deadline_.Over()) stopped_ = true;
       if (stopped_) return;
       ++num_priced_;
-      Consider(state, from, remaining, ops, Strategy::kMerge, Merged(ops), bound_.Work(ops));
+      Place place;
+      Consider(state, from, remaining, ops, Strategy::kMerge, Merged(ops), bound_.Work(ops),
+               &place);
     });
     const double slack = upper_ - from.cost - model_.stage;
     connected->Find(
         remaining, [&](const Bits& ops) { return bound_.OfGroup(ops, Predecessors(ops)) < slack; });
     groups_.clear();
+    max_groups_.clear();
     for (size_t i = 0; i < connected->size(); ++i) {
       const Bits& ops = (*connected)[i];
       const Bits before = Predecessors(ops);
       const double stages = before.Empty() ? 0 : model_.stage;  // of the predecessors
       const double spare = slack - stages - bound_.OfGroup(ops, before);
       groups_.push_back(Sum(ops));
-      groups_.back().max_groups = std::min(max_num_groups, MaxGroups(spare));
+      max_groups_.push_back(std::min(max_num_groups, MaxGroups(spare)));
     }
-    VisitEndings(state, from, remaining, *connected);
+    if (connected->size() <= 64) {
+      VisitEndings<FixedBitset<1>>(state, from, remaining, *connected);
+    } else {
+      VisitEndings<DynamicBitset>(state, from, remaining, *connected);
+    }
   }
 
   /*! \brief Return the predecessors of a set of operators that are not in the set. */
@@ -181,7 +194,7 @@ class BoundedSearch {
   }
 
   Group Sum(const Bits& ops) const {
-    Group sum{0, 0, 0, 0};
+    Group sum{0, 0, 0};
     for (int op : ops) {
       sum.length += model_.length[op];
       sum.work += model_.work[op];
@@ -197,12 +210,13 @@ class BoundedSearch {
    * much as the operators that remained before, plus the overhead of its groups. Unions of too many
    * groups are therefore not visited.
    */
+  template <typename GroupSet>
   void VisitEndings(uint32_t state, const State& from, const Bits& remaining,
                     const ConnectedEndings<Bits>& connected) {
-    size_t depth = 0;
-    Start(&stack_[0]);
-    while (true) {
-      if (stack_[depth].next == stack_[depth].others.size()) {
+    GroupChoices<GroupSet, ConnectedEndings<Bits>> choices(connected, max_groups_);
+    stack_[0].max_groups = std::numeric_limits<size_t>::max();
+    for (size_t depth = 0; true;) {
+      if (!choices.Any(depth)) {
         if (depth == 0) return;
         --depth;
         continue;
@@ -212,52 +226,31 @@ class BoundedSearch {
         return;
       }
       poller_.Tick();
-      const bool grows = Add(depth + 1, from, connected);
-      const Frame& child = stack_[depth + 1];
-      const double overhead = model_.stage + model_.group * static_cast<double>(depth);
-      const double cost = overhead + std::max(child.sum.length, child.sum.work);
+      const size_t added = choices.Take(depth);
+      const double overhead = model_.group * static_cast<double>(depth);
+      const Frame& child = Add(depth, added, connected[added]);
+      const bool grows = depth + 1 < child.max_groups &&
+                         Total(from) + overhead + model_.group < upper_ &&
+                         choices.Extend(depth, added);
+      const double cost = model_.stage + overhead + std::max(child.sum.length, child.sum.work);
       ++num_priced_;
-      Consider(state, from, remaining, child.ops, Strategy::kConcurrent, cost,
-               child.sum.least_work);
+      Consider(state, from, remaining, child.ops, Strategy::kConcurrent, cost, child.sum.least_work,
+               &stack_[depth + 1].place);
       if (grows) ++depth;
     }
   }
 
-  /*! \brief Initialise the frame without groups. */
-  void Start(Frame* root) const {
-    root->sum.max_groups = std::numeric_limits<size_t>::max();
-    root->others.clear();
-    root->next = 0;
-    for (size_t i = 0; i < groups_.size(); ++i) {
-      if (groups_[i].max_groups > 0) root->others.push_back(static_cast<uint32_t>(i));
-    }
-  }
-
-  /*!
-   * \brief Push a frame that adds the next group to the frame below; return whether more can be
-   * added.
-   */
-  bool Add(size_t num_groups, const State& from, const ConnectedEndings<Bits>& connected) {
-    Frame& below = stack_[num_groups - 1];
-    Frame* const child = &stack_[num_groups];
-    const uint32_t added = below.others[below.next++];
+  /*! \brief Return the frame that adds a group to the frame at this depth. */
+  const Frame& Add(size_t depth, size_t added, const Bits& ops) {
+    const Frame& below = stack_[depth];
+    Frame& child = stack_[depth + 1];
     const Group& group = groups_[added];
-    child->ops = below.ops | connected[added];
-    child->sum = {std::max(below.sum.length, group.length), below.sum.work + group.work,
-                  below.sum.least_work + group.least_work,
-                  std::min(below.sum.max_groups, group.max_groups)};
-    child->others.clear();
-    child->next = 0;
-    const double overhead = model_.group * static_cast<double>(num_groups);
-    if (num_groups >= child->sum.max_groups || Total(from) + overhead >= upper_) return false;
-    for (size_t i = below.next; i < below.others.size(); ++i) {
-      const uint32_t other = below.others[i];
-      if (groups_[other].max_groups > num_groups &&
-          connected[other].IsDisjointFrom(connected[added])) {
-        child->others.push_back(other);
-      }
-    }
-    return !child->others.empty();
+    child.ops = below.ops | ops;
+    child.sum = {std::max(below.sum.length, group.length), below.sum.work + group.work,
+                 below.sum.least_work + group.least_work};
+    child.max_groups = std::min(below.max_groups, max_groups_[added]);
+    child.place = below.place;
+    return child;
   }
 
   double Merged(const Bits& ops) {
@@ -271,7 +264,7 @@ class BoundedSearch {
    * known.
    */
   void Consider(uint32_t state, const State& from, const Bits& remaining, const Bits& ops,
-                Strategy strategy, double cost, double least_work) {
+                Strategy strategy, double cost, double least_work, Place* place) {
     const Bits rest = remaining - ops;
     const double total = from.cost + cost;
     if (total >= upper_) return;
@@ -281,15 +274,15 @@ class BoundedSearch {
       return;
     }
     const double work = from.work - least_work;
-    const double least = bound_.Of(rest, work);
-    if (total + least < upper_) Reach(rest, {total, work, least, state, strategy});
+    const double least = bound_.Of(rest, work, place);
+    if (total + least < upper_) Reach(rest, {total, work, least, state, strategy}, *place);
   }
 
-  void Reach(const Bits& remaining, const State& state) {
+  void Reach(const Bits& remaining, const State& state, Place place) {
     const auto [id, is_new] = states_.Intern(remaining);
     if (is_new) {
       info_.push_back(state);
-      info_.back().remaining = std::max(state.remaining, AtLeast(remaining, state.work));
+      info_.back().remaining = std::max(state.remaining, AtLeast(remaining, state, place));
       by_size_[remaining.Count()].push_back(id);
     } else if (state.cost < info_[id].cost) {
       const double remaining_cost = info_[id].remaining;
@@ -302,23 +295,35 @@ class BoundedSearch {
    * \brief Return a lower bound for the remaining operators: at least one stage, without group
    * overhead.
    */
-  double AtLeast(const Bits& remaining, double work) const {
-    const std::vector<int> ops(remaining.begin(), remaining.end());
-    if (MayBeMerged(ops)) return 0;
-    const double several = bound_.Of(remaining, work, 2);
-    if (several <= bound_.Of(remaining, work)) return several;
+  double AtLeast(const Bits& remaining, const State& state, Place place) {
+    if (MayBeMerged(remaining)) return 0;
+    const double several = bound_.Of(remaining, state.work, &place, 2);
+    if (several <= state.remaining) return several;
     double longest = 0;
-    for (const std::vector<int>& group : Components(dag_, ops)) {
+    for (Bits rest = remaining; !rest.Empty(); rest -= component_) {
+      FindComponent(rest);
       double length = 0;
-      for (int op : group) length += model_.length[op];
+      for (int op : component_) length += model_.length[op];
       longest = std::max(longest, length);
     }
-    return std::min(model_.stage + std::max(longest, work), several);
+    return std::min(model_.stage + std::max(longest, state.work), several);
   }
 
-  bool MayBeMerged(const std::vector<int>& ops) const {
+  /*! \brief Find the component of the first of some operators. */
+  void FindComponent(const Bits& ops) {
+    component_ = Bits(graph_.num_ops);
+    component_.Set(*ops.begin());
+    for (Bits added = component_; !added.Empty();) {
+      Bits next(graph_.num_ops);
+      for (int op : added) next |= neighbours_[op];
+      added = (next & ops) - component_;
+      component_ |= added;
+    }
+  }
+
+  bool MayBeMerged(const Bits& ops) const {
     if (options_.merge_class.empty()) return false;
-    const int64_t merge_class = options_.merge_class[ops[0]];
+    const int64_t merge_class = options_.merge_class[*ops.begin()];
     return merge_class >= 0 && std::all_of(ops.begin(), ops.end(), [&](int op) {
              return options_.merge_class[op] == merge_class;
            });
@@ -354,7 +359,10 @@ class BoundedSearch {
   std::vector<std::vector<uint32_t>> by_size_;  // states by number of operators
   InternTable<Bits> merged_;
   std::vector<double> merged_cost_;
-  std::vector<Group> groups_;  // by connected ending of the expanded state
+  std::vector<Group> groups_;       // by connected ending of the expanded state
+  std::vector<size_t> max_groups_;  // of a stage with such a group
+  std::vector<Bits> neighbours_;    // of each operator
+  Bits component_;
   std::vector<Frame> stack_;
 
   double upper_{kInfinity};  // the best schedule's cost

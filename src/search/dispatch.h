@@ -11,6 +11,7 @@
 
 #include "graph/dag.h"
 #include "search/dp.h"
+#include "search/schedule.h"
 #include "support/bitset.h"
 #include "support/error.h"
 #include "support/memory.h"
@@ -58,6 +59,33 @@ inline void CheckOptions(const Dag& dag, const SearchOptions& options) {
       if (op >= 0 && op < dag.num_ops()) continue;
       throw OptionError("a replacement has operator " + std::to_string(op) +
                         ", which is not in the graph");
+    }
+  }
+}
+
+/*! \throw GraphError unless each operator occurs once and not before its predecessors. */
+inline void CheckKnown(const Dag& dag, const Schedule& known) {
+  if (known.empty()) return;
+  std::vector<size_t> stage_of(dag.num_ops(), SIZE_MAX);
+  size_t count = 0;
+  for (size_t i = 0; i < known.size(); ++i) {
+    if (known[i].ops.empty()) throw GraphError("a stage of the known schedule has no operators");
+    for (int op : known[i].ops) {
+      if (op < 0 || op >= dag.num_ops() || stage_of[op] != SIZE_MAX) {
+        throw GraphError("the known schedule must have each operator of the graph once");
+      }
+      stage_of[op] = i;
+      ++count;
+    }
+  }
+  if (count != static_cast<size_t>(dag.num_ops())) {
+    throw GraphError("the known schedule must have each operator of the graph once");
+  }
+  for (int op = 0; op < dag.num_ops(); ++op) {
+    for (int successor : dag.successors(op)) {
+      if (stage_of[successor] >= stage_of[op]) continue;
+      throw GraphError("the known schedule has operator " + std::to_string(successor) +
+                       " before its predecessor " + std::to_string(op));
     }
   }
 }

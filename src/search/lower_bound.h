@@ -12,12 +12,12 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <numeric>
 #include <vector>
 
 #include "graph/dag.h"
 #include "search/dp.h"
+#include "search/merges.h"
 #include "search/stage_model.h"
 
 namespace tvm_ios {
@@ -47,10 +47,19 @@ class LowerBound {
     by_depth_ = Sorted(dag.num_ops(), [&](int a, int b) { return depth_[a] > depth_[b]; });
     by_chain_ = Sorted(dag.num_ops(), [&](int a, int b) { return chain[a] > chain[b]; });
     // A group has a limited number of operators, and a stage has at most one group of a path.
-    for (size_t length : chain) {
-      stages_.push_back(static_cast<double>((length - 1) / options.pruning.max_group_size + 1));
+    for (int op : by_chain_) {
+      stages_.push_back(static_cast<double>((chain[op] - 1) / options.pruning.max_group_size + 1));
     }
   }
+
+  /*!
+   * \brief Where the search for the deepest remaining operators begins.
+   *
+   * What is found for a set is where it begins for all subsets.
+   */
+  struct Place {
+    size_t depth{0}, chain{0};
+  };
 
   /*!
    * \brief Return a lower bound for a group and the longest path to it.
@@ -61,8 +70,8 @@ class LowerBound {
   double OfGroup(const Bits& ops, const Bits& predecessors) const {
     double length = 0;
     for (int op : ops) length += length_[op];
-    const int deepest = First(by_depth_, predecessors);
-    return length + (deepest < 0 ? 0.0 : depth_[deepest]);
+    const size_t deepest = First(by_depth_, predecessors, 0);
+    return length + (deepest == by_depth_.size() ? 0.0 : depth_[by_depth_[deepest]]);
   }
 
   /*! \brief The work of an operator as the bound counts it. */
@@ -75,16 +84,17 @@ class LowerBound {
   }
 
   /*!
-   * \brief Return a lower bound for the remaining operators.
+   * \brief Return a lower bound for the remaining operators, of which there is at least one.
    * \param remaining Operators with all their predecessors.
    * \param work The work of all of them.
-   * \param stages The least number of their stages, if there are any operators.
+   * \param place That of a superset; it becomes that of these operators.
+   * \param stages The least number of their stages.
    */
-  double Of(const Bits& remaining, double work, double stages = 1) const {
-    const int deepest = First(by_depth_, remaining);
-    if (deepest < 0) return 0;
-    stages = std::max(stages, stages_[First(by_chain_, remaining)]);
-    return model_.stage * stages + std::max(depth_[deepest], work);
+  double Of(const Bits& remaining, double work, Place* place, double stages = 1) const {
+    place->depth = First(by_depth_, remaining, place->depth);
+    place->chain = First(by_chain_, remaining, place->chain);
+    stages = std::max(stages, stages_[place->chain]);
+    return model_.stage * stages + std::max(depth_[by_depth_[place->depth]], work);
   }
 
  private:
@@ -99,19 +109,14 @@ class LowerBound {
     return order;
   }
 
-  static int First(const std::vector<int>& order, const Bits& members) {
-    for (int op : order) {
-      if (members.Test(op)) return op;
-    }
-    return -1;
+  /*! \brief Return the position of the first member from a position on. */
+  static size_t First(const std::vector<int>& order, const Bits& members, size_t position) {
+    while (position < order.size() && !members.Test(order[position])) ++position;
+    return position;
   }
 
   void Discount(const std::vector<int64_t>& merge_class) {
-    std::map<int64_t, std::vector<int>> classes;
-    for (size_t op = 0; op < merge_class.size(); ++op) {
-      if (merge_class[op] >= 0) classes[merge_class[op]].push_back(static_cast<int>(op));
-    }
-    for (const auto& [number, members] : classes) DiscountClass(members);
+    for (const auto& [number, members] : MembersByClass(merge_class)) DiscountClass(members);
   }
 
   void DiscountClass(const std::vector<int>& members) {
@@ -139,7 +144,7 @@ class LowerBound {
   const StageModel& model_;
   std::vector<double> work_, length_;
   std::vector<double> depth_;   // the longest path to an operator, itself included
-  std::vector<double> stages_;  // the least number of stages of that path
+  std::vector<double> stages_;  // the least number of stages of that path, in order of chains
   std::vector<int> by_depth_, by_chain_;
 };
 

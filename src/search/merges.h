@@ -6,6 +6,8 @@
 #ifndef TVM_IOS_SEARCH_MERGES_H_
 #define TVM_IOS_SEARCH_MERGES_H_
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <vector>
@@ -14,6 +16,15 @@
 #include "search/dp.h"
 
 namespace tvm_ios {
+
+/*! \brief Return the operators of each class that may be merged. */
+inline std::map<int64_t, std::vector<int>> MembersByClass(const std::vector<int64_t>& merge_class) {
+  std::map<int64_t, std::vector<int>> classes;
+  for (size_t op = 0; op < merge_class.size(); ++op) {
+    if (merge_class[op] >= 0) classes[merge_class[op]].push_back(static_cast<int>(op));
+  }
+  return classes;
+}
 
 /*!
  * \brief An enumerator of the endings that may be replaced by one operator.
@@ -84,6 +95,50 @@ class MergeEnumerator {
   const std::vector<int64_t> merge_class_;
   std::vector<Bits> replacements_;
 };
+
+/*!
+ * \brief Return the subsets of some operators, at most 31, that can be sinks at the same time: no
+ * member of them reads from another, not even through others.
+ */
+template <typename Bits>
+std::vector<Bits> IndependentSubsets(const DagBits<Bits>& graph, const std::vector<int>& members) {
+  std::vector<Bits> subsets;
+  for (uint32_t subset = 1; subset < 1U << members.size(); ++subset) {
+    Bits ops(graph.num_ops);
+    for (size_t i = 0; i < members.size(); ++i) {
+      if ((subset >> i & 1) != 0) ops.Set(members[i]);
+    }
+    const bool independent = std::all_of(ops.begin(), ops.end(), [&](int op) {
+      return (graph.descendants[op] & ops).Count() == 1;  // itself
+    });
+    if (independent) subsets.push_back(ops);
+  }
+  return subsets;
+}
+
+/*!
+ * \brief Return the sets of operators that can be replaced in any state.
+ * \param max_members The largest class whose subsets are listed.
+ * \param left_out The operators of larger ones are appended to it.
+ */
+template <typename Bits>
+std::vector<Bits> AllMerges(const DagBits<Bits>& graph, const SearchOptions& options,
+                            size_t max_members, std::vector<int>* left_out) {
+  std::vector<Bits> merges;
+  for (const auto& [number, members] : MembersByClass(options.merge_class)) {
+    if (members.size() > max_members) {
+      left_out->insert(left_out->end(), members.begin(), members.end());
+    } else {
+      const std::vector<Bits> subsets = IndependentSubsets(graph, members);
+      merges.insert(merges.end(), subsets.begin(), subsets.end());
+    }
+  }
+  for (const std::vector<int>& ops : options.replacements) {
+    merges.emplace_back(graph.num_ops);
+    for (int op : ops) merges.back().Set(op);
+  }
+  return merges;
+}
 
 }  // namespace tvm_ios
 #endif  // TVM_IOS_SEARCH_MERGES_H_

@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -20,11 +19,11 @@
 
 namespace tvm_ios {
 
-/*! \brief A function that returns the seconds of each candidate of a batch. */
-using Prices = std::function<std::vector<double>(const CandidateBatch& batch)>;
-
 /*!
- * \brief The prices of the candidates that a search has met, and a floor for each operator.
+ * \brief The prices of the candidates that searches of one graph have met, and a floor for each
+ * operator.
+ *
+ * Candidates keep their numbers from one search to the next, each of which has prices of its own.
  *
  * A stage costs at least the sum of its operators' floors. Where the price of a merged stage is
  * lower, the floors of its operators are lowered in proportion. Where that of another stage is
@@ -33,41 +32,75 @@ using Prices = std::function<std::vector<double>(const CandidateBatch& batch)>;
 template <typename Bits>
 class PriceTable {
  public:
-  /*! \brief Make an empty table. The function must outlive it. */
-  PriceTable(std::vector<double> floors, const Prices& prices)
-      : floors_(std::move(floors)), expected_(floors_), prices_(prices) {}
+  /*! \brief Make an empty table. */
+  explicit PriceTable(std::vector<double> floors)
+      : given_floors_(std::move(floors)), floors_(given_floors_), expected_(given_floors_) {}
 
-  /*! \brief Return the number of candidates, including those whose price is still to be asked. */
+  /*!
+   * \brief Begin a search that has met no candidate.
+   * \param seconds The prices of the first candidates. Those of the others are asked for.
+   * \throw CostError for more prices than candidates, or negative or NaN ones.
+   */
+  void Begin(const std::vector<double>& seconds) {
+    if (seconds.size() > candidates_.size()) CheckNumLatencies(seconds.size(), candidates_.size());
+    floors_ = expected_ = given_floors_;
+    scale_ = 1;
+    seconds_.clear();
+    met_.assign(candidates_.size(), false);
+    num_met_ = 0;
+    Price(seconds);
+  }
+
+  /*! \brief Return the number of candidates of all searches. */
   size_t size() const { return candidates_.size(); }
+
+  /*! \brief Return the number of candidates that have a price. */
+  size_t num_priced() const { return seconds_.size(); }
+
+  /*! \brief Return the number of candidates that this search has met. */
+  size_t num_met() const { return num_met_; }
 
   const SetCandidate<Bits>& candidate(uint32_t id) const { return candidates_[id]; }
 
-  /*! \brief Return a candidate's number; Ask sets the price of a new one. */
-  uint32_t Add(const Bits& ops, Strategy strategy) {
-    return candidates_.Intern({ops, strategy}).first;
+  /*!
+   * \brief Return the number of a candidate, which this search has then met; nothing if it is new
+   * to a search that has met enough.
+   */
+  std::optional<uint32_t> Meet(const Bits& ops, Strategy strategy, size_t enough) {
+    const std::optional<uint32_t> id = candidates_.Find({ops, strategy});
+    if (id && met_[*id]) return id;
+    if (num_met_ >= enough) return std::nullopt;
+    return Meet(ops, strategy);
+  }
+  uint32_t Meet(const Bits& ops, Strategy strategy) {
+    const auto [id, is_new] = candidates_.Intern({ops, strategy});
+    if (is_new) met_.push_back(false);
+    if (met_[id]) return id;
+    met_[id] = true;
+    ++num_met_;
+    if (id < seconds_.size()) LowerFloors(candidates_[id], seconds_[id]);
+    return id;
   }
 
-  /*! \brief Return the number of a candidate that was added. */
-  std::optional<uint32_t> Find(const Bits& ops, Strategy strategy) const {
-    return candidates_.Find({ops, strategy});
+  /*! \brief Return the candidates from a number on. */
+  CandidateBatch Batch(size_t begin) const {
+    CandidateBatch batch{NumWords(floors_.size()), {}, {}};
+    for (size_t id = begin; id < candidates_.size(); ++id) Append(candidates_[id], &batch);
+    return batch;
   }
 
   /*!
-   * \brief Ask for the prices of all new candidates.
-   * \throw CostError for a wrong number of prices, or negative or NaN ones.
+   * \brief Set the prices of the next candidates that have none.
+   * \throw CostError for negative or NaN prices.
    */
-  void Ask() {
-    const size_t known = seconds_.size();
-    if (known == candidates_.size()) return;
-    CandidateBatch batch{NumWords(floors_.size()), {}, {}};
-    for (size_t id = known; id < candidates_.size(); ++id) Append(candidates_[id], &batch);
-    const std::vector<double> seconds = prices_(batch);
-    CheckNumLatencies(seconds.size(), batch.size());
-    for (size_t i = 0; i < seconds.size(); ++i) {
-      CheckLatency(candidates_[known + i], seconds[i]);
-      LowerFloors(candidates_[known + i], seconds[i]);
+  void Price(const std::vector<double>& seconds) {
+    for (double price : seconds) {
+      const SetCandidate<Bits>& candidate = candidates_[seconds_.size()];
+      CheckLatency(candidate, price);
+      LowerExpected(candidate, price);
+      if (met_[seconds_.size()]) LowerFloors(candidate, price);
+      seconds_.push_back(price);
     }
-    seconds_.insert(seconds_.end(), seconds.begin(), seconds.end());
   }
 
   /*! \brief The price of a candidate that was asked for. */
@@ -79,8 +112,8 @@ class PriceTable {
   /*! \brief Return about what stages of the operators cost at least; not a bound. */
   double Expected(const Bits& ops) const { return Sum(expected_, ops); }
 
-  /*! \brief Declare that nothing is known about an operator's least cost. */
-  void RemoveFloor(int op) { floors_[op] = expected_[op] = 0; }
+  /*! \brief Declare, before a search, that nothing is known about an operator's least cost. */
+  void RemoveFloor(int op) { given_floors_[op] = 0; }
 
  private:
   static double Sum(const std::vector<double>& values, const Bits& ops) {
@@ -94,22 +127,30 @@ class PriceTable {
     return seconds >= sum ? 1.0 : seconds / sum * (1 - 1e-12);
   }
 
-  void LowerFloors(const SetCandidate<Bits>& candidate, double seconds) {
-    const double share = Share(seconds, Sum(floors_, candidate.ops));
-    const double expected_share = Share(seconds, Sum(expected_, candidate.ops));
-    for (int op : candidate.ops) {
-      if (candidate.strategy == Strategy::kMerge) floors_[op] *= share;
-      expected_[op] *= expected_share;
-    }
-    if (candidate.strategy != Strategy::kMerge) scale_ = std::min(scale_, share);
+  /*! \brief Lower what operators are expected to cost, by any price that is known. */
+  void LowerExpected(const SetCandidate<Bits>& candidate, double seconds) {
+    const double share = Share(seconds, Sum(expected_, candidate.ops));
+    for (int op : candidate.ops) expected_[op] *= share;
   }
 
-  std::vector<double> floors_;    // by operator, to be scaled
-  std::vector<double> expected_;  // by operator, lowered one by one
+  /*! \brief Lower the floors, by the price of a stage that this search has met. */
+  void LowerFloors(const SetCandidate<Bits>& candidate, double seconds) {
+    const double share = Share(seconds, Sum(floors_, candidate.ops));
+    if (candidate.strategy != Strategy::kMerge) {
+      scale_ = std::min(scale_, share);
+    } else {
+      for (int op : candidate.ops) floors_[op] *= share;
+    }
+  }
+
+  std::vector<double> given_floors_;  // by operator
+  std::vector<double> floors_;        // the same, to be scaled
+  std::vector<double> expected_;      // the same, lowered one by one
   double scale_{1};
-  const Prices& prices_;
   InternTable<SetCandidate<Bits>> candidates_;
   std::vector<double> seconds_;  // by candidate
+  std::vector<bool> met_;        // by candidate, in this search
+  size_t num_met_{0};
 };
 
 }  // namespace tvm_ios

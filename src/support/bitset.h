@@ -129,7 +129,13 @@ class Bitset {
   friend Bitset operator|(Bitset a, const Bitset& b) { return a |= b; }
   friend Bitset operator&(Bitset a, const Bitset& b) { return a &= b; }
   friend Bitset operator-(Bitset a, const Bitset& b) { return a -= b; }
-  friend bool operator==(const Bitset& a, const Bitset& b) { return a.words_ == b.words_; }
+  friend bool operator==(const Bitset& a, const Bitset& b) {
+    // That of std::array calls memcmp, which takes longer than to compare a few words.
+    for (size_t i = 0; i < a.words_.size(); ++i) {
+      if (a.words_[i] != b.words_[i]) return false;
+    }
+    return true;
+  }
   friend bool operator!=(const Bitset& a, const Bitset& b) { return !(a == b); }
 
   Iterator begin() const { return Iterator(this, 0); }

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <random>
 #include <set>
 #include <utility>
@@ -234,6 +235,114 @@ TEST(BestFirstTest, EndsWhenTimeIsUpAndWhenInterrupted) {
   EXPECT_THROW(FindBestFirst(dag, options, prices.floors(), {}, kUnlimited, prices,
                              [] { throw Interrupted{}; }),
                Interrupted);
+}
+
+/*! \brief Search on with the prices of new candidates until the search ends. */
+BoundedResult Finish(BestFirst* search, const Prices& prices) {
+  while (!search->Advance({})) search->Price(prices(search->Candidates(search->num_priced())));
+  return search->Result();
+}
+
+TEST(BestFirstTest, IsRepeatedWithOtherPrices) {
+  std::mt19937 random(6);
+  for (int round = 0; round < 200; ++round) {
+    const Problem problem = RandomProblem(round, &random);
+    const Prices dearer = [&](const CandidateBatch& batch) {
+      std::vector<double> seconds = problem.prices(batch);
+      for (size_t i = 0; i < seconds.size(); ++i)
+        seconds[i] += static_cast<double>(batch.ops[i] % 7);
+      return seconds;
+    };
+    const auto search =
+        MakeBestFirst(problem.dag, problem.options, problem.prices.floors(), kUnlimited);
+    search->Begin({}, {}, false);
+    EXPECT_EQ(Finish(search.get(), problem.prices).result.latency, problem.plain.latency);
+    search->Begin(dearer(search->Candidates(0)), {}, false);
+    const BoundedResult found = Finish(search.get(), dearer);
+    EXPECT_TRUE(found.proved);
+    EXPECT_EQ(found.result.latency, FindSchedule(problem.dag, problem.options, dearer, {}).latency)
+        << "round " << round;
+  }
+}
+
+TEST(BestFirstTest, MayConsiderOnlyPricedStages) {
+  std::mt19937 random(7);
+  for (int round = 0; round < 200; ++round) {
+    const Problem problem = RandomProblem(round, &random);
+    const Prices few = [&](const CandidateBatch& batch) {
+      std::vector<double> seconds = problem.prices(batch);
+      for (size_t i = 0; i < seconds.size(); ++i) {
+        const bool is_single = (batch.ops[i] & (batch.ops[i] - 1)) == 0;
+        if (!is_single && batch.ops[i] % 3 != 0) seconds[i] = kInfinity;
+      }
+      return seconds;
+    };
+    const auto search =
+        MakeBestFirst(problem.dag, problem.options, problem.prices.floors(), kUnlimited);
+    search->Begin({}, {}, false);
+    Finish(search.get(), [](const CandidateBatch& batch) {
+      return std::vector<double>(batch.size(), 1.0);  // so that it meets all
+    });
+    const SearchResult plain = FindSchedule(problem.dag, problem.options, few, {});
+    search->Begin(few(search->Candidates(0)), {}, true);
+    const BoundedResult found = Finish(search.get(), few);
+    EXPECT_LE(plain.latency, found.result.latency) << "round " << round;
+    const CandidateBatch batch = search->Candidates(0);
+    if (static_cast<int64_t>(batch.size()) == plain.evaluations) {
+      EXPECT_EQ(found.result.latency, plain.latency) << "round " << round;
+    }
+  }
+}
+
+TEST(BestFirstTest, SearchesSideBySideFindWhatEachFindsAlone) {
+  std::mt19937 random(8);
+  std::vector<Problem> problems;
+  std::vector<std::unique_ptr<BestFirst>> owned;
+  std::vector<BestFirst*> searches;
+  for (int round = 0; round < 60; ++round) {
+    problems.push_back(RandomProblem(round, &random));
+    const Problem& problem = problems.back();
+    owned.push_back(
+        MakeBestFirst(problem.dag, problem.options, problem.prices.floors(), kUnlimited));
+    searches.push_back(owned.back().get());
+    searches.back()->Begin({}, {}, false);
+  }
+  for (size_t left = 1; left > 0;) {
+    const std::vector<bool> ended = AdvanceAll(searches, 3, {});
+    left = 0;
+    for (size_t i = 0; i < searches.size(); ++i) {
+      if (ended[i]) continue;
+      ++left;
+      searches[i]->Price(problems[i].prices(searches[i]->Candidates(searches[i]->num_priced())));
+    }
+  }
+  for (size_t i = 0; i < searches.size(); ++i) {
+    const SearchResult found = searches[i]->Result().result,
+                       alone = Find(problems[i], kUnlimited).result;
+    EXPECT_EQ(found.latency, alone.latency);
+    EXPECT_EQ(found.transitions, alone.transitions);
+    EXPECT_EQ(found.stages.size(), alone.stages.size());
+  }
+}
+
+TEST(BestFirstTest, OneThatFailsEndsThoseBesideIt) {
+  std::mt19937 random(9);
+  const Dag dag = RandomDag(60, 0.02, &random);
+  const SearchOptions options{{3, 60}};
+  const auto free = MakeBestFirst(dag, options, std::vector<double>(60), kUnlimited);
+  const auto other = MakeBestFirst(dag, options, std::vector<double>(60), kUnlimited);
+  free->Begin({}, {}, false);
+  EXPECT_THROW(AdvanceAll({free.get(), other.get()}, 2, {}), OptionError);  // it has not begun
+  EXPECT_THROW(AdvanceAll({free.get(), free.get()}, 2, {}), OptionError);
+  EXPECT_EQ(AdvanceAll({}, 2, {}).size(), 0U);
+  other->Begin({}, {}, false);
+  for (BestFirst* search : {free.get(), other.get()}) {
+    EXPECT_FALSE(search->Advance({}));
+    EXPECT_THROW(search->Price({1.0}), CostError);
+    search->Price(std::vector<double>(search->Candidates(search->num_priced()).size(), 1.0));
+  }
+  struct Interrupted {};
+  EXPECT_THROW(AdvanceAll({free.get(), other.get()}, 2, [] { throw Interrupted{}; }), Interrupted);
 }
 
 TEST(BestFirstTest, ChecksItsArguments) {

@@ -26,6 +26,7 @@ from tvm_ffi.registry import list_global_func_names
 from tvm_ios.errors import TvmIosError
 from tvm_ios.graph.dag import Dag
 from tvm_ios.search import ScheduleSpace
+from tvm_ios.search.best_first_search import BestFirstSearch
 from tvm_ios.support.libinfo import load_library
 
 PREFIX = "tvm_ios."
@@ -79,6 +80,10 @@ class World:
         self.dags.append(Dag(70, [(i, i + 1) for i in range(69)]))
         self.dag = self.dags[0]
         self.spaces = [ScheduleSpace(dag) for dag in self.dags]
+        self.searches = [
+            BestFirstSearch(dag, max_transitions=99, max_candidates=99, seconds=1.0)
+            for dag in self.dags
+        ]
 
     def _dag(self, num_ops: int) -> Dag:
         pairs = [(i, j) for j in range(num_ops) for i in range(j)]
@@ -212,13 +217,24 @@ def strategies(world: World) -> np.ndarray:
     return world.array("int32", (world.dag.num_ops,), [0] * world.dag.num_ops)
 
 
-def prices(world: World) -> object:
-    """Of batches of candidates."""
+def search(world: World) -> object:
+    found = world.random.choice(world.searches)
+    world.dag = world.dags[world.searches.index(found)]
+    return None if world.chance(0.03) else found
 
-    def random_prices(ops: tvm_ffi.Tensor, _strategies: tvm_ffi.Tensor) -> tvm_ffi.Tensor:
-        return tvm_ffi.from_dlpack(world.array("float64", (ops.shape[0],)))
 
-    return world.random.choice([random_prices] * 4 + [lambda *_: 7.0, world.function, None])
+def searches(world: World) -> list[object]:
+    """Some of them, perhaps one twice."""
+    return [search(world) for _ in range(world.random.randint(0, 3))]
+
+
+def prices(world: World) -> np.ndarray:
+    """Of candidates."""
+    return world.array("float64", (world.random.randint(0, 20),))
+
+
+def boolean(world: World) -> bool:
+    return world.chance(0.5)
 
 
 def workers(world: World) -> int:
@@ -298,10 +314,15 @@ KINDS: dict[str, Sequence[Kind]] = {
     "Solve": (space, latencies),
     "Through": (space, latencies),
     "FindBounded": (dag, classes, real, real, times, price, integer, integer, real),
-    "BestFirst": (
-        *(dag, classes, groups, floors, groups, strategies, prices),
+    "MakeBestFirst": (
+        *(dag, classes, groups, floors),
         *(integer, integer, integer, integer, real),
     ),
+    "BestFirstAdvance": (searches, integer),
+    "BestFirstBegin": (search, prices, groups, strategies, boolean),
+    "BestFirstCandidates": (search, integer),
+    "BestFirstPrice": (search, prices),
+    "BestFirstResult": (search,),
     "Endings": (dag, operators, integer, integer),
     "Sequential": (dag,),
     "Greedy": (dag, integer),

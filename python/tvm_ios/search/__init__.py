@@ -3,11 +3,11 @@
 
 from ..graph.dag import Candidate, Dag, components
 from ..schedule.partitioning import STRATEGIES
+from .best_first_search import best_first
 from .core import (
     CostFunction,
     ScheduleSpace,
     SearchResult,
-    best_first,
     endings,
     find_schedule,
     greedy,

@@ -15,6 +15,7 @@ from .block import Block, BlockSearch, ExploredBlock, Found, of_operators, searc
 from .core import partition, partition_cost
 from .cost_model import CostModel
 from .cuts import SearchOf, search_cuts
+from .price_list import PriceList
 from .problem import Limits, Problem, Replaceable
 from .templates import Template, find_templates, own_template
 
@@ -79,7 +80,8 @@ class NetworkSearch:
         """
         templates = self._templates(cost)
         own = dict.fromkeys(template.block for template in templates)
-        searches = {number: self.explore(self._blocks[number], cost) for number in own}
+        prices = PriceList(cost)
+        searches = {number: self.explore(self._blocks[number], cost, prices) for number in own}
         whole: BlockSearch | None = None
         for number in range(_ROUNDS + 1):
             blocks = self._search_blocks(templates, searches, cost)
@@ -131,9 +133,11 @@ class NetworkSearch:
         except OptionError:
             return None
 
-    def explore(self, operators: Sequence[int], cost: CostModel) -> BlockSearch:
+    def explore(
+        self, operators: Sequence[int], cost: CostModel, prices: PriceList | None = None
+    ) -> BlockSearch:
         """Return the search of some operators, by their index in the graph."""
-        return search_block(self._block(operators), cost, _COMPLETE)
+        return search_block(self._block(operators), cost, _COMPLETE, prices=prices)
 
     def _search_window(self, cost: CostModel) -> SearchOf:
         """Return the function that searches the stages around a cut."""

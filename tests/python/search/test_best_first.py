@@ -12,7 +12,7 @@ from support.random_blocks import GradualCost, block_of, price, prices, random_w
 from tvm_ios.errors import CostError, GraphError, OptionError
 from tvm_ios.graph.dag import Candidate, Dag
 from tvm_ios.search import best_first, find_schedule
-from tvm_ios.search import block as search_of_blocks
+from tvm_ios.search import best_first_block as search_of_blocks
 from tvm_ios.search.block import BestFirstBlock, ExploredBlock, search_block, solve_all
 
 UNLIMITED = {"max_transitions": 1 << 40, "max_candidates": 1 << 40, "seconds": 1e9}

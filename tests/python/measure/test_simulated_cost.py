@@ -206,6 +206,41 @@ def test_a_clock_that_jumps() -> None:
     assert [stage.ops for stage in simulation.search(simulation.cost())] == [(0, 1, 2), (3,)]
 
 
+def _slower_together(turn: Turn) -> Turn:
+    """Two stages one after another take half as long again as each of them among others."""
+    return replace(turn, seconds=turn.seconds * (1.5 if turn.seconds.shape[1] == 2 else 1.0))
+
+
+def test_prices_are_corrected_by_the_whole_schedule() -> None:
+    simulation = Simulation(by_size(), readings=_slower_together)
+    cost, stages = simulation.measured(), [_candidate(0, 1, 2), _candidate(3)]
+    before = cost(stages)
+    assert before == pytest.approx([1.8e-3, 1e-3])
+    assert not cost.agrees(stages)
+    assert cost(stages) == pytest.approx(1.5 * before)
+    assert cost.agrees(stages)  # a schedule is run once
+    assert cost(stages) == pytest.approx(1.5 * before)
+
+
+def test_a_schedule_that_takes_what_it_is_priced_at() -> None:
+    cost, stages = Simulation(by_size()).measured(), [_candidate(0, 1, 2), _candidate(3)]
+    before = cost(stages).tolist()
+    assert cost.agrees(stages)
+    assert cost(stages).tolist() == before
+
+
+def test_a_schedule_of_the_database_is_not_run_again(tmp_path: Path) -> None:
+    options, stages = replace(ALL, database=tmp_path / "m.sqlite3"), [_candidate(0, 1, 2)]
+    stages.append(_candidate(3))
+    Simulation(by_size(), options=options).cost()(stages)
+    simulation = Simulation(by_size(), options=options, readings=_slower_together)
+    cost = simulation.cost()
+    assert cost(stages) == pytest.approx([1.8e-3, 1e-3])
+    now = simulation.machine.now
+    assert cost.agrees(stages)
+    assert simulation.machine.now == now
+
+
 @pytest.mark.parametrize("kind", MACHINES)
 def test_a_database_whose_rows_lie(kind: str, tmp_path: Path) -> None:
     """What a stage is said to take is not what it takes: it is measured before it is chosen."""

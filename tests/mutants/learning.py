@@ -72,11 +72,14 @@ MUTANTS = (
         ),
     ),
     Mutant(
-        "other networks calibrate the bounds",
+        "examples calibrate that the members have seen",
         _MODEL,
-        "scores = (predicted + known - own.log_ratio)",
-        "scores = (predicted + known - known - target)",
-        ("measure/test_calibration.py::test_what_was_learned_elsewhere_does_not_calibrate",),
+        "left_out = self._own.left_out",
+        "left_out = self._own.predict(own.features)",
+        (
+            "measure/test_calibration.py::test_so_many_new_measurements_lie_above_their_bounds",
+            "measure/test_calibration.py::test_what_was_learned_elsewhere_does_not_calibrate",
+        ),
     ),
     Mutant(
         "duplicates of an example are left out one by one",

@@ -133,7 +133,7 @@ MUTANTS = (
         _COST,
         "and not self._cache.refined(spec.key)",
         "and spec.key in self._measurer.timed and not self._cache.refined(spec.key)",
-        ("measure/test_simulated_cost.py::test_a_database_whose_rows_lie",),
+        ("measure/test_simulated_cost.py::test_a_row_that_lies_is_contradicted",),
     ),
     Mutant(
         "prices are not corrected by the run of a schedule",

@@ -241,6 +241,17 @@ def test_a_schedule_of_the_database_is_not_run_again(tmp_path: Path) -> None:
     assert simulation.machine.now == now
 
 
+def test_a_row_that_lies_is_contradicted() -> None:
+    """When its stage is chosen, before any schedule is run."""
+    simulation, cache = Simulation(by_size()), MeasurementCache()
+    cache.add(stage_workload(simulation.spec(0, 1)), {"processors": [1e-9] * 2})
+    cost, stages = simulation.measured(cache), [_candidate(0, 1)]
+    assert cost(stages) == [1e-9]
+    assert cost.measurements == 2  # the operators, which are what it is compared with
+    assert cost.resolve(stages) > 0
+    assert cost(stages) == pytest.approx([1.2e-3])
+
+
 @pytest.mark.parametrize("kind", MACHINES)
 def test_a_database_whose_rows_lie(kind: str, tmp_path: Path) -> None:
     """What a stage is said to take is not what it takes: it is measured before it is chosen."""

@@ -23,7 +23,7 @@ MUTANTS = (
         "src/search/dp.cc",
         "a.num_stages < b.num_stages",
         "a.num_stages <= b.num_stages",
-        ("search/test_search.py::test_ties_are_broken_always_alike",),
+        ("search/test_search.py::test_concurrent_stages_win_ties_with_merged_ones",),
     ),
     Mutant(
         "stages across cuts are not searched again",
@@ -61,7 +61,10 @@ MUTANTS = (
         f"{_SEARCH}/templates.py",
         '("lies in", slot.offset)',
         '("lies in", 0)',
-        ("search/test_templates.py::test_places_in_a_concatenation_are_part_of_a_template",),
+        (
+            "search/test_templates.py"
+            "::test_places_in_a_result_that_another_block_writes_are_part_of_a_template",
+        ),
     ),
     Mutant(
         "promises are not determined",

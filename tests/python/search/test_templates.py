@@ -133,6 +133,22 @@ def test_places_in_a_concatenation_are_part_of_a_template() -> None:
     assert numbers(mod, 4)[1:4] == [1, 2, 1]
 
 
+def test_places_in_a_result_that_another_block_writes_are_part_of_a_template() -> None:
+    """Two equal convolutions, each a block of its own, of which one lies behind the other."""
+
+    def network(emit: Emit, x: relax.Expr) -> relax.Expr:
+        parts = [emit(conv(x, 16, seed=seed)) for seed in (1, 2)]
+        return emit(op.nn.max_pool2d(emit(op.concat(parts, axis=1)), (3, 3), padding=1))
+
+    mod = relax_module(network, (1, 32, 8, 9))
+    lowered = Scheduler.prepare(mod, NATIVE, cost_model=few_stages).stage_builder.lowered
+    assert {slot.offset for slot in lowered.slots.values()} > {0}
+    count = len(lowered.graph.operators)
+    none = Replacements.none(count)
+    found = find_templates(lowered, none, (), [[i] for i in range(count)])
+    assert [template.block for template in found] == list(range(count))
+
+
 def numbers_by(replaceable: Callable[[int], Replacements]) -> list[int]:
     """The templates of the inner three of five equal cells, by what may be replaced in them.
 

@@ -5,18 +5,20 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from tvm import relax
 
 from replay.device import Crash, SimulatedStageBuilder
 from replay.machine import MACHINES, Machine, jump
+from support.networks import conv, relax_module
 from support.numpy_backend import KIND
-from support.simulated_device import Simulation, branches, by_size
+from support.simulated_device import ALONE, Simulation, branches, by_size
 from tvm_ios import CostError, DeviceError
 from tvm_ios.backend.shared.stages import AnyStageSpec
 from tvm_ios.compiler.scheduler import Scheduler
@@ -82,6 +84,24 @@ def test_what_cannot_gain_is_priced_above_its_operators_and_not_measured() -> No
     assert cost.partitioning(_candidate(0, 1)) == "processors"
     assert cost([_candidate(0, 1), _candidate(0, 1, 2)])[0] == pair  # also beside others
     assert cost.measurements == 4
+
+
+def test_floors_are_even_shares_of_what_operators_take_on_one_worker() -> None:
+    """Those that TVM lowers have none, and no stage takes them for infinite."""
+
+    def body(emit: Callable[[relax.Expr], relax.Var], x: relax.Expr) -> relax.Expr:
+        return emit(relax.op.sort(emit(conv(emit(conv(x, 4)), 5)), axis=1))
+
+    simulation = Simulation(by_size(), relax_module(body, (1, 3, 5, 5)))
+    assert simulation.stage_builder.lowered.opaque == {2}
+    cost = simulation.measured()
+    share = ALONE / simulation.stage_builder.workers
+    assert cost.floors([2, 0, 1]).tolist() == pytest.approx([0.0, share, share])
+    kernel = simulation.spec(1).implementations[0].kernel
+    cost.operator_seconds[kernel.key] = math.inf
+    assert cost.floors([1, 0]).tolist() == pytest.approx([0.0, share])
+    del cost.operator_seconds[kernel.key]
+    assert cost.floors([1, 0]).tolist() == pytest.approx([0.0, share])
 
 
 def test_the_stages_of_a_schedule_are_measured_again() -> None:

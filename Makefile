@@ -12,6 +12,8 @@
 #   make fuzz MINUTES=10   random networks, compiled in random ways, against other implementations;
 #                SEED=... begins there, JOBS=... is the number of processes
 #   make faults COUNT=500   processes killed at random points; SEED=... repeats a run
+#   make mutants  known mistakes, each applied to a copy: a test must notice it
+#   make mutation COUNT=300   the same with random mistakes, of which tests must notice 80%; SEED=...
 #   make lint    formatting and static checks            make format   mend what can be mended
 #   make asan    under AddressSanitizer and UBSan: the C++ tests, and the Python tests that reach most
 #                of the C++ library
@@ -28,8 +30,8 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null \
 	&& command -v $$python && break; done)
 
-.PHONY: demo test test-all test-cpp test-python test-pytorch gpu fuzz faults tutorials lint format asan tsan \
-	wheel clean
+.PHONY: demo test test-all test-cpp test-python test-pytorch gpu fuzz faults mutants mutation tutorials lint \
+	format asan tsan wheel clean
 .DELETE_ON_ERROR:
 
 # More groups at a time than there are cores gain nothing, and cost most of the search's time.
@@ -80,6 +82,13 @@ COUNT = 500
 
 faults: $(VENV)/developed
 	PYTHONPATH=tests $(BIN)/python -m faults --count $(COUNT) $(if $(SEED),--seed $(SEED))
+
+mutants: $(VENV)/developed
+	PYTHONPATH=tests $(BIN)/python -m mutants
+
+mutation: COUNT = 300
+mutation: $(VENV)/with-mutmut
+	PYTHONPATH=tests $(BIN)/python -m mutation --count $(COUNT) $(if $(SEED),--seed $(SEED))
 
 tutorials: $(VENV)/with-pytorch
 	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 2 --dist worksteal -p nbmake --nbmake tutorials
@@ -147,6 +156,10 @@ $(VENV)/developed: $(VENV)/created CMakeLists.txt $(shell find cmake src -type f
 
 $(VENV)/with-pytorch: $(VENV)/developed
 	$(INSTALL) $(WITH_TESTS) --editable '.[test-pytorch]'
+	@touch $@
+
+$(VENV)/with-mutmut: $(VENV)/developed
+	$(INSTALL) $(WITH_TESTS) --editable '.[mutation]'
 	@touch $@
 
 # $(1): the directory below build/, $(2): the sanitizer. Configured afresh, as the virtual

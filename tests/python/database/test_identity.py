@@ -8,10 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import tvm
 
 from support.database import HERE, key
-from tvm_ios.database import MeasurementDatabase, cpu_model
-from tvm_ios.database.identity import cpu_identity
+from support.networks import NATIVE
+from tvm_ios.database import DeviceIdentity, MeasurementDatabase, cpu_model, package_version
+from tvm_ios.database.identity import cpu_identity, gpu_model
 from tvm_ios_env.machine import data_caches, this_cpu
 
 VIRTUAL = """\
@@ -97,3 +99,37 @@ def test_a_row_with_the_name_alone_is_learned_from_but_is_no_price(tmp_path: Pat
 def test_only_the_whole_identity_is_this_machine() -> None:
     assert HERE.is_this_machine
     assert not replace(HERE, cpu=HERE.cpu + ", L4 1024K").is_this_machine
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_this_machine(threads: int) -> None:
+    target = tvm.target.Target({**NATIVE.export(), "num-cores": threads})
+    here = DeviceIdentity.here(target)
+    assert here == DeviceIdentity(
+        cpu_model(), str(target), threads, package_version(), str(tvm.__version__)
+    )
+    assert here.is_this_machine
+    assert here.is_this_version
+    assert here.kind == "llvm"
+    there = DeviceIdentity.of("another CPU", target)
+    assert (there.cpu, there.threads) == ("another CPU", 1)
+    assert not there.is_this_machine
+
+
+@pytest.mark.parametrize(("field", "value"), [("tvm_ios", "0.0.1"), ("tvm", "0.0.1")])
+def test_another_version(field: str, value: str) -> None:
+    other = DeviceIdentity(**{**vars(DeviceIdentity.here(NATIVE)), field: value})
+    assert not other.is_this_version
+    assert other.is_this_machine
+
+
+@pytest.mark.parametrize(
+    ("target", "kind"),
+    [('{"kind": "cuda", "arch": "sm_90"}', "cuda"), ("llvm -mcpu=core-avx2", "llvm"), ("1", "1")],
+)
+def test_kinds(target: str, kind: str) -> None:
+    assert DeviceIdentity("a CPU", target, 1, "", "").kind == kind
+
+
+def test_the_driver_is_part_of_the_name_of_a_gpu() -> None:
+    assert gpu_model("A100", "13.0") == "A100, CUDA 13.0"

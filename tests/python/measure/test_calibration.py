@@ -120,6 +120,20 @@ def test_other_networks_help() -> None:
     assert wrong["taught"] < 0.7 * wrong["alone"]
 
 
+def test_networks_that_differ_by_a_factor_help_as_much() -> None:
+    """All their stages take longer by the same factor."""
+    random = np.random.default_rng(5)
+    others, few, new = (stages(n, random, even) for n in (500, 20, 1000))
+    wrong = []
+    for more in (0.0, 0.4):
+        model = LatencyModel(0)
+        slower = others.log_ratio + more
+        model.learn(TrainingSet(others.features, slower, others.error, others.sampled))
+        model.fit(few)
+        wrong.append(float(np.sqrt(np.mean((model.predict(new.features) - new.log_ratio) ** 2))))
+    assert wrong[1] < 1.25 * wrong[0]
+
+
 def test_networks_of_another_kind_do_little_harm() -> None:
     """What they teach is the opposite of the truth."""
     random = np.random.default_rng(4)

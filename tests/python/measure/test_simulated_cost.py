@@ -5,18 +5,20 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from tvm import relax
 
 from replay.device import Crash, SimulatedStageBuilder
 from replay.machine import MACHINES, Machine, jump
+from support.networks import conv, relax_module
 from support.numpy_backend import KIND
-from support.simulated_device import Simulation, branches, by_size
+from support.simulated_device import ALONE, Simulation, branches, by_size
 from tvm_ios import CostError, DeviceError
 from tvm_ios.backend.shared.stages import AnyStageSpec
 from tvm_ios.compiler.scheduler import Scheduler
@@ -82,6 +84,24 @@ def test_what_cannot_gain_is_priced_above_its_operators_and_not_measured() -> No
     assert cost.partitioning(_candidate(0, 1)) == "processors"
     assert cost([_candidate(0, 1), _candidate(0, 1, 2)])[0] == pair  # also beside others
     assert cost.measurements == 4
+
+
+def test_floors_are_even_shares_of_what_operators_take_on_one_worker() -> None:
+    """Those that TVM lowers have none, and no stage takes them for infinite."""
+
+    def body(emit: Callable[[relax.Expr], relax.Var], x: relax.Expr) -> relax.Expr:
+        return emit(relax.op.sort(emit(conv(emit(conv(x, 4)), 5)), axis=1))
+
+    simulation = Simulation(by_size(), relax_module(body, (1, 3, 5, 5)))
+    assert simulation.stage_builder.lowered.opaque == {2}
+    cost = simulation.measured()
+    share = ALONE / simulation.stage_builder.workers
+    assert cost.floors([2, 0, 1]).tolist() == pytest.approx([0.0, share, share])
+    kernel = simulation.spec(1).implementations[0].kernel
+    cost.operator_seconds[kernel.key] = math.inf
+    assert cost.floors([1, 0]).tolist() == pytest.approx([0.0, share])
+    del cost.operator_seconds[kernel.key]
+    assert cost.floors([1, 0]).tolist() == pytest.approx([0.0, share])
 
 
 def test_the_stages_of_a_schedule_are_measured_again() -> None:
@@ -204,6 +224,52 @@ def test_a_clock_that_jumps() -> None:
 
     simulation = Simulation(by_size(), readings=readings, options=ALL)
     assert [stage.ops for stage in simulation.search(simulation.cost())] == [(0, 1, 2), (3,)]
+
+
+def _slower_together(turn: Turn) -> Turn:
+    """Two stages one after another take half as long again as each of them among others."""
+    return replace(turn, seconds=turn.seconds * (1.5 if turn.seconds.shape[1] == 2 else 1.0))
+
+
+def test_prices_are_corrected_by_the_whole_schedule() -> None:
+    simulation = Simulation(by_size(), readings=_slower_together)
+    cost, stages = simulation.measured(), [_candidate(0, 1, 2), _candidate(3)]
+    before = cost(stages)
+    assert before == pytest.approx([1.8e-3, 1e-3])
+    assert not cost.agrees(stages)
+    assert cost(stages) == pytest.approx(1.5 * before)
+    assert cost.agrees(stages)  # a schedule is run once
+    assert cost(stages) == pytest.approx(1.5 * before)
+
+
+def test_a_schedule_that_takes_what_it_is_priced_at() -> None:
+    cost, stages = Simulation(by_size()).measured(), [_candidate(0, 1, 2), _candidate(3)]
+    before = cost(stages).tolist()
+    assert cost.agrees(stages)
+    assert cost(stages).tolist() == before
+
+
+def test_a_schedule_of_the_database_is_not_run_again(tmp_path: Path) -> None:
+    options, stages = replace(ALL, database=tmp_path / "m.sqlite3"), [_candidate(0, 1, 2)]
+    stages.append(_candidate(3))
+    Simulation(by_size(), options=options).cost()(stages)
+    simulation = Simulation(by_size(), options=options, readings=_slower_together)
+    cost = simulation.cost()
+    assert cost(stages) == pytest.approx([1.8e-3, 1e-3])
+    now = simulation.machine.now
+    assert cost.agrees(stages)
+    assert simulation.machine.now == now
+
+
+def test_a_row_that_lies_is_contradicted() -> None:
+    """When its stage is chosen, before any schedule is run."""
+    simulation, cache = Simulation(by_size()), MeasurementCache()
+    cache.add(stage_workload(simulation.spec(0, 1)), {"processors": [1e-9] * 2})
+    cost, stages = simulation.measured(cache), [_candidate(0, 1)]
+    assert cost(stages) == [1e-9]
+    assert cost.measurements == 2  # the operators, which are what it is compared with
+    assert cost.resolve(stages) > 0
+    assert cost(stages) == pytest.approx([1.2e-3])
 
 
 @pytest.mark.parametrize("kind", MACHINES)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Iterator, Sequence
 
@@ -91,6 +92,20 @@ def test_patience_ends() -> None:
         speed.steady(shown(turn(2.0 + number))[0])
         speed.steady(shown(turn(1.0))[0])
     assert 10 < sum(pauses) < 60
+
+
+def test_waiting_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    speed, _ = used_to(1.0)
+    with caplog.at_level(logging.INFO, "tvm_ios"):
+        for number in range(200):
+            speed.steady(shown(turn(2.0 + number))[0])
+            speed.steady(shown(turn(1.0))[0])
+    first, *_ = caplog.messages
+    assert first.startswith("The machine is busy")
+    assert [message.startswith("The machine is busy") for message in caplog.messages].count(
+        True
+    ) == 1
+    assert "stays busy" in caplog.messages[-1]
 
 
 def test_a_machine_that_is_busy_at_the_beginning() -> None:

@@ -47,6 +47,33 @@ def test_a_randomly_wired_block_of_fifty_ends_with_a_gap() -> None:
     assert again.latency == found.latency
 
 
+def test_it_merges_what_may_merge() -> None:
+    def cheap(candidates: Sequence[Candidate]) -> np.ndarray:
+        return np.array([1.0 if c.strategy == "merge" else 5.0 for c in candidates])
+
+    limits = {"max_group_size": 1, "max_num_groups": 1}
+    found = best_first(Dag(3), cheap, merge_class=[4, -1, 4], **limits, **UNLIMITED)
+    assert sorted(stage.ops for stage in found.stages) == [(0, 2), (1,)]
+    assert found.latency == 6.0
+    pairs = best_first(Dag(3), cheap, replacements=[(0, 1)], **limits, **UNLIMITED)
+    assert sorted(stage.ops for stage in pairs.stages) == [(0, 1), (2,)]
+
+
+@pytest.mark.parametrize(("limits", "stages"), [({}, 3), ({"max_group_size": None}, 1)])
+def test_groups_are_as_large_as_they_may_be(limits: dict[str, None], stages: int) -> None:
+    """Three operators by default."""
+    chain = Dag(8, [(i, i + 1) for i in range(7)])
+    found = best_first(chain, lambda c: np.ones(len(c)), **limits, **UNLIMITED)
+    assert len(found.stages) == stages
+
+
+@pytest.mark.parametrize(("limits", "stages"), [({}, 2), ({"max_num_groups": None}, 1)])
+def test_stages_are_as_wide_as_they_may_be(limits: dict[str, None], stages: int) -> None:
+    """Eight groups by default."""
+    found = best_first(Dag(9), lambda c: np.ones(len(c)), **limits, **UNLIMITED)
+    assert len(found.stages) == stages
+
+
 def test_it_begins_with_the_known_schedule() -> None:
     dag = random_wiring(12)
     known = find_schedule(dag, prices).stages

@@ -10,11 +10,13 @@ import pytest
 import tvm
 
 from support.networks import NATIVE
-from support.random_blocks import price
+from support.random_blocks import GradualCost, price
+from support.simulated_device import Simulation, by_size
 from tvm_ios.compiler.check import check_schedule
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.frontend.models import load_model
 from tvm_ios.graph.dag import Candidate
+from tvm_ios.measure.cost import MeasuredBounds
 from tvm_ios.measure.given import GivenCost
 from tvm_ios.options import Options
 from tvm_ios.schedule import Schedule
@@ -100,3 +102,33 @@ def test_stages_around_cuts_are_searched_again(mod, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(cuts, "WINDOW", 0)
     assert estimate(whole) <= estimate(found) < estimate(search(mod, 12))
     assert found.partition_gap is None
+
+
+class Corrected(GradualCost):
+    """Stages of several operators cost a second, until a run of the schedule shows more."""
+
+    def __init__(self, runs: int) -> None:
+        super().__init__()
+        self.runs, self.ran = runs, []
+        self.dear: set[Candidate] = set()
+
+    def __call__(self, candidates: Sequence[Candidate]) -> np.ndarray:
+        return np.array([9.0 if c in self.dear else 1.0 for c in candidates])
+
+    def latency_bounds(self, candidates: Sequence[Candidate]) -> MeasuredBounds:
+        return MeasuredBounds(self, candidates)
+
+    def agrees(self, candidates: Sequence[Candidate]) -> bool:
+        self.ran.append(candidates)
+        self.dear.update(c for c in candidates if len(c.ops) > 1)
+        return len(self.ran) == self.runs
+
+
+@pytest.mark.parametrize(("runs", "expected"), [(1, 1), (2, 2), (9, 3)])
+def test_a_search_is_repeated_by_corrected_prices(runs: int, expected: int) -> None:
+    """Until they agree, but not for ever."""
+    cost, simulation = Corrected(runs), Simulation(by_size())
+    stages = simulation.search(cost)
+    assert len(cost.ran) == expected
+    assert len({tuple(ran) for ran in cost.ran}) == expected
+    assert (stages == cost.ran[-1]) == (runs == expected)

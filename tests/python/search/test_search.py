@@ -226,6 +226,12 @@ def test_ties_are_broken_always_alike(merge_class: list[int] | None) -> None:
         assert results[0].stages == [Candidate((0, 1, 2, 3, 4, 5), "concurrent")]
 
 
+@pytest.mark.parametrize("num_ops", [1, 3])
+def test_concurrent_stages_win_ties_with_merged_ones(num_ops: int) -> None:
+    result = find_schedule(Dag(num_ops), constant(1.0), merge_class=[0] * num_ops)
+    assert result.stages == [Candidate(tuple(range(num_ops)), "concurrent")]
+
+
 def test_sinks_of_one_class_may_be_merged() -> None:
     """Merging pays here; 1 and 2 are sinks once 3 is decided."""
 

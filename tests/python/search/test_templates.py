@@ -13,7 +13,11 @@ from tvm import relax
 
 from support.networks import NATIVE, conv, few_stages, relax_module
 from tvm_ios.backend.cpu.replace.table import RULES
-from tvm_ios.backend.shared.replacements.find import Replacements, find_replacements
+from tvm_ios.backend.shared.replacements.find import (
+    Replacement,
+    Replacements,
+    find_replacements,
+)
 from tvm_ios.compiler.check import check_schedule
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.graph.dag import Candidate, Dag
@@ -127,6 +131,69 @@ def test_places_in_a_concatenation_are_part_of_a_template() -> None:
     mod = relax_module(network, (1, 32, 8, 9))
     assert Scheduler.prepare(mod, NATIVE, cost_model=few_stages).stage_builder.lowered.slots
     assert numbers(mod, 4)[1:4] == [1, 2, 1]
+
+
+def test_places_in_a_result_that_another_block_writes_are_part_of_a_template() -> None:
+    """Two equal convolutions, each a block of its own, of which one lies behind the other."""
+
+    def network(emit: Emit, x: relax.Expr) -> relax.Expr:
+        parts = [emit(conv(x, 16, seed=seed)) for seed in (1, 2)]
+        return emit(op.nn.max_pool2d(emit(op.concat(parts, axis=1)), (3, 3), padding=1))
+
+    mod = relax_module(network, (1, 32, 8, 9))
+    lowered = Scheduler.prepare(mod, NATIVE, cost_model=few_stages).stage_builder.lowered
+    assert {slot.offset for slot in lowered.slots.values()} > {0}
+    count = len(lowered.graph.operators)
+    none = Replacements.none(count)
+    found = find_templates(lowered, none, (), [[i] for i in range(count)])
+    assert [template.block for template in found] == list(range(count))
+
+
+def numbers_by(replaceable: Callable[[int], Replacements]) -> list[int]:
+    """The templates of the inner three of five equal cells, by what may be replaced in them.
+
+    A cell is a pooling, two convolutions, and a pooling.
+    """
+    size = operators_of_a_cell()
+    scheduler = Scheduler.prepare(cells(3, 3, 3, 3, 3), NATIVE, cost_model=few_stages)
+    blocks = [list(range(i, i + size)) for i in range(0, 5 * size, size)]
+    lowered = scheduler.stage_builder.lowered
+    found = find_templates(lowered, replaceable(size), (), blocks)
+    return [template.block for template in found][1:4]
+
+
+@pytest.mark.parametrize(("chosen", "expected"), [([2], [1, 2, 1]), ([1, 2, 3], [1, 1, 1])])
+def test_what_may_merge_is_part_of_a_template(chosen: list[int], expected: list[int]) -> None:
+    """The convolutions of some cells may merge."""
+
+    def replaceable(size: int) -> Replacements:
+        classes = [-1] * (5 * size)
+        for number in chosen:
+            classes[number * size + 1] = classes[number * size + 2] = number
+        return Replacements(tuple(classes))
+
+    assert numbers_by(replaceable) == expected
+
+
+@pytest.mark.parametrize(
+    ("sets", "expected"),
+    [
+        ({2: "a"}, [1, 2, 1]),
+        ({1: "a", 2: "a", 3: "a"}, [1, 1, 1]),
+        ({1: "a", 2: "b", 3: "a"}, [1, 2, 1]),
+    ],
+)
+def test_what_may_be_replaced_is_part_of_a_template(
+    sets: dict[int, str], expected: list[int]
+) -> None:
+    """A convolution and the pooling behind it, by the rule of this name."""
+
+    def replaceable(size: int) -> Replacements:
+        first = {number: number * size + 2 for number in sets}
+        found = {(op, op + 1): Replacement(sets[n], lambda _: None) for n, op in first.items()}
+        return Replacements((-1,) * (5 * size), found)
+
+    assert numbers_by(replaceable) == expected
 
 
 def test_labels_are_the_same_in_every_process() -> None:

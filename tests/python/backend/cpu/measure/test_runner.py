@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a session is told to run when stages are timed, without running it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from tvm import relax
+
+from support.networks import NATIVE, conv, few_stages, relax_module
+from tvm_ios.backend.cpu.kernels.kernel import Kernel
+from tvm_ios.backend.cpu.measure.runner import CpuStageRunner
+from tvm_ios.compiler.scheduler import Scheduler
+from tvm_ios.measure.stage_runner import Library
+
+
+class Recorder:
+    """A session that computes nothing, and notes the kernels' calls of each run."""
+
+    limit = 0.0
+
+    def __init__(self) -> None:
+        self.runs: list[bytes] = []
+        self._numbers = 0
+
+    def call(self, name: str, *arguments: Any) -> Any:
+        if name != "TimeOnRunner":
+            self._numbers += 1
+            return self._numbers
+        _, _, stages, calls, _, repeat, _ = arguments
+        size = len(calls) // repeat
+        self.runs = [calls[i * size : (i + 1) * size] for i in range(repeat)]
+        return np.full(2 + repeat * (2 + len(stages) // 4), 1e-3).tobytes()
+
+    def load(self, library: Library) -> None: ...
+
+
+def named(kernel: Kernel) -> SimpleNamespace:
+    """A library with a function for each phase."""
+    return SimpleNamespace(names={kernel.key: [f"phase {p}" for p, _ in enumerate(kernel.phases)]})
+
+
+def runner() -> tuple[CpuStageRunner, Scheduler, Recorder]:
+    def body(emit: Callable[[relax.Expr], relax.Var], x: relax.Expr) -> relax.Expr:
+        return emit(conv(emit(conv(x, 24, seed=1)), 8, seed=2))
+
+    made = Scheduler.prepare(relax_module(body, (1, 8, 9, 9)), NATIVE, cost_model=few_stages)
+    session = Recorder()
+    builder: Any = SimpleNamespace(library=named)
+    return CpuStageRunner(made.stage_builder.lowered, builder, session, 0), made, session
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_each_run_reads_its_weights_from_another_place(alone: bool) -> None:
+    timer, made, session = runner()
+    builder = made.stage_builder
+    spec = builder.spec_of((0,), "concurrent")
+    if alone:
+        timer.time_alone(spec.implementations, 3)
+    else:
+        timer.time([builder.stage(spec, builder.default_partitioning, {})], 3)
+    first, second, third = (np.frombuffer(run, "int64") for run in session.runs)
+    moved = np.flatnonzero(first != second)
+    assert len(moved) > 0
+    assert not np.array_equal(second[moved], third[moved])
+    assert len(moved) < len(first)  # the other tensors are where they were

@@ -20,7 +20,7 @@ Samples = dict[str, list[float]]
 """Seconds by work partitioning."""
 
 _TURN = 10e-3  # seconds that the runs of one turn take, if a run is shorter
-_LONG = 4e-3  # seconds of a run that needs no run before it
+_LONG, _LEAD = 4e-3, 2e-3  # seconds of a run, and of its first stages, that warm up themselves
 _MOST_RUNS = 8  # in a turn
 _ROUNDS, _REFINED_ROUNDS = 2, 4  # turns in which a partitioning is timed
 _ALONE = 4  # runs of the operators on one worker
@@ -91,7 +91,8 @@ class StageTimer:
         rounds: int,
     ) -> dict[Hashable, Samples]:
         taken: dict[Hashable, Samples] = {key: {} for key in rehearsal.wanted}
-        seconds = 0.0  # of one run
+        first = [spec.key in rehearsal.wanted for spec in rehearsal.stages].index(True)
+        seconds = lead = 0.0  # of one run, and of the stages before those that are timed
         for _ in range(rounds):
             tried = [
                 self._worth_timing(spec, {**known.get(spec.key, {}), **taken.get(spec.key, {})})
@@ -101,15 +102,22 @@ class StageTimer:
             ]
             for number in range(max(map(len, tried))):
                 chosen = [names[number % len(names)] for names in tried]
-                table = self._turn(device, rehearsal, chosen, seconds)
+                warm_up = 0 if seconds > _LONG and lead > _LEAD else 1
+                table = self._turn(device, rehearsal, chosen, seconds, warm_up)
                 seconds = float(np.nansum(table, axis=1).min())
+                lead = float(np.nansum(table[:, :first], axis=1).min())
                 for spec, name, column in zip(rehearsal.stages, chosen, table.T, strict=True):
                     if spec.key in taken and (times := sensible(column)):
                         taken[spec.key].setdefault(name, []).extend(times)
         return {key: samples for key, samples in taken.items() if samples}
 
     def _turn(
-        self, device: AnyStageRunner, rehearsal: Rehearsal, chosen: Sequence[str], expected: float
+        self,
+        device: AnyStageRunner,
+        rehearsal: Rehearsal,
+        chosen: Sequence[str],
+        expected: float,
+        warm_up: int,
     ) -> np.ndarray:
         """Return the seconds of each stage in one or more runs.
 
@@ -123,14 +131,13 @@ class StageTimer:
             The work partitioning of each.
         expected : float
             The seconds of one run; 0 if they are not known.
+        warm_up : int
+            The number of runs that warm up.
         """
         stages = [
             self.stage_builder.stage(spec, name, self.operator_seconds)
             for spec, name in zip(rehearsal.stages, chosen, strict=True)
         ]
-        # In a long run, the stages before those that are timed warm up.
-        lead = rehearsal.stages[0].key not in rehearsal.wanted
-        warm_up = 0 if lead and expected > _LONG else 1
         runs = warm_up + (min(max(int(_TURN / expected), 1), _MOST_RUNS) if expected > 0 else 1)
         return self.speed.steady(lambda: device.time(stages, runs), warm_up)
 

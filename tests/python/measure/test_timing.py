@@ -11,7 +11,7 @@ import pytest
 
 from replay.device import simulated_speed
 from replay.machine import MACHINES, Machine
-from support.simulated_device import Simulation, branches
+from support.simulated_device import Simulation, Truth, branches
 from tvm_ios.backend.shared.stages import AnyStageSpec
 from tvm_ios.measure.rehearsal import Rehearsal
 from tvm_ios.measure.timing import Samples, StageTimer, fastest, relative_error, sensible, typical
@@ -29,7 +29,7 @@ def truth(spec: AnyStageSpec) -> Mapping[str, float]:
 class Timed:
     """A timer of the stages of three operators, each alone."""
 
-    def __init__(self, machine: Machine | None = None) -> None:
+    def __init__(self, machine: Machine | None = None, truth: Truth = truth) -> None:
         self.simulation = Simulation(truth, branches(3), machine or Machine())
         speed = simulated_speed(self.simulation.machine)
         self.timer = StageTimer(self.simulation.stage_builder, {}, speed)
@@ -49,6 +49,18 @@ def test_the_wanted_stages_of_a_rehearsal_have_their_own_times() -> None:
     for op in (0, 2):
         medians = {name: typical(times) for name, times in taken[timed.specs[op].key].items()}
         assert medians == pytest.approx(truth(timed.specs[op]))
+
+
+@pytest.mark.parametrize("lead", [2e-4, 3e-3])
+def test_a_long_run_begins_with_something_that_warms_up(lead: float) -> None:
+    """On the simulated device, a stage that begins in a turn's first millisecond takes longer."""
+
+    def long(spec: AnyStageSpec) -> Mapping[str, float]:
+        return {"processors": (lead, 3e-3, 3e-3)[spec.implementations[0].operators[0]]}
+
+    timed = Timed(truth=long)
+    (samples,) = timed.measure(1)[timed.specs[1].key].values()
+    assert samples == pytest.approx([3e-3] * len(samples))
 
 
 def test_a_slow_partitioning_is_timed_once() -> None:

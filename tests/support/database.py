@@ -56,6 +56,7 @@ def searched(made: Scheduler) -> Scheduler:
     """The same, with everything measured that a comparison needs."""
     made.search()
     made.greedy()
+    made.sequential()
     return made
 
 

@@ -16,7 +16,7 @@ from ..search.cost_model import BestThrough, Promising, nothing
 from ..support.errors import DeviceError
 from ..support.keys import Key
 from .cache import MeasurementCache, WorkloadKey, stage_workload
-from .measurer import Measurer, Taken
+from .measurer import Measurer
 from .pool import AnyRunnerPool
 from .speed import MachineSpeed
 from .timing import fastest, relative_error
@@ -127,7 +127,7 @@ class MeasuredCost:
         self._seconds: dict[Hashable, float] = {}
         self._hopeless: dict[Hashable, float] = {}  # bounds from their operators
         self._observed: dict[Hashable, Observation] = {}
-        self._whole = WholeRuns(self._measurer)
+        self._whole = WholeRuns(self._measurer, self._cache)
 
     @classmethod
     def begin(
@@ -203,16 +203,16 @@ class MeasuredCost:
         If it does not, the prices of its stages are corrected. Nothing is run if all stages were
         found in the database, or if the schedule was run before.
         """
-        specs = [self._spec(c) for c in candidates if not self._opaque(c)]
+        specs = [self._spec(c) for c in candidates if self._runs(c)]
         if self._whole.known(specs):
             return True
         believed, found = float(self(candidates).sum()), float(self.in_network(candidates).sum())
-        taken = self._whole_run(candidates)
+        taken = self._whole.taken(specs)
         if taken:
             _logger.info(
                 "the schedule takes %.3f ms; its price was %.3f", 1e3 * found, 1e3 * believed
             )
-        if abs(found - believed) <= AGREES * found:
+        if not taken or abs(found - believed) <= AGREES * found:
             return True
         self._measurer.record(specs, taken)
         for key in taken:
@@ -225,21 +225,18 @@ class MeasuredCost:
         """Return what the stages of a schedule take while it runs whole, float64 [n].
 
         Their prices are the lowest of many, and so too low by chance; these are not selected. The
-        schedule is run unless all of its stages were found in the database: then their prices are
-        returned.
+        schedule is not run if all of its stages were found in the database.
         """
         seconds = self(candidates)
-        if not np.isfinite(seconds).all():  # it cannot run
-            return seconds
-        taken = self._whole_run(candidates)
-        for number, candidate in enumerate(candidates):
-            if not self._opaque(candidate) and (samples := taken.get(self._spec(candidate).key)):
-                seconds[number], _ = fastest(samples)
+        if np.isfinite(seconds).all():  # it can run
+            run = [number for number, c in enumerate(candidates) if self._runs(c)]
+            specs = [self._spec(candidates[number]) for number in run]
+            seconds[run] = self._whole.seconds(specs, seconds[run].tolist())
         return seconds
 
-    def _whole_run(self, candidates: Sequence[Candidate]) -> Taken:
-        stages = [c for c in candidates if not self._opaque(c)]
-        return self._whole.samples([self._spec(c) for c in stages], [*map(self._latency, stages)])
+    def _runs(self, candidate: Candidate) -> bool:
+        """Return whether a stage has kernels that do something."""
+        return not self._opaque(candidate) and not self._spec(candidate).free
 
     def looked_up(self, candidates: Iterable[Candidate]) -> list[Candidate]:
         """Return the candidates that need no measuring; their operators must be measured."""

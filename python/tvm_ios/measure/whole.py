@@ -5,64 +5,95 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
+import numpy as np
+
 from ..backend.shared.stages import AnyStageSpec
+from .cache import MeasurementCache, WorkloadKey
 from .measurer import Measurer, Taken
 from .timing import fastest
 
 AGREES = 0.03
 """The relative difference of a schedule's price and its time that is not looked at further."""
+_WHOLE = "whole"  # names the seconds of the stages, in their order
 _TRIES = 3  # runs of a schedule that takes longer than its price
 
 
 class WholeRuns:
-    """Runs schedules as a whole, each once.
+    """Runs schedules as a whole, each once, and records what their stages take.
 
     Parameters
     ----------
     measurer : Measurer
         Times stages.
+    cache : MeasurementCache
+        Has what was recorded.
     """
 
-    def __init__(self, measurer: Measurer) -> None:
-        self._measurer = measurer
-        self._taken: dict[tuple[Hashable, ...], Taken] = {}
+    def __init__(self, measurer: Measurer, cache: MeasurementCache) -> None:
+        self._measurer, self._cache = measurer, cache
+        self._taken: dict[Hashable, Taken] = {}
 
     def known(self, specs: Sequence[AnyStageSpec]) -> bool:
-        """Return whether the schedule was run before."""
-        return _schedule(specs) in self._taken
+        """Return whether the schedule was asked for before."""
+        return _workload(specs).key in self._taken
 
-    def samples(self, specs: Sequence[AnyStageSpec], prices: Sequence[float]) -> Taken:
-        """Return samples of each stage of a schedule; none if all were found in the database.
+    def taken(self, specs: Sequence[AnyStageSpec]) -> Taken:
+        """Return the samples of each stage of a schedule that was run here; else none."""
+        return self._taken.get(_workload(specs).key, {})
 
-        A schedule that takes longer than its price is run again, and the fastest run counts:
-        another program may make a run longer, and none shorter.
+    def seconds(self, specs: Sequence[AnyStageSpec], prices: Sequence[float]) -> np.ndarray:
+        """Return what each stage of a schedule takes while all of it runs, float64 [n].
+
+        A schedule of which nothing was measured here is not run. Where the database does not have
+        it, these are the prices.
 
         Parameters
         ----------
         specs : sequence of StageSpec
-            The stages, in order.
+            The stages that do something, in order.
         prices : sequence of float
             Their prices, in seconds.
         """
-        schedule = _schedule(specs)
-        if schedule not in self._taken:
-            new = any(key in self._measurer.timed for key in schedule)
-            self._taken[schedule] = self._fastest(specs, prices) if new else {}
-        return self._taken[schedule]
+        workload = _workload(specs)
+        if workload.key not in self._taken:
+            self._cache.lookup([workload])
+            known = bool(self._cache.samples(workload.key))
+            measured = any(spec.key in self._measurer.timed for spec in specs)
+            taken = self._fastest(specs, prices) if measured and not known else {}
+            self._taken[workload.key] = taken
+            if taken:
+                self._cache.add(workload, {_WHOLE: _seconds(specs, prices, taken)})
+        found = self._cache.samples(workload.key).get(_WHOLE, prices)
+        return np.array(found, "float64")
 
     def _fastest(self, specs: Sequence[AnyStageSpec], prices: Sequence[float]) -> Taken:
+        """Run a schedule, and again if it takes longer than its price; return the fastest run.
+
+        Another program may make a run longer, and none shorter.
+        """
         runs: list[tuple[float, Taken]] = []
         while len(runs) < _TRIES:
             taken = self._measurer.rehearse(specs)
-            seconds = [
-                fastest(taken[spec.key])[0] if spec.key in taken else price
-                for spec, price in zip(specs, prices, strict=True)
-            ]
-            runs.append((sum(seconds), taken))
-            if sum(seconds) <= (1 + AGREES) * sum(prices):
+            runs.append((sum(_seconds(specs, prices, taken)), taken))
+            if runs[-1][0] <= (1 + AGREES) * sum(prices):
                 break
         return min(runs, key=lambda run: run[0])[1]
 
 
-def _schedule(specs: Sequence[AnyStageSpec]) -> tuple[Hashable, ...]:
-    return tuple(spec.key for spec in specs)
+def _seconds(specs: Sequence[AnyStageSpec], prices: Sequence[float], taken: Taken) -> list[float]:
+    """Return what each stage took; its price where that is not known."""
+    return [
+        fastest(taken[spec.key])[0] if spec.key in taken else price
+        for spec, price in zip(specs, prices, strict=True)
+    ]
+
+
+def _workload(specs: Sequence[AnyStageSpec]) -> WorkloadKey:
+    """Return the workload key of a schedule."""
+    kernels = tuple(i.kernel for spec in specs for i in spec.implementations)
+    return WorkloadKey(
+        ("whole", *(spec.key for spec in specs)),
+        kernels,
+        ("whole", *(spec.key[1:] for spec in specs)),
+        f"a schedule of {len(specs)} stages",
+    )

@@ -19,8 +19,9 @@ __all__ = ["caches", "compiled", "emulated", "fake_driver", "no_cache_of_the_use
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put slow tests and long files first, so that no process is left alone with them in the end.
 
-    The files of whole networks are long, and lie above those of single rooms and kernels. Narrow vectors are slow ones but in the first case of each test, since the machine's own
-    vectors are tried in all.
+    The files of whole networks are long, and lie above those of single rooms and kernels. Narrow
+    vectors are slow ones but in the first case of each test, since the machine's own vectors are
+    tried in all.
     """
     tried = set()
     for item in items:

@@ -17,10 +17,11 @@ __all__ = ["caches", "compiled", "emulated", "fake_driver", "no_cache_of_the_use
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put slow tests first, so that no process is left alone with them in the end.
+    """Put slow tests and long files first, so that no process is left alone with them in the end.
 
-    Narrow vectors are slow ones but in the first case of each test, since the machine's own
-    vectors are tried in all.
+    The files of whole networks are long, and lie above those of single rooms and kernels. Narrow
+    vectors are slow ones but in the first case of each test, since the machine's own vectors are
+    tried in all.
     """
     tried = set()
     for item in items:
@@ -30,7 +31,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             if case in tried:
                 item.add_marker(pytest.mark.slow)
             tried.add(case)
-    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+    items.sort(key=lambda i: (i.get_closest_marker("slow") is None, len(i.path.parts)))
 
 
 @pytest.hookimpl(tryfirst=True)

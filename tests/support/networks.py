@@ -200,7 +200,11 @@ def run_vm(
     executable: Any, arguments: Sequence[np.ndarray], function: str = "main"
 ) -> list[np.ndarray]:
     """All results of a compiled function, tuples flattened."""
-    vm = relax.VirtualMachine(executable, tvm.cpu())
+    return call_vm(relax.VirtualMachine(executable, tvm.cpu()), arguments, function)
+
+
+def call_vm(vm: Any, arguments: Sequence[np.ndarray], function: str = "main") -> list[np.ndarray]:
+    """The same in a virtual machine that is there for several calls."""
     return flatten(vm[function](*map(_to_device, arguments)))
 
 

@@ -98,7 +98,7 @@ class Backend(Protocol[K, S, A]):
         Parameters
         ----------
         variants : tvm.IRModule
-            Made by :meth:`emit`.
+            Made by :meth:`emit`: a function for each variant; equal kernels are shared.
         names : sequence of str
             The functions to compile.
         inputs : sequence of tensors

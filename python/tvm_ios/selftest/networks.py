@@ -209,18 +209,10 @@ class TestedSchedules:
 
 
 def check_library(case: Case, target: tvm.target.Target, device_id: int, runs: int) -> str:
-    """Check several runs of a network that was compiled to a library.
+    """Check a network that was compiled to a library.
 
-    Parameters
-    ----------
-    case : Case
-        The network.
-    target : tvm.target.Target
-        The target.
-    device_id : int
-        The GPU.
-    runs : int
-        Each has other inputs.
+    The network, the target and the GPU are given as to :meth:`TestedSchedules.compile`, and the
+    number of runs as to :meth:`TestedSchedules.check`.
 
     Raises
     ------

@@ -19,6 +19,8 @@ from support.database import branches
 from tvm_ios_runtime.cores import Cores
 
 CORES = sorted(os.sched_getaffinity(0))[:2]
+# Each case takes a process. That of the first core, which nobody has to choose, is a slow test.
+EACH_CORE = [pytest.param(n, marks=() if n == CORES[-1] else pytest.mark.slow) for n in CORES]
 
 # Each begins on one core, and ends by printing where its threads may run: all of them.
 BEGIN = "import os\nos.sched_setaffinity(0, {%d})\n"
@@ -72,18 +74,18 @@ def threads_of(code: str, core: int, directory: Path, bind: str | None = None) -
     ).stdout.strip()
 
 
-@pytest.mark.parametrize("core", CORES)
+@pytest.mark.parametrize("core", EACH_CORE)
 @pytest.mark.parametrize("bind", [None, "1"])
 def test_what_is_measured(core: int, bind: str | None, tmp_path: Path) -> None:
     assert threads_of(MEASURE, core, tmp_path, bind) == f"True [{core}]"
 
 
-@pytest.mark.parametrize("core", CORES)
+@pytest.mark.parametrize("core", EACH_CORE)
 def test_a_compiled_network(core: int, library: Path) -> None:
     assert threads_of(RUN, core, library.parent) == f"True [{core}]"
 
 
-@pytest.mark.parametrize("core", CORES)
+@pytest.mark.parametrize("core", EACH_CORE)
 def test_a_compiled_network_with_tvm_alone(core: int, library: Path) -> None:
     (data,) = tvm_ios_runtime.load(library).inputs
     assert threads_of(RUN_BY_TVM % (data.shape,), core, library.parent) == f"True [{core}]"

@@ -19,6 +19,7 @@ from support.cuda.fake_driver import with_fake_driver
 from support.networks import UNOPTIMISED, assert_close, compile_plain, run_vm
 from support.paths import TESTS
 from support.selftest_plans import NOTHING
+from tvm_ios import selftest
 from tvm_ios.backend.cpu.rules import RULES
 from tvm_ios.cli.main import main
 from tvm_ios.graph.extract import extract
@@ -36,14 +37,9 @@ def plans(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(TESTS), prepend=os.pathsep)
 
 
-def run(plan: str, target: str = NOTHING, limit: float = 60.0) -> dict[str, Outcome]:
-    """Outcomes by group and name."""
-    outcomes = run_plan(f"support.selftest_plans:{plan}", Settings(target), limit)
-    return {f"{outcome.group}: {outcome.name}": outcome for outcome in outcomes}
-
-
 def test_a_fault_costs_one_line(plans: None) -> None:
-    found = run("plan", limit=3)
+    outcomes = run_plan("support.selftest_plans:plan", Settings(NOTHING), limit=3)
+    found = {f"{outcome.group}: {outcome.name}": outcome for outcome in outcomes}
     expected = {
         "device: first": (OK, "found"),
         "faults: wrong": (FAILED, "The result is off."),
@@ -62,14 +58,6 @@ def test_a_fault_costs_one_line(plans: None) -> None:
     assert "said before the crash" in found["faults: crash"].log
     assert "was encountered" in found["faults: error"].log
     assert found["faults: wrong"].log == ""
-
-
-def test_without_a_device_nothing_else_is_run(plans: None) -> None:
-    found = run("plan", target="missing")
-    assert found["device: first"].status == FAILED
-    rest = [o for name, o in found.items() if name != "device: first"]
-    assert len(rest) == 12
-    assert {(o.status, o.detail) for o in rest} == {(NOT_RUN, "first has failed")}
 
 
 @pytest.mark.slow
@@ -156,8 +144,20 @@ def test_a_cpu(capsys: pytest.CaptureFixture[str]) -> None:
     }  # fmt: skip
 
 
-def test_lines(plans: None, monkeypatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_device_nothing_else_is_run(
+    plans: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setitem(PLANS, "llvm", "support.selftest_plans:plan")
+    assert main(["selftest", "--json"]) == 1
+    result = json.loads(capsys.readouterr().out)
+    assert not result["ok"]
+    outcomes = [Outcome(**check) for check in result["checks"]]
+    first, *rest = outcomes
+    assert (first.group, first.name, first.status) == ("device", "first", FAILED)
+    assert len(rest) == 12
+    assert {(o.status, o.detail) for o in rest} == {(NOT_RUN, "first has failed")}
+    # The same as lines.
+    monkeypatch.setattr(selftest, "run", lambda _settings: iter(outcomes))
     assert main(["selftest"]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "device"

@@ -63,7 +63,7 @@ def build_cudnn_fake_driver(directory: Path) -> Path:
 
 
 def _compile(library: Path, *inputs: str | Path) -> None:
-    options = ["-std=c++17", "-O2", "-fvisibility=hidden", "-shared", "-fPIC", f"-I{TESTS}"]
+    options = ["-std=c++17", "-O1", "-fvisibility=hidden", "-shared", "-fPIC", f"-I{TESTS}"]
     soname = f"-Wl,-soname,{library.name}"
     subprocess.run(
         [compiler(), *options, soname, *map(str, inputs), "-o", str(library)], check=True

@@ -11,7 +11,7 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from support.networks import run_vm
+from support.networks import call_vm, run_vm
 from tvm_ios.frontend.relay.ast import (
     Call,
     Constant,
@@ -110,8 +110,8 @@ def run_cases(cases: Sequence[Case]) -> list[list[np.ndarray]]:
         function = convert(relay)["main"].with_attr("global_symbol", f"case{i}")
         together[f"case{i}"] = function
         arguments.append(values)
-    executable = tvm.compile(together, QUICK)
-    return [run_vm(executable, values, f"case{i}") for i, values in enumerate(arguments)]
+    vm = relax.VirtualMachine(tvm.compile(together, QUICK), tvm.cpu())
+    return [call_vm(vm, values, f"case{i}") for i, values in enumerate(arguments)]
 
 
 def evaluate(relay: Module, *arguments: np.ndarray, **options: Any) -> list[np.ndarray]:

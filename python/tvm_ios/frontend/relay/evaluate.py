@@ -139,7 +139,8 @@ class Evaluator:
         stack: list[_Step] = [] if result else [self._visit(expr, frame)]
         while stack:
             try:
-                wanted = _resume(stack[-1], result)
+                # Without a result, the evaluation has not begun.
+                wanted = next(stack[-1]) if result is None else stack[-1].send(result)
             except StopIteration as done:
                 stack.pop()
                 result = done.value
@@ -284,11 +285,6 @@ class Evaluator:
         if name not in self._module.functions:
             raise RelayError(f"@{name} is called, but there is no such function.")
         return self._module.functions[name]
-
-
-def _resume(step: _Step, result: _Result | None) -> tuple[Expr, _Frame]:
-    """Resume an evaluation and return what it needs next; without a result, start it."""
-    return next(step) if result is None else step.send(result)
 
 
 def _known(expr: Expr, frame: _Frame) -> _Result | None:

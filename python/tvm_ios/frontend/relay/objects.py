@@ -232,10 +232,6 @@ def _name(value: object, what: str) -> str:
     return value
 
 
-def _array(_: Node, below: Sequence[object]) -> object:
-    return tuple(below)
-
-
 def _map(node: Node, below: Sequence[object]) -> object:
     if node.keys is not None:
         return dict(zip(node.keys, below, strict=True))
@@ -248,10 +244,6 @@ def _map(node: Node, below: Sequence[object]) -> object:
 def _integer(node: Node, _: Sequence[object]) -> object:
     value = node.integer("value")
     return bool(value) if node.string("dtype") == "bool" else value
-
-
-def _real(node: Node, _: Sequence[object]) -> object:
-    return node.real("value")
 
 
 def _boxed(node: Node, _: Sequence[object]) -> object:
@@ -351,10 +343,6 @@ def _projection(node: Node, below: Sequence[object]) -> object:
     return TupleGetItem(_expression(below[0], "What a projection takes from"), index)
 
 
-def _first(_: Node, below: Sequence[object]) -> object:
-    return below[0]
-
-
 def _nothing(_: Node, below: Sequence[object]) -> object:
     return None
 
@@ -362,11 +350,11 @@ def _nothing(_: Node, below: Sequence[object]) -> object:
 _Builder = Callable[[Node, Sequence[object]], object]
 _BUILDERS: dict[str, tuple[tuple[str, ...], _Builder]] = {
     "": ((), _nothing),
-    "Array": ((), _array),
+    "Array": ((), lambda _, below: tuple(below)),
     "Map": ((), _map),
     "runtime.String": ((), lambda node, _: node.text),
     "IntImm": ((), _integer),
-    "FloatImm": ((), _real),
+    "FloatImm": ((), lambda node, _: node.real("value")),
     "runtime.BoxInt": ((), _boxed),
     "runtime.BoxFloat": ((), _boxed),
     "runtime.BoxBool": ((), _boxed),
@@ -379,10 +367,10 @@ _BUILDERS: dict[str, tuple[tuple[str, ...], _Builder]] = {
     "TupleType": (("fields",), _tuple_type),
     "FuncType": (("arg_types", "ret_type"), _function_type),
     "IncompleteType": ((), _nothing),
-    "DictAttrs": (("__dict__",), _first),
+    "DictAttrs": (("__dict__",), lambda _, below: below[0]),
     "Op": ((), lambda node, _: Operator(_name(node.text or None, "operator"))),
     "GlobalVar": (("name_hint",), lambda _, below: GlobalVar(_name(below[0], "function"))),
-    "relay.Id": (("name_hint",), _first),
+    "relay.Id": (("name_hint",), lambda _, below: below[0]),
     "relay.Var": (("vid", "type_annotation", "_checked_type_"), _var),
     "relay.Constant": ((), _nothing),  # created by Objects, which has the tensors
     "relay.Tuple": (

@@ -16,7 +16,7 @@ from tvm_ios.frontend import relay
 from tvm_ios.transform import InterOperatorSchedule
 
 # Inception-v3 takes TVM's own kernels half a minute; scheduled it is compared, too.
-LARGE = ("inception_v3", "resnet18")
+LARGE = ("inception_v3", "resnet18", "squeezenet")
 QUICK = [name for name in NAMES if name != "inception_v3"]
 
 

@@ -34,16 +34,13 @@ class CompiledVariants:
         target: tvm.target.Target,
         workers: int,
     ) -> CompiledVariants:
-        """Compile the variants.
+        """Compile the variants for this process.
+
+        The module, the names of its functions and their inputs are what
+        :meth:`tvm_ios.backend.base.Backend.compile` is given.
 
         Parameters
         ----------
-        mod : tvm.IRModule
-            Holds a function for each variant; equal kernels are shared.
-        names : sequence of str
-            The functions.
-        inputs : sequence of tensors
-            The inputs to time the variants with.
         target : tvm.target.Target
             The target of the code.
         workers : int

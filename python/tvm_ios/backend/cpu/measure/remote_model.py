@@ -45,14 +45,11 @@ class RemoteVariants:
     ) -> RemoteVariants:
         """Compile the variants into a library for the device.
 
+        The module, the names of its functions and their inputs are what
+        :meth:`tvm_ios.backend.base.Backend.compile` is given.
+
         Parameters
         ----------
-        mod : tvm.IRModule
-            Holds a function for each variant.
-        names : sequence of str
-            The functions.
-        inputs : sequence of tensors
-            The inputs to time the variants with.
         target : tvm.target.Target
             The target of the code.
         pool : RunnerPool

@@ -43,16 +43,13 @@ class CudaVariants:
         target: tvm.target.Target,
         device_id: int,
     ) -> CudaVariants:
-        """Compile the variants.
+        """Compile the variants for a device; ``sequential`` is also timed without a graph.
+
+        The module, the names of its functions and their inputs are what
+        :meth:`tvm_ios.backend.base.Backend.compile` is given.
 
         Parameters
         ----------
-        mod : tvm.IRModule
-            Holds a function for each variant; equal kernels are shared.
-        names : sequence of str
-            The functions. If one of them is ``sequential``, it is also timed without a graph.
-        inputs : sequence of tensors
-            The inputs to time the variants with.
         target : tvm.target.Target
             The CUDA device and its host.
         device_id : int

@@ -29,6 +29,7 @@ from tvm_ios.backend.cpu.stage.strips import in_strips, strip_shares
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.errors import ScheduleError
 from tvm_ios.measure.stage_runner import Turn
+from tvm_ios.options import Options
 from tvm_ios.schedule import Schedule, ScheduledStage
 from tvm_ios.tir.tensor import TensorSpec
 from tvm_ios.tir.window import Window
@@ -100,20 +101,32 @@ def between(body: Callable[..., relax.Expr]) -> Callable[..., relax.Expr]:
 
 def one_stage_in_bands(mod: tvm.IRModule, target: tvm.target.Target) -> Schedule:
     """All operators but the last in one stage."""
-    schedule = Scheduler.prepare(mod, target, cost_model=few_stages).sequential()
+    scheduler = Scheduler.prepare(
+        mod, target, cost_model=few_stages, options=Options(winograd=False)
+    )
+    schedule = scheduler.sequential()
     *names, last = [operator.name for operator in schedule.operators]
     stages = (ScheduledStage((tuple(names),), partitioning="strips"), ScheduledStage(((last,),)))
     return replace(schedule, stages=stages)
 
 
-@pytest.mark.parametrize("workers", [1, 2, 5])
+HIGH, WIDE = (1, 20, 13, 11), (1, 20, 7, 30)
+WORKERS_AND_SHAPES = [
+    *[(workers, HIGH) for workers in (1, 2, 5)],
+    (5, WIDE),  # hardly a row each
+    *[pytest.param(workers, WIDE, marks=pytest.mark.slow) for workers in (1, 2)],
+]
+
+
+@pytest.mark.parametrize(("workers", "shape"), WORKERS_AND_SHAPES)
 @pytest.mark.parametrize("body", CASES, ids=lambda f: f.__name__)
-def test_results_are_the_same(body: Callable[..., relax.Expr], workers: int) -> None:
+def test_results_are_the_same(
+    body: Callable[..., relax.Expr], workers: int, shape: tuple[int, ...]
+) -> None:
     target = tvm.target.Target({**NATIVE.export(), "num-cores": workers})
-    for shape in ((1, 20, 13, 11), (1, 20, 7, 30)):
-        mod = relax_module(between(body), shape)
-        schedule = one_stage_in_bands(mod, target)
-        check_scheduled(mod, target=target, schedule=schedule, winograd=False)
+    mod = relax_module(between(body), shape)
+    schedule = one_stage_in_bands(mod, target)
+    check_scheduled(mod, target=target, schedule=schedule, winograd=False)
 
 
 @pytest.mark.parametrize("body", [fire, deep, strided], ids=lambda f: f.__name__)

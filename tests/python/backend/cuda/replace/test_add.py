@@ -40,6 +40,7 @@ from support.sums import (
 )
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.options import Options
+from tvm_ios.schedule.options import PRECISIONS
 
 op = relax.op
 ORDERS = ("issued", "reverse", "1")
@@ -190,12 +191,13 @@ def network_of(sums: list[Sum], random: np.random.Generator) -> tuple:
     return relax_module(body, *(a.shape for a in arguments)), arguments, expected
 
 
-@pytest.mark.parametrize("precision", ["fp32", "tf32", "fp16", "bf16"])
-def test_random_sums(emulated: Emulated, precision: str) -> None:
-    random = np.random.default_rng(["fp32", "tf32", "fp16", "bf16"].index(precision))
-    module, arguments, expected = network_of([drawn(random) for _ in range(4)], random)
+@pytest.mark.parametrize("count", [2, pytest.param(4, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_random_sums(emulated: Emulated, precision: str, count: int) -> None:
+    random = np.random.default_rng(PRECISIONS.index(precision))
+    module, arguments, expected = network_of([drawn(random) for _ in range(count)], random)
     merged, results, _ = emulated.call(run, module, arguments, precision)
-    assert merged == [2] * 4
+    assert merged == [2] * count
     for made in results:
         for result, wanted in zip(made, expected, strict=True):
             assert_close(result, wanted, 1e-6)

@@ -18,7 +18,7 @@ from tvm_ios.graph.dag import Candidate
 from tvm_ios.measure.given import GivenCost
 from tvm_ios.options import Options
 from tvm_ios.schedule import Schedule
-from tvm_ios.search import block, cuts
+from tvm_ios.search import best_first_block, cuts
 from tvm_ios.search import network as network_search
 
 
@@ -68,7 +68,7 @@ def test_the_gap_of_a_best_first_search(mod, monkeypatch: pytest.MonkeyPatch) ->
     only_blocks(monkeypatch)
     best = search(mod, 20)
     monkeypatch.setattr(network_search, "_COMPLETE", 1)
-    monkeypatch.setattr(block, "_CANDIDATES", 3)
+    monkeypatch.setattr(best_first_block, "_CANDIDATES", 3)
     assert search(mod, 20).search_gap is None
     known_floors(monkeypatch)
     found = search(mod, 20)
@@ -85,8 +85,8 @@ def test_a_best_first_search_may_prove_its_schedule(mod, monkeypatch: pytest.Mon
     only_blocks(monkeypatch)
     best = search(mod, 12)
     monkeypatch.setattr(network_search, "_COMPLETE", 1)
-    monkeypatch.setattr(block, "_CANDIDATES", 10_000)
-    monkeypatch.setattr(block, "_TRANSITIONS", 1_000_000)
+    monkeypatch.setattr(best_first_block, "_CANDIDATES", 10_000)
+    monkeypatch.setattr(best_first_block, "_TRANSITIONS", 1_000_000)
     known_floors(monkeypatch)
     found = search(mod, 12)
     assert estimate(found) == pytest.approx(estimate(best))

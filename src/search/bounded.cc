@@ -265,17 +265,19 @@ class BoundedSearch {
    */
   void Consider(uint32_t state, const State& from, const Bits& remaining, const Bits& ops,
                 Strategy strategy, double cost, double least_work, Place* place) {
-    const Bits rest = remaining - ops;
     const double total = from.cost + cost;
     if (total >= upper_) return;
-    if (rest.Empty()) {
-      upper_ = total;
-      schedule_ = Trace(state, ops, strategy);
-      return;
-    }
+    const Bits rest = remaining - ops;
+    if (rest.Empty()) return Finish(total, state, ops, strategy);
     const double work = from.work - least_work;
+    if (total + (model_.stage + work) >= upper_) return;  // at least that, and quickly computed
     const double least = bound_.Of(rest, work, place);
     if (total + least < upper_) Reach(rest, {total, work, least, state, strategy}, *place);
+  }
+
+  [[gnu::cold]] void Finish(double total, uint32_t state, const Bits& ops, Strategy strategy) {
+    upper_ = total;
+    schedule_ = Trace(state, ops, strategy);
   }
 
   void Reach(const Bits& remaining, const State& state, Place place) {

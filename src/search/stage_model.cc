@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <string>
 
 #include "graph/components.h"
@@ -52,11 +53,15 @@ double StageCost(const Dag& dag, const StageModel& model, const std::vector<int>
 
 StageModel WithCheckedMerges(const StageModel& model) {
   StageModel checked = model;
-  checked.merged = [&model](const std::vector<int>& ops) {
-    const double cost = model.merged(ops);
-    if (!(cost >= 0)) throw OptionError("merged operators must cost at least 0");
-    return cost;
-  };
+  checked.merged =
+      [&model, known = std::map<std::vector<int>, double>()](const std::vector<int>& ops) mutable {
+        const auto [entry, is_new] = known.try_emplace(ops);
+        if (is_new) {
+          entry->second = model.merged(ops);
+          if (!(entry->second >= 0)) throw OptionError("merged operators must cost at least 0");
+        }
+        return entry->second;
+      };
   return checked;
 }
 

@@ -43,7 +43,8 @@ double StageCost(const Dag& dag, const StageModel& model, const std::vector<int>
                  Strategy strategy);
 
 /*!
- * \brief Return the model with its cost of merged operators checked at every call.
+ * \brief Return the model with its cost of merged operators checked, and asked for once for each
+ * set.
  *
  * The result refers to the model. It throws an OptionError for a cost below 0.
  */

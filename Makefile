@@ -5,7 +5,7 @@
 #
 #   make demo    schedule two networks, run them, show what was gained
 #   make test    before each commit: C++ and Python tests; without PyTorch, and without gigabytes
-#   make test-all   these, the slow ones, and those that need PyTorch
+#   make test-all   these, the slow ones, those that need PyTorch, and make mutants
 #   make test-pytorch   the tests that need PyTorch, which from PyPI brings gigabytes for GPUs along
 #   make tutorials   the notebooks of tutorials/, from beginning to end
 #   make gpu     the tests that need a GPU
@@ -49,7 +49,7 @@ test: test-cpp test-python
 
 # In this order: the package is tested without PyTorch first.
 test-all: MARKED =
-test-all: test-cpp test-python
+test-all: test-cpp test-python mutants
 	$(MAKE) test-pytorch
 
 test-cpp: $(VENV)/developed

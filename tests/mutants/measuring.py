@@ -64,6 +64,23 @@ MUTANTS = (
         ("measure/test_speed.py::test_a_machine_that_is_busy_at_the_beginning",),
     ),
     Mutant(
+        "each search scales to a speed of its own",
+        f"{_MEASURE}/measurer.py",
+        "self.speed.base = self.speed.usual = known[0]",
+        "pass",
+        ("measure/test_simulated_cost.py::test_later_searches_scale_to_the_speed_of_the_first",),
+    ),
+    Mutant(
+        "floors of one worker",
+        _COST,
+        "np.where(np.isfinite(seconds), seconds, 0.0) / self._stage_builder.workers",
+        "np.where(np.isfinite(seconds), seconds, 0.0)",
+        (
+            "measure/test_simulated_cost.py"
+            "::test_floors_are_even_shares_of_what_operators_take_on_one_worker",
+        ),
+    ),
+    Mutant(
         "minima of samples for medians",
         _TIMING,
         "return float(np.median(times[-_NEWEST:]))",

@@ -14,6 +14,8 @@ from tvm import relax
 
 from support.cli import assert_one_sentence, reference, relative_error, save_branches
 from support.networks import NATIVE, conv, few_stages, many_stages, relax_module
+from support.numpy_backend import KIND, NumpyKind
+from tvm_ios.backend import registry
 from tvm_ios.cli.main import main
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.compiler.specialise import specialise
@@ -41,7 +43,21 @@ def test_each_batch_size_has_a_schedule_that_was_run_at_all() -> None:
         assert all(seconds > 0 for seconds in schedule.at_batch.values())
         made[batch].check(schedule)
         assert Schedule.from_dict(json.loads(json.dumps(schedule.to_dict()))) == schedule
-        assert schedule.measured["scheduled"] <= schedule.measured["sequential"]
+
+
+def test_schedules_are_run_at_each_batch_size() -> None:
+    """The search finds one stage for one image, and an operator a stage for three."""
+    seconds = {"sequential": 2.0, "greedy": 1.5, "scheduled": 1.0, "batch 1": 1.25, "batch 3": 1.75}
+    registry.register(NumpyKind(lambda name, _: lambda: seconds[name]))
+    costs = {1: few_stages, 3: many_stages}
+    try:
+        made = {b: Scheduler.prepare(network(b), KIND, cost_model=c) for b, c in costs.items()}
+        one, three = specialise(made).values()
+    finally:
+        registry.register(NumpyKind())
+    assert one.at_batch == pytest.approx({"1": 1.0, "3": 1.25})
+    assert three.at_batch == pytest.approx({"1": 1.75, "3": 1.0})
+    assert {one.verdict, three.verdict} == {"2.000x, 95% interval 2.000-2.000"}
 
 
 def test_adapted_stages_stay_together() -> None:

@@ -10,6 +10,7 @@ import shutil
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,22 @@ def test_digests_tell_apart_what_reads_alike() -> None:
     keys = [1, 1.0, True, "1", (1,), ((1,),), ("1", "1"), ('1","1',), None, "None", (), 0.1 + 0.2]
     assert len({digest(k) for k in keys}) == len(keys)
     assert digest((1, "a", 0.5)) == digest((1, "a", 0.5))
+
+
+def test_digests_tell_apart_classes_and_what_they_hold() -> None:
+    @dataclass
+    class One:
+        first: object
+        second: object = 0
+
+    @dataclass
+    class Other:
+        first: object
+        second: object = 0
+
+    keys = [One(1), One(2), One(0, 1), One(One(1)), One(Other(1)), Other(1), (1, 0)]
+    assert len({digest(k) for k in keys}) == len(keys)
+    assert digest(One(One(1))) == digest(One(One(1)))
 
 
 def test_killed_while_writing(path: Path) -> None:

@@ -107,6 +107,46 @@ def test_stages_that_were_chosen_for_their_promise_do_not_calibrate() -> None:
     assert np.mean(shares) == pytest.approx(0.9, abs=0.05)
 
 
+def test_all_stages_calibrate_where_few_were_chosen_at_random() -> None:
+    shares = []
+    for seed in SEEDS:
+        random = np.random.default_rng(seed)
+        own = stages(150, random, even)
+        chosen = np.arange(150) < 5
+        model = LatencyModel(seed)
+        model.fit(TrainingSet(own.features, own.log_ratio, own.error, chosen))
+        shares.append(covered(model, stages(1000, random, even), 0.9))
+    assert np.mean(shares) == pytest.approx(0.9, abs=0.05)
+
+
+def test_bounds_are_as_near_as_the_errors_are_small() -> None:
+    distances = []
+    for error in (0.01, 0.1):
+        random = np.random.default_rng(6)
+        model = LatencyModel(0)
+        own, new = (stages(n, random, lambda rows, _: np.zeros(len(rows))) for n in (400, 1000))
+        noise = error * random.standard_normal(400)
+        model.fit(TrainingSet(own.features, own.log_ratio + noise, own.error, own.sampled))
+        distances.append(float(np.mean(model.predict(new.features) - model.least(new.features))))
+    assert 0.1 < distances[1] / 1.2816 < 0.16
+    assert 0 < distances[0] < 0.5 * distances[1]
+
+
+def test_what_other_networks_taught_is_kept_where_it_is_right() -> None:
+    random = np.random.default_rng(7)
+    others, few, new = (
+        stages(n, random, lambda rows, _: np.zeros(len(rows))) for n in (500, 20, 1000)
+    )
+    model = LatencyModel(0)
+    model.learn(others)
+    before = model.predict(new.features)
+    for _ in range(3):
+        model.fit(few)
+        slope, offset = np.polyfit(before, model.predict(new.features), 1)
+        assert slope == pytest.approx(1.0, abs=0.1)
+        assert offset == pytest.approx(0.0, abs=0.02)
+
+
 def test_other_networks_help() -> None:
     random = np.random.default_rng(3)
     others, few, new = (stages(n, random, even) for n in (500, 20, 1000))

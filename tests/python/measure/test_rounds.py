@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 import pytest
 
@@ -44,6 +44,15 @@ def test_no_model_always_follows_the_same_one() -> None:
         rounds.take(NAMES)
     assert {ran[6 * number] for number in range(6)} == set(NAMES)
     assert len({(one, other) for one, other in pairwise(ran) if one != other}) == 6
+
+
+def test_each_of_two_models_is_first_as_often() -> None:
+    rounds, ran = noted()
+    for _ in range(6):
+        rounds.take(NAMES)
+    orders = [ran[6 * number : 6 * number + 3] for number in range(6)]
+    for one, other in combinations(NAMES, 2):
+        assert sum(order.index(one) < order.index(other) for order in orders) == 3
 
 
 def test_a_lucky_sample_is_not_the_median() -> None:

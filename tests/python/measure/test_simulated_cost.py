@@ -261,6 +261,34 @@ def test_a_schedule_of_the_database_is_not_run_again(tmp_path: Path) -> None:
     assert simulation.machine.now == now
 
 
+def test_later_searches_scale_to_the_speed_of_the_first(tmp_path: Path) -> None:
+    """What is in the database and what is measured later can be compared."""
+    options, prices = replace(ALL, database=tmp_path / "m.sqlite3"), []
+    for slowdown, ops in ((1.0, (0, 1)), (2.0, (1, 2))):
+        machine = Machine([lambda times, s=slowdown: np.full(len(times), s)])
+        simulation = Simulation(by_size(), machine=machine, options=options)
+        cost = simulation.cost()
+        prices += cost([_candidate(*ops)]).tolist()
+        assert cost.measurements > 0
+    assert prices == pytest.approx([1.2e-3] * 2)
+
+
+def test_slow_partitionings_are_not_measured_again() -> None:
+    def truth(spec: AnyStageSpec) -> Mapping[str, float]:
+        (seconds,) = by_size()(spec).values()
+        return {"processors": seconds, "far": 2 * seconds, "near": 1.05 * seconds}
+
+    simulation, cache = Simulation(truth), MeasurementCache()
+    cost, stages = simulation.measured(cache), [_candidate(0, 1)]
+    cost(stages)
+    samples = cache.samples(simulation.spec(0, 1).key)
+    before = {name: len(times) for name, times in samples.items()}
+    cost.resolve(stages)
+    more = {name: len(times) - before[name] for name, times in samples.items()}
+    assert more["far"] == 0 < min(more["near"], more["processors"])
+    assert cost.partitioning(stages[0]) == "processors"
+
+
 def test_a_row_that_lies_is_contradicted() -> None:
     """When its stage is chosen, before any schedule is run."""
     simulation, cache = Simulation(by_size()), MeasurementCache()

@@ -16,6 +16,7 @@ from tvm_ios.backend.cpu.kernels.kernel import Kernel
 from tvm_ios.backend.cpu.measure.runner import CpuStageRunner
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.measure.stage_runner import Library
+from tvm_ios.options import Options
 
 
 class Recorder:
@@ -48,7 +49,8 @@ def runner() -> tuple[CpuStageRunner, Scheduler, Recorder]:
     def body(emit: Callable[[relax.Expr], relax.Var], x: relax.Expr) -> relax.Expr:
         return emit(conv(emit(conv(x, 24, seed=1)), 8, seed=2))
 
-    made = Scheduler.prepare(relax_module(body, (1, 8, 9, 9)), NATIVE, cost_model=few_stages)
+    mod, options = relax_module(body, (1, 8, 9, 9)), Options(winograd=False)
+    made = Scheduler.prepare(mod, NATIVE, cost_model=few_stages, options=options)
     session = Recorder()
     builder: Any = SimpleNamespace(library=named)
     return CpuStageRunner(made.stage_builder.lowered, builder, session, 0), made, session

@@ -149,13 +149,13 @@ def show(results: dict[str, dict[str, Quality]]) -> None:
     print(markdown.table(header, rows))
 
 
-def make(network: str, folder: Path, derived: bool, database: Path | None) -> Path:
+def make(network: str, folder: Path, derived: bool, database: Path | None, passes: int) -> Path:
     """Record the table of a network, or derive it; return its file."""
     scheduler = prepare(network, resolve("llvm", threads=2))
     if derived:
         table = derive(scheduler, record_operators(scheduler, database))
     else:
-        table = record(scheduler, database)
+        table = record(scheduler, database, passes)
     path = folder / f"{network}.npz"
     table.save(path)
     return path
@@ -182,9 +182,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     recorded.add_argument(
         "--database", type=Path, help="keep measurements here, to go on where this was interrupted"
     )
+    recorded.add_argument("--passes", type=int, default=3, help="how often stages are measured")
     args = parser.parse_args(arguments)
     if args.command == "record":
-        print(make(args.network, args.folder, args.derived, args.database), file=sys.stderr)
+        print(
+            make(args.network, args.folder, args.derived, args.database, args.passes),
+            file=sys.stderr,
+        )
         return
     tables = args.tables or sorted(TABLES.glob("*.npz"))
     results = judge(tables, args.noise or list(MACHINES), args.seeds, args.processes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import math
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -15,13 +16,14 @@ from replay.derived import derive
 from replay.known import all_candidates
 from replay.machine import MACHINES, Machine, Neighbour, drift, jump
 from replay.networks import NETWORKS, prepare
-from replay.record import record
+from replay.record import combined, record
 from replay.recorded import Recorded
 from replay.search import replay
 from replay.table import Table
 from support.numpy_backend import KIND
 from support.simulated_device import branches
 from tvm_ios.compiler.scheduler import Scheduler
+from tvm_ios.database import MeasurementDatabase
 from tvm_ios.graph.dag import Candidate
 
 SQUEEZENET = search_quality.TABLES / "squeezenet.npz"
@@ -87,6 +89,26 @@ def test_a_recorded_table_is_what_was_measured(tmp_path: Path) -> None:
     assert list(again.seconds) == list(table.seconds)
     for candidate, row in table.seconds.items():
         assert again.seconds[candidate] == pytest.approx(row, rel=1e-3)
+
+
+def test_the_passes_of_a_recording_are_combined() -> None:
+    pair, other = (Candidate(ops, "concurrent") for ops in ((0, 1), (2, 3)))
+    disturbed = {pair: {"tiles": 9.0, "groups": 2.0}, other: {"tiles": 5.0}}
+    passes = [{pair: {"tiles": 1.0}}, disturbed, {pair: {"tiles": 1.2}}]
+    assert combined(passes) == {pair: {"tiles": 1.2, "groups": 2.0}, other: {"tiles": 5.0}}
+
+
+def test_each_pass_of_a_recording_measures_anew_unless_it_was_interrupted(tmp_path: Path) -> None:
+    scheduler, path = Scheduler.prepare(branches(3), KIND), tmp_path / "m.sqlite3"
+
+    def rows(passes: int) -> dict[str, object]:
+        record(scheduler, path, passes)
+        with closing(MeasurementDatabase(path)) as database:
+            return {row.key: row.samples for row in database.rows()}
+
+    first, both = rows(1), rows(2)
+    assert len(both) == 2 * len(first)
+    assert rows(2) == both
 
 
 def test_derived_latencies(squeezenet: Recorded) -> None:

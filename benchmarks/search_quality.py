@@ -2,8 +2,9 @@
 """How good a search is, on a device whose latencies and best schedule are known.
 
 ``replay`` repeats the search with many seeds on simulated devices that are defined by tables of
-latencies, with one kind of noise at a time; it measures nothing. ``record`` makes a table of a
-network on this machine, which should be idle, or derives one from the operators alone if it is not.
+latencies, with one kind of noise at a time; it measures nothing. ``carry`` shows how many stages
+a search measures after those of the other tables' networks. ``record`` makes a table of a network
+on this machine, which should be idle, or derives one from the operators alone if it is not.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from pathlib import Path
 import numpy as np
 
 import markdown
+from replay.carry_over import after_others
 from replay.derived import derive
 from replay.machine import MACHINES
 from replay.networks import NETWORKS, prepare
@@ -81,7 +83,7 @@ class Quality:
         )
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=4)
 def _device(path: Path) -> Recorded:
     table = Table.load(path)
     return Recorded(prepare(path.stem, table.target), table)
@@ -149,30 +151,76 @@ def show(results: dict[str, dict[str, Quality]]) -> None:
     print(markdown.table(header, rows))
 
 
-def make(network: str, folder: Path, derived: bool, database: Path | None) -> Path:
+def carry(paths: Sequence[Path], noise: str, seeds: int) -> dict[str, list[Quality]]:
+    """Search each network after none, one, two ... of the others.
+
+    Parameters
+    ----------
+    paths : sequence of Path
+        The tables.
+    noise : str
+        A name of :data:`replay.machine.MACHINES`.
+    seeds : int
+        How often. The order of the others is rotated from seed to seed.
+
+    Returns
+    -------
+    dict
+        By the table's name and the number of networks before.
+    """
+    devices = {path.stem: _device(path) for path in paths}
+    results = {}
+    for name, device in devices.items():
+        others = [other for key, other in devices.items() if key != name]
+        orders = [[*others[s % len(others) :], *others[: s % len(others)]] for s in range(seeds)]
+        runs = [after_others(device, o, MACHINES[noise], s) for s, o in enumerate(orders)]
+        results[name] = [Quality.of(known) for known in zip(*runs, strict=True)]
+    return results
+
+
+def show_curves(results: dict[str, list[Quality]]) -> None:
+    """Print by how much the measurements of other networks shorten a search."""
+    header = ("table", "networks before", "measured", "ratio", "median regret", "coverage90")
+    rows = [
+        (
+            name,
+            str(known),
+            f"{q.measured_share:.1%}",
+            f"{q.measured_share / curve[0].measured_share:.2f}",
+            f"{q.median_regret:.2%}",
+            f"{q.coverage90:.1%}",
+        )
+        for name, curve in results.items()
+        for known, q in enumerate(curve)
+    ]
+    print(markdown.table(header, rows))
+
+
+def make(network: str, folder: Path, derived: bool, database: Path | None, passes: int) -> Path:
     """Record the table of a network, or derive it; return its file."""
     scheduler = prepare(network, resolve("llvm", threads=2))
     if derived:
         table = derive(scheduler, record_operators(scheduler, database))
     else:
-        table = record(scheduler, database)
+        table = record(scheduler, database, passes)
     path = folder / f"{network}.npz"
     table.save(path)
     return path
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Replay tables, or record one."""
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     commands = parser.add_subparsers(dest="command", required=True)
     replayed = commands.add_parser("replay", help="search on simulated devices")
-    replayed.add_argument(
-        "tables", nargs="*", type=Path, help="files that record has written (default: those kept)"
-    )
     replayed.add_argument("--seeds", type=int, default=50)
     replayed.add_argument("--noise", choices=MACHINES, action="append", help="default: each kind")
     replayed.add_argument("--processes", type=int, default=1, help="that search at the same time")
-    replayed.add_argument("--json", action="store_true", help="print JSON")
+    carried = commands.add_parser("carry", help="search after the networks of the other tables")
+    carried.add_argument("--seeds", type=int, default=3)
+    carried.add_argument("--noise", choices=MACHINES, default="none")
+    for command in (replayed, carried):
+        command.add_argument("tables", nargs="*", type=Path, help="default: those that are kept")
+        command.add_argument("--json", action="store_true", help="print JSON")
     recorded = commands.add_parser("record", help="measure all stages of a network")
     recorded.add_argument("network", choices=NETWORKS)
     recorded.add_argument("folder", type=Path, help="where NETWORK.npz is written")
@@ -182,11 +230,25 @@ def main(arguments: Sequence[str] | None = None) -> None:
     recorded.add_argument(
         "--database", type=Path, help="keep measurements here, to go on where this was interrupted"
     )
-    args = parser.parse_args(arguments)
+    recorded.add_argument("--passes", type=int, default=3, help="how often stages are measured")
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Replay tables, or record one."""
+    args = _parser().parse_args(arguments)
     if args.command == "record":
-        print(make(args.network, args.folder, args.derived, args.database), file=sys.stderr)
+        path = make(args.network, args.folder, args.derived, args.database, args.passes)
+        print(path, file=sys.stderr)
         return
     tables = args.tables or sorted(TABLES.glob("*.npz"))
+    if args.command == "carry":
+        curves = carry(tables, args.noise, args.seeds)
+        if args.json:
+            print(json.dumps({n: [asdict(q) for q in c] for n, c in curves.items()}, indent=1))
+        else:
+            show_curves(curves)
+        return
     results = judge(tables, args.noise or list(MACHINES), args.seeds, args.processes)
     if args.json:
         kinds = {name: {n: asdict(q) for n, q in k.items()} for name, k in results.items()}

@@ -43,14 +43,18 @@ class KnownCost(GivenCost):
 
 
 def network_search(scheduler: Scheduler) -> NetworkSearch:
-    """Return the search of a network, with replacements."""
+    """Return the search of a network within its blocks, with replacements.
+
+    Which stages across the cuts a search considers depends on what it found before, so that no
+    table has them. Options to measure all stages leave them out.
+    """
     lowered, replacements = scheduler.stage_builder.lowered, scheduler.stage_builder.replacements
-    return NetworkSearch(lowered, replacements, scheduler.results, scheduler.options)
+    options = replace(scheduler.options, measure_all=True)
+    return NetworkSearch(lowered, replacements, scheduler.results, options)
 
 
 def all_candidates(scheduler: Scheduler) -> list[Candidate]:
     """Return the stages of all blocks of the network, also those that cannot run."""
     listed = KnownCost(lambda candidate: 1.0, scheduler)
-    every = replace(scheduler.options, measure_all=True)  # without stages across the cuts
-    network_search(replace(scheduler, options=every)).run(listed)
+    network_search(scheduler).run(listed)
     return list(listed.candidates)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tvm_ios.compiler.pricing import measure_prices
+from tvm_ios.database import MeasurementDatabase
 from tvm_ios.measure.learned import LearnedCost
 
 from .device import SimulatedPool, SimulatedRunner, simulated_speed
@@ -42,13 +43,24 @@ class Outcome:
     seconds: float
 
 
-def replay(device: Recorded, machine: Machine, seed: int) -> Outcome:
-    """Search on a device as it is done on a real one, and compare with the optimum."""
+def replay(
+    device: Recorded, machine: Machine, seed: int, database: MeasurementDatabase | None = None
+) -> Outcome:
+    """Search on a device as it is done on a real one, and compare with the optimum.
+
+    Parameters
+    ----------
+    device : Recorded
+    machine : Machine
+    seed : int
+    database : MeasurementDatabase, optional
+        What earlier searches have measured; this one adds to it.
+    """
     scheduler, stage_builder = device.scheduler, device.stage_builder
     pool = SimulatedPool(SimulatedRunner(machine, device))
     options = replace(scheduler.options, seed=seed)
     cost, _ = measure_prices(
-        scheduler.backend, stage_builder, pool, options, None, simulated_speed(machine)
+        scheduler.backend, stage_builder, pool, options, database, simulated_speed(machine)
     )
     stages = network_search(scheduler).run(cost)
     found = sum(device.true_seconds(s, cost.partitioning(s)) for s in stages)

@@ -78,7 +78,8 @@ class BestFirstSearch(tvm_ffi.Object):
 
     def candidates(self, begin: int) -> list[Candidate]:
         """Return the candidates from a number on."""
-        return convert.candidates(*_ffi_api.BestFirstCandidates(self, begin), self._num_ops)
+        masks, strategies = _ffi_api.BestFirstCandidates(self, begin)
+        return convert.candidates(masks, strategies, self._num_ops)
 
     def price(self, latencies: np.ndarray) -> None:
         """Set the latencies of all candidates that have none, in seconds, float64 [n]."""

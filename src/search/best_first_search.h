@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "search/allowed_stages.h"
 #include "search/baselines.h"
 #include "search/best_first.h"
 #include "search/dispatch.h"
@@ -106,8 +107,7 @@ class BestFirstOfWidth final : public BestFirst {
       BeginPass();
     }
     do {
-      for (const Transition& transition : transitions_) Follow(transition);
-      transitions_.clear();
+      FollowAll();
       if (!ExpandNext()) return true;
     } while (!NeedsPrices());
     return false;
@@ -150,11 +150,6 @@ class BestFirstOfWidth final : public BestFirst {
     uint32_t from;
     uint32_t candidate;
   };
-  /*! \brief A candidate whose price is known, and the operators that may not remain with it. */
-  struct Allowed {
-    uint32_t candidate;
-    Bits ops, after;
-  };
   static constexpr uint32_t kNone = UINT32_MAX;
 
   void AddLevel(const Pruning& limits) { endings_.emplace_back(graph_, limits, &poller_); }
@@ -165,15 +160,9 @@ class BestFirstOfWidth final : public BestFirst {
   std::vector<uint32_t> Met(const Schedule& schedule) {
     std::vector<uint32_t> stages;
     for (const Candidate& stage : schedule) {
-      stages.push_back(prices_.Meet(SetOf(stage.ops), stage.strategy));
+      stages.push_back(prices_.Meet(Bits::Of(graph_.num_ops, stage.ops), stage.strategy));
     }
     return stages;
-  }
-
-  Bits SetOf(const std::vector<int>& ops) const {
-    Bits set(graph_.num_ops);
-    for (int op : ops) set.Set(op);
-    return set;
   }
 
   void Keep(std::vector<uint32_t> stages) {
@@ -187,13 +176,9 @@ class BestFirstOfWidth final : public BestFirst {
   /*! \brief Find the stages that the search is restricted to; none if it is not. */
   void FindAllowed(bool priced_only) {
     priced_only_ = priced_only;
-    allowed_.clear();
+    allowed_.Clear();
     for (uint32_t id = 0; priced_only && id < prices_.num_priced(); ++id) {
-      if (prices_[id] == kInfinity) continue;
-      const Bits& ops = prices_.candidate(id).ops;
-      Bits after(graph_.num_ops);
-      for (int op : ops) after |= graph_.successors[op];
-      allowed_.push_back({id, ops, after - ops});
+      if (prices_[id] < kInfinity) allowed_.Add(graph_, id, prices_.candidate(id).ops);
     }
   }
 
@@ -285,12 +270,10 @@ class BestFirstOfWidth final : public BestFirst {
 
   /*! \brief Collect the transitions of a state by the stages that the search is restricted to. */
   bool ExpandAllowed(uint32_t state) {
-    const Bits& remaining = states_[state];
-    for (const auto& [candidate, ops, after] : allowed_) {
-      if (!ops.IsSubsetOf(remaining) || !after.IsDisjointFrom(remaining)) continue;
+    allowed_.ForEach(states_[state], [&](uint32_t candidate) {
       Count();
       transitions_.push_back({state, candidate});
-    }
+    });
     return true;
   }
 
@@ -301,13 +284,27 @@ class BestFirstOfWidth final : public BestFirst {
     ++num_transitions_;
   }
 
-  void Follow(const Transition& transition) {
+  /*! \brief Follow the transitions, of which those of one state come one after another. */
+  void FollowAll() {
+    uint32_t from = kNone;
+    double floor = 0;
+    for (const Transition& transition : transitions_) {
+      if (transition.from != from) floor = prices_.Floor(states_[transition.from]);
+      from = transition.from;
+      Follow(transition, floor);
+    }
+    transitions_.clear();
+  }
+
+  /*! \param floor That of the operators that remain before the stage. */
+  void Follow(const Transition& transition, double floor) {
     const double cost = info_[transition.from].cost + prices_[transition.candidate];
     if (cost >= upper_) return;
-    const Bits rest = states_[transition.from] - prices_.candidate(transition.candidate).ops;
+    const Bits& ops = prices_.candidate(transition.candidate).ops;
+    const Bits rest = states_[transition.from] - ops;
     if (rest.Empty()) {
       Keep(Trace(transition));
-    } else if (cost + prices_.Floor(rest) < upper_) {
+    } else if (cost + (floor - prices_.Floor(ops)) < upper_) {  // quicker than that of the rest
       Reach(rest, {cost, transition.from, transition.candidate, 0, true});
     }
   }
@@ -377,7 +374,7 @@ class BestFirstOfWidth final : public BestFirst {
   std::vector<Bits> merged_;  // the operators of all merged stages that need prices
 
   bool priced_only_{false};
-  std::vector<Allowed> allowed_;
+  AllowedStages<Bits> allowed_;
   std::vector<std::vector<uint32_t>> first_;  // the schedules that the search begins from
   InternTable<Bits> states_;
   std::vector<State> info_;                         // by state

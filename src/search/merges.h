@@ -40,8 +40,7 @@ class MergeEnumerator {
   MergeEnumerator(const DagBits<Bits>& graph, const SearchOptions& options)
       : graph_(graph), merge_class_(options.merge_class) {
     for (const std::vector<int>& ops : options.replacements) {
-      replacements_.emplace_back(graph.num_ops);
-      for (int op : ops) replacements_.back().Set(op);
+      replacements_.push_back(Bits::Of(graph.num_ops, ops));
     }
   }
 
@@ -134,8 +133,7 @@ std::vector<Bits> AllMerges(const DagBits<Bits>& graph, const SearchOptions& opt
     }
   }
   for (const std::vector<int>& ops : options.replacements) {
-    merges.emplace_back(graph.num_ops);
-    for (int op : ops) merges.back().Set(op);
+    merges.push_back(Bits::Of(graph.num_ops, ops));
   }
   return merges;
 }

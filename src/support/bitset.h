@@ -83,6 +83,13 @@ class Bitset {
     return full;
   }
 
+  /*! \brief Return the set of some integers below num_bits. */
+  static Bitset Of(size_t num_bits, const std::vector<int>& members) {
+    Bitset set(num_bits);
+    for (int member : members) set.Set(static_cast<size_t>(member));
+    return set;
+  }
+
   bool Test(size_t i) const { return (words_[i / 64] >> (i % 64) & 1) != 0; }
   void Set(size_t i) { words_[i / 64] |= uint64_t{1} << (i % 64); }
   void Reset(size_t i) { words_[i / 64] &= ~(uint64_t{1} << (i % 64)); }

@@ -57,7 +57,7 @@ class BestFirstSearch(tvm_ffi.Object):
     def begin(
         self, latencies: np.ndarray, known: Sequence[Candidate] = (), *, known_only: bool = False
     ) -> None:
-        """Begin a search, also from the schedule that the last one found.
+        """Begin a search; any other one ends.
 
         Parameters
         ----------

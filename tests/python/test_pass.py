@@ -223,8 +223,6 @@ def test_networks_against_onnx_runtime(name: str, size: int, tmp_path: Path) -> 
     for variant in schedules:
         (actual,) = flatten(variants(variant, [tvm.runtime.tensor(image)]))
         assert_close(actual, expected, relative=1e-3)
-    sums = {variant: sum(stage.seconds for stage in s.stages) for variant, s in schedules.items()}
-    assert sums["scheduled"] <= min(sums.values()) * (1 + 1e-9)
 
 
 @pytest.mark.slow

@@ -162,7 +162,7 @@ MUTANTS = (
     Mutant(
         "a schedule always agrees with its price",
         _COST,
-        "if abs(found - believed) <= _AGREES * found:",
+        "if not taken or abs(found - believed) <= AGREES * found:",
         "if found:",
         ("measure/test_simulated_cost.py::test_prices_are_corrected_by_the_whole_schedule",),
     ),
@@ -269,8 +269,8 @@ MUTANTS = (
     Mutant(
         "stages are timed on warm weights",
         "python/tvm_ios/backend/cpu/measure/runner.py",
-        "self._places(i, self._cold.take)",
-        "self._places(i, None)",
+        "self._tensors.places(i, workspace, take)",
+        "self._tensors.places(i, workspace, None)",
         ("backend/cpu/measure/test_runner.py::test_each_run_reads_its_weights_from_another_place",),
     ),
     Mutant(

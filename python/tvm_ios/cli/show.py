@@ -12,20 +12,21 @@ from rich.table import Table
 
 from .. import draw
 from ..draw import words
+from ..measure.profile import NetworkProfile
 from ..schedule.devices import device_terms
 from ..schedule.schedule import Schedule
 from ..schedule.speedup import Speedup
 from ..support.errors import OptionError
 from ..support.files import replacing
-from . import output
+from . import output, profiles
 from .options import add_common
-from .timeline import add_timeline, check_timeline, timeline
+from .timeline import add_timeline, check_timeline, profile, timeline
 
 _FORMATS = ("text", "svg", "html", "dot", "perfetto")
 
 _EPILOG = """\
 formats:
-  text      a table of the stages, or of several schedules
+  text      a table of the stages, or of several schedules; with --model, what the workers do
   svg       a picture
   html      a picture in one file that loads nothing from the network: zoom with the wheel, hover
             over an operator for its shapes, operations and time, search for operators by name
@@ -36,11 +37,18 @@ In a notebook, a tvm_ios.Schedule draws itself.
 
 --format perfetto needs the model (--model) and runs it on random inputs. It runs all stages in one
 launch, records when each worker enters and leaves each kernel, and shows the fastest of several
-runs. A stage lasts from the start of its first kernel to the end of its last one.
+runs. A stage lasts from the start of its first kernel to the end of its last one. Where a worker
+waits for the others, the timeline says for which kernel.
 
-The run differs from one of the compiled library. It uses the same kernels and the same work
-partitioning, but a separate tensor for each value. It omits operators that are left to TVM's
-default lowering. The file names them.
+A table, or --json, with --model is the sum of such a run. For each stage it has the time of its
+kernels (work) as a share of the workers' time, the time in which workers wait for it, its slow-down
+(the time of its kernels over that of the same kernels alone on one worker, with cold weights), and
+the bytes that its kernels read and write. --json adds busy_over_alone and waiting_share, the same
+for the whole network.
+
+The run differs from one of the compiled library. It uses the same kernels, the same work
+partitioning and an equal workspace, but calls the kernels one by one. It omits operators that are
+left to TVM's default lowering. The file names them.
 
 On a GPU, each track is a stream, and all stages are one CUDA graph. The graph has an event before
 and after each kernel. The events take time between kernels that the library does not spend. A
@@ -52,6 +60,7 @@ examples:
   tvm-ios show s.json --format dot | dot -Tpdf -o s.pdf
   tvm-ios show s.b1.json s.b32.json
   tvm-ios show sequential.json s.json --format html -o both.html
+  tvm-ios show s.json --model model.onnx
   tvm-ios show s.json --format perfetto --model model.onnx -o s.trace.json
   tvm-ios show gpu.json --format perfetto --model model.onnx --device-id 1 -o gpu.trace.json
 """
@@ -104,8 +113,9 @@ def run(args: argparse.Namespace) -> None:
 
 def _write(args: argparse.Namespace, schedules: Sequence[Schedule], file: TextIO) -> None:
     titles = args.schedules if len(schedules) > 1 else ()
+    ran = profile(args, schedules[0]) if args.model and args.format == "text" else None
     if args.json:
-        output.print_json(_as_json(schedules), file)
+        output.print_json(_as_json(schedules, ran), file)
     elif args.format == "svg":
         file.write(draw.svg(schedules, titles))
     elif args.format == "html":
@@ -115,15 +125,22 @@ def _write(args: argparse.Namespace, schedules: Sequence[Schedule], file: TextIO
     elif args.format == "perfetto":
         file.write(timeline(args, schedules[0]))
     else:
-        _write_text(args.schedules, schedules, file)
+        _write_text(args.schedules, schedules, ran, file)
 
 
-def _as_json(schedules: Sequence[Schedule]) -> dict[str, Any]:
+def _as_json(schedules: Sequence[Schedule], ran: NetworkProfile | None) -> dict[str, Any]:
     whole = [schedule.to_dict() for schedule in schedules]
-    return whole[0] if len(whole) == 1 else {"schedules": whole}
+    if len(whole) > 1:
+        return {"schedules": whole}
+    return whole[0] if ran is None else {**whole[0], **profiles.as_json(ran)}
 
 
-def _write_text(paths: Sequence[str], schedules: Sequence[Schedule], file: TextIO) -> None:
+def _write_text(
+    paths: Sequence[str],
+    schedules: Sequence[Schedule],
+    ran: NetworkProfile | None,
+    file: TextIO,
+) -> None:
     console = output.console(file)
     if len(schedules) > 1:
         for line in _comparison(paths, schedules):
@@ -131,7 +148,9 @@ def _write_text(paths: Sequence[str], schedules: Sequence[Schedule], file: TextI
         return
     for line in _head(schedules[0]):
         console.print(line, soft_wrap=True)
-    console.print(_table(schedules[0]))
+    if ran is not None:
+        console.print(profiles.summary(ran), soft_wrap=True)
+    console.print(_table(schedules[0], ran))
 
 
 def _comparison(paths: Sequence[str], schedules: Sequence[Schedule]) -> Iterator[str | Table]:
@@ -219,10 +238,11 @@ def _search_gap(schedule: Schedule) -> str:
     return f"{subject} at most {share} above the optimum by its prices{cuts}"
 
 
-def _table(schedule: Schedule) -> Table:
+def _table(schedule: Schedule, ran: NetworkProfile | None) -> Table:
     kernels = {op.name: op.kernel for op in schedule.operators if op.kernel is not None}
     shown = ("groups", "kernels") if kernels else ("groups",)
-    table = output.table("stage", "how", *shown, "us", "share", left=("how", *shown))
+    columns = profiles.COLUMNS if ran is not None else ()
+    table = output.table("stage", "how", *shown, "us", "share", *columns, left=("how", *shown))
     total = sum(stage.seconds or 0.0 for stage in schedule.stages)
     for i, stage in enumerate(schedule.stages):
         latency = share = "-"
@@ -232,7 +252,8 @@ def _table(schedule: Schedule) -> Table:
         cells = [_lines(stage.groups)]
         if kernels:
             cells.append(_lines([[kernels.get(name, "-") for name in g] for g in stage.groups]))
-        table.add_row(str(i), words.how(stage), *cells, latency, share)
+        did = profiles.cells(ran, i) if ran is not None else ()
+        table.add_row(str(i), words.how(stage), *cells, latency, share, *did)
     return table
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ``tvm-ios show --format perfetto`` needs: the model, which is run."""
+"""What ``tvm-ios show`` runs: the model of a schedule, for its timeline and its profile."""
 
 from __future__ import annotations
 
@@ -10,8 +10,12 @@ import tvm
 from .. import draw
 from ..backend.registry import kind_of
 from ..compiler import steps
+from ..compiler.profiling import profile_run
+from ..compiler.scheduler import Scheduler
 from ..frontend.models import load_model
+from ..measure.profile import NetworkProfile
 from ..measure.runners import LocalRunner
+from ..schedule.devices import device_terms
 from ..schedule.options import Options
 from ..schedule.schedule import Schedule
 from ..support.errors import OptionError
@@ -21,8 +25,9 @@ from .options import add_device, add_kernels, add_model_shapes
 def add_timeline(parser: argparse.ArgumentParser) -> None:
     """Add the model that a schedule was made for, as ``compile`` takes it."""
     group = parser.add_argument_group(
-        "timeline (--format perfetto)",
-        "Give the model, and the same kernel options as when the schedule was made.",
+        "timeline and profile",
+        "Give the model, and the same kernel options as when the schedule was made. It is run for "
+        "--format perfetto, and for the work and the waiting in a table or in --json.",
     )
     group.add_argument(
         "--model",
@@ -40,29 +45,50 @@ def _add_details(parser: argparse._ActionsContainer) -> None:
 
 
 def check_timeline(args: argparse.Namespace) -> None:
-    """Raise OptionError unless a model is given, and described, exactly where one is run."""
-    if args.format == "perfetto":
-        if args.model is None:
-            raise OptionError("--format perfetto runs the model; give it with --model.")
+    """Raise OptionError unless a model is given where one is run, and described where it is."""
+    if args.format == "perfetto" and args.model is None:
+        raise OptionError("--format perfetto runs the model; give it with --model.")
+    if args.model is not None:
+        if args.format not in ("perfetto", "text"):
+            raise OptionError(
+                "--model is for --format perfetto, a table or --json; leave one of both out."
+            )
+        if len(args.schedules) > 1:
+            raise OptionError("--model runs one schedule; give one.")
         return
     unused = argparse.ArgumentParser()
     _add_details(unused)
-    defaults = {"model": None, **vars(unused.parse_args([]))}
-    for name, default in defaults.items():
+    for name, default in vars(unused.parse_args([])).items():
         if getattr(args, name) != default:
             flag = "--" + name.replace("_", "-")
-            raise OptionError(
-                f"{flag} is for --format perfetto; leave it out, or give that format."
-            )
+            raise OptionError(f"{flag} describes the model; give that, too, with --model.")
 
 
 def timeline(args: argparse.Namespace, schedule: Schedule) -> str:
     """Run the model on this machine, and tell when each worker, or stream, did what."""
+    scheduler = _prepare(args, schedule)
+    return draw.perfetto(schedule, scheduler.graph, scheduler.trace(schedule))
+
+
+def profile(args: argparse.Namespace, schedule: Schedule) -> NetworkProfile:
+    """Run the model on this machine, and tell how much its workers do, and how long they wait.
+
+    Raises
+    ------
+    OptionError
+        When the schedule is for a device that has no workers.
+    """
+    if not device_terms(schedule.target).counted:
+        raise OptionError("A GPU has no worker threads to profile; give --format perfetto.")
+    return profile_run(_prepare(args, schedule), schedule)
+
+
+def _prepare(args: argparse.Namespace, schedule: Schedule) -> Scheduler:
+    """Load the model that the schedule was made for."""
     target, runner = tvm.target.Target(schedule.target), LocalRunner(args.device_id)
     kind_of(target).check(target, args.device_id)
     allowed = Options(winograd=args.winograd, precision=args.precision, cudnn=args.cudnn)
     batch = args.batch or schedule.batch
     mod = load_model(args.model, args.input_shapes, batch, args.params, args.trust)
     options, function = allowed.applying(schedule), schedule.function
-    scheduler = steps.prepare(mod, target, options, runner, function=function)
-    return draw.perfetto(schedule, scheduler.graph, scheduler.trace(schedule))
+    return steps.prepare(mod, target, options, runner, function=function)

@@ -10,7 +10,7 @@ from typing import Any
 from ..graph.operators import OperatorGraph
 from ..schedule.devices import device_terms
 from ..schedule.schedule import Schedule
-from ..schedule.timeline import Span
+from ..schedule.timeline import Span, waits
 from .words import details, heading, how, microseconds
 
 # Numbers of the process and of the track of stages; tracks of workers or streams follow. Perfetto
@@ -39,6 +39,7 @@ def perfetto(schedule: Schedule, graph: OperatorGraph, spans: Sequence[Span]) ->
         *_titles(schedule, spans),
         *_stages(schedule, spans),
         *(_call(span, _about(schedule, graph.names(span.operators))) for span in spans),
+        *_waits(schedule, graph, spans),
     ]
     ran = {span.stage for span in spans}
     about = {
@@ -97,6 +98,19 @@ def _call(span: Span, about: dict[str, list[str]]) -> dict[str, Any]:
         span.end,
         {"stage": span.stage, "kernel": span.kernel, "phase": span.phase, **about},
     )
+
+
+def _waits(
+    schedule: Schedule, graph: OperatorGraph, spans: Sequence[Span]
+) -> Iterator[dict[str, Any]]:
+    """Yield where workers wait; a stream that has nothing to do keeps nobody waiting."""
+    if not device_terms(schedule.target).counted:
+        return
+    for wait in waits(spans, schedule.workers):
+        cause = {"worker": wait.cause.worker, "kernel": wait.cause.kernel}
+        title = f"wait for {' + '.join(graph.names(wait.cause.operators))}"
+        track = _track_of(wait.worker)
+        yield _event(title, "wait", track, wait.begin, wait.end, {"cause": cause})
 
 
 def _event(

@@ -37,7 +37,7 @@ _TERMS = {
             "measured": "when each worker entered and left each kernel, in one launch of all "
             "stages, the fastest of several runs",
             "unlike the compiled library": "the kernels are called one by one and not by the "
-            "driver of a compiled library, every value has a tensor of its own, inputs are random",
+            "driver of a compiled library, inputs are random",
         },
     ),
     "cuda": DeviceTerms(

@@ -234,8 +234,8 @@ BAD_INPUT = {
     "a GPU to test a CPU": (["selftest", "--device-id", "1"], "leave it out for a CPU"),
     "a GPU to run on a CPU": (["run", "model.so", "--device-id", "1"], "leave it out for a CPU"),
     "a GPU of another process": ([*COMPILE, "--isolate", "--device-id", "1"], "exclude each other"),
-    "a batch to draw": (["show", "s.json", "--batch", "2"], "--batch is for --format perfetto"),
-    "kernels to draw": (["show", "s.json", "--cudnn"], "--cudnn is for --format perfetto"),
+    "a batch to draw": (["show", "s.json", "--batch", "2"], "--batch describes the model"),
+    "kernels to draw": (["show", "s.json", "--cudnn"], "--cudnn describes the model"),
     "lines and an object": (["db", "export", "--json"], "give one with --output"),
     "schedule of another function": (
         _with_schedule(lambda d: d.update(function="other")), "of the function 'other'"

@@ -24,14 +24,14 @@ class Device:
 
     def trace(self, stages: Sequence[str], repeat: int) -> list[Span]:
         self.traced.append((list(stages), repeat))
-        return [Span(i % 2, i, (i,), stage, 0, i, i + 1.0) for i, stage in enumerate(stages)]
+        return [Span(i % 2, i, i, (i,), stage, 0, i, i + 1.0) for i, stage in enumerate(stages)]
 
 
 def test_spans_have_the_numbers_of_the_schedule() -> None:
     """Stages without a kernel are none of those that run."""
     device = Device()
     spans = trace(LocalPool(device, device, 1), {1: "one", 4: "four"}, ["a", "b"], 7)
-    assert spans == [Span(0, 1, (0,), "one", 0, 0, 1.0), Span(1, 4, (1,), "four", 0, 1, 2.0)]
+    assert spans == [Span(0, 1, 0, (0,), "one", 0, 0, 1.0), Span(1, 4, 1, (1,), "four", 0, 1, 2.0)]
     assert device.compiled == ["a", "b"]
     assert device.traced == [(["one", "four"], 7)]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Timelines of real runs: whole, in order, and what they say of themselves."""
+"""Timelines of real runs: whole, in order, and what they say of themselves; and waiting in them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tvm_ios.cli.main import main
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.errors import ScheduleError
 from tvm_ios.schedule import Schedule
-from tvm_ios.schedule.timeline import Span
+from tvm_ios.schedule.timeline import Span, Wait, waits
 
 TOLERANCE = 1e-6  # microseconds, of sums of numbers that were rounded
 
@@ -63,6 +63,43 @@ def test_stages_meet_at_barriers() -> None:
     assert len(by_worker(spans)) == WORKERS
 
 
+def span(worker: int, level: int, begin: float, end: float) -> Span:
+    return Span(worker, level, level, (level,), "kernel", 0, begin, end)
+
+
+def test_workers_wait_for_the_last_kernel() -> None:
+    slow, late = span(0, 0, 0.0, 5.0), span(1, 1, 6.0, 9.0)
+    spans = [slow, span(1, 0, 0.0, 3.0), span(0, 1, 5.5, 7.0), late]
+    assert list(waits(spans, 2)) == [
+        Wait(0, slow, 5.0, 5.5),
+        Wait(1, slow, 3.0, 6.0),
+        Wait(0, late, 7.0, 9.0),
+    ]
+
+
+def test_a_worker_without_kernels_waits_through() -> None:
+    """It has nothing to do in the second level, and nothing at all if it is the third one."""
+    second, last = span(0, 1, 2.0, 4.0), span(1, 2, 4.0, 6.0)
+    spans = [span(0, 0, 0.0, 2.0), span(1, 0, 0.0, 1.0), second, span(0, 2, 4.0, 5.0), last]
+    found = list(waits(spans, 3))
+    assert Wait(1, second, 1.0, 4.0) in found
+    assert Wait(2, last, 0.0, 6.0) in found
+    busy = sum(span.end - span.begin for span in spans)
+    assert busy + sum(wait.end - wait.begin for wait in found) == 3 * 6.0
+
+
+def test_a_real_run_is_work_and_waiting() -> None:
+    """What is neither is the start, and what lies between kernels of one level."""
+    scheduler = Scheduler.prepare(network(32, 64), NATIVE, cost_model=few_stages)
+    spans = scheduler.trace(scheduler.sequential())
+    found = list(waits(spans, WORKERS))
+    assert {wait.worker for wait in found} == set(range(WORKERS))
+    for worker, track in by_worker(spans).items():
+        own = [(s.begin, s.end) for s in track]
+        own += [(w.begin, w.end) for w in found if w.worker == worker]
+        assert all(one[1] <= other[0] for one, other in pairwise(sorted(own)))
+
+
 def test_nothing_to_run() -> None:
     mod = relax_module(lambda emit, x: emit(relax.op.sort(x)), (4, 4))
     scheduler = Scheduler.prepare(mod, NATIVE, cost_model=few_stages)
@@ -91,7 +128,10 @@ def test_a_timeline_as_a_file(compiled: Compiled, tmp_path: Path, capsys) -> Non
         assert one["ts"] + one["dur"] <= other["ts"] + TOLERANCE
     missing = whole["otherData"]["lowered by TVM and not run, or done in place by others"]
     assert len(stages) + len(missing) == len(schedule.stages)
-    for event in (e for e in events if titles[e["tid"]] != "stages"):
+    waiting = [e for e in events if e["cat"] == "wait"]
+    assert all(e["name"].startswith("wait for ") for e in waiting)
+    assert {titles[e["tid"]] for e in waiting} == {"worker 0", "worker 1"}
+    for event in (e for e in events if titles[e["tid"]] != "stages" and e not in waiting):
         (stage,) = (s for s in stages if s["name"] == f"stage {event['args']['stage']}")
         assert stage["ts"] <= event["ts"] + TOLERANCE
         assert event["ts"] + event["dur"] <= stage["ts"] + stage["dur"] + TOLERANCE
@@ -105,7 +145,8 @@ def test_arguments_of_a_timeline(compiled: Compiled, capsys, tmp_path: Path) -> 
     path, out = str(compiled / "s.json"), tmp_path / "t.json"
     cases = {
         "give it with --model": ["--format", "perfetto"],
-        "--model is for --format perfetto": ["--model", str(compiled / "model.onnx")],
+        "--model is for": ["--format", "svg", "--model", str(compiled / "model.onnx")],
+        "--model runs one schedule": [path, "--model", str(compiled / "model.onnx")],
         "another model": ["--format", "perfetto", "--model", "zoo:inception_v3_small"],
         "There is no model none.onnx": ["--format", "perfetto", "--model", "none.onnx"],
     }

@@ -89,10 +89,11 @@ class CpuStageRunner:
         made = [Call(network.implementations[i].kernel, p, places[i]) for i, p in calls]
         program, workers = _program(network.rows, calls), stages[0].plan.workers
         runs = [self._bench.trace(made, program, workers) for _ in range(repeat)]
+        levels = {row[:2]: row[2] for row in network.rows}
         meaning = []
         for i, phase in calls:
-            computed = network.implementations[i]
-            meaning.append((network.stages[i], computed.operators, computed.kernel.name, phase))
+            computed, stage, level = network.implementations[i], network.stages[i], levels[i, phase]
+            meaning.append((stage, level, computed.operators, computed.kernel.name, phase))
         fastest = min(runs, key=lambda run: run[:, 3].max())
         return [
             Span(int(worker), *meaning[int(call)], begin, end)

@@ -96,6 +96,7 @@ class CudaStageRunner:
             Span(
                 worker=launch.stream,
                 stage=number,
+                level=number,
                 operators=stages[number].computed_by(launch),
                 kernel=launch.kernel.variant or launch.kernel.name,
                 phase=0,

@@ -16,6 +16,7 @@
 #include <tvm/ffi/error.h>
 #include <tvm/ffi/optional.h>
 
+#include <algorithm>
 #include <cstdint>
 
 #include "support/checked.h"
@@ -67,15 +68,17 @@ inline void CheckPart(int64_t offset, int64_t size, int64_t available, const cha
 
 /*! \brief Return the bytes of a tensor of a given shape and type. */
 inline int64_t CheckedBytes(::tvm::ffi::ShapeView shape, DLDataType dtype, const char* what) {
-  // One size may be 0 while the product of the others overflows.
+  // A size of 0 counts as 1: strides are products of the others.
   CheckedInt bits = int64_t{dtype.bits} * dtype.lanes;
+  bool empty = false;
   for (int64_t size : shape) {
     TVM_IOS_REQUIRE(size >= 0, ValueError) << what << " cannot have a size of " << size;
-    bits = bits * size;
+    empty = empty || size == 0;
+    bits = bits * std::max(size, int64_t{1});
   }
   bits = bits + 7;
   TVM_IOS_REQUIRE(bits.value().has_value(), ValueError) << what << " has too many bytes";
-  return *bits.value() / 8;
+  return empty ? 0 : *bits.value() / 8;
 }
 
 /*! \brief Return the elements of a contiguous host tensor of the given rank and type. */

@@ -309,3 +309,11 @@ def test_a_tensor_within_another() -> None:
     for offset in (-4, 4):
         with pytest.raises(ValueError, match="24 bytes from"):
             part_of(part, offset, tvm_ffi.Shape((6,)), tvm_ffi.dtype("float32"))
+
+
+@pytest.mark.parametrize("shape", [(0, 6, 2**63 - 1), (2**40, 0, 2**40)])
+def test_an_empty_tensor_whose_strides_overflow(shape: tuple[int, ...]) -> None:
+    part_of = tvm_ffi.get_global_func("tvm_ios.runtime.TensorPart")
+    whole = tvm.runtime.tensor(np.zeros(6, "float32"))
+    with pytest.raises(ValueError, match="too many bytes"):
+        part_of(whole, 0, tvm_ffi.Shape(shape), tvm_ffi.dtype("float32"))

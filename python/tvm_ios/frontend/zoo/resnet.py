@@ -2,9 +2,8 @@
 """Residual networks (He et al., arXiv 1512.03385, table 1), and those with grouped convolutions.
 
 The latter are ResNeXt (Xie et al., arXiv 1611.05431, table 1). In a bottleneck that halves the
-map, the 3 x 3 convolution has the stride, as in current reference
-implementations. In the paper, the preceding
-1 x 1 convolution has it.
+map, the 3 x 3 convolution has the stride, as in current reference implementations. In the paper,
+the preceding 1 x 1 convolution has it.
 """
 
 from __future__ import annotations

@@ -22,15 +22,23 @@ Sizes = Mapping[str, int]
 # Small enough to be run by TVM's default kernels, in batches, with sizes that are not their own.
 SMALL_CASES: list[tuple[str, Sizes]] = [
     ("bert_tiny", {"batch": 2, "length": 9}),
+    ("convnext_tiny_small", {"batch": 2}),
     ("densenet_small", {}),
+    ("dpn68_small", {}),
     ("googlenet_small", {"batch": 2}),
     ("inception_v3_small", {}),
+    ("mixer_b16_small", {"batch": 2}),
     ("mobilenet_v2_small", {"image_size": 37}),
     ("nasnet_a_small", {}),
     ("nasrnn_small", {"batch": 3}),
+    ("nf_resnet50_small", {"image_size": 41}),
+    ("poolformer_s12_small", {"batch": 2}),
     ("randwire_tiny", {"batch": 2}),
+    ("res2net50_small", {"image_size": 33}),
     ("resnet50_small", {"image_size": 33}),
+    ("resnext50_small", {"batch": 2}),
     ("squeezenet", {"batch": 2, "image_size": 33}),
+    ("xception_small", {}),
 ]
 
 

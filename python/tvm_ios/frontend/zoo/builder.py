@@ -19,7 +19,7 @@ from ...support.errors import ModelError
 from .values import Handle, Padding, Pair, Value, Window
 from .weights import NormStatistics, Weights
 
-Elementwise = Literal["add", "gelu", "multiply", "relu", "relu6", "sigmoid", "tanh"]
+Elementwise = Literal["add", "gelu", "multiply", "relu", "relu6", "sigmoid", "subtract", "tanh"]
 
 
 class Builder(ABC, Generic[Handle]):
@@ -150,6 +150,16 @@ class Builder(ABC, Generic[Handle]):
         handle = self._emit_concat([value.handle for value in values])
         return Value(handle, (batch, channels, *size))
 
+    def channels(self, x: Value[Handle], begin: int, end: int) -> Value[Handle]:
+        """Keep the channels from `begin` to before `end`."""
+        handle = self._emit_channels(x.handle, begin, end)
+        return Value(handle, (x.shape[0], end - begin, *x.shape[2:]))
+
+    def map_norm(self, x: Value[Handle], *, epsilon: float) -> Value[Handle]:
+        """Normalise all channels of an image together, then scale and shift each by constants."""
+        gamma, beta = self._weights.around_one(x.shape[1]), self._weights.bias(x.shape[1])
+        return Value(self._emit_map_norm(x, gamma, beta, epsilon), x.shape)
+
     def odd_pixels(self, x: Value[Handle]) -> Value[Handle]:
         """Keep the second, fourth, ... row and column of each map."""
         size = x.shape[2:]
@@ -256,6 +266,17 @@ class Builder(ABC, Generic[Handle]):
     def multiply(self, x: Value[Handle], y: Value[Handle]) -> Value[Handle]:
         return self._elementwise("multiply", x, y)
 
+    def subtract(self, x: Value[Handle], y: Value[Handle]) -> Value[Handle]:
+        return self._elementwise("subtract", x, y)
+
+    def rescale(self, x: Value[Handle], axis: int = -1) -> Value[Handle]:
+        """Multiply by a constant for each element of an axis, which is small as at a branch's end.
+
+        Networks call it layer scale (Touvron et al., arXiv 2103.17239).
+        """
+        factors = np.float32(0.1) * self._weights.around_one(x.shape[axis])
+        return self.multiply(x, self._constant(factors.reshape(-1, *[1] * (-1 - axis))))
+
     def scale(self, x: Value[Handle], factor: float) -> Value[Handle]:
         """Multiply by a number."""
         return self.multiply(x, self._constant(np.array(factor, "float32")))
@@ -295,6 +316,14 @@ class Builder(ABC, Generic[Handle]):
 
     @abstractmethod
     def _emit_concat(self, values: list[Handle]) -> Handle: ...
+
+    @abstractmethod
+    def _emit_channels(self, x: Handle, begin: int, end: int) -> Handle: ...
+
+    @abstractmethod
+    def _emit_map_norm(
+        self, x: Value[Handle], gamma: np.ndarray, beta: np.ndarray, epsilon: float
+    ) -> Handle: ...
 
     @abstractmethod
     def _emit_odd_pixels(self, x: Handle, size: Sequence[int]) -> Handle: ...

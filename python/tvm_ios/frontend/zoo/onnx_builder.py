@@ -23,6 +23,7 @@ _ELEMENTWISE: dict[Elementwise, str] = {
     "multiply": "Mul",
     "relu": "Relu",
     "sigmoid": "Sigmoid",
+    "subtract": "Sub",
     "tanh": "Tanh",
 }
 
@@ -117,6 +118,20 @@ class OnnxBuilder(Builder[str]):
 
     def _emit_concat(self, values: list[str]) -> str:
         return self._emit("Concat", values, axis=1)
+
+    def _emit_channels(self, x: str, begin: int, end: int) -> str:
+        return self._emit("Slice", [x, *map(self._integers, ([begin], [end], [1]))])
+
+    def _emit_map_norm(
+        self, x: Value[str], gamma: np.ndarray, beta: np.ndarray, epsilon: float
+    ) -> str:
+        """Emit what the opset has of a group norm, as PyTorch exports it."""
+        flat = self._emit_reshape(x.handle, (x.shape[0], 1, -1))
+        units = [self._emit_constant(np.full(1, value, "float32")) for value in (1.0, 0.0)]
+        norm = self._emit("InstanceNormalization", [flat, *units], epsilon=epsilon)
+        factors, offsets = (self._emit_constant(a.reshape(-1, 1, 1)) for a in (gamma, beta))
+        scaled = self._emit("Mul", [self._emit_reshape(norm, x.shape), factors])
+        return self._emit("Add", [scaled, offsets])
 
     def _emit_odd_pixels(self, x: str, size: Sequence[int]) -> str:
         begin, end, axes, steps = ([1, 1], list(size), [2, 3], [2, 2])

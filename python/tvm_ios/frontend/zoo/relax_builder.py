@@ -21,6 +21,7 @@ _ELEMENTWISE: dict[Elementwise, Callable[..., relax.Expr]] = {
     "relu": relax.op.nn.relu,
     "relu6": relax.op.nn.relu6,
     "sigmoid": relax.op.sigmoid,
+    "subtract": relax.op.subtract,
     "tanh": relax.op.tanh,
 }
 
@@ -114,6 +115,18 @@ class RelaxBuilder(Builder[relax.Expr]):
 
     def _emit_concat(self, values: list[relax.Expr]) -> relax.Expr:
         return self._emit(relax.op.concat(values, axis=1))
+
+    def _emit_channels(self, x: relax.Expr, begin: int, end: int) -> relax.Expr:
+        return self._emit(relax.op.strided_slice(x, axes=[1], begin=[begin], end=[end]))
+
+    def _emit_map_norm(
+        self, x: Value[relax.Expr], gamma: np.ndarray, beta: np.ndarray, epsilon: float
+    ) -> relax.Expr:
+        constants = (relax.const(gamma), relax.const(beta))
+        norm = relax.op.nn.group_norm(
+            x.handle, *constants, num_groups=1, channel_axis=1, axes=[2, 3], epsilon=epsilon
+        )
+        return self._emit(norm)
 
     def _emit_odd_pixels(self, x: relax.Expr, size: Sequence[int]) -> relax.Expr:
         return self._emit(

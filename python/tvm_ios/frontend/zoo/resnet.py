@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Residual networks (He et al., arXiv 1512.03385, table 1).
+"""Residual networks (He et al., arXiv 1512.03385, table 1), and those with grouped convolutions.
 
-In a bottleneck that halves the map, the 3 x 3 convolution has the stride, as in current reference
-implementations. In the paper, the preceding 1 x 1 convolution has it.
+The latter are ResNeXt (Xie et al., arXiv 1611.05431, table 1). In a bottleneck that halves the
+map, the 3 x 3 convolution has the stride, as in current reference implementations. In the paper,
+the preceding 1 x 1 convolution has it.
 """
 
 from __future__ import annotations
@@ -75,7 +76,15 @@ def basic(net: Builder[Handle], x: Value[Handle], width: int, stride: int) -> Va
     return conv_norm(net, x, width, 3, gain=BRANCH_GAIN)
 
 
-def bottleneck(net: Builder[Handle], x: Value[Handle], width: int, stride: int) -> Value[Handle]:
+def bottleneck(
+    net: Builder[Handle],
+    x: Value[Handle],
+    width: int,
+    stride: int,
+    *,
+    groups: int = 1,
+    inner: int = 1,
+) -> Value[Handle]:
     """Emit a 3 x 3 convolution between two 1 x 1 convolutions (figure 5, right).
 
     Parameters
@@ -86,9 +95,13 @@ def bottleneck(net: Builder[Handle], x: Value[Handle], width: int, stride: int) 
         The block's input, [N, C, H, W].
     width, stride : int
         A quarter of the block's output channels, and the stride of the 3 x 3 convolution.
+    groups : int
+        Groups of the 3 x 3 convolution.
+    inner : int
+        Its channels, in units of ``width``.
     """
-    x = net.relu(conv_norm(net, x, width))
-    x = net.relu(conv_norm(net, x, width, 3, stride=stride))
+    x = net.relu(conv_norm(net, x, inner * width))
+    x = net.relu(conv_norm(net, x, inner * width, 3, stride=stride, groups=groups))
     return conv_norm(net, x, 4 * width, gain=BRANCH_GAIN)
 
 
@@ -104,8 +117,20 @@ def _residual(
 
 RESNET18 = Network("resnet18", images(224), partial(resnet, block=basic, stages=(2, 2, 2, 2)))
 RESNET50 = Network("resnet50", images(224), partial(resnet, block=bottleneck, stages=(3, 4, 6, 3)))
+RESNEXT50 = Network(
+    "resnext50",
+    images(224),
+    partial(resnet, block=partial(bottleneck, groups=32, inner=2), stages=(3, 4, 6, 3)),
+)
 
 # Covers both kinds of shortcut, and 12 or 24 channels, which are not multiples of 16.
 RESNET50_SMALL = Network(
     "resnet50_small", images(32), partial(resnet, block=bottleneck, stages=(2, 1), width=12)
+)
+
+# Groups of 3 and 6 channels, which are no multiples of a vector.
+RESNEXT50_SMALL = Network(
+    "resnext50_small",
+    images(32),
+    partial(resnet, block=partial(bottleneck, groups=8, inner=2), stages=(2, 1), width=12),
 )

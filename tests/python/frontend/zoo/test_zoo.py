@@ -18,30 +18,46 @@ from tvm_ios.frontend.models import load_model
 FULL = (
     "bert_base",
     "bert_base_8",
+    "convnext_tiny",
     "densenet121",
+    "dpn68",
     "googlenet",
     "inception_v3",
+    "mixer_b16",
     "mobilenet_v2",
     "nasnet_a_large",
     "nasnet_a_mobile",
     "nasrnn",
+    "nf_resnet50",
+    "poolformer_s12",
     "randwire_large",
     "randwire_regular",
     "randwire_small",
+    "res2net50",
     "resnet18",
     "resnet50",
+    "resnext50",
     "squeezenet",
+    "xception",
 )
 REDUCED = (
     "bert_tiny",
+    "convnext_tiny_small",
     "densenet_small",
+    "dpn68_small",
     "googlenet_small",
     "inception_v3_small",
+    "mixer_b16_small",
     "mobilenet_v2_small",
     "nasnet_a_small",
     "nasrnn_small",
+    "nf_resnet50_small",
+    "poolformer_s12_small",
     "randwire_tiny",
+    "res2net50_small",
     "resnet50_small",
+    "resnext50_small",
+    "xception_small",
 )
 
 
@@ -104,7 +120,7 @@ def test_a_shorter_text_has_the_same_weights_and_fewer_positions() -> None:
 
 
 def test_unknown_network_is_answered_with_the_known_ones() -> None:
-    with pytest.raises(ModelError, match="inception_v3, inception_v3_small, mobilenet_v2"):
+    with pytest.raises(ModelError, match="inception_v3, inception_v3_small, mixer_b16"):
         zoo.load("squeeze_net")
 
 

@@ -65,7 +65,7 @@ def run(code: str, directory: Path) -> str:
 
 
 @pytest.mark.parametrize("load", LOADS)
-@pytest.mark.parametrize("wait", WAITS)
+@pytest.mark.parametrize("wait", ["spinning", pytest.param("sleeping", marks=pytest.mark.slow)])
 def test_a_child_is_told(wait: str, load: str, directory: Path) -> None:
     """It neither hangs nor dies, and the parent goes on."""
     code = PREPARE.format(load=LOADS[load].format("on2")) + WAITS[wait]

@@ -20,7 +20,7 @@ def test_every_function_is_fuzzed() -> None:
     assert set(registry_fuzz.registered()) == known
 
 
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_random_arguments(seed: int, tmp_path: Path) -> None:
     """In a process of its own, which may not end, hang or take much memory."""
     journal = tmp_path / "calls"

@@ -110,6 +110,7 @@ def test_numbers_that_do_not_fit(seed: int) -> None:
     check_refused_or_module(with_strange_numbers(SMALL[seed % len(SMALL)], seed))
 
 
+@pytest.mark.slow
 def test_damaged_files_take_little(tmp_path: Path) -> None:
     """In processes that end where they take too much memory or time."""
     texts = {f"graph {seed}": damaged_graph(seed) for seed in range(60)}

@@ -288,7 +288,7 @@ def call_from_relax(kernel: CudaKernel, inputs: list[np.ndarray]) -> list[np.nda
     return [result.numpy() for result in machine["main"](*arrays)]
 
 
-@pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("architecture", ["sm_80", pytest.param("sm_90", marks=pytest.mark.slow)])
 def test_one_compilation_of_all_kernels(kernels: dict[str, CudaKernel], architecture: str) -> None:
     """Each is one entry, with the bounds of its launch and one piece of shared memory."""
     (device,) = build_kernels(kernels, TARGET).mod.imports

@@ -8,8 +8,8 @@ from .convolution import conv2d
 from .dense import matmul
 
 RULES: dict[str, Rule] = {
-    "conv2d": conv2d,
-    "depthwise_conv2d": planes.depthwise_conv2d,
+    "conv2d": first_of(conv2d, planes.narrow_groups),
+    "depthwise_conv2d": first_of(planes.depthwise_conv2d, planes.narrow_groups),
     "max_pool2d": planes.pool2d,
     "avg_pool2d": planes.pool2d,
     "adaptive_avg_pool2d": planes.global_average,

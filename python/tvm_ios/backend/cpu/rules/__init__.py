@@ -19,6 +19,7 @@ RULES: dict[str, Rule] = {
     "layer_norm": rows.layer_norm,
     "mean": first_of(planes.global_average, rows.reduction),
     "sum": rows.reduction,
+    "variance": rows.reduction,
     "max": rows.reduction,
     "min": rows.reduction,
     "elementwise": first_of(planes.elementwise, strided.elementwise),

@@ -5,8 +5,8 @@ Each distinct operator of a kind is timed alone, with its epilogue: activations 
 cache allows, weights as cold as in the network. A kernel can be no faster than its multiply-adds at
 their peak, nor than the bytes of its tensors at the bandwidth of the nearest cache that holds them
 all; both limits are measured in the same run. On several cores a kernel is a stage of its own, with
-its launch. Multiply-adds are counted with those of the padding,
-which the kernels leave out. Winograd's algorithm is not used unless it is asked for.
+its launch. Multiply-adds are counted with those of the padding, which the kernels leave out.
+Winograd's algorithm is not used unless it is asked for.
 """
 
 from __future__ import annotations
@@ -29,9 +29,7 @@ from tvm_ios.backend.cpu.measure.builder import CpuKernelBuilder
 from tvm_ios.backend.cpu.measure.peak_flops import MultiplyAdds
 from tvm_ios.backend.cpu.measure.runner import CpuStageRunner
 from tvm_ios.backend.cpu.rules import LoweringConfig
-from tvm_ios.backend.cpu.rules.implement import implement
-from tvm_ios.backend.shared.implementation import LoweredGraph
-from tvm_ios.backend.shared.stages import StageBuilder
+from tvm_ios.backend.cpu.stage.build import CpuStageBuilder
 from tvm_ios.frontend import zoo
 from tvm_ios.graph.dag import Candidate
 from tvm_ios.graph.extract import extract
@@ -120,8 +118,9 @@ def measure(
     graph = extract(prepared, "main")
     values = relax.analysis.free_vars(prepared["main"].body.body)
     config = LoweringConfig(core_of(target), winograd, num_workers(target))
-    lowered = implement(graph, values, config)
-    seconds_of = _timer(lowered, target)
+    stage_builder = CpuStageBuilder.of(graph, values, config)
+    lowered = stage_builder.lowered
+    seconds_of = _timer(stage_builder, target)
     operators: dict[object, list[Operator]] = {}
     for op in graph.operators:
         if op.kind in kinds and not op.opaque:
@@ -146,13 +145,14 @@ def measure(
         )
 
 
-def _timer(lowered: LoweredGraph, target: tvm.target.Target) -> Callable[[int], float]:
+def _timer(stage_builder: CpuStageBuilder, target: tvm.target.Target) -> Callable[[int], float]:
     """What gives the seconds of one operator, on as many cores as the target has."""
+    lowered = stage_builder.lowered
     builder, workers = CpuKernelBuilder(target, network_kernels(lowered)), num_workers(target)
     device = CpuStageRunner(lowered, builder, LocalSession(), seed=0)
     if workers > 1:
         pool = LocalPool(device, builder, workers)
-        cost = MeasuredCost.begin(pool, StageBuilder(lowered, workers))
+        cost = MeasuredCost.begin(pool, stage_builder)
         return lambda index: float(cost([Candidate((index,), "concurrent")])[0])
 
     def alone(index: int) -> float:

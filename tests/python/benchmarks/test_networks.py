@@ -12,6 +12,7 @@ import pytest
 import tvm
 
 import carry_over
+import conv_kernels
 import levels as hierarchy
 import machine
 import peak
@@ -57,6 +58,22 @@ def test_peak_reports_one_core_and_all(monkeypatch, capsys) -> None:
         assert all(entry[kind] > 0 for kind in memory_bandwidth.KINDS)
     assert printed["pool"]["threads"] == WORKERS
     assert printed["pool"]["call"] > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("threads", [1, WORKERS])
+def test_kernels_are_compared_with_limits(threads: int, monkeypatch, capsys) -> None:
+    monkeypatch.setattr(hierarchy, "_MEMORY", 1 << 20)
+    monkeypatch.setattr(machine, "describe", lambda: TINY)
+    conv_kernels.main(["resnext50_small", "--threads", str(threads), "--json"])
+    found = json.loads(capsys.readouterr().out)["kernels"]
+    assert {kernel["kind"] for kernel in found} == {"conv2d", "max_pool2d"}
+    assert sum(k["count"] for k in found if k["kind"] == "conv2d") == 12
+    for kernel in found:
+        assert kernel["microseconds"] > 0
+        assert kernel["least_microseconds"] > 0
+    conv_kernels.main(["resnext50_small", "--threads", str(threads), "--kinds", "max_pool2d"])
+    assert "all max_pool2d of resnext50_small" in capsys.readouterr().out
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -83,7 +83,7 @@ def planes_kernel(planes: Planes, layout: Layout, core: Core) -> Kernel:
     Kernel
         A kernel of one phase with one output.
     """
-    emitter = _PlanesEmitter(planes, layout, core)
+    emitter = PlanesEmitter(planes, layout, core)
     return Kernel(
         name=planes.gather,
         key=("planes", planes, layout, core),
@@ -94,7 +94,9 @@ def planes_kernel(planes: Planes, layout: Layout, core: Core) -> Kernel:
     )
 
 
-class _PlanesEmitter:
+class PlanesEmitter:
+    """The code of a per-channel operator; a tile is one row of one block of channels."""
+
     def __init__(self, planes: Planes, layout: Layout, core: Core) -> None:
         assert layout.block == core.lanes, "a block of channels is one vector"
         self.planes, self.layout, self.core, self.lanes = planes, layout, core, core.lanes
@@ -117,10 +119,14 @@ class _PlanesEmitter:
         if p.gather == "depthwise":
             shape = (self.blocks, p.rows.kernel, p.columns.kernel, self.lanes)
             specs.append(TensorSpec(shape))
+        return (*specs, *self.argument_specs())
+
+    def argument_specs(self) -> Iterator[TensorSpec]:
+        """Yield the epilogue's arguments."""
+        p = self.planes
         for kind in p.epilogue.arguments:
             full = self.plane(p.rows.out, p.columns.out)
-            specs.append(full if kind == "full" else self.layout.spec((1, p.channels, 1, 1)))
-        return tuple(specs)
+            yield full if kind == "full" else self.layout.spec((1, p.channels, 1, 1))
 
     def emit(self, buffers: Sequence[Any], begin: Expr, extent: Expr) -> None:
         p = self.planes
@@ -131,14 +137,14 @@ class _PlanesEmitter:
 
             def columns(first: Expr, tile: ColumnTile) -> None:
                 with tile_scope():
-                    values = self._gather(buffers, image, block, row, first, tile)
+                    values = self.gather(buffers, image, block, row, first, tile)
                     for j, value in enumerate(values):
                         pixel = row * p.columns.out + first + j
                         self._store(buffers, value, image, block, pixel)
 
             column_tiles(p.columns, self.width, columns)
 
-    def _gather(
+    def gather(
         self,
         buffers: Sequence[Any],
         image: Expr,
@@ -195,7 +201,7 @@ class _PlanesEmitter:
         self, buffers: Sequence[Any], value: Expr, image: Expr, block: Expr, pixel: Expr
     ) -> None:
         epilogue, lanes = self.planes.epilogue, self.lanes
-        arguments = buffers[2 if self.planes.gather == "depthwise" else 1 : -1]
+        arguments = buffers[len(buffers) - 1 - len(epilogue.arguments) : -1]
         vector = lanes_of(0, lanes)
 
         def load(a: int) -> Expr:

@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sums, means and extremes along an axis of a row-major tensor."""
+"""Sums, means, variances and extremes along an axis of a row-major tensor.
+
+A variance reads its elements twice: the squares of their distances from the mean are added, as
+numbers far from zero would cancel in a difference of sums.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -20,11 +24,12 @@ from .layout import blocks
 from .scan import Combine, chunk, reduce_row
 
 Expr = Any
-Reduction = Literal["sum", "mean", "max", "min"]
+Reduction = Literal["sum", "mean", "variance", "max", "min"]
 
 _COMBINE: dict[Reduction, tuple[Combine, float]] = {
     "sum": (lambda a, b: a + b, 0.0),
     "mean": (lambda a, b: a + b, 0.0),
+    "variance": (lambda a, b: a + b, 0.0),
     "max": (largest, -math.inf),
     "min": (smallest, math.inf),
 }
@@ -93,23 +98,48 @@ class _ReduceEmitter:
         def load(at: Expr, width: int) -> Expr:
             return source[lanes_of(start + at, width)]
 
-        return reduce_row(self.reduce.length, self.lanes, load, self.combine, self.initial)
+        def total(read: Callable[[Expr, int], Expr]) -> Expr:
+            return reduce_row(self.reduce.length, self.lanes, read, self.combine, self.initial)
+
+        if self.reduce.reduction != "variance":
+            return total(load)
+        mean = T.Bind(total(load) * T.float32(1.0 / self.reduce.length))
+
+        def square(at: Expr, width: int) -> Expr:
+            distance = T.Bind(load(at, width) - splat(mean, width))
+            return distance * distance
+
+        return total(square)
 
     def _columns(self, source: Any, outer: Expr, first: Expr, width: int) -> Expr:
         r = self.reduce
         start = outer * (r.length * r.inner) + first
-        total = Accumulators(1, width, splat(T.float32(self.initial), width))
 
-        def add(i: Expr) -> None:
-            value = source[lanes_of(start + i * r.inner, width)]
-            total[0] = self.combine(total[0], value)
+        def load(i: Expr) -> Expr:
+            return source[lanes_of(start + i * r.inner, width)]
 
-        loop(r.length, add)
-        return total[0]
+        def total(read: Callable[[Expr], Expr]) -> Expr:
+            result = Accumulators(1, width, splat(T.float32(self.initial), width))
+
+            def add(i: Expr) -> None:
+                result[0] = self.combine(result[0], read(i))
+
+            loop(r.length, add)
+            return result[0]
+
+        if r.reduction != "variance":
+            return total(load)
+        mean = T.Bind(total(load) * splat(T.float32(1.0 / r.length), width))
+
+        def square(i: Expr) -> Expr:
+            distance = T.Bind(load(i) - mean)
+            return distance * distance
+
+        return total(square)
 
     def _store(self, buffers: Sequence[Any], value: Expr, place: Expr, width: int) -> None:
         r, at = self.reduce, lanes_of(place, width)
-        if r.reduction == "mean":
+        if r.reduction in ("mean", "variance"):
             value = value * splat(T.float32(1.0 / r.length), width)
         value = r.epilogue.apply(value, lambda a: buffers[1 + a][at], width)
         T.buffer_store(buffers[-1], value, [at])

@@ -8,8 +8,8 @@ from .convolution import conv2d
 from .dense import matmul
 
 RULES: dict[str, Rule] = {
-    "conv2d": conv2d,
-    "depthwise_conv2d": planes.depthwise_conv2d,
+    "conv2d": first_of(conv2d, planes.narrow_groups),
+    "depthwise_conv2d": first_of(planes.depthwise_conv2d, planes.narrow_groups),
     "max_pool2d": planes.pool2d,
     "avg_pool2d": planes.pool2d,
     "adaptive_avg_pool2d": planes.global_average,
@@ -19,6 +19,7 @@ RULES: dict[str, Rule] = {
     "layer_norm": rows.layer_norm,
     "mean": first_of(planes.global_average, rows.reduction),
     "sum": rows.reduction,
+    "variance": rows.reduction,
     "max": rows.reduction,
     "min": rows.reduction,
     "elementwise": first_of(planes.elementwise, strided.elementwise),

@@ -10,6 +10,7 @@ from ....graph.recognise import is_float32
 from ....tir.window import Window
 from ...shared.convolution import conv_geometry
 from ...shared.no_rule import NoRule, shape_of
+from ..kernels.grouped import Groups, grouped_kernel, pack_grouped
 from ..kernels.layout import Layout
 from ..kernels.planes import Planes, global_average_kernel, planes_kernel
 from .base import Choice, LoweringConfig, epilogue_inputs
@@ -45,6 +46,34 @@ def depthwise_conv2d(op: Operator, binder: InputBinder, config: LoweringConfig) 
         *epilogue_inputs(op, binder, layout),
     )
     return Choice(planes_kernel(planes, layout, core), bindings, layout)
+
+
+def narrow_groups(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
+    """Compute a convolution of groups that are narrower than a vector, or no multiple of one.
+
+    Raises
+    ------
+    NoRule
+        If the groups are too many different ones for one kernel, or not supported.
+    """
+    core = config.core
+    geometry = conv_geometry(op.anchor)
+    data, weights = op.call.args
+    batch, channels = shape_of(data)[:2]
+    out_channels = shape_of(op.anchor)[1]
+    groups = Groups(channels // geometry.groups, out_channels // geometry.groups)
+    if geometry.groups == 1 or not groups.computable(core.lanes, geometry.columns.kernel):
+        raise NoRule
+    layout = Layout(core.lanes)
+    planes = Planes(
+        "depthwise", batch, out_channels, geometry.rows, geometry.columns, epilogue=op.epilogue
+    )
+    bindings = (
+        binder.feature_map(data, layout),
+        binder.constant(weights, lambda array: pack_grouped(array, core.lanes)),
+        *epilogue_inputs(op, binder, layout),
+    )
+    return Choice(grouped_kernel(planes, groups, channels, layout, core), bindings, layout)
 
 
 def pool2d(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:

@@ -65,7 +65,7 @@ def layer_norm(op: Operator, binder: InputBinder, config: LoweringConfig) -> Cho
 
 
 def reduction(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
-    """Compute a sum, a mean, a maximum or a minimum along neighbouring axes.
+    """Compute a sum, a mean, a variance, a maximum or a minimum along neighbouring axes.
 
     Raises
     ------

@@ -68,7 +68,13 @@ def test_layer_norm(shape: tuple[int, int], target: tvm.target.Target) -> None:
     assert_close(output.reshape(shape), expected.astype("float32"), relative=2e-5)
 
 
-REDUCTIONS = {"sum": np.sum, "mean": np.mean, "max": np.max, "min": np.min}
+REDUCTIONS = {
+    "sum": np.sum,
+    "mean": np.mean,
+    "variance": np.var,
+    "max": np.max,
+    "min": np.min,
+}
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -83,3 +89,13 @@ def test_reductions(name: str, target: tvm.target.Target) -> None:
         (output,) = run_kernel(kernel, inputs, target)
         expected = REDUCTIONS[name](data.astype("float64"), axis=1) * scale + shift
         assert_close(output.reshape(scale.shape), expected.astype("float32"), relative=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(3, 200, 1), (3, 200, 5)])
+def test_the_variance_of_numbers_far_from_zero(shape: tuple[int, int, int]) -> None:
+    core, _ = isa_of(NATIVE)
+    data = 1000 + random_array(*shape)
+    kernel = reduce_kernel(Reduce("variance", *shape), core)
+    (output,) = run_kernel(kernel, [data.reshape(-1)], NATIVE)
+    expected = np.var(data.astype("float64"), axis=1).reshape(-1)
+    assert_close(output, expected.astype("float32"), relative=1e-3)

@@ -17,6 +17,7 @@ from .layout import channels_first
 from .means import divide_integer_sums
 from .recognise import static_shape
 from .simplify import distribute_over_concat, sink_scales
+from .splits import slice_channels
 
 _NESTED = 3  # enough for a scale, a shift and a relu after one concatenation
 
@@ -58,6 +59,7 @@ def prepare(
         _on(function, fill_empty_sums),
         _on(function, divide_integer_sums),
         channels_first(function),
+        _on(function, slice_channels),
         _on(function, simplify_batch_norm),
         relax.transform.DeadCodeElimination(entries),
         relax.transform.FoldConstant(),

@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from tvm import tirx
 from tvm.tirx.script import builder as T
 
 Expr = Any
@@ -20,6 +21,13 @@ def lanes_of(base: Expr, lanes: int) -> Expr:
 def splat(value: Expr, lanes: int) -> Expr:
     """Broadcast a scalar to every lane."""
     return value if lanes == 1 else T.Broadcast(value, lanes)
+
+
+def shuffled(vectors: Sequence[Expr], elements: Sequence[int]) -> Expr:
+    """Return elements of some vectors, which are counted on from one vector to the next."""
+    if len(vectors) == 1 and list(elements) == list(range(len(elements))):
+        return vectors[0]
+    return tirx.Shuffle(list(vectors), [tirx.IntImm("int32", e) for e in elements])
 
 
 def zeros(lanes: int) -> Expr:

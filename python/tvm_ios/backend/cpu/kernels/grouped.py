@@ -24,11 +24,10 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from tvm import tirx
 from tvm.tirx.script import builder as T
 
 from ....target import Core
-from ....tir.emit import Accumulators, bind, lanes_of, loop, select, splat, zeros
+from ....tir.emit import Accumulators, bind, lanes_of, loop, select, shuffled, splat, zeros
 from ....tir.tensor import TensorSpec
 from .kernel import Kernel, Phase
 from .layout import Layout, blocks
@@ -296,7 +295,7 @@ class _GroupedEmitter(PlanesEmitter):
                     distance: Expr, sources: list[int] = sources, elements: list[int] = elements
                 ) -> Expr:
                     read = [vector(block.period + s, distance) for s in sources]
-                    return _shuffled(read, elements, self.lanes)
+                    return shuffled(read, elements)
 
                 add(c, load=load)
 
@@ -308,10 +307,3 @@ def _permuted(vectors: Sequence[Expr], index: Expr, lanes: int) -> Expr:
     name = _PERMUTE[lanes][len(vectors) - 1]
     arguments = [*vectors, index] if len(vectors) == 1 else [vectors[0], index, vectors[1]]
     return T.call_llvm_pure_intrin(f"float32x{lanes}", name, *arguments)
-
-
-def _shuffled(vectors: Sequence[Expr], elements: list[int], lanes: int) -> Expr:
-    """Return elements of some vectors, one after another, that are known when code is emitted."""
-    if lanes == 1 or (len(vectors) == 1 and elements == list(range(lanes))):
-        return vectors[0]
-    return tirx.Shuffle(list(vectors), [tirx.IntImm("int32", e) for e in elements])

@@ -29,7 +29,7 @@ RULES: dict[str, Rule] = {
     "squeeze": strided.movement,
     "permute_dims": strided.movement,
     "broadcast_to": strided.movement,
-    "strided_slice": first_of(strided.sampling, strided.movement),
+    "strided_slice": first_of(strided.channels, strided.sampling, strided.movement),
     "split": strided.split,
 }
 

@@ -12,6 +12,7 @@ from ....graph.rearrange import Rearrangement
 from ....graph.recognise import is_float32
 from ....tir.window import Window
 from ...shared.no_rule import NoRule, shape_of
+from ..kernels.channels import channels_kernel
 from ..kernels.compose import beside, with_shapes
 from ..kernels.convert import unblock_kernel
 from ..kernels.layout import PLAIN
@@ -44,6 +45,29 @@ def movement(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choic
         kernel = with_shapes(kernel, [kernel.inputs[0].shape], [moved.shape])
         return Choice(kernel, (InputBinding(source),), PLAIN)
     return _strided(op, source, moved, binder, config)
+
+
+def channels(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
+    """Slice the channels of a blocked feature map; the result stays blocked.
+
+    Raises
+    ------
+    NoRule
+        If the operand is not blocked, or the slice affects other axes.
+    """
+    core, source, moved = config.core, op.call.args[0], _movement(op)
+    layout, shape, result = binder.layout(source), shape_of(source), moved.shape
+    if not layout.block or len(result) != 4 or result != moved.stored:
+        raise NoRule
+    steps = Rearrangement.of(shape).strides.steps
+    begin, within = divmod(moved.strides.offset, shape[2] * shape[3])
+    others = [size for axis, size in enumerate(result) if axis != 1]
+    if others != [shape[0], *shape[2:]] or moved.strides.steps != steps or within:
+        raise NoRule
+    rows, columns = (Window(size, size, 1) for size in shape[2:])
+    planes = Planes("identity", shape[0], result[1], rows, columns, epilogue=op.epilogue)
+    bindings = (InputBinding(source), *epilogue_inputs(op, binder, layout))
+    return Choice(channels_kernel(planes, begin, shape[1], layout, core), bindings, layout)
 
 
 def sampling(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:

@@ -126,7 +126,12 @@ class _MatmulEmitter:
         # (result, columns) of each partly filled block.
         tails = enumerate(part % core.lanes for part in matmul.parts)
         self.tails = [(result, width) for result, width in tails if width]
-        self.tile = choose_tile(core, matmul.rows, max(sum(self.full), 1))
+        self.tile = choose_tile(
+            core,
+            matmul.rows,
+            max(sum(self.full), 1),
+            block_bytes=4 * core.lanes * matmul.depth,
+        )
         self.full_chunks, self.rest_blocks = divmod(sum(self.full), self.tile.blocks)
         self.chunks = self.full_chunks + (self.rest_blocks > 0) + len(self.tails)
         self.row_tiles = blocks(matmul.rows, self.tile.columns)

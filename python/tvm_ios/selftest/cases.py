@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -175,10 +176,21 @@ def _layer_norm(b: Builder, x: relax.Expr) -> relax.Var:
     return b.emit(op.add(b.emit(op.multiply(normal, scale)), shift))
 
 
-def _split(b: Builder, x: relax.Expr) -> relax.Var:
-    parts = b.emit(op.split(x, [5, 12], axis=1))
+def _grouped(b: Builder, x: relax.Expr) -> relax.Var:
+    """Emit groups of 3 channels, some of which lie in two vectors."""
+    weights = b.weights(int(x.ty.shape[1]), 3, 3, 3)
+    return b.emit(op.nn.conv2d(x, weights, padding=1, groups=int(x.ty.shape[1]) // 3))
+
+
+def _parts_of_channels(b: Builder, x: relax.Expr) -> relax.Var:
+    """Emit ranges of channels of a convolution's result, which begin within a vector."""
+    return _split(b, b.emit(op.nn.relu(conv(b, x, 19))), axis=1)
+
+
+def _split(b: Builder, x: relax.Expr, axis: int) -> relax.Var:
+    parts = b.emit(op.split(x, [5, 12], axis=axis))
     first, last = (b.emit(relax.TupleGetItem(parts, i)) for i in (0, 2))
-    return b.emit(op.concat([last, first], axis=1))
+    return b.emit(op.concat([last, first], axis=axis))
 
 
 def _plain(function: Callable[..., relax.Expr], **attributes: Any) -> Body:
@@ -200,6 +212,7 @@ CASES: tuple[Case, ...] = (
     # Large enough for Winograd's algorithm if it is enabled.
     Case("wide convolution 3x3", lambda b, x: conv(b, x, 64), ((1, 64, 27, 27),), product=True),
     Case("depthwise convolution", _depthwise, (_IMAGE,)),
+    Case("grouped convolution", _grouped, ((1, 21, 15, 13),), product=True),
     Case("dense", lambda b, x: dense(b, x, 37), ((1, 70),), product=True),
     Case("matrix product", _plain(op.matmul), ((37, 53), (53, 29)), product=True),
     Case("batch of products", _plain(op.matmul), ((3, 17, 21), (3, 21, 23)), product=True),
@@ -220,5 +233,7 @@ CASES: tuple[Case, ...] = (
         _plain(op.strided_slice, axes=[1], begin=[1], end=[17], strides=[3]),
         (_IMAGE,),
     ),
-    Case("split", _split, (_IMAGE,)),
+    Case("variance", _plain(op.variance, axis=[2]), ((3, 11, 67),)),
+    Case("split", partial(_split, axis=2), (_IMAGE,)),
+    Case("parts of channels", _parts_of_channels, (_IMAGE,), product=True),
 )

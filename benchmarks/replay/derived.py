@@ -24,7 +24,7 @@ from itertools import combinations
 
 import numpy as np
 
-from tvm_ios.backend.shared.stages import AnyStageBuilder, AnyStageSpec
+from tvm_ios.backend.shared.stages import AnyStage, AnyStageBuilder
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.measure.cache import MeasurementCache, operator_workload, stage_workload
 
@@ -50,12 +50,12 @@ def derive(scheduler: Scheduler, on_one_worker: Sequence[float]) -> Table:
     lowered = scheduler.stage_builder.lowered
     candidates = [c for c in all_candidates(scheduler) if not lowered.opaque.intersection(c.ops)]
     model = _Model(scheduler.stage_builder, on_one_worker)
-    specs = {c: scheduler.stage_builder.spec_of(c.ops, c.strategy) for c in candidates}
+    stages = {c: scheduler.stage_builder.stage_of(c.ops, c.strategy) for c in candidates}
     return Table(
         str(scheduler.target),
         scheduler.graph.edges,
         tuple(on_one_worker),
-        {candidate: model.latencies(spec) for candidate, spec in specs.items()},
+        {candidate: model.latencies(stage) for candidate, stage in stages.items()},
     )
 
 
@@ -70,71 +70,71 @@ class _Model:
             if i is not None
         }
 
-    def latencies(self, spec: AnyStageSpec) -> Mapping[str, float]:
+    def latencies(self, stage: AnyStage) -> Mapping[str, float]:
         """Return the seconds of a stage by work partitioning."""
-        names = self._stage_builder.partitionings(spec, self._costs)
-        digest = self._cache.digest(stage_workload(spec))
-        disturbed = self._disturbance(spec)
+        names = self._stage_builder.partitionings(stage, self._costs)
+        digest = self._cache.digest(stage_workload(stage))
+        disturbed = self._disturbance(stage)
         return {
-            name: getattr(self, f"_by_{name}")(spec)
+            name: getattr(self, f"_by_{name}")(stage)
             * math.exp(disturbed + _REST * _normal(digest, name))
             for name in names
         }
 
-    def _by_tiles(self, spec: AnyStageSpec) -> float:
+    def _by_tiles(self, stage: AnyStage) -> float:
         levels: defaultdict[int, list[int]] = defaultdict(list)
         depth: list[int] = []
-        for number, before in enumerate(spec.after):
+        for number, before in enumerate(stage.after):
             depth.append(max((depth[b] + 1 for b in before), default=0))
             levels[depth[number]].append(number)
-        return sum(_BARRIER + self._level(spec, level) for level in levels.values())
+        return sum(_BARRIER + self._level(stage, level) for level in levels.values())
 
-    def _level(self, spec: AnyStageSpec, numbers: Sequence[int]) -> float:
+    def _level(self, stage: AnyStage, numbers: Sequence[int]) -> float:
         """Return the seconds of operators whose tiles are divided among all workers together."""
         workers = self._stage_builder.workers
         work, largest = 0.0, 0.0
         for number in numbers:
-            kernel = spec.implementations[number].kernel
-            seconds = self._seconds(spec, number)
+            kernel = stage.implementations[number].kernel
+            seconds = self._seconds(stage, number)
             low, high = _EFFICIENCY
-            efficiency = low + (high - low) * _uniform(self._digest(spec, number), "efficiency")
+            efficiency = low + (high - low) * _uniform(self._digest(stage, number), "efficiency")
             work += seconds / efficiency
             largest = max(largest, seconds / max(kernel.tiles, 1))
         return work / workers + largest * (1 - 1 / workers)
 
-    def _by_groups(self, spec: AnyStageSpec) -> float:
+    def _by_groups(self, stage: AnyStage) -> float:
         """Return the seconds of whole groups on one worker each, the longest first."""
         groups: defaultdict[int, float] = defaultdict(float)
-        for number, group in enumerate(spec.groups):
-            groups[group] += self._seconds(spec, number)
+        for number, group in enumerate(stage.groups):
+            groups[group] += self._seconds(stage, number)
         loads = np.zeros(self._stage_builder.workers)
         for seconds in sorted(groups.values(), reverse=True):
             loads[loads.argmin()] += seconds
         return _BARRIER + float(loads.max())
 
-    def _by_strips(self, spec: AnyStageSpec) -> float:
+    def _by_strips(self, stage: AnyStage) -> float:
         low, high = _STRIPS
         total = 0.0
-        for number in range(len(spec.implementations)):
-            share = low + (high - low) * _uniform(self._digest(spec, number), "strips")
-            total += self._seconds(spec, number) * share
+        for number in range(len(stage.implementations)):
+            share = low + (high - low) * _uniform(self._digest(stage, number), "strips")
+            total += self._seconds(stage, number) * share
         return _BARRIER + total / self._stage_builder.workers
 
-    def _disturbance(self, spec: AnyStageSpec) -> float:
+    def _disturbance(self, stage: AnyStage) -> float:
         """Return by how much operators of different groups disturb each other, as a logarithm."""
         pairs = [
-            _PAIR * _normal(*sorted((self._digest(spec, a), self._digest(spec, b))))
-            for a, b in combinations(range(len(spec.groups)), 2)
-            if spec.groups[a] != spec.groups[b]
+            _PAIR * _normal(*sorted((self._digest(stage, a), self._digest(stage, b))))
+            for a, b in combinations(range(len(stage.groups)), 2)
+            if stage.groups[a] != stage.groups[b]
         ]
-        return sum(pairs) / max(len(spec.groups) - 1, 1)
+        return sum(pairs) / max(len(stage.groups) - 1, 1)
 
-    def _seconds(self, spec: AnyStageSpec, number: int) -> float:
+    def _seconds(self, stage: AnyStage, number: int) -> float:
         """Return an operator's seconds on one worker; a merged one computes what it replaces."""
-        return sum(self._alone[op] for op in spec.implementations[number].operators)
+        return sum(self._alone[op] for op in stage.implementations[number].operators)
 
-    def _digest(self, spec: AnyStageSpec, number: int) -> str:
-        return self._cache.digest(operator_workload(spec.implementations[number].kernel))
+    def _digest(self, stage: AnyStage, number: int) -> str:
+        return self._cache.digest(operator_workload(stage.implementations[number].kernel))
 
 
 def _uniform(*words: str) -> float:

@@ -13,7 +13,7 @@ import numpy as np
 from tvm_ios.backend.shared.implementation import Implementation
 from tvm_ios.backend.shared.kernel import Kernel
 from tvm_ios.backend.shared.replacements.find import Replacements
-from tvm_ios.backend.shared.stages import AnyStageBuilder, AnyStageSpec, StageBuilder
+from tvm_ios.backend.shared.stages import AnyStage, AnyStageBuilder, Stage, StageBuilder
 from tvm_ios.measure.speed import MachineSpeed
 from tvm_ios.measure.stage_runner import Turn
 from tvm_ios.schedule.timeline import Span
@@ -33,15 +33,14 @@ class Latencies(Protocol):
     def alone(self, kernel: Kernel) -> float:
         """Return the seconds of a kernel on one worker."""
 
-    def stage(self, spec: AnyStageSpec) -> Mapping[str, float]:
+    def stage(self, stage: AnyStage) -> Mapping[str, float]:
         """Return the seconds of a stage in each partitioning that it has."""
 
 
 @dataclass(frozen=True)
-class SimulatedStage:
+class SimulatedStage(Stage[Kernel]):
     """A stage, and what it takes."""
 
-    implementations: tuple[Implementation[Kernel], ...]
     seconds: float
 
 
@@ -72,24 +71,25 @@ class SimulatedStageBuilder(StageBuilder[Kernel, SimulatedStage]):
     def replacements(self) -> Replacements[Kernel]:
         return self.original.replacements
 
-    def partitionings(self, spec: AnyStageSpec, costs: Mapping[Hashable, float]) -> tuple[str, ...]:
-        return tuple(self.latencies.stage(spec))
+    def partitionings(self, stage: AnyStage, costs: Mapping[Hashable, float]) -> tuple[str, ...]:
+        return tuple(self.latencies.stage(stage))
 
-    def stage(
-        self, spec: AnyStageSpec, partitioning: str, costs: Mapping[Hashable, float]
+    def partition(
+        self, stage: AnyStage, partitioning: str, costs: Mapping[Hashable, float]
     ) -> SimulatedStage:
-        return SimulatedStage(spec.implementations, self.latencies.stage(spec)[partitioning])
+        seconds = self.latencies.stage(stage)[partitioning]
+        return SimulatedStage(stage.implementations, stage.groups, stage.after, seconds)
 
-    def kernels(self, spec: AnyStageSpec, costs: Mapping[Hashable, float]) -> Iterable[Kernel]:
+    def kernels(self, stage: AnyStage, costs: Mapping[Hashable, float]) -> Iterable[Kernel]:
         return []
 
     def max_saving(
         self,
-        spec: AnyStageSpec,
+        stage: AnyStage,
         serial: Mapping[Hashable, float],
         costs: Mapping[Hashable, float],
     ) -> float:
-        return self.original.max_saving(spec, serial, costs)
+        return self.original.max_saving(stage, serial, costs)
 
 
 Readings = Callable[[Turn], Turn]

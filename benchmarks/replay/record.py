@@ -68,8 +68,8 @@ def _seconds(
     scheduler: Scheduler, cache: MeasurementCache, candidates: Iterable[Candidate]
 ) -> Recordings:
     """Return the median latencies of one pass; stages that cannot gain anything have none."""
-    spec_of = scheduler.stage_builder.spec_of
-    samples = {c: cache.samples(spec_of(c.ops, c.strategy).key) for c in candidates}
+    stage_of = scheduler.stage_builder.stage_of
+    samples = {c: cache.samples(stage_of(c.ops, c.strategy).key) for c in candidates}
     return {
         candidate: {name: typical(times) for name, times in taken.items()}
         for candidate, taken in samples.items()

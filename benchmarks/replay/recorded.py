@@ -7,7 +7,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from functools import cached_property
 
 from tvm_ios.backend.shared.kernel import Kernel
-from tvm_ios.backend.shared.stages import AnyStageSpec
+from tvm_ios.backend.shared.stages import AnyStage
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.graph.dag import Candidate
 
@@ -44,9 +44,9 @@ class Recorded:
         }
         self._rows: dict[Hashable, Mapping[str, float]] = {}
         for candidate, row in table.seconds.items():
-            spec = self._original.spec_of(candidate.ops, candidate.strategy)
-            self._rows.setdefault(spec.key, row)
-            for merged in (i for i in spec.implementations if len(i.operators) > 1):
+            stage = self._original.stage_of(candidate.ops, candidate.strategy)
+            self._rows.setdefault(stage.key, row)
+            for merged in (i for i in stage.implementations if len(i.operators) > 1):
                 replaced = sum(table.on_one_worker[op] for op in merged.operators)
                 self._alone.setdefault(merged.kernel.key, replaced)
         self.stage_builder = SimulatedStageBuilder(
@@ -57,20 +57,20 @@ class Recorded:
         """Return the seconds of a kernel on one worker; one that replaces others takes as long."""
         return self._alone[kernel.key]
 
-    def stage(self, spec: AnyStageSpec) -> Mapping[str, float]:
+    def stage(self, stage: AnyStage) -> Mapping[str, float]:
         """Return the seconds of a stage by partitioning; of one not recorded, its operators'."""
-        if spec.key not in self._rows:
-            singles = self._original.per_operator(spec)
+        if stage.key not in self._rows:
+            singles = self._original.per_operator(stage)
             recorded = [self._rows[s.key] for s in singles if s.key in self._rows]
             seconds = sum(min(row.values()) for row in recorded)
-            self._rows[spec.key] = {self._original.default_partitioning: seconds}
-        return self._rows[spec.key]
+            self._rows[stage.key] = {self._original.default_partitioning: seconds}
+        return self._rows[stage.key]
 
     def true_seconds(self, candidate: Candidate, partitioning: str | None = None) -> float:
         """Return what a stage takes, by default in its best partitioning."""
         if self._original.lowered.opaque.intersection(candidate.ops):
             return 0.0 if len(candidate.ops) == 1 else float("inf")
-        row = self.stage(self._original.spec_of(candidate.ops, candidate.strategy))
+        row = self.stage(self._original.stage_of(candidate.ops, candidate.strategy))
         return min(row.values()) if partitioning is None else row[partitioning]
 
     @cached_property
@@ -82,7 +82,7 @@ class Recorded:
     @cached_property
     def distinct(self) -> int:
         """The number of different stages among the candidates."""
-        return len({self._original.spec_of(c.ops, c.strategy).key for c in self.candidates})
+        return len({self._original.stage_of(c.ops, c.strategy).key for c in self.candidates})
 
     @cached_property
     def optimum(self) -> float:

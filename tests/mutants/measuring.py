@@ -148,8 +148,8 @@ MUTANTS = (
     Mutant(
         "rows of the database are never contradicted",
         _COST,
-        "and not self._cache.refined(spec.key)",
-        "and spec.key in self._measurer.timed and not self._cache.refined(spec.key)",
+        "and not self._cache.refined(stage.key)",
+        "and stage.key in self._measurer.timed and not self._cache.refined(stage.key)",
         ("measure/test_simulated_cost.py::test_a_row_that_lies_is_contradicted",),
     ),
     Mutant(

@@ -65,7 +65,7 @@ def digests() -> list[str]:
     made = scheduler(None, winograd=False)
     count = len(made.graph.operators)
     everything = [(i,) for i in range(count)] + [tuple(range(count))]
-    forms = [made.stage_builder.spec_of(ops, "concurrent") for ops in everything]
+    forms = [made.stage_builder.stage_of(ops, "concurrent") for ops in everything]
     return [MeasurementCache().digest(stage_workload(form)) for form in forms]
 
 

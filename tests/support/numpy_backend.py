@@ -21,7 +21,7 @@ from tvm import relax
 from tvm_ios.backend.shared.emitter import Emitter, Library, Stages, emit_functions
 from tvm_ios.backend.shared.implementation import Implementation, LoweredGraph
 from tvm_ios.backend.shared.kernel import Kernel
-from tvm_ios.backend.shared.stages import StageBuilder, StageSpec
+from tvm_ios.backend.shared.stages import Stage, StageBuilder
 from tvm_ios.database import DeviceIdentity, MeasurementDatabase
 from tvm_ios.errors import ScheduleError
 from tvm_ios.graph.fold import constant_array
@@ -110,10 +110,9 @@ def _spec(value: relax.Var) -> TensorSpec:
 
 
 @dataclass(frozen=True)
-class NumpyStage:
-    """The operators of a stage, and the processor of each."""
+class NumpyStage(Stage):
+    """A stage with the processor of each operator."""
 
-    implementations: tuple[Implementation, ...]
     processors: tuple[int, ...]
 
     @property
@@ -129,12 +128,13 @@ class NumpyStageBuilder(StageBuilder):
 
     default_partitioning, cache_bytes = "processors", 1 << 20
 
-    def stage(
-        self, spec: StageSpec, partitioning: str, costs: Mapping[Hashable, float]
+    def partition(
+        self, stage: Stage, partitioning: str, costs: Mapping[Hashable, float]
     ) -> NumpyStage:
         if partitioning != self.default_partitioning:
             raise ScheduleError(f"Work is divided by processors only, not {partitioning!r}.")
-        return NumpyStage(spec.implementations, tuple(g % PROCESSORS for g in spec.groups))
+        processors = tuple(group % PROCESSORS for group in stage.groups)
+        return NumpyStage(stage.implementations, stage.groups, stage.after, processors)
 
 
 class NumpyStageRunner:

@@ -22,7 +22,7 @@ from support.networks import conv, relax_module
 from support.numpy_backend import KIND, NumpyKind
 from tvm_ios.backend import registry
 from tvm_ios.backend.shared.kernel import Kernel
-from tvm_ios.backend.shared.stages import AnyStageSpec
+from tvm_ios.backend.shared.stages import AnyStage
 from tvm_ios.compiler.pricing import measure_prices
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.measure.cache import MeasurementCache
@@ -35,7 +35,7 @@ registry.register(NumpyKind())
 
 ALONE = 1e-3  # seconds of every operator on one worker
 
-Truth = Callable[[AnyStageSpec], Mapping[str, float]]
+Truth = Callable[[AnyStage], Mapping[str, float]]
 """The seconds of a stage by work partitioning."""
 
 
@@ -93,12 +93,12 @@ class Simulation:
     def alone(self, kernel: Kernel) -> float:
         return ALONE
 
-    def stage(self, spec: AnyStageSpec) -> Mapping[str, float]:
-        return self.truth(spec)
+    def stage(self, stage: AnyStage) -> Mapping[str, float]:
+        return self.truth(stage)
 
-    def spec(self, *ops: int) -> AnyStageSpec:
+    def stage_of(self, *ops: int) -> AnyStage:
         """The stage of these operators."""
-        return self.stage_builder.spec_of(ops, "concurrent")
+        return self.stage_builder.stage_of(ops, "concurrent")
 
     def measured(self, cache: MeasurementCache | None = None) -> MeasuredCost:
         """The cost model that measures."""
@@ -122,8 +122,8 @@ class Simulation:
 def by_size(single: float = 1e-3, *, shared: float = 0.6) -> Truth:
     """Return latencies in which groups that share a stage take a part of their operators' time."""
 
-    def seconds(spec: AnyStageSpec) -> dict[str, float]:
-        together = shared if len(set(spec.groups)) > 1 else 1.0
-        return {"processors": single * together * len(spec.implementations)}
+    def seconds(stage: AnyStage) -> dict[str, float]:
+        together = shared if len(set(stage.groups)) > 1 else 1.0
+        return {"processors": single * together * len(stage.implementations)}
 
     return seconds

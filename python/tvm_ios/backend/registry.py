@@ -17,9 +17,9 @@ from .shared.stages import S
 
 if TYPE_CHECKING:
     from .cpu.backend import CpuBackend
-    from .cpu.code.region import LoweredStage
     from .cpu.kernels.kernel import Kernel
     from .cpu.stage.build import CpuStageBuilder
+    from .cpu.stage.stage import CpuStage
     from .cuda.backend import CudaBackend
     from .cuda.kernels.kernel import CudaKernel
     from .cuda.stage.build import CudaStageBuilder
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     # Where one of them does not fill the protocol, it is said here by what.
 
-    def _cpu(backend: CpuBackend) -> Backend[Kernel, LoweredStage, CpuStageBuilder]:
+    def _cpu(backend: CpuBackend) -> Backend[Kernel, CpuStage, CpuStageBuilder]:
         return backend
 
     def _cuda(backend: CudaBackend) -> Backend[CudaKernel, CudaStage, CudaStageBuilder]:

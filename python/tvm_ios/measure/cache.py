@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..backend.shared.kernel import Kernel
-from ..backend.shared.stages import StageSpec
+from ..backend.shared.stages import Stage
 from ..database import DeviceIdentity, MeasurementDatabase, Row
 from ..database.digest import digest
 from ..support.errors import DatabaseError
@@ -38,14 +38,14 @@ class WorkloadKey:
     words: str
 
 
-def stage_workload(spec: StageSpec[Kernel]) -> WorkloadKey:
+def stage_workload(stage: Stage[Kernel]) -> WorkloadKey:
     """Return the workload key of a stage on all workers."""
-    kernels = tuple(i.kernel for i in spec.implementations)
+    kernels = tuple(i.kernel for i in stage.implementations)
     groups: dict[int, list[str]] = {}
-    for kernel, group in zip(kernels, spec.groups, strict=True):
+    for kernel, group in zip(kernels, stage.groups, strict=True):
         groups.setdefault(group, []).append(kernel.name)
     return WorkloadKey(
-        spec.key, kernels, spec.key[1:], " | ".join(map(" → ".join, groups.values()))
+        stage.key, kernels, stage.key[1:], " | ".join(map(" → ".join, groups.values()))
     )
 
 

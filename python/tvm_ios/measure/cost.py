@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..backend.shared.stages import AnyStageBuilder, AnyStageSpec
+from ..backend.shared.stages import AnyStage, AnyStageBuilder
 from ..graph.dag import Candidate
 from ..search.cost_model import BestThrough, Promising, nothing
 from ..support.errors import DeviceError
@@ -123,7 +123,7 @@ class MeasuredCost:
     ) -> None:
         self._stage_builder, self._cache = stage_builder, cache or MeasurementCache()
         self._measurer = Measurer(pool, stage_builder, self._cache, speed or MachineSpeed())
-        self._specs: dict[Candidate, AnyStageSpec] = {}
+        self._stages: dict[Candidate, AnyStage] = {}
         self._seconds: dict[Hashable, float] = {}
         self._hopeless: dict[Hashable, float] = {}  # bounds from their operators
         self._observed: dict[Hashable, Observation] = {}
@@ -156,14 +156,14 @@ class MeasuredCost:
 
     def __call__(self, candidates: Sequence[Candidate]) -> np.ndarray:
         """Return the latency of each candidate in seconds, float64 [n]."""
-        self._price(self._spec(c) for c in candidates if not self._opaque(c))
+        self._price(self._stage(c) for c in candidates if not self._opaque(c))
         return np.array([self._latency(c) for c in candidates], "float64")
 
     def partitioning(self, candidate: Candidate) -> str:
         """Return the fastest work partitioning of a candidate that was measured."""
         if self._opaque(candidate):
             return self._stage_builder.default_partitioning
-        samples = self._cache.samples(self._spec(candidate).key)
+        samples = self._cache.samples(self._stage(candidate).key)
         return fastest(samples)[1] if samples else self._stage_builder.default_partitioning
 
     def latency_bounds(self, candidates: Sequence[Candidate]) -> MeasuredBounds:
@@ -177,22 +177,22 @@ class MeasuredCost:
         their operators as the alternative, are therefore measured again until the noise averages
         out.
         """
-        specs = [self._spec(c) for c in candidates if not self._opaque(c)]
+        stages = [self._stage(c) for c in candidates if not self._opaque(c)]
         fresh = self._refine(
-            [*specs, *(s for spec in specs for s in self._stage_builder.per_operator(spec))]
+            [*stages, *(s for stage in stages for s in self._stage_builder.per_operator(stage))]
         )
         if fresh:
             self._hopeless.clear()
         return fresh
 
-    def _refine(self, specs: Iterable[AnyStageSpec]) -> int:
+    def _refine(self, stages: Iterable[AnyStage]) -> int:
         """Measure stages more often if that was not done yet; return how many."""
         fresh = {
-            spec.key: spec
-            for spec in specs
-            if self._cache.samples(spec.key)
-            and not self._cache.refined(spec.key)
-            and self._seconds.get(spec.key) != math.inf  # it crashed
+            stage.key: stage
+            for stage in stages
+            if self._cache.samples(stage.key)
+            and not self._cache.refined(stage.key)
+            and self._seconds.get(stage.key) != math.inf  # it crashed
         }
         self._time("measuring again", fresh.values(), refined=True)
         return len(fresh)
@@ -203,18 +203,18 @@ class MeasuredCost:
         If it does not, the prices of its stages are corrected. Nothing is run if all stages were
         found in the database, or if the schedule was run before.
         """
-        specs = [self._spec(c) for c in candidates if self._runs(c)]
-        if self._whole.known(specs):
+        stages = [self._stage(c) for c in candidates if self._runs(c)]
+        if self._whole.known(stages):
             return True
         believed, found = float(self(candidates).sum()), float(self.in_network(candidates).sum())
-        taken = self._whole.taken(specs)
+        taken = self._whole.taken(stages)
         if taken:
             _logger.info(
                 "the schedule takes %.3f ms; its price was %.3f", 1e3 * found, 1e3 * believed
             )
         if not taken or abs(found - believed) <= AGREES * found:
             return True
-        self._measurer.record(specs, taken)
+        self._measurer.record(stages, taken)
         for key in taken:
             self._seconds[key], _ = fastest(self._cache.samples(key))
             self._observed.pop(key, None)
@@ -230,40 +230,40 @@ class MeasuredCost:
         seconds = self(candidates)
         if np.isfinite(seconds).all():  # it can run
             run = [number for number, c in enumerate(candidates) if self._runs(c)]
-            specs = [self._spec(candidates[number]) for number in run]
-            seconds[run] = self._whole.seconds(specs, seconds[run].tolist())
+            stages = [self._stage(candidates[number]) for number in run]
+            seconds[run] = self._whole.seconds(stages, seconds[run].tolist())
         return seconds
 
     def _runs(self, candidate: Candidate) -> bool:
         """Return whether a stage has kernels that do something."""
-        return not self._opaque(candidate) and not self._spec(candidate).free
+        return not self._opaque(candidate) and not self._stage(candidate).free
 
     def looked_up(self, candidates: Iterable[Candidate]) -> list[Candidate]:
         """Return the candidates that need no measuring; their operators must be measured."""
-        specs = {c: self._spec(c) for c in candidates if not self._opaque(c)}
-        self._lookup(specs.values())
-        return [c for c in candidates if c not in specs or self._priceable(specs[c])]
+        stages = {c: self._stage(c) for c in candidates if not self._opaque(c)}
+        self._lookup(stages.values())
+        return [c for c in candidates if c not in stages or self._priceable(stages[c])]
 
     def observation(self, candidate: Candidate) -> Observation | None:
         """Return the measurement of a priced candidate; None if it was not worth measuring."""
         if self._opaque(candidate):
             return None
-        spec = self._spec(candidate)
-        samples = self._cache.samples(spec.key)
-        if samples and spec.key not in self._observed:
-            workload, error = stage_workload(spec), self._measurer.speed.error
-            self._observed[spec.key] = Observation.of(workload, samples, error)
-        return self._observed.get(spec.key)
+        stage = self._stage(candidate)
+        samples = self._cache.samples(stage.key)
+        if samples and stage.key not in self._observed:
+            workload, error = stage_workload(stage), self._measurer.speed.error
+            self._observed[stage.key] = Observation.of(workload, samples, error)
+        return self._observed.get(stage.key)
 
     def runnable(self, candidate: Candidate) -> bool:
         """Return whether the operators of the candidate can share a stage."""
         return len(candidate.ops) == 1 or not self._opaque(candidate)
 
-    def _spec(self, candidate: Candidate) -> AnyStageSpec:
-        if candidate not in self._specs:
-            spec = self._stage_builder.spec_of(candidate.ops, candidate.strategy)
-            self._specs[candidate] = spec
-        return self._specs[candidate]
+    def _stage(self, candidate: Candidate) -> AnyStage:
+        if candidate not in self._stages:
+            stage = self._stage_builder.stage_of(candidate.ops, candidate.strategy)
+            self._stages[candidate] = stage
+        return self._stages[candidate]
 
     def _opaque(self, candidate: Candidate) -> bool:
         return any(op in self._stage_builder.lowered.opaque for op in candidate.ops)
@@ -271,16 +271,16 @@ class MeasuredCost:
     def _latency(self, candidate: Candidate) -> float:
         if self._opaque(candidate):
             return 0.0 if len(candidate.ops) == 1 else math.inf
-        key = self._spec(candidate).key
+        key = self._stage(candidate).key
         return self._seconds[key] if key in self._seconds else self._hopeless[key]
 
-    def _price(self, specs: Iterable[AnyStageSpec]) -> None:
+    def _price(self, stages: Iterable[AnyStage]) -> None:
         """Determine the latency of new stages: first of single operators, then of the rest."""
         priced = self._seconds.keys() | self._hopeless.keys()
-        new = {spec.key: spec for spec in specs if spec.key not in priced}
-        self._measurer.time_operators(i for spec in new.values() for i in spec.implementations)
+        new = {stage.key: stage for stage in stages if stage.key not in priced}
+        self._measurer.time_operators(i for stage in new.values() for i in stage.implementations)
         per_operator = {
-            s.key: s for spec in new.values() for s in self._stage_builder.per_operator(spec)
+            s.key: s for stage in new.values() for s in self._stage_builder.per_operator(stage)
         }
         self._measure_operators("measuring operators", per_operator)
         self._refine(per_operator.values())  # all other stages are compared with them
@@ -290,84 +290,86 @@ class MeasuredCost:
         self._lookup(new.values())
         worth = [f for f in new.values() if f.key not in self._seconds and self.can_gain(f)]
         self._measure("measuring stages", worth)
-        for key, spec in new.items():
+        for key, stage in new.items():
             if key not in self._seconds:
-                self._hopeless[key] = self._serial(spec) * (1 + 1e-6)
+                self._hopeless[key] = self._serial(stage) * (1 + 1e-6)
 
-    def _measure_operators(self, description: str, specs: Mapping[Key, AnyStageSpec]) -> None:
+    def _measure_operators(self, description: str, stages: Mapping[Key, AnyStage]) -> None:
         """Time stages of one kernel, except those that do nothing or cannot run."""
-        self._seconds.update((key, 0.0) for key, spec in specs.items() if spec.free)
-        broken = [key for key, spec in specs.items() if self._broken(spec)]
+        self._seconds.update((key, 0.0) for key, stage in stages.items() if stage.free)
+        broken = [key for key, stage in stages.items() if self._broken(stage)]
         self._seconds.update(dict.fromkeys(broken, math.inf))
-        self._measure(description, specs.values())
+        self._measure(description, stages.values())
 
-    def _check_possible(self, per_operator: Iterable[AnyStageSpec]) -> None:
+    def _check_possible(self, per_operator: Iterable[AnyStage]) -> None:
         """Raise DeviceError if an operator failed, because every schedule needs it."""
-        for spec in per_operator:
-            if math.isinf(self._seconds[spec.key]):
-                (name,) = self._stage_builder.lowered.graph.names(spec.implementations[0].operators)
+        for stage in per_operator:
+            if math.isinf(self._seconds[stage.key]):
+                (name,) = self._stage_builder.lowered.graph.names(
+                    stage.implementations[0].operators
+                )
                 raise DeviceError(
                     f"Operator {name!r} could not be measured: it crashed, took too long or gave "
                     "impossible times; 'compile --no-search' works without measuring."
                 )
 
-    def _measure(self, description: str, specs: Iterable[AnyStageSpec]) -> None:
+    def _measure(self, description: str, stages: Iterable[AnyStage]) -> None:
         """Time the stages whose latency is unknown."""
-        unique = {spec.key: spec for spec in specs}
+        unique = {stage.key: stage for stage in stages}
         self._lookup(unique.values())
-        self._time(description, [spec for key, spec in unique.items() if key not in self._seconds])
-
-    def _time(
-        self, description: str, specs: Iterable[AnyStageSpec], *, refined: bool = False
-    ) -> None:
-        """Time stages, and update their latencies."""
-        stages = list(specs)
-        self._measurer.time_stages(description, stages, refined=refined)
-        for spec in stages:
-            self._observed.pop(spec.key, None)
-            failed = spec.key in self._measurer.failed
-            samples = self._cache.samples(spec.key)
-            self._seconds[spec.key] = math.inf if failed else fastest(samples)[0]
-
-    def _lookup(self, specs: Iterable[AnyStageSpec]) -> None:
-        """Take latencies from the measurement cache."""
-        missing = [spec for spec in specs if spec.key not in self._seconds]
-        self._cache.lookup(map(stage_workload, missing))
-        for spec in missing:
-            samples = self._cache.samples(spec.key)
-            if samples:
-                self._seconds[spec.key], _ = fastest(samples)
-
-    def _serial(self, spec: AnyStageSpec) -> float:
-        """Return the seconds of a stage's operators in serial order."""
-        return sum(self._seconds[single.key] for single in self._stage_builder.per_operator(spec))
-
-    def _replaced(self, spec: AnyStageSpec) -> bool:
-        """Return whether the stage replaces operators by others."""
-        originals = self._stage_builder.originals(spec)
-        return list(map(id, spec.implementations)) != list(map(id, originals))
-
-    def _broken(self, spec: AnyStageSpec) -> bool:
-        """Return whether an operator of the stage failed when it ran alone."""
-        return any(math.isinf(self.operator_seconds[i.kernel.key]) for i in spec.implementations)
-
-    def _priceable(self, spec: AnyStageSpec) -> bool:
-        if spec.key in self._seconds or self._replaced(spec):
-            return spec.key in self._seconds
-        known = all(
-            single.key in self._seconds for single in self._stage_builder.per_operator(spec)
+        self._time(
+            description, [stage for key, stage in unique.items() if key not in self._seconds]
         )
-        return known and not self.can_gain(spec)
 
-    def can_gain(self, spec: AnyStageSpec) -> bool:
+    def _time(self, description: str, stages: Iterable[AnyStage], *, refined: bool = False) -> None:
+        """Time stages, and update their latencies."""
+        stages = list(stages)
+        self._measurer.time_stages(description, stages, refined=refined)
+        for stage in stages:
+            self._observed.pop(stage.key, None)
+            failed = stage.key in self._measurer.failed
+            samples = self._cache.samples(stage.key)
+            self._seconds[stage.key] = math.inf if failed else fastest(samples)[0]
+
+    def _lookup(self, stages: Iterable[AnyStage]) -> None:
+        """Take latencies from the measurement cache."""
+        missing = [stage for stage in stages if stage.key not in self._seconds]
+        self._cache.lookup(map(stage_workload, missing))
+        for stage in missing:
+            samples = self._cache.samples(stage.key)
+            if samples:
+                self._seconds[stage.key], _ = fastest(samples)
+
+    def _serial(self, stage: AnyStage) -> float:
+        """Return the seconds of a stage's operators in serial order."""
+        return sum(self._seconds[single.key] for single in self._stage_builder.per_operator(stage))
+
+    def _replaced(self, stage: AnyStage) -> bool:
+        """Return whether the stage replaces operators by others."""
+        originals = self._stage_builder.originals(stage)
+        return list(map(id, stage.implementations)) != list(map(id, originals))
+
+    def _broken(self, stage: AnyStage) -> bool:
+        """Return whether an operator of the stage failed when it ran alone."""
+        return any(math.isinf(self.operator_seconds[i.kernel.key]) for i in stage.implementations)
+
+    def _priceable(self, stage: AnyStage) -> bool:
+        if stage.key in self._seconds or self._replaced(stage):
+            return stage.key in self._seconds
+        known = all(
+            single.key in self._seconds for single in self._stage_builder.per_operator(stage)
+        )
+        return known and not self.can_gain(stage)
+
+    def can_gain(self, stage: AnyStage) -> bool:
         """Return whether running the operators of a stage together may pay.
 
         A stage that could save less than 1% of its operators' time is not worth measuring.
         """
-        total = self._serial(spec)
+        total = self._serial(stage)
         if math.isinf(total):
             return False
-        return self._stage_builder.max_saving(spec, self._seconds, self.operator_seconds) >= (
+        return self._stage_builder.max_saving(stage, self._seconds, self.operator_seconds) >= (
             _WORTH * total
         )
 

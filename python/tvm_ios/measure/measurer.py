@@ -9,7 +9,7 @@ from collections.abc import Hashable, Iterable, Sequence
 
 from ..backend.shared.implementation import Implementation
 from ..backend.shared.kernel import Kernel
-from ..backend.shared.stages import AnyStageBuilder, AnyStageSpec
+from ..backend.shared.stages import AnyStage, AnyStageBuilder
 from ..support.progress import progress
 from .cache import MeasurementCache, WorkloadKey, operator_workload, stage_workload
 from .pool import AnyRunnerPool
@@ -95,7 +95,7 @@ class Measurer:
             self.operator_seconds.setdefault(key, 0.0)
 
     def time_stages(
-        self, description: str, specs: Iterable[AnyStageSpec], *, refined: bool = False
+        self, description: str, stages: Iterable[AnyStage], *, refined: bool = False
     ) -> None:
         """Time stages in as few runs of the network as possible, and record their samples.
 
@@ -103,57 +103,57 @@ class Measurer:
         ----------
         description : str
             What the progress bar says.
-        specs : iterable of StageSpec
+        stages : iterable of Stage
             The stages.
         refined : bool
             Whether they are measured stages that are timed more often.
         """
-        stages: dict[Hashable, AnyStageSpec] = {spec.key: spec for spec in specs}
-        if not stages:
+        distinct: dict[Hashable, AnyStage] = {stage.key: stage for stage in stages}
+        if not distinct:
             return
-        runs = rehearsals(self._stage_builder, stages.values(), self._unable)
+        runs = rehearsals(self._stage_builder, distinct.values(), self._unable)
         self._pool.compile(
             kernel
             for run in runs
-            for spec in run.stages
-            for kernel in self._stage_builder.kernels(spec, self.operator_seconds)
+            for stage in run.stages
+            for kernel in self._stage_builder.kernels(stage, self.operator_seconds)
         )
-        crashed: list[AnyStageSpec] = []
-        with progress(description, len(stages)) as advance:
+        crashed: list[AnyStage] = []
+        with progress(description, len(distinct)) as advance:
 
             def note(run: Rehearsal, taken: Taken | None) -> None:
                 if taken is None and len(run.stages) > 1:
-                    crashed.extend(stages[key] for key in run.wanted)
+                    crashed.extend(distinct[key] for key in run.wanted)
                     return
                 for key in run.wanted:
                     samples = None if taken is None else taken.get(key, {})
-                    self._note(stages[key], samples, refined)
+                    self._note(distinct[key], samples, refined)
                     advance(1)
 
             work = self._refine if refined else self._measure
             self._pool.each(runs, work, note)
             # Which of the stages crashed shows when each runs alone.
-            alone = [Rehearsal((spec,), frozenset([spec.key])) for spec in crashed]
+            alone = [Rehearsal((stage,), frozenset([stage.key])) for stage in crashed]
             self._pool.each(alone, work, note)
 
-    def rehearse(self, specs: Sequence[AnyStageSpec]) -> Taken:
+    def rehearse(self, stages: Sequence[AnyStage]) -> Taken:
         """Time all stages of a schedule in its order, and return their samples.
 
         Parameters
         ----------
-        specs : sequence of StageSpec
+        stages : sequence of Stage
             The stages, in order.
         """
         taken: Taken = {}
-        run = Rehearsal(tuple(specs), frozenset(spec.key for spec in specs))
+        run = Rehearsal(tuple(stages), frozenset(stage.key for stage in stages))
         self._pool.each([run], self._refine, lambda _, found: taken.update(found or {}))
         return taken
 
-    def record(self, specs: Iterable[AnyStageSpec], taken: Taken) -> None:
+    def record(self, stages: Iterable[AnyStage], taken: Taken) -> None:
         """Record samples of measured stages."""
-        stages: dict[Hashable, AnyStageSpec] = {spec.key: spec for spec in specs}
+        distinct: dict[Hashable, AnyStage] = {stage.key: stage for stage in stages}
         for key, samples in taken.items():
-            self._note(stages[key], samples, refined=True)
+            self._note(distinct[key], samples, refined=True)
 
     def _measure(self, device: AnyStageRunner, run: Rehearsal) -> Taken:
         return self._timer.measure(device, run, self._known(run))
@@ -163,18 +163,18 @@ class Measurer:
 
     def _known(self, run: Rehearsal) -> Taken:
         return {
-            spec.key: {name: list(times) for name, times in self._cache.samples(spec.key).items()}
-            for spec in run.stages
+            stage.key: {name: list(times) for name, times in self._cache.samples(stage.key).items()}
+            for stage in run.stages
         }
 
-    def _note(self, spec: AnyStageSpec, samples: Samples | None, refined: bool) -> None:
-        workload = stage_workload(spec)
-        self.timed.add(spec.key)
-        if samples or (samples is not None and self._cache.samples(spec.key)):
+    def _note(self, stage: AnyStage, samples: Samples | None, refined: bool) -> None:
+        workload = stage_workload(stage)
+        self.timed.add(stage.key)
+        if samples or (samples is not None and self._cache.samples(stage.key)):
             self._note_speed()
             self._cache.add(workload, samples, refined=refined)
         else:
-            self.failed.add(spec.key)
+            self.failed.add(stage.key)
             _logger.warning("%s is not used: %s.", workload.words, _WRONG)
 
     def _note_speed(self) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
-from ..backend.shared.stages import AnyStageBuilder, AnyStageSpec
+from ..backend.shared.stages import AnyStage, AnyStageBuilder
 
 _LEAD = 4  # stages that run before one that is timed: more than what L2 keeps of them
 
@@ -22,18 +22,18 @@ class Rehearsal:
 
     Attributes
     ----------
-    stages : tuple of StageSpec
+    stages : tuple of Stage
         In the order in which they run.
     wanted : frozenset
         The keys of those that are timed.
     """
 
-    stages: tuple[AnyStageSpec, ...]
+    stages: tuple[AnyStage, ...]
     wanted: frozenset[Hashable]
 
 
 def rehearsals(
-    stage_builder: AnyStageBuilder, specs: Iterable[AnyStageSpec], excluded: frozenset[int]
+    stage_builder: AnyStageBuilder, stages: Iterable[AnyStage], excluded: frozenset[int]
 ) -> list[Rehearsal]:
     """Divide stages among as few runs of the network as possible.
 
@@ -41,59 +41,57 @@ def rehearsals(
     ----------
     stage_builder : StageBuilder
         The stage builder.
-    specs : iterable of StageSpec
+    stages : iterable of Stage
         The stages to time.
     excluded : frozenset of int
         Operators that cannot run.
     """
-    runs: list[list[AnyStageSpec]] = []
+    runs: list[list[AnyStage]] = []
     taken: list[set[int]] = []
-    for spec in specs:
-        ops = set(operators(spec))
+    for stage in stages:
+        ops = set(operators(stage))
         number = next((n for n, others in enumerate(taken) if not others & ops), len(runs))
         if number == len(runs):
             runs.append([])
             taken.append(set())
-        runs[number].append(spec)
+        runs[number].append(stage)
         taken[number] |= ops
     return [_completed(stage_builder, run, excluded) for run in runs]
 
 
-def operators(spec: AnyStageSpec) -> list[int]:
+def operators(stage: AnyStage) -> list[int]:
     """Return the operators that a stage computes."""
-    return [op for implementation in spec.implementations for op in implementation.operators]
+    return [op for implementation in stage.implementations for op in implementation.operators]
 
 
 def _completed(
-    stage_builder: AnyStageBuilder, wanted: Sequence[AnyStageSpec], excluded: frozenset[int]
+    stage_builder: AnyStageBuilder, wanted: Sequence[AnyStage], excluded: frozenset[int]
 ) -> Rehearsal:
     """Return the run of these stages and of all other operators."""
-    taken = {op for spec in wanted for op in operators(spec)} | excluded
+    taken = {op for stage in wanted for op in operators(stage)} | excluded
     count = len(stage_builder.lowered.implementations)
-    alone = [stage_builder.spec_of((op,), "concurrent") for op in range(count) if op not in taken]
+    alone = [stage_builder.stage_of((op,), "concurrent") for op in range(count) if op not in taken]
     stages = _in_order([*wanted, *alone], stage_builder.lowered.graph.predecessors)
-    timed = {id(spec) for spec in wanted}
+    timed = {id(stage) for stage in wanted}
     last = len(stages)  # a stage that is timed, at or behind the current one
     kept = []
     for number in reversed(range(len(stages))):
         last = number if id(stages[number]) in timed else last
         if number <= last <= number + _LEAD and last < len(stages):
             kept.append(stages[number])
-    return Rehearsal(tuple(reversed(kept)), frozenset(spec.key for spec in wanted))
+    return Rehearsal(tuple(reversed(kept)), frozenset(stage.key for stage in wanted))
 
 
-def _in_order(
-    stages: Sequence[AnyStageSpec], predecessors: Sequence[Iterable[int]]
-) -> list[AnyStageSpec]:
+def _in_order(stages: Sequence[AnyStage], predecessors: Sequence[Iterable[int]]) -> list[AnyStage]:
     """Return the stages in an order in which each follows those that it reads from.
 
     Stages that were not chosen together may have to run before each other. The one with the first
     operator then runs first: it computes the same from the values of the run before.
     """
-    stage_of = {op: n for n, spec in enumerate(stages) for op in operators(spec)}
+    stage_of = {op: n for n, stage in enumerate(stages) for op in operators(stage)}
     before = [
-        {stage_of[p] for op in operators(spec) for p in predecessors[op] if p in stage_of} - {n}
-        for n, spec in enumerate(stages)
+        {stage_of[p] for op in operators(stage) for p in predecessors[op] if p in stage_of} - {n}
+        for n, stage in enumerate(stages)
     ]
     left = sorted(range(len(stages)), key=lambda n: min(operators(stages[n])))
     done: set[int] = set()

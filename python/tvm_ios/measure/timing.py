@@ -11,7 +11,7 @@ import numpy as np
 
 from ..backend.shared.implementation import Implementation
 from ..backend.shared.kernel import Kernel
-from ..backend.shared.stages import AnyStageBuilder, AnyStageSpec
+from ..backend.shared.stages import AnyStage, AnyStageBuilder
 from .rehearsal import Rehearsal
 from .speed import MachineSpeed
 from .stage_runner import AnyStageRunner
@@ -91,14 +91,14 @@ class StageTimer:
         rounds: int,
     ) -> dict[Hashable, Samples]:
         taken: dict[Hashable, Samples] = {key: {} for key in rehearsal.wanted}
-        first = [spec.key in rehearsal.wanted for spec in rehearsal.stages].index(True)
+        first = [stage.key in rehearsal.wanted for stage in rehearsal.stages].index(True)
         seconds = lead = 0.0  # of one run, and of the stages before those that are timed
         for _ in range(rounds):
             tried = [
-                self._worth_timing(spec, {**known.get(spec.key, {}), **taken.get(spec.key, {})})
-                if spec.key in rehearsal.wanted
-                else self._usual(spec, known.get(spec.key, {}))
-                for spec in rehearsal.stages
+                self._worth_timing(stage, {**known.get(stage.key, {}), **taken.get(stage.key, {})})
+                if stage.key in rehearsal.wanted
+                else self._usual(stage, known.get(stage.key, {}))
+                for stage in rehearsal.stages
             ]
             for number in range(max(map(len, tried))):
                 chosen = [names[number % len(names)] for names in tried]
@@ -106,9 +106,9 @@ class StageTimer:
                 table = self._turn(device, rehearsal, chosen, seconds, warm_up)
                 seconds = float(np.nansum(table, axis=1).min())
                 lead = float(np.nansum(table[:, :first], axis=1).min())
-                for spec, name, column in zip(rehearsal.stages, chosen, table.T, strict=True):
-                    if spec.key in taken and (times := sensible(column)):
-                        taken[spec.key].setdefault(name, []).extend(times)
+                for stage, name, column in zip(rehearsal.stages, chosen, table.T, strict=True):
+                    if stage.key in taken and (times := sensible(column)):
+                        taken[stage.key].setdefault(name, []).extend(times)
         return {key: samples for key, samples in taken.items() if samples}
 
     def _turn(
@@ -135,21 +135,21 @@ class StageTimer:
             The number of runs that warm up.
         """
         stages = [
-            self.stage_builder.stage(spec, name, self.operator_seconds)
-            for spec, name in zip(rehearsal.stages, chosen, strict=True)
+            self.stage_builder.partition(stage, name, self.operator_seconds)
+            for stage, name in zip(rehearsal.stages, chosen, strict=True)
         ]
         runs = warm_up + (min(max(int(_TURN / expected), 1), _MOST_RUNS) if expected > 0 else 1)
         return self.speed.steady(lambda: device.time(stages, runs), warm_up)
 
-    def _worth_timing(self, spec: AnyStageSpec, samples: Samples) -> list[str]:
+    def _worth_timing(self, stage: AnyStage, samples: Samples) -> list[str]:
         """Return all partitionings of a new stage, and those near the best of a measured one."""
-        possible = self.stage_builder.partitionings(spec, self.operator_seconds)
+        possible = self.stage_builder.partitionings(stage, self.operator_seconds)
         if not samples:
             return list(possible)
         best, _ = fastest(samples)
         return [name for name in samples if typical(samples[name]) <= _HOPELESS * best]
 
-    def _usual(self, spec: AnyStageSpec, samples: Samples) -> list[str]:
+    def _usual(self, stage: AnyStage, samples: Samples) -> list[str]:
         return [fastest(samples)[1] if samples else self.stage_builder.default_partitioning]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Sequence
 
 import numpy as np
 
-from ..backend.shared.stages import AnyStageSpec
+from ..backend.shared.stages import AnyStage
 from .cache import MeasurementCache, WorkloadKey
 from .measurer import Measurer, Taken
 from .timing import fastest
@@ -33,15 +33,15 @@ class WholeRuns:
         self._measurer, self._cache = measurer, cache
         self._taken: dict[Hashable, Taken] = {}
 
-    def known(self, specs: Sequence[AnyStageSpec]) -> bool:
+    def known(self, stages: Sequence[AnyStage]) -> bool:
         """Return whether the schedule was asked for before."""
-        return _workload(specs).key in self._taken
+        return _workload(stages).key in self._taken
 
-    def taken(self, specs: Sequence[AnyStageSpec]) -> Taken:
+    def taken(self, stages: Sequence[AnyStage]) -> Taken:
         """Return the samples of each stage of a schedule that was run here; else none."""
-        return self._taken.get(_workload(specs).key, {})
+        return self._taken.get(_workload(stages).key, {})
 
-    def seconds(self, specs: Sequence[AnyStageSpec], prices: Sequence[float]) -> np.ndarray:
+    def seconds(self, stages: Sequence[AnyStage], prices: Sequence[float]) -> np.ndarray:
         """Return what each stage of a schedule takes while all of it runs, float64 [n].
 
         A schedule of which nothing was measured here is not run. Where the database does not have
@@ -49,51 +49,51 @@ class WholeRuns:
 
         Parameters
         ----------
-        specs : sequence of StageSpec
+        stages : sequence of Stage
             The stages that do something, in order.
         prices : sequence of float
             Their prices, in seconds.
         """
-        workload = _workload(specs)
+        workload = _workload(stages)
         if workload.key not in self._taken:
             self._cache.lookup([workload])
             known = bool(self._cache.samples(workload.key))
-            measured = any(spec.key in self._measurer.timed for spec in specs)
-            taken = self._fastest(specs, prices) if measured and not known else {}
+            measured = any(stage.key in self._measurer.timed for stage in stages)
+            taken = self._fastest(stages, prices) if measured and not known else {}
             self._taken[workload.key] = taken
             if taken:
-                self._cache.add(workload, {_WHOLE: _seconds(specs, prices, taken)})
+                self._cache.add(workload, {_WHOLE: _seconds(stages, prices, taken)})
         found = self._cache.samples(workload.key).get(_WHOLE, prices)
         return np.array(found, "float64")
 
-    def _fastest(self, specs: Sequence[AnyStageSpec], prices: Sequence[float]) -> Taken:
+    def _fastest(self, stages: Sequence[AnyStage], prices: Sequence[float]) -> Taken:
         """Run a schedule, and again if it takes longer than its price; return the fastest run.
 
         Another program may make a run longer, and none shorter.
         """
         runs: list[tuple[float, Taken]] = []
         while len(runs) < _TRIES:
-            taken = self._measurer.rehearse(specs)
-            runs.append((sum(_seconds(specs, prices, taken)), taken))
+            taken = self._measurer.rehearse(stages)
+            runs.append((sum(_seconds(stages, prices, taken)), taken))
             if runs[-1][0] <= (1 + AGREES) * sum(prices):
                 break
         return min(runs, key=lambda run: run[0])[1]
 
 
-def _seconds(specs: Sequence[AnyStageSpec], prices: Sequence[float], taken: Taken) -> list[float]:
+def _seconds(stages: Sequence[AnyStage], prices: Sequence[float], taken: Taken) -> list[float]:
     """Return what each stage took; its price where that is not known."""
     return [
-        fastest(taken[spec.key])[0] if spec.key in taken else price
-        for spec, price in zip(specs, prices, strict=True)
+        fastest(taken[stage.key])[0] if stage.key in taken else price
+        for stage, price in zip(stages, prices, strict=True)
     ]
 
 
-def _workload(specs: Sequence[AnyStageSpec]) -> WorkloadKey:
+def _workload(stages: Sequence[AnyStage]) -> WorkloadKey:
     """Return the workload key of a schedule."""
-    kernels = tuple(i.kernel for spec in specs for i in spec.implementations)
+    kernels = tuple(i.kernel for stage in stages for i in stage.implementations)
     return WorkloadKey(
-        ("whole", *(spec.key for spec in specs)),
+        ("whole", *(stage.key for stage in stages)),
         kernels,
-        ("whole", *(spec.key[1:] for spec in specs)),
-        f"a schedule of {len(specs)} stages",
+        ("whole", *(stage.key[1:] for stage in stages)),
+        f"a schedule of {len(stages)} stages",
     )

@@ -17,6 +17,7 @@ from ..backend.cuda.kernels.kernel import CudaKernel
 from ..backend.cuda.stage.stage import CudaStage, Launch
 from ..backend.cuda.target import check_device, check_precision, describe, resolve_cuda
 from ..backend.shared.implementation import Implementation
+from ..backend.shared.stages import Stage
 from ..measure.timing import sensible
 from ..schedule.options import PRECISIONS, Precision
 from ..support.errors import OptionError, device_errors
@@ -283,4 +284,6 @@ def _stage(implementations: Sequence[Implementation[CudaKernel]]) -> CudaStage:
     launches = (
         Launch(i.kernel, stream, i.inputs, i.outputs) for stream, i in enumerate(implementations)
     )
-    return CudaStage(tuple(implementations), tuple(launches))
+    count = len(implementations)
+    stage = Stage(tuple(implementations), tuple(range(count)), ((),) * count)
+    return CudaStage.of(stage, launches)

@@ -74,13 +74,13 @@ def test_the_best_schedule_is_no_slower_than_any(squeezenet: Recorded) -> None:
 def _can_gain(device: Recorded, candidate: Candidate) -> bool:
     """Return whether a stage may save more than 1% of its operators' time."""
     builder = device.stage_builder
-    spec = builder.spec_of(candidate.ops, candidate.strategy)
+    stage = builder.stage_of(candidate.ops, candidate.strategy)
     singles = [Candidate((op,), "concurrent") for op in candidate.ops]
-    seconds = {builder.spec_of(c.ops, c.strategy).key: device.true_seconds(c) for c in singles}
-    alone = {i.kernel.key: device.alone(i.kernel) for i in spec.implementations}
+    seconds = {builder.stage_of(c.ops, c.strategy).key: device.true_seconds(c) for c in singles}
+    alone = {i.kernel.key: device.alone(i.kernel) for i in stage.implementations}
     if len(singles) == 1:
-        return not spec.free
-    return builder.max_saving(spec, seconds, alone) > 0.011 * sum(seconds.values())
+        return not stage.free
+    return builder.max_saving(stage, seconds, alone) > 0.011 * sum(seconds.values())
 
 
 def test_every_table_is_of_its_network() -> None:

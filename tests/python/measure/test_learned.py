@@ -17,7 +17,7 @@ from replay.machine import Machine
 from support.database import scheduler
 from support.simulated_device import Simulation, ladder
 from tvm_ios.backend.shared.machine import Machine as Figures
-from tvm_ios.backend.shared.stages import AnyStageSpec
+from tvm_ios.backend.shared.stages import AnyStage
 from tvm_ios.errors import OptionError
 from tvm_ios.graph.dag import Candidate, Dag
 from tvm_ios.measure.learned import Examples, LatencyModel, LearnedCost
@@ -196,10 +196,10 @@ def test_every_feature_can_be_learned_from() -> None:
         assert np.corrcoef(predicted, expected)[0, 1] > 0.7, name
 
 
-def truth(spec: AnyStageSpec) -> Mapping[str, float]:
+def truth(stage: AnyStage) -> Mapping[str, float]:
     """Latencies that follow from a stage's groups and chains, as a model can learn."""
     work: dict[int, float] = {}
-    for implementation, group in zip(spec.implementations, spec.groups, strict=True):
+    for implementation, group in zip(stage.implementations, stage.groups, strict=True):
         work[group] = work.get(group, 0.0) + implementation.kernel.seconds
     longest, total = max(work.values()), sum(work.values())
     crowded = 1 + 0.1 * max(len(work) - 3, 0)
@@ -207,7 +207,7 @@ def truth(spec: AnyStageSpec) -> Mapping[str, float]:
 
 
 def _latency(simulation: Simulation, stages: Sequence[Candidate]) -> float:
-    return sum(min(truth(simulation.spec(*stage.ops)).values()) for stage in stages)
+    return sum(min(truth(simulation.stage_of(*stage.ops)).values()) for stage in stages)
 
 
 def test_the_search_finds_what_measuring_all_finds(tmp_path: Path) -> None:

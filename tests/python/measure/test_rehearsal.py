@@ -29,13 +29,13 @@ def rehearsed(
     mod: tvm.IRModule, *wanted: Sequence[int], excluded: Sequence[int] = ()
 ) -> tuple[Simulation, list[Rehearsal]]:
     simulation = Simulation(by_size(), mod)
-    specs = [simulation.spec(*ops) for ops in wanted]
-    return simulation, rehearsals(simulation.stage_builder, specs, frozenset(excluded))
+    stages = [simulation.stage_of(*ops) for ops in wanted]
+    return simulation, rehearsals(simulation.stage_builder, stages, frozenset(excluded))
 
 
 def ran(rehearsal: Rehearsal) -> list[list[int]]:
     """The operators of each stage, in the order in which they run."""
-    return [operators(spec) for spec in rehearsal.stages]
+    return [operators(stage) for stage in rehearsal.stages]
 
 
 @pytest.mark.parametrize("timed", [0, 3, 7])
@@ -43,7 +43,7 @@ def test_some_stages_run_before_one_that_is_timed(timed: int) -> None:
     """Four at most, which leave the caches as the network does; none after it."""
     simulation, (run,) = rehearsed(chain(9), [timed])
     assert ran(run) == [[op] for op in range(max(timed - 4, 0), timed + 1)]
-    assert run.wanted == {simulation.spec(timed).key}
+    assert run.wanted == {simulation.stage_of(timed).key}
 
 
 def test_what_is_far_from_all_timed_stages_does_not_run() -> None:

@@ -20,7 +20,7 @@ from support.networks import conv, relax_module
 from support.numpy_backend import KIND
 from support.simulated_device import ALONE, Simulation, branches, by_size
 from tvm_ios import CostError, DeviceError
-from tvm_ios.backend.shared.stages import AnyStageSpec
+from tvm_ios.backend.shared.stages import AnyStage
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.database import MeasurementDatabase
 from tvm_ios.graph.dag import Candidate
@@ -53,7 +53,7 @@ def test_all_stages_of_a_search_are_measured() -> None:
     simulation = Simulation(by_size(), options=ALL)
     cost = simulation.cost()
     stages = simulation.search(cost)
-    true = [simulation.truth(simulation.spec(*stage.ops))["processors"] for stage in stages]
+    true = [simulation.truth(simulation.stage_of(*stage.ops))["processors"] for stage in stages]
     assert cost(stages).tolist() == pytest.approx(true)
     assert [stage.ops for stage in stages] == [(0, 1, 2), (3,)]
 
@@ -63,11 +63,11 @@ class _Worthless(SimulatedStageBuilder):
 
     def max_saving(
         self,
-        spec: AnyStageSpec,
+        stage: AnyStage,
         serial: Mapping[Hashable, float],
         costs: Mapping[Hashable, float],
     ) -> float:
-        return 0.0 if len(spec.implementations) == 2 else 1.0
+        return 0.0 if len(stage.implementations) == 2 else 1.0
 
 
 def test_what_cannot_gain_is_priced_above_its_operators_and_not_measured() -> None:
@@ -97,7 +97,7 @@ def test_floors_are_even_shares_of_what_operators_take_on_one_worker() -> None:
     cost = simulation.measured()
     share = ALONE / simulation.stage_builder.workers
     assert cost.floors([2, 0, 1]).tolist() == pytest.approx([0.0, share, share])
-    kernel = simulation.spec(1).implementations[0].kernel
+    kernel = simulation.stage_of(1).implementations[0].kernel
     cost.operator_seconds[kernel.key] = math.inf
     assert cost.floors([1, 0]).tolist() == pytest.approx([0.0, share])
     del cost.operator_seconds[kernel.key]
@@ -113,7 +113,7 @@ def test_the_stages_of_a_schedule_are_measured_again() -> None:
         cache = MeasurementCache()
         cost = simulation.measured(cache)
         first = cost(stages)
-        (samples,) = cache.samples(simulation.spec(0, 1).key).values()
+        (samples,) = cache.samples(simulation.stage_of(0, 1).key).values()
         before = len(samples)
         assert cost.resolve(stages) > 0
         assert len(samples) > 2 * before
@@ -126,10 +126,10 @@ def test_the_stages_of_a_schedule_are_measured_again() -> None:
 def test_a_stage_that_crashes_is_told_from_the_others(caplog: pytest.LogCaptureFixture) -> None:
     """A crash loses what else was timed in the same run."""
 
-    def truth(spec: AnyStageSpec) -> Mapping[str, float]:
-        if [i.operators for i in spec.implementations] == [(0,), (1,)]:
+    def truth(stage: AnyStage) -> Mapping[str, float]:
+        if [i.operators for i in stage.implementations] == [(0,), (1,)]:
             raise Crash
-        return by_size()(spec)
+        return by_size()(stage)
 
     cost = Simulation(truth, branches(4)).measured()
     with caplog.at_level(logging.WARNING):
@@ -142,10 +142,10 @@ def test_a_stage_that_crashes_is_told_from_the_others(caplog: pytest.LogCaptureF
 def test_a_stage_that_crashes_when_it_is_measured_again_is_not_used() -> None:
     crashing = False
 
-    def truth(spec: AnyStageSpec) -> Mapping[str, float]:
-        if crashing and len(spec.implementations) == 2:
+    def truth(stage: AnyStage) -> Mapping[str, float]:
+        if crashing and len(stage.implementations) == 2:
             raise Crash
-        return by_size()(spec)
+        return by_size()(stage)
 
     cost, stages = Simulation(truth).measured(), [_candidate(0, 1), _candidate(2)]
     assert cost(stages)[0] == pytest.approx(1.2e-3)
@@ -159,8 +159,8 @@ def test_a_stage_that_crashes_when_it_is_measured_again_is_not_used() -> None:
 def test_a_stage_of_impossible_times_is_neither_chosen_nor_recorded(
     wrong: float, tmp_path: Path
 ) -> None:
-    def truth(spec: AnyStageSpec) -> Mapping[str, float]:
-        return {"processors": 1e-3 if len(spec.implementations) == 1 else wrong}
+    def truth(stage: AnyStage) -> Mapping[str, float]:
+        return {"processors": 1e-3 if len(stage.implementations) == 1 else wrong}
 
     path = tmp_path / "m.sqlite3"
     simulation = Simulation(truth, options=replace(ALL, database=path))
@@ -274,14 +274,14 @@ def test_later_searches_scale_to_the_speed_of_the_first(tmp_path: Path) -> None:
 
 
 def test_slow_partitionings_are_not_measured_again() -> None:
-    def truth(spec: AnyStageSpec) -> Mapping[str, float]:
-        (seconds,) = by_size()(spec).values()
+    def truth(stage: AnyStage) -> Mapping[str, float]:
+        (seconds,) = by_size()(stage).values()
         return {"processors": seconds, "far": 2 * seconds, "near": 1.05 * seconds}
 
     simulation, cache = Simulation(truth), MeasurementCache()
     cost, stages = simulation.measured(cache), [_candidate(0, 1)]
     cost(stages)
-    samples = cache.samples(simulation.spec(0, 1).key)
+    samples = cache.samples(simulation.stage_of(0, 1).key)
     before = {name: len(times) for name, times in samples.items()}
     cost.resolve(stages)
     more = {name: len(times) - before[name] for name, times in samples.items()}
@@ -292,7 +292,7 @@ def test_slow_partitionings_are_not_measured_again() -> None:
 def test_a_row_that_lies_is_contradicted() -> None:
     """When its stage is chosen, before any schedule is run."""
     simulation, cache = Simulation(by_size()), MeasurementCache()
-    cache.add(stage_workload(simulation.spec(0, 1)), {"processors": [1e-9] * 2})
+    cache.add(stage_workload(simulation.stage_of(0, 1)), {"processors": [1e-9] * 2})
     cost, stages = simulation.measured(cache), [_candidate(0, 1)]
     assert cost(stages) == [1e-9]
     assert cost.measurements == 2  # the operators, which are what it is compared with
@@ -311,7 +311,7 @@ def test_a_database_whose_rows_lie(kind: str, tmp_path: Path) -> None:
     identity = scheduler.backend.identity()
     conditions = scheduler.backend.conditions(scheduler.stage_builder)
     cache = MeasurementCache(scheduler.database, identity, conditions)
-    cache.add(stage_workload(simulation.spec(0, 1)), {"processors": [1e-9] * 2})
+    cache.add(stage_workload(simulation.stage_of(0, 1)), {"processors": [1e-9] * 2})
     cost = simulation.cost()
     stages = simulation.search(cost)
     assert _complete(simulation, stages)
@@ -349,7 +349,7 @@ def test_a_schedule_is_predicted_by_its_whole_run_not_by_the_luckiest_prices() -
         )
         cost = simulation.cost()
         stages = simulation.search(cost)
-        true = sum(simulation.truth(simulation.spec(*s.ops))["processors"] for s in stages)
+        true = sum(simulation.truth(simulation.stage_of(*s.ops))["processors"] for s in stages)
         errors.append(np.log([cost(stages).sum() / true, cost.in_network(stages).sum() / true]))
     price, whole = np.mean(errors, axis=0)
     assert price < -0.01
@@ -359,11 +359,11 @@ def test_a_schedule_is_predicted_by_its_whole_run_not_by_the_luckiest_prices() -
 def test_a_schedule_that_cannot_run_is_not_run() -> None:
     crashes = []
 
-    def truth(spec: AnyStageSpec) -> Mapping[str, float]:
-        if len(spec.implementations) == 2:
-            crashes.append(spec)
+    def truth(stage: AnyStage) -> Mapping[str, float]:
+        if len(stage.implementations) == 2:
+            crashes.append(stage)
             raise Crash
-        return by_size()(spec)
+        return by_size()(stage)
 
     cost = Simulation(truth).measured()
     stages = [_candidate(0, 1), _candidate(2), _candidate(3)]

@@ -12,7 +12,7 @@ import pytest
 from replay.device import simulated_speed
 from replay.machine import MACHINES, Machine
 from support.simulated_device import Simulation, Truth, branches
-from tvm_ios.backend.shared.stages import AnyStageSpec
+from tvm_ios.backend.shared.stages import AnyStage
 from tvm_ios.measure.rehearsal import Rehearsal
 from tvm_ios.measure.timing import Samples, StageTimer, fastest, relative_error, sensible, typical
 
@@ -20,9 +20,9 @@ IMPOSSIBLE = [math.nan, math.inf, -math.inf, 0.0]
 FAST, NEAR, FAR = 1e-3, 1.1e-3, 2e-3
 
 
-def truth(spec: AnyStageSpec) -> Mapping[str, float]:
+def truth(stage: AnyStage) -> Mapping[str, float]:
     """Three partitionings; the back end's default is nearly the fastest."""
-    factor = 1 + min(op for i in spec.implementations for op in i.operators)
+    factor = 1 + min(op for i in stage.implementations for op in i.operators)
     return {"far": FAR * factor, "fast": FAST * factor, "processors": NEAR * factor}
 
 
@@ -33,10 +33,10 @@ class Timed:
         self.simulation = Simulation(truth, branches(3), machine or Machine())
         speed = simulated_speed(self.simulation.machine)
         self.timer = StageTimer(self.simulation.stage_builder, {}, speed)
-        self.specs = [self.simulation.spec(op) for op in range(3)]
+        self.stages = [self.simulation.stage_of(op) for op in range(3)]
 
     def rehearsal(self, *wanted: int) -> Rehearsal:
-        return Rehearsal(tuple(self.specs), frozenset(self.specs[op].key for op in wanted))
+        return Rehearsal(tuple(self.stages), frozenset(self.stages[op].key for op in wanted))
 
     def measure(self, *wanted: int) -> dict[Hashable, Samples]:
         return self.timer.measure(self.simulation.runner, self.rehearsal(*wanted), {})
@@ -45,21 +45,21 @@ class Timed:
 def test_the_wanted_stages_of_a_rehearsal_have_their_own_times() -> None:
     timed = Timed()
     taken = timed.measure(0, 2)
-    assert set(taken) == {timed.specs[op].key for op in (0, 2)}
+    assert set(taken) == {timed.stages[op].key for op in (0, 2)}
     for op in (0, 2):
-        medians = {name: typical(times) for name, times in taken[timed.specs[op].key].items()}
-        assert medians == pytest.approx(truth(timed.specs[op]))
+        medians = {name: typical(times) for name, times in taken[timed.stages[op].key].items()}
+        assert medians == pytest.approx(truth(timed.stages[op]))
 
 
 @pytest.mark.parametrize("lead", [2e-4, 3e-3])
 def test_a_long_run_begins_with_something_that_warms_up(lead: float) -> None:
     """On the simulated device, a stage that begins in a turn's first millisecond takes longer."""
 
-    def long(spec: AnyStageSpec) -> Mapping[str, float]:
-        return {"processors": (lead, 3e-3, 3e-3)[spec.implementations[0].operators[0]]}
+    def long(stage: AnyStage) -> Mapping[str, float]:
+        return {"processors": (lead, 3e-3, 3e-3)[stage.implementations[0].operators[0]]}
 
     timed = Timed(truth=long)
-    (samples,) = timed.measure(1)[timed.specs[1].key].values()
+    (samples,) = timed.measure(1)[timed.stages[1].key].values()
     assert samples == pytest.approx([3e-3] * len(samples))
 
 
@@ -98,7 +98,7 @@ def test_medians_are_nearly_exact_on_a_noisy_machine(kind: str) -> None:
     for seed in range(8):
         timed = Timed(MACHINES[kind](seed))
         taken = timed.measure(0, 1, 2)
-        true = {spec.key: truth(spec)["fast"] for spec in timed.specs}
+        true = {stage.key: truth(stage)["fast"] for stage in timed.stages}
         logs = [math.log(fastest(samples)[0] / true[key]) for key, samples in taken.items()]
         errors += list(logs - np.mean(logs))  # all are scaled to the same speed
     assert np.median(np.abs(errors)) < 0.015
@@ -108,7 +108,7 @@ def test_medians_are_nearly_exact_on_a_noisy_machine(kind: str) -> None:
 @pytest.mark.parametrize("wrong", IMPOSSIBLE)
 def test_a_stage_without_a_possible_time_has_none(wrong: float) -> None:
     timed = Timed()
-    timed.simulation.truth = lambda spec: dict.fromkeys(truth(spec), wrong)
+    timed.simulation.truth = lambda stage: dict.fromkeys(truth(stage), wrong)
     assert timed.measure(0, 1, 2) == {}
 
 

@@ -23,7 +23,7 @@ from support.cuda.run import ordered
 from support.networks import few_stages, flatten
 from tvm_ios.backend.cuda.stage.stage import CudaStage
 from tvm_ios.backend.shared.schedule_lowering import ScheduleLowering
-from tvm_ios.backend.shared.stages import StageSpec
+from tvm_ios.backend.shared.stages import Stage
 from tvm_ios.cli.main import main
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.graph.operators import Operator
@@ -71,13 +71,14 @@ def repartitioned(scheduler: Scheduler, found: Schedule, partitioning: str) -> S
     """The schedule with all stages divided so that can be."""
     lowering = ScheduleLowering(scheduler.stage_builder)
 
-    def one(stage: ScheduledStage) -> ScheduledStage:
-        spec = lowering.spec_of(stage)
-        if not isinstance(spec, StageSpec):
-            return stage
+    def one(scheduled: ScheduledStage) -> ScheduledStage:
+        stage = lowering.stage_of(scheduled)
+        if not isinstance(stage, Stage):
+            return scheduled
         others = ("streams-1", "streams-2", "streams-widest")
-        possible = (*scheduler.stage_builder.partitionings(spec, {}), *others)
-        return replace(stage, partitioning=partitioning) if partitioning in possible else stage
+        if partitioning not in (*scheduler.stage_builder.partitionings(stage, {}), *others):
+            return scheduled
+        return replace(scheduled, partitioning=partitioning)
 
     return replace(found, stages=tuple(map(one, found.stages)))
 

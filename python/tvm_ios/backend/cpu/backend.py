@@ -25,7 +25,6 @@ from ..shared.implementation import LoweredGraph, present
 from ..shared.tuned import active_database
 from .code.constants import Constants
 from .code.network import CpuLibrary
-from .code.region import LoweredStage
 from .kernels.kernel import Kernel
 from .measure.balance import machine_balance
 from .measure.builder import CpuKernelBuilder
@@ -34,6 +33,7 @@ from .measure.remote_model import RemoteVariants
 from .measure.runner import CpuStageRunner, weights_from
 from .rules import LoweringConfig
 from .stage.build import CpuStageBuilder
+from .stage.stage import CpuStage
 
 
 class CpuBackend:
@@ -91,7 +91,7 @@ class CpuBackend:
             return DeviceIdentity.here(self._target)
         return DeviceIdentity.of(machine.cpu, self._target, self.workers)
 
-    def pool(self, stage_builder: CpuStageBuilder, seed: int) -> RunnerPool[Kernel, LoweredStage]:
+    def pool(self, stage_builder: CpuStageBuilder, seed: int) -> RunnerPool[Kernel, CpuStage]:
         """Return the runners of this process, or remote ones."""
         runner, lowered, kernels = (
             self._runner,
@@ -117,7 +117,7 @@ class CpuBackend:
     def tune(
         self,
         stage_builder: CpuStageBuilder,
-        pool: RunnerPool[Kernel, LoweredStage],
+        pool: RunnerPool[Kernel, CpuStage],
         cache: MeasurementCache,
     ) -> CpuStageBuilder:
         """Return ``stage_builder`` unchanged: the rules have chosen the kernels."""
@@ -127,7 +127,7 @@ class CpuBackend:
         self,
         mod: tvm.IRModule,
         function: str,
-        variants: Mapping[str, Stages[LoweredStage]],
+        variants: Mapping[str, Stages[CpuStage]],
         stage_builder: CpuStageBuilder,
     ) -> tvm.IRModule:
         """Replace ``function`` in ``mod`` by one function per variant."""
@@ -141,7 +141,7 @@ class CpuBackend:
         variants: tvm.IRModule,
         names: Sequence[str],
         inputs: Sequence[Any],
-        pool: RunnerPool[Kernel, LoweredStage],
+        pool: RunnerPool[Kernel, CpuStage],
     ) -> Variants:
         """Compile whole models, to be timed here or where stages are measured."""
         if self._runner.machine is not None:
@@ -151,8 +151,8 @@ class CpuBackend:
 
     def trace(
         self,
-        stages: Mapping[int, LoweredStage | Operator],
-        pool: RunnerPool[Kernel, LoweredStage],
+        stages: Mapping[int, CpuStage | Operator],
+        pool: RunnerPool[Kernel, CpuStage],
         repeat: int,
     ) -> list[Span]:
         """Record when each worker computes what.
@@ -160,7 +160,7 @@ class CpuBackend:
         All stages run in one launch, as they do in a compiled network. Operators that are left to
         TVM's default lowering have no kernel to run; the trace leaves them out.
         """
-        kept = {n: stage for n, stage in stages.items() if isinstance(stage, LoweredStage)}
+        kept = {n: stage for n, stage in stages.items() if isinstance(stage, CpuStage)}
         kernels = [i.kernel for stage in kept.values() for i in stage.implementations]
         return trace(pool, kept, [kernel for kernel in kernels if kernel.phases], repeat)
 

@@ -12,7 +12,7 @@ from ...schedule.schedule import Schedule, ScheduledStage
 from ...support.errors import ScheduleError
 from .emitter import Stages
 from .kernel import K
-from .stages import S, StageBuilder, StageSpec, estimated_seconds
+from .stages import S, Stage, StageBuilder, estimated_seconds
 
 
 @dataclass(frozen=True)
@@ -45,42 +45,44 @@ class ScheduleLowering(Generic[K, S]):
             known = seconds.get(op.name)
             if implementation is not None and known:
                 costs[implementation.kernel.key] = known
-        return [self._lower_stage(stage, costs) for stage in schedule.stages]
+        return [self._lower_stage(scheduled, costs) for scheduled in schedule.stages]
 
-    def adapt(self, stage: ScheduledStage, costs: Mapping[Hashable, float]) -> ScheduledStage:
+    def adapt(self, scheduled: ScheduledStage, costs: Mapping[Hashable, float]) -> ScheduledStage:
         """Return the stage, in the default partitioning if its own is impossible."""
-        spec = self.spec_of(stage)
-        if isinstance(spec, Operator):
-            return replace(stage, seconds=None)
-        possible = self.stage_builder.partitionings(spec, costs)
+        stage = self.stage_of(scheduled)
+        if isinstance(stage, Operator):
+            return replace(scheduled, seconds=None)
+        possible = self.stage_builder.partitionings(stage, costs)
         partitioning = (
-            stage.partitioning
-            if stage.partitioning in possible
+            scheduled.partitioning
+            if scheduled.partitioning in possible
             else self.stage_builder.default_partitioning
         )
-        return replace(stage, partitioning=partitioning, seconds=None)
+        return replace(scheduled, partitioning=partitioning, seconds=None)
 
-    def repartitioned(self, stage: ScheduledStage, partitioning: str) -> ScheduledStage:
+    def repartitioned(self, scheduled: ScheduledStage, partitioning: str) -> ScheduledStage:
         """Return the stage partitioned as ``partitioning`` says, or as it is."""
-        spec, asked = self.spec_of(stage), replace(stage, partitioning=partitioning, seconds=None)
-        if isinstance(spec, Operator):
-            return stage
+        stage = self.stage_of(scheduled)
+        if isinstance(stage, Operator):
+            return scheduled
         try:
-            self.stage_builder.stage(spec, partitioning, {})
+            self.stage_builder.partition(stage, partitioning, {})
         except ScheduleError:
+            return scheduled
+        return replace(scheduled, partitioning=partitioning, seconds=None)
+
+    def _lower_stage(
+        self, scheduled: ScheduledStage, costs: Mapping[Hashable, float]
+    ) -> S | Operator:
+        stage = self.stage_of(scheduled)
+        if isinstance(stage, Operator):
             return stage
-        return asked
+        return self.stage_builder.partition(stage, scheduled.partitioning, costs)
 
-    def _lower_stage(self, stage: ScheduledStage, costs: Mapping[Hashable, float]) -> S | Operator:
-        spec = self.spec_of(stage)
-        if isinstance(spec, Operator):
-            return spec
-        return self.stage_builder.stage(spec, stage.partitioning, costs)
-
-    def spec_of(self, stage: ScheduledStage) -> StageSpec[K] | Operator:
-        """Return the kernels of a stage, or the operator that is left to TVM's default lowering."""
+    def stage_of(self, scheduled: ScheduledStage) -> Stage[K] | Operator:
+        """Return a stage as kernels, or the operator that is left to TVM's lowering."""
         index = {op.name: op.index for op in self._graph.operators}
-        groups = [[index[name] for name in group] for group in stage.groups]
+        groups = [[index[name] for name in group] for group in scheduled.groups]
         ops = [i for group in groups for i in group]
         opaque = [i for i in ops if i in self.stage_builder.lowered.opaque]
         if opaque and len(ops) > 1:
@@ -88,9 +90,9 @@ class ScheduleLowering(Generic[K, S]):
             raise ScheduleError(f"Operator {name!r} has no kernel; give it a stage of its own.")
         if opaque:
             return self._graph.operators[opaque[0]]
-        if stage.strategy == "merge":
+        if scheduled.strategy == "merge":
             self._check_merge(ops)
-        return self.stage_builder.spec(groups, stage.strategy)
+        return self.stage_builder.stage(groups, scheduled.strategy)
 
     def _check_merge(self, ops: Sequence[int]) -> None:
         if len(ops) > 1 and self.stage_builder.replacements.find(ops) is None:

@@ -7,33 +7,22 @@ from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from ...graph.dag import components
 from ...support.keys import Key
 from .implementation import Implementation, LoweredGraph
-from .kernel import K, K_co, Kernel
+from .kernel import K, K_co
 from .machine import Machine
 from .replacements.find import Replacements
 
 
-class Stage(Protocol):
-    """A back end's stage: what it runs, with the work of a :class:`StageSpec` divided."""
-
-    @property
-    def implementations(self) -> Sequence[Implementation[Kernel]]: ...
-
-
-S = TypeVar("S", bound=Stage)
-"""The stages of one back end."""
-
-
 @dataclass(frozen=True)
-class StageSpec(Generic[K_co]):
-    """What a stage computes: a candidate's operators as kernels, before its work is divided.
+class Stage(Generic[K_co]):
+    """Operators that run together, as kernels.
 
-    It is what is looked up and measured, once for equal stages. A stage builder makes the back
-    end's stages of it, one for each work partitioning.
+    Equal stages are looked up and measured once. What runs is a subclass, one for each back end, in
+    which the work is partitioned.
 
     Attributes
     ----------
@@ -48,6 +37,11 @@ class StageSpec(Generic[K_co]):
     implementations: tuple[Implementation[K_co], ...]
     groups: tuple[int, ...]
     after: tuple[tuple[int, ...], ...]
+
+    @staticmethod
+    def single(implementation: Implementation[K]) -> Stage[K]:
+        """Return the stage of one implementation."""
+        return Stage((implementation,), (0,), ((),))
 
     @property
     def free(self) -> bool:
@@ -64,6 +58,13 @@ class StageSpec(Generic[K_co]):
             wiring.append(tuple(reads.setdefault(hash(v), len(reads)) for v in values))
         kernels = tuple(i.kernel.key for i in self.implementations)
         return Key((kernels, tuple(wiring), self.groups, self.after))
+
+
+AnyStage = Stage[Any]
+"""One of any back end, for what is not concerned with its kernels."""
+
+S = TypeVar("S", bound=AnyStage)
+"""The partitioned stages of one back end."""
 
 
 @dataclass
@@ -99,17 +100,17 @@ class StageBuilder(ABC, Generic[K, S]):
         """What of the graph may be replaced; nothing, unless a back end has rules."""
         return Replacements.none(len(self.lowered.graph.operators))
 
-    def partitionings(self, spec: StageSpec[K], costs: Mapping[Hashable, float]) -> tuple[str, ...]:
+    def partitionings(self, stage: Stage[K], costs: Mapping[Hashable, float]) -> tuple[str, ...]:
         """Return the partitionings of the stage's work that are worth measuring."""
         return (self.default_partitioning,)
 
     @abstractmethod
-    def stage(self, spec: StageSpec[K], partitioning: str, costs: Mapping[Hashable, float]) -> S:
+    def partition(self, stage: Stage[K], partitioning: str, costs: Mapping[Hashable, float]) -> S:
         """Partition the stage's work by the kernels' times.
 
         Parameters
         ----------
-        spec : StageSpec
+        stage : Stage
         partitioning : str
         costs : mapping of kernel key to float
             Seconds of each kernel on one worker.
@@ -120,12 +121,12 @@ class StageBuilder(ABC, Generic[K, S]):
             When these operators' work cannot be shared out so.
         """
 
-    def kernels(self, spec: StageSpec[K], costs: Mapping[Hashable, float]) -> Iterable[K]:
+    def kernels(self, stage: Stage[K], costs: Mapping[Hashable, float]) -> Iterable[K]:
         """Return what must be compiled for the stage to be timed in all its partitionings."""
-        return [i.kernel for i in spec.implementations]
+        return [i.kernel for i in stage.implementations]
 
     def max_saving(
-        self, spec: StageSpec[K], serial: Mapping[Hashable, float], costs: Mapping[Hashable, float]
+        self, stage: Stage[K], serial: Mapping[Hashable, float], costs: Mapping[Hashable, float]
     ) -> float:
         """Return the seconds that running its operators together can save at most, generously.
 
@@ -133,13 +134,13 @@ class StageBuilder(ABC, Generic[K, S]):
 
         Parameters
         ----------
-        spec : StageSpec
+        stage : Stage
         serial : mapping
             Seconds of each operator as a stage of its own, by the stage's key.
         costs : mapping
             Seconds of each kernel on one worker, by its key.
         """
-        return sum(serial[single.key] for single in self.per_operator(spec))
+        return sum(serial[single.key] for single in self.per_operator(stage))
 
     def variant(self, _op: int) -> str | None:
         """Return which of its possible kernels an operator has; None where it has no choice."""
@@ -153,26 +154,26 @@ class StageBuilder(ABC, Generic[K, S]):
         """Return a builder with the kernels that a schedule names, by operator."""
         return self
 
-    def spec(self, groups: Sequence[Sequence[int]], strategy: str) -> StageSpec[K]:
-        """Return the spec of the stage of ``groups``; ``strategy`` is ``concurrent`` or ``merge``.
+    def stage(self, groups: Sequence[Sequence[int]], strategy: str) -> Stage[K]:
+        """Return the stage of ``groups``; ``strategy`` is ``concurrent`` or ``merge``.
 
         A single operator that has no replacement runs as it is with either.
         """
         ops = sorted(op for group in groups for op in group)
         if strategy == "merge" and (len(ops) > 1 or self.replacements.find(ops)):
-            return StageSpec((self._replacement(tuple(ops)),), (0,), ((),))
+            return Stage.single(self._replacement(tuple(ops)))
         before = self.lowered.graph.predecessors
         group_of = {op: g for g, group in enumerate(groups) for op in group}
         position = {op: i for i, op in enumerate(ops)}
-        return StageSpec(
+        return Stage(
             self._implementations(ops),
             tuple(group_of[op] for op in ops),
             tuple(tuple(position[p] for p in before[op] if p in position) for op in ops),
         )
 
-    def spec_of(self, ops: Sequence[int], strategy: str) -> StageSpec[K]:
-        """Return the spec of the stage of ``ops``, whose groups are their connected components."""
-        return self.spec(components(self.lowered.graph.dag, ops), strategy)
+    def stage_of(self, ops: Sequence[int], strategy: str) -> Stage[K]:
+        """Return the stage of ``ops``, whose groups are their connected components."""
+        return self.stage(components(self.lowered.graph.dag, ops), strategy)
 
     def _replacement(self, ops: tuple[int, ...]) -> Implementation[K]:
         """Return the implementation that replaces the operators."""
@@ -182,23 +183,21 @@ class StageBuilder(ABC, Generic[K, S]):
             self._replacing[ops] = replacement.target(ops)
         return self._replacing[ops]
 
-    def originals(self, spec: StageSpec[K]) -> tuple[Implementation[K], ...]:
+    def originals(self, stage: Stage[K]) -> tuple[Implementation[K], ...]:
         """Return the implementations of a stage's operators, none replaced."""
-        return self._implementations([op for i in spec.implementations for op in i.operators])
+        return self._implementations([op for i in stage.implementations for op in i.operators])
 
     def _implementations(self, ops: Sequence[int]) -> tuple[Implementation[K], ...]:
         known = [i for op in ops if (i := self.lowered.implementations[op]) is not None]
         assert len(known) == len(ops), "a stage's operators have kernels"
         return tuple(known)
 
-    def per_operator(self, spec: StageSpec[K]) -> list[StageSpec[K]]:
+    def per_operator(self, stage: Stage[K]) -> list[Stage[K]]:
         """Return a stage of its own for each operator of a stage."""
-        return [StageSpec((i,), (0,), ((),)) for i in self.originals(spec)]
+        return [Stage.single(i) for i in self.originals(stage)]
 
 
-AnyStageSpec = StageSpec[Any]
 AnyStageBuilder = StageBuilder[Any, Any]
-"""Those of any back end, for what is not concerned with its kernels."""
 
 
 def estimated_seconds(stage_builder: AnyStageBuilder) -> dict[Hashable, float]:

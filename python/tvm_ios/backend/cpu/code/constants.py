@@ -30,8 +30,8 @@ from tvm import tirx
 from tvm.tirx.script import builder as T
 
 from ....support.folders import TemporaryFolder, naming
+from ..stage.stage import CpuStage
 from .memory import ALIGNMENT, aligned
-from .region import LoweredStage
 
 _CODE = 4 << 20  # bytes of object code without constants, and of the linker's other output
 _FUNCTION = "tvm_ios_constant"
@@ -54,7 +54,7 @@ class Constants:
     num_bytes: int
 
     @staticmethod
-    def of(stages: Iterable[LoweredStage]) -> Constants:
+    def of(stages: Iterable[CpuStage]) -> Constants:
         """Write the constants that the kernels of ``stages`` read to a file.
 
         Raises

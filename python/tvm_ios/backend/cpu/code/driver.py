@@ -16,10 +16,11 @@ from ....tir.tensor import TensorSpec
 from ...shared.implementation import Implementation
 from ..kernels.kernel import Kernel
 from ..stage.plan import Share, Step, StripShare
+from ..stage.stage import CpuStage
 from .constants import Constants
 from .cpu_check import checked_cpu
 from .functions import KernelFunctions
-from .region import LoweredStage, Place, Region
+from .region import Place, Region
 
 
 def driver_function(
@@ -94,18 +95,18 @@ class _Driver:
                     self._emit_level(stage, level, worker)
 
     def _emit_level(
-        self, stage: LoweredStage, level: Sequence[Share | StripShare], worker: Any
+        self, stage: CpuStage, level: Sequence[Share | StripShare], worker: Any
     ) -> None:
         """Emit the shares of ``worker`` one after another; None stands for the only worker."""
         for share in level:
             if isinstance(share, StripShare):
-                self._emit_bands(stage, share, worker)
+                self._emit_strips(stage, share, worker)
             else:
                 begin = _per_worker(worker, share.cuts[:-1])
                 end = _per_worker(worker, share.cuts[1:])
                 self._call(stage.implementations[share.call], share.phase, begin, end)
 
-    def _emit_bands(self, stage: LoweredStage, share: StripShare, worker: Any) -> None:
+    def _emit_strips(self, stage: CpuStage, share: StripShare, worker: Any) -> None:
         for number, steps in enumerate(share.steps):
             if worker is None:
                 self._emit_steps(stage, steps)
@@ -113,7 +114,7 @@ class _Driver:
                 with T.If(worker == number), T.Then():
                     self._emit_steps(stage, steps)
 
-    def _emit_steps(self, stage: LoweredStage, steps: Sequence[Step]) -> None:
+    def _emit_steps(self, stage: CpuStage, steps: Sequence[Step]) -> None:
         for step in steps:
             implementation = stage.implementations[step.call]
             plane = implementation.kernel.strip_plane

@@ -18,15 +18,16 @@ from ....graph.recognise import static_shape
 from ....tir.tensor import TensorSpec
 from ...shared.emitter import Emitter, Library, Stages
 from ...shared.implementation import Slot
+from ..stage.stage import CpuStage
 from .constants import Constants
 from .driver import driver_function
 from .functions import KernelFunctions, build_functions
-from .region import LoweredStage, Region, form_region
+from .region import Region, form_region
 from .thread_pool import defaults_function, set_defaults, set_num_threads
 
 
 @dataclass
-class CpuLibrary(Library[LoweredStage]):
+class CpuLibrary(Library[CpuStage]):
     """The drivers and kernels of all regions, and their constants.
 
     Attributes
@@ -49,8 +50,8 @@ class CpuLibrary(Library[LoweredStage]):
     drivers: dict[str, tirx.PrimFunc] = field(default_factory=dict)
 
     def emitter(
-        self, name: str, original: relax.Function, stages: Stages[LoweredStage]
-    ) -> Emitter[LoweredStage]:
+        self, name: str, original: relax.Function, stages: Stages[CpuStage]
+    ) -> Emitter[CpuStage]:
         return _CpuEmitter(relax.BlockBuilder(), library=self, prefix=f"tvm_ios_{name}")
 
     def add(self, name: str, region: Region, parameters: Sequence[TensorSpec]) -> None:
@@ -65,7 +66,7 @@ class CpuLibrary(Library[LoweredStage]):
 
 
 @dataclass(kw_only=True)
-class _CpuEmitter(Emitter[LoweredStage]):
+class _CpuEmitter(Emitter[CpuStage]):
     library: CpuLibrary
     prefix: str
     _regions: int = 0
@@ -81,7 +82,7 @@ class _CpuEmitter(Emitter[LoweredStage]):
             self.builder.emit(set_defaults(name))
             self.builder.emit(set_num_threads(self.library.workers))
 
-    def call(self, stages: tuple[LoweredStage, ...], visible: set[relax.Var]) -> None:
+    def call(self, stages: tuple[CpuStage, ...], visible: set[relax.Var]) -> None:
         """Emit one call of a region's driver, which writes the results and its workspace."""
         library = self.library
         region = form_region(stages, visible, library.slots, library.constants.offsets)

@@ -18,18 +18,10 @@ from tvm import relax
 from ....tir.tensor import TensorSpec
 from ...shared.implementation import Implementation, Slot
 from ..kernels.kernel import Kernel
-from ..stage.plan import StagePlan
+from ..stage.stage import CpuStage
 from .workspace import plan_workspace, tensors_of
 
 Value: TypeAlias = relax.Var | np.ndarray
-
-
-@dataclass(frozen=True)
-class LoweredStage:
-    """Kernels that run together: implementations and the partitioning of their tiles."""
-
-    implementations: tuple[Implementation[Kernel], ...]
-    plan: StagePlan
 
 
 @dataclass(frozen=True)
@@ -55,7 +47,7 @@ class Region:
 
     Attributes
     ----------
-    stages : tuple of LoweredStage
+    stages : tuple of CpuStage
     inputs : tuple of relax.Var
         Values that were computed before the region.
     outputs : tuple of relax.Var
@@ -66,7 +58,7 @@ class Region:
         The places of a kernel's tensors, by the ``id`` of its implementation.
     """
 
-    stages: tuple[LoweredStage, ...]
+    stages: tuple[CpuStage, ...]
     inputs: tuple[relax.Var, ...]
     outputs: tuple[relax.Var, ...]
     output_specs: tuple[TensorSpec, ...]
@@ -75,7 +67,7 @@ class Region:
 
 
 def form_region(
-    stages: Sequence[LoweredStage],
+    stages: Sequence[CpuStage],
     visible: Collection[relax.Var],
     slots: Mapping[relax.Var, Slot],
     constants: Mapping[int, int],
@@ -84,7 +76,7 @@ def form_region(
 
     Parameters
     ----------
-    stages : sequence of LoweredStage
+    stages : sequence of CpuStage
         The stages of the launch, in order.
     visible : collection of relax.Var
         Values that are read outside of the region.
@@ -143,7 +135,7 @@ def form_region(
     )
 
 
-def _enumerate(stages: Sequence[LoweredStage]) -> Iterator[tuple[int, Implementation[Kernel]]]:
+def _enumerate(stages: Sequence[CpuStage]) -> Iterator[tuple[int, Implementation[Kernel]]]:
     for number, stage in enumerate(stages):
         for implementation in stage.implementations:
             yield number, implementation

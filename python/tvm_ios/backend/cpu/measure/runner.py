@@ -13,10 +13,10 @@ from ....measure.stage_runner import Turn
 from ....schedule.timeline import Span
 from ...shared.cold import ColdWeights, Place, arena_bytes, level_of
 from ...shared.implementation import Implementation, LoweredGraph, constants, present
-from ..code.region import LoweredStage
 from ..kernels.kernel import Kernel
 from ..rules.base import CpuLoweredGraph
 from ..stage.plan import StripShare
+from ..stage.stage import CpuStage
 from .builder import CpuKernelBuilder
 from .native_runner import Call, NativeRunner
 from .network_tensors import NetworkTensors
@@ -63,7 +63,7 @@ class CpuStageRunner:
         places = self._cold_places(list(enumerate(implementations)), repeat)
         return self._timed(implementations, places, rows, np.diff(levels).tolist(), 1)
 
-    def time(self, stages: Sequence[LoweredStage], repeat: int) -> Turn:
+    def time(self, stages: Sequence[CpuStage], repeat: int) -> Turn:
         """Time runs of stages one after another, in one launch, as in a compiled network.
 
         A stage finds its inputs where the stages before it left them, in a workspace that is
@@ -76,7 +76,7 @@ class CpuStageRunner:
         workers = stages[0].plan.workers
         return self._timed(network.implementations, places, network.rows, levels, workers)
 
-    def trace(self, stages: Sequence[LoweredStage], repeat: int) -> list[Span]:
+    def trace(self, stages: Sequence[CpuStage], repeat: int) -> list[Span]:
         """Record when each worker computes what, in the fastest of ``repeat`` runs of a network.
 
         All stages run in one launch and on the network's weights, as they do in a compiled network.
@@ -175,7 +175,7 @@ class _Network:
         return list(zip(self.stages, self.implementations, strict=True))
 
     @classmethod
-    def of(cls, stages: Sequence[LoweredStage]) -> _Network:
+    def of(cls, stages: Sequence[CpuStage]) -> _Network:
         network, level = cls([], [], []), 0
         for number, stage in enumerate(stages):
             first = len(network.implementations)
@@ -194,18 +194,18 @@ def _program(rows: Sequence[_Row], calls: Sequence[tuple[int, int]]) -> np.ndarr
     return np.array([(numbers[row[:2]], row[2], *row[3]) for row in rows], "int32")
 
 
-def _rows(stage: LoweredStage) -> list[_Row]:
+def _rows(stage: CpuStage) -> list[_Row]:
     rows: list[_Row] = []
     for number, level in enumerate(stage.plan.levels):
         for share in level:
             if isinstance(share, StripShare):
-                rows += [(call, 0, number, cuts) for call, cuts in _band_rows(stage, share)]
+                rows += [(call, 0, number, cuts) for call, cuts in _strip_rows(stage, share)]
             else:
                 rows.append((share.call, share.phase, number, share.cuts))
     return rows
 
 
-def _band_rows(stage: LoweredStage, share: StripShare) -> Iterator[tuple[int, tuple[int, ...]]]:
+def _strip_rows(stage: CpuStage, share: StripShare) -> Iterator[tuple[int, tuple[int, ...]]]:
     """Yield calls with their cuts; each gives one worker the same tiles of one plane."""
     workers = stage.plan.workers
     for worker, steps in enumerate(share.steps):

@@ -15,8 +15,7 @@ from ....graph.operators import OperatorGraph
 from ....support.errors import ScheduleError
 from ...shared.machine import Machine
 from ...shared.replacements.find import Replacements, find_replacements
-from ...shared.stages import StageBuilder, StageSpec
-from ..code.region import LoweredStage
+from ...shared.stages import Stage, StageBuilder
 from ..kernels.kernel import Kernel
 from ..kernels.winograd_model import VARIANTS
 from ..replace.table import RULES
@@ -25,6 +24,7 @@ from ..rules.implement import implement
 from ..rules.inplace import place_concatenations
 from .partition import Partitioning, partitionings, plan
 from .plan import PlannedCall
+from .stage import CpuStage
 from .strips import in_strips, passing_bytes
 
 _BARRIER = 3e-6  # seconds; an upper bound for what one barrier less saves
@@ -32,7 +32,7 @@ _FAR = 1 / 20e9  # seconds per byte; an upper bound for reading another core's c
 
 
 @dataclass
-class CpuStageBuilder(StageBuilder[Kernel, LoweredStage]):
+class CpuStageBuilder(StageBuilder[Kernel, CpuStage]):
     """The stage builder of one lowered graph for the threads of a CPU.
 
     Attributes
@@ -88,14 +88,14 @@ class CpuStageBuilder(StageBuilder[Kernel, LoweredStage]):
         return find_replacements(self.lowered, RULES)
 
     def partitionings(
-        self, spec: StageSpec[Kernel], costs: Mapping[Hashable, float]
+        self, stage: Stage[Kernel], costs: Mapping[Hashable, float]
     ) -> tuple[str, ...]:
         """Return the work partitionings of the stage that are worth measuring."""
-        return partitionings(_calls(spec, costs), self.workers)
+        return partitionings(_calls(stage, costs), self.workers)
 
-    def stage(
-        self, spec: StageSpec[Kernel], partitioning: str, costs: Mapping[Hashable, float]
-    ) -> LoweredStage:
+    def partition(
+        self, stage: Stage[Kernel], partitioning: str, costs: Mapping[Hashable, float]
+    ) -> CpuStage:
         """Return the stage with its work partitioned.
 
         Raises
@@ -109,20 +109,22 @@ class CpuStageBuilder(StageBuilder[Kernel, LoweredStage]):
                 f"A CPU cannot partition work by {partitioning!r}; the partitionings are "
                 f"{', '.join(known)}."
             )
-        calls = _calls(spec, costs)
+        calls = _calls(stage, costs)
         if partitioning == "strips" and not in_strips(calls):
-            names = [name for i in spec.implementations for name in self._names(i.operators)]
+            names = [name for i in stage.implementations for name in self._names(i.operators)]
             raise ScheduleError(
                 f"These operators cannot run by row strips: {', '.join(names)}; use 'tiles'."
             )
-        return LoweredStage(
-            spec.implementations,
+        return CpuStage(
+            stage.implementations,
+            stage.groups,
+            stage.after,
             plan(calls, self.workers, known[known.index(partitioning)], self.cache_bytes),
         )
 
     def max_saving(
         self,
-        spec: StageSpec[Kernel],
+        stage: Stage[Kernel],
         serial: Mapping[Hashable, float],
         costs: Mapping[Hashable, float],
     ) -> float:
@@ -131,10 +133,10 @@ class CpuStageBuilder(StageBuilder[Kernel, LoweredStage]):
         The bound adds up the barriers, the wait for the last tile of each operator, and the load
         imbalance of each operator.
         """
-        calls = _calls(spec, {})
+        calls = _calls(stage, {})
         passed = passing_bytes(calls) if in_strips(calls) else 0
         saved = passed * _FAR / self.workers - _BARRIER
-        for single in self.per_operator(spec):
+        for single in self.per_operator(stage):
             if single.free:
                 continue
             (implementation,) = single.implementations
@@ -149,8 +151,8 @@ class CpuStageBuilder(StageBuilder[Kernel, LoweredStage]):
         return self.lowered.graph.names(operators)
 
 
-def _calls(spec: StageSpec[Kernel], costs: Mapping[Hashable, float]) -> list[PlannedCall]:
-    parts = zip(spec.implementations, spec.groups, spec.after, strict=True)
+def _calls(stage: Stage[Kernel], costs: Mapping[Hashable, float]) -> list[PlannedCall]:
+    parts = zip(stage.implementations, stage.groups, stage.after, strict=True)
     return [
         PlannedCall(i.kernel, costs.get(i.kernel.key, 1.0), group, after)
         for i, group, after in parts

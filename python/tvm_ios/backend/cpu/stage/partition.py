@@ -138,7 +138,7 @@ def _check(plan: StagePlan, calls: Sequence[PlannedCall]) -> None:
     for level in plan.levels:
         for share in level:
             if isinstance(share, StripShare):
-                seen |= _check_bands(share, calls)
+                seen |= _check_strips(share, calls)
                 continue
             tiles = calls[share.call].kernel.phases[share.phase].tiles
             assert len(share.cuts) == plan.workers + 1, "a cut for every worker"
@@ -150,7 +150,7 @@ def _check(plan: StagePlan, calls: Sequence[PlannedCall]) -> None:
     assert seen == expected, "a plan holds every phase"
 
 
-def _check_bands(share: StripShare, calls: Sequence[PlannedCall]) -> set[tuple[int, int]]:
+def _check_strips(share: StripShare, calls: Sequence[PlannedCall]) -> set[tuple[int, int]]:
     """Return the phases that a share's row strips compute; check that they are complete."""
     computed: dict[int, set[int]] = {}
     for steps in share.steps:

@@ -16,6 +16,7 @@ from ....schedule.timeline import Span
 from ....support.errors import device_errors
 from ....tir.tensor import TensorSpec
 from ...shared.implementation import Implementation, constants
+from ...shared.stages import Stage
 from ..kernels.kernel import CudaKernel
 from ..rules.config import CudaLoweredGraph
 from ..stage.stage import CudaStage, Launch, StageProgram, Value, identity
@@ -63,7 +64,7 @@ class CudaStageRunner:
         """Time operators, each in a graph of several runs, ``repeat`` times."""
         launches = [Launch(i.kernel, 0, i.inputs, i.outputs) for i in implementations]
         pairs = zip(implementations, launches, strict=True)
-        return self.time([CudaStage((i,), (launch,)) for i, launch in pairs], repeat)
+        return self.time([CudaStage.of(Stage.single(i), [launch]) for i, launch in pairs], repeat)
 
     def time(self, stages: Sequence[CudaStage], repeat: int) -> Turn:
         """Time stages, each in a graph of several runs, ``repeat`` times.

@@ -10,7 +10,7 @@ from functools import cached_property
 from ....schedule.partitioning import FUSED, StreamPartitioning
 from ....support.errors import ScheduleError
 from ...shared.replacements.find import Replacements, find_replacements
-from ...shared.stages import StageBuilder, StageSpec
+from ...shared.stages import Stage, StageBuilder
 from ..kernels.kernel import CudaKernel
 from ..replace.table import REPLACEMENTS
 from ..rules.config import CudaLoweredGraph
@@ -67,14 +67,14 @@ class CudaStageBuilder(StageBuilder[CudaKernel, CudaStage]):
         return find_replacements(self.lowered, REPLACEMENTS)
 
     def partitionings(
-        self, spec: StageSpec[CudaKernel], costs: Mapping[Hashable, float]
+        self, stage: Stage[CudaKernel], costs: Mapping[Hashable, float]
     ) -> tuple[str, ...]:
         """Return the stream assignments that are worth measuring, and ``fused`` if it applies."""
-        partitionings = tuple(map(str, stream_partitionings(_loads(spec, costs))))
-        return partitionings if self._fused(spec, costs) is None else (*partitionings, FUSED)
+        partitionings = tuple(map(str, stream_partitionings(_loads(stage, costs))))
+        return partitionings if self._fused(stage, costs) is None else (*partitionings, FUSED)
 
-    def stage(
-        self, spec: StageSpec[CudaKernel], partitioning: str, costs: Mapping[Hashable, float]
+    def partition(
+        self, stage: Stage[CudaKernel], partitioning: str, costs: Mapping[Hashable, float]
     ) -> CudaStage:
         """Return the stage with its work partitioned.
 
@@ -84,29 +84,29 @@ class CudaStageBuilder(StageBuilder[CudaKernel, CudaStage]):
             If the partitioning is unknown or does not suit the operators.
         """
         streams = StreamPartitioning.parse(partitioning)
-        launches = self._fused(spec, costs) if partitioning == FUSED else None
+        launches = self._fused(stage, costs) if partitioning == FUSED else None
         if launches is not None:
-            return CudaStage(spec.implementations, launches)
+            return CudaStage.of(stage, launches)
         if streams is None:
             names = self.lowered.graph.names(
-                [op for i in spec.implementations for op in i.operators]
+                [op for i in stage.implementations for op in i.operators]
             )
             raise ScheduleError(
                 f"A CUDA device cannot partition these operators by {partitioning!r}: "
                 f"{', '.join(names)}; use 'streams'."
             )
-        return CudaStage(spec.implementations, tuple(_on_streams(spec, streams, costs)))
+        return CudaStage.of(stage, _on_streams(stage, streams, costs))
 
     def kernels(
-        self, spec: StageSpec[CudaKernel], costs: Mapping[Hashable, float]
+        self, stage: Stage[CudaKernel], costs: Mapping[Hashable, float]
     ) -> Iterable[CudaKernel]:
         """Return the kernels that the stage's partitionings need."""
-        stages = (self.stage(spec, d, costs) for d in self.partitionings(spec, costs))
-        return [launch.kernel for stage in stages for launch in stage.launches]
+        partitioned = (self.partition(stage, p, costs) for p in self.partitionings(stage, costs))
+        return [launch.kernel for each in partitioned for launch in each.launches]
 
     def max_saving(
         self,
-        spec: StageSpec[CudaKernel],
+        stage: Stage[CudaKernel],
         serial: Mapping[Hashable, float],
         costs: Mapping[Hashable, float],
     ) -> float:
@@ -115,29 +115,29 @@ class CudaStageBuilder(StageBuilder[CudaKernel, CudaStage]):
         The bound is the time of all groups but the longest, as if the device had room for all of
         them, plus the launches.
         """
-        per_operator = self.per_operator(spec)
+        per_operator = self.per_operator(stage)
         seconds = [serial[single.key] for single in per_operator]
         if len(per_operator) != len(
-            spec.groups
+            stage.groups
         ):  # operators were replaced: no better bound is known
             return sum(seconds)
         groups: dict[int, float] = {}
-        for group, time in zip(spec.groups, seconds, strict=True):
+        for group, time in zip(stage.groups, seconds, strict=True):
             groups[group] = groups.get(group, 0.0) + time
         return sum(seconds) - max(groups.values()) + _LAUNCH * (len(per_operator) - 1)
 
     def _fused(
-        self, spec: StageSpec[CudaKernel], costs: Mapping[Hashable, float]
+        self, stage: Stage[CudaKernel], costs: Mapping[Hashable, float]
     ) -> tuple[Launch, ...] | None:
         """Return one launch per level of the groups, its longest kernels first.
 
         Return None if there is a single group, or if the kernels cannot share a launch.
         """
-        if len(set(spec.groups)) == 1:
+        if len(set(stage.groups)) == 1:
             return None
         launches = []
-        for level in _levels(spec):
-            parts = [spec.implementations[i] for i in level]
+        for level in _levels(stage):
+            parts = [stage.implementations[i] for i in level]
             parts.sort(key=lambda part: -costs.get(part.kernel.key, 0.0))
             launch = self._fused_kernels.launch(parts)
             if launch is None:
@@ -147,15 +147,15 @@ class CudaStageBuilder(StageBuilder[CudaKernel, CudaStage]):
 
 
 def _on_streams(
-    spec: StageSpec[CudaKernel], partitioning: StreamPartitioning, costs: Mapping[Hashable, float]
+    stage: Stage[CudaKernel], partitioning: StreamPartitioning, costs: Mapping[Hashable, float]
 ) -> Iterator[Launch]:
     """Yield the launches level by level, so that every stream starts immediately."""
-    numbers = list(dict.fromkeys(spec.groups))
-    streams = assign(partitioning, _loads(spec, costs))
+    numbers = list(dict.fromkeys(stage.groups))
+    streams = assign(partitioning, _loads(stage, costs))
     rank = {numbers[group]: place for place, group in enumerate(streams)}
-    for level in _levels(spec):
-        for i in sorted(level, key=lambda i: rank[spec.groups[i]]):
-            implementation, group = spec.implementations[i], numbers.index(spec.groups[i])
+    for level in _levels(stage):
+        for i in sorted(level, key=lambda i: rank[stage.groups[i]]):
+            implementation, group = stage.implementations[i], numbers.index(stage.groups[i])
             yield Launch(
                 implementation.kernel,
                 streams[group],
@@ -164,18 +164,18 @@ def _on_streams(
             )
 
 
-def _levels(spec: StageSpec[CudaKernel]) -> list[list[int]]:
+def _levels(stage: Stage[CudaKernel]) -> list[list[int]]:
     """Group the implementations by how many of the stage precede them in their group."""
     depth: list[int] = []
-    for before in spec.after:
+    for before in stage.after:
         depth.append(1 + max((depth[i] for i in before), default=-1))
     return [[i for i, d in enumerate(depth) if d == level] for level in range(max(depth) + 1)]
 
 
-def _loads(spec: StageSpec[CudaKernel], costs: Mapping[Hashable, float]) -> list[GroupLoad]:
+def _loads(stage: Stage[CudaKernel], costs: Mapping[Hashable, float]) -> list[GroupLoad]:
     """Return the loads of the groups, in the order in which they first appear."""
     loads: dict[int, GroupLoad] = {}
-    for implementation, group in zip(spec.implementations, spec.groups, strict=True):
+    for implementation, group in zip(stage.implementations, stage.groups, strict=True):
         known, kernel = loads.get(group, GroupLoad(0.0, 0)), implementation.kernel
         seconds = known.seconds + costs.get(kernel.key, 0.0)
         loads[group] = GroupLoad(seconds, max(known.blocks, kernel.tiles))

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -10,7 +11,7 @@ import numpy as np
 from tvm import relax
 
 from ....tir.tensor import TensorSpec
-from ...shared.implementation import Implementation
+from ...shared.stages import Stage
 from ..kernels.kernel import CudaKernel
 
 Value: TypeAlias = relax.Var | np.ndarray
@@ -36,17 +37,21 @@ class Launch:
 
 
 @dataclass(frozen=True)
-class CudaStage:
-    """The launches of a stage, in order.
+class CudaStage(Stage[CudaKernel]):
+    """A stage of a CUDA device.
 
     Attributes
     ----------
-    implementations : tuple of Implementation
     launches : tuple of Launch
+        In order.
     """
 
-    implementations: tuple[Implementation[CudaKernel], ...]
     launches: tuple[Launch, ...]
+
+    @staticmethod
+    def of(stage: Stage[CudaKernel], launches: Iterable[Launch]) -> CudaStage:
+        """Return the stage that runs as ``launches`` say."""
+        return CudaStage(stage.implementations, stage.groups, stage.after, tuple(launches))
 
     @property
     def streams(self) -> int:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from support.networks import NATIVE, conv, few_stages, many_stages, relax_module
 from tvm_ios.backend.cpu.code.constants import Constants
 from tvm_ios.backend.cpu.code.memory import ALIGNMENT, Lifetime, aligned, plan_memory
-from tvm_ios.backend.cpu.code.region import LoweredStage, form_region
+from tvm_ios.backend.cpu.code.region import CpuStage, form_region
 from tvm_ios.backend.cpu.rules.inplace import resolve
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.frontend import zoo
@@ -43,11 +43,11 @@ def test_blocks_that_live_together_are_apart(lifetimes: list[Lifetime]) -> None:
     assert max(live) <= total <= sum(aligned(t.num_bytes) for t in lifetimes)
 
 
-def lowered_stages(scheduler: Scheduler, schedule) -> list[LoweredStage]:
+def lowered_stages(scheduler: Scheduler, schedule) -> list[CpuStage]:
     return list(scheduler.lower(schedule))
 
 
-def places_by_value(scheduler: Scheduler, stages: list[LoweredStage]) -> list[tuple]:
+def places_by_value(scheduler: Scheduler, stages: list[CpuStage]) -> list[tuple]:
     """Of every tensor of the workspace its bytes and the stages in which it is used."""
     slots = scheduler.stage_builder.lowered.slots
     region = form_region(stages, set(), slots, Constants.of(stages).offsets)

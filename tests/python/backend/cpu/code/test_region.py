@@ -19,7 +19,7 @@ from support.networks import NATIVE, assert_close, isa_of, relax_module
 from tvm_ios.backend.cpu.code.constants import Constants
 from tvm_ios.backend.cpu.code.driver import driver_function
 from tvm_ios.backend.cpu.code.functions import KernelFunctions, build_functions
-from tvm_ios.backend.cpu.code.region import LoweredStage, Region, form_region
+from tvm_ios.backend.cpu.code.region import CpuStage, Region, form_region
 from tvm_ios.backend.cpu.kernels.concat import concat_kernel
 from tvm_ios.backend.cpu.kernels.conv2d import Conv2d, conv2d_kernel
 from tvm_ios.backend.cpu.kernels.convert import block_kernel, unblock_kernel
@@ -94,11 +94,11 @@ class Network:
 
     def stages(
         self, cut: Sequence[Sequence[int]], costs: Sequence[float], workers: int, partitioning: str
-    ) -> list[LoweredStage]:
+    ) -> list[CpuStage]:
         """The calls of each stage by position, divided among workers."""
         return [self._stage(members, costs, workers, partitioning) for members in cut]
 
-    def _stage(self, members, costs, workers, partitioning) -> LoweredStage:
+    def _stage(self, members, costs, workers, partitioning) -> CpuStage:
         position = {call: i for i, call in enumerate(members)}
         planned = [
             PlannedCall(
@@ -113,14 +113,19 @@ class Network:
             Implementation((c,), self.calls[c][0], self.calls[c][1], (self.calls[c][2],))
             for c in members
         )
-        return LoweredStage(implementations, plan(planned, workers, partitioning, 1 << 20))
+        return CpuStage(
+            implementations,
+            tuple(call.group for call in planned),
+            tuple(call.after for call in planned),
+            plan(planned, workers, partitioning, 1 << 20),
+        )
 
-    def region(self, stages: Sequence[LoweredStage]) -> Region:
+    def region(self, stages: Sequence[CpuStage]) -> Region:
         visible = {self.values["result"], self.values["softmax"]}
         return form_region(stages, visible, self.slots, Constants.of(stages).offsets)
 
     def run(
-        self, stages: Sequence[LoweredStage], function: Callable[..., None]
+        self, stages: Sequence[CpuStage], function: Callable[..., None]
     ) -> dict[str, np.ndarray]:
         """The outputs of a region's function; they and the workspace held NaN before."""
         region = self.region(stages)
@@ -132,7 +137,7 @@ class Network:
         return {value.name: tensors[first + i].numpy() for i, value in enumerate(region.outputs)}
 
     def driver(
-        self, name: str, stages: Sequence[LoweredStage], kernels: KernelFunctions
+        self, name: str, stages: Sequence[CpuStage], kernels: KernelFunctions
     ) -> tirx.PrimFunc:
         """The function of a region; ``kernels`` gets those that it calls."""
         region = self.region(stages)
@@ -175,7 +180,7 @@ class Regions:
 
     def __post_init__(self) -> None:
         kernels, drivers = KernelFunctions(), {}
-        self._stages: dict[str, list[LoweredStage]] = {}
+        self._stages: dict[str, list[CpuStage]] = {}
         for cut, *rest in product(CUTS, WORKERS, PARTITIONINGS, COSTS):
             name = _name(cut, *rest)
             workers, partitioning, costs = rest
@@ -210,7 +215,7 @@ def test_a_region_computes_what_its_operators_compute(
         assert_close(values["softmax"], scipy.special.softmax(ROW_VALUES, axis=-1))
 
 
-def driver_text(network: Network, stages: Sequence[LoweredStage]) -> str:
+def driver_text(network: Network, stages: Sequence[CpuStage]) -> str:
     region = network.region(stages)
     specs = [TensorSpec(SHAPE)] * (len(region.inputs) + len(region.outputs))
     specs.append(TensorSpec((region.workspace_bytes,), "uint8"))
@@ -263,7 +268,8 @@ def test_a_kernel_may_have_memory_of_its_own() -> None:
     kernel = Kernel("own", "own", (spec,), (spec,), (Phase(64, emit),))
     x, y = variable("x"), variable("y")
     call = PlannedCall(kernel, 1.0, 0, ())
-    stage = LoweredStage((Implementation((0,), kernel, (x,), (y,)),), plan([call], 2, "tiles", 0))
+    computed = Implementation((0,), kernel, (x,), (y,))
+    stage = CpuStage((computed,), (0,), ((),), plan([call], 2, "tiles", 0))
     kernels, region = KernelFunctions(), form_region([stage], {y}, {}, {})
     constants = Constants.of([stage])
     driver = driver_function("region", region, [spec, spec], kernels, constants, NATIVE)

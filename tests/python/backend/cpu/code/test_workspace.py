@@ -61,7 +61,7 @@ def scheduler() -> Scheduler:
 
 def test_what_a_run_writes_and_reads_is_in_its_workspace(scheduler: Scheduler) -> None:
     lowered, builder = scheduler.stage_builder.lowered, scheduler.stage_builder
-    specs = [builder.spec_of(Candidate((i,), "concurrent").ops, "concurrent") for i in range(4)]
+    specs = [builder.stage_of(Candidate((i,), "concurrent").ops, "concurrent") for i in range(4)]
     chain = [spec.implementations[0] for spec in specs]
     tensors = NetworkTensors(lowered, _Memories(), seed=0)  # type: ignore[arg-type]
 

@@ -60,11 +60,11 @@ def runner() -> tuple[CpuStageRunner, Scheduler, Recorder]:
 def test_each_run_reads_its_weights_from_another_place(alone: bool) -> None:
     timer, made, session = runner()
     builder = made.stage_builder
-    spec = builder.spec_of((0,), "concurrent")
+    stage = builder.stage_of((0,), "concurrent")
     if alone:
-        timer.time_alone(spec.implementations, 3)
+        timer.time_alone(stage.implementations, 3)
     else:
-        timer.time([builder.stage(spec, builder.default_partitioning, {})], 3)
+        timer.time([builder.partition(stage, builder.default_partitioning, {})], 3)
     first, second, third = (np.frombuffer(run, "int64") for run in session.runs)
     moved = np.flatnonzero(first != second)
     assert len(moved) > 0

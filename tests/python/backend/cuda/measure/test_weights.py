@@ -51,8 +51,8 @@ def timed(l2_bytes: int) -> tuple[str, list[float], list[set[int]], list[str]]:
     config = replace(stage_builder.lowered.config, l2_bytes=l2_bytes)
     lowered = replace(stage_builder.lowered, config=config)
     bench = CudaStageRunner(lowered, CudaKernelBuilder(TARGET), 0, 0)
-    spec = stage_builder.spec_of((0,), "concurrent")
-    stage = stage_builder.stage(spec, stage_builder.default_partitioning, {})
+    spec = stage_builder.stage_of((0,), "concurrent")
+    stage = stage_builder.partition(spec, stage_builder.default_partitioning, {})
     driver = Driver()
     with (
         settings({"TVM_IOS_FAKE_DRIVER_COMPUTE": "0"}),

@@ -136,7 +136,7 @@ def test_small_caches_make_many_bands(body, monkeypatch: pytest.MonkeyPatch) -> 
     check_scheduled(mod, schedule=one_stage_in_bands(mod, NATIVE), winograd=False)
 
 
-def test_bands_that_cannot_be_cut_are_refused() -> None:
+def test_strips_that_cannot_be_cut_are_refused() -> None:
     mod = relax_module(lambda emit, x: emit(conv(x, 20, 3)), (1, 20, 8, 8))
     scheduler = Scheduler.prepare(mod, NATIVE, cost_model=few_stages)
     schedule = scheduler.sequential()
@@ -145,15 +145,15 @@ def test_bands_that_cannot_be_cut_are_refused() -> None:
         scheduler.emit(wrong)
 
 
-def test_bands_are_measured() -> None:
+def test_strips_are_measured() -> None:
     """They are one of the ways in which a stage's latency is found."""
     mod = relax_module(between(separable), (1, 20, 13, 11))
     scheduler = Scheduler.prepare(mod, NATIVE)
-    spec = scheduler.stage_builder.spec_of((1, 2), "concurrent")
+    spec = scheduler.stage_builder.stage_of((1, 2), "concurrent")
     assert (
         scheduler.stage_builder.partitionings(spec, scheduler.cost.operator_seconds)[-1] == "strips"
     )
-    stage = scheduler.stage_builder.stage(spec, "strips", scheduler.cost.operator_seconds)
+    stage = scheduler.stage_builder.partition(spec, "strips", scheduler.cost.operator_seconds)
     turns: list[Turn] = []
     scheduler.pool.each(
         [stage], lambda device, s: device.time([s], 3), lambda _, t: turns.append(t)

@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stages whose tiles are assigned to workers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...shared.stages import Stage
+from ..kernels.kernel import Kernel
+from .plan import StagePlan
+
+
+@dataclass(frozen=True)
+class CpuStage(Stage[Kernel]):
+    """A stage of a CPU.
+
+    Attributes
+    ----------
+    plan : StagePlan
+        Which worker computes which tiles.
+    """
+
+    plan: StagePlan

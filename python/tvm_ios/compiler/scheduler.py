@@ -171,9 +171,17 @@ class Scheduler:
         return self._new_schedule(
             operators,
             [
-                ScheduledStage(((op.name,),), partitioning=self.stage_builder.default_partitioning)
-                for op in operators
+                ScheduledStage(((op.name,),), partitioning=self._unmeasured(op.index))
+                for op in self.graph.operators
             ],
+        )
+
+    def _unmeasured(self, op: int) -> str:
+        """Return the work partitioning of an operator of which nothing was measured."""
+        if op in self.stage_builder.lowered.opaque:
+            return self.stage_builder.default_partitioning
+        return self.stage_builder.preferred_partitioning(
+            self.stage_builder.stage_of((op,), "concurrent")
         )
 
     def sequential(self) -> Schedule:

@@ -163,8 +163,9 @@ class MeasuredCost:
         """Return the fastest work partitioning of a candidate that was measured."""
         if self._opaque(candidate):
             return self._stage_builder.default_partitioning
-        samples = self._cache.samples(self._stage(candidate).key)
-        return fastest(samples)[1] if samples else self._stage_builder.default_partitioning
+        stage = self._stage(candidate)
+        samples = self._cache.samples(stage.key)
+        return fastest(samples)[1] if samples else self._stage_builder.preferred_partitioning(stage)
 
     def latency_bounds(self, candidates: Sequence[Candidate]) -> MeasuredBounds:
         """Return prices that measure each stage that can gain something when they are requested."""

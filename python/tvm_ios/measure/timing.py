@@ -150,7 +150,9 @@ class StageTimer:
         return [name for name in samples if typical(samples[name]) <= _HOPELESS * best]
 
     def _usual(self, stage: AnyStage, samples: Samples) -> list[str]:
-        return [fastest(samples)[1] if samples else self.stage_builder.default_partitioning]
+        return [
+            fastest(samples)[1] if samples else self.stage_builder.preferred_partitioning(stage)
+        ]
 
 
 def sensible(samples: Iterable[float]) -> list[float]:

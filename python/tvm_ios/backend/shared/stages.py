@@ -85,6 +85,10 @@ class StageBuilder(ABC, Generic[K, S]):
     default_partitioning: ClassVar[str]
     """The work partitioning that every stage has."""
 
+    def preferred_partitioning(self, _stage: Stage[K]) -> str:
+        """Return the work partitioning of a stage of which nothing was measured."""
+        return self.default_partitioning
+
     @property
     @abstractmethod
     def cache_bytes(self) -> int:

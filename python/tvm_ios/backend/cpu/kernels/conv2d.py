@@ -172,10 +172,11 @@ class ConvEmitter:
         """Return how the tiles cover the result."""
         conv = self.conv
         outer, pixels = conv.batch * self.chunks, conv.rows.out * conv.columns.out
+        mixes = conv.groups == 1
         if self.flat:
-            return PlaneTiles(outer, self.plane_tiles, self.tile.columns, pixels)
+            return PlaneTiles(outer, self.plane_tiles, self.tile.columns, pixels, mixes=mixes)
         rows, width = conv.rows, conv.columns.out
-        return PlaneTiles(outer, rows.out, width, pixels, rows, conv.columns.size)
+        return PlaneTiles(outer, rows.out, width, pixels, rows, conv.columns.size, mixes)
 
     def input_specs(self) -> tuple[TensorSpec, ...]:
         """Return the feature map, the packed weights and the epilogue's arguments."""

@@ -35,6 +35,8 @@ class PlaneTiles:
         result reads the same pixel of the input.
     row_pixels : int
         Pixels of a row of the first input.
+    mixes : bool
+        Whether each tile reads all channels of the first input.
     """
 
     outer: int
@@ -43,6 +45,7 @@ class PlaneTiles:
     pixels: int
     rows: Window | None = None
     row_pixels: int = 0
+    mixes: bool = False
 
     @property
     def source_pixels(self) -> int:

@@ -22,6 +22,7 @@ from ..replace.table import RULES
 from ..rules.base import CpuLoweredGraph, LoweringConfig
 from ..rules.implement import implement
 from ..rules.inplace import place_concatenations
+from .ownership import divided_by_rows
 from .partition import Partitioning, partitionings, plan
 from .plan import PlannedCall
 from .stage import CpuStage
@@ -87,11 +88,22 @@ class CpuStageBuilder(StageBuilder[Kernel, CpuStage]):
         """The sets of operators that one kernel can replace."""
         return find_replacements(self.lowered, RULES)
 
+    @cached_property
+    def _by_rows(self) -> frozenset[int]:
+        return divided_by_rows(self.lowered, self.workers)
+
+    def preferred_partitioning(self, stage: Stage[Kernel]) -> str:
+        """Return the work partitioning of a stage of which nothing was measured."""
+        return "strips" if _single(stage) in self._by_rows else self.default_partitioning
+
     def partitionings(
         self, stage: Stage[Kernel], costs: Mapping[Hashable, float]
     ) -> tuple[str, ...]:
         """Return the work partitionings of the stage that are worth measuring."""
-        return partitionings(_calls(stage, costs), self.workers)
+        possible = partitionings(_calls(stage, costs), self.workers)
+        if _single(stage) is None or _single(stage) in self._by_rows:
+            return possible
+        return (self.default_partitioning,)
 
     def partition(
         self, stage: Stage[Kernel], partitioning: str, costs: Mapping[Hashable, float]
@@ -149,6 +161,12 @@ class CpuStageBuilder(StageBuilder[Kernel, CpuStage]):
 
     def _names(self, operators: tuple[int, ...]) -> list[str]:
         return self.lowered.graph.names(operators)
+
+
+def _single(stage: Stage[Kernel]) -> int | None:
+    """Return the operator of a stage that has no other."""
+    operators = [op for i in stage.implementations for op in i.operators]
+    return operators[0] if len(operators) == 1 else None
 
 
 def _calls(stage: Stage[Kernel], costs: Mapping[Hashable, float]) -> list[PlannedCall]:

@@ -10,7 +10,7 @@ uses:
 - ``groups``: each group runs on one worker. Its intermediates stay in that core's cache, and no
   barrier is needed. Groups are packed longest first onto the least loaded worker.
 - ``strips``: each worker computes some rows of every group's results, depth-first by row strips;
-  see :mod:`.strips`.
+  see :mod:`.strips`. For a single operator, :mod:`.ownership` predicts whether this pays.
 """
 
 from __future__ import annotations

@@ -82,16 +82,16 @@ class _Group:
         """Return the group, None unless its results have equal planes and values pass inside it.
 
         Such a value must cover the plane that its readers' windows move over. Readers then read the
-        same plane at their own pixels, too.
+        same plane at their own pixels, too. In a group of one operator no value passes.
         """
         members = [i for i, c in enumerate(calls) if c.group == group and c.kernel.phases]
         planes = {i: p for i in members if (p := calls[i].kernel.plane) is not None}
-        if len(members) < 2 or len(planes) < len(members):
+        if not members or len(planes) < len(members):
             return None
         before = {i: _producers(calls, i) for i in members}
         readers = {i: tuple(j for j in members if i in before[j]) for i in members}
         results = {planes[i].pixels for i in members if not readers[i]}
-        if len(results) > 1 or not any(readers.values()):
+        if len(results) > 1 or (len(members) > 1 and not any(readers.values())):
             return None
         if any(planes[i].pixels != planes[j].source_pixels for i in members for j in readers[i]):
             return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stages computed band by band compute what their operators compute one by one."""
+"""Stages computed strip by strip compute what their operators compute one by one."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from tvm_ios.backend.cpu.kernels.kernel import Kernel, Phase
 from tvm_ios.backend.cpu.kernels.plane import PlaneTiles
 from tvm_ios.backend.cpu.stage.plan import PlannedCall
 from tvm_ios.backend.cpu.stage.strips import in_strips, strip_shares
+from tvm_ios.backend.shared.schedule_lowering import ScheduleLowering
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.errors import ScheduleError
 from tvm_ios.measure.stage_runner import Turn
@@ -87,6 +88,13 @@ def pooled(emit, x):
     return emit(conv(emit(op.nn.max_pool2d(x, (3, 3), padding=1)), 20, 1))
 
 
+def grouped(emit, x):
+    """Groups of four and of sixteen channels."""
+    x = emit(conv(x, 64, 1, seed=1))
+    x = emit(op.nn.conv2d(x, constant(64, 4, 3, 3, seed=2), padding=1, groups=16))
+    return emit(op.nn.conv2d(x, constant(32, 16, 3, 3, seed=3), padding=1, groups=4))
+
+
 CASES = [separable, wide_after_narrow, deep, strided, stepped_over, fire, residual, pooled]
 
 
@@ -99,7 +107,7 @@ def between(body: Callable[..., relax.Expr]) -> Callable[..., relax.Expr]:
     return whole
 
 
-def one_stage_in_bands(mod: tvm.IRModule, target: tvm.target.Target) -> Schedule:
+def one_stage_in_strips(mod: tvm.IRModule, target: tvm.target.Target) -> Schedule:
     """All operators but the last in one stage."""
     scheduler = Scheduler.prepare(
         mod, target, cost_model=few_stages, options=Options(winograd=False)
@@ -125,15 +133,41 @@ def test_results_are_the_same(
 ) -> None:
     target = tvm.target.Target({**NATIVE.export(), "num-cores": workers})
     mod = relax_module(between(body), shape)
-    schedule = one_stage_in_bands(mod, target)
+    schedule = one_stage_in_strips(mod, target)
     check_scheduled(mod, target=target, schedule=schedule, winograd=False)
 
 
+def each_in_strips(mod: tvm.IRModule, target: tvm.target.Target) -> Schedule:
+    """Each operator in a stage of its own, by row strips where that is possible."""
+    scheduler = Scheduler.prepare(
+        mod, target, cost_model=few_stages, options=Options(winograd=False)
+    )
+    lowering, schedule = ScheduleLowering(scheduler.stage_builder), scheduler.sequential()
+    stages = tuple(lowering.repartitioned(stage, "strips") for stage in schedule.stages)
+    assert sum(stage.partitioning == "strips" for stage in stages) >= len(stages) // 2
+    return replace(schedule, stages=stages)
+
+
+@pytest.mark.parametrize("workers", [2, 5])
+@pytest.mark.parametrize("body", [*CASES, grouped], ids=lambda f: f.__name__)
+def test_single_operators(body: Callable[..., relax.Expr], workers: int) -> None:
+    target = tvm.target.Target({**NATIVE.export(), "num-cores": workers})
+    mod = relax_module(between(body), HIGH)
+    schedule = each_in_strips(mod, target)
+    check_scheduled(mod, target=target, schedule=schedule, winograd=False)
+
+
+def test_single_operators_in_many_strips(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tvm_ios.backend.cpu.stage.strips.CACHE_SHARE", 1e-3)
+    mod = relax_module(between(strided), HIGH)
+    check_scheduled(mod, schedule=each_in_strips(mod, NATIVE), winograd=False)
+
+
 @pytest.mark.parametrize("body", [fire, deep, strided], ids=lambda f: f.__name__)
-def test_small_caches_make_many_bands(body, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_caches_make_many_strips(body, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tvm_ios.backend.cpu.stage.strips.CACHE_SHARE", 1e-3)
     mod = relax_module(between(body), (1, 20, 13, 11))
-    check_scheduled(mod, schedule=one_stage_in_bands(mod, NATIVE), winograd=False)
+    check_scheduled(mod, schedule=one_stage_in_strips(mod, NATIVE), winograd=False)
 
 
 def test_strips_that_cannot_be_cut_are_refused() -> None:

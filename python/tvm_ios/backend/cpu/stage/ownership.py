@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Division of single operators among workers, so that each worker reads mostly what it wrote.
+
+The tiles of a convolution are divided by output channels: each worker then reads only its share of
+the weights, but the whole input, most of which other workers have in their caches. If the workers
+divide the rows instead, each reads the rows that it wrote before, but all of the weights. Which is
+cheaper depends on the sizes, and on how the operators that produce the inputs are divided. A model
+of the bytes that change their owner compares the two for the whole network.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ....target import MachineBalance
+from ...shared.implementation import Implementation
+from ..kernels.kernel import Kernel
+from ..kernels.plane import PlaneTiles
+from ..rules.base import CpuLoweredGraph
+
+_REMOTE = 4.0  # reading what another core wrote last, in reads from L3
+_SWEEPS = 8  # of the descent; few networks need more than three
+
+
+def divided_by_rows(lowered: CpuLoweredGraph, workers: int) -> frozenset[int]:
+    """Return the operators that are predicted to be faster if their rows are divided.
+
+    Parameters
+    ----------
+    lowered : CpuLoweredGraph
+        The network, of which one operator runs after another.
+    workers : int
+        Number of workers.
+
+    Returns
+    -------
+    frozenset of int
+        Operators whose kernels have planes; the tiles of the others are divided by number.
+    """
+    if workers == 1:
+        return frozenset()
+    model = Traffic.of(lowered, workers)
+    starts = (frozenset[int](), frozenset(model.planes))
+    return min((model.descend(set(start)) for start in starts), key=model.total)
+
+
+@dataclass(frozen=True)
+class _Read:
+    """An input that another operator wrote: ``vectors`` in all, ``whole`` if tiles read it all."""
+
+    producer: int
+    vectors: float
+    whole: bool
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """The predicted cost of each division, in vector multiply-adds of a worker.
+
+    Attributes
+    ----------
+    workers : int
+    remote : float
+        Cost of a vector that another worker wrote.
+    fixed : list of (float, float)
+        The cost of an operator by tiles and by rows, without reading what others wrote.
+    reads : list of list of _Read
+    planes : dict of int to PlaneTiles
+        Of the operators that can be divided by rows.
+    """
+
+    workers: int
+    remote: float
+    fixed: list[tuple[float, float]]
+    reads: list[list[_Read]]
+    planes: dict[int, PlaneTiles]
+
+    @staticmethod
+    def of(lowered: CpuLoweredGraph, workers: int) -> Traffic:
+        lanes, balance = lowered.config.core.lanes, lowered.config.balance
+        made = list(lowered.implementations)
+        planes = {n: p for n, i in enumerate(made) if i is not None and (p := _plane(i.kernel))}
+        flops = [op.flops for op in lowered.graph.operators]
+        fixed = [
+            _fixed(implementation, flops[n] / (2 * lanes), planes.get(n), workers, balance, lanes)
+            for n, implementation in enumerate(made)
+        ]
+        reads = [list(_reads(lowered, n, planes.get(n))) for n in range(len(made))]
+        return Traffic(workers, _REMOTE * balance.far, fixed, reads, planes)
+
+    def descend(self, rows: set[int]) -> frozenset[int]:
+        """Improve a division operator by operator until no single change makes it cheaper."""
+        readers: list[list[int]] = [[] for _ in self.fixed]
+        for number, reads in enumerate(self.reads):
+            for read in reads:
+                readers[read.producer].append(number)
+        for _ in range(_SWEEPS):
+            changed = False
+            for number in self.planes:
+                concerned = {number, *readers[number]}
+                before = sum(self.cost(n, rows) for n in concerned)
+                after = sum(self.cost(n, rows ^ {number}) for n in concerned)
+                if after < before:
+                    rows ^= {number}
+                    changed = True
+            if not changed:
+                break
+        return frozenset(rows)
+
+    def total(self, rows: frozenset[int]) -> float:
+        """Return the cost of the whole network."""
+        return sum(self.cost(n, rows) for n in range(len(self.fixed)))
+
+    def cost(self, number: int, rows: set[int] | frozenset[int]) -> float:
+        """Return the cost of one operator: what it does, and what it reads from other workers."""
+        by_rows = self._by_rows(number, rows)
+        moved = 0.0
+        for read in self.reads[number]:
+            if read.whole and not by_rows:
+                moved += read.vectors
+            elif by_rows != self._by_rows(read.producer, rows) or read.producer not in self.planes:
+                moved += read.vectors / self.workers
+        others = (self.workers - 1) / self.workers
+        return self.fixed[number][number in rows] + self.remote * others * moved
+
+    def _by_rows(self, number: int, rows: set[int] | frozenset[int]) -> bool:
+        """Return whether each worker computes some rows; so do tiles of a single plane."""
+        plane = self.planes.get(number)
+        return plane is not None and (number in rows or plane.outer == 1)
+
+
+def _plane(kernel: Kernel) -> PlaneTiles | None:
+    """Return the plane of a kernel for one image; images are divided among workers as they are."""
+    one = all(spec.shape[0] == 1 for spec in kernel.outputs)
+    return kernel.plane if one and kernel.phases else None
+
+
+def _fixed(
+    implementation: Implementation[Kernel] | None,
+    multiply_adds: float,
+    plane: PlaneTiles | None,
+    workers: int,
+    balance: MachineBalance,
+    lanes: int,
+) -> tuple[float, float]:
+    """Return the cost of the longest share and of its weights, by tiles and by rows."""
+    if implementation is None or plane is None:
+        return 0.0, 0.0
+    weights = balance.memory * _vectors(
+        lanes, (v.nbytes for v in implementation.inputs if isinstance(v, np.ndarray))
+    )
+    work = multiply_adds / workers
+    return (
+        work * _longest(plane.outer * plane.tiles, workers) + weights / workers,
+        work * _longest(plane.tiles, workers) + weights,
+    )
+
+
+def _longest(tiles: int, workers: int) -> float:
+    """Return the longest share of ``tiles`` equal tiles, in shares of the mean."""
+    return math.ceil(tiles / workers) * workers / tiles
+
+
+def _reads(lowered: CpuLoweredGraph, number: int, plane: PlaneTiles | None) -> Iterator[_Read]:
+    """Yield what an operator reads from others.
+
+    A convolution reads all channels of its feature map, but only its own pixels of what its
+    epilogue adds.
+    """
+    implementation = lowered.implementations[number]
+    for producer in lowered.graph.predecessors[number]:
+        whole = implementation is None or plane is None
+        if implementation is not None and plane is not None and plane.mixes:
+            image = implementation.inputs[0]
+            outputs = lowered.graph.operators[producer].outputs
+            whole = any(output.same_as(image) for output in outputs)
+        yield from _written(lowered, producer, whole)
+
+
+def _written(lowered: CpuLoweredGraph, producer: int, whole: bool) -> Iterator[_Read]:
+    """Yield what a producer wrote; those of its parts for one that computes nothing."""
+    implementation = lowered.implementations[producer]
+    if implementation is None:
+        return
+    if implementation.kernel.free:
+        for before in lowered.graph.predecessors[producer]:
+            yield from _written(lowered, before, whole)
+        return
+    lanes = lowered.config.core.lanes
+    vectors = _vectors(lanes, (spec.num_bytes for spec in implementation.kernel.outputs))
+    yield _Read(producer, vectors, whole)
+
+
+def _vectors(lanes: int, sizes: Iterator[int] | Sequence[int]) -> float:
+    return sum(sizes) / (4 * lanes)

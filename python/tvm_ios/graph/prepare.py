@@ -15,6 +15,7 @@ from .fold import fold_affine, simplify_batch_norm
 from .indices import safe_indices
 from .layout import channels_first
 from .means import divide_integer_sums
+from .raising import raise_calls
 from .recognise import static_shape
 from .simplify import distribute_over_concat, sink_scales
 from .splits import slice_channels
@@ -27,10 +28,11 @@ def prepare(
 ) -> tvm.IRModule:
     """Return ``mod`` in the form that :func:`~tvm_ios.graph.extract.extract` reads.
 
-    The preparation makes indices safe and converts images to NCHW. Batch normalisation becomes a
-    scale and a shift, which are folded into the preceding convolution if its weights are constant.
-    Elementwise operations move to places where they are free; see :mod:`.simplify`. Constants are
-    folded, and pure bindings are moved into dataflow blocks.
+    The preparation finds the operators that TIR functions stand for, makes indices safe and
+    converts images to NCHW. Batch normalisation becomes a scale and a shift, which are folded into
+    the preceding convolution if its weights are constant. Elementwise operations move to places
+    where they are free; see :mod:`.simplify`. Constants are folded, and pure bindings are moved
+    into dataflow blocks.
 
     Parameters
     ----------
@@ -55,6 +57,7 @@ def prepare(
         relax.transform.Normalize(),
         relax.transform.ConvertToDataflow(min_size=1),
         relax.transform.CanonicalizeBindings(),
+        _on(function, raise_calls),
         safe_indices(function, checked=checks_indices),
         _on(function, fill_empty_sums),
         _on(function, divide_integer_sums),

@@ -150,17 +150,27 @@ def _polynomial(coefficients: Sequence[float], x: Expr) -> Expr:
     return result
 
 
+def _is_number(x: Expr) -> bool:
+    """Return whether ``x`` is a constant other than NaN, in any number of lanes."""
+    value = x.value if isinstance(x, tirx.Broadcast) else x
+    return isinstance(value, tirx.FloatImm) and not math.isnan(value.value)
+
+
 def largest(a: Expr, b: Expr) -> Expr:
     """Return the larger value, NaN if one of them is NaN, as NumPy and PyTorch do.
 
     TVM returns the second operand if the two do not compare.
     """
+    if _is_number(b):
+        return T.max(b, a)
     a = keep(a)
     return tirx.Select(tirx.isnan(a), a, T.max(a, b))
 
 
 def smallest(a: Expr, b: Expr) -> Expr:
     """Return the smaller value, NaN if one of them is NaN."""
+    if _is_number(b):
+        return T.min(b, a)
     a = keep(a)
     return tirx.Select(tirx.isnan(a), a, T.min(a, b))
 

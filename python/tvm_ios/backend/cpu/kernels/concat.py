@@ -74,6 +74,7 @@ def concat_kernel(
         inputs=tuple(layout.spec((batch, channels[p], pixels, 1)) for p in parts),
         outputs=(layout.spec((batch, sum(channels), pixels, 1)),),
         phases=(Phase(batch * tiles, emit),) if parts else (),
+        order="channels",
     )
 
 

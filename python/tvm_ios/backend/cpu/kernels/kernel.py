@@ -12,11 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 from ...shared.kernel import Kernel as AnyKernel
 from .plane import PlaneTiles
 
+Order = Literal["rows", "channels"]
 Emit = Callable[[Sequence[Any], Any, Any], None]
 
 
@@ -57,6 +58,9 @@ class Kernel(AnyKernel):
     plane : PlaneTiles or None
         How the tiles of a single-phase kernel cover its result. None if they do not cover it in row
         order, so that no row strips can be cut from it.
+    order : "rows", "channels" or None
+        What consecutive tiles of a kernel without a plane read and write: rows of all channels, or
+        channels of all rows. None if it is neither.
     variant : str or None
         The name by which a schedule selects this kernel among those of its operator. None if there
         is no choice.
@@ -64,6 +68,7 @@ class Kernel(AnyKernel):
 
     phases: tuple[Phase, ...] = field(compare=False)
     plane: PlaneTiles | None = field(default=None, compare=False)
+    order: Order | None = field(default=None, compare=False)
     variant: str | None = field(default=None, compare=False)
 
     @property
@@ -113,6 +118,7 @@ def convert_input(kernel: Kernel, index: int, conversion: Kernel) -> Kernel:
         inputs=inputs,
         scratch=kernel.scratch + conversion.outputs,
         plane=None,
+        order=None,
         key=(kernel.key, "input", index, conversion.key),
     )
     last = len(result.tensors) - 1
@@ -145,6 +151,7 @@ def convert_output(kernel: Kernel, index: int, conversion: Kernel) -> Kernel:
         outputs=outputs,
         scratch=kernel.scratch + conversion.inputs,
         plane=None,
+        order=None,
         key=(kernel.key, "output", index, conversion.key),
     )
     last, position = len(result.tensors) - 1, len(kernel.inputs) + index

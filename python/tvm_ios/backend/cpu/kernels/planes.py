@@ -288,4 +288,5 @@ def global_average_kernel(
         inputs=(layout.spec((batch, channels, pixels, 1)), *(one[k] for k in epilogue.arguments)),
         outputs=(one["full"],),
         phases=(Phase(batch * block_count, emit),),
+        order="channels",
     )

@@ -114,6 +114,7 @@ def winograd_kernel(conv: Conv2d, tiling: WinogradTiling, layout: Layout, core: 
         outputs=(layout.spec(result),),
         scratch=() if tiling.fused else (TensorSpec(emitter.transformed(emitter.strips)),),
         phases=emitter.phases(),
+        order="rows" if tiling.fused else "channels",
     )
 
 

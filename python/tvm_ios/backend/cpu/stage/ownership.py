@@ -18,7 +18,7 @@ import numpy as np
 
 from ....target import MachineBalance
 from ...shared.implementation import Implementation
-from ..kernels.kernel import Kernel
+from ..kernels.kernel import Kernel, Order
 from ..kernels.plane import PlaneTiles
 from ..rules.base import CpuLoweredGraph
 
@@ -50,7 +50,16 @@ def divided_by_rows(lowered: CpuLoweredGraph, workers: int) -> frozenset[int]:
 
 @dataclass(frozen=True)
 class _Read:
-    """An input that another operator wrote: ``vectors`` in all, ``whole`` if tiles read it all."""
+    """An input that another operator wrote.
+
+    Attributes
+    ----------
+    producer : int
+    vectors : float
+        Of the whole input.
+    whole : bool
+        Whether a worker that computes some channels reads all of it.
+    """
 
     producer: int
     vectors: float
@@ -69,6 +78,8 @@ class Traffic:
     fixed : list of (float, float)
         The cost of an operator by tiles and by rows, without reading what others wrote.
     reads : list of list of _Read
+    orders : list of Order or None
+        What of the result each worker computes by tiles.
     planes : dict of int to PlaneTiles
         Of the operators that can be divided by rows.
     """
@@ -77,6 +88,7 @@ class Traffic:
     remote: float
     fixed: list[tuple[float, float]]
     reads: list[list[_Read]]
+    orders: list[Order | None]
     planes: dict[int, PlaneTiles]
 
     @staticmethod
@@ -90,7 +102,8 @@ class Traffic:
             for n, implementation in enumerate(made)
         ]
         reads = [list(_reads(lowered, n, planes.get(n))) for n in range(len(made))]
-        return Traffic(workers, _REMOTE * balance.far, fixed, reads, planes)
+        orders = [None if i is None else _order(i.kernel) for i in made]
+        return Traffic(workers, _REMOTE * balance.far, fixed, reads, orders, planes)
 
     def descend(self, rows: set[int]) -> frozenset[int]:
         """Improve a division operator by operator until no single change makes it cheaper."""
@@ -117,26 +130,31 @@ class Traffic:
 
     def cost(self, number: int, rows: set[int] | frozenset[int]) -> float:
         """Return the cost of one operator: what it does, and what it reads from other workers."""
-        by_rows = self._by_rows(number, rows)
-        moved = 0.0
+        order, moved = self._order(number, rows), 0.0
         for read in self.reads[number]:
-            if read.whole and not by_rows:
+            if order is None or (read.whole and order == "channels"):
                 moved += read.vectors
-            elif by_rows != self._by_rows(read.producer, rows) or read.producer not in self.planes:
+            elif order != self._order(read.producer, rows):
                 moved += read.vectors / self.workers
         others = (self.workers - 1) / self.workers
         return self.fixed[number][number in rows] + self.remote * others * moved
 
-    def _by_rows(self, number: int, rows: set[int] | frozenset[int]) -> bool:
-        """Return whether each worker computes some rows; so do tiles of a single plane."""
-        plane = self.planes.get(number)
-        return plane is not None and (number in rows or plane.outer == 1)
+    def _order(self, number: int, rows: set[int] | frozenset[int]) -> Order | None:
+        """Return what of an operator's result each worker computes."""
+        return "rows" if number in rows else self.orders[number]
 
 
 def _plane(kernel: Kernel) -> PlaneTiles | None:
     """Return the plane of a kernel for one image; images are divided among workers as they are."""
     one = all(spec.shape[0] == 1 for spec in kernel.outputs)
     return kernel.plane if one and kernel.phases else None
+
+
+def _order(kernel: Kernel) -> Order | None:
+    """Return what consecutive tiles of a kernel cover; those of a single plane cover rows."""
+    if kernel.plane is None:
+        return kernel.order
+    return "rows" if kernel.plane.outer == 1 else "channels"
 
 
 def _fixed(
@@ -173,7 +191,7 @@ def _reads(lowered: CpuLoweredGraph, number: int, plane: PlaneTiles | None) -> I
     """
     implementation = lowered.implementations[number]
     for producer in lowered.graph.predecessors[number]:
-        whole = implementation is None or plane is None
+        whole = False
         if implementation is not None and plane is not None and plane.mixes:
             image = implementation.inputs[0]
             outputs = lowered.graph.operators[producer].outputs

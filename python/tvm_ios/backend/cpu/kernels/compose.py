@@ -20,6 +20,8 @@ def with_shapes(
 ) -> Kernel:
     """Return ``kernel`` on the same memory with its tensors viewed in other shapes of equal size.
 
+    The rows of a matrix stay in order in every view; the pixels of a feature map may not.
+
     Parameters
     ----------
     kernel : Kernel
@@ -36,7 +38,7 @@ def with_shapes(
         kernel,
         inputs=_reshaped(kernel.inputs, inputs),
         outputs=_reshaped(kernel.outputs, outputs),
-        plane=None,
+        plane=kernel.plane if kernel.plane is not None and kernel.plane.matrix else None,
         key=(kernel.key, tuple(inputs), tuple(outputs)),
     )
 

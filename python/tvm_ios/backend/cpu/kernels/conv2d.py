@@ -172,11 +172,10 @@ class ConvEmitter:
         """Return how the tiles cover the result."""
         conv = self.conv
         outer, pixels = conv.batch * self.chunks, conv.rows.out * conv.columns.out
-        mixes = conv.groups == 1
+        reads = partial(PlaneTiles, outer, mixes=conv.groups == 1, images=conv.batch)
         if self.flat:
-            return PlaneTiles(outer, self.plane_tiles, self.tile.columns, pixels, mixes=mixes)
-        rows, width = conv.rows, conv.columns.out
-        return PlaneTiles(outer, rows.out, width, pixels, rows, conv.columns.size, mixes)
+            return reads(self.plane_tiles, self.tile.columns, pixels)
+        return reads(conv.rows.out, conv.columns.out, pixels, conv.rows, conv.columns.size)
 
     def input_specs(self) -> tuple[TensorSpec, ...]:
         """Return the feature map, the packed weights and the epilogue's arguments."""

@@ -57,6 +57,7 @@ def layer_norm_kernel(norm: LayerNorm, core: Core) -> Kernel:
         ),
         outputs=(TensorSpec((sizes["full"],)),),
         phases=(Phase(norm.rows, emit),),
+        order="rows",
     )
 
 

@@ -23,6 +23,7 @@ from ....tir.tensor import TensorSpec
 from ...shared.product import Matmul
 from .kernel import Kernel, Phase
 from .layout import blocks
+from .plane import PlaneTiles
 from .tiling import choose_tile
 
 Expr = Any
@@ -79,6 +80,7 @@ def matmul_kernel(matmul: Matmul, core: Core) -> Kernel:
         outputs=results,
         scratch=scratch,
         phases=phases,
+        plane=emitter.plane(),
     )
 
 
@@ -141,6 +143,17 @@ class _MatmulEmitter:
             and matmul.depth > _MAX_STRIDED_DEPTH
             and matmul.rows >= _MIN_PACKED_ROWS
         )
+
+    def plane(self) -> PlaneTiles | None:
+        """Return how the tiles cover the result: a row of the left side is a pixel.
+
+        A computed right side is read as a whole, and has no plane.
+        """
+        m = self.matmul
+        if not m.weights or m.batch > 1:
+            return None
+        width = self.tile.columns
+        return PlaneTiles(self.chunks, self.row_tiles, width, m.rows, mixes=True, matrix=True)
 
     def emit(self, buffers: Sequence[Any], begin: Expr, extent: Expr) -> None:
         step, lanes = self.tile.blocks, self.lanes

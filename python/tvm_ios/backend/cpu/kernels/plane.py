@@ -37,6 +37,10 @@ class PlaneTiles:
         Pixels of a row of the first input.
     mixes : bool
         Whether each tile reads all channels of the first input.
+    images : int
+        Number of images, by which the planes are divided first.
+    matrix : bool
+        Whether a pixel is a row of a row-major matrix, instead of a pixel of a feature map.
     """
 
     outer: int
@@ -46,11 +50,17 @@ class PlaneTiles:
     rows: Window | None = None
     row_pixels: int = 0
     mixes: bool = False
+    images: int = 1
+    matrix: bool = False
 
     @property
     def source_pixels(self) -> int:
         """The pixels of the first input's plane."""
         return self.pixels if self.rows is None else self.rows.size * self.row_pixels
+
+    def follows(self, producer: PlaneTiles) -> bool:
+        """Return whether the pixels of the inputs are those that ``producer`` writes."""
+        return producer.pixels == self.source_pixels and producer.matrix == self.matrix
 
     def covering(self, pixels: Interval) -> Interval:
         """Return the tiles that hold ``pixels`` of the result."""

@@ -111,7 +111,8 @@ class PlanesEmitter:
     def plane_tiles(self) -> PlaneTiles:
         p = self.planes
         outer, width = p.batch * self.blocks, p.columns.out
-        return PlaneTiles(outer, p.rows.out, width, p.rows.out * width, p.rows, p.columns.size)
+        pixels, read = p.rows.out * width, p.columns.size
+        return PlaneTiles(outer, p.rows.out, width, pixels, p.rows, read, images=p.batch)
 
     def input_specs(self) -> tuple[TensorSpec, ...]:
         p = self.planes

@@ -146,8 +146,8 @@ class Traffic:
 
 def _plane(kernel: Kernel) -> PlaneTiles | None:
     """Return the plane of a kernel for one image; images are divided among workers as they are."""
-    one = all(spec.shape[0] == 1 for spec in kernel.outputs)
-    return kernel.plane if one and kernel.phases else None
+    plane = kernel.plane
+    return plane if plane is not None and plane.images == 1 and kernel.phases else None
 
 
 def _order(kernel: Kernel) -> Order | None:

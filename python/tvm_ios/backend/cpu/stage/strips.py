@@ -93,7 +93,7 @@ class _Group:
         results = {planes[i].pixels for i in members if not readers[i]}
         if len(results) > 1 or (len(members) > 1 and not any(readers.values())):
             return None
-        if any(planes[i].pixels != planes[j].source_pixels for i in members for j in readers[i]):
+        if not all(planes[j].follows(planes[i]) for i in members for j in readers[i]):
             return None
         kernels = [calls[i].kernel for i in members]
         passing = sum(spec.num_bytes for k in kernels for spec in k.outputs)

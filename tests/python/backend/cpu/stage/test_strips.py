@@ -157,6 +157,37 @@ def test_single_operators(body: Callable[..., relax.Expr], workers: int) -> None
     check_scheduled(mod, target=target, schedule=schedule, winograd=False)
 
 
+def linear(x: relax.Expr, columns: int, seed: int) -> relax.Expr:
+    return op.matmul(x, constant(int(x.ty.shape.values[-1]), columns, seed=seed, scale=0.1))
+
+
+def perceptron(emit, x):
+    """Rows of a matrix are divided as those of a feature map are."""
+    first = emit(op.nn.gelu(emit(linear(x, 50, seed=1))))
+    second = emit(op.add(emit(linear(first, 40, seed=2)), x))
+    return emit(linear(second, 37, seed=3))
+
+
+@pytest.mark.parametrize("workers", [2, 5])
+@pytest.mark.parametrize("shape", [(1, 53, 40), (1, 7, 9, 40), (61, 40)])
+@pytest.mark.parametrize("divided", [one_stage_in_strips, each_in_strips])
+def test_rows_of_matrices(divided, shape: tuple[int, ...], workers: int) -> None:
+    target = tvm.target.Target({**NATIVE.export(), "num-cores": workers})
+    mod = relax_module(perceptron, shape)
+    check_scheduled(mod, target=target, schedule=divided(mod, target))
+
+
+@pytest.mark.parametrize("matrices", [(True, True), (False, False), (True, False), (False, True)])
+def test_a_row_of_a_matrix_is_no_pixel_of_a_map(matrices: tuple[bool, bool]) -> None:
+    """There may be as many of both, in another order."""
+    calls = []
+    for i, matrix in enumerate(matrices):
+        spec, plane = TensorSpec((49, 16)), PlaneTiles(1, 7, 7, 49, matrix=matrix)
+        kernel = Kernel("k", i, (spec,), (spec,), (Phase(7, lambda *_: None),), plane=plane)
+        calls.append(PlannedCall(kernel, 1.0, 0, (i - 1,) if i else ()))
+    assert in_strips(calls) == (matrices[0] == matrices[1])
+
+
 def test_single_operators_in_many_strips(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tvm_ios.backend.cpu.stage.strips.CACHE_SHARE", 1e-3)
     mod = relax_module(between(strided), HIGH)

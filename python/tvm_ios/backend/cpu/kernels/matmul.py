@@ -18,12 +18,23 @@ import numpy as np
 from tvm.tirx.script import builder as T
 
 from ....target import Core
-from ....tir.emit import Accumulators, lanes_of, loop, select, splat, tile_scope, unroll, zeros
+from ....tir.emit import (
+    Accumulators,
+    bind,
+    lanes_of,
+    loop,
+    select,
+    splat,
+    tile_scope,
+    unroll,
+    zeros,
+)
 from ....tir.tensor import TensorSpec
 from ...shared.product import Matmul
 from .kernel import Kernel, Phase
 from .layout import blocks
 from .plane import PlaneTiles
+from .prefetch import Ahead
 from .tiling import choose_tile
 
 Expr = Any
@@ -138,6 +149,12 @@ class _MatmulEmitter:
         self.chunks = self.full_chunks + (self.rest_blocks > 0) + len(self.tails)
         self.row_tiles = blocks(matmul.rows, self.tile.columns)
         self.tiles = matmul.batch * self.chunks * self.row_tiles
+        self.prefetches = (
+            matmul.weights
+            and min(self.chunks, self.row_tiles) > 1
+            and matmul.depth >= core.lanes
+            and matmul.packed(core.lanes).num_bytes > core.l2_bytes // 4
+        )
         self.packs = (
             not matmul.weights
             and matmul.depth > _MAX_STRIDED_DEPTH
@@ -160,7 +177,8 @@ class _MatmulEmitter:
         rest = self.full_chunks * step
         with T.serial(begin, begin + extent) as t:
             place, chunk = t % self.row_tiles, t // self.row_tiles % self.chunks
-            rows = _Tile(self, buffers, t // (self.row_tiles * self.chunks))
+            more = bind(T.Select(t - place + self.row_tiles < begin + extent, 1, 0))
+            rows = _Tile(self, buffers, t // (self.row_tiles * self.chunks), place, more)
 
             def columns(columns: _Columns) -> None:
                 full, last = divmod(self.matmul.rows, self.tile.columns)
@@ -206,11 +224,24 @@ class _Columns:
 
 
 class _Tile:
-    """The register tile of one matrix: its reads and its stores."""
+    """The register tile of one matrix: its reads and its stores.
 
-    def __init__(self, emitter: _MatmulEmitter, buffers: Sequence[Any], matrix: Expr) -> None:
+    ``more`` is 1 if the caller continues with the next chunk, else 0. While the group ``place`` of
+    rows is computed, its share of that chunk's weights is prefetched.
+    """
+
+    def __init__(
+        self,
+        emitter: _MatmulEmitter,
+        buffers: Sequence[Any],
+        matrix: Expr,
+        place: Expr,
+        more: Expr,
+    ) -> None:
         self.matmul, self.lanes, self.packs = emitter.matmul, emitter.lanes, emitter.packs
         self.full, self.buffers, self.matrix = emitter.full, buffers, matrix
+        self.place, self.more = place, more
+        self.row_tiles, self.prefetches = emitter.row_tiles, emitter.prefetches
 
     def emit(self, row: Expr, height: int, columns: _Columns) -> None:
         """Emit ``height`` rows from ``row`` for these columns."""
@@ -230,8 +261,28 @@ class _Tile:
             def outer(body: Callable[[Expr, Expr], None]) -> None:
                 unroll(0, height, lambda j: unroll(0, count, lambda i: body(i, j)))
 
-            loop(self.matmul.depth, lambda k: outer(lambda i, j: multiply_add(k, i, j)))
+            self._reduce(lambda k: outer(lambda i, j: multiply_add(k, i, j)), columns)
             outer(finish)
+
+    def _reduce(self, step: Callable[[Expr], None], columns: _Columns) -> None:
+        """Emit ``step(k)`` for the whole depth."""
+        depth, lanes = self.matmul.depth, self.lanes
+        if not self.prefetches:
+            loop(depth, step)
+            return
+        full, rest = divmod(depth, lanes)
+        share = blocks(columns.count * depth, self.row_tiles * full)
+        following = columns.first + columns.count * self.more
+        begin = bind((following * depth + self.place * (full * share)) * lanes)
+        ahead = Ahead(self.buffers[1], begin, share, lanes)
+
+        def part(index: Expr) -> None:
+            ahead.step(index)
+            loop(lanes, lambda k: step(index * lanes + k))
+
+        loop(full, part)
+        if rest:
+            loop(rest, lambda k: step(full * lanes + k))
 
     def _right(self, block: Expr, k: Expr, width: int) -> Expr:
         """Return row ``k`` of a block of columns."""

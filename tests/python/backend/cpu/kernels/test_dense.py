@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import tvm
@@ -81,8 +83,11 @@ STEPS = (
 )
 
 
-def check_matmul(rows: int, depth: int, columns: int, target: tvm.target.Target) -> None:
+def check_matmul(
+    rows: int, depth: int, columns: int, target: tvm.target.Target, l2_bytes: int = 0
+) -> None:
     core, _ = isa_of(target)
+    core = replace(core, l2_bytes=l2_bytes or core.l2_bytes)
     a, b = random_array(rows, depth), random_array(depth, columns, seed=1)
     bias, residual = random_array(columns, seed=2), random_array(rows, columns, seed=3)
     product = Matmul(rows, depth, columns, Epilogue(STEPS, ("last", "full")))
@@ -99,6 +104,14 @@ def check_matmul(rows: int, depth: int, columns: int, target: tvm.target.Target)
 )
 def test_matrix_products(rows: int, depth: int, columns: int, target: tvm.target.Target) -> None:
     check_matmul(rows, depth, columns, target)
+
+
+@pytest.mark.parametrize(
+    ("rows", "depth", "columns"), [(23, 80, 250), (50, 77, 128), (40, 16, 200), (1, 64, 250)]
+)
+def test_matrix_products_beyond_the_cache(rows: int, depth: int, columns: int) -> None:
+    """Weights are prefetched."""
+    check_matmul(rows, depth, columns, NATIVE, l2_bytes=1 << 10)
 
 
 @pytest.mark.slow

@@ -5,11 +5,14 @@ Vectors of the right matrix and of the result lie along ``N``. Constant weights 
 compile time so that ``b`` neighbouring columns lie together, as the output channels of a
 convolution do. A computed right matrix is read in place, unless it is so deep that its rows lie in
 more pages than the TLB holds. Such a matrix is packed in a phase of its own.
+
+Where the left side and a chunk of weights do not fit into L2 together, the depth is divided into
+*slabs* whose parts do. The sums of a slab are kept in the result until the next slab adds to them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -42,6 +45,8 @@ Expr = Any
 _PACK_WORK = 50.0  # packing an element takes as long as this many multiply-adds
 _MAX_STRIDED_DEPTH = 2048  # rows of a wide matrix, each in its own page
 _MIN_PACKED_ROWS = 64
+_MAX_SLABS = 16
+_SLAB_SHARE = 0.75  # of L2, for what a slab reads
 
 
 def pack_matrix(weights: np.ndarray, lanes: int) -> np.ndarray:
@@ -149,6 +154,8 @@ class _MatmulEmitter:
         self.chunks = self.full_chunks + (self.rest_blocks > 0) + len(self.tails)
         self.row_tiles = blocks(matmul.rows, self.tile.columns)
         self.tiles = matmul.batch * self.chunks * self.row_tiles
+        self.slabs = self._count_slabs(core)
+        self.slab = matmul.depth // self.slabs
         self.prefetches = (
             matmul.weights
             and min(self.chunks, self.row_tiles) > 1
@@ -160,6 +167,18 @@ class _MatmulEmitter:
             and matmul.depth > _MAX_STRIDED_DEPTH
             and matmul.rows >= _MIN_PACKED_ROWS
         )
+
+    def _count_slabs(self, core: Core) -> int:
+        """Return how many slabs the depth is divided into; they are equal, and whole vectors."""
+        m, chunk = self.matmul, self.tile.blocks * core.lanes
+        if not m.weights or m.batch > 1:
+            return 1
+        read = 4 * m.depth * (m.rows + 2 * chunk)  # one chunk is multiplied, one is prefetched
+        for count in range(1, _MAX_SLABS + 1):
+            fits = read <= count * core.l2_bytes * _SLAB_SHARE
+            if fits and (count == 1 or m.depth % (count * core.lanes) == 0):
+                return count
+        return 1
 
     def plane(self) -> PlaneTiles | None:
         """Return how the tiles cover the result: a row of the left side is a pixel.
@@ -173,12 +192,21 @@ class _MatmulEmitter:
         return PlaneTiles(self.chunks, self.row_tiles, width, m.rows, mixes=True, matrix=True)
 
     def emit(self, buffers: Sequence[Any], begin: Expr, extent: Expr) -> None:
+        """Emit the tiles ``begin`` to ``begin + extent``, slab by slab."""
+        if self.slabs == 1:
+            self._emit_slab(buffers, begin, extent, 0)
+            return
+        with T.serial(self.slabs) as slab:
+            self._emit_slab(buffers, begin, extent, slab)
+
+    def _emit_slab(self, buffers: Sequence[Any], begin: Expr, extent: Expr, slab: Expr) -> None:
         step, lanes = self.tile.blocks, self.lanes
         rest = self.full_chunks * step
         with T.serial(begin, begin + extent) as t:
             place, chunk = t % self.row_tiles, t // self.row_tiles % self.chunks
             more = bind(T.Select(t - place + self.row_tiles < begin + extent, 1, 0))
-            rows = _Tile(self, buffers, t // (self.row_tiles * self.chunks), place, more)
+            matrix = t // (self.row_tiles * self.chunks)
+            rows = _Tile(self, buffers, matrix, place, more, slab)
 
             def columns(columns: _Columns) -> None:
                 full, last = divmod(self.matmul.rows, self.tile.columns)
@@ -227,7 +255,8 @@ class _Tile:
     """The register tile of one matrix: its reads and its stores.
 
     ``more`` is 1 if the caller continues with the next chunk, else 0. While the group ``place`` of
-    rows is computed, its share of that chunk's weights is prefetched.
+    rows is computed, its share of that chunk's weights is prefetched. Of the depth, slab ``slab``
+    is multiplied.
     """
 
     def __init__(
@@ -237,11 +266,11 @@ class _Tile:
         matrix: Expr,
         place: Expr,
         more: Expr,
+        slab: Expr,
     ) -> None:
-        self.matmul, self.lanes, self.packs = emitter.matmul, emitter.lanes, emitter.packs
+        self.emitter, self.matmul, self.lanes = emitter, emitter.matmul, emitter.lanes
         self.full, self.buffers, self.matrix = emitter.full, buffers, matrix
-        self.place, self.more = place, more
-        self.row_tiles, self.prefetches = emitter.row_tiles, emitter.prefetches
+        self.place, self.more, self.slab = place, more, slab
 
     def emit(self, row: Expr, height: int, columns: _Columns) -> None:
         """Emit ``height`` rows from ``row`` for these columns."""
@@ -250,10 +279,20 @@ class _Tile:
         with tile_scope():
             registers = Accumulators(height * count, width, zeros(width))
 
+            def load(i: Expr, j: Expr) -> None:
+                def read(tensor: Any, place: Sequence[Expr]) -> None:
+                    registers[i * height + j] = tensor[tuple(place)]
+
+                self._at(row + j, i, columns, read)
+
             def multiply_add(k: Expr, i: Expr, j: Expr) -> None:
                 at = i * height + j
                 value = splat(self.buffers[0][left, row + j, k], width)
                 registers[at] = registers[at] + value * self._right(first + i, k, width)
+
+            def store(i: Expr, j: Expr) -> None:
+                value = registers[i * height + j]
+                self._at(row + j, i, columns, lambda *at: T.buffer_store(at[0], value, at[1]))
 
             def finish(i: Expr, j: Expr) -> None:
                 self._store(registers[i * height + j], row + j, i, columns)
@@ -261,35 +300,62 @@ class _Tile:
             def outer(body: Callable[[Expr, Expr], None]) -> None:
                 unroll(0, height, lambda j: unroll(0, count, lambda i: body(i, j)))
 
-            self._reduce(lambda k: outer(lambda i, j: multiply_add(k, i, j)), columns)
-            outer(finish)
+            def reduce() -> None:
+                self._reduce(lambda k: outer(lambda i, j: multiply_add(k, i, j)), columns)
+
+            if self.emitter.slabs == 1:
+                reduce()
+                outer(finish)
+                return
+            with T.If(self.slab > 0), T.Then():
+                outer(load)
+            reduce()
+            with T.If(self.slab == self.emitter.slabs - 1):
+                with T.Then():
+                    outer(finish)
+                with T.Else():
+                    outer(store)
 
     def _reduce(self, step: Callable[[Expr], None], columns: _Columns) -> None:
-        """Emit ``step(k)`` for the whole depth."""
-        depth, lanes = self.matmul.depth, self.lanes
-        if not self.prefetches:
-            loop(depth, step)
+        """Emit ``step(k)`` for the depth of the slab."""
+        depth, lanes = self.emitter.slab, self.lanes
+        base = self.slab * depth
+        if not self.emitter.prefetches:
+            loop(depth, lambda k: step(base + k))
             return
         full, rest = divmod(depth, lanes)
-        share = blocks(columns.count * depth, self.row_tiles * full)
-        following = columns.first + columns.count * self.more
-        begin = bind((following * depth + self.place * (full * share)) * lanes)
-        ahead = Ahead(self.buffers[1], begin, share, lanes)
+        ahead = list(self._ahead(columns, full))
 
         def part(index: Expr) -> None:
-            ahead.step(index)
-            loop(lanes, lambda k: step(index * lanes + k))
+            for weights in ahead:
+                weights.step(index)
+            loop(lanes, lambda k: step(base + index * lanes + k))
 
         loop(full, part)
         if rest:
             loop(rest, lambda k: step(full * lanes + k))
+
+    def _ahead(self, columns: _Columns, steps: int) -> Iterator[Ahead]:
+        """Yield this tile's shares of the next chunk's weights, which are read in ``steps`` steps.
+
+        A slab has a part of each block, the whole depth is one part.
+        """
+        emitter, lanes, depth = self.emitter, self.lanes, self.matmul.depth
+        parts = 1 if emitter.slabs == 1 else columns.count
+        length = columns.count * depth if emitter.slabs == 1 else emitter.slab
+        share = blocks(length, emitter.row_tiles * steps)
+        following = columns.first + columns.count * self.more
+        for part in range(parts):
+            begin = (following + part) * depth + self.slab * emitter.slab
+            begin = begin + self.place * (steps * share)
+            yield Ahead(self.buffers[1], bind(begin * lanes), share, lanes)
 
     def _right(self, block: Expr, k: Expr, width: int) -> Expr:
         """Return row ``k`` of a block of columns."""
         matrix = self.matrix if self.matmul.right_batch else 0
         if self.matmul.weights:
             return self.buffers[1][block, k, lanes_of(0, width)]
-        if self.packs:
+        if self.emitter.packs:
             return self.buffers[-1][matrix, block, k, lanes_of(0, width)]
         return self.buffers[1][matrix, k, lanes_of(block * self.lanes, width)]
 
@@ -303,15 +369,25 @@ class _Tile:
             last = epilogue.arguments[a] == "last"
             return argument[column] if last else argument[self.matrix, row, column]
 
-        def write(result: int, local: Expr) -> None:
-            tensor = self.buffers[2 + len(epilogue.arguments) + result]
-            place = [self.matrix, row, lanes_of(local * self.lanes, width)]
+        def write(tensor: Any, place: Sequence[Expr]) -> None:
             T.buffer_store(tensor, epilogue.apply(value, load, width), place)
 
+        self._at(row, i, columns, write)
+
+    def _at(
+        self,
+        row: Expr,
+        i: Expr,
+        columns: _Columns,
+        body: Callable[[Any, Sequence[Expr]], None],
+    ) -> None:
+        """Call ``body(tensor, place)`` with where block ``i`` of the columns lies in its result."""
+
+        def found(result: int, local: Expr) -> None:
+            tensor = self.buffers[2 + len(self.matmul.epilogue.arguments) + result]
+            body(tensor, [self.matrix, row, lanes_of(local * self.lanes, columns.width)])
+
         if columns.result is not None:
-            write(columns.result, self.full[columns.result])
+            found(columns.result, self.full[columns.result])
         else:
-            select(
-                block,
-                [(n, partial(write, k)) for k, n in enumerate(self.full)],
-            )
+            select(columns.first + i, [(n, partial(found, k)) for k, n in enumerate(self.full)])

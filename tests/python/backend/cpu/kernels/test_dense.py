@@ -107,11 +107,15 @@ def test_matrix_products(rows: int, depth: int, columns: int, target: tvm.target
 
 
 @pytest.mark.parametrize(
-    ("rows", "depth", "columns"), [(23, 80, 250), (50, 77, 128), (40, 16, 200), (1, 64, 250)]
+    ("rows", "depth", "columns"),
+    [(23, 80, 250), (50, 77, 128), (40, 16, 200), (1, 64, 250), (37, 192, 250), (9, 768, 40)],
 )
-def test_matrix_products_beyond_the_cache(rows: int, depth: int, columns: int) -> None:
-    """Weights are prefetched."""
-    check_matmul(rows, depth, columns, NATIVE, l2_bytes=1 << 10)
+@pytest.mark.parametrize("l2_bytes", [1 << 10, 1 << 14, 1 << 15])
+def test_matrix_products_beyond_the_cache(
+    rows: int, depth: int, columns: int, l2_bytes: int
+) -> None:
+    """Weights are prefetched, and the depth is divided into slabs."""
+    check_matmul(rows, depth, columns, NATIVE, l2_bytes=l2_bytes)
 
 
 @pytest.mark.slow

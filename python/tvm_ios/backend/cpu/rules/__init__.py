@@ -3,6 +3,7 @@
 
 from . import planes, rows, strided
 from .base import Choice, CpuLoweredGraph, LoweringConfig, Rule, first_of
+from .channels_last import to_channels_first, to_channels_last
 from .concat import concat
 from .convolution import conv2d
 from .dense import matmul
@@ -27,7 +28,7 @@ RULES: dict[str, Rule] = {
     "flatten": strided.movement,
     "expand_dims": strided.movement,
     "squeeze": strided.movement,
-    "permute_dims": strided.movement,
+    "permute_dims": first_of(to_channels_last, to_channels_first, strided.movement),
     "broadcast_to": strided.movement,
     "strided_slice": first_of(strided.channels, strided.sampling, strided.movement),
     "split": strided.split,

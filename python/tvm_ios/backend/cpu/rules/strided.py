@@ -38,7 +38,7 @@ def movement(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choic
     NoRule
         If strides cannot express the chain.
     """
-    source, moved = op.call.args[0], _movement(op)
+    source, moved = op.call.args[0], movement_of(op)
     layout = binder.layout(source)
     if layout.block and moved.only_reshapes and not op.epilogue.steps:
         kernel = unblock_kernel(shape_of(source), layout)
@@ -55,7 +55,7 @@ def channels(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choic
     NoRule
         If the operand is not blocked, or the slice affects other axes.
     """
-    core, source, moved = config.core, op.call.args[0], _movement(op)
+    core, source, moved = config.core, op.call.args[0], movement_of(op)
     layout, shape, result = binder.layout(source), shape_of(source), moved.shape
     if not layout.block or len(result) != 4 or result != moved.stored:
         raise NoRule
@@ -78,7 +78,7 @@ def sampling(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choic
     NoRule
         If the operand is not blocked, or the slice affects other axes.
     """
-    core, source, moved = config.core, op.call.args[0], _movement(op)
+    core, source, moved = config.core, op.call.args[0], movement_of(op)
     layout, shape, result = binder.layout(source), shape_of(source), moved.shape
     if not layout.block or len(result) != 4 or result != moved.stored:
         raise NoRule
@@ -121,7 +121,7 @@ def split(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
     return row_major(beside(kernels), (binder.plain(source),), op)
 
 
-def _movement(op: Operator) -> Rearrangement:
+def movement_of(op: Operator) -> Rearrangement:
     """Return the rearrangement of the operand that the operator's movements amount to."""
     moved = Rearrangement.of(shape_of(op.call.args[0])).then(op.anchor)
     if moved is None:

@@ -155,8 +155,12 @@ def _steps(strips: Sequence[dict[int, Interval]]) -> tuple[Step, ...]:
 
 
 def passing_bytes(calls: Sequence[PlannedCall]) -> int:
-    """Return the bytes that row strips can keep in the cache: results read inside their group."""
-    read = {p for call in range(len(calls)) for p in _producers(calls, call)}
+    """Return the bytes that row strips can keep in the cache: results read inside their group.
+
+    A call that computes nothing reads nothing.
+    """
+    computed = (number for number, call in enumerate(calls) if call.kernel.phases)
+    read = {producer for number in computed for producer in _producers(calls, number)}
     return sum(spec.num_bytes for call in read for spec in calls[call].kernel.outputs)
 
 

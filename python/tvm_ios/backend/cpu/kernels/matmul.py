@@ -188,16 +188,19 @@ class _MatmulEmitter:
         m = self.matmul
         if not m.weights or m.batch > 1:
             return None
-        width = self.tile.columns
-        return PlaneTiles(self.chunks, self.row_tiles, width, m.rows, mixes=True, matrix=True)
+        return PlaneTiles(
+            self.chunks,
+            self.row_tiles,
+            self.tile.columns,
+            m.rows,
+            mixes=True,
+            matrix=True,
+            repeatable=self.slabs == 1,
+        )
 
     def emit(self, buffers: Sequence[Any], begin: Expr, extent: Expr) -> None:
         """Emit the tiles ``begin`` to ``begin + extent``, slab by slab."""
-        if self.slabs == 1:
-            self._emit_slab(buffers, begin, extent, 0)
-            return
-        with T.serial(self.slabs) as slab:
-            self._emit_slab(buffers, begin, extent, slab)
+        loop(self.slabs, lambda slab: self._emit_slab(buffers, begin, extent, slab))
 
     def _emit_slab(self, buffers: Sequence[Any], begin: Expr, extent: Expr, slab: Expr) -> None:
         step, lanes = self.tile.blocks, self.lanes
@@ -291,8 +294,10 @@ class _Tile:
                 registers[at] = registers[at] + value * self._right(first + i, k, width)
 
             def store(i: Expr, j: Expr) -> None:
-                value = registers[i * height + j]
-                self._at(row + j, i, columns, lambda *at: T.buffer_store(at[0], value, at[1]))
+                def write(tensor: Any, place: Sequence[Expr]) -> None:
+                    T.buffer_store(tensor, registers[i * height + j], place)
+
+                self._at(row + j, i, columns, write)
 
             def finish(i: Expr, j: Expr) -> None:
                 self._store(registers[i * height + j], row + j, i, columns)

@@ -41,6 +41,9 @@ class PlaneTiles:
         Number of images, by which the planes are divided first.
     matrix : bool
         Whether a pixel is a row of a row-major matrix, instead of a pixel of a feature map.
+    repeatable : bool
+        Whether two workers may compute the same tile at the same time. A kernel that keeps sums in
+        its result would read those of the other worker.
     """
 
     outer: int
@@ -52,6 +55,7 @@ class PlaneTiles:
     mixes: bool = False
     images: int = 1
     matrix: bool = False
+    repeatable: bool = True
 
     @property
     def source_pixels(self) -> int:

@@ -11,7 +11,8 @@ of the bytes that change their owner compares the two for the whole network.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 import numpy as np
@@ -124,11 +125,11 @@ class Traffic:
                 break
         return frozenset(rows)
 
-    def total(self, rows: frozenset[int]) -> float:
+    def total(self, rows: AbstractSet[int]) -> float:
         """Return the cost of the whole network."""
         return sum(self.cost(n, rows) for n in range(len(self.fixed)))
 
-    def cost(self, number: int, rows: set[int] | frozenset[int]) -> float:
+    def cost(self, number: int, rows: AbstractSet[int]) -> float:
         """Return the cost of one operator: what it does, and what it reads from other workers."""
         order, moved = self._order(number, rows), 0.0
         for read in self.reads[number]:
@@ -139,7 +140,7 @@ class Traffic:
         others = (self.workers - 1) / self.workers
         return self.fixed[number][number in rows] + self.remote * others * moved
 
-    def _order(self, number: int, rows: set[int] | frozenset[int]) -> Order | None:
+    def _order(self, number: int, rows: AbstractSet[int]) -> Order | None:
         """Return what of an operator's result each worker computes."""
         return "rows" if number in rows else self.orders[number]
 
@@ -213,5 +214,6 @@ def _written(lowered: CpuLoweredGraph, producer: int, whole: bool) -> Iterator[_
     yield _Read(producer, vectors, whole)
 
 
-def _vectors(lanes: int, sizes: Iterator[int] | Sequence[int]) -> float:
+def _vectors(lanes: int, sizes: Iterable[int]) -> float:
+    """Return how many vectors tensors of these bytes fill."""
     return sum(sizes) / (4 * lanes)

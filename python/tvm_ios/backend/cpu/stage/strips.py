@@ -82,7 +82,8 @@ class _Group:
         """Return the group, None unless its results have equal planes and values pass inside it.
 
         Such a value must cover the plane that its readers' windows move over. Readers then read the
-        same plane at their own pixels, too. In a group of one operator no value passes.
+        same plane at their own pixels, too. In a group of one operator no value passes. Strips of
+        what is read in the group may overlap, so that its tiles must be repeatable.
         """
         members = [i for i, c in enumerate(calls) if c.group == group and c.kernel.phases]
         planes = {i: p for i in members if (p := calls[i].kernel.plane) is not None}
@@ -94,6 +95,8 @@ class _Group:
         if len(results) > 1 or (len(members) > 1 and not any(readers.values())):
             return None
         if not all(planes[j].follows(planes[i]) for i in members for j in readers[i]):
+            return None
+        if any(readers[i] and not planes[i].repeatable for i in members):
             return None
         kernels = [calls[i].kernel for i in members]
         passing = sum(spec.num_bytes for k in kernels for spec in k.outputs)

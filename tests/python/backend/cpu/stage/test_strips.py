@@ -23,6 +23,7 @@ from support.networks import (
     relax_module,
 )
 from tvm_ios.backend.cpu.kernels.kernel import Kernel, Phase
+from tvm_ios.backend.cpu.kernels.matmul import Matmul, matmul_kernel
 from tvm_ios.backend.cpu.kernels.plane import PlaneTiles
 from tvm_ios.backend.cpu.stage.plan import PlannedCall
 from tvm_ios.backend.cpu.stage.strips import in_strips, strip_shares
@@ -186,6 +187,21 @@ def test_a_row_of_a_matrix_is_no_pixel_of_a_map(matrices: tuple[bool, bool]) -> 
         kernel = Kernel("k", i, (spec,), (spec,), (Phase(7, lambda *_: None),), plane=plane)
         calls.append(PlannedCall(kernel, 1.0, 0, (i - 1,) if i else ()))
     assert in_strips(calls) == (matrices[0] == matrices[1])
+
+
+def two_products(slabs: bool) -> list[PlannedCall]:
+    """Two matrix products, the second of which reads the first one's result."""
+    core = replace(isa_of(NATIVE)[0], l2_bytes=1 << 12 if slabs else 1 << 24)
+    kernels = [matmul_kernel(Matmul(41, 16 * LANES, 16 * LANES), core) for _ in range(2)]
+    return [PlannedCall(k, 1.0, 0, (i - 1,) if i else ()) for i, k in enumerate(kernels)]
+
+
+def test_no_two_workers_keep_sums_in_the_same_tile() -> None:
+    assert in_strips(two_products(slabs=False))
+    divided = two_products(slabs=True)
+    assert not in_strips(divided)
+    for call in divided:  # alone, each tile belongs to one strip
+        assert in_strips([replace(call, after=())])
 
 
 def test_single_operators_in_many_strips(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -109,3 +109,22 @@ def test_what_workers_read_of_others() -> None:
     assert nothing == pytest.approx(model.remote * vectors / 2)
     assert model.cost(1, {0, 1}) == model.fixed[1][True]
     assert model.cost(1, {1}) - model.fixed[1][True] == pytest.approx(model.remote * vectors / 4)
+
+
+@pytest.mark.parametrize(
+    ("body", "shape", "expected"),
+    [
+        (chain(192, 256, 192), LARGE, ("tiles", "strips")),
+        (chain(512, 512, 512, size=3), SMALL, ("tiles",)),
+    ],
+    ids=["large", "small"],
+)
+def test_what_is_measured_and_what_is_used_without(
+    body: Body, shape: tuple[int, ...], expected: tuple[str, ...]
+) -> None:
+    scheduler = prepared(body, shape)
+    builder = scheduler.stage_builder
+    stage = builder.stage_of((1,), "concurrent")
+    assert builder.partitionings(stage, {}) == expected
+    assert builder.preferred_partitioning(stage) == expected[-1]
+    assert scheduler.unsearched().stages[1].partitioning == expected[-1]

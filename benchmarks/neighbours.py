@@ -29,6 +29,7 @@ from tvm_ios.target import available_cores
 
 MODELS = ("squeezenet", "googlenet", "inception_v3")
 ROUNDS, CALLS = 21, 10
+PAUSE = 10e-3  # seconds between two calls: workers sleep meanwhile
 TURN = 1.0  # seconds that a neighbour's work is counted
 
 # Counts how much it computes in each of the turns that it is asked for, on one core each.
@@ -68,6 +69,10 @@ def main() -> None:
         console.print(f"three models in turn, to the sum of each alone: {in_turn(paths):.3f}")
         console.print(
             f"a call from each of four threads, to one after another: {at_once(paths):.3f}"
+        )
+        console.print(
+            f"a call after a pause of {1e3 * PAUSE:.0f} ms, to one right after another: "
+            f"{after_pauses(paths[0]):.3f}"
         )
         console.print(f"another program's speed beside two calls a second: {beside(paths[0]):.3f}")
 
@@ -124,6 +129,22 @@ def at_once(paths: Sequence[Path]) -> float:
         one_after_another()
         ratios = [_seconds(together) / _seconds(one_after_another) for _ in range(ROUNDS)]
     return median(ratios)
+
+
+def after_pauses(path: Path) -> float:
+    """How much longer calls with pauses between them take than calls without."""
+    (call,) = _calls([path])
+
+    def paused() -> float:
+        time.sleep(PAUSE)
+        return _seconds(call)
+
+    def at_once() -> float:
+        call()  # wakes the workers
+        return _seconds(call)
+
+    pairs = [(paused(), at_once()) for _ in range(ROUNDS * CALLS)]
+    return median(slow / quick for slow, quick in pairs)
 
 
 def beside(path: Path) -> float:

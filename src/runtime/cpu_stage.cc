@@ -75,7 +75,7 @@ class CpuStage::Launch {
       ParallelGroupEnv alone{nullptr, 1};
       RunTask(0, &alone);
     } else {
-      CheckLaunched(api_->launch(Enter, this, stage_.num_tasks_));
+      CheckLaunched(api_->LaunchApart(Enter, this, stage_.num_tasks_));
     }
     if (error_) std::rethrow_exception(error_);
   }
@@ -271,7 +271,7 @@ double CpuStage::TimeCopies(int64_t workers) {
   if (seconds.size() == 1) {
     enter(0, nullptr, &seconds);
   } else {
-    CheckLaunched(ParallelApi::Get().launch(enter, &seconds, static_cast<int>(seconds.size())));
+    CheckLaunched(ParallelApi::Get().LaunchApart(enter, &seconds, static_cast<int>(seconds.size())));
   }
   return *std::max_element(seconds.begin(), seconds.end());
 }

@@ -5,8 +5,10 @@
 #include <tvm/ffi/error.h>
 
 #include <memory>
+#include <thread>
 
 #include "runtime/arguments.h"
+#include "runtime/separation.h"
 
 namespace tvm_ios {
 namespace {
@@ -34,6 +36,23 @@ Function Find(void* library, const char* name) {
   return reinterpret_cast<Function>(symbol);
 }
 
+/*! \brief A launch whose tasks separate before they start. */
+struct ApartLaunch {
+  ParallelApi::Task task;
+  void* data;
+  TakenCores cores;
+
+  static int Enter(int number, ParallelGroupEnv* env, void* self) {
+    auto* launch = static_cast<ApartLaunch*>(self);
+    if (number == 0) {
+      std::this_thread::yield();  // a worker that waits for this core can leave it
+    } else {
+      launch->cores.Separate();
+    }
+    return launch->task(number, env, launch->data);
+  }
+};
+
 }  // namespace
 
 void ParallelApi::Load(const std::string& path) {
@@ -52,6 +71,12 @@ const ParallelApi& ParallelApi::Get() {
   TVM_IOS_REQUIRE(api.launch != nullptr, RuntimeError)
       << "several workers need TVM's thread pool; call tvm_ios.runtime.SetRuntimeLibrary first";
   return api;
+}
+
+int ParallelApi::LaunchApart(Task task, void* data, int num_task) const {
+  ApartLaunch apart{task, data, {}};
+  apart.cores.Take();
+  return launch(ApartLaunch::Enter, &apart, num_task);
 }
 
 }  // namespace tvm_ios

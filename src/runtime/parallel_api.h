@@ -36,6 +36,9 @@ struct ParallelApi {
   static void Load(const std::string& path);
   /*! \brief Return the functions that Load found; throw an error if it was not called. */
   static const ParallelApi& Get();
+
+  /*! \brief Launch tasks that start on different cores; return 0, or another number on failure. */
+  int LaunchApart(Task task, void* data, int num_task) const;
 };
 
 }  // namespace tvm_ios

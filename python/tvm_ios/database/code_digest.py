@@ -36,6 +36,7 @@ _UNTIMED = (
     "tvm_ios/backend/cpu/code/cpu_check.py",
     "tvm_ios/backend/cpu/code/driver.py",
     "tvm_ios/backend/cpu/code/network.py",
+    "tvm_ios/backend/cpu/code/separation.py",
     "tvm_ios/backend/cpu/code/thread_pool.py",
     "tvm_ios/backend/cuda/code/network.py",
     "tvm_ios/measure/decision.py",

@@ -21,6 +21,7 @@ from .constants import Constants
 from .cpu_check import checked_cpu
 from .functions import KernelFunctions
 from .region import Place, Region
+from .separation import Separation
 
 
 def driver_function(
@@ -61,7 +62,8 @@ def driver_function(
             for i, spec in enumerate(parameters)
         ]
         with checked_cpu(target), constants.linked():
-            _Driver(region, parameters, buffers, kernels, constants).emit()
+            separation = Separation(target)
+            _Driver(region, parameters, buffers, kernels, constants, separation).emit()
     return builder.get()
 
 
@@ -73,8 +75,10 @@ class _Driver:
         buffers: Sequence[Any],
         kernels: KernelFunctions,
         constants: Constants,
+        separation: Separation,
     ) -> None:
         self.region, self.kernels, self.constants = region, kernels, constants
+        self.separation = separation
         self.parameters, self.buffers = parameters, buffers
         self.workers = region.stages[0].plan.workers
 
@@ -86,12 +90,17 @@ class _Driver:
                 self._emit_level(stage, level, None)
             return
         zero, one = tirx.const(0, "int32"), tirx.const(1, "int32")
-        with T.attr(zero, "pragma_parallel_launch_point", one):
-            for stage, level in levels:
+        with (
+            self.separation.before_launch(),
+            T.attr(zero, "pragma_parallel_launch_point", one),
+        ):
+            for number, (stage, level) in enumerate(levels):
                 with (
                     T.attr(zero, "pragma_parallel_barrier_when_finish", one),
                     T.parallel(self.workers) as worker,
                 ):
+                    if number == 0:
+                        self.separation.at_start(worker)
                     self._emit_level(stage, level, worker)
 
     def _emit_level(

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Separation of the tasks of a launch: no two start on the same core if there are enough."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+import tvm
+from tvm.script.ir_builder import IRBuilder
+from tvm.tirx.script import builder as T
+
+from tvm_ios.backend.cpu.code.functions import build_functions
+from tvm_ios.backend.cpu.code.separation import Separation
+from tvm_ios.target import resolve
+
+CORES = sorted(os.sched_getaffinity(0))
+
+
+def build(tasks: int, target: tvm.target.Target) -> tvm.runtime.Module:
+    """A function that writes on which core each of its tasks starts, all on the calling thread."""
+    with IRBuilder() as builder, T.prim_func(s_tir=True):
+        T.func_name("cores")
+        cores = T.arg("cores", T.buffer((tasks,), "int32", layout=None))
+        separation = Separation(target)
+        with separation.before_launch():
+            for task in range(tasks):
+                separation.at_start(tvm.tirx.const(task, "int32"))
+                T.buffer_store(cores, T.call_extern("int32", "sched_getcpu"), [task])
+    return build_functions({"cores": builder.get()}, target).mod
+
+
+def starts(tasks: int, allowed: Sequence[int]) -> tuple[list[int], set[int]]:
+    """Where tasks start, and where their thread may run afterwards."""
+    module = build(tasks, resolve("llvm"))
+    cores = tvm.runtime.tensor(np.full(tasks, -1, "int32"))
+
+    def run() -> set[int]:
+        os.sched_setaffinity(0, allowed)
+        module["cores"](cores)
+        return os.sched_getaffinity(0)
+
+    affinity = in_thread(run)
+    return cores.numpy().tolist(), affinity
+
+
+def in_thread(work: Callable[[], set[int]]) -> set[int]:
+    results: list[set[int]] = []
+    thread = threading.Thread(target=lambda: results.append(work()))
+    thread.start()
+    thread.join()
+    return results[0]
+
+
+@pytest.mark.skipif(len(CORES) < 2, reason="takes two cores")
+def test_a_task_leaves_a_taken_core() -> None:
+    (caller, worker), affinity = starts(2, CORES[:2])
+    assert {caller, worker} == set(CORES[:2])
+    assert affinity == set(CORES[:2])
+
+
+@pytest.mark.parametrize("core", CORES[:2])
+def test_more_tasks_than_cores_share_them(core: int) -> None:
+    assert starts(3, [core]) == ([core] * 3, {core})
+
+
+def test_other_systems_are_left_alone() -> None:
+    target = tvm.target.Target({"kind": "llvm", "mtriple": "arm64-apple-macos"})
+    with IRBuilder() as builder, T.prim_func(s_tir=True):
+        T.func_name("nothing")
+        separation = Separation(target)
+        with separation.before_launch():
+            separation.at_start(tvm.tirx.const(1, "int32"))
+            T.evaluate(tvm.tirx.const(0, "int32"))
+    assert "call_extern" not in builder.get().script()

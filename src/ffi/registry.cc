@@ -230,6 +230,8 @@ TVM_FFI_STATIC_INIT_BLOCK() {
           "Use the thread pool of this libtvm_runtime.so, which must be loaded.")
       .def("tvm_ios.runtime.SetNumThreads", SetNumThreads,
            "Set the size of this thread's pool; return its actual size.")
+      .def("tvm_ios.runtime.TimeArithmetic", CpuStage::TimeArithmetics,
+           "The seconds of known arithmetic on the slowest of so many workers.")
       .def(
           "tvm_ios.runtime.Describe", [] { return ffi::String(Describe()); },
           "A description of this machine.")

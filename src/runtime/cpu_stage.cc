@@ -37,6 +37,24 @@ void CheckLaunched(int code) {
   TVM_IOS_REQUIRE(code == 0, RuntimeError) << "TVM's thread pool could not launch the stage";
 }
 
+/*! \brief Return the seconds of known work on the slowest of the workers' threads. */
+template <double (*kWork)()>
+double TimeOnAll(int64_t workers) {
+  CheckRange(workers, 1, CpuStage::kMaxWorkers, "the number of workers");
+  std::vector<double> seconds(NumTasks(workers));
+  const auto enter = [](int task, ParallelGroupEnv* /*env*/, void* data) {
+    (*static_cast<std::vector<double>*>(data))[task] = kWork();
+    return 0;
+  };
+  if (seconds.size() == 1) {
+    enter(0, nullptr, &seconds);
+  } else {
+    const int tasks = static_cast<int>(seconds.size());
+    CheckLaunched(ParallelApi::Get().LaunchApart(enter, &seconds, tasks));
+  }
+  return *std::max_element(seconds.begin(), seconds.end());
+}
+
 }  // namespace
 
 /*! \brief The state that the tasks of one launch share. */
@@ -262,18 +280,8 @@ CpuStage::Times CpuStage::Time(const std::vector<int32_t>& levels) const {
 
 std::vector<CpuStage::Span> CpuStage::Trace() const { return Launch(*this).Trace(); }
 
-double CpuStage::TimeCopies(int64_t workers) {
-  std::vector<double> seconds(NumTasks(workers));
-  const auto enter = [](int task, ParallelGroupEnv* /*env*/, void* data) {
-    (*static_cast<std::vector<double>*>(data))[task] = TimeCopy();
-    return 0;
-  };
-  if (seconds.size() == 1) {
-    enter(0, nullptr, &seconds);
-  } else {
-    CheckLaunched(ParallelApi::Get().LaunchApart(enter, &seconds, static_cast<int>(seconds.size())));
-  }
-  return *std::max_element(seconds.begin(), seconds.end());
-}
+double CpuStage::TimeCopies(int64_t workers) { return TimeOnAll<TimeCopy>(workers); }
+
+double CpuStage::TimeArithmetics(int64_t workers) { return TimeOnAll<TimeArithmetic>(workers); }
 
 }  // namespace tvm_ios

@@ -79,6 +79,9 @@ class CpuStage {
   /*! \brief Return the seconds of TimeCopy on the slowest of the workers' threads. */
   static double TimeCopies(int64_t workers);
 
+  /*! \brief Return the seconds of TimeArithmetic on the slowest of the workers' threads. */
+  static double TimeArithmetics(int64_t workers);
+
  private:
   static constexpr size_t kNumHeaderColumns = 2;  // kernel, level
 

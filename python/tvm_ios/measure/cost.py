@@ -145,6 +145,11 @@ class MeasuredCost:
         return cost
 
     @property
+    def speed(self) -> MachineSpeed:
+        """The speed of the machine that all latencies are scaled to."""
+        return self._measurer.speed
+
+    @property
     def operator_seconds(self) -> Mapping[Hashable, float]:
         """Seconds of each operator on one worker, by kernel key."""
         return self._measurer.operator_seconds

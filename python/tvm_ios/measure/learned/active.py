@@ -24,6 +24,7 @@ from ...backend.shared.stages import AnyStageBuilder
 from ...graph.dag import Candidate
 from ...search.cost_model import BestThrough, Promising, nothing
 from ..cost import MeasuredCost
+from ..speed import MachineSpeed
 from .calibration import HeldBack
 from .examples import Examples
 from .features import StageFeatures
@@ -123,6 +124,11 @@ class LearnedCost:
         model.learn(examples.others())
         cost._fit()
         return cost
+
+    @property
+    def speed(self) -> MachineSpeed:
+        """The speed of the machine that all latencies are scaled to."""
+        return self._measured.speed
 
     @property
     def operator_seconds(self) -> Mapping[Hashable, float]:

@@ -17,6 +17,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as T
 
 from ..kernels.kernel import Kernel, Phase
+from .aligned_stack import aligned_stack
 from .pipeline import LARGE_BUFFERS, PIPELINE
 
 
@@ -108,7 +109,8 @@ def _emit_phase(phase: Phase, buffers: Sequence[Any], begin: tirx.Var, end: tirx
     with T.sblock("root"):
         T.reads()
         T.writes()
-        phase.emit(buffers, begin, end - begin)
+        with aligned_stack():
+            phase.emit(buffers, begin, end - begin)
 
 
 @dataclass

@@ -18,7 +18,7 @@ from ....target import Core
 from ....tir.emit import Accumulators, splat, zeros
 from ....tir.window import Window
 from .layout import blocks
-from .taps import ColumnTile, add_taps, distances, tap_groups
+from .taps import ColumnTile, add_taps, readers, tap_groups
 
 Expr = Any
 
@@ -120,7 +120,7 @@ def pooled(
         One vector per column.
     """
     runs = tile.runs(range(window.kernel))
-    read = {distance: i for i, distance in enumerate(distances(window, runs))}
+    read = {distance: i for i, (distance, _) in enumerate(readers(window, runs))}
     start = splat(T.float32(neutral), core.lanes)
     inputs = Accumulators(len(read), core.lanes, start)
 

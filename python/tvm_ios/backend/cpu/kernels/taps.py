@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import groupby, product
 from typing import Any
 
@@ -13,7 +12,7 @@ from tvm import tirx
 from tvm.tirx.script import builder as T
 
 from ....target import Core
-from ....tir.emit import Accumulators, loop, unroll
+from ....tir.emit import Accumulators, loop
 from ....tir.window import Window
 
 Expr = Any
@@ -54,10 +53,17 @@ class ColumnTile:
         return range(inside[0], inside[-1] + 1) if inside else range(0)
 
 
-def distances(window: Window, runs: list[tuple[range, range]]) -> list[int]:
-    """Return how far from the first tap of the first column a tile's columns read, in order."""
-    pairs = (pair for columns, taps in runs for pair in product(columns, taps))
-    return sorted({window.distance(column, tap) for column, tap in pairs})
+def readers(
+    window: Window, runs: list[tuple[range, range]]
+) -> list[tuple[int, list[tuple[int, int]]]]:
+    """Return which (column, tap) pairs read each input of a tile, in the order of the inputs.
+
+    An input is given by its distance from what the first tap of the first column reads.
+    """
+    found: dict[int, list[tuple[int, int]]] = {}
+    for column, tap in (pair for columns, taps in runs for pair in product(columns, taps)):
+        found.setdefault(window.distance(column, tap), []).append((column, tap))
+    return sorted(found.items())
 
 
 def column_tiles(
@@ -151,8 +157,9 @@ def add_taps(
 ) -> None:
     """Add the weighted inputs of each column to its sums.
 
-    The weights of all taps are held in registers. An input is loaded once for all columns that read
-    it: they are neighbours, and LLVM merges the equal loads.
+    The weights of all taps are held in registers. An input is loaded once and multiplied for all
+    columns that read it before the next one is loaded, so that few inputs are held at a time. If
+    the columns came one after another, LLVM would hold what neighbours share, and spill sums.
 
     Parameters
     ----------
@@ -173,12 +180,8 @@ def add_taps(
     runs = tile.runs(taps)
     read = sorted({tap for _, inside in runs for tap in inside})
     weights = {tap: [T.Bind(weight(i, tap)) for i in range(len(sums))] for tap in read}
-
-    def add(column: Expr, inside: range) -> None:
-        for tap in inside:
-            value = T.Bind(load(window.distance(column, tap)))
+    for distance, pairs in readers(window, runs):
+        value = T.Bind(load(distance))
+        for column, tap in pairs:
             for total, factor in zip(sums, weights[tap], strict=True):
                 total[column] = total[column] + value * factor
-
-    for columns, inside in runs:
-        unroll(columns.start, columns.stop, partial(add, inside=inside))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from ....target import Core
 from ....tir.window import Window
-from .taps import ColumnTile, distances, tap_groups
+from .taps import ColumnTile, readers, tap_groups
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ def step_time(
     total, taps = 0.0, window.kernel
     channel_parts = _split(blocks, tile.blocks)
     for w, w_count in _split(columns, tile.columns):
-        inputs = len(distances(window, ColumnTile(w).runs(range(taps))))
+        inputs = len(readers(window, ColumnTile(w).runs(range(taps))))
         for b, b_count in channel_parts:
             weights = taps * b
             busy = max(weights * w, taps * _CHAINS, inputs + weights, transfer * weights)

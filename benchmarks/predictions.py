@@ -163,6 +163,7 @@ def show(results: dict[str, list[Search]]) -> None:
     rows = []
     for model, searches in results.items():
         times = [s.measured_ms for s in searches]
+        found = [s.found_ms for s in searches]
         rows.append(
             (
                 model,
@@ -173,7 +174,7 @@ def show(results: dict[str, list[Search]]) -> None:
                 f"{statistics.median(s.error for s in searches):+.1%}",
                 f"{statistics.median(s.predicted_gain for s in searches):.1%}",
                 f"{statistics.median(s.measured_gain for s in searches):.1%}",
-                f"{max(times) / min(times) - 1:.1%}",
+                f"{max(found) / min(found) - 1:.1%}",
             )
         )
     header = (

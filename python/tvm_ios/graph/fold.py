@@ -183,9 +183,9 @@ class _AffineFolder(PyExprMutator):
             return None
         factor = np.broadcast_to(value.astype("float64").reshape(-1), (channels,))
         if name in ("multiply", "divide"):
-            with np.errstate(divide="ignore"):
+            with np.errstate(divide="ignore", invalid="ignore"):  # infinite factors are not folded
                 factor = factor if name == "multiply" else 1.0 / factor
-            return _Affine(inner.conv, inner.scale * factor, inner.shift * factor)
+                return _Affine(inner.conv, inner.scale * factor, inner.shift * factor)
         return _Affine(
             inner.conv, inner.scale, inner.shift + (factor if name == "add" else -factor)
         )

@@ -16,6 +16,7 @@ from .indices import safe_indices
 from .layout import channels_first
 from .means import divide_integer_sums
 from .raising import raise_calls
+from .reciprocals import multiply_by_reciprocals
 from .recognise import static_shape
 from .simplify import distribute_over_concat, sink_scales
 from .splits import slice_channels
@@ -65,6 +66,7 @@ def prepare(
         _on(function, slice_channels),
         _on(function, simplify_batch_norm),
         relax.transform.DeadCodeElimination(entries),
+        _on(function, multiply_by_reciprocals),  # FoldConstant fails on a division by zero
         relax.transform.FoldConstant(),
         *[_on(function, distribute_over_concat)] * _NESTED,
         _on(function, fold_affine),

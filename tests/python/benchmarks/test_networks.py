@@ -15,11 +15,13 @@ import carry_over
 import conv_kernels
 import levels as hierarchy
 import machine
+import partitioning
 import peak
 import peers
 import pool
 import predictions
 import replacements
+import scaling
 import search_cost
 import search_time
 from machine import Cache
@@ -125,6 +127,36 @@ def test_predictions_are_compared_with_compiled_schedules(tmp_path: Path, capsys
     (searches,) = json.loads(file.read_text())["searches"].values()
     assert len(searches) == 2
     assert all(s["predicted_ms"] > 0 and s["measured_ms"] > 0 for s in searches)
+
+
+@pytest.mark.slow
+def test_partitionings_are_compared(tmp_path: Path, capsys) -> None:
+    save_branches(tmp_path / "m.onnx")
+    file = tmp_path / "partitionings.json"
+    threads = ["--threads", str(WORKERS)]
+    partitioning.main([str(tmp_path / "m.onnx"), *threads, "--json", str(file)])
+    assert "by rows" in capsys.readouterr().out
+    (found,) = json.loads(file.read_text())["partitionings"].values()
+    assert 0 < found["by_rows"] <= found["operators"]
+    assert found["tiles_ms"] > 0 < found["preferred_ms"]
+
+
+@pytest.mark.slow
+def test_networks_are_timed_on_each_number_of_workers(tmp_path: Path, capsys) -> None:
+    save_branches(tmp_path / "m.onnx")
+    file = tmp_path / "scaling.json"
+    flags = ["--threads", "2", "--rounds", "2", "--max-num-groups", "1", "--json", str(file)]
+    scaling.main([str(tmp_path / "m.onnx"), *flags])
+    assert "(1.00x)" in capsys.readouterr().out
+    (by_workers,) = json.loads(file.read_text())["scaling"].values()
+    assert by_workers.keys() == {"1", "2"}
+    for result in by_workers.values():
+        assert all(entry["median_ms"] > 0 for entry in result["entries"].values())
+
+
+def test_scaling_ends_with_all_cores() -> None:
+    counts = {n: scaling.worker_counts(n) for n in (1, 2, 6, 8)}
+    assert counts == {1: [1], 2: [1, 2], 6: [1, 2, 4, 6], 8: [1, 2, 4, 8]}
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import tvm_ios
@@ -139,6 +140,16 @@ print(len(os.listdir("/proc/self/task")) - before)
 """
     started = int(threads_of(code, CORES[0], tmp_path).splitlines()[0])
     assert started == 5  # one that owns the pool, and four workers
+
+
+def test_many_more_workers_than_cores(tmp_path: Path) -> None:
+    for threads in (1, 64):
+        tvm_ios.compile(branches(), threads=threads, search=False).save(tmp_path / f"{threads}.so")
+    one, many = (tvm_ios_runtime.load(tmp_path / f"{n}.so") for n in (1, 64))
+    random = np.random.default_rng(0)
+    for _ in range(5):
+        image = random.standard_normal(one.inputs[0].shape).astype("float32")
+        np.testing.assert_allclose(many(image)[0], one(image)[0], rtol=1e-4, atol=1e-5)
 
 
 class _Usage:

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How much faster networks run on more workers: sequential, greedy and scheduled, beside a peer.
+
+The networks are compiled and timed for 1, 2, 4 and so on up to all cores, each number by itself, in
+the rounds of ``peers.py``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import command
+import markdown
+from peer.contender import OURS
+from peer.contest import Contest, Plan
+from peer.libraries import Search
+from peer.models import load
+from peer.record import Result
+from tvm_ios.target import available_cores
+
+MODELS = ("squeezenet", "inception_v3", "randwire_large", "nasnet_a_large")
+_WINDOW = 0.25  # seconds of a turn
+
+
+def worker_counts(most: int) -> list[int]:
+    """Return the powers of two up to ``most``, and ``most`` itself."""
+    powers = [1 << i for i in range(most.bit_length())]
+    return [*(n for n in powers if n < most), most]
+
+
+def measure(model: str, workers: int, args: argparse.Namespace) -> Result:
+    """Time a network on so many workers."""
+    search = Search(workers, **command.limits(args))
+    plan = Plan((*OURS, args.peer), search, args.rounds, _WINDOW, lambda _: None)
+    with tempfile.TemporaryDirectory() as directory:
+        return Contest(load(model, 1, Path(directory)), plan, Path(directory)).run()
+
+
+def show(results: dict[str, dict[int, Result]], peer: str) -> None:
+    """Print a row for each network and number of workers: milliseconds, and the ratio to one."""
+    names = (*OURS, peer)
+    rows = [
+        (model, str(workers), *(_cell(by_workers, workers, name) for name in names))
+        for model, by_workers in results.items()
+        for workers in by_workers
+    ]
+    print(markdown.table(("network", "workers", *names), rows))
+
+
+def _cell(by_workers: dict[int, Result], workers: int, name: str) -> str:
+    alone, now = (by_workers[n].entries[name].median_ms for n in (1, workers))
+    if alone is None or now is None:
+        return "failed"
+    return f"{now:.3f} ({alone / now:.2f}x)"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure the networks that are named."""
+    parser = command.parser(__doc__, MODELS, "results")
+    parser.add_argument("--peer", default="onnxruntime", help="default: %(default)s")
+    parser.add_argument("--rounds", type=int, default=9, metavar="R")
+    command.add_limits(parser)
+    args = parser.parse_args(arguments)
+    results: dict[str, dict[int, Result]] = {}
+    for model in args.models:
+        results[model] = {}
+        for workers in worker_counts(args.threads or available_cores()):
+            print(f"{model} on {workers}", file=sys.stderr)
+            results[model][workers] = measure(model, workers, args)
+            command.write(args.json, scaling=results)
+    show(results, args.peer)
+
+
+if __name__ == "__main__":
+    main()

@@ -11,11 +11,17 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
 
-from . import database, learning, measuring, searching
+from . import database, emitting, learning, measuring, searching
 from .mutant import Mutant
 from .trial import Outcome, Trial, installed_library, run
 
-MUTANTS = (*measuring.MUTANTS, *learning.MUTANTS, *searching.MUTANTS, *database.MUTANTS)
+MUTANTS = (
+    *measuring.MUTANTS,
+    *learning.MUTANTS,
+    *searching.MUTANTS,
+    *database.MUTANTS,
+    *emitting.MUTANTS,
+)
 _IMPORTED = ["tvm", "numpy", "pytest", "xgboost", "networkx", "scipy.stats", "hypothesis"]
 """What every trial imports, and no mutant changes."""
 

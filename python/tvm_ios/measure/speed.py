@@ -37,7 +37,7 @@ class MachineSpeed:
         The speed that all latencies are scaled to; None until a turn was timed. An earlier search
         may have left it in the database.
     usual : float or None
-        The speed at which turns are accepted.
+        The fastest of the speeds at which turns are accepted.
     waited : float
         Seconds that were spent on waiting for the usual speed.
     sleep : callable
@@ -48,6 +48,7 @@ class MachineSpeed:
     usual: float | None = None
     waited: float = 0.0
     sleep: Callable[[float], None] = time.sleep
+    _slower: list[float] = field(default_factory=list)  # usual speeds that did not pass by waiting
     _ran: float = 0.0  # seconds of all runs
     _accepted: list[float] = field(default_factory=list)
 
@@ -105,8 +106,10 @@ class MachineSpeed:
             return True  # impossible times do not become possible by waiting
         if self.usual is None or speed < self.usual / (1 + _EQUAL):
             self.usual = speed  # what was usual before was a busy machine
+            self._slower.clear()
+        near = any(_equal(speed, known) for known in (self.usual, *self._slower))
         steady = _steady_runs(turn)
-        return speed <= self.usual * (1 + _EQUAL) and 2 * int(steady.sum()) >= len(steady)
+        return near and 2 * int(steady.sum()) >= len(steady)
 
     def _wait(self, pause: float) -> None:
         if self.waited == 0.0:
@@ -120,8 +123,11 @@ class MachineSpeed:
             )
 
     def _get_used_to(self, turn: Turn) -> None:
-        """Take the speed of a turn for usual, as waiting did not help."""
-        self.usual = _speed_of(turn) or self.usual
+        """Take the speed of a turn for usual, too, as waiting did not help.
+
+        A machine that changes between two speeds for minutes is waited for once.
+        """
+        self._slower += filter(None, [_speed_of(turn)])
 
     def _scaled(self, turn: Turn) -> np.ndarray:
         """Return latencies at the base speed, without those that were disturbed if others exist."""
@@ -136,6 +142,10 @@ class MachineSpeed:
         nothing = np.isnan(undisturbed).all(axis=0)
         undisturbed[-1, nothing] = np.abs(seconds[:, nothing]).min(axis=0)
         return undisturbed
+
+
+def _equal(speed: float, known: float) -> bool:
+    return known / (1 + _EQUAL) <= speed <= known * (1 + _EQUAL)
 
 
 def _warm(turn: Turn, warm_up: int) -> Turn:

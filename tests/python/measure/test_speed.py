@@ -85,6 +85,18 @@ def test_a_machine_that_stays_slow_is_got_used_to() -> None:
     assert len(pauses) == waited
 
 
+def test_a_machine_that_goes_back_and_forth_is_waited_for_once() -> None:
+    speed, pauses = used_to(1.0)
+    speed.steady(shown(turn(1.15))[0])
+    waited = len(pauses)
+    assert waited > 0
+    for now in (1.0, 1.15, 1.0):
+        assert speed.steady(shown(turn(now))[0]) == pytest.approx(3.0)
+    assert len(pauses) == waited
+    speed.steady(shown(turn(1.5), turn(1.0))[0])
+    assert len(pauses) > waited  # it is used to no other speed
+
+
 def test_patience_ends() -> None:
     """Where the speed changes from turn to turn, a search takes a minute longer at most."""
     speed, pauses = used_to(1.0)

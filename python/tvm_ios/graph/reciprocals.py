@@ -17,7 +17,7 @@ from .fold import constant_array, is_op
 
 
 def multiply_by_reciprocals(mod: tvm.IRModule, func: relax.Function) -> relax.Function:
-    """Rewrite ``x / c`` to ``x * (1 / c)`` for floating-point constants whose reciprocal is exact enough."""
+    """Rewrite ``x / c`` to ``x * (1 / c)`` for floating-point constants, unless it is inexact."""
     return _Reciprocals(mod).visit_expr(func)
 
 

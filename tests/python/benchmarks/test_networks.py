@@ -137,7 +137,7 @@ def test_partitionings_are_compared(tmp_path: Path, capsys) -> None:
     partitioning.main([str(tmp_path / "m.onnx"), *threads, "--json", str(file)])
     assert "by rows" in capsys.readouterr().out
     (found,) = json.loads(file.read_text())["partitionings"].values()
-    assert 0 < found["by_rows"] <= found["operators"]
+    assert 0 <= found["by_rows"] <= found["operators"]
     assert found["tiles_ms"] > 0 < found["preferred_ms"]
 
 

@@ -158,7 +158,11 @@ class Model:
         ------
         ValueError, RuntimeError
             As :meth:`__call__`; also if a name is missing or unknown.
+        TypeError
+            If ``inputs`` is no mapping.
         """
+        if not isinstance(inputs, Mapping):
+            raise TypeError("run takes arrays by name; call the model to give them in order.")
         if set(inputs) != {info.name for info in self.inputs}:
             wanted = ", ".join(map(str, self.inputs))
             raise ValueError(f"The model takes {wanted}; got {', '.join(inputs) or 'nothing'}.")

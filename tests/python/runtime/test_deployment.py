@@ -108,6 +108,11 @@ def test_wrong_names_are_named(compiled: Compiled) -> None:
         tvm_ios_runtime.load(compiled / "model.so").run({"picture": np.ones(SHAPE, "float32")})
 
 
+def test_an_array_without_a_name_is_refused(compiled: Compiled) -> None:
+    with pytest.raises(TypeError, match="takes arrays by name"):
+        tvm_ios_runtime.load(compiled / "model.so").run(np.ones(SHAPE, "float32"))
+
+
 def test_other_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(tvm_ios_runtime.LibraryError, match="There is no compiled model"):
         tvm_ios_runtime.load(tmp_path / "none.so")

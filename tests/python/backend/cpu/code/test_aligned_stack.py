@@ -4,34 +4,40 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from typing import Any
 
-import pytest
 import tvm
+from tvm.tirx.script import builder as T
 
-from support.networks import conv, relax_module
-from tvm_ios.transform import InterOperatorSchedule
+from tvm_ios.backend.cpu.code.functions import build_functions, kernel_function
+from tvm_ios.backend.cpu.kernels.kernel import Kernel, Phase
+from tvm_ios.tir.emit import Accumulators, lanes_of, tile_scope, unroll, zeros
+from tvm_ios.tir.tensor import TensorSpec
 
-AVX512 = {
-    "kind": "llvm",
-    "mtriple": "x86_64-unknown-linux-gnu",
-    "mcpu": "znver4",
-    "num-cores": 1,
-}
-
-
-@pytest.fixture(scope="module")
-def kernels() -> str:
-    """The machine code of a convolution with more values than registers."""
-    mod = relax_module(lambda emit, x: emit(conv(x, 96, 7, strides=2)), (1, 3, 224, 224))
-    scheduled = InterOperatorSchedule(tvm.target.Target(AVX512), search=False)(mod)
-    (library,) = scheduled.attrs["external_mods"]
-    found = re.findall(
-        r"^(conv2d_\d+_compute:.*?)^\s+\.size", library.inspect_source("asm"), re.M | re.S
-    )
-    return "\n".join(found)
+AVX512 = {"kind": "llvm", "mtriple": "x86_64-unknown-linux-gnu", "mcpu": "znver4"}
+LANES, SUMS, STEPS = 16, 40, 9  # more sums than the 32 registers
 
 
-def test_spilled_vectors_are_aligned(kernels: str) -> None:
-    spills = re.findall(r"(vmov\w+)\s+%zmm\d+, -?\d*\(%r[sb]p\)", kernels)
+def too_many_sums(buffers: Sequence[Any], begin: Any, extent: Any) -> None:
+    """Emit a kernel that reads a row of every tile in each step."""
+    source, result = buffers
+    with T.serial(begin, begin + extent) as tile, tile_scope():
+        sums = Accumulators(SUMS, LANES, zeros(LANES))
+
+        def add(i: Any, step: Any) -> None:
+            sums[i] = sums[i] + sums[(i + 1) % SUMS] * source[tile, step, lanes_of(0, LANES)]
+
+        with T.serial(STEPS) as step:
+            unroll(0, SUMS, lambda i: add(i, step))
+        unroll(0, SUMS, lambda i: T.buffer_store(result, sums[i], [tile, i, lanes_of(0, LANES)]))
+
+
+def test_spilled_vectors_are_aligned() -> None:
+    source, result = (TensorSpec((8, rows, LANES)) for rows in (STEPS, SUMS))
+    kernel = Kernel("sums", "sums", (source,), (result,), (Phase(8, too_many_sums),))
+    functions = {"sums": kernel_function(kernel, 0, "sums")}
+    assembly = build_functions(functions, tvm.target.Target(AVX512)).mod.inspect_source("asm")
+    spills = re.findall(r"(vmov\w+)\s+%zmm\d+, -?\d*\(%r[sb]p\)", assembly)
     assert spills
     assert set(spills) == {"vmovaps"}  # "vmovups" where LLVM knows of no alignment

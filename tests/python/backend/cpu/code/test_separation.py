@@ -26,10 +26,12 @@ def build(tasks: int, target: tvm.target.Target) -> tvm.runtime.Module:
         T.func_name("cores")
         cores = T.arg("cores", T.buffer((tasks,), "int32", layout=None))
         separation = Separation(target)
+        T.buffer_store(cores, T.call_extern("int32", "sched_getcpu"), [0])
         with separation.before_launch():
-            for task in range(tasks):
+            for task in range(1, tasks):
                 separation.at_start(tvm.tirx.const(task, "int32"))
                 T.buffer_store(cores, T.call_extern("int32", "sched_getcpu"), [task])
+            separation.at_start(tvm.tirx.const(0, "int32"))  # last: it may change its core
     return build_functions({"cores": builder.get()}, target).mod
 
 

@@ -74,8 +74,10 @@ def search(model: str, threads: int | None) -> tuple[Schedule, Schedule, float]:
     mod, target = load_model(model), resolve("llvm", threads=threads)
     scheduler = Scheduler.prepare(mod, target)
     cost = scheduler.cost
-    assert isinstance(cost, LearnedCost), "the default one"
-    return scheduler.search(), scheduler.sequential(), cost.speed.base or 1.0
+    assert isinstance(cost, LearnedCost), "it is the default cost model"
+    found = scheduler.search()
+    assert cost.speed.base is not None, "the search has timed stages"
+    return found, scheduler.sequential(), cost.speed.base
 
 
 def compare(model: str, threads: int | None, number: int, neighbour: bool) -> list[Search]:

@@ -19,7 +19,7 @@ from peer.contender import OURS
 from peer.contest import Contest, Plan
 from peer.libraries import Search
 from peer.models import load
-from peer.record import Result
+from peer.record import Entry, Result
 from tvm_ios.target import available_cores
 
 MODELS = ("squeezenet", "inception_v3", "randwire_large", "nasnet_a_large")
@@ -52,7 +52,7 @@ def show(results: dict[str, dict[int, Result]], peer: str) -> None:
 
 
 def _cell(by_workers: dict[int, Result], workers: int, name: str) -> str:
-    alone, now = (by_workers[n].entries[name].median_ms for n in (1, workers))
+    alone, now = (by_workers[n].entries.get(name, Entry()).median_ms for n in (1, workers))
     if alone is None or now is None:
         return "failed"
     return f"{now:.3f} ({alone / now:.2f}x)"

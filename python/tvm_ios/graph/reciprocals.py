@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Divisions by constants, as multiplications by their reciprocals.
 
-A division takes a core ten times as long as a multiplication. Exported networks divide by a
-constant in every GELU, ``x / sqrt(2)``. The result differs by rounding, by one unit in the last
-place at most. For zero and infinity it is the same: ``0 / 0`` and ``0 * inf`` are NaN.
+A division takes a core many times as long as a multiplication. Exported networks divide by a
+constant in every GELU, ``x / sqrt(2)``. The result is rounded twice instead of once. For the
+constants zero and infinity it is the same: ``0 / 0`` and ``0 * inf`` are NaN.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .fold import constant_array, is_op
 
 
 def multiply_by_reciprocals(mod: tvm.IRModule, func: relax.Function) -> relax.Function:
-    """Rewrite ``x / c`` to ``x * (1 / c)`` for floating-point constants, unless it is inexact."""
+    """Rewrite ``x / c`` to ``x * (1 / c)`` unless the constant or its reciprocal is subnormal."""
     return _Reciprocals(mod).visit_expr(func)
 
 

@@ -127,7 +127,9 @@ class MachineSpeed:
 
         A machine that changes between two speeds for minutes is waited for once.
         """
-        self._slower += filter(None, [_speed_of(turn)])
+        speed = _speed_of(turn)
+        if speed is not None:
+            self._slower.append(speed)
 
     def _scaled(self, turn: Turn) -> np.ndarray:
         """Return latencies at the base speed, without those that were disturbed if others exist."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -31,10 +32,13 @@ from peer.libraries import Search
 from peer.process import ContenderError, run_tool
 from peer.work import multiply_adds
 from support.cli import SHAPE, onnx, save_branches
+from support.database import branches
 from support.networks import NATIVE, WORKERS
 from tvm_ios.backend.cpu.measure import memory_bandwidth, peak_flops
+from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.errors import ModelError
 from tvm_ios.frontend import zoo
+from tvm_ios.schedule import ScheduledStage
 from tvm_ios.target import core_of
 
 TINY = machine.Machine(
@@ -137,8 +141,20 @@ def test_partitionings_are_compared(tmp_path: Path, capsys) -> None:
     partitioning.main([str(tmp_path / "m.onnx"), *threads, "--json", str(file)])
     assert "by rows" in capsys.readouterr().out
     (found,) = json.loads(file.read_text())["partitionings"].values()
-    assert 0 <= found["by_rows"] <= found["operators"]
+    assert found["by_rows"] <= found["operators"]
     assert found["tiles_ms"] > 0 < found["preferred_ms"]
+
+
+def test_strips_become_tiles() -> None:
+    stages = [ScheduledStage(((name,),), partitioning=name) for name in ("strips", "tiles")]
+    schedule = replace(Scheduler.prepare(branches(), NATIVE).unsearched(), stages=tuple(stages))
+    assert [s.partitioning for s in partitioning.by_tiles(schedule).stages] == ["tiles", "tiles"]
+
+
+def test_what_failed_has_no_ratio(capsys) -> None:
+    results = {"m": {1: record.Result("m", failure="no memory")}}
+    scaling.show(results, "onnxruntime")
+    assert capsys.readouterr().out.count("failed") == 4
 
 
 @pytest.mark.slow

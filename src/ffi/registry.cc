@@ -25,6 +25,7 @@
 #include "ffi/source_digest.h"
 #include "graph/components.h"
 #include "graph/partition.h"
+#include "graph/waits.h"
 #include "runtime/arguments.h"
 #include "runtime/cuda/cudnn.h"
 #include "runtime/cuda/cudnn_convolution.h"
@@ -64,6 +65,27 @@ ffi::Tensor DagEdges(DagRef dag) {
     }
   }
   return MakeTensor(edges, {dag->dag.num_edges(), 2}, kInt64);
+}
+
+/*!
+ * \brief Plan the waits of a launch.
+ * \param accesses int64 [n, 8]: position, worker, memory, begin, size, stride, count, writes.
+ * \return The positions of barriers, int64 [b], and the waits, int64 [m, 4].
+ */
+ffi::Array<ffi::Tensor> PlanWaitsOf(int64_t workers, ffi::TensorView levels,
+                                    ffi::TensorView accesses, int64_t max_waits) {
+  const int64_t* row = HostMatrix<int64_t>(accesses, 8, kInt64, "accesses");
+  std::vector<Access> found;
+  for (int64_t i = 0; i < accesses.size(0); ++i, row += 8) {
+    found.push_back({row[0], row[1], row[2], row[3], row[4], row[5], row[6], row[7] != 0});
+  }
+  const WaitPlan plan = PlanWaits(workers, Int64Vector(levels, "levels"), found, max_waits);
+  std::vector<int64_t> waits;
+  for (const Wait& wait : plan.waits) {
+    waits.insert(waits.end(), {wait.position, wait.worker, wait.other, wait.completed});
+  }
+  return {MakeTensor(plan.barriers, {static_cast<int64_t>(plan.barriers.size())}, kInt64),
+          MakeTensor(waits, {static_cast<int64_t>(plan.waits.size()), 4}, kInt64)};
 }
 
 ScheduleSpaceRef ExploreSchedules(DagRef dag, ffi::TensorView merge_class, Groups replacements,
@@ -219,6 +241,8 @@ TVM_FFI_STATIC_INIT_BLOCK() {
                                     Int64Vector(merge_class, "merge_class"), CheckSignals));
            })
       .def("tvm_ios.PartitionCost", CostOfBlocks, "The cost of the cuts between blocks.")
+      .def("tvm_ios.PlanWaits", PlanWaitsOf,
+           "Barriers, int64 [b], and waits between workers, int64 [m, 4].")
       .def("tvm_ios.Components", [](DagRef dag, ffi::TensorView ops) {
         return ToFfi(Components(dag->dag, Operators(ops)));
       });

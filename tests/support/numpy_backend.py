@@ -18,7 +18,7 @@ import tvm_ffi
 from numpy.lib.stride_tricks import sliding_window_view
 from tvm import relax
 
-from tvm_ios.backend.shared.emitter import Emitter, Library, Stages, emit_functions
+from tvm_ios.backend.shared.emitter import Emitter, Library, LoweredSchedule, emit_functions
 from tvm_ios.backend.shared.implementation import Implementation, LoweredGraph
 from tvm_ios.backend.shared.kernel import Kernel
 from tvm_ios.backend.shared.stages import Stage, StageBuilder
@@ -174,7 +174,7 @@ class NumpyEmitter(Emitter):
 class NoLibrary(Library):
     """The functions are Python's."""
 
-    def emitter(self, name: str, original: relax.Function, stages: Stages) -> NumpyEmitter:
+    def emitter(self, name: str, original: relax.Function, _: LoweredSchedule) -> NumpyEmitter:
         return NumpyEmitter(relax.BlockBuilder())
 
     def compile(self) -> None:
@@ -233,10 +233,10 @@ class NumpyBackend:
         return stage_builder
 
     def emit(
-        self, mod: tvm.IRModule, function: str, variants: Mapping[str, Stages], _: NumpyStageBuilder
+        self, mod: tvm.IRModule, function: str, variants: Mapping[str, LoweredSchedule], _: NumpyStageBuilder
     ) -> tvm.IRModule:
-        for name, stages in variants.items():
-            self._clock[name] = sum(getattr(stage, "seconds", 0.0) for stage in stages)
+        for name, lowered in variants.items():
+            self._clock[name] = sum(getattr(stage, "seconds", 0.0) for stage in lowered.stages)
         return emit_functions(mod, function, variants, NoLibrary())
 
     def compile(

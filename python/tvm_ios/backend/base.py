@@ -17,7 +17,7 @@ from ..measure.pool import RunnerPool
 from ..measure.runners import Runner
 from ..schedule.options import Options
 from ..schedule.timeline import Span
-from .shared.emitter import Stages
+from .shared.emitter import LoweredSchedule
 from .shared.kernel import K
 from .shared.stages import AnyStageBuilder, S
 
@@ -72,7 +72,11 @@ class Backend(Protocol[K, S, A]):
         """
 
     def emit(
-        self, mod: tvm.IRModule, function: str, variants: Mapping[str, Stages[S]], stage_builder: A
+        self,
+        mod: tvm.IRModule,
+        function: str,
+        variants: Mapping[str, LoweredSchedule[S]],
+        stage_builder: A,
     ) -> tvm.IRModule:
         """Return ``mod`` with ``function`` replaced by one function for each variant of it.
 
@@ -80,8 +84,8 @@ class Backend(Protocol[K, S, A]):
         ----------
         mod : tvm.IRModule
         function : str
-        variants : mapping of str to stages
-            The stages of each variant, by the name of its function.
+        variants : mapping of str to LoweredSchedule
+            By the name of each variant's function.
         stage_builder : A
             What built the stages.
         """

@@ -15,7 +15,7 @@ from tvm import relax
 
 from ..backend.base import Backend
 from ..backend.registry import kind_of
-from ..backend.shared.emitter import Stages
+from ..backend.shared.emitter import LoweredSchedule, Stages
 from ..backend.shared.replacements.find import Replacements
 from ..backend.shared.schedule_lowering import ScheduleLowering
 from ..backend.shared.stages import AnyStageBuilder
@@ -312,7 +312,10 @@ class Scheduler:
 
     def _emit(self, schedules: Mapping[str, Schedule]) -> tvm.IRModule:
         """Return a module with one function for each schedule, of its name."""
-        variants = {name: self.lower(schedule) for name, schedule in schedules.items()}
+        variants = {
+            name: LoweredSchedule(self.lower(schedule), schedule.synchronization)
+            for name, schedule in schedules.items()
+        }
         return self.backend.emit(self.prepared, self.graph.function, variants, self.stage_builder)
 
     def lower(self, schedule: Schedule) -> Stages[Any]:

@@ -22,6 +22,7 @@ from ..support.files import replacing
 from ..support.transaction import settle
 from .partitioning import is_partitioning
 from .speedup import Speedup
+from .synchronization import SYNCHRONIZATIONS, Synchronization
 from .versions import modernized
 
 FORMAT = "tvm_ios.schedule"
@@ -152,6 +153,8 @@ class Schedule:
         which they ran, as a decimal number. Empty if there was one batch size.
     winograd : bool
         Whether convolutions may use Winograd's algorithm. If a file does not say so, they may.
+    synchronization : str
+        How the workers of a CPU wait for each other, see :data:`.synchronization.Synchronization`.
     """
 
     model: str
@@ -171,6 +174,7 @@ class Schedule:
     batch: int | None = None
     at_batch: dict[str, float] = field(default_factory=dict)
     winograd: bool = True
+    synchronization: Synchronization = "barrier"
 
     @property
     def verdict(self) -> str:
@@ -188,6 +192,7 @@ class Schedule:
                 [(stage.groups, stage.strategy, stage.partitioning) for stage in schedule.stages],
                 [(op.name, op.kind, op.seconds, op.kernel) for op in schedule.operators],
                 schedule.winograd,
+                schedule.synchronization,
             )
             for schedule in (self, other)
         ]
@@ -285,6 +290,9 @@ def _parse(data: dict[str, Any]) -> Schedule:
         raise ValueError("'operators' and 'stages' are not lists")
     if not isinstance(winograd, bool):
         raise ValueError("'winograd' is neither true nor false")
+    synchronization = data.get("synchronization", "barrier")
+    if synchronization not in SYNCHRONIZATIONS:
+        raise ValueError(f"'synchronization' is none of {', '.join(SYNCHRONIZATIONS)}")
     stages = tuple(_parse_stage(stage) for stage in data["stages"])
     operators = tuple(map(_parse_operator, data["operators"]))
     return Schedule(
@@ -305,6 +313,7 @@ def _parse(data: dict[str, Any]) -> Schedule:
         batch=None if data.get("batch") is None else int(data["batch"]),
         at_batch={str(int(k)): _seconds(v) or 0.0 for k, v in data.get("at_batch", {}).items()},
         winograd=winograd,
+        synchronization=synchronization,
     )
 
 

@@ -20,7 +20,7 @@ from ...measure.session import LocalSession, RemoteSession
 from ...schedule.options import Options
 from ...schedule.timeline import Span
 from ...target import TYPICAL, MachineBalance, core_of, num_workers
-from ..shared.emitter import Stages, emit_functions
+from ..shared.emitter import LoweredSchedule, emit_functions
 from ..shared.implementation import LoweredGraph, present
 from ..shared.tuned import active_database
 from .code.constants import Constants
@@ -127,13 +127,13 @@ class CpuBackend:
         self,
         mod: tvm.IRModule,
         function: str,
-        variants: Mapping[str, Stages[CpuStage]],
+        variants: Mapping[str, LoweredSchedule[CpuStage]],
         stage_builder: CpuStageBuilder,
     ) -> tvm.IRModule:
         """Replace ``function`` in ``mod`` by one function per variant."""
-        lowered = [s for stages in variants.values() for s in stages if not isinstance(s, Operator)]
+        stages = [s for v in variants.values() for s in v.stages if not isinstance(s, Operator)]
         slots = stage_builder.lowered.slots
-        library = CpuLibrary(self._target, Constants.of(lowered), slots, self.workers)
+        library = CpuLibrary(self._target, Constants.of(stages), slots, self.workers)
         return emit_functions(mod, function, variants, library)
 
     def compile(

@@ -18,7 +18,7 @@ from ...measure.pool import LocalPool, RunnerPool, trace
 from ...measure.runners import Runner
 from ...schedule.options import Options
 from ...schedule.timeline import Span
-from ..shared.emitter import Stages, emit_functions
+from ..shared.emitter import LoweredSchedule, emit_functions
 from ..shared.tuned import active_database
 from .code.network import CudaLibrary
 from .code.toolchain import check_compiler
@@ -107,7 +107,7 @@ class CudaBackend:
         self,
         mod: tvm.IRModule,
         function: str,
-        variants: Mapping[str, Stages[CudaStage]],
+        variants: Mapping[str, LoweredSchedule[CudaStage]],
         stage_builder: CudaStageBuilder,
     ) -> tvm.IRModule:
         """Replace ``function`` in ``mod`` by one function per variant.

@@ -13,12 +13,28 @@ import tvm_ffi
 from tvm import relax
 
 from ...graph.operators import Operator
+from ...schedule.synchronization import Synchronization
 from ...tir.tensor import TensorSpec
 from .stages import S
 
 Stages = Sequence[S | Operator]
 """The stages of a function in order: what its device's lowering makes of a stage, or an operator
 that stays as TVM wrote it."""
+
+
+@dataclass(frozen=True)
+class LoweredSchedule(Generic[S]):
+    """A schedule as a device's lowering makes code of it.
+
+    Attributes
+    ----------
+    stages : sequence of stages and operators
+    synchronization : Synchronization
+        How the workers of a CPU wait for each other.
+    """
+
+    stages: Stages[S]
+    synchronization: Synchronization = "barrier"
 
 
 @dataclass
@@ -99,7 +115,9 @@ class Library(ABC, Generic[S]):
     """Compiled code beside the functions, which their emitters fill."""
 
     @abstractmethod
-    def emitter(self, name: str, original: relax.Function, stages: Stages[S]) -> Emitter[S]:
+    def emitter(
+        self, name: str, original: relax.Function, lowered: LoweredSchedule[S]
+    ) -> Emitter[S]:
         """Return what emits the way ``name`` of a function and fills the library."""
 
     @abstractmethod
@@ -114,7 +132,7 @@ class Library(ABC, Generic[S]):
 def emit_functions(
     mod: tvm.IRModule,
     function: str,
-    variants: Mapping[str, Stages[S]],
+    variants: Mapping[str, LoweredSchedule[S]],
     library: Library[S],
 ) -> tvm.IRModule:
     """Return ``mod`` with ``function`` replaced by one function for each variant of it.
@@ -124,16 +142,16 @@ def emit_functions(
     mod : tvm.IRModule
         The prepared module.
     function : str
-    variants : mapping of str to Stages
+    variants : mapping of str to LoweredSchedule
         By the name of the function that it becomes, which may be ``function``.
     library : Library
         Filled by its emitters.
     """
     functions = {v: f for v, f in mod.functions.items() if v.name_hint != function}
-    for name, stages in variants.items():
+    for name, lowered in variants.items():
         variable = mod.get_global_var(name) if name == function else tvm.ir.GlobalVar(name)
-        emitter = library.emitter(name, mod[function], stages)
-        functions[variable] = _emit_function(emitter, mod[function], stages, name)
+        emitter = library.emitter(name, mod[function], lowered)
+        functions[variable] = _emit_function(emitter, mod[function], lowered.stages, name)
     functions.update((v, relax.ExternFunc(v.name_hint)) for v in library.handed_on())
     result = tvm.IRModule(functions, attrs=mod.attrs, global_infos=mod.global_infos)
     code = library.compile()

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import pairwise
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from itertools import groupby, pairwise
 from typing import Any
 
 import tvm
@@ -12,16 +13,19 @@ from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as T
 
+from ....schedule.synchronization import Synchronization
 from ....tir.tensor import TensorSpec
 from ...shared.implementation import Implementation
 from ..kernels.kernel import Kernel
-from ..stage.plan import Share, Step, StripShare
+from ..stage.plan import Step, StripShare
 from ..stage.stage import CpuStage
 from .constants import Constants
 from .cpu_check import checked_cpu
 from .functions import KernelFunctions
+from .progress import Progress
 from .region import Place, Region
 from .separation import Separation
+from .waits import Position, positions, waits_of
 
 
 def driver_function(
@@ -31,6 +35,7 @@ def driver_function(
     kernels: KernelFunctions,
     constants: Constants,
     target: tvm.target.Target,
+    synchronization: Synchronization,
 ) -> tirx.PrimFunc:
     """Build the public function of a region's inputs, outputs and workspace.
 
@@ -48,6 +53,8 @@ def driver_function(
         The constants that the region's places refer to.
     target : tvm.target.Target
         The target of the code; on another CPU the function raises an error.
+    synchronization : Synchronization
+        How workers wait for each other.
 
     Returns
     -------
@@ -62,58 +69,78 @@ def driver_function(
             for i, spec in enumerate(parameters)
         ]
         with checked_cpu(target), constants.linked():
-            separation = Separation(target)
-            _Driver(region, parameters, buffers, kernels, constants, separation).emit()
+            _Driver(
+                name, region, parameters, buffers, kernels, constants, target, synchronization
+            ).emit()
     return builder.get()
 
 
 class _Driver:
     def __init__(
         self,
+        name: str,
         region: Region,
         parameters: Sequence[TensorSpec],
         buffers: Sequence[Any],
         kernels: KernelFunctions,
         constants: Constants,
-        separation: Separation,
+        target: tvm.target.Target,
+        synchronization: Synchronization,
     ) -> None:
         self.region, self.kernels, self.constants = region, kernels, constants
-        self.separation = separation
         self.parameters, self.buffers = parameters, buffers
         self.workers = region.stages[0].plan.workers
+        self.launched = positions(region.stages)
+        self.plan = waits_of(synchronization, self.launched, region, self.workers)
+        self.separation = Separation(target)
+        self.progress = Progress(name, self.plan, len(self.launched), self.workers, target)
 
     def emit(self) -> None:
-        """Emit all levels of all stages, in order, with a barrier between two levels."""
-        levels = [(stage, level) for stage in self.region.stages for level in stage.plan.levels]
+        """Emit all positions, in order; the workers wait for each other as the plan says."""
         if self.workers == 1:
-            for stage, level in levels:
-                self._emit_level(stage, level, None)
+            for position in self.launched:
+                self._emit_share(position, None)
             return
         zero, one = tirx.const(0, "int32"), tirx.const(1, "int32")
         with (
             self.separation.before_launch(),
+            self.progress.before_launch(),
             T.attr(zero, "pragma_parallel_launch_point", one),
         ):
-            for number, (stage, level) in enumerate(levels):
-                with (
-                    T.attr(zero, "pragma_parallel_barrier_when_finish", one),
-                    T.parallel(self.workers) as worker,
-                ):
-                    if number == 0:
+            for level, numbers in groupby(range(len(self.launched)), self._level):
+                with self._loop(level) as worker:
+                    if level == 0:
                         self.separation.at_start(worker)
-                    self._emit_level(stage, level, worker)
+                    for number in numbers:
+                        self.progress.begin(number, worker)
+                        self._emit_share(self.launched[number], worker)
+                        self.progress.end(number, worker)
 
-    def _emit_level(
-        self, stage: CpuStage, level: Sequence[Share | StripShare], worker: Any
-    ) -> None:
-        """Emit the shares of ``worker`` one after another; None stands for the only worker."""
-        for share in level:
-            if isinstance(share, StripShare):
-                self._emit_strips(stage, share, worker)
-            else:
-                begin = _per_worker(worker, share.cuts[:-1])
-                end = _per_worker(worker, share.cuts[1:])
-                self._call(stage.implementations[share.call], share.phase, begin, end)
+    def _level(self, number: int) -> int:
+        return self.launched[number].level
+
+    @contextmanager
+    def _loop(self, level: int) -> Iterator[Any]:
+        """Emit a loop over the workers, and the barrier after it if the next level needs one.
+
+        Each level has its own loop. If the thread pool has fewer threads than there are workers, a
+        thread then completes a level for all its workers before any of them waits for that level.
+        """
+        zero, one = tirx.const(0, "int32"), tirx.const(1, "int32")
+        meets = any(self._level(number) == level + 1 for number in self.plan.barriers)
+        barrier = T.attr(zero, "pragma_parallel_barrier_when_finish", one)
+        with barrier if meets else nullcontext(), T.parallel(self.workers) as worker:
+            yield worker
+
+    def _emit_share(self, position: Position, worker: Any) -> None:
+        """Emit the part of ``worker`` in a share; None stands for the only worker."""
+        stage, share = position.stage, position.share
+        if isinstance(share, StripShare):
+            self._emit_strips(stage, share, worker)
+        else:
+            begin = _per_worker(worker, share.cuts[:-1])
+            end = _per_worker(worker, share.cuts[1:])
+            self._call(stage.implementations[share.call], share.phase, begin, end)
 
     def _emit_strips(self, stage: CpuStage, share: StripShare, worker: Any) -> None:
         for number, steps in enumerate(share.steps):

@@ -15,8 +15,9 @@ import tvm
 from tvm import relax, tirx
 
 from ....graph.recognise import static_shape
+from ....schedule.synchronization import Synchronization
 from ....tir.tensor import TensorSpec
-from ...shared.emitter import Emitter, Library, Stages
+from ...shared.emitter import Emitter, Library, LoweredSchedule
 from ...shared.implementation import Slot
 from ..stage.stage import CpuStage
 from .constants import Constants
@@ -50,13 +51,30 @@ class CpuLibrary(Library[CpuStage]):
     drivers: dict[str, tirx.PrimFunc] = field(default_factory=dict)
 
     def emitter(
-        self, name: str, original: relax.Function, stages: Stages[CpuStage]
+        self, name: str, original: relax.Function, lowered: LoweredSchedule[CpuStage]
     ) -> Emitter[CpuStage]:
-        return _CpuEmitter(relax.BlockBuilder(), library=self, prefix=f"tvm_ios_{name}")
+        return _CpuEmitter(
+            relax.BlockBuilder(),
+            library=self,
+            prefix=f"tvm_ios_{name}",
+            synchronization=lowered.synchronization,
+        )
 
-    def add(self, name: str, region: Region, parameters: Sequence[TensorSpec]) -> None:
+    def add(
+        self,
+        name: str,
+        region: Region,
+        parameters: Sequence[TensorSpec],
+        synchronization: Synchronization,
+    ) -> None:
         self.drivers[name] = driver_function(
-            name, region, parameters, self.kernels, self.constants, self.target
+            name,
+            region,
+            parameters,
+            self.kernels,
+            self.constants,
+            self.target,
+            synchronization,
         )
 
     def compile(self) -> tvm.runtime.Module | None:
@@ -69,6 +87,7 @@ class CpuLibrary(Library[CpuStage]):
 class _CpuEmitter(Emitter[CpuStage]):
     library: CpuLibrary
     prefix: str
+    synchronization: Synchronization
     _regions: int = 0
 
     @property
@@ -92,7 +111,8 @@ class _CpuEmitter(Emitter[CpuStage]):
             written.append(TensorSpec((region.workspace_bytes,), "uint8"))
         name = f"{self.prefix}_region{self._regions}"
         self._regions += 1
-        library.add(name, region, [*map(_spec_of, inputs), *written])
+        specs = [*map(_spec_of, inputs), *written]
+        library.add(name, region, specs, self.synchronization)
         results = self._call(name, inputs, written, len(region.outputs))
         for variable, result in zip(region.outputs, results, strict=True):
             self._define(variable, result)

@@ -59,6 +59,8 @@ def channels_kernel(
 
 
 class _ChannelsEmitter(PlanesEmitter):
+    channelwise = False
+
     def __init__(
         self, planes: Planes, begin: int, channels: int, layout: Layout, core: Core
     ) -> None:

@@ -172,10 +172,22 @@ class ConvEmitter:
         """Return how the tiles cover the result."""
         conv = self.conv
         outer, pixels = conv.batch * self.chunks, conv.rows.out * conv.columns.out
-        reads = partial(PlaneTiles, outer, mixes=conv.groups == 1, images=conv.batch)
+        reads = partial(
+            PlaneTiles,
+            outer,
+            mixes=conv.groups == 1,
+            images=conv.batch,
+            blocks=(*map(self._first_block, range(self.chunks)), sum(self.result_blocks)),
+        )
         if self.flat:
             return reads(self.plane_tiles, self.tile.columns, pixels)
         return reads(conv.rows.out, conv.columns.out, pixels, conv.rows, conv.columns.size)
+
+    def _first_block(self, chunk: int) -> int:
+        """Return the first block of a chunk; see :meth:`_emit_chunk`."""
+        step = self.tile.blocks
+        full, rest = divmod(sum(self.result_blocks), step)
+        return chunk * step - (step - rest if rest and chunk > full // 2 else 0)
 
     def input_specs(self) -> tuple[TensorSpec, ...]:
         """Return the feature map, the packed weights and the epilogue's arguments."""

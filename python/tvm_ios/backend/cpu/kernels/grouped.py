@@ -184,6 +184,8 @@ class _Block:
 
 
 class _GroupedEmitter(PlanesEmitter):
+    channelwise = False
+
     def __init__(
         self, planes: Planes, groups: Groups, channels: int, layout: Layout, core: Core
     ) -> None:

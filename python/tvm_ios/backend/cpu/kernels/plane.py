@@ -41,6 +41,11 @@ class PlaneTiles:
         Number of images, by which the planes are divided first.
     matrix : bool
         Whether a pixel is a row of a row-major matrix, instead of a pixel of a feature map.
+    blocks : tuple of int
+        The blocks of channels that each plane of an image begins with, and their number. Empty if
+        a plane does not hold whole blocks.
+    channelwise : bool
+        Whether each block reads only the block of the same number of the first input.
     repeatable : bool
         Whether two workers may compute the same tile at the same time. A kernel that keeps sums in
         its result would read those of the other worker.
@@ -55,6 +60,8 @@ class PlaneTiles:
     mixes: bool = False
     images: int = 1
     matrix: bool = False
+    blocks: tuple[int, ...] = ()
+    channelwise: bool = False
     repeatable: bool = True
 
     @property
@@ -71,6 +78,11 @@ class PlaneTiles:
         begin, end = pixels
         return begin // self.width, -(-min(end, self.pixels) // self.width)
 
+    def pixels_of(self, tiles: Interval) -> Interval:
+        """Return the pixels of the result that ``tiles`` hold."""
+        begin, end = tiles
+        return begin * self.width, min(end * self.width, self.pixels)
+
     def starting_in(self, pixels: Interval) -> Interval:
         """Return the tiles whose first pixel is one of ``pixels``.
 
@@ -85,9 +97,9 @@ class PlaneTiles:
         They are pixels of the first input's plane. Other inputs are read at the result's own
         pixels, and only where both planes are the same.
         """
-        begin, end = tiles
         if self.rows is None:
-            return begin * self.width, min(end * self.width, self.pixels)
+            return self.pixels_of(tiles)
+        begin, end = tiles
         first = self.rows.position(begin, 0)
         last = self.rows.position(end - 1, self.rows.kernel - 1)
         rows = max(first, 0), min(last + 1, self.rows.size)

@@ -97,6 +97,8 @@ def planes_kernel(planes: Planes, layout: Layout, core: Core) -> Kernel:
 class PlanesEmitter:
     """The code of a per-channel operator; a tile is one row of one block of channels."""
 
+    channelwise = True
+
     def __init__(self, planes: Planes, layout: Layout, core: Core) -> None:
         assert layout.block == core.lanes, "a block of channels is one vector"
         self.planes, self.layout, self.core, self.lanes = planes, layout, core, core.lanes
@@ -112,7 +114,17 @@ class PlanesEmitter:
         p = self.planes
         outer, width = p.batch * self.blocks, p.columns.out
         pixels, read = p.rows.out * width, p.columns.size
-        return PlaneTiles(outer, p.rows.out, width, pixels, p.rows, read, images=p.batch)
+        return PlaneTiles(
+            outer,
+            p.rows.out,
+            width,
+            pixels,
+            p.rows,
+            read,
+            images=p.batch,
+            blocks=tuple(range(self.blocks + 1)),
+            channelwise=self.channelwise,
+        )
 
     def input_specs(self) -> tuple[TensorSpec, ...]:
         p = self.planes

@@ -20,7 +20,7 @@ from tvm import relax
 from ....graph.operators import Operator
 from ....graph.recognise import static_shape
 from ....tir.tensor import TensorSpec
-from ...shared.emitter import Emitter, Library, Stages
+from ...shared.emitter import Emitter, Library, LoweredSchedule, Stages
 from ..kernels.copy import copy_kernel
 from ..kernels.kernel import CudaKernel
 from ..rules.layouts import CHANNELS_LAST
@@ -71,13 +71,13 @@ class CudaLibrary(Library[CudaStage]):
     variables: dict[str, tvm.ir.GlobalVar] = field(default_factory=dict)
 
     def emitter(
-        self, name: str, original: relax.Function, stages: Stages[CudaStage]
+        self, name: str, original: relax.Function, lowered: LoweredSchedule[CudaStage]
     ) -> Emitter[CudaStage]:
         return _CudaEmitter(
             relax.BlockBuilder(),
             library=self,
-            entering=_entering(original, stages),
-            leaving=_leaving(original, stages),
+            entering=_entering(original, lowered.stages),
+            leaving=_leaving(original, lowered.stages),
         )
 
     def variable(self, kernel: CudaKernel) -> tvm.ir.GlobalVar:

@@ -30,6 +30,7 @@ from tvm_ios.backend.cpu.kernels.planes import Planes, planes_kernel
 from tvm_ios.backend.cpu.stage.partition import plan
 from tvm_ios.backend.cpu.stage.plan import PlannedCall
 from tvm_ios.backend.shared.implementation import Implementation, Slot
+from tvm_ios.schedule.synchronization import SYNCHRONIZATIONS, Synchronization
 from tvm_ios.tir.tensor import TensorSpec
 from tvm_ios.tir.window import Window
 
@@ -137,12 +138,17 @@ class Network:
         return {value.name: tensors[first + i].numpy() for i, value in enumerate(region.outputs)}
 
     def driver(
-        self, name: str, stages: Sequence[CpuStage], kernels: KernelFunctions
+        self,
+        name: str,
+        stages: Sequence[CpuStage],
+        kernels: KernelFunctions,
+        synchronization: Synchronization,
     ) -> tirx.PrimFunc:
         """The function of a region; ``kernels`` gets those that it calls."""
         region = self.region(stages)
         specs = [TensorSpec(a.shape, str(a.dtype)) for a in self._arrays(region)]
-        return driver_function(name, region, specs, kernels, Constants.of(stages), NATIVE)
+        constants = Constants.of(stages)
+        return driver_function(name, region, specs, kernels, constants, NATIVE, synchronization)
 
     def _arrays(self, region: Region) -> list[np.ndarray]:
         given = {"image": IMAGE, "rows": ROW_VALUES}
@@ -181,22 +187,22 @@ class Regions:
     def __post_init__(self) -> None:
         kernels, drivers = KernelFunctions(), {}
         self._stages: dict[str, list[CpuStage]] = {}
-        for cut, *rest in product(CUTS, WORKERS, PARTITIONINGS, COSTS):
+        for cut, *rest in product(CUTS, WORKERS, PARTITIONINGS, COSTS, SYNCHRONIZATIONS):
             name = _name(cut, *rest)
-            workers, partitioning, costs = rest
+            workers, partitioning, costs, synchronization = rest
             stages = self.network.stages(CUTS[cut], COSTS[costs], workers, partitioning)
             self._stages[name] = stages
-            drivers[name] = self.network.driver(name, stages, kernels)
+            drivers[name] = self.network.driver(name, stages, kernels, synchronization)
         self._module = build_functions({**kernels.functions, **drivers}, NATIVE).mod
 
     def run(self, *way: object) -> dict[str, np.ndarray]:
-        """What is computed with this cut, workers, partitioning and costs."""
+        """What is computed with this cut, workers, partitioning, costs and synchronization."""
         name = _name(*way)
         return self.network.run(self._stages[name], self._module[name])
 
 
 def _name(*way: object) -> str:
-    return "_".join(map(str, way)).replace(" ", "_")
+    return "_".join(map(str, way)).replace(" ", "_").replace("-", "_")
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["copied", "in place"])
@@ -209,31 +215,46 @@ def regions(request: pytest.FixtureRequest) -> Regions:
 def test_a_region_computes_what_its_operators_compute(
     regions: Regions, cut: str, workers: int
 ) -> None:
-    for way in product(PARTITIONINGS, COSTS):
+    for way in product(PARTITIONINGS, COSTS, SYNCHRONIZATIONS):
         values = regions.run(cut, workers, *way)
         assert_close(values["result"], expected_result())
         assert_close(values["softmax"], scipy.special.softmax(ROW_VALUES, axis=-1))
 
 
-def driver_text(network: Network, stages: Sequence[CpuStage]) -> str:
+def driver_text(
+    network: Network, stages: Sequence[CpuStage], synchronization: Synchronization = "barrier"
+) -> str:
     region = network.region(stages)
     specs = [TensorSpec(SHAPE)] * (len(region.inputs) + len(region.outputs))
     specs.append(TensorSpec((region.workspace_bytes,), "uint8"))
     constants = Constants.of(stages)
-    return driver_function("region", region, specs, KernelFunctions(), constants, NATIVE).script()
+    function = driver_function(
+        "region", region, specs, KernelFunctions(), constants, NATIVE, synchronization
+    )
+    return function.script()
 
 
-def test_a_region_is_one_launch_with_a_barrier_after_each_level() -> None:
+def test_a_region_is_one_launch_with_a_barrier_between_levels() -> None:
     network = Network(in_place=False)
-    for cut, partitioning, barriers in (
+    for cut, partitioning, levels in (
         (CUTS["one stage"], "tiles", 4),
         (CUTS["one stage"], "groups", 1),
         (CUTS["a stage each"], "tiles", 5 + len(network.calls[5][0].phases)),
     ):
         text = driver_text(network, network.stages(cut, [1.0] * 6, 2, partitioning))
         assert text.count("pragma_parallel_launch_point") == 1
-        assert text.count("pragma_parallel_barrier_when_finish") == barriers
-        assert text.count("T.parallel(2)") == barriers
+        assert text.count("pragma_parallel_barrier_when_finish") == levels - 1
+        assert text.count("T.parallel(2)") == levels
+        assert "region_wait" not in text
+
+
+def test_a_region_needs_no_barrier_if_workers_wait_for_each_other() -> None:
+    network = Network(in_place=False)
+    stages = network.stages(CUTS["a stage each"], [1.0] * 6, 2, "tiles")
+    text = driver_text(network, stages, "point-to-point")
+    assert text.count("pragma_parallel_launch_point") == 1
+    assert "pragma_parallel_barrier_when_finish" not in text
+    assert "region_wait" in text and "region_complete" in text
 
 
 def test_equal_kernels_are_one_function() -> None:
@@ -272,7 +293,8 @@ def test_a_kernel_may_have_memory_of_its_own() -> None:
     stage = CpuStage((computed,), (0,), ((),), plan([call], 2, "tiles", 0))
     kernels, region = KernelFunctions(), form_region([stage], {y}, {}, {})
     constants = Constants.of([stage])
-    driver = driver_function("region", region, [spec, spec], kernels, constants, NATIVE)
+    specs = [spec, spec]
+    driver = driver_function("region", region, specs, kernels, constants, NATIVE, "barrier")
     module = build_functions({**kernels.functions, "region": driver}, NATIVE).mod
     values = _random.standard_normal(64).astype("float32")
     result = tvm.runtime.tensor(np.zeros(64, "float32"))

@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels access no byte outside of their footprint."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import cache
+
+import numpy as np
+import pytest
+import tvm
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tvm import relax
+
+from support.merging import branches
+from support.networks import NATIVE, constant, conv, few_stages, relax_module
+from tvm_ios.backend.cpu.code.functions import build_functions, kernel_function
+from tvm_ios.backend.cpu.kernels.footprint import Touched, footprint, strip_footprint
+from tvm_ios.backend.cpu.kernels.kernel import Kernel
+from tvm_ios.compiler.scheduler import Scheduler
+from tvm_ios.options import Options
+
+op = relax.op
+_random = np.random.default_rng(0)
+SENTINEL = 0x5A
+
+
+def convolutions(emit, x):
+    """Pointwise and not, strided, padded, dilated, with chunks of unequal width."""
+    x = emit(conv(x, 200, 1, seed=1))
+    x = emit(op.nn.relu(emit(conv(x, 80, 3, padding=1, seed=2))))
+    x = emit(op.nn.conv2d(x, constant(40, 80, 3, 3, seed=3), (2, 1), padding=(0, 2)))
+    y = emit(op.nn.conv2d(x, constant(40, 40, 3, 2, seed=4), padding=(2, 1), dilation=(2, 1)))
+    return emit(conv(y, 20, 1, seed=5))
+
+
+def residual(emit, x):
+    first = emit(conv(x, 20, 1, seed=1))
+    x = emit(op.nn.relu(emit(op.add(emit(conv(first, 20, 3, padding=1, seed=2)), first))))
+    return emit(conv(x, 20, 1, seed=3))
+
+
+def channelwise(emit, x):
+    x = emit(conv(x, 40, 1, seed=1))
+    x = emit(op.nn.conv2d(x, constant(40, 1, 5, 5, seed=2), 2, padding=2, groups=40))
+    y = emit(op.nn.max_pool2d(x, (3, 3), (2, 2), padding=1))
+    z = emit(op.nn.avg_pool2d(x, (3, 2), (2, 2), padding=(1, 0, 1, 1), count_include_pad=True))
+    return emit(conv(emit(op.add(y, z)), 20, 1, seed=3))
+
+
+def grouped(emit, x):
+    x = emit(conv(x, 64, 1, seed=1))
+    x = emit(op.nn.conv2d(x, constant(64, 4, 3, 3, seed=2), padding=1, groups=16))
+    x = emit(op.nn.conv2d(x, constant(32, 16, 3, 3, seed=3), padding=1, groups=4))
+    x = emit(op.nn.conv2d(x, constant(36, 8, 3, 3, seed=4), padding=1, groups=4))
+    return emit(conv(x, 20, 1, seed=5))
+
+
+def channels(emit, x):
+    x = emit(conv(x, 64, 1, seed=1))
+    low = emit(op.strided_slice(x, [1], [0], [24]))
+    high = emit(op.strided_slice(x, [1], [40], [64]))
+    return emit(conv(emit(op.add(op.nn.relu(low), high)), 20, 1, seed=2))
+
+
+def products(emit, x):
+    x = emit(op.reshape(x, (-1, 40)))
+    x = emit(op.add(emit(op.matmul(x, constant(40, 70, seed=1))), constant(70, seed=2)))
+    y = emit(op.matmul(emit(op.nn.gelu(x)), constant(70, 70, seed=3)))
+    return emit(op.add(emit(op.matmul(y, constant(70, 70, seed=4))), x))
+
+
+BODIES = [convolutions, residual, channelwise, grouped, channels, products]
+IMAGES = (1, 3)
+
+
+@cache
+def kernels(body, images: int) -> list[tuple[Kernel, tvm.runtime.Module]]:
+    """The compiled kernels with planes of a network."""
+    mod = relax_module(body, (images, 20, 12, 10))
+    lowered = prepared(mod).stage_builder.lowered
+    return compiled(i.kernel for i in lowered.implementations if i is not None)
+
+
+def prepared(mod: tvm.IRModule) -> Scheduler:
+    return Scheduler.prepare(mod, NATIVE, cost_model=few_stages, options=Options(winograd=False))
+
+
+def compiled(found: Iterable[Kernel]) -> list[tuple[Kernel, tvm.runtime.Module]]:
+    distinct = {kernel.key: kernel for kernel in found if kernel.plane is not None}
+    functions = {f"f{n}": kernel_function(k, 0, f"f{n}") for n, k in enumerate(distinct.values())}
+    module = build_functions(functions, NATIVE).mod
+    return [(kernel, module[f"f{n}"]) for n, kernel in enumerate(distinct.values())]
+
+
+def check(
+    kernel: Kernel, function, parts: list[tuple[int, int]], touched: Iterable[Touched]
+) -> None:
+    """Compute some tiles from all bytes, and from those of the footprint alone."""
+    read, written = masks(kernel, touched)
+    inputs = [_random.standard_normal(spec.shape).astype("float32") for spec in kernel.inputs]
+    poisoned = [array.copy() for array in inputs]
+    for array, mask in zip(poisoned, read, strict=True):
+        bytes_of(array)[~mask] = 0xFF  # of NaN
+    expected, actual = (results(kernel, function, parts, given) for given in (inputs, poisoned))
+    for whole, part, mask in zip(expected, actual, written, strict=True):
+        np.testing.assert_array_equal(bytes_of(whole), bytes_of(part))
+        assert (bytes_of(part)[~mask] == SENTINEL).all(), "a byte outside was written"
+
+
+def bytes_of(array: np.ndarray) -> np.ndarray:
+    return array.reshape(-1).view("uint8")
+
+
+def masks(
+    kernel: Kernel, touched: Iterable[Touched]
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    found = [np.zeros(spec.num_bytes, bool) for spec in kernel.tensors]
+    for tensor, runs, writes in touched:
+        assert writes == (tensor >= len(kernel.inputs))
+        for number in range(runs.count):
+            begin = runs.begin + number * runs.stride
+            assert 0 <= begin and begin + runs.size <= len(found[tensor]), "it is in the tensor"
+            found[tensor][begin : begin + runs.size] = True
+    return found[: len(kernel.inputs)], found[len(kernel.inputs) :]
+
+
+def results(kernel: Kernel, function, parts, inputs: list[np.ndarray]) -> Iterator[np.ndarray]:
+    sentinel = np.frombuffer(bytes([SENTINEL] * 4), "float32")
+    outputs = [
+        tvm.runtime.tensor(np.broadcast_to(sentinel, spec.shape).copy())
+        for spec in kernel.outputs
+    ]
+    given = [tvm.runtime.tensor(array) for array in inputs]
+    for begin, end in parts:
+        function(*given, *outputs, begin, end)
+    return [output.numpy() for output in outputs]
+
+
+def two_of(count: int, data: st.DataObject) -> tuple[int, int]:
+    begin = data.draw(st.integers(0, count - 1))
+    return begin, data.draw(st.integers(begin + 1, count))
+
+
+@pytest.mark.parametrize("images", IMAGES)
+@pytest.mark.parametrize("body", BODIES, ids=lambda f: f.__name__)
+@settings(max_examples=15, deadline=None)
+@given(data=st.data())
+def test_tiles_in_order(body, images: int, data: st.DataObject) -> None:
+    for kernel, function in kernels(body, images):
+        tiles = two_of(kernel.tiles, data)
+        check(kernel, function, [tiles], footprint(kernel, tiles))
+
+
+@pytest.mark.parametrize("images", IMAGES)
+@pytest.mark.parametrize("body", BODIES, ids=lambda f: f.__name__)
+@settings(max_examples=10, deadline=None)
+@given(data=st.data())
+def test_tiles_of_all_planes(body, images: int, data: st.DataObject) -> None:
+    for kernel, function in kernels(body, images):
+        plane = kernel.strip_plane
+        begin, end = two_of(plane.tiles, data)
+        parts = [(n * plane.tiles + begin, n * plane.tiles + end) for n in range(plane.outer)]
+        check(kernel, function, parts, strip_footprint(kernel, (begin, end)))
+
+
+@cache
+def merged(images: int) -> list[tuple[Kernel, tvm.runtime.Module]]:
+    """A convolution with several results."""
+    cases = ({"kernel": (1, 1), "channels": 40}, {"kernel": (1, 1), "channels": 33})
+    scheduler = prepared(branches(*cases, image=(images, 20, 9, 10)))
+    builder = scheduler.stage_builder
+    ops = [o.index for o in scheduler.graph.operators if "conv2d" in o.kind]
+    return compiled(i.kernel for i in builder.stage([ops], "merge").implementations)
+
+
+@pytest.mark.parametrize("images", IMAGES)
+@settings(max_examples=15, deadline=None)
+@given(data=st.data())
+def test_several_results(images: int, data: st.DataObject) -> None:
+    ((kernel, function),) = merged(images)
+    assert len(kernel.outputs) == 2
+    tiles = two_of(kernel.tiles, data)
+    check(kernel, function, [tiles], footprint(kernel, tiles))
+
+
+def test_no_tile_accesses_nothing() -> None:
+    ((kernel, _),) = merged(1)
+    assert list(footprint(kernel, (3, 3))) == []
+
+
+def test_a_kernel_without_planes_accesses_all() -> None:
+    lowered = prepared(relax_module(products, (1, 20, 12, 10))).stage_builder.lowered
+    found = [i.kernel for i in lowered.implementations if i is not None]
+    kernel = next(kernel for kernel in found if kernel.plane is None)
+    read, written = masks(kernel, footprint(kernel, (0, 1)))
+    assert all(mask.all() for mask in (*read, *written))

@@ -25,6 +25,7 @@ from .functions import KernelFunctions
 from .progress import Progress
 from .region import Place, Region
 from .separation import Separation
+from .wait_check import WaitCheck, check_tables, checks
 from .waits import Position, positions, waits_of
 
 
@@ -46,7 +47,8 @@ def driver_function(
     region : Region
         The stages to run.
     parameters : sequence of TensorSpec
-        The tensor passed for each parameter that the region's places refer to.
+        The tensor passed for each parameter that the region's places refer to, and
+        :attr:`.Shadow.spec` if the region's waits are checked.
     kernels : KernelFunctions
         Collects the kernels that the function calls.
     constants : Constants
@@ -91,9 +93,13 @@ class _Driver:
         self.parameters, self.buffers = parameters, buffers
         self.workers = region.stages[0].plan.workers
         self.launched = positions(region.stages)
-        self.plan = waits_of(synchronization, self.launched, region, self.workers)
+        self.plan = waits_of(synchronization, self.launched, region, kernels, self.workers)
         self.separation = Separation(target)
         self.progress = Progress(name, self.plan, len(self.launched), self.workers, target)
+        self.check = None
+        if checks(region):
+            tables = check_tables(self.launched, region, kernels, self.workers)
+            self.check = WaitCheck(name, tables, self.workers, buffers[-1])
 
     def emit(self) -> None:
         """Emit all positions, in order; the workers wait for each other as the plan says."""
@@ -105,6 +111,7 @@ class _Driver:
         with (
             self.separation.before_launch(),
             self.progress.before_launch(),
+            self.check.launch() if self.check else nullcontext(),
             T.attr(zero, "pragma_parallel_launch_point", one),
         ):
             for level, numbers in groupby(range(len(self.launched)), self._level):
@@ -112,9 +119,16 @@ class _Driver:
                     if level == 0:
                         self.separation.at_start(worker)
                     for number in numbers:
-                        self.progress.begin(number, worker)
-                        self._emit_share(self.launched[number], worker)
-                        self.progress.end(number, worker)
+                        self._emit_position(number, worker)
+
+    def _emit_position(self, number: int, worker: Any) -> None:
+        """Emit what ``worker`` does at a position, and what it waits for before."""
+        if self.check:
+            self.check.delay(number, worker)
+        self.progress.begin(number, worker)
+        with self.check.around(number, worker) if self.check else nullcontext():
+            self._emit_share(self.launched[number], worker)
+        self.progress.end(number, worker)
 
     def _level(self, number: int) -> int:
         return self.launched[number].level

@@ -16,7 +16,9 @@ from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as T
 
+from ..kernels.footprint import Accessed
 from ..kernels.kernel import Kernel, Phase
+from .accessed import accessed_tensors
 from .aligned_stack import aligned_stack
 from .pipeline import LARGE_BUFFERS, PIPELINE
 
@@ -124,6 +126,7 @@ class KernelFunctions:
 
     functions: dict[tvm.ir.GlobalVar, tirx.PrimFunc] = field(default_factory=dict)
     _known: dict[tuple[Hashable, int], tvm.ir.GlobalVar] = field(default_factory=dict)
+    _accessed: dict[tvm.ir.GlobalVar, Accessed] = field(default_factory=dict)
 
     def get(self, kernel: Kernel, phase: int) -> tvm.ir.GlobalVar:
         """Return the function of one phase of a kernel, and build it if it is new."""
@@ -134,6 +137,14 @@ class KernelFunctions:
             self.functions[variable] = pointer_function(kernel, phase, name)
             self._known[key] = variable
         return self._known[key]
+
+
+    def accessed(self, kernel: Kernel, phase: int) -> Accessed:
+        """Return the tensors that one phase of a kernel reads and writes."""
+        variable = self.get(kernel, phase)
+        if variable not in self._accessed:
+            self._accessed[variable] = accessed_tensors(self.functions[variable])
+        return self._accessed[variable]
 
 
 def build_functions(

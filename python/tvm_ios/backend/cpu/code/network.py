@@ -24,6 +24,7 @@ from .constants import Constants
 from .driver import driver_function
 from .functions import KernelFunctions, build_functions
 from .region import Region, form_region
+from .wait_check import Shadow, checks
 from .thread_pool import defaults_function, set_defaults, set_num_threads
 
 
@@ -109,6 +110,8 @@ class _CpuEmitter(Emitter[CpuStage]):
         written = list(region.output_specs)
         if region.workspace_bytes:
             written.append(TensorSpec((region.workspace_bytes,), "uint8"))
+        if checks(region):
+            written.append(Shadow(region).spec)
         name = f"{self.prefix}_region{self._regions}"
         self._regions += 1
         specs = [*map(_spec_of, inputs), *written]

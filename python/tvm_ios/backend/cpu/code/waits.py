@@ -25,6 +25,7 @@ from ..kernels.footprint import Touched, footprint, strip_footprint
 from ..kernels.kernel import Kernel
 from ..stage.plan import Share, StripShare
 from ..stage.stage import CpuStage
+from .functions import KernelFunctions
 from .region import Region
 
 _MAX_WAITS = 4  # of a worker in a level, in the mean; more are slower than a barrier
@@ -91,7 +92,11 @@ def positions(stages: Iterable[CpuStage]) -> list[Position]:
 
 
 def waits_of(
-    synchronization: Synchronization, launched: Sequence[Position], region: Region, workers: int
+    synchronization: Synchronization,
+    launched: Sequence[Position],
+    region: Region,
+    kernels: KernelFunctions,
+    workers: int,
 ) -> WaitPlan:
     """Return the plan of the launch of a region.
 
@@ -103,12 +108,14 @@ def waits_of(
         The shares of the region.
     region : Region
         Where the tensors of the kernels lie.
+    kernels : KernelFunctions
+        The code of the kernels.
     workers : int
         Number of workers.
     """
     if synchronization == "barrier":
         return _barriers(launched)
-    return _point_to_point(launched, region, workers)
+    return _point_to_point(launched, region, kernels, workers)
 
 
 def _barriers(launched: Sequence[Position]) -> WaitPlan:
@@ -120,11 +127,13 @@ def _barriers(launched: Sequence[Position]) -> WaitPlan:
     return WaitPlan(frozenset(starts), ())
 
 
-def _point_to_point(launched: Sequence[Position], region: Region, workers: int) -> WaitPlan:
+def _point_to_point(
+    launched: Sequence[Position], region: Region, kernels: KernelFunctions, workers: int
+) -> WaitPlan:
     rows = [
         (number, *row)
         for number, position in enumerate(launched)
-        for row in _accesses(position, region, workers)
+        for row in _accesses(position, region, kernels, workers)
     ]
     levels = np.array([position.level for position in launched], "int64")
     accesses = np.array(rows, "int64").reshape(-1, 8)
@@ -136,11 +145,11 @@ def _point_to_point(launched: Sequence[Position], region: Region, workers: int) 
 
 
 def _accesses(
-    position: Position, region: Region, workers: int
+    position: Position, region: Region, kernels: KernelFunctions, workers: int
 ) -> Iterator[tuple[int, int, int, int, int, int, bool]]:
     """Yield what each worker accesses: worker, memory, begin, size, stride, count, writes."""
     for worker in range(workers):
-        for implementation, touched in touches(position, worker):
+        for implementation, touched in touches(position, worker, kernels):
             place = region.places[id(implementation)][touched.tensor]
             if place.parameter is None:
                 continue  # constants are never written
@@ -149,14 +158,15 @@ def _accesses(
 
 
 def touches(
-    position: Position, worker: int
+    position: Position, worker: int, kernels: KernelFunctions
 ) -> Iterator[tuple[Implementation[Kernel], Touched]]:
     """Yield the accesses of a worker's part of a share."""
     stage, share = position.stage, position.share
     if isinstance(share, Share):
         implementation = stage.implementations[share.call]
         tiles = share.cuts[worker], share.cuts[worker + 1]
-        for touched in footprint(implementation.kernel, tiles):
+        accessed = kernels.accessed(implementation.kernel, share.phase)
+        for touched in footprint(implementation.kernel, tiles, accessed):
             yield implementation, touched
         return
     ranges: dict[int, tuple[int, int]] = {}

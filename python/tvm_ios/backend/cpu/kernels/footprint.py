@@ -16,6 +16,13 @@ from .kernel import Kernel
 from .plane import Interval, PlaneTiles
 
 
+class Accessed(NamedTuple):
+    """The tensors that a phase accesses, by their positions among the kernel's tensors."""
+
+    read: frozenset[int]
+    written: frozenset[int]
+
+
 class Runs(NamedTuple):
     """Bytes of a tensor: ``count`` runs of ``size`` bytes, of which each begins ``stride`` bytes
     after the one before it."""
@@ -43,13 +50,21 @@ class Touched(NamedTuple):
     writes: bool
 
 
-def footprint(kernel: Kernel, tiles: Interval) -> Iterator[Touched]:
-    """Yield the accesses of the tiles ``tiles[0]`` to ``tiles[1]`` of any phase of a kernel."""
+def footprint(kernel: Kernel, tiles: Interval, accessed: Accessed) -> Iterator[Touched]:
+    """Yield the accesses of the tiles ``tiles[0]`` to ``tiles[1]`` of a phase of a kernel.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    tiles : Interval
+    accessed : Accessed
+        The tensors that the phase reads and writes.
+    """
     if tiles[0] == tiles[1]:
         return
     plane = kernel.plane
     if plane is None:
-        yield from _everything(kernel)
+        yield from _everything(kernel, accessed)
         return
     (begin, first), (end, last) = (divmod(tile, plane.tiles) for tile in tiles)
     if begin == end:
@@ -70,9 +85,12 @@ def strip_footprint(kernel: Kernel, tiles: Interval) -> Iterator[Touched]:
     yield from _box(kernel, plane, (0, plane.outer), tiles)
 
 
-def _everything(kernel: Kernel) -> Iterator[Touched]:
+def _everything(kernel: Kernel, accessed: Accessed) -> Iterator[Touched]:
     for tensor, spec in enumerate(kernel.tensors):
-        yield Touched(tensor, _whole(spec), tensor >= len(kernel.inputs))
+        if tensor in accessed.written:
+            yield Touched(tensor, _whole(spec), True)
+        elif tensor in accessed.read:
+            yield Touched(tensor, _whole(spec), False)
 
 
 def _box(kernel: Kernel, plane: PlaneTiles, outer: Interval, tiles: Interval) -> Iterator[Touched]:

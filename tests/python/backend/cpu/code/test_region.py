@@ -255,6 +255,7 @@ def test_a_region_needs_no_barrier_if_workers_wait_for_each_other() -> None:
     assert text.count("pragma_parallel_launch_point") == 1
     assert "pragma_parallel_barrier_when_finish" not in text
     assert "region_wait" in text and "region_complete" in text
+    assert "region_delay" not in text, "only debug mode has checks"
 
 
 def test_equal_kernels_are_one_function() -> None:

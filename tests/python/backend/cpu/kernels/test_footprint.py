@@ -11,67 +11,25 @@ import pytest
 import tvm
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tvm import relax
 
 from support.merging import branches
-from support.networks import NATIVE, constant, conv, few_stages, relax_module
-from tvm_ios.backend.cpu.code.functions import build_functions, kernel_function
-from tvm_ios.backend.cpu.kernels.footprint import Touched, footprint, strip_footprint
+from support.networks import NATIVE, few_stages, relax_module
+from support.tiled import BODIES, products
+from tvm_ios.backend.cpu.code.functions import KernelFunctions, build_functions, kernel_function
+from tvm_ios.backend.cpu.kernels.footprint import (
+    Accessed,
+    Touched,
+    footprint,
+    strip_footprint,
+)
 from tvm_ios.backend.cpu.kernels.kernel import Kernel
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.options import Options
 
-op = relax.op
 _random = np.random.default_rng(0)
 SENTINEL = 0x5A
 
 
-def convolutions(emit, x):
-    """Pointwise and not, strided, padded, dilated, with chunks of unequal width."""
-    x = emit(conv(x, 200, 1, seed=1))
-    x = emit(op.nn.relu(emit(conv(x, 80, 3, padding=1, seed=2))))
-    x = emit(op.nn.conv2d(x, constant(40, 80, 3, 3, seed=3), (2, 1), padding=(0, 2)))
-    y = emit(op.nn.conv2d(x, constant(40, 40, 3, 2, seed=4), padding=(2, 1), dilation=(2, 1)))
-    return emit(conv(y, 20, 1, seed=5))
-
-
-def residual(emit, x):
-    first = emit(conv(x, 20, 1, seed=1))
-    x = emit(op.nn.relu(emit(op.add(emit(conv(first, 20, 3, padding=1, seed=2)), first))))
-    return emit(conv(x, 20, 1, seed=3))
-
-
-def channelwise(emit, x):
-    x = emit(conv(x, 40, 1, seed=1))
-    x = emit(op.nn.conv2d(x, constant(40, 1, 5, 5, seed=2), 2, padding=2, groups=40))
-    y = emit(op.nn.max_pool2d(x, (3, 3), (2, 2), padding=1))
-    z = emit(op.nn.avg_pool2d(x, (3, 2), (2, 2), padding=(1, 0, 1, 1), count_include_pad=True))
-    return emit(conv(emit(op.add(y, z)), 20, 1, seed=3))
-
-
-def grouped(emit, x):
-    x = emit(conv(x, 64, 1, seed=1))
-    x = emit(op.nn.conv2d(x, constant(64, 4, 3, 3, seed=2), padding=1, groups=16))
-    x = emit(op.nn.conv2d(x, constant(32, 16, 3, 3, seed=3), padding=1, groups=4))
-    x = emit(op.nn.conv2d(x, constant(36, 8, 3, 3, seed=4), padding=1, groups=4))
-    return emit(conv(x, 20, 1, seed=5))
-
-
-def channels(emit, x):
-    x = emit(conv(x, 64, 1, seed=1))
-    low = emit(op.strided_slice(x, [1], [0], [24]))
-    high = emit(op.strided_slice(x, [1], [40], [64]))
-    return emit(conv(emit(op.add(op.nn.relu(low), high)), 20, 1, seed=2))
-
-
-def products(emit, x):
-    x = emit(op.reshape(x, (-1, 40)))
-    x = emit(op.add(emit(op.matmul(x, constant(40, 70, seed=1))), constant(70, seed=2)))
-    y = emit(op.matmul(emit(op.nn.gelu(x)), constant(70, 70, seed=3)))
-    return emit(op.add(emit(op.matmul(y, constant(70, 70, seed=4))), x))
-
-
-BODIES = [convolutions, residual, channelwise, grouped, channels, products]
 IMAGES = (1, 3)
 
 
@@ -138,6 +96,10 @@ def results(kernel: Kernel, function, parts, inputs: list[np.ndarray]) -> Iterat
     return [output.numpy() for output in outputs]
 
 
+def accessed(kernel: Kernel) -> Accessed:
+    return KernelFunctions().accessed(kernel, 0)
+
+
 def two_of(count: int, data: st.DataObject) -> tuple[int, int]:
     begin = data.draw(st.integers(0, count - 1))
     return begin, data.draw(st.integers(begin + 1, count))
@@ -150,7 +112,7 @@ def two_of(count: int, data: st.DataObject) -> tuple[int, int]:
 def test_tiles_in_order(body, images: int, data: st.DataObject) -> None:
     for kernel, function in kernels(body, images):
         tiles = two_of(kernel.tiles, data)
-        check(kernel, function, [tiles], footprint(kernel, tiles))
+        check(kernel, function, [tiles], footprint(kernel, tiles, accessed(kernel)))
 
 
 @pytest.mark.parametrize("images", IMAGES)
@@ -182,17 +144,17 @@ def test_several_results(images: int, data: st.DataObject) -> None:
     ((kernel, function),) = merged(images)
     assert len(kernel.outputs) == 2
     tiles = two_of(kernel.tiles, data)
-    check(kernel, function, [tiles], footprint(kernel, tiles))
+    check(kernel, function, [tiles], footprint(kernel, tiles, accessed(kernel)))
 
 
 def test_no_tile_accesses_nothing() -> None:
     ((kernel, _),) = merged(1)
-    assert list(footprint(kernel, (3, 3))) == []
+    assert list(footprint(kernel, (3, 3), accessed(kernel))) == []
 
 
 def test_a_kernel_without_planes_accesses_all() -> None:
     lowered = prepared(relax_module(products, (1, 20, 12, 10))).stage_builder.lowered
     found = [i.kernel for i in lowered.implementations if i is not None]
     kernel = next(kernel for kernel in found if kernel.plane is None)
-    read, written = masks(kernel, footprint(kernel, (0, 1)))
+    read, written = masks(kernel, footprint(kernel, (0, 1), accessed(kernel)))
     assert all(mask.all() for mask in (*read, *written))

@@ -11,6 +11,7 @@ import numpy as np
 import tvm
 
 from tvm_ios.options import Options
+from tvm_ios.schedule.synchronization import Synchronization
 from tvm_ios.target import MachineBalance, resolve
 
 MOST_WORKERS = 8
@@ -38,6 +39,10 @@ class Choices:
         Whether the model is linked, written and loaded, or runs from memory.
     json : bool
         Whether the schedule is written and read.
+    synchronization : str
+        How workers wait for each other.
+    checked : bool
+        Whether they check that they do, and are delayed at random.
     """
 
     variant: str
@@ -47,6 +52,8 @@ class Choices:
     partitioning: str | None
     library: bool
     json: bool
+    synchronization: Synchronization
+    checked: bool
 
     def but(self, **chosen: str) -> Choices:
         """These with some that are given as text: a field's value, or one of the target's."""
@@ -56,9 +63,9 @@ class Choices:
                 target[key] = type(target[key])(text)
             elif key == "partitioning":
                 fields[key] = None if text == "None" else text
-            elif key == "way":
+            elif key in ("way", "synchronization"):
                 fields[key] = text
-            elif key in ("library", "json"):
+            elif key in ("library", "json", "checked"):
                 fields[key] = text == "True"
             else:
                 raise ValueError(f"There is no choice {key!r}.")
@@ -70,6 +77,7 @@ class Choices:
         parts.append(f"opt-level {config['opt-level']}")
         parts += [f"by {self.partitioning}"] if self.partitioning else []
         parts += ["as a library"] if self.library else []
+        parts += [self.synchronization, *(["checked"] if self.checked else [])]
         limits = self.options
         if self.variant in ("search", "greedy"):
             parts.append(
@@ -109,6 +117,8 @@ def random_choices(random: np.random.Generator) -> Choices:
         partitioning=pick(None, None, "tiles", "groups", "strips"),
         library=bool(random.random() < 0.02),
         json=bool(random.random() < 0.2),
+        synchronization=pick("barrier", "point-to-point", "point-to-point"),
+        checked=bool(random.random() < 0.5),
     )
 
 

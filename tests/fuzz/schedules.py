@@ -42,11 +42,9 @@ def schedule_of(scheduler: Scheduler, choices: Choices, random: np.random.Genera
         schedule = _drawn(scheduler, random)
     else:
         schedule = getattr(scheduler, choices.variant)()
-    return (
-        scheduler.repartitioned(schedule, choices.partitioning)
-        if choices.partitioning
-        else schedule
-    )
+    if choices.partitioning:
+        schedule = scheduler.repartitioned(schedule, choices.partitioning)
+    return replace(schedule, synchronization=choices.synchronization)
 
 
 def _drawn(scheduler: Scheduler, random: np.random.Generator) -> Schedule:

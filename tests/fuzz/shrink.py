@@ -15,6 +15,8 @@ _PLAINER = (
     {"json": "False"},
     {"way": "unsearched"},
     {"partitioning": "None"},
+    {"checked": "False"},
+    {"synchronization": "barrier"},
     {"opt-level": "0"},
     {"num-cores": "1"},
     {"num-cores": "2"},

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -47,10 +49,21 @@ class Trial:
 
     def run(self) -> Outcome:
         """Compile, run and compare."""
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory() as folder, self._debugged():
             status, detail = self._run(Path(folder))
         operators = tuple(self.network.operators)
         return Outcome(self.seed, status, detail, operators, str(self.choices))
+
+    @contextmanager
+    def _debugged(self) -> Iterator[None]:
+        """Let the network check its waits, and delay its workers, if that was chosen."""
+        debug = {"TVM_IOS_CHECK_WAITS": "1", "TVM_IOS_DELAYS": str(-1 - self.seed % 1000)}
+        os.environ.update(debug if self.choices.checked else {})
+        try:
+            yield
+        finally:
+            for name in debug:
+                os.environ.pop(name, None)
 
     def _run(self, folder: Path) -> tuple[str, str]:
         try:

@@ -113,7 +113,7 @@ class WaitCheck:
             T.buffer_store(shadow, -version, [place])
 
         def own(place: Any, version: Any) -> None:
-            found = shadow[place]
+            found = T.Bind(shadow[place])  # loaded once: another worker may store it, too
             self._require(tirx.any(found == version, found == -version))
             T.buffer_store(shadow, version, [place])
 

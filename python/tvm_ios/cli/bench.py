@@ -242,7 +242,7 @@ def _print(result: dict[str, Any], schedule: Schedule) -> None:
     if schedule.verdict:
         console.print(f"speed-up: {schedule.verdict}")
     if "found_ms" in result:
-        console.print(f"The schedule found took {result['found_ms']:.3f} ms; a baseline was kept.")
+        console.print(f"The schedule found took {result['found_ms']:.3f} ms; another one was kept.")
     console.print(f"search: {result['search_s']:.1f} s, {result['measurements']} stages measured")
     console.print(
         f"error: at most {result['max_abs_error']:.2e}, "

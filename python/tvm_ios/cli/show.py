@@ -188,6 +188,12 @@ def _speedup(speedup: Speedup | None) -> str:
     return f"{speedup.ratio:.2f}x" if speedup.faster else "none"
 
 
+_WAITING = {
+    "barrier": "all workers meet between two operators that depend on each other",
+    "point-to-point": "a worker waits for those that compute what it reads",
+}
+
+
 def _head(schedule: Schedule) -> list[str]:
     lines = [
         f"model {schedule.model[:8]}, function {schedule.function}, "
@@ -207,6 +213,8 @@ def _head(schedule: Schedule) -> list[str]:
         )
     if schedule.search_seconds:
         lines.append(_search_gap(schedule))
+    if schedule.workers > 1 and device_terms(schedule.target).counted:
+        lines.append(_WAITING[schedule.synchronization])
     if not schedule.winograd:
         lines.append("no convolution uses Winograd's algorithm")
     told = schedule.speedup is not None
@@ -217,7 +225,7 @@ def _head(schedule: Schedule) -> list[str]:
         if "found" in seconds:
             lines.append(
                 f"{'':10} the schedule found took {1e3 * seconds['found']:.3f} ms; "
-                "a baseline was kept"
+                "another one was kept"
             )
     if schedule.verdict:
         lines.append(f"speed-up:  {schedule.verdict}")

@@ -20,6 +20,7 @@ _logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 SEQUENTIAL, GREEDY, SCHEDULED = "sequential", "greedy", "scheduled"
+BARRIERS = "barriers"  # what the search found, with barriers
 _SAME = Speedup(1.0, 1.0, 1.0)
 _BUSY = (
     "The machine was too busy to tell whether a schedule is faster than the sequential one; no "
@@ -57,8 +58,10 @@ def compare(
 
     Another schedule than the sequential one is returned only where samples prove that it is faster.
 
-    In the schedule's latencies ``scheduled`` is what is returned; where that is not what the
-    search found, ``found`` is what the search's own result took.
+    What the search found is timed with both ways in which workers can wait for each other; the
+    latency with barriers is called ``barriers``. In the schedule's latencies ``scheduled`` is what
+    is returned; where that is not what the search found, ``found`` is what the search's own result
+    took.
 
     Parameters
     ----------
@@ -70,9 +73,10 @@ def compare(
     """
     found = found or scheduler.search()
     greedy, baseline = scheduler.greedy(), scheduler.sequential()
-    schedules = {SEQUENTIAL: baseline, GREEDY: greedy, SCHEDULED: found, **(others or {})}
+    others = {**_with_barriers(found), **(others or {})}
+    schedules = {SEQUENTIAL: baseline, GREEDY: greedy, SCHEDULED: found, **others}
     variants = scheduler.compile(schedules)
-    decision = time_schedules(variants, schedules, [SCHEDULED, GREEDY, *(others or {})])
+    decision = time_schedules(variants, schedules, [SCHEDULED, GREEDY, *others])
     name = decision.name
     if name == SEQUENTIAL and found.lowers_like(baseline):
         name = SCHEDULED
@@ -89,6 +93,13 @@ def compare(
         search_gap=found.search_gap,
     )
     return Comparison(schedule, name, variants)
+
+
+def _with_barriers(schedule: Schedule) -> dict[str, Schedule]:
+    """Return the schedule with barriers, by its name, if it has none."""
+    if schedule.synchronization == "barrier":
+        return {}
+    return {BARRIERS: replace(schedule, synchronization="barrier")}
 
 
 def time_schedules(

@@ -386,6 +386,7 @@ class Scheduler:
             operators=tuple(operators),
             stages=tuple(stages),
             winograd=self.winograd,
+            synchronization=self.stage_builder.synchronization,
         )
 
     def _timed(self, op: Operator) -> ScheduledOperator:

@@ -37,7 +37,8 @@ _TERMS = {
             "measured": "when each worker entered and left each kernel, in one launch of all "
             "stages, the fastest of several runs",
             "unlike the compiled library": "the kernels are called one by one and not by the "
-            "driver of a compiled library, inputs are random",
+            "driver of a compiled library, all workers meet between two operators, inputs are "
+            "random",
         },
     ),
     "cuda": DeviceTerms(

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any, ClassVar, Generic, TypeVar
 
 from ...graph.dag import components
+from ...schedule.synchronization import Synchronization
 from ...support.keys import Key
 from .implementation import Implementation, LoweredGraph
 from .kernel import K, K_co
@@ -88,6 +89,11 @@ class StageBuilder(ABC, Generic[K, S]):
     def preferred_partitioning(self, _stage: Stage[K]) -> str:
         """Return the work partitioning of a stage of which nothing was measured."""
         return self.default_partitioning
+
+    @property
+    def synchronization(self) -> Synchronization:
+        """How workers wait for each other if nothing says otherwise."""
+        return "barrier"
 
     @property
     @abstractmethod

@@ -12,6 +12,7 @@ from typing import get_args
 from tvm import relax
 
 from ....graph.operators import OperatorGraph
+from ....schedule.synchronization import Synchronization
 from ....support.errors import ScheduleError
 from ...shared.machine import Machine
 from ...shared.replacements.find import Replacements, find_replacements
@@ -69,6 +70,10 @@ class CpuStageBuilder(StageBuilder[Kernel, CpuStage]):
         if named == mine or not config.winograd:
             return self
         return CpuStageBuilder.of(graph, self.results, replace(config, variants=named))
+
+    @property
+    def synchronization(self) -> Synchronization:
+        return "point-to-point" if self.workers > 1 else "barrier"
 
     @property
     def cache_bytes(self) -> int:

@@ -233,7 +233,11 @@ class NumpyBackend:
         return stage_builder
 
     def emit(
-        self, mod: tvm.IRModule, function: str, variants: Mapping[str, LoweredSchedule], _: NumpyStageBuilder
+        self,
+        mod: tvm.IRModule,
+        function: str,
+        variants: Mapping[str, LoweredSchedule],
+        _: NumpyStageBuilder,
     ) -> tvm.IRModule:
         for name, lowered in variants.items():
             self._clock[name] = sum(getattr(stage, "seconds", 0.0) for stage in lowered.stages)

@@ -213,6 +213,15 @@ def floors(world: World) -> np.ndarray:
     return world.array("float64", (world.dag.num_ops,))
 
 
+def levels(world: World) -> np.ndarray:
+    return world.array("int64", (3,), [0, 0, 1])
+
+
+def accesses(world: World) -> np.ndarray:
+    row = [0, 0, 0, 0, 8, 8, 2, 1]
+    return world.array("int64", (2, len(row)), [*row, 1, *row[1:]])
+
+
 def strategies(world: World) -> np.ndarray:
     return world.array("int32", (world.dag.num_ops,), [0] * world.dag.num_ops)
 
@@ -329,6 +338,7 @@ KINDS: dict[str, Sequence[Kind]] = {
     "Partition": (dag, integer, classes),
     "PartitionCost": (dag, groups, classes),
     "Components": (dag, operators),
+    "PlanWaits": (workers, levels, accesses, integer),
     "cuda.IsSource": (module,),
     "cuda.WithMachineCode": (module, blob),
     "runtime.AddKernel": (bench, module, text, spec_bytes),

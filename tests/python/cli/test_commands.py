@@ -135,6 +135,26 @@ def test_show_says_when_the_sequential_schedule_was_kept(compiled: Compiled, cap
     assert "found took 2.000 ms" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("workers", "synchronization", "line"),
+    [
+        (2, "point-to-point", "a worker waits for those that compute what it reads"),
+        (2, "barrier", "all workers meet between two operators that depend on each other"),
+        (1, "barrier", ""),
+    ],
+)
+def test_show_says_how_workers_wait(
+    compiled: Compiled, capsys, tmp_path, workers: int, synchronization: str, line: str
+) -> None:
+    path = tmp_path / "how.json"
+    schedule = Schedule.load(compiled / "s.json")
+    replace(schedule, workers=workers, synchronization=synchronization).save(path)
+    assert main(["show", str(path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    told = [text for text in lines if "worker" in text and ("wait" in text or "meet" in text)]
+    assert told == ([line] if line else [])
+
+
 def test_show_says_how_sure_the_gain_is(compiled: Compiled, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     schedule = Schedule.load(compiled / "s.json")

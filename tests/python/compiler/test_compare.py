@@ -52,11 +52,15 @@ def shows(clock: Callable[[MakeTimer], None]) -> Clock:
 def compared() -> tuple[Comparison, Scheduler]:
     """The outcome where the search has found two branches beside each other, and not all three."""
     made = Scheduler.prepare(MOD, KIND)
+    return compare(made, two_beside(made)), made
+
+
+def two_beside(made: Scheduler) -> Schedule:
     found = made.search()
     first, *rest = found.stages
     beside = replace(first, groups=first.groups[:2])
     alone = replace(first, groups=first.groups[2:])
-    return compare(made, replace(found, stages=(beside, alone, *rest))), made
+    return replace(found, stages=(beside, alone, *rest))
 
 
 @pytest.mark.parametrize("fastest", ["greedy", "scheduled"])
@@ -89,6 +93,19 @@ def test_without_proof_the_sequential_one_is_returned(
     assert outcome.schedule.measured == pytest.approx(
         {"sequential": 1.0, "greedy": others, "found": others, "scheduled": 1.0}
     )
+
+
+@pytest.mark.parametrize(("barriers", "kept"), [(1.0, "barrier"), (1.6, "point-to-point")])
+def test_how_workers_wait_is_measured(barriers: float, kept: str, shows: Clock) -> None:
+    shows({"sequential": 2.0, "greedy": 3.0, "scheduled": 1.5, "barriers": barriers})
+    made = Scheduler.prepare(MOD, KIND)
+    found = replace(two_beside(made), synchronization="point-to-point")
+    outcome = compare(made, found)
+    schedule = outcome.schedule
+    assert (schedule.synchronization, schedule.stages) == (kept, found.stages)
+    assert schedule.measured["scheduled"] == pytest.approx(min(barriers, 1.5))
+    assert schedule.measured["barriers"] == pytest.approx(barriers)
+    assert Schedule.from_dict(json.loads(schedule.to_json())) == schedule
 
 
 def test_the_same_code_is_as_fast(shows: Clock) -> None:

@@ -53,7 +53,8 @@ def order(workers: int, levels: Sequence[int], barriers, waits) -> nx.DiGraph:
         if position:
             graph.add_edge((position - 1, worker), (position, worker))
     for position, worker, other, completed in waits:
-        assert worker != other and completed >= 1
+        assert worker != other
+        assert completed >= 1
         assert levels[completed - 1] < levels[position], "no step waits for its own level"
         graph.add_edge((completed - 1, other), (position, worker))
     for barrier in barriers:
@@ -135,12 +136,12 @@ def test_a_level_with_many_waits_begins_with_a_barrier() -> None:
     accesses = everything(4, 6)
     assert plan(6, range(4), accesses, 4) == ([1, 2, 3], [])
     barriers, waits = plan(6, range(4), accesses, 5)
-    assert barriers == [] and len(waits) == 3 * 6 * 5
+    assert (barriers, len(waits)) == ([], 3 * 6 * 5)
 
 
 def test_a_barrier_ends_all_waits_for_what_is_before_it() -> None:
     """The first two levels depend on each other as a whole, the last one on the first."""
-    accesses = [a for a in everything(2, 3)]
+    accesses = everything(2, 3)
     accesses += [Access(2, w, 0, 0, 8, 0, 1, False) for w in range(3)]
     assert plan(3, range(3), accesses, 1) == ([1, 2], [])
     last = [Access(2, w, 1, 0, 8, 0, 1, False) for w in range(3)]

@@ -43,6 +43,15 @@ def test_a_schedule_is_read_as_it_was_written(schedule: Schedule, tmp_path: Path
     assert json.loads(path.read_text())["version"] == 2
 
 
+def test_how_workers_wait_is_written(schedule: Schedule) -> None:
+    written = json.loads(schedule.to_json())
+    assert written["synchronization"] == schedule.synchronization
+    with pytest.raises(ScheduleError, match="'synchronization' is none of barrier, point-to-point"):
+        Schedule.from_dict({**written, "synchronization": "hope"})
+    del written["synchronization"]  # as in earlier releases
+    assert Schedule.from_dict(written).synchronization == "barrier"
+
+
 def test_a_schedule_replaces_a_file(schedule: Schedule, tmp_path: Path) -> None:
     path = tmp_path / "s.json"
     path.write_text("old")

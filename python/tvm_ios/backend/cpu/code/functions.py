@@ -138,7 +138,6 @@ class KernelFunctions:
             self._known[key] = variable
         return self._known[key]
 
-
     def accessed(self, kernel: Kernel, phase: int) -> Accessed:
         """Return the tensors that one phase of a kernel reads and writes."""
         variable = self.get(kernel, phase)

@@ -24,8 +24,8 @@ from .constants import Constants
 from .driver import driver_function
 from .functions import KernelFunctions, build_functions
 from .region import Region, form_region
-from .wait_check import Shadow, checks
 from .thread_pool import defaults_function, set_defaults, set_num_threads
+from .wait_check import Shadow, checks
 
 
 @dataclass

@@ -20,6 +20,7 @@ from tvm import tirx
 from tvm.tirx.script import builder as T
 
 from ....tir.emit import ON_STACK
+from .llvm_ir import constant_array, symbol
 from .waits import WaitPlan
 
 _LINE = 32  # int32 numbers from one count to the next: two cache lines, which are fetched together
@@ -100,21 +101,18 @@ class Progress:
         first = list(accumulate(counts, initial=0))
         pairs = [n for wait in self._plan.waits for n in (wait.other * _LINE, wait.completed)]
         return _SOURCE.format(
-            wait=self._wait,
-            complete=self._complete,
-            first=_array(f"{self._name}_first", first),
-            pairs=_array(f"{self._name}_pairs", pairs),
-            first_name=f"{self._name}_first",
-            pairs_name=f"{self._name}_pairs",
+            wait=symbol(self._wait),
+            complete=symbol(self._complete),
+            first=symbol(f"{self._name}_first"),
+            pairs=symbol(f"{self._name}_pairs"),
+            size=len(first),
+            begins=constant_array(first),
+            count=len(pairs),
+            numbers=constant_array(pairs),
             line=_LINE,
             tries=_TRIES,
             pause=self._pause,
         )
-
-
-def _array(name: str, values: list[int]) -> str:
-    numbers = ", ".join(f"i32 {value}" for value in values)
-    return f"@{name} = internal constant [{len(values)} x i32] [{numbers}]"
 
 
 def _pause(target: tvm.target.Target) -> str:
@@ -125,13 +123,13 @@ def _pause(target: tvm.target.Target) -> str:
 
 
 _SOURCE = """
-{first}
-{pairs}
+{first} = internal constant [{size} x i32] [{begins}]
+{pairs} = internal constant [{count} x i32] [{numbers}]
 declare i32 @sched_yield()
 
-define internal i32 @{wait}(ptr %counts, i32 %step) {{
+define internal i32 {wait}(ptr %counts, i32 %step) {{
 entry:
-  %place = getelementptr i32, ptr @{first_name}, i32 %step
+  %place = getelementptr i32, ptr {first}, i32 %step
   %begin = load i32, ptr %place
   %following = getelementptr i32, ptr %place, i32 1
   %end = load i32, ptr %following
@@ -142,7 +140,7 @@ more:
   br i1 %left, label %find, label %done
 find:
   %index = shl i32 %number, 1
-  %pair = getelementptr i32, ptr @{pairs_name}, i32 %index
+  %pair = getelementptr i32, ptr {pairs}, i32 %index
   %other = load i32, ptr %pair
   %second = getelementptr i32, ptr %pair, i32 1
   %needed = load i32, ptr %second
@@ -170,7 +168,7 @@ done:
   ret i32 0
 }}
 
-define internal i32 @{complete}(ptr %counts, i32 %worker, i32 %completed) {{
+define internal i32 {complete}(ptr %counts, i32 %worker, i32 %completed) {{
   %line = mul i32 %worker, {line}
   %count = getelementptr i32, ptr %counts, i32 %line
   store atomic i32 %completed, ptr %count release, align 4

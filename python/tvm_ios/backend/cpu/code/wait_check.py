@@ -5,8 +5,10 @@ If the environment variable ``TVM_IOS_CHECK_WAITS`` is 1 while a network is comp
 for each step whether it is completed, and for each byte of the workspace and of the results the
 position that wrote it last. Before a worker reads, and after, it compares this with what the
 sequential order of the positions demands, so that it notices what was not complete, and what was
-overwritten too early. A difference ends the call in an error. ``TVM_IOS_DELAYS`` delays workers when the network runs: a number of at least 0 names the one
-step that is delayed, a negative one is the seed of random delays before all steps.
+overwritten too early. A difference ends the call in an error.
+
+``TVM_IOS_DELAYS`` delays workers when the network runs: a number of at least 0 names the one step
+that is delayed, a negative one is the seed of random delays before all steps.
 
 It depends on the footprints of the kernels, which are tested on their own, but not on the plan of
 the waits.
@@ -17,7 +19,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,6 +30,7 @@ from tvm.tirx.script import builder as T
 from ....tir.tensor import TensorSpec
 from ..kernels.footprint import Runs
 from .functions import KernelFunctions
+from .llvm_ir import constant_array, symbol
 from .region import Region
 from .waits import Position, positions, touches
 
@@ -145,8 +148,10 @@ class WaitCheck:
         return T.call_extern("int32", f"{self._name}_number", index)
 
     def _source(self) -> str:
-        numbers = ", ".join(f"i32 {number}" for number in self._tables.numbers)
-        return _SOURCE.format(name=self._name, size=len(self._tables.numbers), numbers=numbers)
+        numbers = self._tables.numbers
+        names = ("number", "numbers", "delay", "variable")
+        symbols = {name: symbol(f"{self._name}_{name}") for name in names}
+        return _SOURCE.format(size=len(numbers), values=constant_array(numbers), **symbols)
 
 
 class CheckTables(NamedTuple):
@@ -179,7 +184,9 @@ def check_tables(
     reads: list[list[tuple[int, ...]]] = []
     writes: list[list[tuple[int, ...]]] = []
     for number, position in enumerate(launched):
-        found = [list(_runs(position, worker, region, kernels, shadow)) for worker in range(workers)]
+        found = [
+            list(_runs(position, worker, region, kernels, shadow)) for worker in range(workers)
+        ]
         version = number + 1
         before = versions.copy()
         for runs in (runs for step in found for runs, writing in step if writing):
@@ -220,7 +227,7 @@ def _completed(
 def _meet(a: Runs, b: Runs) -> bool:
     """Return whether some byte belongs to both."""
     low = min(a.begin, b.begin)
-    size = max(r.begin + r.stride * (r.count - 1) + r.size for r in (a, b)) - low
+    size = max(r.begin + r.stride * (r.number - 1) + r.size for r in (a, b)) - low
     marks = np.zeros(size, bool)
     _view(marks, a._replace(begin=a.begin - low))[:] = True
     return bool(_view(marks, b._replace(begin=b.begin - low)).any())
@@ -241,7 +248,7 @@ def _view(versions: np.ndarray, runs: Runs) -> np.ndarray:
     """Return the elements of runs, [count, size]."""
     item = versions.itemsize
     return np.lib.stride_tricks.as_strided(
-        versions[runs.begin :], (runs.count, runs.size), (item * runs.stride, item)
+        versions[runs.begin :], (runs.number, runs.size), (item * runs.stride, item)
     )
 
 
@@ -254,25 +261,25 @@ def _entries(versions: np.ndarray, runs: Runs) -> Iterator[tuple[int, ...]]:
     for number, row in enumerate(view):
         begin = runs.begin + number * runs.stride
         edges = [0, *(np.flatnonzero(np.diff(row)) + 1).tolist(), runs.size]
-        for low, high in zip(edges, edges[1:], strict=False):
+        for low, high in pairwise(edges):
             yield begin + low, high - low, 0, 1, int(row[low])
 
 
 _SOURCE = """
-@{name}_numbers = internal constant [{size} x i32] [{numbers}]
-@{name}_variable = internal constant [15 x i8] c"TVM_IOS_DELAYS\\00"
+{numbers} = internal constant [{size} x i32] [{values}]
+{variable} = internal constant [15 x i8] c"TVM_IOS_DELAYS\\00"
 declare ptr @getenv(ptr)
 declare i64 @atol(ptr)
 declare i32 @usleep(i32)
 
-define internal i32 @{name}_number(i32 %index) {{
-  %place = getelementptr i32, ptr @{name}_numbers, i32 %index
+define internal i32 {number}(i32 %index) {{
+  %place = getelementptr i32, ptr {numbers}, i32 %index
   %number = load i32, ptr %place
   ret i32 %number
 }}
 
-define internal i32 @{name}_delay(i32 %step) {{
-  %text = call ptr @getenv(ptr @{name}_variable)
+define internal i32 {delay}(i32 %step) {{
+  %text = call ptr @getenv(ptr {variable})
   %unset = icmp eq ptr %text, null
   br i1 %unset, label %done, label %set
 set:
@@ -290,7 +297,7 @@ random:
   %high = lshr i32 %hashed, 24
   br label %sleep
 sleep:
-  %time = phi i32 [500, %named], [%high, %random]
+  %time = phi i32 [2000, %named], [%high, %random]
   call i32 @usleep(i32 %time)
   br label %done
 done:

@@ -146,8 +146,8 @@ def _point_to_point(
 
 def _accesses(
     position: Position, region: Region, kernels: KernelFunctions, workers: int
-) -> Iterator[tuple[int, int, int, int, int, int, bool]]:
-    """Yield what each worker accesses: worker, memory, begin, size, stride, count, writes."""
+) -> Iterator[tuple[int, ...]]:
+    """Yield what each worker accesses: worker, memory, begin, size, stride, number, writes."""
     for worker in range(workers):
         for implementation, touched in touches(position, worker, kernels):
             place = region.places[id(implementation)][touched.tensor]

@@ -24,13 +24,13 @@ class Accessed(NamedTuple):
 
 
 class Runs(NamedTuple):
-    """Bytes of a tensor: ``count`` runs of ``size`` bytes, of which each begins ``stride`` bytes
+    """Bytes of a tensor: ``number`` runs of ``size`` bytes, of which each begins ``stride`` bytes
     after the one before it."""
 
     begin: int
     size: int
     stride: int = 0
-    count: int = 1
+    number: int = 1
 
 
 class Touched(NamedTuple):

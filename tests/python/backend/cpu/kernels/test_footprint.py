@@ -71,15 +71,13 @@ def bytes_of(array: np.ndarray) -> np.ndarray:
     return array.reshape(-1).view("uint8")
 
 
-def masks(
-    kernel: Kernel, touched: Iterable[Touched]
-) -> tuple[list[np.ndarray], list[np.ndarray]]:
+def masks(kernel: Kernel, touched: Iterable[Touched]) -> tuple[list[np.ndarray], list[np.ndarray]]:
     found = [np.zeros(spec.num_bytes, bool) for spec in kernel.tensors]
     for tensor, runs, writes in touched:
         assert writes == (tensor >= len(kernel.inputs))
-        for number in range(runs.count):
+        for number in range(runs.number):
             begin = runs.begin + number * runs.stride
-            assert 0 <= begin and begin + runs.size <= len(found[tensor]), "it is in the tensor"
+            assert 0 <= begin <= len(found[tensor]) - runs.size, "it is in the tensor"
             found[tensor][begin : begin + runs.size] = True
     return found[: len(kernel.inputs)], found[len(kernel.inputs) :]
 
@@ -87,8 +85,7 @@ def masks(
 def results(kernel: Kernel, function, parts, inputs: list[np.ndarray]) -> Iterator[np.ndarray]:
     sentinel = np.frombuffer(bytes([SENTINEL] * 4), "float32")
     outputs = [
-        tvm.runtime.tensor(np.broadcast_to(sentinel, spec.shape).copy())
-        for spec in kernel.outputs
+        tvm.runtime.tensor(np.broadcast_to(sentinel, spec.shape).copy()) for spec in kernel.outputs
     ]
     given = [tvm.runtime.tensor(array) for array in inputs]
     for begin, end in parts:

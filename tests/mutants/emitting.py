@@ -6,6 +6,9 @@ from __future__ import annotations
 from .mutant import Mutant
 
 _CODE = "python/tvm_ios/backend/cpu/code"
+_KERNELS = "python/tvm_ios/backend/cpu/kernels"
+_WAITS = "backend/cpu/code/test_waits.py"
+_FOOTPRINT = "backend/cpu/kernels/test_footprint.py"
 _SEPARATION = "backend/cpu/code/test_separation.py::test_a_task_leaves_a_taken_core"
 
 MUTANTS = (
@@ -36,5 +39,48 @@ MUTANTS = (
         "if _is_subnormal(divisor) or _is_subnormal(factor):",
         "if _is_subnormal(divisor):",
         ("graph/test_reciprocals.py::test_one_such_element_is_enough",),
+    ),
+    Mutant(
+        "a worker waits for one position less",
+        f"{_CODE}/progress.py",
+        "pairs = [n for wait in self._plan.waits for n in (wait.other * _LINE, wait.completed)]",
+        "pairs = [n for w in self._plan.waits for n in (w.other * _LINE, w.completed - 1)]",
+        (f"{_WAITS}::test_a_delayed_worker_changes_nothing",),
+    ),
+    Mutant(
+        "a worker looks at its own count",
+        f"{_CODE}/progress.py",
+        "pairs = [n for wait in self._plan.waits for n in (wait.other * _LINE, wait.completed)]",
+        "pairs = [n for w in self._plan.waits for n in (w.worker * _LINE, 0)]",
+        (f"{_WAITS}::test_a_delayed_worker_changes_nothing",),
+    ),
+    Mutant(
+        "what is read is not checked before",
+        f"{_CODE}/wait_check.py",
+        "        self._each(step, 0, current)\n        self._each(step, 1, begun)\n        yield\n"
+        "        self._each(step, 0, current)\n",
+        "        self._each(step, 1, begun)\n        yield\n",
+        (f"{_WAITS}::test_a_missing_wait_is_noticed",),
+    ),
+    Mutant(
+        "a window's last row is left out of the footprint",
+        f"{_KERNELS}/plane.py",
+        "rows = max(first, 0), min(last + 1, self.rows.size)",
+        "rows = max(first, 0), min(last, self.rows.size)",
+        (f"{_FOOTPRINT}::test_tiles_in_order",),
+    ),
+    Mutant(
+        "a narrow chunk is thought to be a wide one",
+        f"{_KERNELS}/conv2d.py",
+        "(step - rest if rest and chunk > full // 2 else 0)",
+        "0",
+        (f"{_FOOTPRINT}::test_tiles_in_order",),
+    ),
+    Mutant(
+        "views of tensors are not followed",
+        f"{_CODE}/accessed.py",
+        "        if source in tensor:\n",
+        "        if source in function.params:\n",
+        (f"{_WAITS}::test_both_synchronizations_compute_the_same",),
     ),
 )

@@ -297,7 +297,7 @@ random:
   %high = lshr i32 %hashed, 24
   br label %sleep
 sleep:
-  %time = phi i32 [2000, %named], [%high, %random]
+  %time = phi i32 [20000, %named], [%high, %random]
   call i32 @usleep(i32 %time)
   br label %done
 done:

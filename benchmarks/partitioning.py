@@ -13,12 +13,9 @@ from dataclasses import dataclass, replace
 
 import command
 import markdown
-from tvm_ios.compiler.scheduler import Scheduler
-from tvm_ios.frontend.models import load_model
-from tvm_ios.measure.decision import decide
 from tvm_ios.schedule import Schedule
 from tvm_ios.schedule.speedup import Speedup
-from tvm_ios.target import resolve
+from two_ways import time_two_ways
 
 MODELS = ("squeezenet", "resnet50", "densenet121", "mobilenet_v2", "xception", "convnext_tiny")
 
@@ -46,16 +43,14 @@ class Result:
 
 def measure(model: str, threads: int | None) -> Result:
     """Time a network under both partitionings."""
-    scheduler = Scheduler.prepare(load_model(model), resolve("llvm", threads=threads))
-    preferred = scheduler.unsearched()
-    variants = scheduler.compile({"tiles": by_tiles(preferred), "preferred": preferred})
-    decision = variants.time(lambda timers: decide(timers, "tiles", ["preferred"]))
+    timed = time_two_ways(model, threads, by_tiles)
+    stages = timed.usual.stages
     return Result(
-        len(preferred.stages),
-        sum(stage.partitioning == "strips" for stage in preferred.stages),
-        1e3 * decision.seconds["tiles"],
-        1e3 * decision.seconds["preferred"],
-        decision.speedup,
+        len(stages),
+        sum(stage.partitioning == "strips" for stage in stages),
+        timed.other_ms,
+        timed.usual_ms,
+        timed.speedup,
     )
 
 

@@ -24,7 +24,7 @@ from .llvm_ir import constant_array, symbol
 from .waits import WaitPlan
 
 _LINE = 32  # int32 numbers from one count to the next: two cache lines, which are fetched together
-_TRIES = 64  # looks at a count before the core is offered to other threads: some microseconds
+_TRIES = 16  # looks at a count before the core is offered to other threads: a microsecond
 
 
 class Progress:

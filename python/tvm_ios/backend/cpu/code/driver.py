@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import groupby, pairwise
 from typing import Any
 
@@ -18,15 +18,15 @@ from ....tir.tensor import TensorSpec
 from ...shared.implementation import Implementation
 from ..kernels.kernel import Kernel
 from ..stage.plan import Step, StripShare
-from ..stage.stage import CpuStage
 from .constants import Constants
 from .cpu_check import checked_cpu
+from .following import Reading, following_place
 from .functions import KernelFunctions
 from .progress import Progress
 from .region import Place, Region
 from .separation import Separation
 from .wait_check import WaitCheck, check_tables, checks
-from .waits import Position, positions, waits_of
+from .waits import positions, waits_of
 
 
 def driver_function(
@@ -104,8 +104,8 @@ class _Driver:
     def emit(self) -> None:
         """Emit all positions, in order; the workers wait for each other as the plan says."""
         if self.workers == 1:
-            for position in self.launched:
-                self._emit_share(position, None)
+            for number in range(len(self.launched)):
+                self._emit_share(number, None)
             return
         zero, one = tirx.const(0, "int32"), tirx.const(1, "int32")
         with (
@@ -127,7 +127,7 @@ class _Driver:
             self.check.delay(number, worker)
         self.progress.begin(number, worker)
         with self.check.around(number, worker) if self.check else nullcontext():
-            self._emit_share(self.launched[number], worker)
+            self._emit_share(number, worker)
         self.progress.end(number, worker)
 
     def _level(self, number: int) -> int:
@@ -146,38 +146,56 @@ class _Driver:
         with barrier if meets else nullcontext(), T.parallel(self.workers) as worker:
             yield worker
 
-    def _emit_share(self, position: Position, worker: Any) -> None:
+    def _emit_share(self, number: int, worker: Any) -> None:
         """Emit the part of ``worker`` in a share; None stands for the only worker."""
-        stage, share = position.stage, position.share
+        stage, share = self.launched[number].stage, self.launched[number].share
         if isinstance(share, StripShare):
-            self._emit_strips(stage, share, worker)
-        else:
-            begin = _per_worker(worker, share.cuts[:-1])
-            end = _per_worker(worker, share.cuts[1:])
-            self._call(stage.implementations[share.call], share.phase, begin, end)
+            for w, steps in enumerate(share.steps):
+                with _only(w, worker) if steps else nullcontext():
+                    self._emit_steps(number, w, steps)
+            return
+        implementation = stage.implementations[share.call]
+        readings = [Reading(implementation, share.phase, tile) for tile in share.cuts[:-1]]
+        distances = [self._distance(r, self._after(number, w)) for w, r in enumerate(readings)]
+        begin, end = _per_worker(worker, share.cuts[:-1]), _per_worker(worker, share.cuts[1:])
+        self._call(implementation, share.phase, begin, end, _per_worker(worker, distances))
 
-    def _emit_strips(self, stage: CpuStage, share: StripShare, worker: Any) -> None:
-        for number, steps in enumerate(share.steps):
-            if worker is None:
-                self._emit_steps(stage, steps)
-            elif steps:
-                with T.If(worker == number), T.Then():
-                    self._emit_steps(stage, steps)
-
-    def _emit_steps(self, stage: CpuStage, steps: Sequence[Step]) -> None:
+    def _emit_steps(self, number: int, worker: int, steps: Sequence[Step]) -> None:
+        """Emit the row strips of a worker; a plane's weights are followed by those of the next."""
         for step in steps:
-            implementation = stage.implementations[step.call]
+            implementation = self.launched[number].stage.implementations[step.call]
             plane = implementation.kernel.strip_plane
+            readings = [Reading(implementation, 0, o * plane.tiles) for o in range(plane.outer)]
+            places = [reading.place(self.region) for reading in readings[1:]]
+            places.append(self._after(number, worker) if step == steps[-1] else None)
+            distances = list(map(self._distance, readings, places))
             with T.serial(plane.outer) as outer:
-                first = outer * plane.tiles
-                self._call(implementation, 0, first + step.begin, first + step.end)
+                begin, end = (outer * plane.tiles + tile for tile in (step.begin, step.end))
+                self._call(implementation, 0, begin, end, _per_worker(outer, distances))
+
+    def _after(self, number: int, worker: int) -> int | None:
+        """Return where the weights begin that a worker reads after a position, if it reads any."""
+        return following_place(self.launched, self.region, number, worker)
+
+    def _distance(self, reading: Reading, place: int | None) -> int:
+        """Return how far ``place`` is behind the weights of a kernel, or its tile's own weights."""
+        own, whole = reading.place(self.region), reading._replace(tile=0).place(self.region)
+        if own is None or whole is None:
+            return 0
+        return (own if place is None else place) - whole
 
     def _call(
-        self, implementation: Implementation[Kernel], phase: int, begin: Any, end: Any
+        self,
+        implementation: Implementation[Kernel],
+        phase: int,
+        begin: Any,
+        end: Any,
+        following: Any,
     ) -> None:
         function = self.kernels.get(implementation.kernel, phase)
         pointers = [self._pointer(place) for place in self.region.places[id(implementation)]]
-        T.evaluate(tvm.ir.Call(function, [*pointers, begin, end]))
+        ahead = [following] if implementation.kernel.phases[phase].prefetches else []
+        T.evaluate(tvm.ir.Call(function, [*pointers, begin, end, *ahead]))
 
     def _pointer(self, place: Place) -> Any:
         if place.parameter is None:
@@ -188,6 +206,17 @@ class _Driver:
         size = spec.num_bytes // spec.num_elements
         assert place.offset % size == 0, "a tensor begins at a whole element"
         return buffer.access_ptr("rw", offset=place.offset // size)
+
+
+def _only(number: int, worker: Any) -> AbstractContextManager[None]:
+    """Emit what follows for one worker; None stands for the only one."""
+    return nullcontext() if worker is None else _if(worker == number)
+
+
+@contextmanager
+def _if(condition: Any) -> Iterator[None]:
+    with T.If(condition), T.Then():
+        yield
 
 
 def _per_worker(worker: Any, values: Sequence[int]) -> Any:

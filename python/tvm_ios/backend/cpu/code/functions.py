@@ -54,7 +54,8 @@ def kernel_function(kernel: Kernel, phase: int, name: str) -> tirx.PrimFunc:
 def pointer_function(kernel: Kernel, phase: int, name: str) -> tirx.PrimFunc:
     """Build one phase of a kernel as a private function: ``f(*pointers, begin, end)``.
 
-    It returns 0; if memory runs out, TVM's code returns -1.
+    If the phase prefetches weights, ``following`` is a further argument. The function returns 0; if
+    memory runs out, TVM's code returns -1.
 
     The body is a compute scope, which LLVM does not inline. TVM gives every buffer a type of its
     own, and thereby tells LLVM that no two buffers overlap. That holds inside a kernel. But
@@ -81,6 +82,7 @@ def pointer_function(kernel: Kernel, phase: int, name: str) -> tirx.PrimFunc:
         T.func_ret(tvm.ir.PrimType("int32"))
         pointers = [T.arg(f"p{i}", T.handle(s.dtype)) for i, s in enumerate(kernel.tensors)]
         begin, end = _range()
+        following = [_number("following")] if kernel.phases[phase].prefetches else []
         buffers = [
             T.decl_buffer(spec.shape, spec.dtype, data=pointer, layout=None)
             for pointer, spec in zip(pointers, kernel.tensors, strict=True)
@@ -92,7 +94,7 @@ def pointer_function(kernel: Kernel, phase: int, name: str) -> tirx.PrimFunc:
             T.attr("default", "device_type", cpu),
             T.attr("default", "compute_scope", tvm.ir.StringImm(f"{name}_compute")),
         ):
-            _emit_phase(kernel.phases[phase], buffers, begin, end)
+            _emit_phase(kernel.phases[phase], buffers, begin, end, *following)
         T.Return(tirx.const(0, "int32"))
     return builder.get()
 
@@ -103,16 +105,21 @@ def _attributes(phase: Phase) -> dict[str, bool]:
 
 
 def _range() -> tuple[tirx.Var, tirx.Var]:
-    begin, end = (T.arg(name, tirx.Var(name, "int32")) for name in ("begin", "end"))
-    return begin, end
+    return _number("begin"), _number("end")
 
 
-def _emit_phase(phase: Phase, buffers: Sequence[Any], begin: tirx.Var, end: tirx.Var) -> None:
+def _number(name: str) -> tirx.Var:
+    return T.arg(name, tirx.Var(name, "int32"))
+
+
+def _emit_phase(
+    phase: Phase, buffers: Sequence[Any], begin: tirx.Var, end: tirx.Var, *following: tirx.Var
+) -> None:
     with T.sblock("root"):
         T.reads()
         T.writes()
         with aligned_stack():
-            phase.emit(buffers, begin, end - begin)
+            phase.emit(buffers, begin, end - begin, *following)
 
 
 @dataclass

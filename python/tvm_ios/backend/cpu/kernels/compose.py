@@ -43,8 +43,8 @@ def with_shapes(
     )
 
     def viewed(emit: Emit) -> Emit:
-        return lambda buffers, begin, extent: emit(
-            [_view(b, s) for b, s in zip(buffers, kernel.tensors, strict=True)], begin, extent
+        return lambda buffers, *rest: emit(
+            [_view(b, s) for b, s in zip(buffers, kernel.tensors, strict=True)], *rest
         )
 
     return replace(result, phases=tuple(replace(p, emit=viewed(p.emit)) for p in kernel.phases))

@@ -34,7 +34,7 @@ from ....tir.emit import (
 from ....tir.epilogue import NOTHING, Epilogue
 from ....tir.tensor import TensorSpec
 from ....tir.window import Window
-from .kernel import Kernel, Phase
+from .kernel import Kernel, Phase, Weights
 from .layout import Layout, blocks
 from .plane import PlaneTiles
 from .prefetch import Ahead
@@ -109,7 +109,7 @@ def conv2d_kernel(conv: Conv2d, in_layout: Layout, out_layout: Layout, core: Cor
         key=("conv2d", conv, in_layout, out_layout, core),
         inputs=emitter.input_specs(),
         outputs=emitter.output_specs(),
-        phases=(Phase(emitter.tiles, emitter.emit),),
+        phases=(Phase(emitter.tiles, emitter.emit, weights=emitter.weights()),),
         plane=emitter.plane(),
     )
 
@@ -215,7 +215,18 @@ class ConvEmitter:
         size = (conv.rows.out, conv.columns.out)
         return tuple(self.result.spec((conv.batch, k, *size)) for k in conv.out_channels)
 
-    def emit(self, buffers: Sequence[Any], begin: Expr, extent: Expr) -> None:
+    def weights(self) -> Weights:
+        """Return where the weights of a tile begin."""
+        block = math.prod(self.input_specs()[1].shape[1:])
+
+        def first(tile: int) -> int:
+            return self._first_block(tile // self.plane_tiles % self.chunks) * block
+
+        return Weights(1, first, prefetches=True)
+
+    def emit(
+        self, buffers: Sequence[Any], begin: Expr, extent: Expr, following: Expr | None = None
+    ) -> None:
         """Emit the tiles ``begin`` to ``begin + extent``.
 
         Parameters
@@ -224,12 +235,16 @@ class ConvEmitter:
             Inputs, then outputs.
         begin, extent : Expr
             The range of tiles.
+        following : Expr, optional
+            Where the weights begin that are needed after this range, in elements from this kernel's
+            own weights.
         """
         count = 2 + len(self.conv.epilogue.arguments)
         bound = ConvBuffers(buffers[0], buffers[1], buffers[2:count], buffers[count:])
 
-        def place(image: Expr, block: Expr, b: int, place: Expr, following: Expr) -> None:
-            tile = ConvTile(self, bound, image, block, b, 0 if self.flat else place, following)
+        def place(image: Expr, block: Expr, b: int, place: Expr, next_block: Expr) -> None:
+            row = 0 if self.flat else place
+            tile = ConvTile(self, bound, image, block, b, row, next_block, following)
             self.emit_columns(place, tile.emit)
 
         self.emit_tiles(begin, extent, place)
@@ -320,7 +335,7 @@ class ConvTile:
     """One register tile: ``b`` blocks from ``block``, columns of output row ``row``.
 
     While it is computed, it prefetches the weights of the chunk that begins with block
-    ``following``.
+    ``following``, or after the last chunk those that begin at element ``after``, if it is known.
     """
 
     conv: ConvEmitter
@@ -330,6 +345,7 @@ class ConvTile:
     b: int
     row: Expr
     following: Expr
+    after: Expr | None = None
 
     def emit(self, first: Expr, tile: ColumnTile) -> None:
         """Emit the columns of ``tile`` from column ``first``: the reduction, then the stores."""
@@ -386,11 +402,15 @@ class ConvTile:
         per_row = blocks(conv.columns.out, conv.tile.columns)
         tiles = conv.rows.out * per_row
         block = math.prod(conv.input_specs()[1].shape[1:-1])
-        if conv.chunks == 1 or tiles == 1 or not conv.far_weights:
+        last = self.after is None and conv.chunks == 1
+        if last or tiles == 1 or not conv.far_weights:
             return None
         share = blocks(conv.tile.blocks * block, tiles * steps)
         tile = self.row * per_row + first // conv.tile.columns
-        begin = (self.following * block + tile * (steps * share)) * lanes
+        begin = self.following * (block * lanes)
+        if self.after is not None:
+            begin = T.Select(self.following == self.block, self.after, begin)
+        begin = begin + tile * (steps * share * lanes)
         return Ahead(self.buffers.weights, bind(begin), share, lanes)
 
     def _weight(self, k: int, index: Expr, r: Expr, c: Expr, tap: int) -> Expr:

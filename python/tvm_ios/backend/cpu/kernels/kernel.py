@@ -10,15 +10,37 @@ code that is deployed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Literal
 
 from ...shared.kernel import Kernel as AnyKernel
 from .plane import PlaneTiles
 
 Order = Literal["rows", "channels"]
-Emit = Callable[[Sequence[Any], Any, Any], None]
+Emit = Callable[..., None]
+"""``emit(buffers, begin, extent)``, or ``emit(buffers, begin, extent, following)``"""
+
+
+@dataclass(frozen=True)
+class Weights:
+    """The packed weights that a phase reads.
+
+    Attributes
+    ----------
+    tensor : int
+        Its position among the kernel's tensors.
+    first : callable
+        Returns the element at which the weights of a tile begin.
+    prefetches : bool
+        Whether the last tiles of a range prefetch the weights that are needed after the range. The
+        code then has one more argument, ``following``: where those begin, in elements from these
+        weights.
+    """
+
+    tensor: int
+    first: Callable[[int], int]
+    prefetches: bool = False
 
 
 @dataclass(frozen=True)
@@ -32,18 +54,27 @@ class Phase:
     emit : callable
         ``emit(buffers, begin, extent)`` emits the code that computes tiles ``begin`` to
         ``begin + extent`` through TVM's IR builder. ``buffers`` holds the kernel's inputs, outputs
-        and scratch tensors, in this order.
+        and scratch tensors, in this order. If the phase prefetches what follows, there may be a
+        fourth argument, see :class:`Weights`.
     work : float
         Share of the kernel's time that this phase takes, relative to its other phases.
     large_buffers : bool
         Whether buffers that the code allocates may be larger than what is used of them, as those
         of TVM's schedules are. TVM then shrinks them.
+    weights : Weights or None
+        The constant weights that are read; None if there are none, or few.
     """
 
     tiles: int
     emit: Emit
     work: float = 1.0
     large_buffers: bool = False
+    weights: Weights | None = None
+
+    @property
+    def prefetches(self) -> bool:
+        """Whether the code takes where the following weights are."""
+        return self.weights is not None and self.weights.prefetches
 
 
 @dataclass(frozen=True)
@@ -164,6 +195,13 @@ def _rewire(phases: tuple[Phase, ...], positions: list[int]) -> tuple[Phase, ...
     """Make phases pick their buffers out of a longer list."""
 
     def rewired(emit: Emit) -> Emit:
-        return lambda buffers, begin, extent: emit([buffers[p] for p in positions], begin, extent)
+        return lambda buffers, *rest: emit([buffers[p] for p in positions], *rest)
 
-    return tuple(replace(phase, emit=rewired(phase.emit)) for phase in phases)
+    return tuple(
+        replace(phase, emit=rewired(phase.emit), weights=_moved(phase.weights, positions))
+        for phase in phases
+    )
+
+
+def _moved(weights: Weights | None, positions: list[int]) -> Weights | None:
+    return None if weights is None else replace(weights, tensor=positions[weights.tensor])

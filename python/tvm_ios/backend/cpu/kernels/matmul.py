@@ -34,7 +34,7 @@ from ....tir.emit import (
 )
 from ....tir.tensor import TensorSpec
 from ...shared.product import Matmul
-from .kernel import Kernel, Phase
+from .kernel import Kernel, Phase, Weights
 from .layout import blocks
 from .plane import PlaneTiles
 from .prefetch import Ahead
@@ -82,7 +82,7 @@ def matmul_kernel(matmul: Matmul, core: Core) -> Kernel:
     specs = {"full": results[0], "last": TensorSpec((last,))}
     right = m.right
     scratch: tuple[TensorSpec, ...] = ()
-    phases: tuple[Phase, ...] = (Phase(emitter.tiles, emitter.emit),)
+    phases: tuple[Phase, ...] = (Phase(emitter.tiles, emitter.emit, weights=emitter.weights()),)
     if m.weights:
         right = m.packed(core.lanes)
     elif emitter.packs:
@@ -180,6 +180,26 @@ class _MatmulEmitter:
                 return count
         return 1
 
+    def weights(self) -> Weights | None:
+        """Return where the weights of a tile begin; None if the right side is computed."""
+        m = self.matmul
+        if not m.weights or m.batch > 1:
+            return None
+
+        def first(tile: int) -> int:
+            return self._first_block(tile // self.row_tiles) * m.depth * self.lanes
+
+        return Weights(1, first, prefetches=self.prefetches and self.slabs == 1)
+
+    def _first_block(self, chunk: int) -> int:
+        """Return the first block of columns of a chunk."""
+        if chunk < self.full_chunks:
+            return chunk * self.tile.blocks
+        rest = self.full_chunks + (self.rest_blocks > 0)
+        return (
+            self.full_chunks * self.tile.blocks if chunk < rest else sum(self.full) + chunk - rest
+        )
+
     def plane(self) -> PlaneTiles | None:
         """Return how the tiles cover the result: a row of the left side is a pixel.
 
@@ -198,18 +218,30 @@ class _MatmulEmitter:
             repeatable=self.slabs == 1,
         )
 
-    def emit(self, buffers: Sequence[Any], begin: Expr, extent: Expr) -> None:
-        """Emit the tiles ``begin`` to ``begin + extent``, slab by slab."""
-        loop(self.slabs, lambda slab: self._emit_slab(buffers, begin, extent, slab))
+    def emit(
+        self, buffers: Sequence[Any], begin: Expr, extent: Expr, following: Expr | None = None
+    ) -> None:
+        """Emit the tiles ``begin`` to ``begin + extent``, slab by slab.
 
-    def _emit_slab(self, buffers: Sequence[Any], begin: Expr, extent: Expr, slab: Expr) -> None:
+        ``following`` is where the weights begin that are needed afterwards, if it is known.
+        """
+        loop(self.slabs, lambda slab: self._emit_slab(buffers, begin, extent, slab, following))
+
+    def _emit_slab(
+        self,
+        buffers: Sequence[Any],
+        begin: Expr,
+        extent: Expr,
+        slab: Expr,
+        following: Expr | None,
+    ) -> None:
         step, lanes = self.tile.blocks, self.lanes
         rest = self.full_chunks * step
         with T.serial(begin, begin + extent) as t:
             place, chunk = t % self.row_tiles, t // self.row_tiles % self.chunks
             more = bind(T.Select(t - place + self.row_tiles < begin + extent, 1, 0))
             matrix = t // (self.row_tiles * self.chunks)
-            rows = _Tile(self, buffers, matrix, place, more, slab)
+            rows = _Tile(self, buffers, matrix, place, more, slab, following)
 
             def columns(columns: _Columns) -> None:
                 full, last = divmod(self.matmul.rows, self.tile.columns)
@@ -270,10 +302,11 @@ class _Tile:
         place: Expr,
         more: Expr,
         slab: Expr,
+        after: Expr | None,
     ) -> None:
         self.emitter, self.matmul, self.lanes = emitter, emitter.matmul, emitter.lanes
         self.full, self.buffers, self.matrix = emitter.full, buffers, matrix
-        self.place, self.more, self.slab = place, more, slab
+        self.place, self.more, self.slab, self.after = place, more, slab, after
 
     def emit(self, row: Expr, height: int, columns: _Columns) -> None:
         """Emit ``height`` rows from ``row`` for these columns."""
@@ -351,9 +384,11 @@ class _Tile:
         share = blocks(length, emitter.row_tiles * steps)
         following = columns.first + columns.count * self.more
         for part in range(parts):
-            begin = (following + part) * depth + self.slab * emitter.slab
-            begin = begin + self.place * (steps * share)
-            yield Ahead(self.buffers[1], bind(begin * lanes), share, lanes)
+            begin = ((following + part) * depth + self.slab * emitter.slab) * lanes
+            if self.after is not None:
+                begin = T.Select(self.more > 0, begin, self.after)
+            begin = begin + self.place * (steps * share * lanes)
+            yield Ahead(self.buffers[1], bind(begin), share, lanes)
 
     def _right(self, block: Expr, k: Expr, width: int) -> Expr:
         """Return row ``k`` of a block of columns."""

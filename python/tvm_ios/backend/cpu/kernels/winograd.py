@@ -36,7 +36,7 @@ from ....tir.emit import (
 )
 from ....tir.tensor import TensorSpec
 from .conv2d import Conv2d
-from .kernel import Kernel, Phase
+from .kernel import Kernel, Phase, Weights
 from .layout import Layout, blocks
 from .prefetch import Ahead
 from .winograd_model import WinogradTiling, winograd_times
@@ -148,12 +148,26 @@ class _Emitter:
 
     def phases(self) -> tuple[Phase, ...]:
         if self.tiling.fused:
-            return (Phase(self.strips, self._emit_fused),)
+            return (Phase(self.strips, self._emit_fused, weights=Weights(1, lambda _: 0)),)
         times = winograd_times(self.conv, self.tiling, self.core)
         return (
             Phase(self.tiles.count * self.in_blocks, self._emit_inputs, times.inputs),
-            Phase(self.strips * self.chunks, self._emit_products, times.products),
+            Phase(
+                self.strips * self.chunks,
+                self._emit_products,
+                times.products,
+                weights=Weights(1, self._first_weight, prefetches=True),
+            ),
         )
+
+    def _first_weight(self, tile: int) -> int:
+        """Return the element at which the weights of a strip's chunk begin."""
+        return tile // self.strips * self.chunk * self.block_elements
+
+    @property
+    def block_elements(self) -> int:
+        """The weights of a block of output channels at all points."""
+        return self.tiles.points * self.conv.channels * self.lanes
 
     def _emit_fused(self, buffers: Sequence[Any], begin: Expr, extent: Expr) -> None:
         """Emit a range of strips, each from its inputs to its outputs."""
@@ -165,7 +179,7 @@ class _Emitter:
             with T.serial(self.in_blocks) as block, T.serial(count) as i:
                 self._transform(bound.image, transformed, 0, block, bind(first + i), i)
             with T.serial(self.chunks) as chunk:
-                self._emit_chunk(bound, transformed, products, 0, strip, chunk, 0)
+                self._emit_chunk(bound, transformed, products, 0, strip, chunk, _Next(0))
 
     def _emit_inputs(self, buffers: Sequence[Any], begin: Expr, extent: Expr) -> None:
         """Emit the transforms of the inputs; the unit is one tile of one block of channels."""
@@ -174,13 +188,16 @@ class _Emitter:
             strip, i = bind(tile // self.strip), bind(tile % self.strip)
             self._transform(buffers[0], buffers[-1], strip, block, tile, i)
 
-    def _emit_products(self, buffers: Sequence[Any], begin: Expr, extent: Expr) -> None:
+    def _emit_products(
+        self, buffers: Sequence[Any], begin: Expr, extent: Expr, following: Expr | None = None
+    ) -> None:
         """Emit the products and the outputs; the unit is one strip of one chunk."""
         bound, products = self._bind(buffers), self._products()
         with T.serial(begin, begin + extent) as t:
             chunk, strip = bind(t // self.strips), bind(t % self.strips)
             more = bind(T.Select(t - strip + self.strips < begin + extent, 1, 0))
-            self._emit_chunk(bound, buffers[-1], products, strip, strip, chunk, more)
+            following_chunk = _Next(more, following)
+            self._emit_chunk(bound, buffers[-1], products, strip, strip, chunk, following_chunk)
 
     def _bind(self, buffers: Sequence[Any]) -> _Buffers:
         count = 2 + len(self.conv.epilogue.arguments)
@@ -208,17 +225,14 @@ class _Emitter:
         slot: Expr,
         strip: Expr,
         chunk: Expr,
-        more: Expr,
+        following: _Next,
     ) -> None:
-        """Emit the outputs of one strip and one chunk; the last chunk may be narrower.
-
-        ``more`` is 1 if the caller continues with the next chunk, else 0.
-        """
+        """Emit the outputs of one strip and one chunk; the last chunk may be narrower."""
         full, rest = divmod(self.out_blocks, self.chunk)
 
         def part(width: int, first: Expr) -> None:
             strip_of_chunk = _Part(
-                self, buffers, transformed, products, slot, strip, bind(first), width, more
+                self, buffers, transformed, products, slot, strip, bind(first), width, following
             )
             strip_of_chunk.multiply()
             strip_of_chunk.transform()
@@ -230,6 +244,22 @@ class _Emitter:
                 (1 if rest else 0, lambda i: part(rest, full * self.chunk)),
             ],
         )
+
+
+@dataclass(frozen=True)
+class _Next:
+    """What comes after a chunk.
+
+    Attributes
+    ----------
+    more : Expr
+        1 if the caller continues with the next chunk, else 0.
+    after : Expr or None
+        Element at which the weights begin that are needed after the last chunk; None if not known.
+    """
+
+    more: Expr
+    after: Expr | None = None
 
 
 @dataclass(frozen=True)
@@ -247,7 +277,7 @@ class _Part:
     strip: Expr
     first: Expr
     width: int
-    more: Expr
+    following: _Next
 
     def multiply(self) -> None:
         """Emit the products at all points, summed over the input channels.
@@ -305,14 +335,17 @@ class _Part:
         """Return this strip's share of the next chunk's weights at ``point``, None if no gain."""
         shape, lanes = self.shape, self.shape.lanes
         channels, strips = shape.conv.channels, shape.strips
-        if shape.tiling.fused or shape.chunks == 1 or strips == 1:
+        more, after = self.following.more, self.following.after
+        last = after is None and shape.chunks == 1
+        if shape.tiling.fused or last or strips == 1:
             return None
-        following = bind(self.first + self.width * self.more)
         steps = blocks(channels, lanes)
         share = blocks(self.width * lanes, strips)
-        begin = (following * shape.tiles.points + point * self.width) * channels
-        begin = begin + self.strip * (steps * share)
-        return Ahead(self.buffers.weights, bind(begin * lanes), share, lanes)
+        begin = (self.first + self.width * more) * shape.block_elements
+        if after is not None:
+            begin = T.Select(more > 0, begin, after)
+        begin = begin + (point * (self.width * channels) + self.strip * (steps * share)) * lanes
+        return Ahead(self.buffers.weights, bind(begin), share, lanes)
 
     def transform(self) -> None:
         """Emit the outputs of all tiles."""

@@ -8,6 +8,9 @@ from .mutant import Mutant
 _CODE = "python/tvm_ios/backend/cpu/code"
 _KERNELS = "python/tvm_ios/backend/cpu/kernels"
 _WAITS = "backend/cpu/code/test_waits.py"
+_FOLLOWING = (
+    "backend/cpu/code/test_following.py::test_what_follows_is_prefetched_after_the_last_chunk"
+)
 _FOOTPRINT = "backend/cpu/kernels/test_footprint.py"
 _SEPARATION = "backend/cpu/code/test_separation.py::test_a_task_leaves_a_taken_core"
 
@@ -75,6 +78,20 @@ MUTANTS = (
         "(step - rest if rest and chunk > full // 2 else 0)",
         "0",
         (f"{_FOOTPRINT}::test_tiles_in_order",),
+    ),
+    Mutant(
+        "a kernel's own weights are prefetched after it",
+        f"{_CODE}/following.py",
+        "launched[number + 1 : number + 1 + _REACH]",
+        "launched[number : number + _REACH]",
+        ("backend/cpu/code/test_following.py::test_the_next_weights_follow",),
+    ),
+    Mutant(
+        "the next chunk's weights are prefetched after the last chunk",
+        f"{_KERNELS}/conv2d.py",
+        "begin = T.Select(self.following == self.block, self.after, begin)",
+        "begin = begin + self.after * 0",
+        (_FOLLOWING,),
     ),
     Mutant(
         "views of tensors are not followed",

@@ -9,6 +9,10 @@ from tvm import tirx
 
 from ..kernels.footprint import Accessed
 
+_ACCESS = tvm.ir.Op.get("tirx.tvm_access_ptr")
+_ADDRESS = tvm.ir.Op.get("tirx.address_of")
+_READ_ONLY = 1
+
 
 def accessed_tensors(function: tirx.PrimFunc) -> Accessed:
     """Return the tensors that a function of pointers reads and writes.
@@ -17,25 +21,42 @@ def accessed_tensors(function: tirx.PrimFunc) -> Accessed:
     ----------
     function : tvm.tirx.PrimFunc
         The result of :func:`.functions.pointer_function`. Its pointers are only used by buffers
-        that it declares, and by buffers that are declared as views of those.
+        that it declares, and by buffers that are declared as views of those. What a call does
+        with the address of an element is not known: its tensor counts as read and written.
     """
     declared: list[tirx.DeclBuffer] = []
     loads: list[tvm.ir.TensorLoad] = []
     stores: list[tirx.BufferStore] = []
+    calls: list[tvm.ir.Call] = []
     kinds = [
         (tirx.DeclBuffer, declared.append),
         (tvm.ir.TensorLoad, loads.append),
         (tirx.BufferStore, stores.append),
+        (tvm.ir.Call, calls.append),
     ]
     tvm_ffi.structural_walk(function.body, kinds, order="pre")
     tensor = {parameter: number for number, parameter in enumerate(function.params)}
     for declaration in declared:
-        within: list[tvm.ir.Var] = []
-        tvm_ffi.structural_walk(declaration.data, [(tvm.ir.Var, within.append)])
-        (source,) = within
+        (source,) = _variables(declaration.data)
         if source in tensor:
             tensor[declaration.buffer] = tensor[source]
+    either = {buffer for call in calls if _may_write(call) for buffer in _variables(call)}
+    read = {load.source for load in loads} | either
+    written = {store.buffer for store in stores} | either
     return Accessed(
-        frozenset(tensor[load.source] for load in loads if load.source in tensor),
-        frozenset(tensor[store.buffer] for store in stores if store.buffer in tensor),
+        frozenset(tensor[buffer] for buffer in read if buffer in tensor),
+        frozenset(tensor[buffer] for buffer in written if buffer in tensor),
     )
+
+
+def _may_write(call: tvm.ir.Call) -> bool:
+    """Tell whether a call yields an address by which a tensor may be written."""
+    if call.op == _ACCESS:
+        return int(call.args[-1]) != _READ_ONLY
+    return call.op == _ADDRESS
+
+
+def _variables(expression: tvm.ir.Expr) -> list[tvm.ir.Var]:
+    found: list[tvm.ir.Var] = []
+    tvm_ffi.structural_walk(expression, [(tvm.ir.Var, found.append)])
+    return found

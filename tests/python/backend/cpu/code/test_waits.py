@@ -30,7 +30,7 @@ def branches(emit, x):
     return emit(conv(emit(op.concat([left, right], axis=1)), 20, 1, seed=4))
 
 
-NETWORKS = [*BODIES, branches]
+NETWORKS = [branches, *(pytest.param(body, marks=pytest.mark.slow) for body in BODIES)]
 
 
 @dataclass
@@ -104,8 +104,8 @@ def schedules_of(scheduler: Scheduler) -> Iterator[Schedule]:
     yield scheduler.greedy()
 
 
-@pytest.mark.parametrize("workers", [2, 5])
-@pytest.mark.parametrize("body", NETWORKS, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("workers", [pytest.param(2, marks=pytest.mark.slow), 5])
+@pytest.mark.parametrize("body", [branches, *BODIES], ids=lambda f: f.__name__)
 def test_both_synchronizations_compute_the_same(checked, body, workers: int) -> None:
     scheduler = prepared(body, workers)
     variants = {}

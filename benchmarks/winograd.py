@@ -24,7 +24,8 @@ from tvm import relax
 
 import markdown
 from tvm_ios.backend.cpu.code.functions import build_functions, kernel_function
-from tvm_ios.backend.cpu.kernels.conv2d import Conv2d, conv2d_kernel
+from tvm_ios.backend.cpu.kernels.conv2d import conv2d_kernel
+from tvm_ios.backend.cpu.kernels.conv2d_shape import Conv2d
 from tvm_ios.backend.cpu.kernels.kernel import Kernel
 from tvm_ios.backend.cpu.kernels.layout import Layout, pack_weights
 from tvm_ios.backend.cpu.kernels.winograd import pack_winograd, winograd_kernel

@@ -11,6 +11,8 @@ _WAITS = "backend/cpu/code/test_waits.py"
 _FOLLOWING = (
     "backend/cpu/code/test_following.py::test_what_follows_is_prefetched_after_the_last_chunk"
 )
+_PREFETCH = "backend/cpu/kernels/test_prefetch.py"
+_NEAR = f"{_PREFETCH}::test_weights_come_into_the_first_cache"
 _FOOTPRINT = "backend/cpu/kernels/test_footprint.py"
 _SEPARATION = "backend/cpu/code/test_separation.py::test_a_task_leaves_a_taken_core"
 
@@ -88,10 +90,31 @@ MUTANTS = (
     ),
     Mutant(
         "the next chunk's weights are prefetched after the last chunk",
-        f"{_KERNELS}/conv2d.py",
+        f"{_KERNELS}/conv2d_tile.py",
         "begin = T.Select(self.following == self.block, self.after, begin)",
         "begin = begin + self.after * 0",
         (_FOLLOWING,),
+    ),
+    Mutant(
+        "weights are prefetched into L1 as they are read",
+        f"{_KERNELS}/conv2d_tile.py",
+        "NEAR * conv.lanes]",
+        "0]",
+        (_NEAR,),
+    ),
+    Mutant(
+        "inputs are prefetched into L1 as they are read",
+        f"{_KERNELS}/conv2d_tile.py",
+        "self._fetch_inputs(index + 1,",
+        "self._fetch_inputs(index,",
+        (f"{_PREFETCH}::test_inputs_come_into_the_first_cache",),
+    ),
+    Mutant(
+        "a product's weights are not prefetched into L1",
+        f"{_KERNELS}/matmul.py",
+        "if self.emitter.far_weights:",
+        "if False:",
+        (_NEAR,),
     ),
     Mutant(
         "views of tensors are not followed",

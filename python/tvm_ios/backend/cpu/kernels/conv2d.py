@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -21,63 +20,18 @@ from tvm.tirx.script import builder as T
 
 from ....target import Core
 from ....tir.emit import (
-    Accumulators,
     bind,
-    lanes_of,
-    loop,
     select,
-    splat,
-    tile_scope,
-    unroll,
-    zeros,
 )
-from ....tir.epilogue import NOTHING, Epilogue
-from ....tir.tensor import TensorSpec
 from ....tir.window import Window
+from .conv2d_shape import Conv2d, ConvShape
+from .conv2d_tile import ConvBuffers, ConvTile
 from .kernel import Kernel, Phase, Weights
-from .layout import Layout, blocks
+from .layout import Layout
 from .plane import PlaneTiles
-from .prefetch import Ahead
-from .taps import ColumnTile, add_taps, column_tiles, rows_inside, tap_groups
-from .tiling import RegisterTile, choose_tile
+from .taps import ColumnTile, column_tiles
 
 Expr = Any
-
-
-@dataclass(frozen=True)
-class Conv2d:
-    """The geometry of a convolution.
-
-    Attributes
-    ----------
-    batch, channels : int
-        Images and channels of the input; ``channels`` counts all groups.
-    rows, columns : Window
-        How the kernel slides over height and width.
-    out_channels : tuple of int
-        Output channels of each result. Several results stand for several convolutions that read the
-        same input through kernels of one size and are merged into one (the ``merge`` strategy).
-        Their channels are computed side by side, and each result is written to its own tensor
-        without a copy.
-    groups : int
-    epilogue : Epilogue
-        The epilogue, computed on each result in registers. With several results, all its arguments
-        are per channel.
-    """
-
-    batch: int
-    channels: int
-    rows: Window
-    columns: Window
-    out_channels: tuple[int, ...]
-    groups: int = 1
-    epilogue: Epilogue = NOTHING
-
-    @property
-    def pointwise(self) -> bool:
-        """Whether the convolution is a matrix product over all pixels."""
-        axes = (self.rows, self.columns)
-        return all(a.kernel == 1 and a.stride == 1 and not a.padded for a in axes)
 
 
 def conv2d_kernel(conv: Conv2d, in_layout: Layout, out_layout: Layout, core: Core) -> Kernel:
@@ -119,54 +73,8 @@ Place = Callable[[Expr, Expr, int, Expr, Expr], None]
 ``b`` blocks of channels from ``block``. The next chunk begins with block ``following``."""
 
 
-class ConvEmitter:
-    """The code of a convolution; a tile is (image, chunk of channel blocks, row or column tile).
-
-    A convolution that shares its tiles with others takes ``tile`` from the caller, and ``flat`` if
-    all of them are pointwise: only then do the pixels of a plane form one row.
-    """
-
-    def __init__(
-        self,
-        conv: Conv2d,
-        source: Layout,
-        result: Layout,
-        core: Core,
-        *,
-        flat: bool | None = None,
-        tile: RegisterTile | None = None,
-    ) -> None:
-        assert result.block == core.lanes, "an output block is one vector"
-        self.conv, self.source, self.result = conv, source, result
-        self.lanes = core.lanes
-        self.in_block = source.block or 1
-        self.group_channels = conv.channels // conv.groups
-        self.result_blocks = [blocks(k, self.lanes) for k in conv.out_channels]
-        self.rows, self.columns = conv.rows, conv.columns
-        self.flat = conv.pointwise if flat is None else flat
-        if self.flat:
-            pixels = self.rows.out * self.columns.out
-            self.rows, self.columns = Window(1, 1, 1), Window(pixels, pixels, 1)
-        self.group_blocks = sum(self.result_blocks) // conv.groups
-        self.tile = tile or self._choose_tile(core)
-        self.taps = tap_groups(core, self.columns)
-        self.far_weights = self.input_specs()[1].num_bytes > core.l1_bytes
-        self.chunks = blocks(sum(self.result_blocks), self.tile.blocks)
-        per_plane = blocks(self.columns.out, self.tile.columns) if self.flat else self.rows.out
-        self.plane_tiles = per_plane
-        self.tiles = conv.batch * self.chunks * per_plane
-
-    def _choose_tile(self, core: Core) -> RegisterTile:
-        """Choose the register tile for the weights of one chunk."""
-        block_bytes = math.prod(self.input_specs()[1].shape[1:]) * 4
-        return choose_tile(
-            core,
-            self.columns.out,
-            self.group_blocks,
-            window=self.columns,
-            block_bytes=block_bytes,
-            equal=self.conv.groups > 1,
-        )
+class ConvEmitter(ConvShape):
+    """The code of a convolution; a tile is (image, chunk of channel blocks, row or column tile)."""
 
     def plane(self) -> PlaneTiles:
         """Return how the tiles cover the result."""
@@ -188,32 +96,6 @@ class ConvEmitter:
         step = self.tile.blocks
         full, rest = divmod(sum(self.result_blocks), step)
         return chunk * step - (step - rest if rest and chunk > full // 2 else 0)
-
-    def input_specs(self) -> tuple[TensorSpec, ...]:
-        """Return the feature map, the packed weights and the epilogue's arguments."""
-        conv = self.conv
-        image = (conv.batch, conv.channels, conv.rows.size, conv.columns.size)
-        weights = (
-            sum(self.result_blocks),
-            blocks(self.group_channels, self.in_block),
-            conv.rows.kernel,
-            self.in_block,
-            conv.columns.kernel,
-            self.lanes,
-        )
-        channels = sum(self.result_blocks) * self.lanes
-        shapes = {
-            "channel": (1, channels, 1, 1),
-            "full": (conv.batch, channels, conv.rows.out, conv.columns.out),
-        }
-        arguments = [self.result.spec(shapes[kind]) for kind in conv.epilogue.arguments]
-        return (self.source.spec(image), TensorSpec(weights), *arguments)
-
-    def output_specs(self) -> tuple[TensorSpec, ...]:
-        """Return the results."""
-        conv = self.conv
-        size = (conv.rows.out, conv.columns.out)
-        return tuple(self.result.spec((conv.batch, k, *size)) for k in conv.out_channels)
 
     def weights(self) -> Weights:
         """Return where the weights of a tile begin."""
@@ -318,157 +200,3 @@ class ConvEmitter:
                 (1 if rest else 0, lambda i: emit(full * width, ColumnTile(rest))),
             ],
         )
-
-
-@dataclass(frozen=True)
-class ConvBuffers:
-    """The tensors of a convolution."""
-
-    image: Any
-    weights: Any
-    arguments: Sequence[Any]
-    results: Sequence[Any]
-
-
-@dataclass(frozen=True)
-class ConvTile:
-    """One register tile: ``b`` blocks from ``block``, columns of output row ``row``.
-
-    While it is computed, it prefetches the weights of the chunk that begins with block
-    ``following``, or after the last chunk those that begin at element ``after``, if it is known.
-    """
-
-    conv: ConvEmitter
-    buffers: ConvBuffers
-    image: Expr
-    block: Expr
-    b: int
-    row: Expr
-    following: Expr
-    after: Expr | None = None
-
-    def emit(self, first: Expr, tile: ColumnTile) -> None:
-        """Emit the columns of ``tile`` from column ``first``: the reduction, then the stores."""
-        lanes = self.conv.lanes
-        with tile_scope():
-            registers = [Accumulators(tile.width, lanes, zeros(lanes)) for _ in range(self.b)]
-            self.reduce(registers, first, tile)
-            self.store(registers, first, tile.width)
-
-    def reduce(self, registers: Sequence[Accumulators], first: Expr, tile: ColumnTile) -> None:
-        """Emit the sums over input channels and taps.
-
-        Parameters
-        ----------
-        registers : sequence of Accumulators
-            The sums, one set per block of output channels.
-        first : Expr
-            The first column.
-        tile : ColumnTile
-            The columns and how they read the input.
-        """
-        conv = self.conv
-        begin = bind(conv.columns.position(first, 0))
-        ahead = self._ahead(first)
-
-        def channel_block(index: Expr) -> None:
-            left = conv.group_channels - index * conv.in_block
-            channels = left if isinstance(left, int) else bind(T.min(conv.in_block, left))
-
-            def row_of_taps(r: Expr, row: Expr) -> None:
-                if ahead:
-                    ahead.step(index * conv.rows.kernel + r)
-                for taps in conv.taps:
-                    loop(channels, partial(step, r, row, taps))
-
-            def step(r: Expr, row: Expr, taps: range, c: Expr) -> None:
-                add_taps(
-                    conv.columns,
-                    tile,
-                    taps,
-                    registers,
-                    lambda distance: self._input(index, c, row, begin + distance),
-                    lambda k, tap: self._weight(k, index, r, c, tap),
-                )
-
-            rows_inside(conv.rows, self.row, row_of_taps)
-
-        loop(blocks(conv.group_channels, conv.in_block), channel_block)
-
-    def _ahead(self, first: Expr) -> Ahead | None:
-        """Return this tile's share of the next chunk's weights, None if there is no gain."""
-        conv, lanes = self.conv, self.conv.lanes
-        steps = blocks(conv.group_channels, conv.in_block) * conv.rows.kernel
-        per_row = blocks(conv.columns.out, conv.tile.columns)
-        tiles = conv.rows.out * per_row
-        block = math.prod(conv.input_specs()[1].shape[1:-1])
-        last = self.after is None and conv.chunks == 1
-        if last or tiles == 1 or not conv.far_weights:
-            return None
-        share = blocks(conv.tile.blocks * block, tiles * steps)
-        tile = self.row * per_row + first // conv.tile.columns
-        begin = self.following * (block * lanes)
-        if self.after is not None:
-            begin = T.Select(self.following == self.block, self.after, begin)
-        begin = begin + tile * (steps * share * lanes)
-        return Ahead(self.buffers.weights, bind(begin), share, lanes)
-
-    def _weight(self, k: int, index: Expr, r: Expr, c: Expr, tap: int) -> Expr:
-        """Return the weights of block ``k`` of this tile for channel ``c`` of block ``index``."""
-        vector = lanes_of(0, self.conv.lanes)
-        return self.buffers.weights[self.block + k, index, r, c, tap, vector]
-
-    def _input(self, index: Expr, c: Expr, row: Expr, column: Expr) -> Expr:
-        """Return the input of channel ``c`` of block ``index`` of this group, in all lanes."""
-        conv, image = self.conv, self.buffers.image
-        if conv.conv.groups > 1:
-            group = self.block // conv.group_blocks
-            index = group * (conv.group_channels // conv.in_block) + index
-        if conv.source.block:
-            value = image[self.image, index, row * conv.columns.size + column, c]
-        elif conv.flat:
-            width = conv.conv.columns.size
-            value = image[self.image, index, column // width, column % width]
-        else:
-            value = image[self.image, index, row, column]
-        return splat(value, conv.lanes)
-
-    def store(self, registers: Sequence[Accumulators], first: Expr, width: int) -> None:
-        """Apply the epilogue and write each block to its result.
-
-        Parameters
-        ----------
-        registers : sequence of Accumulators
-            The sums, one set per block of output channels.
-        first : Expr
-            The first column.
-        width : int
-            Number of columns.
-        """
-
-        def block(k: int, sums: Accumulators) -> None:
-            def write(result: int, local: Expr) -> None:
-                unroll(0, width, lambda j: self._write(sums[j], first + j, k, result, local))
-
-            counts = self.conv.result_blocks
-            select(
-                self.block + k,
-                [(n, partial(write, i)) for i, n in enumerate(counts)],
-            )
-
-        for k, sums in enumerate(registers):
-            block(k, sums)
-
-    def _write(self, value: Expr, column: Expr, k: int, result: int, local: Expr) -> None:
-        """Write one vector of block ``k``, which is block ``local`` of ``result``."""
-        lanes, epilogue = self.conv.lanes, self.conv.conv.epilogue
-        vector = lanes_of(0, lanes)
-        pixel = self.row * self.conv.columns.out + column
-
-        def load(a: int) -> Expr:
-            if epilogue.arguments[a] == "channel":
-                return self.buffers.arguments[a][0, self.block + k, 0, vector]
-            return self.buffers.arguments[a][self.image, self.block + k, pixel, vector]
-
-        place = [self.image, local, pixel, vector]
-        T.buffer_store(self.buffers.results[result], epilogue.apply(value, load, lanes), place)

@@ -16,7 +16,9 @@ from typing import Any
 from ....target import Core
 from ....tir.emit import Accumulators, tile_scope, zeros
 from ....tir.epilogue import Epilogue
-from .conv2d import Conv2d, ConvBuffers, ConvEmitter, ConvTile
+from .conv2d import ConvEmitter
+from .conv2d_shape import Conv2d
+from .conv2d_tile import ConvBuffers, ConvTile
 from .kernel import Kernel, Phase
 from .layout import Layout
 from .taps import ColumnTile

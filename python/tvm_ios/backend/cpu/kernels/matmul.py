@@ -37,7 +37,7 @@ from ...shared.product import Matmul
 from .kernel import Kernel, Phase, Weights
 from .layout import blocks
 from .plane import PlaneTiles
-from .prefetch import Ahead
+from .prefetch import NEAR, Ahead, fetch_near
 from .tiling import choose_tile
 
 Expr = Any
@@ -156,6 +156,7 @@ class _MatmulEmitter:
         self.tiles = matmul.batch * self.chunks * self.row_tiles
         self.slabs = self._count_slabs(core)
         self.slab = matmul.depth // self.slabs
+        self.far_weights = matmul.weights and matmul.packed(core.lanes).num_bytes > core.l1_bytes
         self.prefetches = (
             matmul.weights
             and min(self.chunks, self.row_tiles) > 1
@@ -338,8 +339,15 @@ class _Tile:
             def outer(body: Callable[[Expr, Expr], None]) -> None:
                 unroll(0, height, lambda j: unroll(0, count, lambda i: body(i, j)))
 
+            def step(k: Expr) -> None:
+                outer(lambda i, j: multiply_add(k, i, j))
+                if self.emitter.far_weights:
+                    unroll(
+                        0, count, lambda i: fetch_near(self.buffers[1], [first + i, k + NEAR, 0])
+                    )
+
             def reduce() -> None:
-                self._reduce(lambda k: outer(lambda i, j: multiply_add(k, i, j)), columns)
+                self._reduce(step, columns)
 
             if self.emitter.slabs == 1:
                 reduce()

@@ -35,10 +35,10 @@ from ....tir.emit import (
     zeros,
 )
 from ....tir.tensor import TensorSpec
-from .conv2d import Conv2d
+from .conv2d_shape import Conv2d
 from .kernel import Kernel, Phase, Weights
 from .layout import Layout, blocks
-from .prefetch import Ahead
+from .prefetch import NEAR, Ahead, fetch_near
 from .winograd_model import WinogradTiling, winograd_times
 from .winograd_tiles import Tiles, on_stack
 from .winograd_transform import Transform
@@ -311,7 +311,12 @@ class _Part:
                 weights = self.buffers.weights[lanes_of(place, lanes)]
                 registers[k * count + i] = registers[k * count + i] + value * weights
 
+            def fetch(k: Expr) -> None:
+                later = base + ((block * lanes + c + NEAR) * width + k) * lanes
+                fetch_near(self.buffers.weights, [later])
+
             unroll(0, width, lambda k: unroll(0, count, lambda i: multiply_add(k, i)))
+            unroll(0, width, fetch)
 
         full, rest = divmod(channels, lanes)
         if full:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from ....target import TYPICAL, Core, MachineBalance
 from ....tir.window import Window
-from .conv2d import Conv2d
+from .conv2d_shape import Conv2d
 from .layout import blocks
 from .tiling import RegisterTile, choose_tile, register_tiles, step_time
 from .winograd_transform import OUTPUTS, TAPS, Transform

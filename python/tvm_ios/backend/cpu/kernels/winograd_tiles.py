@@ -16,7 +16,7 @@ from tvm.tirx.script import builder as T
 
 from ....tir.emit import ON_STACK, bind, lanes_of, select, tile_scope, unroll, zeros
 from ....tir.window import Window
-from .conv2d import Conv2d
+from .conv2d_shape import Conv2d
 from .layout import blocks
 from .winograd_transform import Transform
 

@@ -13,7 +13,7 @@ from ...shared.implementation import Implementation
 from ...shared.replacements.convolution_sum import Term, added_up, sums_of
 from ...shared.replacements.rule import Rule
 from ...shared.replacements.sums import with_sum
-from ..kernels.conv2d import Conv2d
+from ..kernels.conv2d_shape import Conv2d
 from ..kernels.conv2d_sum import conv2d_sum_kernel
 from ..kernels.kernel import Kernel
 from ..kernels.layout import Layout

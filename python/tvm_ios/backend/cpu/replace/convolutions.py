@@ -19,7 +19,8 @@ from ....graph.recognise import static_shape
 from ...shared.implementation import Implementation
 from ...shared.replacements.rule import Alike, Rule
 from ...shared.replacements.windows import Windows, enlarge, held_windows, windows_of
-from ..kernels.conv2d import Conv2d, conv2d_kernel
+from ..kernels.conv2d import conv2d_kernel
+from ..kernels.conv2d_shape import Conv2d
 from ..kernels.kernel import Kernel
 from ..kernels.layout import Layout
 from ..rules.base import CpuLoweredGraph

@@ -11,7 +11,8 @@ from ....graph.fold import constant_array
 from ....graph.operators import Operator
 from ...shared.convolution import conv_geometry
 from ...shared.no_rule import NoRule, shape_of
-from ..kernels.conv2d import Conv2d, conv2d_kernel
+from ..kernels.conv2d import conv2d_kernel
+from ..kernels.conv2d_shape import Conv2d
 from ..kernels.kernel import Kernel
 from ..kernels.layout import PLAIN, Layout
 from ..kernels.winograd import pack_winograd, winograd_kernel

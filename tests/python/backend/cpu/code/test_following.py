@@ -3,45 +3,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from functools import cache, partial
 from typing import NamedTuple
 
 import numpy as np
 import pytest
 import tvm
-from tvm import relax, tirx
-from tvm.script.ir_builder import IRBuilder
-from tvm.tirx.script import builder as T
+from tvm import relax
 
-from support.networks import NATIVE, constant, conv, few_stages, isa_of, relax_module
+from support.networks import NATIVE, constant, conv, few_stages, relax_module
+from support.prefetched import (
+    IMAGE,
+    KERNELS,
+    LINE,
+    SECOND_CACHE,
+    chunks,
+    compiled,
+    marked,
+    recorded,
+)
 from support.tiled import convolutions
 from tvm_ios.backend.cpu.code import network
 from tvm_ios.backend.cpu.code.constants import Constants
 from tvm_ios.backend.cpu.code.following import following_place
-from tvm_ios.backend.cpu.code.functions import build_functions, kernel_function
 from tvm_ios.backend.cpu.code.region import Region
 from tvm_ios.backend.cpu.code.waits import Position, positions
-from tvm_ios.backend.cpu.kernels.conv2d import Conv2d
 from tvm_ios.backend.cpu.kernels.kernel import Kernel
-from tvm_ios.backend.cpu.kernels.prefetch import Ahead
-from tvm_ios.backend.cpu.kernels.tiling import RegisterTile
-from tvm_ios.backend.cpu.kernels.winograd import winograd_kernel
-from tvm_ios.backend.cpu.kernels.winograd_model import WinogradTiling
 from tvm_ios.backend.cpu.stage.plan import StripShare
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.options import Options
-from tvm_ios.tir.window import Window
 
 op = relax.op
-IMAGE = (1, 20, 12, 10)
 _random = np.random.default_rng(0)
-
-
-def wide_products(emit, x):
-    x = emit(op.matmul(emit(op.reshape(x, (-1, 40))), constant(40, 600, seed=1)))
-    return emit(op.matmul(x, constant(600, 600, seed=2)))
 
 
 def pooled(emit, x):
@@ -130,56 +123,6 @@ def test_nothing_follows_the_last_weights(monkeypatch: pytest.MonkeyPatch) -> No
     assert following_place(launch.positions, launch.region, last, 0) is None
 
 
-def of_network(body) -> list[Kernel]:
-    """The kernels of a network that read constant weights."""
-    options = Options(winograd=False)
-    mod = relax_module(body, IMAGE)
-    scheduler = Scheduler.prepare(mod, NATIVE, cost_model=few_stages, options=options)
-    found = [i.kernel for i in scheduler.stage_builder.lowered.implementations if i is not None]
-    return [kernel for kernel in found if kernel.phases and kernel.phases[-1].weights]
-
-
-def of_winograd() -> list[Kernel]:
-    core, layout = isa_of(NATIVE)
-    conv = Conv2d(1, 40, Window(9, 9, 3, before=1), Window(11, 11, 3, before=1), (72,))
-    tilings = (WinogradTiling(2, RegisterTile(3, 2), fused) for fused in (False, True))
-    return [winograd_kernel(conv, tiling, layout, core) for tiling in tilings]
-
-
-KERNELS = {
-    "convolutions": partial(of_network, convolutions),
-    "products": partial(of_network, wide_products),
-    "winograd": of_winograd,
-}
-
-
-@cache
-def compiled(name: str) -> list[tuple[Kernel, list]]:
-    """Kernels with the functions of their phases."""
-    found = KERNELS[name]()
-    functions = {
-        f"f{n}_{phase}": kernel_function(kernel, phase, f"f{n}_{phase}")
-        for n, kernel in enumerate(found)
-        for phase in range(len(kernel.phases))
-    }
-    module = build_functions(functions, NATIVE).mod
-    return [
-        (kernel, [module[f"f{n}_{phase}"] for phase in range(len(kernel.phases))])
-        for n, kernel in enumerate(found)
-    ]
-
-
-def chunks(kernel: Kernel) -> Iterator[tuple[int, int, int]]:
-    """Yield the first tile of each chunk, and the elements that its weights lie between."""
-    phase = kernel.phases[-1]
-    weights = phase.weights
-    assert weights is not None
-    starts = sorted({(weights.first(tile), tile) for tile in range(phase.tiles)})
-    first = dict(reversed(starts))
-    ends = [*list(first)[-2::-1], kernel.tensors[weights.tensor].num_elements]
-    yield from ((first[begin], begin, end) for begin, end in zip(sorted(first), ends, strict=True))
-
-
 @pytest.mark.parametrize("name", KERNELS)
 def test_a_tile_reads_the_weights_of_its_chunk(name: str) -> None:
     """All other weights are poisoned."""
@@ -215,40 +158,6 @@ def test_some_kernels_take_what_follows(name: str) -> None:
     assert any(kernel.phases[-1].prefetches for kernel, _ in compiled(name))
 
 
-def recorded(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> tvm.runtime.Module:
-    """The last phase, which sets the bytes to 1 that it would prefetch."""
-
-    def step(self: Ahead, number) -> None:
-        count = self.vectors * self.lanes
-        for element in range(0, count, LINE):
-            place = self.weights.access_ptr("w", offset=self.first + number * count + element)
-            T.evaluate(T.call_extern("handle", "memset", place, 1, 4))
-
-    monkeypatch.setattr(Ahead, "step", step)
-    tensor = kernel.phases[-1].weights.tensor
-    with IRBuilder() as builder, T.prim_func(s_tir=True):
-        T.func_name("recorded")
-        buffers = []
-        for number, spec in enumerate(kernel.tensors):
-            shape = (2 * spec.num_elements,) if number == tensor else spec.shape
-            buffers.append(T.arg(f"t{number}", T.buffer(shape, spec.dtype, layout=None)))
-        begin, end, following = (
-            T.arg(name, tirx.Var(name, "int32")) for name in ("begin", "end", "following")
-        )
-        own = T.decl_buffer(
-            kernel.tensors[tensor].shape, "float32", data=buffers[tensor].data, layout=None
-        )
-        with T.sblock("root"):
-            T.reads()
-            T.writes()
-            views = [own if n == tensor else buffer for n, buffer in enumerate(buffers)]
-            kernel.phases[-1].emit(views, begin, end - begin, following)
-    return build_functions({"recorded": builder.get()}, NATIVE).mod["recorded"]
-
-
-LINE = 16  # float32 numbers of a cache line
-
-
 @pytest.mark.parametrize("name", KERNELS)
 def test_what_follows_is_prefetched_after_the_last_chunk(
     name: str, monkeypatch: pytest.MonkeyPatch
@@ -257,20 +166,16 @@ def test_what_follows_is_prefetched_after_the_last_chunk(
         (k for k, _ in compiled(name) if k.phases[-1].prefetches),
         key=lambda k: k.tensors[k.phases[-1].weights.tensor].num_elements,
     )
-    function, tensor = recorded(kernel, monkeypatch), kernel.phases[-1].weights.tensor
+    tensor = kernel.phases[-1].weights.tensor
+    function = recorded(kernel, tensor, SECOND_CACHE, monkeypatch)
     size, tiles = kernel.tensors[tensor].num_elements, kernel.phases[-1].tiles
     parts = list(chunks(kernel))
     assert len(parts) > 1
     for end, (_, begin, last) in ((parts[1][0], parts[0]), (tiles, parts[-1])):
-        tensors = [
-            tvm.runtime.tensor(np.zeros(2 * size if n == tensor else spec.shape, spec.dtype))
-            for n, spec in enumerate(kernel.tensors)
-        ]
-        function(*tensors, 0, end, size)
-        (marked,) = np.nonzero(tensors[tensor].numpy())
+        found = marked(function, kernel, tensor, (0, end), size)
         wanted = range(size, size + last - begin, LINE)
-        found = set(wanted) & set(marked.tolist())
-        assert len(found) >= len(wanted) / 2, "rows in the padding prefetch nothing"
-        assert min(found) < size + (last - begin) / 8, "it is from the beginning"
-        others = [n for n, (_, *part) in enumerate(parts) if np.ptp(np.searchsorted(marked, part))]
+        after = set(wanted) & set(found.tolist())
+        assert len(after) >= len(wanted) / 2, "rows in the padding prefetch nothing"
+        assert min(after) < size + (last - begin) / 8, "it is from the beginning"
+        others = [n for n, (_, *part) in enumerate(parts) if np.ptp(np.searchsorted(found, part))]
         assert others == list(range(1, 1 if end < tiles else len(parts)))

@@ -21,7 +21,8 @@ from tvm_ios.backend.cpu.code.driver import driver_function
 from tvm_ios.backend.cpu.code.functions import KernelFunctions, build_functions
 from tvm_ios.backend.cpu.code.region import CpuStage, Region, form_region
 from tvm_ios.backend.cpu.kernels.concat import concat_kernel
-from tvm_ios.backend.cpu.kernels.conv2d import Conv2d, conv2d_kernel
+from tvm_ios.backend.cpu.kernels.conv2d import conv2d_kernel
+from tvm_ios.backend.cpu.kernels.conv2d_shape import Conv2d
 from tvm_ios.backend.cpu.kernels.convert import block_kernel, unblock_kernel
 from tvm_ios.backend.cpu.kernels.generic import generic_kernel
 from tvm_ios.backend.cpu.kernels.kernel import Kernel, Phase

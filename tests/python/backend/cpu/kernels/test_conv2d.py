@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from support.conv2d import BIAS, Case, cases, reference
 from support.networks import NATIVE, TARGETS, assert_close, isa_of, poisoned, run_kernel, unpack
 from tvm_ios.backend.cpu.code.functions import build_functions, kernel_function
-from tvm_ios.backend.cpu.kernels.conv2d import Conv2d, conv2d_kernel
+from tvm_ios.backend.cpu.kernels.conv2d import conv2d_kernel
+from tvm_ios.backend.cpu.kernels.conv2d_shape import Conv2d
 from tvm_ios.backend.cpu.kernels.convert import pack_weights_kernel
 from tvm_ios.backend.cpu.kernels.kernel import convert_input
 from tvm_ios.backend.cpu.kernels.layout import PLAIN, pack_weights

@@ -26,7 +26,7 @@ from support.networks import (
     run_kernel,
     unpack,
 )
-from tvm_ios.backend.cpu.kernels.conv2d import Conv2d
+from tvm_ios.backend.cpu.kernels.conv2d_shape import Conv2d
 from tvm_ios.backend.cpu.kernels.layout import Layout
 from tvm_ios.backend.cpu.kernels.tiling import RegisterTile
 from tvm_ios.backend.cpu.kernels.winograd import pack_winograd, winograd_kernel

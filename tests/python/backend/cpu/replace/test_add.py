@@ -38,7 +38,7 @@ from support.sums import (
     replaced,
     tree,
 )
-from tvm_ios.backend.cpu.kernels.conv2d import Conv2d
+from tvm_ios.backend.cpu.kernels.conv2d_shape import Conv2d
 from tvm_ios.backend.cpu.kernels.conv2d_sum import conv2d_sum_kernel
 from tvm_ios.backend.cpu.kernels.layout import PLAIN, pack_weights
 from tvm_ios.compiler.scheduler import Scheduler

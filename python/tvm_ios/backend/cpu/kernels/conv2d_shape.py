@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The geometry of a convolution, and the tensors and register tiles that follow from it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from ....target import Core
+from ....tir.epilogue import NOTHING, Epilogue
+from ....tir.tensor import TensorSpec
+from ....tir.window import Window
+from .layout import Layout, blocks
+from .taps import tap_groups
+from .tiling import RegisterTile, choose_tile
+
+
+@dataclass(frozen=True)
+class Conv2d:
+    """The geometry of a convolution.
+
+    Attributes
+    ----------
+    batch, channels : int
+        Images and channels of the input; ``channels`` counts all groups.
+    rows, columns : Window
+        How the kernel slides over height and width.
+    out_channels : tuple of int
+        Output channels of each result. Several results stand for several convolutions that read the
+        same input through kernels of one size and are merged into one (the ``merge`` strategy).
+        Their channels are computed side by side, and each result is written to its own tensor
+        without a copy.
+    groups : int
+    epilogue : Epilogue
+        The epilogue, computed on each result in registers. With several results, all its arguments
+        are per channel.
+    """
+
+    batch: int
+    channels: int
+    rows: Window
+    columns: Window
+    out_channels: tuple[int, ...]
+    groups: int = 1
+    epilogue: Epilogue = NOTHING
+
+    @property
+    def pointwise(self) -> bool:
+        """Whether the convolution is a matrix product over all pixels."""
+        axes = (self.rows, self.columns)
+        return all(a.kernel == 1 and a.stride == 1 and not a.padded for a in axes)
+
+
+class ConvShape:
+    """The tensors and the register tile of a convolution.
+
+    A convolution that shares its tiles with others takes ``tile`` from the caller, and ``flat`` if
+    all of them are pointwise: only then do the pixels of a plane form one row.
+    """
+
+    def __init__(
+        self,
+        conv: Conv2d,
+        source: Layout,
+        result: Layout,
+        core: Core,
+        *,
+        flat: bool | None = None,
+        tile: RegisterTile | None = None,
+    ) -> None:
+        assert result.block == core.lanes, "an output block is one vector"
+        self.conv, self.source, self.result = conv, source, result
+        self.lanes = core.lanes
+        self.in_block = source.block or 1
+        self.group_channels = conv.channels // conv.groups
+        self.result_blocks = [blocks(k, self.lanes) for k in conv.out_channels]
+        self.rows, self.columns = conv.rows, conv.columns
+        self.flat = conv.pointwise if flat is None else flat
+        if self.flat:
+            pixels = self.rows.out * self.columns.out
+            self.rows, self.columns = Window(1, 1, 1), Window(pixels, pixels, 1)
+        self.group_blocks = sum(self.result_blocks) // conv.groups
+        self.tile = tile or self._choose_tile(core)
+        self.taps = tap_groups(core, self.columns)
+        self.far_weights = self.input_specs()[1].num_bytes > core.l1_bytes
+        self.chunks = blocks(sum(self.result_blocks), self.tile.blocks)
+        per_plane = blocks(self.columns.out, self.tile.columns) if self.flat else self.rows.out
+        self.plane_tiles = per_plane
+        self.tiles = conv.batch * self.chunks * per_plane
+
+    def _choose_tile(self, core: Core) -> RegisterTile:
+        """Choose the register tile for the weights of one chunk."""
+        block_bytes = math.prod(self.input_specs()[1].shape[1:]) * 4
+        return choose_tile(
+            core,
+            self.columns.out,
+            self.group_blocks,
+            window=self.columns,
+            block_bytes=block_bytes,
+            equal=self.conv.groups > 1,
+        )
+
+    def input_specs(self) -> tuple[TensorSpec, ...]:
+        """Return the feature map, the packed weights and the epilogue's arguments."""
+        conv = self.conv
+        image = (conv.batch, conv.channels, conv.rows.size, conv.columns.size)
+        weights = (
+            sum(self.result_blocks),
+            blocks(self.group_channels, self.in_block),
+            conv.rows.kernel,
+            self.in_block,
+            conv.columns.kernel,
+            self.lanes,
+        )
+        channels = sum(self.result_blocks) * self.lanes
+        shapes = {
+            "channel": (1, channels, 1, 1),
+            "full": (conv.batch, channels, conv.rows.out, conv.columns.out),
+        }
+        arguments = [self.result.spec(shapes[kind]) for kind in conv.epilogue.arguments]
+        return (self.source.spec(image), TensorSpec(weights), *arguments)
+
+    def output_specs(self) -> tuple[TensorSpec, ...]:
+        """Return the results."""
+        conv = self.conv
+        size = (conv.rows.out, conv.columns.out)
+        return tuple(self.result.spec((conv.batch, k, *size)) for k in conv.out_channels)

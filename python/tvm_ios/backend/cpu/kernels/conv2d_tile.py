@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One register tile of a direct convolution: its sums, and what is prefetched meanwhile."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import product
+from typing import Any
+
+from tvm.tirx.script import builder as T
+
+from ....tir.emit import (
+    Accumulators,
+    bind,
+    lanes_of,
+    loop,
+    select,
+    splat,
+    tile_scope,
+    unroll,
+    zeros,
+)
+from .conv2d_shape import ConvShape
+from .layout import blocks
+from .prefetch import NEAR, Ahead, fetch_near, per_line
+from .taps import ColumnTile, add_taps, readers, rows_inside
+
+Expr = Any
+
+
+@dataclass(frozen=True)
+class ConvBuffers:
+    """The tensors of a convolution."""
+
+    image: Any
+    weights: Any
+    arguments: Sequence[Any]
+    results: Sequence[Any]
+
+
+@dataclass(frozen=True)
+class ConvTile:
+    """One register tile: ``b`` blocks from ``block``, columns of output row ``row``.
+
+    While it is computed, it prefetches the weights of the chunk that begins with block
+    ``following``, or after the last chunk those that begin at element ``after``, if it is known.
+    """
+
+    conv: ConvShape
+    buffers: ConvBuffers
+    image: Expr
+    block: Expr
+    b: int
+    row: Expr
+    following: Expr
+    after: Expr | None = None
+
+    def emit(self, first: Expr, tile: ColumnTile) -> None:
+        """Emit the columns of ``tile`` from column ``first``: the reduction, then the stores."""
+        lanes = self.conv.lanes
+        with tile_scope():
+            registers = [Accumulators(tile.width, lanes, zeros(lanes)) for _ in range(self.b)]
+            self.reduce(registers, first, tile)
+            self.store(registers, first, tile.width)
+
+    def reduce(self, registers: Sequence[Accumulators], first: Expr, tile: ColumnTile) -> None:
+        """Emit the sums over input channels and taps.
+
+        Parameters
+        ----------
+        registers : sequence of Accumulators
+            The sums, one set per block of output channels.
+        first : Expr
+            The first column.
+        tile : ColumnTile
+            The columns and how they read the input.
+        """
+        conv = self.conv
+        begin = bind(conv.columns.position(first, 0))
+        ahead = self._ahead(first)
+
+        def channel_block(index: Expr) -> None:
+            left = conv.group_channels - index * conv.in_block
+            channels = left if isinstance(left, int) else bind(T.min(conv.in_block, left))
+
+            def row_of_taps(r: Expr, row: Expr) -> None:
+                if ahead:
+                    ahead.step(index * conv.rows.kernel + r)
+                self._fetch_inputs(index + 1, row, begin, tile)
+                for taps in conv.taps:
+                    loop(channels, partial(step, r, row, taps))
+
+            def step(r: Expr, row: Expr, taps: range, c: Expr) -> None:
+                add_taps(
+                    conv.columns,
+                    tile,
+                    taps,
+                    registers,
+                    lambda distance: self._input(index, c, row, begin + distance),
+                    lambda k, tap: self._weight(k, index, r, c, tap),
+                )
+                self._fetch_weights(index, r, c, taps)
+
+            rows_inside(conv.rows, self.row, row_of_taps)
+
+        loop(blocks(conv.group_channels, conv.in_block), channel_block)
+
+    def _ahead(self, first: Expr) -> Ahead | None:
+        """Return this tile's share of the next chunk's weights, None if there is no gain."""
+        conv, lanes = self.conv, self.conv.lanes
+        steps = blocks(conv.group_channels, conv.in_block) * conv.rows.kernel
+        per_row = blocks(conv.columns.out, conv.tile.columns)
+        tiles = conv.rows.out * per_row
+        block = math.prod(conv.input_specs()[1].shape[1:-1])
+        last = self.after is None and conv.chunks == 1
+        if last or tiles == 1 or not conv.far_weights:
+            return None
+        share = blocks(conv.tile.blocks * block, tiles * steps)
+        tile = self.row * per_row + first // conv.tile.columns
+        begin = self.following * (block * lanes)
+        if self.after is not None:
+            begin = T.Select(self.following == self.block, self.after, begin)
+        begin = begin + tile * (steps * share * lanes)
+        return Ahead(self.buffers.weights, bind(begin), share, lanes)
+
+    def _fetch_weights(self, index: Expr, r: Expr, c: Expr, taps: range) -> None:
+        """Prefetch the weights of a later step into L1, where they do not stay by themselves.
+
+        The weights of a block follow each other in the order in which they are read.
+        """
+        conv = self.conv
+        if conv.far_weights:
+            for k, tap in product(range(self.b), taps):
+                later = [self.block + k, index, r, c, tap, NEAR * conv.lanes]
+                fetch_near(self.buffers.weights, later)
+
+    def _fetch_inputs(self, index: Expr, row: Expr, begin: Expr, tile: ColumnTile) -> None:
+        """Prefetch what is read of a row of block ``index`` of the input channels into L1.
+
+        In a row-major input the processor follows the rows.
+        """
+        conv = self.conv
+        block = conv.source.block
+        if block and conv.group_channels > block:
+            runs = tile.runs(range(conv.columns.kernel))
+            for distance, _ in readers(conv.columns, runs)[:: per_line(block)]:
+                fetch_near(self.buffers.image, self._place(index, 0, row, begin + distance))
+
+    def _weight(self, k: int, index: Expr, r: Expr, c: Expr, tap: int) -> Expr:
+        """Return the weights of block ``k`` of this tile for channel ``c`` of block ``index``."""
+        vector = lanes_of(0, self.conv.lanes)
+        return self.buffers.weights[self.block + k, index, r, c, tap, vector]
+
+    def _input(self, index: Expr, c: Expr, row: Expr, column: Expr) -> Expr:
+        """Return the input of channel ``c`` of block ``index`` of this group, in all lanes."""
+        value = self.buffers.image[tuple(self._place(index, c, row, column))]
+        return splat(value, self.conv.lanes)
+
+    def _place(self, index: Expr, c: Expr, row: Expr, column: Expr) -> list[Expr]:
+        """Return where the input of channel ``c`` of block ``index`` of this group lies."""
+        conv = self.conv
+        if conv.conv.groups > 1:
+            group = self.block // conv.group_blocks
+            index = group * (conv.group_channels // conv.in_block) + index
+        if conv.source.block:
+            return [self.image, index, row * conv.columns.size + column, c]
+        if conv.flat:
+            width = conv.conv.columns.size
+            return [self.image, index, column // width, column % width]
+        return [self.image, index, row, column]
+
+    def store(self, registers: Sequence[Accumulators], first: Expr, width: int) -> None:
+        """Apply the epilogue and write each block to its result.
+
+        Parameters
+        ----------
+        registers : sequence of Accumulators
+            The sums, one set per block of output channels.
+        first : Expr
+            The first column.
+        width : int
+            Number of columns.
+        """
+
+        def block(k: int, sums: Accumulators) -> None:
+            def write(result: int, local: Expr) -> None:
+                unroll(0, width, lambda j: self._write(sums[j], first + j, k, result, local))
+
+            counts = self.conv.result_blocks
+            select(
+                self.block + k,
+                [(n, partial(write, i)) for i, n in enumerate(counts)],
+            )
+
+        for k, sums in enumerate(registers):
+            block(k, sums)
+
+    def _write(self, value: Expr, column: Expr, k: int, result: int, local: Expr) -> None:
+        """Write one vector of block ``k``, which is block ``local`` of ``result``."""
+        lanes, epilogue = self.conv.lanes, self.conv.conv.epilogue
+        vector = lanes_of(0, lanes)
+        pixel = self.row * self.conv.columns.out + column
+
+        def load(a: int) -> Expr:
+            if epilogue.arguments[a] == "channel":
+                return self.buffers.arguments[a][0, self.block + k, 0, vector]
+            return self.buffers.arguments[a][self.image, self.block + k, pixel, vector]
+
+        place = [self.image, local, pixel, vector]
+        T.buffer_store(self.buffers.results[result], epilogue.apply(value, load, lanes), place)

@@ -6,8 +6,10 @@ compile time so that ``b`` neighbouring columns lie together, as the output chan
 convolution do. A computed right matrix is read in place, unless it is so deep that its rows lie in
 more pages than the TLB holds. Such a matrix is packed in a phase of its own.
 
-Where the left side and a chunk of weights do not fit into L2 together, the depth is divided into
-*slabs* whose parts do. The sums of a slab are kept in the result until the next slab adds to them.
+Where the left side and a chunk of weights do not fit into L2 together, the left side comes from
+memory for every chunk. With few rows the weights come from there nearly as often, and together they
+take more time than the multiplications. The depth is then divided into *slabs* whose parts fit. The
+sums of a slab are kept in the result until the next slab adds to them.
 """
 
 from __future__ import annotations
@@ -46,7 +48,8 @@ _PACK_WORK = 50.0  # packing an element takes as long as this many multiply-adds
 _MAX_STRIDED_DEPTH = 2048  # rows of a wide matrix, each in its own page
 _MIN_PACKED_ROWS = 64
 _MAX_SLABS = 16
-_SLAB_SHARE = 0.75  # of L2, for what a slab reads
+_MOST_SLAB_ROWS = 256
+_DEPTH_SHARE, _SLAB_SHARE = 0.75, 0.45  # of L2, for what is read of the whole depth or of a slab
 
 
 def pack_matrix(weights: np.ndarray, lanes: int) -> np.ndarray:
@@ -172,14 +175,12 @@ class _MatmulEmitter:
     def _count_slabs(self, core: Core) -> int:
         """Return how many slabs the depth is divided into; they are equal, and whole vectors."""
         m, chunk = self.matmul, self.tile.blocks * core.lanes
-        if not m.weights or m.batch > 1:
-            return 1
         read = 4 * m.depth * (m.rows + 2 * chunk)  # one chunk is multiplied, one is prefetched
-        for count in range(1, _MAX_SLABS + 1):
-            fits = read <= count * core.l2_bytes * _SLAB_SHARE
-            if fits and (count == 1 or m.depth % (count * core.lanes) == 0):
-                return count
-        return 1
+        fits = read <= core.l2_bytes * _DEPTH_SHARE
+        if fits or not m.weights or m.batch > 1 or m.rows > _MOST_SLAB_ROWS:
+            return 1
+        counts = (n for n in range(2, _MAX_SLABS + 1) if m.depth % (n * core.lanes) == 0)
+        return next((n for n in counts if read <= n * core.l2_bytes * _SLAB_SHARE), 1)
 
     def weights(self) -> Weights | None:
         """Return where the weights of a tile begin; None if the right side is computed."""

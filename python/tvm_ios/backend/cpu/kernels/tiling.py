@@ -26,7 +26,8 @@ _SECOND_BODY = 0.03  # cost of a narrower chunk of blocks, which doubles the cod
 # In vector multiply-adds. Loads overlap with them, but not completely.
 _CHAINS = 8  # in flight: two pipelines with a latency of four cycles
 _STEP = 0.8  # loop overhead of a step
-_LOAD = 0.4  # a load that hits L1
+_INPUT = 0.3  # loading an input into all lanes
+_LOAD = 0.4  # a load of weights that hits L1
 _NEAR, _SECOND, _FAR = (_LOAD, 1.0), (0.8, 4.0), (1.5, 8.0)  # load, transfer by cache
 
 
@@ -145,7 +146,7 @@ def step_time(
         for b, b_count in channel_parts:
             weights = taps * b
             busy = max(weights * w, taps * _CHAINS, inputs + weights, transfer * weights)
-            step = busy + _LOAD * inputs + weight_load * weights + _STEP
+            step = busy + _INPUT * inputs + weight_load * weights + _STEP
             total += step / taps * w_count * b_count
     return total * (1.0 + _SECOND_BODY * (len(channel_parts) - 1))
 

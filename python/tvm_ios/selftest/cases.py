@@ -169,11 +169,39 @@ def _layer_norm(b: Builder, x: relax.Expr) -> relax.Var:
     scale, shift = b.bias(columns), b.bias(columns)
     if b.dtype == "float32":
         return b.emit(op.nn.layer_norm(x, scale, shift, axes=[-1]))
-    # TVM's layer_norm does not support float64.
-    mean, variance = (b.emit(f(x, axis=[-1], keepdims=True)) for f in (op.mean, op.variance))
+    return _scaled(b, _normal(b, x, [-1]), scale, shift)
+
+
+def _group_norm(b: Builder, x: relax.Expr) -> relax.Var:
+    """Emit a normalisation of groups of 3 channels, some of which lie in two vectors."""
+    shape = [int(size) for size in x.ty.shape]
+    channels = shape[1]
+    scale, shift = b.bias(channels), b.bias(channels)
+    if b.dtype == "float32":
+        return b.emit(op.nn.group_norm(x, scale, shift, channels // 3, 1, [2, 3]))
+    groups = b.emit(op.reshape(x, (shape[0], channels // 3, -1)))
+    factors = (b.emit(op.reshape(factor, (channels, 1, 1))) for factor in (scale, shift))
+    return _scaled(b, b.emit(op.reshape(_normal(b, groups, [2]), shape)), *factors)
+
+
+def _instance_norm(b: Builder, x: relax.Expr) -> relax.Var:
+    channels = int(x.ty.shape[1])
+    scale, shift = b.bias(channels), b.bias(channels)
+    if b.dtype == "float32":
+        return b.emit(op.nn.instance_norm(x, scale, shift, 1, [2, 3]))
+    factors = (b.emit(op.reshape(factor, (channels, 1, 1))) for factor in (scale, shift))
+    return _scaled(b, _normal(b, x, [2, 3]), *factors)
+
+
+def _normal(b: Builder, x: relax.Expr, axes: list[int]) -> relax.Var:
+    """Emit a normalisation by hand: TVM's operators do not support float64."""
+    mean, variance = (b.emit(f(x, axis=axes, keepdims=True)) for f in (op.mean, op.variance))
     deviation = b.emit(op.sqrt(b.emit(op.add(variance, relax.const(1e-5, b.dtype)))))
-    normal = b.emit(op.divide(b.emit(op.subtract(x, mean)), deviation))
-    return b.emit(op.add(b.emit(op.multiply(normal, scale)), shift))
+    return b.emit(op.divide(b.emit(op.subtract(x, mean)), deviation))
+
+
+def _scaled(b: Builder, x: relax.Expr, scale: relax.Expr, shift: relax.Expr) -> relax.Var:
+    return b.emit(op.add(b.emit(op.multiply(x, scale)), shift))
 
 
 def _grouped(b: Builder, x: relax.Expr) -> relax.Var:
@@ -222,6 +250,8 @@ CASES: tuple[Case, ...] = (
     Case("concatenation", lambda b, *xs: b.emit(op.concat(xs, axis=1)), (_IMAGE, (1, 6, 15, 13))),
     Case("softmax", _plain(op.nn.softmax), ((5, 131),)),
     Case("layer normalisation", _layer_norm, ((7, 45),)),
+    Case("group normalisation", _group_norm, ((2, 21, 15, 13),)),
+    Case("instance normalisation", _instance_norm, (_IMAGE,)),
     Case("sum", _plain(op.sum, axis=[2]), ((3, 11, 67),)),
     Case("maximum", _plain(op.max, axis=[1]), ((3, 67, 11),)),
     Case("tanh", _plain(op.tanh), ((3, 11, 7),)),

@@ -17,7 +17,7 @@ from typing import Any, Literal
 from tvm.tirx.script import builder as T
 
 from ....target import Core
-from ....tir.emit import Accumulators, bind, lanes_of, loop, splat, tile_scope, unroll, zeros
+from ....tir.emit import bind, lanes_of, splat, tile_scope
 from ....tir.epilogue import NOTHING, Epilogue
 from ....tir.functions import largest
 from ....tir.tensor import TensorSpec
@@ -26,12 +26,11 @@ from .gather import pooled, pooled_width, weighted_sums, weighted_width
 from .kernel import Kernel, Phase
 from .layout import Layout, blocks
 from .plane import PlaneTiles
+from .scan import add_vectors
 from .taps import ColumnTile, column_tiles, rows_inside
 
 Expr = Any
 Gather = Literal["depthwise", "max", "average", "identity"]
-
-_WAYS = 8  # independent sums hide the latency of an addition
 
 
 @dataclass(frozen=True)
@@ -270,18 +269,9 @@ def global_average_kernel(
         with T.serial(begin, begin + extent) as t:
             block, image = t % block_count, t // block_count
             with tile_scope():
-                ways = min(_WAYS, pixels)
-                registers = Accumulators(ways, lanes, zeros(lanes))
-
-                def add(way: Expr, pixel: Expr) -> None:
-                    registers[way] = registers[way] + buffers[0][image, block, pixel, vector]
-
-                full, rest = divmod(pixels, ways)
-                loop(full, lambda i: unroll(0, ways, lambda w: add(w, i * ways + w)))
-                unroll(0, rest, lambda w: add(w, full * ways + w))
-                total = registers[0]
-                for w in range(1, ways):
-                    total = total + registers[w]
+                total = add_vectors(
+                    pixels, lanes, lambda pixel: buffers[0][image, block, pixel, vector]
+                )
                 mean = total * splat(T.float32(1.0 / pixels), lanes)
 
                 def load(a: int) -> Expr:

@@ -8,7 +8,7 @@ from typing import Any
 
 from tvm.tirx.script import builder as T
 
-from ....tir.emit import Accumulators, lanes_of, loop, select, splat, unroll
+from ....tir.emit import Accumulators, lanes_of, loop, select, splat, unroll, zeros
 from ....tir.functions import keep, register
 
 Expr = Any
@@ -17,6 +17,7 @@ Load = Callable[[Expr, int], Expr]
 
 LOWEST = -3.4028234663852886e38
 _WAYS = 4  # independent reductions hide the latency of an addition
+_CHAINS = 8  # of vectors that one core adds as it loads them
 
 
 def along(length: int, lanes: int, body: Callable[[Expr, int], None]) -> None:
@@ -102,6 +103,23 @@ def reduce_row(length: int, lanes: int, load: Load, combine: Combine, initial: f
     if rest:
         results.append(fold(load(full * lanes, rest), rest, combine))
     return keep(results[0] if len(results) == 1 else combine(*results))
+
+
+def add_vectors(count: int, lanes: int, load: Callable[[Expr], Expr]) -> Expr:
+    """Add the vectors ``load(0)`` to ``load(count - 1)``, on several sums at a time."""
+    ways = min(_CHAINS, count)
+    sums = Accumulators(ways, lanes, zeros(lanes))
+
+    def add(way: Expr, number: Expr) -> None:
+        sums[way] = sums[way] + load(number)
+
+    rounds, rest = divmod(count, ways)
+    loop(rounds, lambda i: unroll(0, ways, lambda way: add(way, i * ways + way)))
+    unroll(0, rest, lambda way: add(way, rounds * ways + way))
+    total = sums[0]
+    for way in range(1, ways):
+        total = total + sums[way]
+    return total
 
 
 def fold(vector: Expr, lanes: int, combine: Combine) -> Expr:

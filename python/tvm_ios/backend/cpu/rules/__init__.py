@@ -18,6 +18,8 @@ RULES: dict[str, Rule] = {
     "matmul": matmul,
     "softmax": rows.softmax,
     "layer_norm": rows.layer_norm,
+    "group_norm": planes.group_norm,
+    "instance_norm": planes.group_norm,
     "mean": first_of(planes.global_average, rows.reduction),
     "sum": rows.reduction,
     "variance": rows.reduction,

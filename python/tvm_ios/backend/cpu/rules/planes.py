@@ -10,6 +10,7 @@ from ....graph.recognise import is_float32
 from ....tir.window import Window
 from ...shared.convolution import conv_geometry
 from ...shared.no_rule import NoRule, shape_of
+from ..kernels.group_norm import GroupNorm, group_norm_kernel
 from ..kernels.grouped import Groups, grouped_kernel, pack_grouped
 from ..kernels.layout import Layout
 from ..kernels.planes import Planes, global_average_kernel, planes_kernel
@@ -136,6 +137,38 @@ def global_average(op: Operator, binder: InputBinder, config: LoweringConfig) ->
     kernel = global_average_kernel(batch, channels, pixels, op.epilogue, layout, core)
     bindings = (binder.feature_map(data, layout), *epilogue_inputs(op, binder, layout))
     return Choice(kernel, bindings, layout)
+
+
+def group_norm(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
+    """Compute a normalisation of groups of channels, or of each channel of each image.
+
+    Raises
+    ------
+    NoRule
+        If the operand is not a feature map of float32, or the factors are computed.
+    """
+    data, gamma, beta = op.call.args
+    shape, attrs, layout = shape_of(data), op.call.attrs, Layout(config.core.lanes)
+    axes = sorted(int(axis) % 4 for axis in attrs.axes)
+    of_planes = int(attrs.channel_axis) % 4 == 1 and axes == [2, 3]
+    # TVM's own lowering multiplies and adds whatever these flags say.
+    whole = attrs.scale and attrs.center
+    if len(shape) != 4 or not is_float32(data) or not of_planes or not whole:
+        raise NoRule
+    groups = int(attrs.num_groups) if op.kind == "group_norm" else shape[1]
+    norm = GroupNorm(
+        shape[0], shape[1], shape[2] * shape[3], groups, float(attrs.epsilon), op.epilogue
+    )
+
+    def pack(factor: np.ndarray) -> np.ndarray:
+        return layout.pack(factor.reshape(1, -1, 1, 1))
+
+    bindings = (
+        binder.feature_map(data, layout),
+        *(binder.constant(factor, pack) for factor in (gamma, beta)),
+        *epilogue_inputs(op, binder, layout),
+    )
+    return Choice(group_norm_kernel(norm, layout, config.core), bindings, layout)
 
 
 def elementwise(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:

@@ -117,6 +117,20 @@ MUTANTS = (
         (_NEAR,),
     ),
     Mutant(
+        "the means of a group's channels are taken to be equal",
+        f"{_KERNELS}/group_norm.py",
+        "return squares + distance * distance * T.float32(count)",
+        "return squares + distance * T.float32(0)",
+        ("backend/cpu/kernels/test_group_norm.py::test_group_norm",),
+    ),
+    Mutant(
+        "powers below the smallest number are not zero",
+        "python/tvm_ios/tir/functions.py",
+        "_LOWEST_POWER = -127.0",
+        "_LOWEST_POWER = -126.0",
+        ("tir/test_elementwise.py::test_extremes",),
+    ),
+    Mutant(
         "views of tensors are not followed",
         f"{_CODE}/accessed.py",
         "        if source in tensor:\n",

@@ -14,6 +14,7 @@ _FOLLOWING = (
 _PREFETCH = "backend/cpu/kernels/test_prefetch.py"
 _NEAR = f"{_PREFETCH}::test_weights_come_into_the_first_cache"
 _FOOTPRINT = "backend/cpu/kernels/test_footprint.py"
+_COMPOSITIONS = "graph/test_compositions.py"
 _SEPARATION = "backend/cpu/code/test_separation.py::test_a_task_leaves_a_taken_core"
 
 MUTANTS = (
@@ -44,6 +45,34 @@ MUTANTS = (
         "if _is_subnormal(divisor) or _is_subnormal(factor):",
         "if _is_subnormal(divisor):",
         ("graph/test_reciprocals.py::test_one_such_element_is_enough",),
+    ),
+    Mutant(
+        "any number may be that of a GELU",
+        "python/tvm_ios/graph/matching.py",
+        "return number is not None and math.isclose(number, value, rel_tol=_ACCURACY)",
+        "return number is not None",
+        (f"{_COMPOSITIONS}::test_what_only_looks_like_a_composition_stays",),
+    ),
+    Mutant(
+        "mean and variance may be along different axes",
+        "python/tvm_ios/graph/normalisations.py",
+        "if len(axes) != 1 or () in axes",
+        "if () in axes",
+        (f"{_COMPOSITIONS}::test_what_only_looks_like_a_composition_stays",),
+    ),
+    Mutant(
+        "means may lose their axis",
+        "python/tvm_ios/graph/normalisations.py",
+        " or not all(mean.keepdims for mean in means)",
+        "",
+        (f"{_COMPOSITIONS}::test_what_only_looks_like_a_composition_stays",),
+    ),
+    Mutant(
+        "factors may vary along any axis",
+        "python/tvm_ios/graph/normalisations.py",
+        "return all(size == 1 or axis in axes for axis, size in enumerate(factor.shape))",
+        "return True",
+        (f"{_COMPOSITIONS}::test_factors_of_another_shape_stay",),
     ),
     Mutant(
         "a worker waits for one position less",

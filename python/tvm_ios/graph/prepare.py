@@ -10,6 +10,7 @@ from tvm import relax
 
 from ..support.errors import ModelError
 from ..support.text import last_line
+from .compositions import raise_compositions
 from .empty import fill_empty_sums
 from .fold import fold_affine, simplify_batch_norm
 from .indices import safe_indices
@@ -68,6 +69,8 @@ def prepare(
         relax.transform.DeadCodeElimination(entries),
         _on(function, multiply_by_reciprocals),  # FoldConstant fails on a division by zero
         relax.transform.FoldConstant(),
+        _on(function, raise_compositions),
+        relax.transform.DeadCodeElimination(entries),
         *[_on(function, distribute_over_concat)] * _NESTED,
         _on(function, fold_affine),
         _on(function, sink_scales),

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators in place of the simpler operators that exporters compose them of.
+
+PyTorch writes GELU to ONNX as ``x * (1 + erf(x / sqrt(2))) / 2``, layer normalisation before opset
+17 as means and differences, and group normalisation as an instance normalisation between two
+reshapes. TVM imports an instance normalisation as means and differences. As one operator, each has
+a kernel.
+"""
+
+from __future__ import annotations
+
+import tvm
+from tvm import relax
+from tvm.relax.expr_functor import PyExprMutator, mutator
+
+from .gelus import GELUS
+from .matching import Matcher
+from .normalisations import NORMALISATIONS
+from .recognise import op_name
+
+_COMPOSITIONS = {
+    "multiply": (*GELUS, *NORMALISATIONS),
+    "add": NORMALISATIONS,
+    "divide": NORMALISATIONS,
+    "reshape": NORMALISATIONS,
+}
+"""By the operator that comes last."""
+
+
+def raise_compositions(mod: tvm.IRModule, func: relax.Function) -> relax.Function:
+    """Replace compositions that compute a GELU or a normalisation by that operator."""
+    return _Raiser(mod, func).visit_expr(func)
+
+
+@mutator
+class _Raiser(PyExprMutator):
+    def __init__(self, mod: tvm.IRModule, func: relax.Function) -> None:
+        super().__init__(mod)
+        self._matcher = Matcher(func)
+
+    def visit_call_(self, call: relax.Call) -> relax.Expr:
+        for composition in _COMPOSITIONS.get(op_name(call), ()):
+            raised = composition.raised(self._matcher, call)
+            if raised is not None:
+                return super().visit_call_(raised)
+        return super().visit_call_(call)

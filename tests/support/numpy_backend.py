@@ -205,7 +205,7 @@ def steady(name: str, seconds: float) -> Callable[[], float]:
 
 
 class NumpyBackend:
-    workers, checks_indices = 1, False
+    workers, checks_indices, attention_depth = 1, False, 0
 
     def __init__(self, timer: MakeTimer = steady) -> None:
         self._clock: dict[str, float] = {}

@@ -35,10 +35,14 @@ class Backend(Protocol[K, S, A]):
     checks_indices : bool
         Whether its code raises an error for an index out of bounds; where it cannot, the nearest is
         taken.
+    attention_depth : int
+        The largest size of the heads of an attention that is one operator. Products and a softmax
+        stay apart otherwise; 0 keeps all apart.
     """
 
     workers: int
     checks_indices: bool
+    attention_depth: int
 
     def stage_builder(self, graph: OperatorGraph, results: Sequence[relax.Var]) -> A:
         """Choose every operator's kernel, and return what builds stages of them.

@@ -119,7 +119,12 @@ class Scheduler:
         resolved = kind.given(target, runner)
         backend = kind.create(resolved, runner, options, database)
         runner.start()
-        prepared = prepare(mod, function, checks_indices=backend.checks_indices)
+        prepared = prepare(
+            mod,
+            function,
+            checks_indices=backend.checks_indices,
+            attention_depth=backend.attention_depth,
+        )
         graph = extract(prepared, function)
         results = relax.analysis.free_vars(prepared[function].body.body)
         stage_builder = backend.stage_builder(graph, results)

@@ -9,6 +9,9 @@ a kernel.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
 import tvm
 from tvm import relax
 from tvm.relax.expr_functor import PyExprMutator, mutator
@@ -18,29 +21,59 @@ from .matching import Matcher
 from .normalisations import NORMALISATIONS
 from .recognise import op_name
 
-_COMPOSITIONS = {
+
+def raise_compositions(mod: tvm.IRModule, func: relax.Function) -> relax.Function:
+    """Replace compositions that compute a GELU or a normalisation by that operator."""
+    return raise_by(_COMPOSITIONS, mod, func)
+
+
+class Composition(Protocol):
+    """A composition of operators that one operator stands for."""
+
+    def raised(self, matcher: Matcher, call: relax.Call) -> relax.Expr | None:
+        """Return the operator if ``call`` is the last of its composition."""
+
+
+def raise_by(
+    compositions: Mapping[str, Sequence[Composition]], mod: tvm.IRModule, func: relax.Function
+) -> relax.Function:
+    """Replace compositions by their operators.
+
+    Parameters
+    ----------
+    compositions : mapping of str to sequence of Composition
+        What to look for, by the operator that comes last; the first that is found is replaced.
+    mod : tvm.IRModule
+        The module.
+    func : relax.Function
+        The function to rewrite.
+    """
+    return _Raiser(compositions, mod, func).visit_expr(func)
+
+
+@mutator
+class _Raiser(PyExprMutator):
+    def __init__(
+        self,
+        compositions: Mapping[str, Sequence[Composition]],
+        mod: tvm.IRModule,
+        func: relax.Function,
+    ) -> None:
+        super().__init__(mod)
+        self._compositions, self._matcher = compositions, Matcher(func)
+
+    def visit_call_(self, call: relax.Call) -> relax.Expr:
+        for composition in self._compositions.get(op_name(call), ()):
+            raised = composition.raised(self._matcher, call)
+            if raised is not None:
+                return super().visit_call_(raised)
+        return super().visit_call_(call)
+
+
+_COMPOSITIONS: Mapping[str, Sequence[Composition]] = {
     "multiply": (*GELUS, *NORMALISATIONS),
     "add": NORMALISATIONS,
     "divide": NORMALISATIONS,
     "reshape": NORMALISATIONS,
 }
 """By the operator that comes last."""
-
-
-def raise_compositions(mod: tvm.IRModule, func: relax.Function) -> relax.Function:
-    """Replace compositions that compute a GELU or a normalisation by that operator."""
-    return _Raiser(mod, func).visit_expr(func)
-
-
-@mutator
-class _Raiser(PyExprMutator):
-    def __init__(self, mod: tvm.IRModule, func: relax.Function) -> None:
-        super().__init__(mod)
-        self._matcher = Matcher(func)
-
-    def visit_call_(self, call: relax.Call) -> relax.Expr:
-        for composition in _COMPOSITIONS.get(op_name(call), ()):
-            raised = composition.raised(self._matcher, call)
-            if raised is not None:
-                return super().visit_call_(raised)
-        return super().visit_call_(call)

@@ -34,6 +34,10 @@ class Matcher:
         found = pattern.extract_matched_expr(call, self._values)
         return None if found is None else Match(found, self._variables)
 
+    def value(self, expr: relax.Expr) -> relax.Expr:
+        """Return what a variable is bound to; any other expression as it is."""
+        return self._values.get(expr, expr) if isinstance(expr, relax.Var) else expr
+
 
 class Match:
     """The expressions that the parts of a pattern match."""

@@ -10,6 +10,7 @@ from tvm import relax
 
 from ..support.errors import ModelError
 from ..support.text import last_line
+from .attention import attention_raiser
 from .compositions import raise_compositions
 from .empty import fill_empty_sums
 from .fold import fold_affine, simplify_batch_norm
@@ -26,7 +27,11 @@ _NESTED = 3  # enough for a scale, a shift and a relu after one concatenation
 
 
 def prepare(
-    mod: tvm.IRModule, function: str = "main", *, checks_indices: bool = True
+    mod: tvm.IRModule,
+    function: str = "main",
+    *,
+    checks_indices: bool = True,
+    attention_depth: int = 0,
 ) -> tvm.IRModule:
     """Return ``mod`` in the form that :func:`~tvm_ios.graph.extract.extract` reads.
 
@@ -45,6 +50,8 @@ def prepare(
     checks_indices : bool
         Whether generated code can raise an error for an index out of bounds; if not, indices are
         clamped.
+    attention_depth : int
+        The largest size of the heads of an attention that becomes one operator.
 
     Raises
     ------
@@ -70,6 +77,7 @@ def prepare(
         _on(function, multiply_by_reciprocals),  # FoldConstant fails on a division by zero
         relax.transform.FoldConstant(),
         _on(function, raise_compositions),
+        _on(function, attention_raiser(attention_depth)),
         relax.transform.DeadCodeElimination(entries),
         *[_on(function, distribute_over_concat)] * _NESTED,
         _on(function, fold_affine),

@@ -44,7 +44,9 @@ ELEMENTWISE = {
 _POWERS = {2.0: "square", 0.5: "sqrt", -0.5: "rsqrt"}
 
 # Operators of any number of axes that treat the last one specially.
-_ROW_MAJOR = frozenset({"matmul", "nn.softmax", "nn.layer_norm"})
+_ROW_MAJOR = frozenset(
+    {"matmul", "nn.softmax", "nn.layer_norm", "nn.attention", "nn.attention_bias"}
+)
 
 
 @dataclass(frozen=True)
@@ -173,7 +175,7 @@ def held_shape(expr: relax.Expr) -> tuple[int, ...]:
 
 
 def flops_of(anchor: relax.Expr) -> int:
-    """Return the floating-point operations of a convolution or matrix product; else 0."""
+    """Return the floating-point operations of a convolution, product or attention; else 0."""
     name = op_name(anchor)
     if name in ("nn.conv1d", "nn.conv2d", "nn.conv3d"):
         weights = static_shape(anchor.args[1], "a weight")
@@ -181,6 +183,10 @@ def flops_of(anchor: relax.Expr) -> int:
     if name == "matmul":
         depth = static_shape(anchor.args[0], "a matrix")[-1]
         return 2 * math.prod(static_shape(anchor, "a result")) * depth
+    if name in ("nn.attention", "nn.attention_bias"):
+        batch, queries, heads, depth = static_shape(anchor.args[0], "a tensor of queries")
+        _, keys, _, columns = static_shape(anchor.args[2], "a tensor of values")
+        return 2 * batch * heads * queries * keys * (depth + columns)
     return 0
 
 

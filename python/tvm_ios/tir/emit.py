@@ -50,6 +50,11 @@ LLVM keeps it in registers only if it can prove that no store in a loop overwrit
 StorageRewrite drops the annotation, so kernels are built without that pass."""
 
 
+def on_stack(shape: Sequence[int]) -> Any:
+    """Allocate a buffer that is private to a worker."""
+    return T.alloc_buffer(tuple(shape), scope="local", layout=None, annotations=ON_STACK)
+
+
 class Accumulators:
     """An array of ``count`` vectors of ``lanes`` float32 that LLVM keeps in registers.
 
@@ -60,9 +65,7 @@ class Accumulators:
 
     def __init__(self, count: int, lanes: int, initial: Expr) -> None:
         self.lanes = lanes
-        self._buffer = T.alloc_buffer(
-            (count * lanes,), scope="local", layout=None, annotations=ON_STACK
-        )
+        self._buffer = on_stack([count * lanes])
 
         def clear(i: Expr) -> None:
             self[i] = initial

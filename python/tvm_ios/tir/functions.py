@@ -15,7 +15,7 @@ from typing import Any
 from tvm import tirx
 from tvm.tirx.script import builder as T
 
-from .emit import lanes_of, splat
+from .emit import lanes_of, shuffled, splat
 
 Expr = Any
 
@@ -63,6 +63,23 @@ def keep(x: Expr) -> Expr:
     at, buffer = lanes_of(0, lanes_in(x)), register(lanes_in(x))
     T.buffer_store(buffer, x, [at])
     return buffer[at]
+
+
+def transposed(rows: Sequence[Expr]) -> list[Expr]:
+    """Transpose a square of vectors, whose number of lanes is a power of two."""
+    lanes, step = len(rows), 1
+    assert lanes & (lanes - 1) == 0, "squares are halved"
+    assert lanes_in(rows[0]) == lanes, "as many vectors as each has lanes"
+    values = list(rows)
+    while step < lanes:
+        # Swaps the squares of this size beside the diagonal, of all larger squares.
+        upper = [i if not i & step else lanes + i - step for i in range(lanes)]
+        lower = [i + step if not i & step else lanes + i for i in range(lanes)]
+        for i in (i for i in range(lanes) if not i & step):
+            pair = values[i], values[i + step]
+            values[i], values[i + step] = (keep(shuffled(pair, e)) for e in (upper, lower))
+        step *= 2
+    return values
 
 
 def like(x: Expr, number: float) -> Expr:

@@ -25,6 +25,7 @@ from ..shared.implementation import LoweredGraph, present
 from ..shared.tuned import active_database
 from .code.constants import Constants
 from .code.network import CpuLibrary
+from .kernels.attention import MOST_DEPTH
 from .kernels.kernel import Kernel
 from .measure.balance import machine_balance
 from .measure.builder import CpuKernelBuilder
@@ -51,6 +52,7 @@ class CpuBackend:
     """
 
     checks_indices = True
+    attention_depth = MOST_DEPTH
 
     def __init__(
         self,

@@ -28,6 +28,7 @@ from ....tir.emit import (
     bind,
     lanes_of,
     loop,
+    on_stack,
     select,
     splat,
     tile_scope,
@@ -40,7 +41,7 @@ from .kernel import Kernel, Phase, Weights
 from .layout import Layout, blocks
 from .prefetch import NEAR, Ahead, fetch_near
 from .winograd_model import WinogradTiling, winograd_times
-from .winograd_tiles import Tiles, on_stack
+from .winograd_tiles import Tiles
 from .winograd_transform import Transform
 
 Expr = Any

@@ -7,25 +7,20 @@ result are not stored. Lanes never mix, so lanes without a channel may hold any 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from tvm import tirx
 from tvm.tirx.script import builder as T
 
-from ....tir.emit import ON_STACK, bind, lanes_of, select, tile_scope, unroll, zeros
+from ....tir.emit import bind, lanes_of, on_stack, select, tile_scope, unroll, zeros
 from ....tir.window import Window
 from .conv2d_shape import Conv2d
 from .layout import blocks
 from .winograd_transform import Transform
 
 Expr = Any
-
-
-def on_stack(shape: Sequence[int]) -> Any:
-    """Allocate a buffer that is private to a worker."""
-    return T.alloc_buffer(tuple(shape), scope="local", layout=None, annotations=ON_STACK)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 """Rules that choose the kernel of an operator on a CPU, one per kind of operator."""
 
 from . import planes, rows, strided
+from .attention import attention
 from .base import Choice, CpuLoweredGraph, LoweringConfig, Rule, first_of
 from .channels_last import to_channels_first, to_channels_last
 from .concat import concat
@@ -14,6 +15,8 @@ RULES: dict[str, Rule] = {
     "max_pool2d": planes.pool2d,
     "avg_pool2d": planes.pool2d,
     "adaptive_avg_pool2d": planes.global_average,
+    "attention": attention,
+    "attention_bias": attention,
     "concat": concat,
     "matmul": matmul,
     "softmax": rows.softmax,

@@ -23,6 +23,7 @@ from ..replace.table import RULES
 from ..rules.base import CpuLoweredGraph, LoweringConfig
 from ..rules.implement import implement
 from ..rules.inplace import place_concatenations
+from ..rules.views import place_views
 from .ownership import divided_by_rows
 from .partition import Partitioning, partitionings, plan
 from .plan import PlannedCall
@@ -54,6 +55,7 @@ class CpuStageBuilder(StageBuilder[Kernel, CpuStage]):
     ) -> CpuStageBuilder:
         """Lower a graph, and return what builds its stages."""
         lowered = place_concatenations(implement(graph, results, config))
+        lowered = place_views(lowered, results)
         return CpuStageBuilder(lowered, config.workers, results=results)
 
     def variant(self, op: int) -> str | None:

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attention of several heads."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from tvm import relax
+
+from ....graph.fold import constant_array
+from ....graph.operators import Operator
+from ....graph.recognise import is_float32
+from ...shared.no_rule import NoRule, shape_of
+from ..kernels.attention import MOST_DEPTH, attention_kernel, pack_bias
+from ..kernels.attention_strip import Attention, Bias
+from ..kernels.layout import PLAIN
+from .base import Choice, LoweringConfig, epilogue_inputs, row_major
+from .bindings import InputBinder, InputBinding
+
+
+def attention(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
+    """Compute an attention; a bias that differs between queries must be constant.
+
+    Raises
+    ------
+    NoRule
+        If a tensor is not of float32, its heads are large or shared, the window slides, or a
+        computed bias differs between queries.
+    """
+    attrs, operands = op.call.attrs, op.call.args[:3]
+    (batch, queries, heads, depth), keys, values = (shape_of(operand) for operand in operands)
+    shared = keys[2] != heads or values[2] != heads
+    if not all(map(is_float32, op.call.args)) or attrs.window_size is not None or shared:
+        raise NoRule
+    if max(depth, values[3]) > MOST_DEPTH:
+        raise NoRule
+    scale = 1 / math.sqrt(depth) if attrs.scale is None else float(attrs.scale.value)
+    bias = _bias(op, queries, keys[1])
+    shape = None if bias is None else bias.shape if isinstance(bias, np.ndarray) else shape_of(bias)
+    found = Attention(
+        batch,
+        heads,
+        queries,
+        keys[1],
+        depth,
+        values[3],
+        scale,
+        None if shape is None else Bias(shape[0], shape[1], of_queries=shape[2] > 1),
+        op.epilogue,
+    )
+    bindings = (
+        *map(binder.plain, operands),
+        *_bound(bias, binder, config.core.lanes),
+        *epilogue_inputs(op, binder, PLAIN),
+    )
+    return row_major(attention_kernel(found, config.core), bindings, op)
+
+
+def _bias(op: Operator, queries: int, keys: int) -> relax.Var | np.ndarray | None:
+    """Return what is added to the scores; a causal mask is infinite where it hides a key."""
+    bias = op.call.args[3] if len(op.call.args) > 3 else None
+    array = None if bias is None else constant_array(bias)
+    mask = op.call.attrs.causal_mask
+    if bias is not None and array is None:
+        if mask is not None or shape_of(bias)[2] > 1:
+            raise NoRule
+        return bias
+    if mask is None:
+        return array
+    after = {"TopLeft": 0, "BottomRight": abs(queries - keys)}[str(mask)]
+    hidden = np.triu(np.full((1, 1, queries, keys), -np.inf, "float32"), after + 1)
+    return hidden if array is None else array + hidden
+
+
+def _bound(
+    bias: relax.Var | np.ndarray | None, binder: InputBinder, lanes: int
+) -> tuple[InputBinding, ...]:
+    if bias is None:
+        return ()
+    if isinstance(bias, np.ndarray):
+        return (InputBinding(pack_bias(bias, lanes) if bias.shape[2] > 1 else bias),)
+    return (binder.plain(bias),)

@@ -14,6 +14,7 @@ _FOLLOWING = (
 _PREFETCH = "backend/cpu/kernels/test_prefetch.py"
 _NEAR = f"{_PREFETCH}::test_weights_come_into_the_first_cache"
 _FOOTPRINT = "backend/cpu/kernels/test_footprint.py"
+_ATTENTION = "backend/cpu/kernels/test_attention.py"
 _COMPOSITIONS = "graph/test_compositions.py"
 _SEPARATION = "backend/cpu/code/test_separation.py::test_a_task_leaves_a_taken_core"
 
@@ -45,6 +46,41 @@ MUTANTS = (
         "if _is_subnormal(divisor) or _is_subnormal(factor):",
         "if _is_subnormal(divisor):",
         ("graph/test_reciprocals.py::test_one_such_element_is_enough",),
+    ),
+    Mutant(
+        "sums of earlier keys stay as large",
+        f"{_KERNELS}/attention_strip.py",
+        "self.total[at] * factor, [at])",
+        "self.total[at], [at])",
+        (f"{_ATTENTION}::test_attention",),
+    ),
+    Mutant(
+        "all heads have the bias of the first",
+        f"{_KERNELS}/attention_strip.py",
+        "self.head if bias.heads > 1 else 0",
+        "0",
+        (f"{_ATTENTION}::test_a_bias_and_an_epilogue",),
+    ),
+    Mutant(
+        "all heads read the keys of the first",
+        f"{_KERNELS}/attention_strip.py",
+        "return self.buffers[operand - 3][self.image, self.head, row, at]",
+        "return self.buffers[operand - 3][self.image, 0, row, at]",
+        (f"{_ATTENTION}::test_attention",),
+    ),
+    Mutant(
+        "keys in any order are transposed",
+        "python/tvm_ios/graph/attention.py",
+        "        if tuple(total) == axes:\n",
+        "        if total:\n",
+        ("graph/test_attention.py::test_an_attention_is_one_operator",),
+    ),
+    Mutant(
+        "a view begins behind its operand",
+        "python/tvm_ios/backend/cpu/rules/views.py",
+        "slots[result] = Slot(source, 0)",
+        "slots[result] = Slot(source, 4)",
+        ("backend/cpu/rules/test_views.py::test_a_reshape_is_a_view",),
     ),
     Mutant(
         "any number may be that of a GELU",

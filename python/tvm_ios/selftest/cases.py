@@ -221,6 +221,17 @@ def _split(b: Builder, x: relax.Expr, axis: int) -> relax.Var:
     return b.emit(op.concat([last, first], axis=axis))
 
 
+def _attention(b: Builder, *inputs: relax.Expr, biased: bool = False) -> relax.Var:
+    """Emit an attention of several heads, whose bias is the same for all queries."""
+    query, key, value = (b.emit(op.permute_dims(x, (0, 2, 1, 3))) for x in inputs)
+    scores = b.emit(op.matmul(query, b.emit(op.permute_dims(key, (0, 1, 3, 2)))))
+    scores = b.emit(op.multiply(scores, relax.const(0.25, b.dtype)))
+    if biased:
+        scores = b.emit(op.add(scores, b.bias(int(inputs[1].ty.shape[1]))))
+    product = b.emit(op.matmul(b.emit(op.nn.softmax(scores)), value))
+    return b.emit(op.permute_dims(product, (0, 2, 1, 3)))
+
+
 def _plain(function: Callable[..., relax.Expr], **attributes: Any) -> Body:
     return lambda b, *inputs: b.emit(function(*inputs, **attributes))
 
@@ -244,6 +255,13 @@ CASES: tuple[Case, ...] = (
     Case("dense", lambda b, x: dense(b, x, 37), ((1, 70),), product=True),
     Case("matrix product", _plain(op.matmul), ((37, 53), (53, 29)), product=True),
     Case("batch of products", _plain(op.matmul), ((3, 17, 21), (3, 21, 23)), product=True),
+    Case("attention", _attention, ((2, 19, 3, 21), (2, 23, 3, 21), (2, 23, 3, 17)), product=True),
+    Case(
+        "attention with a bias",
+        partial(_attention, biased=True),
+        ((1, 37, 2, 16), (1, 41, 2, 16), (1, 41, 2, 16)),
+        product=True,
+    ),
     Case("max pooling", _plain(op.nn.max_pool2d, pool_size=3, strides=2, padding=1), (_IMAGE,)),
     Case("mean pooling", _plain(op.nn.avg_pool2d, pool_size=3, padding=1), (_IMAGE,)),
     Case("global pooling", _plain(op.nn.adaptive_avg_pool2d, output_size=1), (_IMAGE,)),

@@ -100,15 +100,27 @@ def dense_layers(d: Draw) -> None:
 
 @ONNX.motif("attention", 1.0)
 def attention(d: Draw) -> None:
-    """One head, of a sequence whose positions attend to one another."""
+    """One head or several, of a sequence whose positions attend to one another."""
     x = d.operand(3)
     if not d.types[x].size:
         raise Refused
-    depth = d.dims(x)[-1]
+    batch, length, depth = d.dims(x)
     query, key, value = (d.add("MatMul", [x, d.weights(depth, 16, fan=depth)]) for _ in range(3))
-    scores = d.add("MatMul", [query, d.add("Transpose", [key], perm=[0, 2, 1])])
+    heads = d.pick([0, 1, 2, 4])
+    axes = [0, 2, 1]
+    if heads:
+        shape = d.constant(np.array([batch, length, heads, 16 // heads]))
+        rows = [d.add("Reshape", [y, shape], exact=True) for y in (query, key, value)]
+        query, key, value = (d.add("Transpose", [y], perm=[0, 2, 1, 3], exact=True) for y in rows)
+        axes = [0, 1, 3, 2]
+    scores = d.add("MatMul", [query, d.add("Transpose", [key], perm=axes, exact=True)])
     scores = d.add("Mul", [scores, d.constant(np.float32(0.25))])
-    d.add("MatMul", [d.add("Softmax", [scores], axis=-1), value])
+    if d.chance(0.4):
+        bias = d.pick([(length,), (length, length), (1,) * (len(axes) - 2) + (1, length)])
+        scores = d.add("Add", d.pick([[scores, d.numbers(*bias)], [d.numbers(*bias), scores]]))
+    result = d.add("MatMul", [d.add("Softmax", [scores], axis=-1), value])
+    if heads and d.chance(0.8):
+        d.add("Transpose", [result], perm=[0, 2, 1, 3], exact=True)
 
 
 @ONNX.motif("depthwise separable", 1.5)

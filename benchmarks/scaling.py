@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """How much faster networks run on more workers: sequential, greedy and scheduled, beside a peer.
 
+All but ``barriers`` are pipelined: a worker goes on as soon as other workers have computed what it
+reads. With ``barriers``, the workers of the sequential schedule meet after every operator.
+
 The networks are compiled and timed for 1, 2, 4 and so on up to all cores, each number by itself, in
 the rounds of ``peers.py``.
 """
@@ -15,7 +18,7 @@ from pathlib import Path
 
 import command
 import markdown
-from peer.contender import OURS
+from peer.contender import BARRIERS, OURS
 from peer.contest import Contest, Plan
 from peer.libraries import Search
 from peer.models import load
@@ -35,14 +38,14 @@ def worker_counts(most: int) -> list[int]:
 def measure(model: str, workers: int, args: argparse.Namespace) -> Result:
     """Time a network on so many workers."""
     search = Search(workers, **command.limits(args))
-    plan = Plan((*OURS, args.peer), search, args.rounds, _WINDOW, lambda _: None)
+    plan = Plan((BARRIERS, *OURS, args.peer), search, args.rounds, _WINDOW, lambda _: None)
     with tempfile.TemporaryDirectory() as directory:
         return Contest(load(model, 1, Path(directory)), plan, Path(directory)).run()
 
 
 def show(results: dict[str, dict[int, Result]], peer: str) -> None:
     """Print a row for each network and number of workers: milliseconds, and the ratio to one."""
-    names = (*OURS, peer)
+    names = (BARRIERS, *OURS, peer)
     rows = [
         (model, str(workers), *(_cell(by_workers, workers, name) for name in names))
         for model, by_workers in results.items()

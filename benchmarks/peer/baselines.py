@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write the two schedules that are compared with the one searched for.
+"""Write the schedules that are compared with the one searched for.
 
-python -m peer.baselines MODEL THREADS MAX_NUM_GROUPS SEQUENTIAL.json GREEDY.json
+python -m peer.baselines MODEL THREADS MAX_NUM_GROUPS SEQUENTIAL.json GREEDY.json BARRIERS.json
 """
 
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.frontend.models import load_model
@@ -21,7 +22,9 @@ def main() -> None:
     scheduler = Scheduler.prepare(
         load_model(model), resolve("llvm", threads=int(threads)), options=options
     )
-    for schedule, path in zip((scheduler.sequential(), scheduler.greedy()), paths, strict=True):
+    sequential = scheduler.sequential()
+    barriers = replace(sequential, synchronization="barrier")
+    for schedule, path in zip((sequential, scheduler.greedy(), barriers), paths, strict=True):
         schedule.save(path)
 
 

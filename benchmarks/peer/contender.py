@@ -18,6 +18,10 @@ from typing import Any
 import numpy as np
 
 OURS = ("sequential", "greedy", "scheduled")
+BARRIERS = "barriers"
+"""The sequential schedule, after each operator of which all workers meet."""
+COMPILED = (*OURS, BARRIERS)
+"""All that this project compiles."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,7 @@ def _ours(name: str) -> Contender:
 
 
 CONTENDERS = {
-    **{name: _ours(name) for name in OURS},
+    **{name: _ours(name) for name in COMPILED},
     "onnxruntime": Contender(
         "ONNX Runtime",
         "peer.onnx_runtime",
@@ -76,7 +80,7 @@ CONTENDERS = {
         "inductor in its default mode with frozen weights, no_grad, set_num_threads",
     ),
 }
-PEERS = tuple(name for name in CONTENDERS if name not in OURS)
+PEERS = tuple(name for name in CONTENDERS if name not in COMPILED)
 
 PEAK = Contender(
     "multiply-adds", "peer.multiply_adds", ("apache-tvm",), "vector multiply-adds", torch=False

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from peer.contender import CONTENDERS, OURS, PEAK, REFERENCE, Contender
+from peer.contender import COMPILED, CONTENDERS, PEAK, REFERENCE, Contender
 from peer.libraries import Compiler, Search
 from peer.models import Model
 from peer.process import Assignment, ContenderError, Worker
@@ -88,7 +88,7 @@ class Contest:
         """Start a contender and check what it computes."""
         entry = self._result.entries[name] = Entry()
         try:
-            path = self._compile(name, entry) if name in OURS else self._model.path
+            path = self._compile(name, entry) if name in COMPILED else self._model.path
             self._plan.say(f"starting {name}")
             ready = self._start(name, CONTENDERS[name], path).ready
             entry.prepare_s, entry.start_mb = ready["prepare_s"], ready["start_bytes"] / 1e6

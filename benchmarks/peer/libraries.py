@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Our entries: a model compiled as its user would, on the command line.
 
-``sequential`` and ``greedy`` are compiled from schedules that are given, without a search;
-``scheduled`` is what the user gets: the schedule that is found or, where that is no faster, the
-sequential one.
+``sequential``, ``greedy`` and ``barriers`` are compiled from schedules that are given, without a
+search; ``scheduled`` is what the user gets: the schedule that is found or, where that is no faster,
+the sequential one.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from peer.contender import BARRIERS
 from peer.process import ContenderError, run_tool
 
-_BASELINES = ("sequential", "greedy")
+_BASELINES = ("sequential", "greedy", BARRIERS)
 _LIMITS = ("max_group_size", "max_num_groups")
 
 

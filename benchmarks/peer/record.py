@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from peer.contender import OURS
+from peer.contender import COMPILED
 from peer.figures import Estimate, geometric_mean, ratio
 
 FORMAT, VERSION = "tvm_ios.baselines", 1
@@ -84,7 +84,7 @@ class Result:
         times = {
             name: entry.median_ms
             for name, entry in self.entries.items()
-            if name not in OURS and entry.failure is None
+            if name not in COMPILED and entry.failure is None
         }
         return min(times, key=times.__getitem__, default=None)
 
@@ -96,7 +96,7 @@ class Result:
     def fastest_over_ours(self) -> float | None:
         """The fastest run of all others over our fastest, which neighbours disturb least."""
         own = self.entries.get(OWN, Entry()).fastest_ms
-        others = [e.fastest_ms for name, e in self.entries.items() if name not in OURS]
+        others = [e.fastest_ms for name, e in self.entries.items() if name not in COMPILED]
         known = [time for time in others if time is not None]
         return min(known) / own if own is not None and known else None
 

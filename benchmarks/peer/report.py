@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import markdown
-from peer.contender import CONTENDERS, OURS
+from peer.contender import COMPILED, CONTENDERS
 from peer.figures import Estimate
 from peer.record import OWN, Comparison, Entry, Result
 
@@ -64,7 +64,7 @@ def _time_row(result: Result, names: Sequence[str]) -> list[str]:
 
 def _costs(comparison: Comparison, names: Sequence[str]) -> str:
     """Peak memory of each process, largest errors, and seconds of compilation."""
-    shown = [name for name in names if name == OWN or name not in OURS]
+    shown = [name for name in names if name == OWN or name not in COMPILED]
     header = ["network"]
     header += [f"{CONTENDERS[name].title} MB" for name in shown]
     header += ["scheduled ÷ ONNX Runtime", "error", "compile s", "with search s"]

@@ -8,6 +8,7 @@ import torch
 from torch.nn.functional import scaled_dot_product_attention
 
 import tvm_ios
+from tvm_ios.errors import ModelError
 
 
 class SelfAttention(torch.nn.Module):
@@ -54,6 +55,17 @@ class Library(torch.nn.Module):
         return self.attention(x, x, x, need_weights=False)[0]
 
 
+class Options(torch.nn.Module):
+    """What else PyTorch's function takes."""
+
+    def __init__(self, **options: object) -> None:
+        super().__init__()
+        self.options = options
+
+    def forward(self, query: torch.Tensor, key: torch.Tensor, *mask: torch.Tensor) -> torch.Tensor:
+        return scaled_dot_product_attention(query, key, key + 1, *mask, **self.options)
+
+
 MODULES = {
     "plain": SelfAttention,
     "causal": lambda: SelfAttention(causal=True),
@@ -63,6 +75,10 @@ MODULES = {
 }
 
 
+def kinds_of(compiled: tvm_ios.CompiledModel) -> list[str]:
+    return [operator.kind for operator in compiled.schedule.operators]
+
+
 @torch.no_grad()
 @pytest.mark.parametrize("name", MODULES)
 def test_attention_is_one_operator(name: str) -> None:
@@ -70,7 +86,49 @@ def test_attention_is_one_operator(name: str) -> None:
     module = MODULES[name]().eval()
     x = torch.randn(2, 21, 48)
     compiled = tvm_ios.compile(module, (x,), search=False)
-    kinds = [operator.kind for operator in compiled.schedule.operators]
+    kinds = kinds_of(compiled)
     assert sum(kind.startswith("attention") for kind in kinds) == 1
     assert "softmax" not in kinds
     torch.testing.assert_close(compiled(x), module(x), rtol=1e-4, atol=1e-5)
+
+
+def shown(*shape: int, hidden_query: bool = False) -> torch.Tensor:
+    """A mask that is true for some keys of each query, or of all queries but one."""
+    mask = torch.rand(shape, generator=torch.Generator().manual_seed(1)) > 0.5
+    mask[..., 0] = True
+    if hidden_query:
+        mask[..., 3, :] = False
+    return mask
+
+
+FOUR = ((2, 4, 9, 16), (2, 4, 11, 16))
+CALLS = {
+    "scale": (Options(scale=0.7), FOUR, (), 1),
+    "three axes": (Options(), ((6, 9, 16), (6, 11, 16)), (), 1),
+    "two axes": (Options(), ((9, 16), (11, 16)), (), 0),
+    "shared heads": (Options(enable_gqa=True), ((2, 4, 9, 16), (2, 2, 11, 16)), (), 1),
+    "causal, fewer queries": (Options(is_causal=True), FOUR, (), 1),
+    "boolean mask": (Options(attn_mask=shown(9, 11)), FOUR, (), 1),
+    "hidden query": (Options(attn_mask=shown(9, 11, hidden_query=True)), FOUR, (), 0),
+    "computed mask": (Options(), FOUR, (shown(2, 1, 9, 11, hidden_query=True),), 0),
+    "computed numbers": (Options(), FOUR, (torch.randn(2, 1, 9, 11),), 0),
+}
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", CALLS)
+def test_other_attentions(name: str) -> None:
+    """Zeros are the result for a query that all keys are hidden from."""
+    module, shapes, masks, attentions = CALLS[name]
+    torch.manual_seed(0)
+    inputs = (*(torch.randn(shape) for shape in shapes), *masks)
+    compiled = tvm_ios.compile(module.eval(), inputs, search=False)
+    kinds = kinds_of(compiled)
+    assert sum(kind.startswith("attention") for kind in kinds) == attentions
+    torch.testing.assert_close(compiled(*inputs), module(*inputs), rtol=1e-4, atol=1e-5)
+
+
+def test_dropout_is_refused() -> None:
+    inputs = tuple(torch.randn(shape) for shape in FOUR)
+    with pytest.raises(ModelError, match="inference mode"):
+        tvm_ios.compile(Options(dropout_p=0.5).eval(), inputs, search=False)

@@ -16,6 +16,7 @@ from ..support.errors import ModelError
 from ..support.text import first_line, last_line
 from .exported_file import check_exported
 from .importing import captured, closing_builders
+from .torch_attention import ATTENTION, attention, undecomposed
 
 if TYPE_CHECKING:
     import torch
@@ -81,11 +82,13 @@ def from_exported(program: torch.export.ExportedProgram) -> tvm.IRModule:
         raise ModelError(f"Dimensions {names} are dynamic; export the model with fixed shapes.")
     try:
         with captured(), closing_builders():
-            program = program.run_decompositions()
+            program = undecomposed(program)
             _check_pure(program)
             _move_to_host(program)
             return from_exported_program(
-                program, run_ep_decomposition=False, custom_convert_map={"index.Tensor": _index}
+                program,
+                run_ep_decomposition=False,
+                custom_convert_map={"index.Tensor": _index, ATTENTION: attention},
             )
     except ModelError:
         raise

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+import numpy as np
 import tvm
 from tvm import relax
 from tvm.relax.dpl import DFPattern, is_const, wildcard
@@ -51,7 +52,10 @@ class _Attention:
         self._scaled = (query, key, scores)
         biased = operation("add", scores.pattern, self._bias) | scores.pattern
         self._softmax = operation("nn.softmax", biased)
-        product = operation("matmul", self._softmax, self._value)
+        self._largest, self._infinite, self._zero = operation("max", biased), is_const(), is_const()
+        hidden = operation("equal", self._largest, self._infinite)
+        weights = operation("where", hidden, self._zero, self._softmax) | self._softmax
+        product = operation("matmul", weights, self._value)
         self._pattern = operation("permute_dims", product) if permuted else product
 
     def raised(self, matcher: Matcher, call: relax.Call) -> relax.Expr | None:
@@ -64,6 +68,8 @@ class _Attention:
         if operands is None or None in factors:
             return None
         bias = match.operand(self._bias) if self._bias in match else None
+        if self._largest in match and not self._never_hidden(match, bias):
+            return None
         if bias is not None:
             matrices = held_shape(match.call(self._softmax))
             bias = _four_axes(bias, matrices, merged=not self._permuted)
@@ -72,6 +78,18 @@ class _Attention:
         scale = tvm.tirx.FloatImm("float32", math.prod(f for f in factors if f is not None))
         attention = relax.op.nn.attention(*operands, bias=bias, scale=scale)
         return attention if self._permuted else relax.op.reshape(attention, held_shape(call))
+
+    def _never_hidden(self, match: Match, bias: relax.Expr | None) -> bool:
+        """Return whether a constant bias shows each query a key.
+
+        For a query that a mask hides all keys from, PyTorch writes zeros instead of weights.
+        """
+        array = None if bias is None else constant_array(bias)
+        axes = match.call(self._largest).attrs.axis
+        rank = len(held_shape(match.call(self._softmax)))
+        last = axes is not None and [int(axis) % rank for axis in axes] == [rank - 1]
+        zeros = match.is_number(self._zero, 0.0) and match.is_number(self._infinite, -math.inf)
+        return last and zeros and array is not None and bool((array > -np.inf).any(-1).all())
 
     def _operands(self, matcher: Matcher, match: Match, call: relax.Call) -> Operands | None:
         """Return queries, keys and values as ``[batch, rows, heads, columns]``."""

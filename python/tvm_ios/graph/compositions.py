@@ -65,8 +65,10 @@ class _Raiser(PyExprMutator):
     def visit_call_(self, call: relax.Call) -> relax.Expr:
         for composition in self._compositions.get(op_name(call), ()):
             raised = composition.raised(self._matcher, call)
-            if raised is not None:
+            if isinstance(raised, relax.Call):
                 return super().visit_call_(raised)
+            if raised is not None:
+                return self.visit_expr(raised)
         return super().visit_call_(call)
 
 

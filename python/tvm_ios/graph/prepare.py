@@ -11,6 +11,7 @@ from tvm import relax
 from ..support.errors import ModelError
 from ..support.text import last_line
 from .attention import attention_raiser
+from .batches import keep_batches, remove_empty_moves
 from .compositions import raise_compositions
 from .empty import fill_empty_sums
 from .fold import fold_affine, simplify_batch_norm
@@ -76,6 +77,8 @@ def prepare(
         relax.transform.DeadCodeElimination(entries),
         _on(function, multiply_by_reciprocals),  # FoldConstant fails on a division by zero
         relax.transform.FoldConstant(),
+        _on(function, remove_empty_moves),
+        _on(function, keep_batches),
         _on(function, raise_compositions),
         _on(function, attention_raiser(attention_depth)),
         relax.transform.DeadCodeElimination(entries),

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -60,6 +61,23 @@ def scaled_before(query: relax.Expr, key: relax.Expr, value: relax.Expr) -> rela
     return heads(op.matmul(op.nn.softmax(op.matmul(query, key)), heads(value)))
 
 
+def shown_zero(*operands: relax.Expr, bias: np.ndarray) -> relax.Expr:
+    """As PyTorch computes a masked attention: zeros where all keys of a query are hidden."""
+    query, key, value = operands
+    scores = op.add(op.matmul(query, op.permute_dims(key, (0, 2, 1))), relax.const(bias))
+    largest = op.max(scores, axis=-1, keepdims=True)
+    hidden = op.equal(largest, relax.const(np.float32(-np.inf)))
+    weights = op.where(hidden, relax.const(np.float32(0)), op.nn.softmax(scores))
+    return op.matmul(weights, value)
+
+
+def mask(*, hidden_query: bool) -> np.ndarray:
+    bias = np.where(RNG.random((QUERIES, KEYS)) > 0.5, 0, -np.inf).astype("float32")
+    bias[:, 0] = 0
+    bias[3] = -np.inf if hidden_query else bias[3]
+    return bias
+
+
 def of_matrices(*operands: relax.Expr) -> relax.Expr:
     query, key, *others = operands
     rank = len(key.ty.shape)
@@ -92,6 +110,9 @@ RAISED = {
     "matrices, bias of keys": Case(of_matrices, (*MATRICES, (6, 1, KEYS))),
     "matrices, constant bias": Case(
         lambda *x: of_matrices(*x, constant(1, 1, QUERIES, KEYS)), FOUR
+    ),
+    "constant bias that shows each query a key": Case(
+        partial(shown_zero, bias=mask(hidden_query=False)), MATRICES
     ),
     "keys that are transposed already": Case(
         composed, (MATRICES[0], (6, DEPTH, KEYS), MATRICES[2]), left=1
@@ -161,6 +182,16 @@ def test_what_only_looks_like_an_attention_stays(case: Case) -> None:
     mod = module(case)
     assert operators(mod, 512).count("matmul") == 2
     assert_as_tvm(mod, case.shapes)
+
+
+def test_zeros_for_a_query_that_all_keys_are_hidden_from() -> None:
+    """TVM's own maximum of numbers that are all minus infinity is finite."""
+    mod = module(Case(partial(shown_zero, bias=mask(hidden_query=True)), MATRICES))
+    assert operators(mod, 512).count("matmul") == 2
+    arrays = [RNG.standard_normal(shape).astype("float32") for shape in MATRICES]
+    output = tvm_ios.compile(mod, search=False)(*arrays)
+    assert (output[:, 3] == 0).all()
+    assert np.isfinite(output).all()
 
 
 def test_back_ends_without_a_kernel_keep_the_products() -> None:

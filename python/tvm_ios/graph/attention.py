@@ -61,11 +61,11 @@ class _Attention:
     def raised(self, matcher: Matcher, call: relax.Call) -> relax.Expr | None:
         """Return the operator if ``call`` is the last of its composition."""
         match = matcher.match(self._pattern, call)
-        if match is None or not is_float32(call) or not _is_last(match.call(self._softmax)):
+        operands = None if match is None else self._operands(matcher, match, call)
+        if match is None or operands is None or not _is_last(match.call(self._softmax)):
             return None
         factors = [scaled.factor(match) for scaled in self._scaled]
-        operands = self._operands(matcher, match, call)
-        if operands is None or None in factors:
+        if None in factors or not is_float32(call):
             return None
         bias = match.operand(self._bias) if self._bias in match else None
         if self._largest in match and not self._never_hidden(match, bias):
@@ -96,7 +96,7 @@ class _Attention:
         found = [match.operand(pattern) for pattern in (self._query, self._key, self._value)]
         shapes = [known_shape(operand) for operand in found]
         first = shapes[0]
-        if first is None or any(s is None or s[:-2] != first[:-2] for s in shapes):
+        if first is None or any(s is None or 0 in s or s[:-2] != first[:-2] for s in shapes):
             return None
         query, key, value = found
         if max(first[-1], held_shape(value)[-1]) > self._depth:

@@ -10,6 +10,7 @@ from tvm import relax
 from tvm.relax.dpl import DFPattern, is_const, wildcard
 
 from .matching import Matcher, operation
+from .recognise import is_float32
 
 Number = Callable[[float], DFPattern]
 
@@ -51,7 +52,7 @@ class Gelu:
     def raised(self, matcher: Matcher, call: relax.Call) -> relax.Call | None:
         """Return the operator if ``call`` is the last of its composition."""
         match = matcher.match(self._pattern, call)
-        if match is None:
+        if match is None or not is_float32(call):
             return None
         if not all(match.is_number(pattern, value) for pattern, value in self._numbers.items()):
             return None

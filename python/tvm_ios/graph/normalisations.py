@@ -11,7 +11,7 @@ from tvm import relax
 from tvm.relax.dpl import DFPattern, is_const, wildcard
 
 from .matching import Match, Matcher, operation
-from .recognise import known_shape
+from .recognise import is_float32, known_shape
 
 
 class LayerOrInstanceNorm:
@@ -131,7 +131,9 @@ class _Standardised:
         data = match.operand(self._data)
         shape, epsilon = known_shape(data), match.array(self._epsilon)
         means = [match.call(mean).attrs for mean in self._means if mean in match]
-        if shape is None or epsilon is None or epsilon.size != 1:
+        if shape is None or 0 in shape or epsilon is None or epsilon.size != 1:
+            return None
+        if not is_float32(data):  # TVM's operators do not support float64
             return None
         if not match.is_number(self._two, 2.0) or any(mean.axis is None for mean in means):
             return None

@@ -189,10 +189,10 @@ OTHER_FACTORS = {
 }
 
 
-def saved(composition: Composition, directory: Path) -> Path:
+def saved(composition: Composition, directory: Path, dtype: str = "float") -> Path:
     """Write a model of the composition."""
     sizes = ", ".join(map(str, composition.shape))
-    text = f"composed (float[{sizes}] x) => (float y) {{ {composition.nodes} }}"
+    text = f"composed ({dtype}[{sizes}] x) => ({dtype} y) {{ {composition.nodes} }}"
     graph = onnx.parser.parse_graph(text)
     graph.initializer.extend(
         numpy_helper.from_array(np.asarray(value), name)
@@ -236,6 +236,15 @@ def test_what_only_looks_like_a_composition_stays(composition, tmp_path: Path) -
     names = operators(path)
     assert not any("gelu" in name or "norm" in name for name in names)
     assert_as_onnx_runtime(path, composition.shape)
+
+
+@pytest.mark.parametrize("name", ["gelu", "layer", "instance, by hand", "group, both"])
+def test_compositions_of_float64_stay(name: str, tmp_path: Path) -> None:
+    composition = RAISED[name]
+    wide = {n: np.asarray(v, "float64") for n, v in (NAMED | composition.constants).items()}
+    wide |= {n: value for n, value in NAMED.items() if value.dtype == "int64"}
+    path = saved(composition._replace(constants=wide), tmp_path, "double")
+    assert not any("gelu" in name or "norm" in name for name in operators(path))
 
 
 def test_groups_of_another_batch_stay_between_their_reshapes(tmp_path: Path) -> None:

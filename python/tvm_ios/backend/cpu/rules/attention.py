@@ -25,15 +25,15 @@ def attention(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choi
     Raises
     ------
     NoRule
-        If a tensor is not of float32, its heads are large or shared, the window slides, or a
-        computed bias differs between queries.
+        If a tensor is empty or not of float32, its heads are large or shared, the window slides,
+        or a computed bias differs between queries.
     """
     attrs, operands = op.call.attrs, op.call.args[:3]
     (batch, queries, heads, depth), keys, values = (shape_of(operand) for operand in operands)
     shared = keys[2] != heads or values[2] != heads
     if not all(map(is_float32, op.call.args)) or attrs.window_size is not None or shared:
         raise NoRule
-    if max(depth, values[3]) > MOST_DEPTH:
+    if max(depth, values[3]) > MOST_DEPTH or 0 in (batch, queries, heads, depth, *values):
         raise NoRule
     scale = 1 / math.sqrt(depth) if attrs.scale is None else float(attrs.scale.value)
     bias = _bias(op, queries, keys[1])

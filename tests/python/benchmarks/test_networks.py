@@ -154,7 +154,8 @@ def test_strips_become_tiles() -> None:
 def test_what_failed_has_no_ratio(capsys) -> None:
     results = {"m": {1: record.Result("m", failure="no memory")}}
     scaling.show(results, "onnxruntime")
-    assert capsys.readouterr().out.count("failed") == 4
+    row = capsys.readouterr().out.splitlines()[-1]
+    assert set(row.replace(" ", "").strip("|").split("|")[2:]) == {"failed"}
 
 
 @pytest.mark.slow

@@ -16,6 +16,7 @@ from ....tir.epilogue import NOTHING, Epilogue
 from ....tir.functions import keep
 from ....tir.tensor import TensorSpec
 from .kernel import Kernel, Phase
+from .plane import PlaneTiles
 from .scan import along, reduce_row
 
 Expr = Any
@@ -57,7 +58,7 @@ def layer_norm_kernel(norm: LayerNorm, core: Core) -> Kernel:
         ),
         outputs=(TensorSpec((sizes["full"],)),),
         phases=(Phase(norm.rows, emit),),
-        order="rows",
+        plane=PlaneTiles(1, norm.rows, 1, norm.rows, matrix=True),
     )
 
 

@@ -163,8 +163,11 @@ def linear(x: relax.Expr, columns: int, seed: int) -> relax.Expr:
 
 
 def perceptron(emit, x):
-    """Rows of a matrix are divided as those of a feature map are."""
-    first = emit(op.nn.gelu(emit(linear(x, 50, seed=1))))
+    """Rows of a matrix are divided as those of a feature map are, also where they are normalised."""
+    length = int(x.ty.shape.values[-1])
+    scale, shift = constant(length, seed=4), constant(length, seed=5)
+    normal = emit(op.nn.layer_norm(x, scale, shift, axes=[-1]))
+    first = emit(op.nn.gelu(emit(linear(normal, 50, seed=1))))
     second = emit(op.add(emit(linear(first, 40, seed=2)), x))
     return emit(linear(second, 37, seed=3))
 

@@ -163,7 +163,7 @@ def linear(x: relax.Expr, columns: int, seed: int) -> relax.Expr:
 
 
 def perceptron(emit, x):
-    """Rows of a matrix are divided as those of a feature map are, also where they are normalised."""
+    """Rows of a matrix are divided as those of a map are, also where they are normalised."""
     length = int(x.ty.shape.values[-1])
     scale, shift = constant(length, seed=4), constant(length, seed=5)
     normal = emit(op.nn.layer_norm(x, scale, shift, axes=[-1]))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import tvm
 
@@ -32,12 +32,21 @@ class Core:
         Architectural vector registers.
     l1_bytes, l2_bytes : int
         Sizes of one core's data caches, in bytes.
+    pair_products : str or None
+        LLVM's name of the instruction that multiplies pairs of bfloat16 and adds the products to
+        float32 sums; None if the core has none.
     """
 
     lanes: int
     registers: int
     l1_bytes: int = 32 << 10
     l2_bytes: int = 512 << 10
+    pair_products: str | None = None
+
+    @property
+    def pair_lanes(self) -> int:
+        """The float32 sums of that instruction, 0 if there is none."""
+        return self.lanes if self.pair_products else 0
 
 
 @dataclass(frozen=True)
@@ -198,15 +207,25 @@ def core_of(target: tvm.target.Target) -> Core:
     another architecture they are assumed.
     """
     known = data_caches() if _is_native(target) else ()
-    caches = {f"l{cache.level}_bytes": cache.size for cache in known if cache.level <= 2}
-    if "aarch64" in str(target.attrs.get("mtriple", "")):
-        return Core(lanes=4, registers=32, **caches)
+    sizes = {cache.level: cache.size for cache in known}
+    core = _isa_of(target)
+    return replace(
+        core,
+        l1_bytes=sizes.get(1, core.l1_bytes),
+        l2_bytes=sizes.get(2, core.l2_bytes),
+    )
+
+
+def _isa_of(target: tvm.target.Target) -> Core:
+    """Return the core of a CPU target with caches of a usual size."""
     has = tvm.target.codegen.llvm_cpu_has_features
+    if "aarch64" in str(target.attrs.get("mtriple", "")):
+        products = "llvm.aarch64.neon.bfdot.v4f32.v8bf16" if has("bf16", target) else None
+        return Core(lanes=4, registers=32, pair_products=products)
     if has("avx512f", target):
-        return Core(lanes=16, registers=32, **caches)
-    if has("avx2", target):
-        return Core(lanes=8, registers=16, **caches)
-    return Core(lanes=4, registers=16, **caches)
+        products = "llvm.x86.avx512bf16.dpbf16ps.512" if has("avx512bf16", target) else None
+        return Core(lanes=16, registers=32, pair_products=products)
+    return Core(lanes=8 if has("avx2", target) else 4, registers=16)
 
 
 def check_runnable(target: tvm.target.Target) -> None:

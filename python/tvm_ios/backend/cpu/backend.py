@@ -74,6 +74,7 @@ class CpuBackend:
             self.workers,
             active_database(),
             self._balance() if winograd else TYPICAL,
+            precision=self._options.precision,
         )
         return CpuStageBuilder.of(graph, results, config)
 

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import os
+
 import tvm
 from tvm import relax
 
@@ -10,8 +12,19 @@ from ...database import MeasurementDatabase
 from ...measure.runners import Runner, resolve_at
 from ...schedule.options import Options
 from ...support.errors import OptionError
-from ...target import CPU, check_runnable, parse, resolve
+from ...target import CPU, check_runnable, core_of, parse, resolve
 from .backend import CpuBackend
+
+_PRECISIONS = ("fp32", "bf16")
+_EMULATION = "TVM_IOS_EMULATE_BF16"
+
+
+def emulated() -> bool:
+    """Return whether processors without instructions for bfloat16 compute it by others.
+
+    That is slower than float32, and for tests.
+    """
+    return os.environ.get(_EMULATION) == "1"
 
 
 class CpuKind:
@@ -27,8 +40,13 @@ class CpuKind:
         device_id: int = 0,
     ) -> None:
         _check_number(device_id)
-        if options.precision != "fp32" or options.cudnn:
-            raise OptionError("precision and cudnn are for CUDA devices; leave them out for a CPU.")
+        if options.cudnn:
+            raise OptionError("cuDNN is for CUDA devices; leave it out for a CPU.")
+        if options.precision not in _PRECISIONS:
+            raise OptionError(
+                f"A CPU multiplies in {' or '.join(_PRECISIONS)}, not in {options.precision}; give "
+                "one of these as the precision."
+            )
         resolve(target, threads=threads)  # which raises what is wrong with them
 
     def given(self, target: str | tvm.target.Target, runner: Runner) -> tvm.target.Target:
@@ -66,9 +84,14 @@ class CpuKind:
         Raises
         ------
         OptionError
-            If ``precision`` or ``cudnn`` is set, which are for CUDA devices.
+            If ``precision`` is one that the processor cannot multiply in, or ``cudnn`` is set.
         """
         self.check_options(target, options, None)
+        if options.precision == "bf16" and not (core_of(target).pair_products or emulated()):
+            raise OptionError(
+                f"{target.attrs.get('mcpu', 'This CPU')} has no instructions that multiply "
+                "bfloat16 (AVX512_BF16 on x86-64, BF16 on AArch64); leave the precision at fp32."
+            )
         return CpuBackend(target, runner, options, database)
 
     def pipeline(self, target: tvm.target.Target) -> tvm.transform.Pass:

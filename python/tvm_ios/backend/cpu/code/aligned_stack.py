@@ -32,8 +32,12 @@ define internal i32 @{_FUNCTION}() alwaysinline {{
 
 
 @contextmanager
-def aligned_stack() -> Iterator[None]:
-    """Align the stack of the function that is emitted."""
-    with T.attr(tirx.const(0, "int32"), "pragma_import_llvm", tvm.ir.StringImm(_SOURCE)):
+def aligned_stack(source: str = "") -> Iterator[None]:
+    """Align the stack of the function that is emitted.
+
+    ``source`` is LLVM IR of functions that it calls: a function can import only once.
+    """
+    imported = tvm.ir.StringImm(_SOURCE + source)
+    with T.attr(tirx.const(0, "int32"), "pragma_import_llvm", imported):
         T.evaluate(T.call_extern("int32", _FUNCTION))
         yield

@@ -67,6 +67,7 @@ def attention_kernel(attention: Attention, core: Core) -> Kernel:
         outputs=(result,),
         scratch=emitter.scratch(),
         phases=emitter.phases(),
+        narrows=True,
     )
 
 

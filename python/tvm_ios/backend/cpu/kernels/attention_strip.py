@@ -20,6 +20,7 @@ from typing import Any
 from tvm.tirx.script import builder as T
 
 from ....target import Core
+from ....tir.bfloat16 import store
 from ....tir.emit import (
     Accumulators,
     lanes_of,
@@ -113,7 +114,7 @@ class Head:
             last = epilogue.arguments[i] == "last"
             return self.buffers[first + i][at if last else place]
 
-        T.buffer_store(result, epilogue.apply(value, load, width), place)
+        store(result, epilogue.apply(value, load, width), place)
 
     def _read(self, operand: int, row: Expr, at: Expr) -> Expr:
         if self.gathered:

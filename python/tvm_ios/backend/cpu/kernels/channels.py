@@ -55,6 +55,7 @@ def channels_kernel(
         outputs=(emitter.plane(planes.rows.out, planes.columns.out),),
         phases=(Phase(emitter.tiles, emitter.emit),),
         plane=emitter.plane_tiles(),
+        narrows=True,
     )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from tvm.tirx.script import builder as T
 
+from ....tir.bfloat16 import STORED, Stored
 from ....tir.tensor import TensorSpec
 from .kernel import Emit, Kernel, Phase
 
@@ -75,6 +76,7 @@ def beside(kernels: Sequence[Kernel]) -> Kernel:
         inputs=first.inputs,
         outputs=tuple(kernel.outputs[0] for kernel in kernels),
         phases=(Phase(ends[-1], emit, large_buffers=any(p.large_buffers for p in phases)),),
+        narrows=all(kernel.narrows for kernel in kernels),
     )
 
 
@@ -88,6 +90,8 @@ def _reshaped(
 
 def _view(buffer: Any, spec: TensorSpec) -> Any:
     """Return the memory of ``buffer`` in the shape of ``spec``."""
+    if isinstance(buffer, Stored):
+        return Stored(_view(buffer.buffer, replace(spec, dtype=STORED)))
     if tuple(int(size) for size in buffer.shape) == spec.shape:
         return buffer
     return T.decl_buffer(spec.shape, spec.dtype, data=buffer.data, layout=None)

@@ -10,6 +10,7 @@ from typing import Any
 
 from tvm.tirx.script import builder as T
 
+from ....tir.bfloat16 import store
 from ....tir.emit import lanes_of, select
 from .kernel import Kernel, Phase
 from .layout import Layout, blocks
@@ -57,7 +58,7 @@ def concat_kernel(
             there = begins[part] + i
             with T.serial(pixels) as p:
                 value = source[_index(image, i, p, width, layout)]
-                T.buffer_store(buffers[-1], value, _index(image, there, p, width, layout))
+                store(buffers[-1], value, _index(image, there, p, width, layout))
 
         with T.serial(begin, begin + extent) as t:
             select(
@@ -75,6 +76,7 @@ def concat_kernel(
         outputs=(layout.spec((batch, sum(channels), pixels, 1)),),
         phases=(Phase(batch * tiles, emit),) if parts else (),
         order="channels",
+        narrows=True,
     )
 
 

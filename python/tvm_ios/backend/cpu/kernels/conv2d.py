@@ -19,10 +19,8 @@ from typing import Any
 from tvm.tirx.script import builder as T
 
 from ....target import Core
-from ....tir.emit import (
-    bind,
-    select,
-)
+from ....tir.bfloat16 import dot_source
+from ....tir.emit import bind, select
 from ....tir.window import Window
 from .conv2d_shape import Conv2d, ConvShape
 from .conv2d_tile import ConvBuffers, ConvTile
@@ -34,12 +32,17 @@ from .taps import ColumnTile, column_tiles
 Expr = Any
 
 
-def conv2d_kernel(conv: Conv2d, in_layout: Layout, out_layout: Layout, core: Core) -> Kernel:
+def conv2d_kernel(
+    conv: Conv2d, in_layout: Layout, out_layout: Layout, core: Core, *, paired: bool = False
+) -> Kernel:
     """Return the kernel of a direct convolution.
 
     The kernel's inputs are the feature map, the weights as :func:`.layout.pack_weights` leaves them
     (of all results one after another) and the epilogue's arguments. Per-channel arguments of all
     results are one tensor.
+
+    With paired operands, the feature map and the weights are bfloat16, the latter as
+    :func:`.layout.pack_pairs` leaves them.
 
     Parameters
     ----------
@@ -51,20 +54,29 @@ def conv2d_kernel(conv: Conv2d, in_layout: Layout, out_layout: Layout, core: Cor
         Layout of the results and of the epilogue's arguments, blocked by ``core.lanes``.
     core : Core
         The core that runs the kernel.
+    paired : bool
+        Whether pairs of bfloat16 are multiplied. The feature map is then blocked.
 
     Returns
     -------
     Kernel
         A kernel of one phase with one output per result.
     """
-    emitter = ConvEmitter(conv, in_layout, out_layout, core)
+    emitter = ConvEmitter(conv, in_layout, out_layout, core, paired=paired)
+    phase = Phase(
+        emitter.tiles,
+        emitter.emit,
+        weights=emitter.weights(),
+        source=dot_source(core.pair_products, core.lanes) if paired else "",
+    )
     return Kernel(
         name="conv2d_pointwise" if conv.pointwise else "conv2d",
-        key=("conv2d", conv, in_layout, out_layout, core),
+        key=("conv2d", conv, in_layout, out_layout, core, paired),
         inputs=emitter.input_specs(),
         outputs=emitter.output_specs(),
-        phases=(Phase(emitter.tiles, emitter.emit, weights=emitter.weights()),),
+        phases=(phase,),
         plane=emitter.plane(),
+        narrows=True,
     )
 
 
@@ -99,7 +111,7 @@ class ConvEmitter(ConvShape):
 
     def weights(self) -> Weights:
         """Return where the weights of a tile begin."""
-        block = math.prod(self.input_specs()[1].shape[1:])
+        block = math.prod(self.weights_shape[1:])
 
         def first(tile: int) -> int:
             return self._first_block(tile // self.plane_tiles % self.chunks) * block
@@ -122,7 +134,8 @@ class ConvEmitter(ConvShape):
             own weights.
         """
         count = 2 + len(self.conv.epilogue.arguments)
-        bound = ConvBuffers(buffers[0], buffers[1], buffers[2:count], buffers[count:])
+        image, weights = self.operands(buffers)
+        bound = ConvBuffers(image, weights, buffers[2:count], buffers[count:])
 
         def place(image: Expr, block: Expr, b: int, place: Expr, next_block: Expr) -> None:
             row = 0 if self.flat else place

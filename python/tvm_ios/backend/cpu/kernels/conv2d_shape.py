@@ -4,15 +4,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 from ....target import Core
+from ....tir.bfloat16 import STORED, as_pairs, dot
 from ....tir.epilogue import NOTHING, Epilogue
 from ....tir.tensor import TensorSpec
 from ....tir.window import Window
 from .layout import Layout, blocks
-from .taps import tap_groups
+from .taps import MultiplyAdd, float_multiply_add, tap_groups
 from .tiling import RegisterTile, choose_tile
+
+Expr = Any
 
 
 @dataclass(frozen=True)
@@ -56,6 +62,9 @@ class ConvShape:
 
     A convolution that shares its tiles with others takes ``tile`` from the caller, and ``flat`` if
     all of them are pointwise: only then do the pixels of a plane form one row.
+
+    With ``paired`` operands, the feature map and the weights are bfloat16. A step of the reduction
+    multiplies a pair of channels instead of one.
     """
 
     def __init__(
@@ -67,12 +76,16 @@ class ConvShape:
         *,
         flat: bool | None = None,
         tile: RegisterTile | None = None,
+        paired: bool = False,
     ) -> None:
         assert result.block == core.lanes, "an output block is one vector"
+        assert not paired or source.block % 2 == 0 < source.block, "pairs lie in blocks"
         self.conv, self.source, self.result = conv, source, result
-        self.lanes = core.lanes
-        self.in_block = source.block or 1
-        self.group_channels = conv.channels // conv.groups
+        self.lanes, self.paired, self.core = core.lanes, paired, core
+        self.in_block = (source.block or 1) // (2 if paired else 1)
+        group_channels = conv.channels // conv.groups
+        self.steps = blocks(group_channels, 2) if paired else group_channels
+        self.lone = paired and group_channels % 2 == 1  # the last channel has no other one
         self.result_blocks = [blocks(k, self.lanes) for k in conv.out_channels]
         self.rows, self.columns = conv.rows, conv.columns
         self.flat = conv.pointwise if flat is None else flat
@@ -82,7 +95,7 @@ class ConvShape:
         self.group_blocks = sum(self.result_blocks) // conv.groups
         self.tile = tile or self._choose_tile(core)
         self.taps = tap_groups(core, self.columns)
-        self.far_weights = self.input_specs()[1].num_bytes > core.l1_bytes
+        self.far_weights = 4 * math.prod(self.weights_shape) > core.l1_bytes
         self.chunks = blocks(sum(self.result_blocks), self.tile.blocks)
         per_plane = blocks(self.columns.out, self.tile.columns) if self.flat else self.rows.out
         self.plane_tiles = per_plane
@@ -90,7 +103,7 @@ class ConvShape:
 
     def _choose_tile(self, core: Core) -> RegisterTile:
         """Choose the register tile for the weights of one chunk."""
-        block_bytes = math.prod(self.input_specs()[1].shape[1:]) * 4
+        block_bytes = 4 * math.prod(self.weights_shape[1:])
         return choose_tile(
             core,
             self.columns.out,
@@ -100,25 +113,47 @@ class ConvShape:
             equal=self.conv.groups > 1,
         )
 
+    @property
+    def weights_shape(self) -> tuple[int, ...]:
+        """The shape of the packed weights, each a float32 or a pair."""
+        return (
+            sum(self.result_blocks),
+            blocks(self.steps, self.in_block),
+            self.conv.rows.kernel,
+            self.in_block,
+            self.conv.columns.kernel,
+            self.lanes,
+        )
+
     def input_specs(self) -> tuple[TensorSpec, ...]:
         """Return the feature map, the packed weights and the epilogue's arguments."""
         conv = self.conv
         image = (conv.batch, conv.channels, conv.rows.size, conv.columns.size)
-        weights = (
-            sum(self.result_blocks),
-            blocks(self.group_channels, self.in_block),
-            conv.rows.kernel,
-            self.in_block,
-            conv.columns.kernel,
-            self.lanes,
-        )
         channels = sum(self.result_blocks) * self.lanes
         shapes = {
             "channel": (1, channels, 1, 1),
             "full": (conv.batch, channels, conv.rows.out, conv.columns.out),
         }
         arguments = [self.result.spec(shapes[kind]) for kind in conv.epilogue.arguments]
-        return (self.source.spec(image), TensorSpec(weights), *arguments)
+        if self.paired:
+            weights = TensorSpec((*self.weights_shape, 2), STORED)
+            return (self.source.spec(image, STORED), weights, *arguments)
+        return (self.source.spec(image), TensorSpec(self.weights_shape), *arguments)
+
+    def operands(self, buffers: Sequence[Any]) -> tuple[Any, Any]:
+        """Return the feature map and the weights, as what a step multiplies."""
+        image, weights = buffers[:2]
+        if not self.paired:
+            return image, weights
+        *others, block = self.input_specs()[0].shape
+        return as_pairs(image, (*others, block // 2)), as_pairs(weights, self.weights_shape)
+
+    @property
+    def multiply_add(self) -> MultiplyAdd:
+        """Adds the products of a step to a sum."""
+        if not self.paired:
+            return float_multiply_add
+        return partial(dot, instruction_lanes=self.core.pair_lanes)
 
     def output_specs(self) -> tuple[TensorSpec, ...]:
         """Return the results."""

@@ -72,6 +72,7 @@ def conv2d_sum_kernel(
         inputs=(*feature_maps, *lead.input_specs()[2:]),
         outputs=lead.output_specs(),
         phases=(Phase(lead.tiles, emitter.emit),),
+        narrows=True,
     )
 
 

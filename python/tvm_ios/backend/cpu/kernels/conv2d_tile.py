@@ -12,6 +12,7 @@ from typing import Any
 
 from tvm.tirx.script import builder as T
 
+from ....tir.bfloat16 import FIRST, store
 from ....tir.emit import (
     Accumulators,
     bind,
@@ -83,7 +84,7 @@ class ConvTile:
         ahead = self._ahead(first)
 
         def channel_block(index: Expr) -> None:
-            left = conv.group_channels - index * conv.in_block
+            left = conv.steps - index * conv.in_block
             channels = left if isinstance(left, int) else bind(T.min(conv.in_block, left))
 
             def row_of_taps(r: Expr, row: Expr) -> None:
@@ -101,20 +102,21 @@ class ConvTile:
                     registers,
                     lambda distance: self._input(index, c, row, begin + distance),
                     lambda k, tap: self._weight(k, index, r, c, tap),
+                    conv.multiply_add,
                 )
                 self._fetch_weights(index, r, c, taps)
 
             rows_inside(conv.rows, self.row, row_of_taps)
 
-        loop(blocks(conv.group_channels, conv.in_block), channel_block)
+        loop(blocks(conv.steps, conv.in_block), channel_block)
 
     def _ahead(self, first: Expr) -> Ahead | None:
         """Return this tile's share of the next chunk's weights, None if there is no gain."""
         conv, lanes = self.conv, self.conv.lanes
-        steps = blocks(conv.group_channels, conv.in_block) * conv.rows.kernel
+        steps = blocks(conv.steps, conv.in_block) * conv.rows.kernel
         per_row = blocks(conv.columns.out, conv.tile.columns)
         tiles = conv.rows.out * per_row
-        block = math.prod(conv.input_specs()[1].shape[1:-1])
+        block = math.prod(conv.weights_shape[1:-1])
         last = self.after is None and conv.chunks == 1
         if last or tiles == 1 or not conv.far_weights:
             return None
@@ -143,28 +145,32 @@ class ConvTile:
         In a row-major input the processor follows the rows.
         """
         conv = self.conv
-        block = conv.source.block
-        if block and conv.group_channels > block:
+        block = conv.in_block
+        if conv.source.block and conv.steps > block:
             runs = tile.runs(range(conv.columns.kernel))
             for distance, _ in readers(conv.columns, runs)[:: per_line(block)]:
                 fetch_near(self.buffers.image, self._place(index, 0, row, begin + distance))
 
     def _weight(self, k: int, index: Expr, r: Expr, c: Expr, tap: int) -> Expr:
-        """Return the weights of block ``k`` of this tile for channel ``c`` of block ``index``."""
+        """Return the weights of block ``k`` of this tile for step ``c`` of block ``index``."""
         vector = lanes_of(0, self.conv.lanes)
         return self.buffers.weights[self.block + k, index, r, c, tap, vector]
 
     def _input(self, index: Expr, c: Expr, row: Expr, column: Expr) -> Expr:
-        """Return the input of channel ``c`` of block ``index`` of this group, in all lanes."""
+        """Return the input of step ``c`` of block ``index`` of this group, in all lanes."""
+        conv = self.conv
         value = self.buffers.image[tuple(self._place(index, c, row, column))]
-        return splat(value, self.conv.lanes)
+        if conv.lone:  # what lies beside the last channel is undefined
+            last = index * conv.in_block + c == conv.steps - 1
+            value = T.bitwise_and(value, T.Select(last, T.int32(FIRST), T.int32(-1)))
+        return splat(value, conv.lanes)
 
     def _place(self, index: Expr, c: Expr, row: Expr, column: Expr) -> list[Expr]:
-        """Return where the input of channel ``c`` of block ``index`` of this group lies."""
+        """Return where the input of step ``c`` of block ``index`` of this group lies."""
         conv = self.conv
         if conv.conv.groups > 1:
             group = self.block // conv.group_blocks
-            index = group * (conv.group_channels // conv.in_block) + index
+            index = group * (conv.steps // conv.in_block) + index
         if conv.source.block:
             return [self.image, index, row * conv.columns.size + column, c]
         if conv.flat:
@@ -210,4 +216,4 @@ class ConvTile:
             return self.buffers.arguments[a][self.image, self.block + k, pixel, vector]
 
         place = [self.image, local, pixel, vector]
-        T.buffer_store(self.buffers.results[result], epilogue.apply(value, load, lanes), place)
+        store(self.buffers.results[result], epilogue.apply(value, load, lanes), place)

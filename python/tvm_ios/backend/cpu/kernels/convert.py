@@ -8,6 +8,7 @@ from typing import Any
 
 from tvm.tirx.script import builder as T
 
+from ....tir.bfloat16 import store
 from ....tir.tensor import TensorSpec
 from .kernel import Kernel, Phase
 from .layout import Layout, blocks
@@ -30,7 +31,7 @@ def block_kernel(shape: tuple[int, ...], layout: Layout) -> Kernel:
             lanes = T.min(block, c - i * block)
             with T.serial(w) as x, T.serial(lanes) as lane:
                 value = source[image, i * block + lane, row, x]
-                T.buffer_store(result, value, [image, i, row * w + x, lane])
+                store(result, value, [image, i, row * w + x, lane])
 
     return Kernel(
         name="to_blocked",
@@ -38,6 +39,7 @@ def block_kernel(shape: tuple[int, ...], layout: Layout) -> Kernel:
         inputs=(TensorSpec(shape),),
         outputs=(layout.spec(shape),),
         phases=(Phase(n * count * h, emit),),
+        narrows=True,
     )
 
 
@@ -55,7 +57,7 @@ def unblock_kernel(shape: tuple[int, ...], layout: Layout) -> Kernel:
             row, channel, image = t % h, (t // h) % c, t // (h * c)
             with T.serial(w) as x:
                 value = source[image, channel // block, row * w + x, channel % block]
-                T.buffer_store(result, value, [image, channel, row, x])
+                store(result, value, [image, channel, row, x])
 
     return Kernel(
         name="to_plain",
@@ -63,6 +65,7 @@ def unblock_kernel(shape: tuple[int, ...], layout: Layout) -> Kernel:
         inputs=(layout.spec(shape),),
         outputs=(TensorSpec(shape),),
         phases=(Phase(n * c * h, emit),),
+        narrows=True,
     )
 
 

@@ -18,6 +18,7 @@ from tvm import tirx
 from tvm.tirx.script import builder as T
 
 from ....target import Core
+from ....tir.bfloat16 import store
 from ....tir.emit import bind, lanes_of, loop, select, splat, tile_scope
 from ....tir.epilogue import NOTHING, Epilogue
 from ....tir.functions import keep, register
@@ -82,6 +83,7 @@ def group_norm_kernel(norm: GroupNorm, layout: Layout, core: Core) -> Kernel:
             Phase(emitter.tiles, emitter.normalise),
         ),
         order="channels",
+        narrows=True,
     )
 
 
@@ -169,7 +171,7 @@ class _GroupNormEmitter:
 
                 with tile_scope():
                     value = (source[place] - mean) * scale + shift
-                    T.buffer_store(result, epilogue.apply(value, load, self.lanes), place)
+                    store(result, epilogue.apply(value, load, self.lanes), place)
 
             loop(count, pixel)
 

@@ -169,6 +169,7 @@ def grouped_kernel(
         outputs=(emitter.plane(planes.rows.out, planes.columns.out),),
         phases=(Phase(emitter.tiles, emitter.emit),),
         plane=emitter.plane_tiles(),
+        narrows=True,
     )
 
 

@@ -63,6 +63,8 @@ class Phase:
         of TVM's schedules are. TVM then shrinks them.
     weights : Weights or None
         The constant weights that are read; None if there are none, or few.
+    source : str
+        LLVM IR of the functions that the code calls.
     """
 
     tiles: int
@@ -70,6 +72,7 @@ class Phase:
     work: float = 1.0
     large_buffers: bool = False
     weights: Weights | None = None
+    source: str = ""
 
     @property
     def prefetches(self) -> bool:
@@ -95,12 +98,15 @@ class Kernel(AnyKernel):
     variant : str or None
         The name by which a schedule selects this kernel among those of its operator. None if there
         is no choice.
+    narrows : bool
+        Whether its float32 inputs and outputs may be stored as bfloat16, see :mod:`.storage`.
     """
 
     phases: tuple[Phase, ...] = field(compare=False)
     plane: PlaneTiles | None = field(default=None, compare=False)
     order: Order | None = field(default=None, compare=False)
     variant: str | None = field(default=None, compare=False)
+    narrows: bool = field(default=False, compare=False)
 
     @property
     def tiles(self) -> int:

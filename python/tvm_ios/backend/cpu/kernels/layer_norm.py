@@ -11,6 +11,7 @@ from tvm import tirx
 from tvm.tirx.script import builder as T
 
 from ....target import Core
+from ....tir.bfloat16 import store
 from ....tir.emit import lanes_of, splat, tile_scope
 from ....tir.epilogue import NOTHING, Epilogue
 from ....tir.functions import keep
@@ -59,6 +60,7 @@ def layer_norm_kernel(norm: LayerNorm, core: Core) -> Kernel:
         outputs=(TensorSpec((sizes["full"],)),),
         phases=(Phase(norm.rows, emit),),
         plane=PlaneTiles(1, norm.rows, 1, norm.rows, matrix=True),
+        narrows=True,
     )
 
 
@@ -86,6 +88,6 @@ def _emit_row(norm: LayerNorm, lanes: int, buffers: Sequence[Any], start: Expr) 
 
         with tile_scope():
             value = norm.epilogue.apply(normal * gamma[within] + beta[within], argument, width)
-            T.buffer_store(result, value, [place])
+            store(result, value, [place])
 
     along(length, lanes, finish)

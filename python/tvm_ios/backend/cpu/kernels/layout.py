@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ....tir.bfloat16 import nearest
 from ....tir.tensor import TensorSpec
 
 
@@ -47,6 +48,20 @@ PLAIN = Layout()
 def blocks(channels: int, block: int) -> int:
     """Return how many blocks hold ``channels`` channels; the last may be partly filled."""
     return -(-channels // block)
+
+
+def pack_pairs(weights: np.ndarray, in_block: int, out_block: int, groups: int) -> np.ndarray:
+    """Pack convolution weights as :func:`pack_weights` does, in pairs of rounded numbers.
+
+    Returns
+    -------
+    numpy.ndarray
+        Bits of bfloat16, ``[ceil(K / out_block), ceil(C / groups / in_block), R, in_block / 2, S,
+        out_block, 2]``.
+    """
+    kb, cb, r, _, s, _ = (packed := pack_weights(weights, in_block, out_block, groups)).shape
+    split = nearest(packed).reshape(kb, cb, r, in_block // 2, 2, s, out_block)
+    return np.ascontiguousarray(split.transpose(0, 1, 2, 3, 5, 6, 4))
 
 
 def pack_weights(weights: np.ndarray, in_block: int, out_block: int, groups: int) -> np.ndarray:

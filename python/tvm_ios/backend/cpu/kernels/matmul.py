@@ -15,7 +15,7 @@ sums of a slab are kept in the result until the next slab adds to them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -23,6 +23,7 @@ import numpy as np
 from tvm.tirx.script import builder as T
 
 from ....target import Core
+from ....tir.bfloat16 import STORED, as_pairs, dot, dot_source, nearest, store
 from ....tir.emit import (
     Accumulators,
     bind,
@@ -36,10 +37,11 @@ from ....tir.emit import (
 )
 from ....tir.tensor import TensorSpec
 from ...shared.product import Matmul
-from .kernel import Kernel, Phase, Weights
+from .kernel import Emit, Kernel, Phase, Weights
 from .layout import blocks
 from .plane import PlaneTiles
 from .prefetch import NEAR, Ahead, fetch_near
+from .taps import MultiplyAdd, float_multiply_add
 from .tiling import choose_tile
 
 Expr = Any
@@ -71,13 +73,61 @@ def pack_side_by_side(matrices: Sequence[np.ndarray], lanes: int) -> np.ndarray:
     return np.concatenate([p[:n] for p, n in pairs] + [p[n:] for p, n in pairs])
 
 
-def matmul_kernel(matmul: Matmul, core: Core) -> Kernel:
+def pack_pairs(packed: np.ndarray) -> np.ndarray:
+    """Round packed weights to bfloat16, and bring every two rows of their depth together.
+
+    Returns
+    -------
+    numpy.ndarray
+        Bits of bfloat16, ``[blocks, K / 2, lanes, 2]``.
+    """
+    number, depth, lanes = packed.shape
+    split = nearest(packed).reshape(number, depth // 2, 2, lanes)
+    return np.ascontiguousarray(split.transpose(0, 1, 3, 2))
+
+
+def paired_matmul_kernel(matmul: Matmul, core: Core) -> Kernel:
+    """Return the kernel of a product of bfloat16 by weights, of which pairs are multiplied.
+
+    It is the kernel of a product of half the depth, whose elements are pairs. Its weights are
+    packed by :func:`pack_pairs`.
+    """
+    assert matmul.weights, "only weights are brought together in pairs"
+    assert matmul.depth % 2 == 0, "the depth consists of pairs"
+    half = replace(matmul, depth=matmul.depth // 2)
+    multiply_add = partial(dot, instruction_lanes=core.pair_lanes)
+    kernel = matmul_kernel(half, core, multiply_add)
+    shapes = [spec.shape for spec in kernel.inputs[:2]]
+
+    def paired(emit: Emit) -> Emit:
+        def on_pairs(buffers: Sequence[Any], *rest: Any) -> None:
+            operands = map(as_pairs, buffers[:2], shapes)
+            emit([*operands, *buffers[2:]], *rest)
+
+        return on_pairs
+
+    source = dot_source(core.pair_products, core.lanes)
+    return replace(
+        kernel,
+        key=("paired", kernel.key),
+        inputs=(
+            TensorSpec(matmul.left.shape, STORED),
+            TensorSpec((*shapes[1], 2), STORED),
+            *kernel.inputs[2:],
+        ),
+        phases=tuple(replace(p, emit=paired(p.emit), source=source) for p in kernel.phases),
+    )
+
+
+def matmul_kernel(
+    matmul: Matmul, core: Core, multiply_add: MultiplyAdd = float_multiply_add
+) -> Kernel:
     """Return the kernel of a matrix product.
 
     Its inputs are the left and the right side and the epilogue's arguments. If there are several
     results, the right side and the arguments are packed by :func:`pack_side_by_side`.
     """
-    m, emitter = matmul, _MatmulEmitter(matmul, core)
+    m, emitter = matmul, _MatmulEmitter(matmul, core, multiply_add)
     assert not m.results or (m.weights and m.batch == 1 and sum(m.results) == m.columns)
     assert not m.results or set(m.epilogue.arguments) <= {"last"}, "one value a column"
     results = tuple(TensorSpec((m.batch, m.rows, part)) for part in m.parts)
@@ -100,6 +150,7 @@ def matmul_kernel(matmul: Matmul, core: Core) -> Kernel:
         scratch=scratch,
         phases=phases,
         plane=emitter.plane(),
+        narrows=emitter.slabs == 1,
     )
 
 
@@ -141,8 +192,8 @@ class _MatmulEmitter:
     chunk begins, so that the chunk's weights, which every group of rows reads, stay in L2.
     """
 
-    def __init__(self, matmul: Matmul, core: Core) -> None:
-        self.matmul, self.lanes = matmul, core.lanes
+    def __init__(self, matmul: Matmul, core: Core, multiply_add: MultiplyAdd) -> None:
+        self.matmul, self.lanes, self.multiply_add = matmul, core.lanes, multiply_add
         self.full = [part // core.lanes for part in matmul.parts]
         # (result, columns) of each partly filled block.
         tails = enumerate(part % core.lanes for part in matmul.parts)
@@ -177,7 +228,8 @@ class _MatmulEmitter:
         m, chunk = self.matmul, self.tile.blocks * core.lanes
         read = 4 * m.depth * (m.rows + 2 * chunk)  # one chunk is multiplied, one is prefetched
         fits = read <= core.l2_bytes * _DEPTH_SHARE
-        if fits or not m.weights or m.batch > 1 or m.rows > _MOST_SLAB_ROWS:
+        pairs = self.multiply_add is not float_multiply_add  # whose results may be bfloat16
+        if fits or pairs or not m.weights or m.batch > 1 or m.rows > _MOST_SLAB_ROWS:
             return 1
         counts = (n for n in range(2, _MAX_SLABS + 1) if m.depth % (n * core.lanes) == 0)
         return next((n for n in counts if read <= n * core.l2_bytes * _SLAB_SHARE), 1)
@@ -326,7 +378,8 @@ class _Tile:
             def multiply_add(k: Expr, i: Expr, j: Expr) -> None:
                 at = i * height + j
                 value = splat(self.buffers[0][left, row + j, k], width)
-                registers[at] = registers[at] + value * self._right(first + i, k, width)
+                right = self._right(first + i, k, width)
+                registers[at] = self.emitter.multiply_add(registers[at], value, right)
 
             def store(i: Expr, j: Expr) -> None:
                 def write(tensor: Any, place: Sequence[Expr]) -> None:
@@ -419,7 +472,7 @@ class _Tile:
             return argument[column] if last else argument[self.matrix, row, column]
 
         def write(tensor: Any, place: Sequence[Expr]) -> None:
-            T.buffer_store(tensor, epilogue.apply(value, load, width), place)
+            store(tensor, epilogue.apply(value, load, width), place)
 
         self._at(row, i, columns, write)
 

@@ -17,6 +17,7 @@ from typing import Any, Literal
 from tvm.tirx.script import builder as T
 
 from ....target import Core
+from ....tir.bfloat16 import store
 from ....tir.emit import bind, lanes_of, splat, tile_scope
 from ....tir.epilogue import NOTHING, Epilogue
 from ....tir.functions import largest
@@ -90,6 +91,7 @@ def planes_kernel(planes: Planes, layout: Layout, core: Core) -> Kernel:
         outputs=(emitter.plane(planes.rows.out, planes.columns.out),),
         phases=(Phase(emitter.tiles, emitter.emit),),
         plane=emitter.plane_tiles(),
+        narrows=True,
     )
 
 
@@ -221,9 +223,7 @@ class PlanesEmitter:
                 return arguments[a][0, block, 0, vector]
             return arguments[a][image, block, pixel, vector]
 
-        T.buffer_store(
-            buffers[-1], epilogue.apply(value, load, lanes), [image, block, pixel, vector]
-        )
+        store(buffers[-1], epilogue.apply(value, load, lanes), [image, block, pixel, vector])
 
 
 def _count_rows(window: Window, out: Expr, pad_after: int | None) -> Expr:
@@ -279,7 +279,7 @@ def global_average_kernel(
                     return buffers[1 + a][index, block, 0, vector]
 
                 value = epilogue.apply(mean, load, lanes)
-                T.buffer_store(buffers[-1], value, [image, block, 0, vector])
+                store(buffers[-1], value, [image, block, 0, vector])
 
     one = {
         "full": layout.spec((batch, channels, 1, 1)),
@@ -292,4 +292,5 @@ def global_average_kernel(
         outputs=(one["full"],),
         phases=(Phase(batch * block_count, emit),),
         order="channels",
+        narrows=True,
     )

@@ -15,6 +15,7 @@ from typing import Any, Literal
 from tvm.tirx.script import builder as T
 
 from ....target import Core
+from ....tir.bfloat16 import store
 from ....tir.emit import Accumulators, lanes_of, loop, splat, tile_scope
 from ....tir.epilogue import NOTHING, Epilogue
 from ....tir.functions import largest, smallest
@@ -66,6 +67,7 @@ def reduce_kernel(reduce: Reduce, core: Core) -> Kernel:
         ),
         outputs=(TensorSpec((size,)),),
         phases=(Phase(emitter.tiles, emitter.emit),),
+        narrows=True,
     )
 
 
@@ -142,4 +144,4 @@ class _ReduceEmitter:
         if r.reduction in ("mean", "variance"):
             value = value * splat(T.float32(1.0 / r.length), width)
         value = r.epilogue.apply(value, lambda a: buffers[1 + a][at], width)
-        T.buffer_store(buffers[-1], value, [at])
+        store(buffers[-1], value, [at])

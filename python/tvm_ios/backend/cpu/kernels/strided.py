@@ -18,10 +18,12 @@ from typing import Any
 from tvm.tirx.script import builder as T
 
 from ....target import Core
+from ....tir.bfloat16 import store
 from ....tir.emit import lanes_of, loop, splat, tile_scope
 from ....tir.epilogue import NOTHING, Epilogue
 from ....tir.strides import Strides
 from ....tir.tensor import TensorSpec
+from .compose import with_shapes
 from .kernel import Kernel, Phase
 from .layout import blocks
 
@@ -57,7 +59,15 @@ def strided_kernel(strided: StridedMap, core: Core) -> Kernel:
         inputs=tuple(TensorSpec((read.size,)) for read in strided.reads),
         outputs=(TensorSpec((math.prod(strided.shape),)),),
         phases=(Phase(emitter.tiles, emitter.emit),),
+        narrows=True,
     )
+
+
+def copy_kernel(spec: TensorSpec, core: Core) -> Kernel:
+    """Return the kernel that copies a tensor."""
+    size = math.prod(spec.shape)
+    kernel = strided_kernel(StridedMap((size,), Strides(size, (1,))), core)
+    return with_shapes(kernel, [spec.shape], [spec.shape])
 
 
 @dataclass(frozen=True)
@@ -121,7 +131,7 @@ class _Map:
 
             with tile_scope():
                 value = self.strided.epilogue.apply(read(0), lambda a: read(a + 1), width)
-                T.buffer_store(buffers[-1], value, [lanes_of(place + begin + at, width)])
+                store(buffers[-1], value, [lanes_of(place + begin + at, width)])
 
         full, rest = divmod(length, self.lanes)
         if full:

@@ -16,6 +16,12 @@ from ....tir.emit import Accumulators, loop
 from ....tir.window import Window
 
 Expr = Any
+MultiplyAdd = Callable[[Expr, Expr, Expr], Expr]
+
+
+def float_multiply_add(total: Expr, a: Expr, b: Expr) -> Expr:
+    """Add the product of two vectors of float32 to a third."""
+    return total + a * b
 
 
 @dataclass(frozen=True)
@@ -154,6 +160,7 @@ def add_taps(
     sums: Sequence[Accumulators],
     load: Callable[[Expr], Expr],
     weight: Callable[[int, int], Expr],
+    multiply_add: MultiplyAdd = float_multiply_add,
 ) -> None:
     """Add the weighted inputs of each column to its sums.
 
@@ -176,6 +183,8 @@ def add_taps(
         column reads.
     weight : callable
         ``weight(i, tap)`` returns the weights of ``sums[i]``.
+    multiply_add : callable
+        Adds the product of an input and its weights to a sum.
     """
     runs = tile.runs(taps)
     read = sorted({tap for _, inside in runs for tap in inside})
@@ -184,4 +193,4 @@ def add_taps(
         value = T.Bind(load(distance))
         for column, tap in pairs:
             for total, factor in zip(sums, weights[tap], strict=True):
-                total[column] = total[column] + value * factor
+                total[column] = multiply_add(total[column], value, factor)

@@ -23,6 +23,7 @@ import numpy as np
 from tvm.tirx.script import builder as T
 
 from ....target import Core
+from ....tir.bfloat16 import store
 from ....tir.emit import (
     Accumulators,
     bind,
@@ -116,6 +117,7 @@ def winograd_kernel(conv: Conv2d, tiling: WinogradTiling, layout: Layout, core: 
         scratch=() if tiling.fused else (TensorSpec(emitter.transformed(emitter.strips)),),
         phases=emitter.phases(),
         order="rows" if tiling.fused else "channels",
+        narrows=True,
     )
 
 
@@ -376,4 +378,4 @@ class _Part:
             return self.buffers.arguments[a][image, block, pixel, vector]
 
         value = epilogue.apply(value, load, self.shape.lanes)
-        T.buffer_store(self.buffers.result, value, [image, block, pixel, vector])
+        store(self.buffers.result, value, [image, block, pixel, vector])

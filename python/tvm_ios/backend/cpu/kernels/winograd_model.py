@@ -71,7 +71,11 @@ class WinogradTimes:
 
 
 def choose_winograd(
-    conv: Conv2d, core: Core, workers: int, balance: MachineBalance = TYPICAL
+    conv: Conv2d,
+    core: Core,
+    workers: int,
+    balance: MachineBalance = TYPICAL,
+    direct_speed: float = 1.0,
 ) -> WinogradTiling | None:
     """Return the tiling with the least predicted time, None if the direct kernel is as fast.
 
@@ -87,6 +91,8 @@ def choose_winograd(
         Workers that share it.
     balance : MachineBalance
         Machine balance.
+    direct_speed : float
+        How many times faster the direct kernel is than one of float32.
 
     Returns
     -------
@@ -97,7 +103,8 @@ def choose_winograd(
         return None
     tiling = best_tiling(conv, OUTPUTS, core, workers, balance)
     winograd = winograd_times(conv, tiling, core, balance).total
-    return tiling if winograd < _WORTH * _direct_time(conv, core, balance) else None
+    direct = _direct_time(conv, core, balance) / direct_speed
+    return tiling if winograd < _WORTH * direct else None
 
 
 def variant_name(tiling: WinogradTiling | None) -> str:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from tvm import relax
 
+from ....tir.bfloat16 import STORED
 from ....tir.tensor import TensorSpec
 from ...shared.cold import Place
 from ...shared.implementation import Implementation, LoweredGraph, present
@@ -27,6 +28,9 @@ Calls = Sequence[tuple[int, Implementation[Kernel]]]
 """Kernels in their order, with the stage of each."""
 Workspace = Mapping[object, Place]
 """Where tensors lie that have no place of their own, by their roots."""
+
+WEIGHTS = ("float32", STORED)
+"""The types of weights; other constants are indices, and not random."""
 
 _BLOCK = 1 << 18  # random numbers, repeated to fill a memory
 
@@ -72,12 +76,12 @@ class NetworkTensors:
         workspace : mapping of root to Place, optional
             What does not lie in tensors of its own.
         weights : callable, optional
-            What supplies float32 constants.
+            What supplies constants of :data:`WEIGHTS`.
         """
         kernel, workspace = implementation.kernel, workspace or {}
         inputs = [
             weights(spec)
-            if weights is not None and isinstance(value, np.ndarray) and spec.dtype == "float32"
+            if weights is not None and isinstance(value, np.ndarray) and spec.dtype in WEIGHTS
             else self._input(value, spec, workspace)
             for value, spec in zip(implementation.inputs, kernel.inputs, strict=True)
         ]

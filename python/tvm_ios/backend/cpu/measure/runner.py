@@ -19,7 +19,7 @@ from ..stage.plan import StripShare
 from ..stage.stage import CpuStage
 from .builder import CpuKernelBuilder
 from .native_runner import Call, NativeRunner
-from .network_tensors import NetworkTensors
+from .network_tensors import WEIGHTS, NetworkTensors
 
 
 class CpuStageRunner:
@@ -106,7 +106,7 @@ class CpuStageRunner:
             return
         self._bench = NativeRunner(self.session, self._builder)
         self._tensors = NetworkTensors(self._lowered, self._bench, self._seed)
-        self._cold = ColdWeights(constants(self._lowered), self._tensors.random_memory)
+        self._cold = ColdWeights(constants(self._lowered, WEIGHTS), self._tensors.random_memory)
         for implementation in present(self._lowered):  # in order: each tensor gets its final value
             rows = _serial_rows(implementation)
             places = [self._tensors.places(implementation)]
@@ -140,7 +140,7 @@ class CpuStageRunner:
 
 def weights_from(lowered: CpuLoweredGraph) -> str:
     """Return the memory level that timed stages read their weights from; latencies depend on it."""
-    return level_of(arena_bytes(constants(lowered)), lowered.config.core.l2_bytes)
+    return level_of(arena_bytes(constants(lowered, WEIGHTS)), lowered.config.core.l2_bytes)
 
 
 _Row = tuple[int, int, int, tuple[int, ...]]  # implementation, phase, level, cuts

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from tvm import relax
 
+from ....graph.operators import Operator
 from ....graph.recognise import static_shape
 from ....tir.epilogue import Epilogue
 from ...shared.implementation import Implementation
@@ -18,7 +19,7 @@ from ..kernels.conv2d_sum import conv2d_sum_kernel
 from ..kernels.kernel import Kernel
 from ..kernels.layout import Layout
 from ..rules.base import CpuLoweredGraph
-from ..rules.bindings import InputBinder, InputBinding, apply_conversions
+from ..rules.bindings import InputBinding
 from ..rules.convolution import convolve
 from .convolutions import stays_blocked
 
@@ -27,20 +28,19 @@ def _add(lowered: CpuLoweredGraph, operators: tuple[int, ...]) -> Implementation
     op = lowered.graph.operators[operators[-1]]  # the last one reads the others
     combination = added_up(lowered, operators)
     rewritten = with_sum(op, combination.shift, combination.addends)
-    binder, result = InputBinder(lowered.layouts), Layout(lowered.config.core.lanes)
+    binder, result = lowered.binder, Layout(lowered.config.core.lanes)
     kernel, bindings = _convolve(lowered, combination.terms, rewritten.epilogue)
     shape = static_shape(op.anchor, "a result")
     pairs = zip(rewritten.arguments, rewritten.epilogue.arguments, strict=True)
     bindings += tuple(binder.argument(expr, kind, result, shape) for expr, kind in pairs)
-    inputs = tuple(binding.value for binding in bindings)
-    return Implementation(operators, apply_conversions(kernel, bindings), inputs, op.outputs)
+    return lowered.implementation(operators, kernel, bindings, op.outputs)
 
 
 def _convolve(
     lowered: CpuLoweredGraph, terms: Sequence[Term], epilogue: Epilogue
 ) -> tuple[Kernel, tuple[InputBinding, ...]]:
     """Return the kernel of the sum of the terms, and its bindings without the epilogue's."""
-    binder, core = InputBinder(lowered.layouts), lowered.config.core
+    binder, core = lowered.binder, lowered.config.core
     sources = [binder.layout(term.data) for term in terms]
     weights = [relax.const(term.weights.astype("float32"), "float32") for term in terms]
     images = [binder.feature_map(t.data, source) for t, source in zip(terms, sources, strict=True)]
@@ -63,4 +63,12 @@ def _conv(term: Term, epilogue: Epilogue) -> Conv2d:
     return Conv2d(batch, channels, windows.rows, windows.columns, results, epilogue=epilogue)
 
 
-CONVOLUTION_ADD = Rule("convolution-add", sums_of(stays_blocked), _add)
+def _summable(lowered: CpuLoweredGraph, op: Operator) -> bool:
+    """Return whether a sum of the operator's result with others has a kernel.
+
+    Products of pairs are not added up.
+    """
+    return lowered.config.precision == "fp32" and stays_blocked(lowered, op)
+
+
+CONVOLUTION_ADD = Rule("convolution-add", sums_of(_summable), _add)

@@ -24,7 +24,9 @@ from ..kernels.conv2d_shape import Conv2d
 from ..kernels.kernel import Kernel
 from ..kernels.layout import Layout
 from ..rules.base import CpuLoweredGraph
-from ..rules.bindings import InputBinder, apply_conversions
+from ..rules.bindings import InputBinder, InputBinding
+from ..rules.convolution import convolve_pairs
+from ..rules.precision import is_paired
 
 
 def stays_blocked(lowered: CpuLoweredGraph, op: Operator) -> bool:
@@ -43,14 +45,14 @@ def _key(lowered: CpuLoweredGraph, op: Operator) -> Hashable | None:
     channelwise = all(kind == "channel" for kind in op.epilogue.arguments)
     if not (constants and channelwise):
         return None
-    return (op.call.args[0], windows.alignment, op.epilogue)
+    return (op.call.args[0], windows.alignment, op.epilogue, is_paired(op, lowered.config))
 
 
 def _merge(lowered: CpuLoweredGraph, operators: tuple[int, ...]) -> Implementation[Kernel]:
     ops = [lowered.graph.operators[i] for i in operators]
     windows = enlarge([held_windows(op) for op in ops])
     data, core = ops[0].call.args[0], lowered.config.core
-    binder = InputBinder(lowered.layouts)
+    binder = lowered.binder
     source, result = binder.layout(data), Layout(core.lanes)
     batch, channels = static_shape(data, "a feature map")[:2]
     conv = Conv2d(
@@ -61,21 +63,20 @@ def _merge(lowered: CpuLoweredGraph, operators: tuple[int, ...]) -> Implementati
         out_channels=tuple(static_shape(op.anchor, "a result")[1] for op in ops),
         epilogue=ops[0].epilogue,
     )
-    packed = [
-        binder.weights(_weights(op, windows), source.block or 1, core.lanes, 1).value for op in ops
-    ]
     arguments = [
         np.concatenate([_argument(binder, op, a, result) for op in ops], axis=1)
         for a in range(len(ops[0].arguments))
     ]
-    data_feed = binder.feature_map(data, source)
-    kernel = apply_conversions(conv2d_kernel(conv, source, result, core), (data_feed,))
-    return Implementation(
-        operators=operators,
-        kernel=kernel,
-        inputs=(data_feed.value, np.concatenate(packed), *arguments),
-        outputs=tuple(op.outputs[0] for op in ops),
-    )
+    weights = [_weights(op, windows) for op in ops]
+    if is_paired(ops[0], lowered.config):
+        kernel, operands = convolve_pairs(conv, data, weights, binder, core)
+    else:
+        packed = [binder.weights(w, source.block or 1, core.lanes, 1).value for w in weights]
+        operands = (binder.feature_map(data, source), InputBinding(np.concatenate(packed)))
+        kernel = conv2d_kernel(conv, source, result, core)
+    bindings = (*operands, *map(InputBinding, arguments))
+    outputs = tuple(op.outputs[0] for op in ops)
+    return lowered.implementation(operators, kernel, bindings, outputs)
 
 
 def _weights(op: Operator, windows: Windows) -> relax.Expr:

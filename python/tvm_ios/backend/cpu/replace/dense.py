@@ -7,20 +7,28 @@ the biases. Each result is a tensor of its own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 
 import numpy as np
 from tvm import relax
 
 from ....graph.fold import held_array
+from ....graph.operators import Operator
 from ...shared.implementation import Implementation
 from ...shared.product import product_of, shared_left_side
 from ...shared.replacements.rule import Alike, Rule
 from ..kernels.kernel import Kernel
-from ..kernels.matmul import matmul_kernel, pack_side_by_side
+from ..kernels.layout import PLAIN
+from ..kernels.matmul import (
+    matmul_kernel,
+    pack_pairs,
+    pack_side_by_side,
+    paired_matmul_kernel,
+)
 from ..rules.base import CpuLoweredGraph, on_row_major
-from ..rules.bindings import InputBinder, InputBinding, apply_conversions
+from ..rules.bindings import InputBinding
+from ..rules.precision import is_paired
 
 
 def _merge(lowered: CpuLoweredGraph, operators: tuple[int, ...]) -> Implementation[Kernel]:
@@ -32,15 +40,20 @@ def _merge(lowered: CpuLoweredGraph, operators: tuple[int, ...]) -> Implementati
         _side_by_side([op.arguments[a] for op in ops], 1, core.lanes).ravel()
         for a in range(len(merged.epilogue.arguments))
     ]
-    bindings = (
-        InputBinder(lowered.layouts).plain(ops[0].call.args[0]),
-        InputBinding(_side_by_side([op.call.args[1] for op in ops], merged.depth, core.lanes)),
-        *map(InputBinding, arguments),
+    left, packed = (
+        ops[0].call.args[0],
+        _side_by_side([op.call.args[1] for op in ops], merged.depth, core.lanes),
     )
+    if is_paired(ops[0], lowered.config):
+        operands = (lowered.binder.paired(left, PLAIN, core), InputBinding(pack_pairs(packed)))
+        kernel = paired_matmul_kernel(merged, core)
+    else:
+        operands = (lowered.binder.plain(left), InputBinding(packed))
+        kernel = matmul_kernel(merged, core)
+    bindings = (*operands, *map(InputBinding, arguments))
     outputs = tuple(op.outputs[0] for op in ops)
-    kernel = on_row_major(matmul_kernel(merged, core), bindings, outputs)
-    kernel = apply_conversions(kernel, bindings)
-    return Implementation(operators, kernel, tuple(binding.value for binding in bindings), outputs)
+    kernel = on_row_major(kernel, bindings, outputs)
+    return lowered.implementation(operators, kernel, bindings, outputs)
 
 
 def _side_by_side(constants: Sequence[relax.Expr], rows: int, lanes: int) -> np.ndarray:
@@ -48,4 +61,9 @@ def _side_by_side(constants: Sequence[relax.Expr], rows: int, lanes: int) -> np.
     return pack_side_by_side([held_array(c).reshape(rows, -1) for c in constants], lanes)
 
 
-MERGE_DENSE: Rule[CpuLoweredGraph, Kernel] = Rule("merge-dense", Alike(shared_left_side), _merge)
+def _key(lowered: CpuLoweredGraph, op: Operator) -> Hashable | None:
+    key = shared_left_side(lowered, op)
+    return None if key is None else (key, is_paired(op, lowered.config))
+
+
+MERGE_DENSE: Rule[CpuLoweredGraph, Kernel] = Rule("merge-dense", Alike(_key), _merge)

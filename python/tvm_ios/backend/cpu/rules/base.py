@@ -12,8 +12,9 @@ import numpy as np
 from tvm import relax
 
 from ....graph.operators import Operator
+from ....schedule.options import Precision
 from ....target import TYPICAL, Core, MachineBalance
-from ...shared.implementation import LoweredGraph
+from ...shared.implementation import Implementation, LoweredGraph
 from ...shared.no_rule import NoRule, shape_of
 from ..kernels.compose import with_shapes
 from ..kernels.kernel import Kernel
@@ -48,6 +49,8 @@ class LoweringConfig:
         Machine balance, for large weights.
     variants : mapping of str to str
         Which of its kernels an operator gets, by the operator's name, whatever the rules prefer.
+    precision : str
+        ``fp32``, or ``bf16``: operators may multiply pairs of bfloat16, see :mod:`.precision`.
     """
 
     core: Core
@@ -56,6 +59,7 @@ class LoweringConfig:
     database: Any | None = None
     balance: MachineBalance = TYPICAL
     variants: Mapping[str, str] = field(default_factory=dict)
+    precision: Precision = "fp32"
 
 
 @dataclass(frozen=True)
@@ -65,11 +69,31 @@ class CpuLoweredGraph(LoweredGraph[Kernel]):
     Attributes
     ----------
     layouts : mapping of relax.Var to Layout
+    narrow : frozenset of relax.Var
+        Values that are stored as bfloat16.
     config : LoweringConfig
     """
 
     layouts: Mapping[relax.Var, Layout] = field(default_factory=dict)
+    narrow: frozenset[relax.Var] = frozenset()
     config: LoweringConfig = field(kw_only=True)
+
+    @property
+    def binder(self) -> InputBinder:
+        """Makes input bindings of the graph's values."""
+        return InputBinder(self.layouts, self.narrow)
+
+    def implementation(
+        self,
+        operators: tuple[int, ...],
+        kernel: Kernel,
+        bindings: tuple[InputBinding, ...],
+        outputs: tuple[relax.Var, ...],
+    ) -> Implementation[Kernel]:
+        """Return the implementation of operators by a kernel, see :meth:`.InputBinder.bound`."""
+        kernel = self.binder.bound(kernel, bindings, outputs)
+        inputs = tuple(binding.value for binding in bindings)
+        return Implementation(operators, kernel, inputs, outputs)
 
 
 Rule = Callable[[Operator, InputBinder, LoweringConfig], Choice]

@@ -8,7 +8,7 @@ Any other value is converted by a phase in front of the kernel.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,12 +16,16 @@ from tvm import relax
 
 from ....graph.fold import constant_array
 from ....graph.recognise import static_shape
+from ....target import Core
+from ....tir.bfloat16 import nearest
 from ....tir.epilogue import Broadcast
 from ....tir.tensor import TensorSpec
 from ...shared.no_rule import NoRule
 from ..kernels.convert import block_kernel, pack_weights_kernel, unblock_kernel
 from ..kernels.kernel import Kernel, convert_input
-from ..kernels.layout import PLAIN, Layout, pack_weights
+from ..kernels.layout import PLAIN, Layout, pack_pairs, pack_weights
+from ..kernels.storage import with_storage
+from ..kernels.strided import copy_kernel
 
 
 @dataclass(frozen=True)
@@ -41,10 +45,19 @@ class InputBinding:
 
 
 class InputBinder:
-    """A factory of input bindings that knows the layouts of the values computed so far."""
+    """A factory of input bindings that knows how the values computed so far are stored.
 
-    def __init__(self, layouts: Mapping[relax.Var, Layout]) -> None:
-        self._layouts = layouts
+    Parameters
+    ----------
+    layouts : mapping of relax.Var to Layout
+    narrow : collection of relax.Var
+        Values that are stored as bfloat16.
+    """
+
+    def __init__(
+        self, layouts: Mapping[relax.Var, Layout], narrow: Collection[relax.Var] = ()
+    ) -> None:
+        self._layouts, self._narrow = layouts, narrow
 
     def layout(self, expr: relax.Expr) -> Layout:
         """Return the layout of ``expr``."""
@@ -66,8 +79,46 @@ class InputBinder:
         if current.block and layout.block:
             raise NoRule
         if current.block:
-            return InputBinding(expr, unblock_kernel(shape, current))
-        return InputBinding(expr, block_kernel(shape, layout))
+            return self._converted(expr, unblock_kernel(shape, current))
+        return self._converted(expr, block_kernel(shape, layout))
+
+    def paired(self, expr: relax.Expr, layout: Layout, core: Core) -> InputBinding:
+        """Bind ``expr`` in ``layout`` as bfloat16; ``core`` rounds it if it is not stored so."""
+        binding = self.feature_map(expr, layout)
+        if isinstance(binding.value, np.ndarray):
+            return InputBinding(nearest(binding.value))
+        if binding.conversion is not None:
+            return InputBinding(binding.value, with_storage(binding.conversion, (), [0]))
+        if binding.value in self._narrow:
+            return binding
+        spec = layout.spec(static_shape(expr, "a value"))
+        return InputBinding(binding.value, with_storage(copy_kernel(spec, core), (), [0]))
+
+    def bound(
+        self, kernel: Kernel, bindings: tuple[InputBinding, ...], outputs: Sequence[relax.Var]
+    ) -> Kernel:
+        """Return a kernel that reads values, and writes results, as they are stored.
+
+        Parameters
+        ----------
+        kernel : Kernel
+            The kernel.
+        bindings : tuple of InputBinding
+            Its input bindings, whose conversions come in front.
+        outputs : sequence of relax.Var
+            Its results.
+        """
+        read = [i for i, b in enumerate(bindings) if b.conversion is None and self._stored(b.value)]
+        written = [i for i, value in enumerate(outputs) if self._stored(value)]
+        return apply_conversions(with_storage(kernel, read, written), bindings)
+
+    def _converted(self, expr: relax.Var, conversion: Kernel) -> InputBinding:
+        source = [0] if self._stored(expr) else []
+        return InputBinding(expr, with_storage(conversion, source, ()))
+
+    def _stored(self, value: relax.Var | np.ndarray) -> bool:
+        """Return whether a value is stored as bfloat16."""
+        return not isinstance(value, np.ndarray) and value in self._narrow
 
     def argument(
         self, expr: relax.Expr, kind: Broadcast, layout: Layout, shape: tuple[int, ...]
@@ -108,6 +159,15 @@ class InputBinder:
         if static_shape(expr, "an operand") != channels:
             raise NoRule
         return self.feature_map(expr, layout)
+
+    def paired_weights(
+        self, expr: relax.Expr, in_block: int, out_block: int, groups: int
+    ) -> InputBinding:
+        """Bind constant convolution weights as pairs of bfloat16, see :func:`~.layout.pack_pairs`.
+
+        The parameters are those of :meth:`weights`.
+        """
+        return self.constant(expr, lambda array: pack_pairs(array, in_block, out_block, groups))
 
     def weights(self, expr: relax.Expr, in_block: int, out_block: int, groups: int) -> InputBinding:
         """Bind convolution weights, packed for the register-tiled kernel.

@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
 from tvm import relax
 
 from ....graph.fold import constant_array
 from ....graph.operators import Operator
+from ....target import Core
 from ...shared.convolution import conv_geometry
 from ...shared.no_rule import NoRule, shape_of
 from ..kernels.conv2d import conv2d_kernel
@@ -26,6 +29,9 @@ from ..kernels.winograd_model import (
 )
 from .base import Choice, LoweringConfig, epilogue_inputs
 from .bindings import InputBinder, InputBinding
+from .precision import PAIRED, is_paired
+
+_FEW = 4  # channels of an image, and the least block of pairs
 
 
 def conv2d(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
@@ -50,10 +56,48 @@ def conv2d(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
     conv = Conv2d(
         batch, channels, geometry.rows, geometry.columns, (out_channels,), groups, op.epilogue
     )
+    arguments = epilogue_inputs(op, binder, result)
+    if is_paired(op, config):
+        kernel, operands = convolve_pairs(conv, data, [weights], binder, core)
+        return Choice(replace(kernel, variant=PAIRED), (*operands, *arguments), result)
     variant = config.variants.get(op.name)
     kernel, packed = convolve(conv, source, weights, binder, config, variant)
-    bindings = (binder.feature_map(data, source), packed, *epilogue_inputs(op, binder, result))
-    return Choice(kernel, bindings, result)
+    if config.precision != "fp32" and kernel.variant is None:
+        kernel = replace(kernel, variant=variant_name(None))
+    return Choice(kernel, (binder.feature_map(data, source), packed, *arguments), result)
+
+
+def convolve_pairs(
+    conv: Conv2d,
+    data: relax.Expr,
+    weights: Sequence[relax.Expr],
+    binder: InputBinder,
+    core: Core,
+) -> tuple[Kernel, tuple[InputBinding, InputBinding]]:
+    """Return the kernel of a convolution of bfloat16, and the bindings of its two operands.
+
+    A row-major image is blocked on the way, by four channels if it has no more: images mostly have
+    three.
+
+    Parameters
+    ----------
+    conv : Conv2d
+        The convolution.
+    data : relax.Expr
+        The feature map.
+    weights : sequence of relax.Expr
+        The constant weights of each result.
+    binder : InputBinder
+        Makes the bindings.
+    core : Core
+        The core that runs the kernel.
+    """
+    few = not binder.layout(data).block and conv.channels <= _FEW
+    source = Layout(_FEW if few else core.lanes)
+    kernel = conv2d_kernel(conv, source, Layout(core.lanes), core, paired=True)
+    packed = [binder.paired_weights(w, source.block, core.lanes, conv.groups) for w in weights]
+    together = InputBinding(np.concatenate([binding.value for binding in packed]))
+    return kernel, (binder.paired(data, source, core), together)
 
 
 def convolve(

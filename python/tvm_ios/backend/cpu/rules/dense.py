@@ -3,13 +3,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ....graph.fold import held_array
 from ....graph.operators import Operator
 from ...shared.product import product_of
 from ..kernels.layout import PLAIN
-from ..kernels.matmul import matmul_kernel, pack_matrix
+from ..kernels.matmul import matmul_kernel, pack_matrix, pack_pairs, paired_matmul_kernel
+from ..kernels.winograd_model import variant_name
 from .base import Choice, LoweringConfig, epilogue_inputs, row_major
-from .bindings import InputBinder
+from .bindings import InputBinder, InputBinding
+from .precision import PAIRED, is_paired
 
 
 def matmul(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
@@ -23,10 +27,16 @@ def matmul(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
     core = config.core
     left, right = op.call.args
     product = product_of(op)
+    paired = is_paired(op, config)
     if product.weights:
         matrix = held_array(right).reshape(product.depth, product.columns)
-        right_feed = binder.constant(right, lambda _: pack_matrix(matrix, core.lanes))
+        packed = pack_matrix(matrix, core.lanes)
+        right_feed = InputBinding(pack_pairs(packed) if paired else packed)
     else:
         right_feed = binder.plain(right)
-    bindings = (binder.plain(left), right_feed, *epilogue_inputs(op, binder, PLAIN))
-    return row_major(matmul_kernel(product, core), bindings, op)
+    left_feed = binder.paired(left, PLAIN, core) if paired else binder.plain(left)
+    bindings = (left_feed, right_feed, *epilogue_inputs(op, binder, PLAIN))
+    kernel = (paired_matmul_kernel if paired else matmul_kernel)(product, core)
+    if config.precision != "fp32" and product.weights:
+        kernel = replace(kernel, variant=PAIRED if paired else variant_name(None))
+    return row_major(kernel, bindings, op)

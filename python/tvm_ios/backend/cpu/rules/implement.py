@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 
+import numpy as np
 from tvm import relax
 
 from ....graph.operators import Operator, OperatorGraph
@@ -16,8 +17,9 @@ from ..kernels.convert import unblock_kernel
 from ..kernels.kernel import Kernel, convert_output
 from ..kernels.layout import PLAIN, Layout
 from . import RULES, Choice, CpuLoweredGraph, LoweringConfig
-from .bindings import InputBinder, apply_conversions
+from .bindings import InputBinder
 from .legalize import generic
+from .precision import narrow_values
 from .tuned import tuned
 
 
@@ -45,30 +47,51 @@ def implement(
         An implementation of every operator, None for those left to TVM's default lowering.
     """
     plain = set(results) | {v for op in graph.operators if op.opaque for v in op.inputs}
+    wide = set(plain)
     while True:
-        lowered = _implement(graph, plain, config)
+        narrow = narrow_values(graph, config, wide)
+        try:
+            lowered = _implement(graph, plain, narrow, config)
+        except _NotNarrow as error:
+            wide |= error.values
+            continue
         read = {v for i in lowered.opaque for v in graph.operators[i].inputs}
         blocked = read & lowered.layouts.keys()
-        if not blocked:
+        if not blocked and not read & narrow:
             return lowered
         plain |= blocked
+        wide |= read
+
+
+class _NotNarrow(Exception):
+    """The kernel of an operator cannot read or write some values as bfloat16."""
+
+    def __init__(self, values: set[relax.Var]) -> None:
+        self.values = values
 
 
 def _implement(
-    graph: OperatorGraph, plain: set[relax.Var], config: LoweringConfig
+    graph: OperatorGraph,
+    plain: set[relax.Var],
+    narrow: frozenset[relax.Var],
+    config: LoweringConfig,
 ) -> CpuLoweredGraph:
-    """Choose a kernel for every operator, in order; the values ``plain`` are row-major."""
+    """Choose a kernel for every operator, in order.
+
+    The values ``plain`` are row-major, and those of ``narrow`` bfloat16.
+    """
     layouts: dict[relax.Var, Layout] = {}
     implementations: list[Implementation[Kernel] | None] = []
+    binder = InputBinder(layouts, narrow)
     for op in graph.operators:
-        choice = _choose(op, InputBinder(layouts), config)
+        choice = _choose(op, binder, config)
         if choice is None:
             implementations.append(None)
             continue
-        implementation, layout = _finish(op, choice, plain)
+        implementation, layout = _finish(op, choice, plain, binder, narrow)
         implementations.append(implementation)
         layouts.update((v, layout) for v in op.outputs if layout.block)
-    return CpuLoweredGraph(graph, tuple(implementations), layouts, config=config)
+    return CpuLoweredGraph(graph, tuple(implementations), layouts, narrow=narrow, config=config)
 
 
 def _choose(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice | None:
@@ -91,13 +114,32 @@ def _choose(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice
 
 
 def _finish(
-    op: Operator, choice: Choice, plain: set[relax.Var]
+    op: Operator,
+    choice: Choice,
+    plain: set[relax.Var],
+    binder: InputBinder,
+    narrow: frozenset[relax.Var],
 ) -> tuple[Implementation[Kernel], Layout]:
     """Apply the choice's conversions; a value that leaves the function becomes row-major."""
-    kernel, layout = apply_conversions(choice.kernel, choice.bindings), choice.layout
+    if not choice.kernel.narrows:
+        refused = narrow & {*_float_inputs(choice), *op.outputs}
+        if refused:
+            raise _NotNarrow(set(refused))
+    kernel, layout = binder.bound(choice.kernel, choice.bindings, op.outputs), choice.layout
     if layout.block and any(v in plain for v in op.outputs):
         (value,) = op.outputs
         kernel = convert_output(kernel, 0, unblock_kernel(static_shape(value, "a result"), layout))
         layout = PLAIN
     inputs = tuple(binding.value for binding in choice.bindings)
     return Implementation((op.index,), kernel, inputs, op.outputs), layout
+
+
+def _float_inputs(choice: Choice) -> set[relax.Var]:
+    """Return the values that the kernel itself reads as float32."""
+    return {
+        binding.value
+        for binding, spec in zip(choice.bindings, choice.kernel.inputs, strict=True)
+        if spec.dtype == "float32"
+        and binding.conversion is None
+        and not isinstance(binding.value, np.ndarray)
+    }

@@ -23,10 +23,9 @@ from ...shared.implementation import Implementation, Slot
 from ..kernels.concat import whole_blocks
 from ..kernels.kernel import Kernel
 from .base import CpuLoweredGraph
-from .bindings import InputBinder, apply_conversions
 from .concat import copying, parts
 
-_BYTES = 4  # bytes of a float32
+_BYTES, _NARROW_BYTES = 4, 2  # of a float32, and of a bfloat16
 
 
 def place_concatenations(lowered: CpuLoweredGraph) -> CpuLoweredGraph:
@@ -68,7 +67,7 @@ def _placeable(lowered: CpuLoweredGraph, op: Operator) -> bool:
 def _place(lowered: CpuLoweredGraph, op: Operator, slots: dict[relax.Var, Slot]) -> None:
     """Assign slots to the parts of ``op``, or one to ``op`` itself if they have theirs."""
     (result,), fields = op.outputs, parts(op)
-    offsets = _offsets(fields)
+    offsets = _offsets(lowered, op)
     placed = [resolve(field, slots) if field in slots else None for field in fields]
     first = placed[0]
     if (
@@ -80,8 +79,9 @@ def _place(lowered: CpuLoweredGraph, op: Operator, slots: dict[relax.Var, Slot])
         return
     for field, offset in zip(fields, offsets, strict=True):
         computed_here = field in lowered.layouts
+        alike = (field in lowered.narrow) == (result in lowered.narrow)
         once = sum(other is field or other.same_as(field) for other in fields) == 1
-        if computed_here and once and field not in slots:
+        if computed_here and alike and once and field not in slots:
             slots[field] = Slot(result, offset)
 
 
@@ -93,19 +93,17 @@ def _copying(
     there = resolve(op.outputs[0], slots)
     copied = tuple(
         i
-        for i, (field, offset) in enumerate(zip(fields, _offsets(fields), strict=True))
+        for i, (field, offset) in enumerate(zip(fields, _offsets(lowered, op), strict=True))
         if field not in slots or resolve(field, slots) != (there[0], there[1] + offset)
     )
-    choice = copying(op, InputBinder(lowered.layouts), lowered.config, copied)
-    kernel = apply_conversions(choice.kernel, choice.bindings)
-    return Implementation(
-        (op.index,), kernel, tuple(binding.value for binding in choice.bindings), op.outputs
-    )
+    choice = copying(op, lowered.binder, lowered.config, copied)
+    return lowered.implementation((op.index,), choice.kernel, choice.bindings, op.outputs)
 
 
-def _offsets(fields: Sequence[relax.Expr]) -> list[int]:
+def _offsets(lowered: CpuLoweredGraph, op: Operator) -> list[int]:
     """Return the byte at which each part begins; all but the last fill their blocks."""
-    sizes = [_size(field) * _BYTES for field in fields]
+    element = _NARROW_BYTES if op.outputs[0] in lowered.narrow else _BYTES
+    sizes = [_size(field) * element for field in parts(op)]
     return [sum(sizes[:i]) for i in range(len(sizes))]
 
 

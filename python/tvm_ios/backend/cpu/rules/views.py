@@ -16,6 +16,7 @@ from ...shared.implementation import Implementation, Slot
 from ...shared.no_rule import NoRule, shape_of
 from ..kernels.kernel import Kernel
 from .base import CpuLoweredGraph
+from .bindings import InputBinding
 from .strided import movement_of
 
 
@@ -34,8 +35,9 @@ def place_views(lowered: CpuLoweredGraph, results: Collection[relax.Var]) -> Cpu
         if not _only_reshapes(op) or not {op.call.args[0], *op.outputs} <= computed:
             continue
         (result,), source = op.outputs, op.call.args[0]
-        if result not in results:
-            implementations[op.index] = _view(op, source, result)
+        alike = (source in lowered.narrow) == (result in lowered.narrow)
+        if result not in results and alike:
+            implementations[op.index] = _view(lowered, op, source, result)
             slots[result] = Slot(source, 0)
     return replace(lowered, implementations=tuple(implementations), slots=slots)
 
@@ -49,9 +51,16 @@ def _only_reshapes(op: Operator) -> bool:
     return False
 
 
-def _view(op: Operator, source: relax.Var, result: relax.Var) -> Implementation[Kernel]:
+def _view(
+    lowered: CpuLoweredGraph, op: Operator, source: relax.Var, result: relax.Var
+) -> Implementation[Kernel]:
     specs = [TensorSpec(shape_of(value)) for value in (source, result)]
     kernel = Kernel(
-        name="view", key=("view", *specs), inputs=(specs[0],), outputs=(specs[1],), phases=()
+        name="view",
+        key=("view", *specs),
+        inputs=(specs[0],),
+        outputs=(specs[1],),
+        phases=(),
+        narrows=True,
     )
-    return Implementation((op.index,), kernel, (source,), (result,))
+    return lowered.implementation((op.index,), kernel, (InputBinding(source),), (result,))

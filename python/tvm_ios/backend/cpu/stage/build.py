@@ -23,6 +23,7 @@ from ..replace.table import RULES
 from ..rules.base import CpuLoweredGraph, LoweringConfig
 from ..rules.implement import implement
 from ..rules.inplace import place_concatenations
+from ..rules.precision import PAIRED
 from ..rules.views import place_views
 from .ownership import divided_by_rows
 from .partition import Partitioning, partitionings, plan
@@ -63,13 +64,20 @@ class CpuStageBuilder(StageBuilder[Kernel, CpuStage]):
         return None if implementation is None else implementation.kernel.variant
 
     def variants(self, op: int) -> frozenset[str]:
-        return frozenset() if self.variant(op) is None else VARIANTS
+        if self.variant(op) is None:
+            return frozenset()
+        return VARIANTS | ({PAIRED} if self._narrow else frozenset())
+
+    @property
+    def _narrow(self) -> bool:
+        """Whether operators may multiply bfloat16."""
+        return self.lowered.config.precision != "fp32"
 
     def chosen(self, kernels: Mapping[str, str | None]) -> CpuStageBuilder:
         graph, config = self.lowered.graph, self.lowered.config
         mine = {op.name: v for op in graph.operators if (v := self.variant(op.index)) is not None}
         named = {name: kernels.get(name) or variant for name, variant in mine.items()}
-        if named == mine or not config.winograd:
+        if named == mine or not (config.winograd or self._narrow):
             return self
         return CpuStageBuilder.of(graph, self.results, replace(config, variants=named))
 

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Half precision: the operators that multiply pairs of bfloat16, and the values stored so.
+
+Convolutions and products by weights multiply bfloat16, and add in float32. A value that one of them
+reads is stored as bfloat16, so that its producer rounds it once. So are the feature maps that such
+a value is made of by poolings, sums and concatenations: they move half the bytes. All other values,
+such as those between layer normalisations, softmax and sums of transformers, stay in float32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from contextlib import suppress
+
+from tvm import relax
+
+from ....graph.fold import constant_array
+from ....graph.operators import Operator, OperatorGraph
+from ....graph.recognise import is_float32
+from ...shared.convolution import conv_geometry
+from ...shared.no_rule import NoRule, shape_of
+from ...shared.product import product_of
+from ..kernels.conv2d_shape import Conv2d
+from ..kernels.winograd_model import choose_winograd, is_filter
+from .base import LoweringConfig
+
+PAIRED = "bf16"
+"""How a schedule names a kernel that multiplies pairs of bfloat16."""
+
+_FEATURE_MAPS = frozenset(
+    (
+        "conv2d",
+        "depthwise_conv2d",
+        "max_pool2d",
+        "avg_pool2d",
+        "concat",
+        "elementwise",
+        "strided_slice",
+        "group_norm",
+        "instance_norm",
+    )
+)
+"""The kinds of operators whose operands are stored as their result is."""
+
+_SPEED = 2.0  # of products of pairs over those of float32
+
+
+def is_paired(op: Operator, config: LoweringConfig) -> bool:
+    """Return whether an operator multiplies pairs of bfloat16."""
+    if config.precision == "fp32" or op.opaque:
+        return False
+    variant = config.variants.get(op.name)
+    if variant is not None and variant != PAIRED:
+        return False
+    with suppress(NoRule):
+        if op.kind == "matmul":
+            product = product_of(op)
+            return product.weights and product.depth % 2 == 0
+        if op.kind == "conv2d":
+            return _multiplies_pairs(op, config, chosen=variant is not None)
+    return False
+
+
+def _multiplies_pairs(op: Operator, config: LoweringConfig, chosen: bool) -> bool:
+    """Return whether a convolution has such a kernel, and it is ``chosen`` or the fastest one."""
+    geometry, core = conv_geometry(op.anchor), config.core
+    data, weights = op.call.args
+    (batch, channels), results = shape_of(data)[:2], shape_of(op.anchor)[1]
+    groups = geometry.groups
+    whole = groups == 1 or not (channels // groups % core.lanes or results // groups % core.lanes)
+    if not whole or constant_array(weights) is None:
+        return False
+    conv = Conv2d(batch, channels, geometry.rows, geometry.columns, (results,), groups, op.epilogue)
+    if chosen or not config.winograd or not is_filter(conv):
+        return True
+    return choose_winograd(conv, core, config.workers, config.balance, _SPEED) is None
+
+
+def narrow_values(
+    graph: OperatorGraph, config: LoweringConfig, wide: Collection[relax.Var]
+) -> frozenset[relax.Var]:
+    """Return the values that are stored as bfloat16.
+
+    Parameters
+    ----------
+    graph : OperatorGraph
+        The operators.
+    config : LoweringConfig
+        The lowering config.
+    wide : collection of relax.Var
+        Values that must be float32.
+    """
+    if config.precision == "fp32":
+        return frozenset()
+    computed = {value for op in graph.operators for value in op.outputs if is_float32(value)}
+    allowed = computed - set(wide)
+    narrow: set[relax.Var] = set()
+    for op in reversed(graph.operators):  # readers before producers
+        if is_paired(op, config):
+            narrow |= {op.call.args[0]} & allowed
+        if op.kind in _FEATURE_MAPS and narrow.intersection(op.outputs):
+            narrow |= {value for value in op.inputs if len(shape_of(value)) == 4} & allowed
+    return frozenset(narrow)

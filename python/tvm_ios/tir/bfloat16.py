@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Numbers in bfloat16: rounding, products of pairs, and tensors that hold them.
+
+A bfloat16 is the upper half of a float32. Tensors hold it as ``uint16``, because TVM's passes
+replace arithmetic of type ``bfloat16``. Kernels compute in float32: :class:`Stored` widens what
+they read, and :func:`store` rounds what they write.
+
+Processors multiply bfloat16 in pairs: one instruction adds the two products of a pair to a float32
+sum in each lane. Where two neighbouring factors are a pair, a tensor is read as ``int32``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from tvm import tirx
+from tvm.tirx.script import builder as T
+
+from .emit import splat, tile_scope
+from .functions import keep, lanes_in
+
+Expr = Any
+
+STORED = "uint16"
+"""The type of tensors that hold bfloat16."""
+
+PAIR = "int32"
+"""The type of a pair, of which the lower half comes first in memory."""
+
+_DOT = "tvm_ios_bfloat16_dot"
+FIRST, _SECOND = 0xFFFF, -65536
+"""The bits of the first and of the second number of a pair."""
+_QUIET = 0x40  # the bit that tells a quiet NaN
+
+
+class Stored:
+    """A buffer of bfloat16 that is read as float32, and written by :func:`store`."""
+
+    def __init__(self, buffer: Any) -> None:
+        self.buffer = buffer
+
+    def __getitem__(self, place: Any) -> Expr:
+        return widened(self.buffer[place])
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.buffer, name)
+
+
+def store(buffer: Any, value: Expr, place: Sequence[Expr]) -> None:
+    """Write float32 numbers to a buffer, rounded if it holds bfloat16."""
+    if not isinstance(buffer, Stored):
+        T.buffer_store(buffer, value, list(place))
+        return
+    with tile_scope():
+        T.buffer_store(buffer.buffer, rounded(value), list(place))
+
+
+def widened(bits: Expr) -> Expr:
+    """Return the float32 of bfloat16 numbers."""
+    lanes = lanes_in(bits)
+    upper = T.shift_left(T.cast(bits, _typed(PAIR, lanes)), splat(T.int32(16), lanes))
+    return T.reinterpret(_typed("float32", lanes), upper)
+
+
+def rounded(value: Expr) -> Expr:
+    """Round float32 numbers to bfloat16: to the nearest, ties to even; NaN stays NaN."""
+    value, lanes = keep(value), lanes_in(value)
+
+    def constant(number: int) -> Expr:
+        return splat(T.int32(number), lanes)
+
+    bits = T.reinterpret(_typed(PAIR, lanes), value)
+    upper = T.shift_right(bits, constant(16))
+    odd = T.bitwise_and(upper, constant(1))
+    nearest = T.shift_right(bits + constant(0x7FFF) + odd, constant(16))
+    nan = T.bitwise_or(upper, constant(_QUIET))
+    return T.cast(tirx.Select(tirx.isnan(value), nan, nearest), _typed(STORED, lanes))
+
+
+def as_pairs(buffer: Any, shape: Sequence[int]) -> Any:
+    """Return a buffer of bfloat16 as one of pairs, in a shape that has half as many elements."""
+    return T.decl_buffer(tuple(shape), PAIR, data=buffer.data, layout=None)
+
+
+def dot(total: Expr, a: Expr, b: Expr, instruction_lanes: int) -> Expr:
+    """Add to each lane of ``total`` the two products of a pair of ``a`` and one of ``b``.
+
+    Parameters
+    ----------
+    total : Expr
+        float32 sums.
+    a, b : Expr
+        Pairs, as many as sums.
+    instruction_lanes : int
+        Lanes of the processor's instruction, which :func:`dot_source` gives access to; 0 if it has
+        none. Any other number of lanes is multiplied as float32.
+    """
+    lanes = lanes_in(total)
+    if lanes == instruction_lanes:
+        return T.call_pure_extern(_typed("float32", lanes), _DOT, total, a, b)
+
+    def half(pair: Expr, second: bool) -> Expr:
+        operation, bits = (T.bitwise_and, _SECOND) if second else (T.shift_left, 16)
+        bits = operation(pair, splat(T.int32(bits), lanes))
+        return T.reinterpret(_typed("float32", lanes), bits)
+
+    return total + half(a, True) * half(b, True) + half(a, False) * half(b, False)
+
+
+def dot_source(intrinsic: str | None, lanes: int) -> str:
+    """Return the LLVM IR of the function that :func:`dot` calls for an instruction.
+
+    Parameters
+    ----------
+    intrinsic : str or None
+        The name of LLVM's intrinsic of three vectors; None if the processor has none.
+    lanes : int
+        The number of sums.
+    """
+    if intrinsic is None:
+        return ""
+    sums, numbers, pairs = f"<{lanes} x float>", f"<{2 * lanes} x bfloat>", f"<{lanes} x i32>"
+    return f"""
+declare {sums} @{intrinsic}({sums}, {numbers}, {numbers})
+define internal {sums} @{_DOT}({sums} %total, {pairs} %a, {pairs} %b) alwaysinline {{
+  %x = bitcast {pairs} %a to {numbers}
+  %y = bitcast {pairs} %b to {numbers}
+  %result = call {sums} @{intrinsic}({sums} %total, {numbers} %x, {numbers} %y)
+  ret {sums} %result
+}}
+"""
+
+
+def nearest(values: np.ndarray) -> np.ndarray:
+    """Round an array to bfloat16, as an array of their bits; NaN stays NaN."""
+    bits = np.ascontiguousarray(values, "float32").view("uint32")
+    result = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
+    return np.where(np.isnan(values), bits >> 16 | _QUIET, result).astype(STORED)
+
+
+def exact(bits: np.ndarray) -> np.ndarray:
+    """Return the float32 values of an array of the bits of bfloat16."""
+    return (bits.astype("uint32") << 16).view("float32")
+
+
+def _typed(name: str, lanes: int) -> str:
+    return name if lanes == 1 else f"{name}x{lanes}"

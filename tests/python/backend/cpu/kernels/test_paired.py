@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels that multiply pairs of bfloat16, and those whose tensors hold bfloat16."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import ml_dtypes
+import numpy as np
+import pytest
+import tvm
+
+from support.conv2d import BIAS, Case, reference
+from support.networks import NATIVE, TARGETS, assert_close, isa_of, poisoned, run_kernel, unpack
+from tvm_ios.backend.cpu.kernels.conv2d import conv2d_kernel
+from tvm_ios.backend.cpu.kernels.conv2d_shape import Conv2d
+from tvm_ios.backend.cpu.kernels.layout import Layout, pack_pairs
+from tvm_ios.backend.cpu.kernels.matmul import pack_matrix, paired_matmul_kernel
+from tvm_ios.backend.cpu.kernels.matmul import pack_pairs as pack_matrix_pairs
+from tvm_ios.backend.cpu.kernels.storage import with_storage
+from tvm_ios.backend.cpu.kernels.strided import copy_kernel
+from tvm_ios.backend.shared.product import Matmul
+from tvm_ios.target import Core
+from tvm_ios.tir.bfloat16 import exact, nearest
+from tvm_ios.tir.epilogue import Epilogue, Operand, Step
+from tvm_ios.tir.tensor import TensorSpec
+
+CASES = {
+    "1x1": Case(kernel=(1, 1), padding=(0, 0, 0, 0)),
+    "1x1 of a batch": Case(batch=2, channels=48, kernel=(1, 1), padding=(0, 0, 0, 0)),
+    "3x3 of a batch": Case(batch=2, channels=33),
+    "odd channels": Case(channels=37, out_channels=(40,)),
+    "one channel": Case(channels=1),
+    "7x7, strided": Case(channels=3, size=(17, 19), kernel=(7, 7), stride=(2, 2)),
+    "dilated": Case(dilation=(2, 3), padding=(2, 3, 2, 3)),
+    "1x19, its taps in groups": Case(
+        channels=9, size=(3, 23), kernel=(1, 19), padding=(0, 9, 0, 9), dilation=(1, 2)
+    ),
+    "groups": Case(channels=32, out_channels=(64,), groups=2),
+    "two results": Case(out_channels=(10, 24)),
+    "many weights": Case(channels=130, out_channels=(200,), size=(5, 6)),
+}
+NO_INSTRUCTIONS = "this machine does not run bfloat16"
+BLOCKS = {"blocked": None, "few lanes": 4}
+
+
+def rounded(values: np.ndarray) -> np.ndarray:
+    return values.astype(ml_dtypes.bfloat16).astype("float32")
+
+
+def check(case: Case, target: tvm.target.Target, core: Core, layout: Layout) -> None:
+    """Compare a convolution of rounded factors, with a result in float32 and in bfloat16."""
+    random = np.random.default_rng(0)
+    draw = lambda *shape: random.standard_normal(shape).astype("float32")  # noqa: E731
+    result = Layout(core.lanes)
+    image = rounded(draw(case.batch, case.channels, *case.size))
+    weights = [
+        rounded(draw(k, case.channels // case.groups, *case.kernel)) for k in case.out_channels
+    ]
+    biases = [draw(1, k, 1, 1) for k in case.out_channels]
+    inputs = [
+        nearest(poisoned(layout, image)),
+        np.concatenate([pack_pairs(w, layout.block, core.lanes, case.groups) for w in weights]),
+        np.concatenate([result.pack(b) for b in biases], axis=1),
+    ]
+    conv = Conv2d(case.batch, case.channels, *case.windows(), case.out_channels, case.groups, BIAS)
+    kernel = conv2d_kernel(conv, layout, result, core, paired=True)
+    narrow = with_storage(kernel, (), range(len(kernel.outputs)))
+    exactly, stored = (run_kernel(k, inputs, target, 0) for k in (kernel, narrow))
+    for wide, bits, w, b in zip(exactly, stored, weights, biases, strict=True):
+        expected = np.maximum(reference(case, image, w) + b, 0).astype("float32")
+        assert_close(unpack(wide, expected.shape), expected)
+        np.testing.assert_array_equal(exact(bits), rounded(wide))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("block", BLOCKS.values(), ids=BLOCKS)
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_convolutions(case: Case, block: int | None, target: tvm.target.Target) -> None:
+    core, layout = isa_of(target)
+    check(case, target, replace(core, pair_products=None), Layout(block or layout.block))
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_convolutions_by_instructions(case: Case) -> None:
+    core, layout = isa_of(NATIVE)
+    if core.pair_products is None:
+        pytest.skip(NO_INSTRUCTIONS)
+    check(case, NATIVE, core, layout)
+
+
+STEPS = (
+    Step("add", (Operand("value", 0), Operand("argument", 0))),
+    Step("add", (Operand("value", 1), Operand("argument", 1))),
+)
+
+
+def check_product(rows: int, depth: int, columns: int, target: tvm.target.Target, core: Core):
+    random = np.random.default_rng(0)
+    draw = lambda *shape: random.standard_normal(shape).astype("float32")  # noqa: E731
+    a, b = rounded(draw(rows, depth)), rounded(draw(depth, columns))
+    bias, residual = draw(columns), rounded(draw(rows, columns))
+    product = Matmul(rows, depth, columns, Epilogue(STEPS, ("last", "full")))
+    packed = pack_matrix_pairs(pack_matrix(b, core.lanes))
+    kernel = with_storage(paired_matmul_kernel(product, core), [3], ())
+    inputs = [nearest(a[None]), packed, bias, nearest(residual[None])]
+    (output,) = run_kernel(kernel, inputs, target)
+    expected = a.astype("float64") @ b + bias + residual
+    assert_close(output[0], expected.astype("float32"))
+
+
+PRODUCTS = [(1, 512, 1000), (7, 34, 20), (3, 6, 16), (13, 64, 250), (2, 10, 5), (300, 768, 90)]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(("rows", "depth", "columns"), PRODUCTS)
+def test_products(rows: int, depth: int, columns: int, target: tvm.target.Target) -> None:
+    core, _ = isa_of(target)
+    check_product(rows, depth, columns, target, replace(core, pair_products=None))
+
+
+@pytest.mark.parametrize("l2_bytes", [1 << 14, 1 << 19])
+@pytest.mark.parametrize(("rows", "depth", "columns"), PRODUCTS)
+def test_products_by_instructions(rows: int, depth: int, columns: int, l2_bytes: int) -> None:
+    core, _ = isa_of(NATIVE)
+    if core.pair_products is None:
+        pytest.skip(NO_INSTRUCTIONS)
+    check_product(rows, depth, columns, NATIVE, replace(core, l2_bytes=l2_bytes))
+
+
+def test_numbers_are_rounded_to_the_nearest_even_one() -> None:
+    """Of all kinds: ties, the largest, infinities, tiny ones, and NaN with any payload."""
+    special = np.array([0x3F808000, 0x3F818000, 0x7F7FFFFF, 0x7F800001, 0xFFFFFFFF, 0x1], "uint32")
+    random = np.random.default_rng(0).integers(0, 1 << 32, 1024 - 10, dtype="uint32")
+    values = np.concatenate([special, random]).view("float32")
+    values = np.concatenate([values, np.array([np.inf, -np.inf, 0.0, -0.0], "float32")])
+    kernel = with_storage(copy_kernel(TensorSpec((1024,)), isa_of(NATIVE)[0]), (), [0])
+    (bits,) = run_kernel(kernel, [values], NATIVE)
+    np.testing.assert_array_equal(bits, nearest(values))
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_array_equal(exact(bits), rounded(values))

@@ -171,7 +171,7 @@ def test_without_a_device_nothing_else_is_run(
 def test_bad_options(capsys: pytest.CaptureFixture[str]) -> None:
     for line, sentence in (
         ("--target cuda --threads 2", "number of threads is for a CPU"),
-        ("--cudnn", "precision and cudnn are for CUDA devices"),
+        ("--cudnn", "cuDNN is for CUDA devices"),
         ("--target nothing", "TVM does not know the target"),
         ("--device-id x", "invalid whole number value"),
     ):

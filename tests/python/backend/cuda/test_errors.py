@@ -96,7 +96,7 @@ BAD = [
     ("run sm_90.so -o new.npz --device cpu", "", "was compiled for --device cuda"),
     (f"{timeline_of('sm_90')} --device-id 7", "", "no CUDA device 7"),
     (timeline_of("sm_80"), "", "This is code for sm_80, and device 0 (Stand-in 0) is sm_90"),
-    (f"{timeline_of('cpu')} --cudnn", "", "precision and cudnn are for CUDA devices"),
+    (f"{timeline_of('cpu')} --cudnn", "", "cuDNN is for CUDA devices"),
 ]
 
 

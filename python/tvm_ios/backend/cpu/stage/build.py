@@ -75,6 +75,10 @@ class CpuStageBuilder(StageBuilder[Kernel, CpuStage]):
 
     def chosen(self, kernels: Mapping[str, str | None]) -> CpuStageBuilder:
         graph, config = self.lowered.graph, self.lowered.config
+        if PAIRED in kernels.values() and not self._narrow:
+            raise ScheduleError(
+                "The schedule was made with the precision bf16; give the same precision to apply it."
+            )
         mine = {op.name: v for op in graph.operators if (v := self.variant(op.index)) is not None}
         named = {name: kernels.get(name) or variant for name, variant in mine.items()}
         if named == mine or not (config.winograd or self._narrow):

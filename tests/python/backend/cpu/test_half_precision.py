@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Networks that multiply bfloat16, against float32: their errors are those of rounding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import tvm
+from tvm import relax
+
+from support.branches import network
+from support.networks import (
+    NATIVE,
+    TARGETS,
+    assert_close,
+    check_scheduled,
+    compile_plain,
+    constant,
+    conv,
+    few_stages,
+    many_stages,
+    merging,
+    random_arguments,
+    relax_module,
+    run_vm,
+)
+from tvm_ios.compiler.scheduler import Scheduler
+from tvm_ios.errors import OptionError, ScheduleError
+from tvm_ios.frontend import zoo
+from tvm_ios.options import Options
+from tvm_ios.target import core_of
+from tvm_ios.transform import InterOperatorSchedule
+
+op = relax.op
+BOUND = 0.02  # of the largest output: some roundings to 8 bits
+HALF = Options(precision="bf16")
+
+
+@pytest.fixture(autouse=True)
+def emulated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compute on processors without the instructions, too."""
+    monkeypatch.setenv("TVM_IOS_EMULATE_BF16", "1")
+
+
+def fire(emit, x):
+    """Concatenation in place, and of a part that is copied."""
+    x = emit(op.nn.relu(emit(conv(x, 32, 1))))
+    left = emit(op.nn.relu(emit(conv(x, 48, 1, seed=1))))
+    right = emit(op.nn.relu(emit(conv(x, 24, 3, seed=2, padding=1))))
+    return emit(conv(emit(op.concat([left, right, x], 1)), 21, 1, seed=3))
+
+
+def residual(emit, x):
+    """Sums in epilogues, and pooled maps."""
+    x = emit(op.nn.relu(emit(conv(x, 37, 3, padding=1))))
+    y = emit(op.nn.relu(emit(conv(x, 37, 3, seed=1, padding=1))))
+    x = emit(op.nn.relu(emit(op.add(emit(conv(y, 37, 3, seed=2, padding=1)), x))))
+    pooled = emit(op.nn.max_pool2d(x, (3, 3), 2, 1))
+    mean = emit(op.nn.avg_pool2d(pooled, (2, 2), 1))
+    return emit(op.mean(emit(conv(mean, 10, 1, seed=3)), [2, 3]))
+
+
+def separable(emit, x):
+    x = emit(op.nn.silu(emit(conv(x, 77, 1))))
+    weights = constant(77, 1, 3, 3, seed=4, scale=0.5)
+    x = emit(op.nn.conv2d(x, weights, 2, padding=1, groups=77))
+    return emit(conv(x, 20, 1, seed=5))
+
+
+def groups(emit, x):
+    """Wide groups, which multiply pairs, and narrow ones, which do not."""
+    x = emit(conv(x, 64, 1))
+    x = emit(op.nn.conv2d(x, constant(32, 32, 3, 3, seed=6, scale=0.1), padding=1, groups=2))
+    x = emit(op.nn.conv2d(x, constant(32, 8, 3, 3, seed=7, scale=0.1), padding=1, groups=4))
+    return emit(conv(x, 5, 1, seed=8))
+
+
+def image(emit, x):
+    """Three channels of a row-major image are blocked by four."""
+    x = emit(op.strided_slice(x, [1], [0], [3]))
+    return emit(conv(x, 40, 7, strides=2, padding=3))
+
+
+def transformer(emit, x):
+    """Products of rows; sums and normalisations stay in float32."""
+    x = emit(op.reshape(x, (1, 20, 130)))
+    for seed in (10, 20):
+        normal = emit(op.nn.layer_norm(x, constant(130), constant(130, seed=seed), axes=[-1]))
+        hidden = emit(op.matmul(normal, constant(130, 68, seed=seed + 1, scale=0.1)))
+        hidden = emit(op.nn.gelu(emit(op.add(hidden, constant(68, seed=seed + 2)))))
+        x = emit(op.add(emit(op.matmul(hidden, constant(68, 130, seed=seed + 3, scale=0.1))), x))
+    return emit(op.matmul(x, constant(130, 33, seed=5, scale=0.1)))
+
+
+SHAPES = {"transformer": (1, 20, 13, 10)}
+BODIES = [fire, residual, separable, groups, image, transformer]
+
+
+def module(body: Callable) -> tvm.IRModule:
+    return relax_module(body, SHAPES.get(body.__name__, (1, 20, 13, 11)))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("body", BODIES, ids=lambda f: f.__name__)
+def test_networks(body: Callable, target: tvm.target.Target) -> None:
+    mod = module(body)
+    lowered = Scheduler.prepare(mod, target, cost_model=few_stages, options=HALF).stage_builder
+    assert lowered.lowered.narrow or body is image
+    assert "bf16" in {lowered.variant(n) for n in range(len(lowered.lowered.implementations))}
+    check_scheduled(mod, target=target, relative=BOUND, precision="bf16")
+
+
+@pytest.mark.parametrize("cost_model", [many_stages, merging])
+@pytest.mark.parametrize("body", BODIES, ids=lambda f: f.__name__)
+def test_other_schedules(body: Callable, cost_model: Callable) -> None:
+    check_scheduled(module(body), relative=BOUND, precision="bf16", cost_model=cost_model)
+
+
+def test_merged_operators() -> None:
+    """Convolutions of one map, and products of one matrix, keep their precision."""
+
+    def attention(emit, x):
+        x = emit(op.reshape(x, (20, 143)))
+        x = emit(op.matmul(x, constant(143, 40, scale=0.1)))
+        parts = [emit(op.matmul(x, constant(40, n, seed=n, scale=0.1))) for n in (30, 33)]
+        return emit(op.concat(parts, 1))
+
+    for mod in (network(), relax_module(attention, (1, 20, 13, 11))):
+        scheduler = Scheduler.prepare(mod, NATIVE, cost_model=merging, options=HALF)
+        merged = [s for s in scheduler.search().stages if s.strategy == "merge"]
+        assert merged
+        check_scheduled(mod, relative=BOUND, precision="bf16", cost_model=merging)
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_other_numbers_of_workers(workers: int) -> None:
+    target = tvm.target.Target({**NATIVE.export(), "num-cores": workers})
+    for body in (fire, transformer):
+        check_scheduled(module(body), target=target, relative=BOUND, precision="bf16")
+
+
+@pytest.mark.parametrize("partitioning", ["tiles", "strips"])
+def test_work_partitionings(partitioning: str) -> None:
+    mod = module(residual)
+    scheduler = Scheduler.prepare(mod, NATIVE, options=HALF)
+    schedule = scheduler.unsearched()
+    stages = [replace(stage, partitioning=partitioning) for stage in schedule.stages]
+    planes = [
+        i is not None and i.kernel.plane for i in scheduler.stage_builder.lowered.implementations
+    ]
+    stages = [
+        s if p else replace(s, partitioning="tiles") for s, p in zip(stages, planes, strict=True)
+    ]
+    check_scheduled(
+        mod, relative=BOUND, precision="bf16", schedule=replace(schedule, stages=stages)
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name",
+    [n for n in zoo.names() if n.endswith(("_small", "_tiny"))],
+)
+def test_zoo(name: str) -> None:
+    mod = zoo.load(name)
+    arguments = random_arguments(mod)
+    outputs = []
+    for precision in ("fp32", "bf16"):
+        schedule = InterOperatorSchedule(NATIVE, search=False, precision=precision)
+        outputs.append(run_vm(compile_plain(schedule(mod)), arguments))
+    for expected, actual in zip(*outputs, strict=True):
+        assert_close(actual, expected, relative=3 * BOUND)
+
+
+def test_what_is_not_finite_stays() -> None:
+    """NaN is not rounded to infinity, nor the other way round."""
+    mod = module(residual)
+    (x,) = random_arguments(mod)
+    x[0, :, 3, 4], x[0, 5, 10, 2] = np.nan, np.inf
+    expected, actual = (
+        run_vm(compile_plain(InterOperatorSchedule(NATIVE, search=False, precision=p)(mod)), [x])
+        for p in ("fp32", "bf16")
+    )
+    np.testing.assert_array_equal(np.isnan(actual[0]), np.isnan(expected[0]))
+
+
+def test_a_schedule_names_the_precision_of_each_operator() -> None:
+    mod = module(groups)
+    schedule = Scheduler.prepare(mod, NATIVE, options=HALF).unsearched()
+    kernels = [o.kernel for o in schedule.operators if o.kind == "conv2d"]
+    assert kernels.count("bf16") == 3
+    exact = [replace(o, kernel="direct") if o.kernel == "bf16" else o for o in schedule.operators]
+    mixed = replace(schedule, operators=(*schedule.operators[:2], *exact[2:]))
+    check_scheduled(
+        mod, relative=1e-5, precision="bf16", schedule=replace(schedule, operators=exact)
+    )
+    check_scheduled(mod, relative=BOUND, precision="bf16", schedule=mixed)
+    with pytest.raises(ScheduleError, match="made with the precision bf16"):
+        InterOperatorSchedule(NATIVE, schedule=schedule)(mod)
+
+
+def test_processors_without_the_instructions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TVM_IOS_EMULATE_BF16")
+    old = tvm.target.Target({**NATIVE.export(), "mcpu": "haswell"})
+    assert core_of(old).pair_products is None
+    with pytest.raises(OptionError, match="haswell has no instructions that multiply bfloat16"):
+        InterOperatorSchedule(old, search=False, precision="bf16")(module(fire))
+
+
+@pytest.mark.parametrize("precision", ["tf32", "fp16"])
+def test_precisions_of_gpus(precision: str) -> None:
+    with pytest.raises(OptionError, match="A CPU multiplies in fp32 or bf16"):
+        InterOperatorSchedule(NATIVE, search=False, precision=precision)(module(fire))

@@ -23,12 +23,14 @@ from tvm import relax
 import machine
 import markdown
 from levels import levels
+from peak import has_pairs
 from tvm_ios.backend.cpu.backend import network_kernels
 from tvm_ios.backend.cpu.measure import memory_bandwidth
 from tvm_ios.backend.cpu.measure.builder import CpuKernelBuilder
 from tvm_ios.backend.cpu.measure.peak_flops import MultiplyAdds
 from tvm_ios.backend.cpu.measure.runner import CpuStageRunner
 from tvm_ios.backend.cpu.rules import LoweringConfig
+from tvm_ios.backend.cpu.rules.precision import PAIRED
 from tvm_ios.backend.cpu.stage.build import CpuStageBuilder
 from tvm_ios.frontend import zoo
 from tvm_ios.graph.dag import Candidate
@@ -39,6 +41,7 @@ from tvm_ios.graph.recognise import static_shape
 from tvm_ios.measure.cost import MeasuredCost
 from tvm_ios.measure.pool import LocalPool
 from tvm_ios.measure.session import LocalSession
+from tvm_ios.schedule.options import Precision
 from tvm_ios.target import core_of, num_workers, resolve
 
 KINDS = ("conv2d", "depthwise_conv2d", "max_pool2d", "avg_pool2d")
@@ -59,13 +62,15 @@ class Limits:
     """
 
     gflops: float
+    pair_gflops: float | None
     bandwidths: dict[str, tuple[float, float]]
 
-    def of(self, flops: int, num_bytes: int) -> tuple[str, float]:
+    def of(self, flops: int, num_bytes: int, paired: bool) -> tuple[str, float]:
         """What holds a kernel back most, and the seconds that it takes at least."""
         fitting = ((n, s) for n, (size, s) in self.bandwidths.items() if num_bytes <= size)
         level, speed = next(fitting)
-        seconds = {"multiply-adds": flops / self.gflops / 1e9, level: num_bytes / speed / 1e9}
+        gflops = self.pair_gflops if paired and self.pair_gflops else self.gflops
+        seconds = {"multiply-adds": flops / gflops / 1e9, level: num_bytes / speed / 1e9}
         limit = max(seconds, key=seconds.__getitem__)
         return limit, seconds[limit]
 
@@ -107,17 +112,23 @@ def measure_limits(target: tvm.target.Target) -> Limits:
     for level in levels(machine.describe().caches, workers):
         size = float("inf") if level.name == "memory" else 2.0 * workers * level.bytes_per_worker
         bandwidths[level.name] = (size, memory_bandwidth.measure(target, level).copy)
-    return Limits(MultiplyAdds(target).gflops(), bandwidths)
+    pairs = MultiplyAdds(target, paired=True).gflops() if has_pairs(target) else None
+    return Limits(MultiplyAdds(target).gflops(), pairs, bandwidths)
 
 
 def measure(
-    model: str, kinds: Sequence[str], target: tvm.target.Target, limits: Limits, winograd: bool
+    model: str,
+    kinds: Sequence[str],
+    target: tvm.target.Target,
+    limits: Limits,
+    winograd: bool,
+    precision: Precision = "fp32",
 ) -> Iterator[Result]:
     """Time each distinct operator of some kinds of a network of the zoo."""
     prepared = prepare(zoo.load(model), "main")
     graph = extract(prepared, "main")
     values = relax.analysis.free_vars(prepared["main"].body.body)
-    config = LoweringConfig(core_of(target), winograd, num_workers(target))
+    config = LoweringConfig(core_of(target), winograd, num_workers(target), precision=precision)
     stage_builder = CpuStageBuilder.of(graph, values, config)
     lowered = stage_builder.lowered
     seconds_of = _timer(stage_builder, target)
@@ -130,7 +141,7 @@ def measure(
         seconds = seconds_of(op.index)
         kernel = lowered.implementations[op.index].kernel
         num_bytes = sum(spec.num_bytes for spec in kernel.tensors)
-        limit, least = limits.of(op.flops, num_bytes)
+        limit, least = limits.of(op.flops, num_bytes, kernel.variant == PAIRED)
         yield Result(
             model,
             op.kind,
@@ -175,6 +186,8 @@ def _shapes(op: Operator) -> tuple[list[int], list[int]]:
 def show(results: Sequence[Result], target: tvm.target.Target, limits: Limits) -> None:
     """Print a table, and each network's speed over all kernels of a kind."""
     print(f"{target}\npeak of multiply-adds: {limits.gflops:.0f} GFLOP/s")
+    if limits.pair_gflops:
+        print(f"of pairs of bfloat16: {limits.pair_gflops:.0f} GFLOP/s")
     speeds = (f"{name} {speed:.0f} GB/s" for name, (_, speed) in limits.bandwidths.items())
     print(f"bandwidth of a copy: {', '.join(speeds)}\n")
     rows = [
@@ -208,6 +221,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("models", nargs="*", default=("squeezenet", "inception_v3"))
     parser.add_argument("--kinds", nargs="+", default=KINDS, choices=KINDS, metavar="KIND")
     parser.add_argument("--winograd", action="store_true", help="where a network would use it")
+    parser.add_argument("--precision", default="fp32", choices=("fp32", "bf16"))
     parser.add_argument("--threads", type=int, default=1, metavar="N", help="default: 1")
     parser.add_argument("--target", default="llvm", help="completed with this machine's CPU")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
@@ -217,7 +231,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     results = [
         result
         for model in options.models
-        for result in measure(model, options.kinds, target, limits, options.winograd)
+        for result in measure(
+            model, options.kinds, target, limits, options.winograd, options.precision
+        )
     ]
     if options.json:
         kernels = [asdict(result) for result in results]

@@ -21,7 +21,7 @@ import pool
 from levels import levels
 from tvm_ios.backend.cpu.measure import memory_bandwidth
 from tvm_ios.backend.cpu.measure.peak_flops import MultiplyAdds
-from tvm_ios.target import available_cores, core_of, resolve
+from tvm_ios.target import available_cores, core_of, num_workers, resolve
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,9 @@ class Peak:
         For all threads.
     lanes : int
         float32 values in a vector.
-    fma_gflops : dict of int to float
-        By number of threads.
+    fma_gflops, pair_gflops : dict of int to float
+        Of float32, and of pairs of bfloat16, by number of threads; the latter is empty if the
+        processor does not multiply them.
     bandwidth : list of Bandwidth
     pool : PoolCosts or None
         None for one thread, which hands no work to anyone.
@@ -46,6 +47,7 @@ class Peak:
     target: str
     lanes: int
     fma_gflops: dict[int, float]
+    pair_gflops: dict[int, float]
     bandwidth: list[memory_bandwidth.Bandwidth]
     pool: pool.PoolCosts | None
 
@@ -58,10 +60,16 @@ def measure(target: str, threads: int) -> Peak:
         facts,
         str(targets[-1]),
         core_of(targets[-1]).lanes,
-        {int(t.attrs["num-cores"]): MultiplyAdds(t).gflops() for t in targets},
+        {num_workers(t): MultiplyAdds(t).gflops() for t in targets},
+        {num_workers(t): MultiplyAdds(t, paired=True).gflops() for t in targets if has_pairs(t)},
         [bandwidth for t in targets for bandwidth in _bandwidths(t, facts.caches)],
         pool.measure(targets[-1]) if threads > 1 else None,
     )
+
+
+def has_pairs(target: tvm.target.Target) -> bool:
+    """Return whether the processor multiplies pairs of bfloat16."""
+    return core_of(target).pair_products is not None
 
 
 def _bandwidths(
@@ -78,7 +86,11 @@ def show(peak: Peak) -> None:
     print(f"{facts.cpu}, {facts.cores} cores available, {_threads(facts.threads_per_core)} a core")
     print(f"caches (for how many threads): {caches or 'unknown'}; memory {_size(facts.memory)}")
     print(f"{peak.target}\n{peak.lanes} lanes of float32\n")
-    rows = [(_threads(count), f"{speed:.1f}") for count, speed in peak.fma_gflops.items()]
+    rows = [
+        (f"{kind}, {_threads(count)}", f"{speed:.1f}")
+        for kind, speeds in (("float32", peak.fma_gflops), ("bfloat16", peak.pair_gflops))
+        for count, speed in speeds.items()
+    ]
     print(markdown.table(("multiply-adds in registers", "GFLOP/s"), rows))
     print()
     speeds = [

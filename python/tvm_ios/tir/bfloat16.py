@@ -29,17 +29,21 @@ STORED = "uint16"
 PAIR = "int32"
 """The type of a pair, of which the lower half comes first in memory."""
 
-_DOT = "tvm_ios_bfloat16_dot"
+_DOT, _ROUND = "tvm_ios_bfloat16_dot", "tvm_ios_bfloat16_round"
 FIRST, _SECOND = 0xFFFF, -65536
 """The bits of the first and of the second number of a pair."""
 _QUIET = 0x40  # the bit that tells a quiet NaN
 
 
 class Stored:
-    """A buffer of bfloat16 that is read as float32, and written by :func:`store`."""
+    """A buffer of bfloat16 that is read as float32, and written by :func:`store`.
 
-    def __init__(self, buffer: Any) -> None:
-        self.buffer = buffer
+    Vectors of ``instruction_lanes`` are rounded by the processor's instruction, which
+    :func:`round_source` gives access to; it is 0 if there is none.
+    """
+
+    def __init__(self, buffer: Any, instruction_lanes: int = 0) -> None:
+        self.buffer, self.instruction_lanes = buffer, instruction_lanes
 
     def __getitem__(self, place: Any) -> Expr:
         return widened(self.buffer[place])
@@ -53,8 +57,13 @@ def store(buffer: Any, value: Expr, place: Sequence[Expr]) -> None:
     if not isinstance(buffer, Stored):
         T.buffer_store(buffer, value, list(place))
         return
+    lanes = lanes_in(value)
     with tile_scope():
-        T.buffer_store(buffer.buffer, rounded(value), list(place))
+        if lanes == buffer.instruction_lanes:
+            bits = T.call_pure_extern(_typed(STORED, lanes), _ROUND, value)
+        else:
+            bits = rounded(value)
+        T.buffer_store(buffer.buffer, bits, list(place))
 
 
 def widened(bits: Expr) -> Expr:
@@ -129,6 +138,23 @@ define internal {sums} @{_DOT}({sums} %total, {pairs} %a, {pairs} %b) alwaysinli
   %y = bitcast {pairs} %b to {numbers}
   %result = call {sums} @{intrinsic}({sums} %total, {numbers} %x, {numbers} %y)
   ret {sums} %result
+}}
+"""
+
+
+def round_source(lanes: int) -> str:
+    """Return the LLVM IR of the function by which :func:`store` rounds ``lanes`` numbers.
+
+    It is for processors with an instruction: LLVM calls a library on others. Numbers below the
+    least normal one may become zero.
+    """
+    if not lanes:
+        return ""
+    return f"""
+define internal <{lanes} x i16> @{_ROUND}(<{lanes} x float> %value) alwaysinline {{
+  %rounded = fptrunc <{lanes} x float> %value to <{lanes} x bfloat>
+  %bits = bitcast <{lanes} x bfloat> %rounded to <{lanes} x i16>
+  ret <{lanes} x i16> %bits
 }}
 """
 

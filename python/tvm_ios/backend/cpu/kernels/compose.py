@@ -91,7 +91,8 @@ def _reshaped(
 def _view(buffer: Any, spec: TensorSpec) -> Any:
     """Return the memory of ``buffer`` in the shape of ``spec``."""
     if isinstance(buffer, Stored):
-        return Stored(_view(buffer.buffer, replace(spec, dtype=STORED)))
+        viewed = _view(buffer.buffer, replace(spec, dtype=STORED))
+        return Stored(viewed, buffer.instruction_lanes)
     if tuple(int(size) for size in buffer.shape) == spec.shape:
         return buffer
     return T.decl_buffer(spec.shape, spec.dtype, data=buffer.data, layout=None)

@@ -11,12 +11,15 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ....tir.bfloat16 import STORED, Stored
+from ....target import Core
+from ....tir.bfloat16 import STORED, Stored, round_source
 from ....tir.tensor import TensorSpec
 from .kernel import Emit, Kernel, Phase
 
 
-def with_storage(kernel: Kernel, inputs: Collection[int], outputs: Collection[int]) -> Kernel:
+def with_storage(
+    kernel: Kernel, inputs: Collection[int], outputs: Collection[int], core: Core
+) -> Kernel:
     """Return ``kernel`` with some of its float32 tensors stored as bfloat16.
 
     Parameters
@@ -26,6 +29,8 @@ def with_storage(kernel: Kernel, inputs: Collection[int], outputs: Collection[in
     inputs, outputs : collection of int
         Positions among its inputs and among its outputs. Those that are not float32 stay as they
         are.
+    core : Core
+        The core that runs the kernel.
 
     Returns
     -------
@@ -37,15 +42,16 @@ def with_storage(kernel: Kernel, inputs: Collection[int], outputs: Collection[in
     if not narrow:
         return kernel
     assert kernel.narrows, "the kernel reads and writes through buffers that convert"
+    lanes = core.pair_lanes
 
     def stored(emit: Emit) -> Emit:
         def converting(buffers: Sequence[Any], *rest: Any) -> None:
-            emit([Stored(b) if p in narrow else b for p, b in enumerate(buffers)], *rest)
+            emit([Stored(b, lanes) if p in narrow else b for p, b in enumerate(buffers)], *rest)
 
         return converting
 
     def phase(old: Phase) -> Phase:
-        return replace(old, emit=stored(old.emit))
+        return replace(old, emit=stored(old.emit), source=old.source + round_source(lanes))
 
     specs = [_narrowed(spec) if p in narrow else spec for p, spec in enumerate(kernel.tensors)]
     number = len(kernel.inputs)
@@ -54,7 +60,7 @@ def with_storage(kernel: Kernel, inputs: Collection[int], outputs: Collection[in
         inputs=tuple(specs[:number]),
         outputs=tuple(specs[number : number + len(kernel.outputs)]),
         phases=tuple(map(phase, kernel.phases)),
-        key=(kernel.key, "stored", narrow),
+        key=(kernel.key, "stored", narrow, core),
     )
 
 

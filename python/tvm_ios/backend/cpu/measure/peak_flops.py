@@ -17,7 +17,9 @@ from tvm.tirx.script import builder as T
 
 from ....support.threads import with_num_threads
 from ....target import Core, core_of, num_workers
+from ....tir.bfloat16 import dot, dot_source
 from ....tir.emit import Accumulators, Expr, lanes_of, tile_scope, unroll, zeros
+from ..code.aligned_stack import aligned_stack
 
 CHAINS = 12  # independent multiply-adds: more than latency x pipelines, fewer than registers
 STEPS = 100_000
@@ -31,6 +33,8 @@ class MultiplyAdds:
     ----------
     target : tvm.target.Target
         Its ``num-cores`` is the number of workers.
+    paired : bool
+        Whether pairs of bfloat16 are multiplied, by the processor's instruction.
 
     Attributes
     ----------
@@ -38,10 +42,11 @@ class MultiplyAdds:
         Floating-point operations of one run, of all workers together.
     """
 
-    def __init__(self, target: tvm.target.Target) -> None:
+    def __init__(self, target: tvm.target.Target, *, paired: bool = False) -> None:
         core, self.workers = core_of(target), num_workers(target)
-        self.flops = 2 * CHAINS * core.lanes * STEPS * self.workers
-        function = _function(core, STEPS, self.workers)
+        assert core.pair_products or not paired, "the processor has the instruction"
+        self.flops = (4 if paired else 2) * CHAINS * core.lanes * STEPS * self.workers
+        function = _function(core, STEPS, self.workers, paired)
         self._module = tvm.compile(tvm.IRModule({"fma": function}), target=target).mod
         random = np.random.default_rng(0).uniform(0.5, 0.9, (CHAINS + 2, core.lanes))
         self._source = tvm.runtime.tensor(random.astype("float32"))
@@ -69,8 +74,9 @@ def on_each_worker(workers: int, body: Callable[[Expr], None]) -> None:
         body(worker)
 
 
-def _function(core: Core, steps: int, workers: int) -> tirx.PrimFunc:
+def _function(core: Core, steps: int, workers: int, paired: bool) -> tirx.PrimFunc:
     """Build a function of ``steps`` times ``CHAINS`` independent vector multiply-adds."""
+    instruction = dot_source(core.pair_products, core.lanes) if paired else ""
     with IRBuilder() as builder, T.prim_func(s_tir=True):
         T.func_name("fma")
         T.func_attr({"tirx.noalias": True})
@@ -79,11 +85,16 @@ def _function(core: Core, steps: int, workers: int) -> tirx.PrimFunc:
         with T.sblock("root"):
             T.reads()
             T.writes()
-            on_each_worker(workers, lambda worker: _chains(core, steps, source, result, worker))
+            with aligned_stack(instruction):
+                on_each_worker(
+                    workers, lambda worker: _chains(core, steps, source, result, worker, paired)
+                )
     return builder.get()
 
 
-def _chains(core: Core, steps: int, source: tirx.Buffer, result: tirx.Buffer, worker: Expr) -> None:
+def _chains(
+    core: Core, steps: int, source: tirx.Buffer, result: tirx.Buffer, worker: Expr, paired: bool
+) -> None:
     registers = Accumulators(CHAINS, core.lanes, zeros(core.lanes))
 
     def vector(row: int) -> Expr:
@@ -93,7 +104,11 @@ def _chains(core: Core, steps: int, source: tirx.Buffer, result: tirx.Buffer, wo
         registers[i] = vector(i)
 
     def step(i: int) -> None:
-        registers[i] = registers[i] * vector(CHAINS) + vector(CHAINS + 1)
+        if not paired:
+            registers[i] = registers[i] * vector(CHAINS) + vector(CHAINS + 1)
+            return
+        a, b = (T.reinterpret(f"int32x{core.lanes}", vector(CHAINS + k)) for k in range(2))
+        registers[i] = dot(registers[i], a, b, core.pair_lanes)
 
     def finish(i: int) -> None:
         T.buffer_store(result, registers[i], [worker, i, lanes_of(0, core.lanes)])

@@ -45,7 +45,7 @@ def _merge(lowered: CpuLoweredGraph, operators: tuple[int, ...]) -> Implementati
         _side_by_side([op.call.args[1] for op in ops], merged.depth, core.lanes),
     )
     if is_paired(ops[0], lowered.config):
-        operands = (lowered.binder.paired(left, PLAIN, core), InputBinding(pack_pairs(packed)))
+        operands = (lowered.binder.paired(left, PLAIN), InputBinding(pack_pairs(packed)))
         kernel = paired_matmul_kernel(merged, core)
     else:
         operands = (lowered.binder.plain(left), InputBinding(packed))

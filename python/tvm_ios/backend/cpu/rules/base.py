@@ -81,7 +81,7 @@ class CpuLoweredGraph(LoweredGraph[Kernel]):
     @property
     def binder(self) -> InputBinder:
         """Makes input bindings of the graph's values."""
-        return InputBinder(self.layouts, self.narrow)
+        return InputBinder(self.layouts, self.narrow, self.config.core)
 
     def implementation(
         self,

@@ -52,12 +52,14 @@ class InputBinder:
     layouts : mapping of relax.Var to Layout
     narrow : collection of relax.Var
         Values that are stored as bfloat16.
+    core : Core
+        The core that converts values.
     """
 
     def __init__(
-        self, layouts: Mapping[relax.Var, Layout], narrow: Collection[relax.Var] = ()
+        self, layouts: Mapping[relax.Var, Layout], narrow: Collection[relax.Var], core: Core
     ) -> None:
-        self._layouts, self._narrow = layouts, narrow
+        self._layouts, self._narrow, self._core = layouts, narrow, core
 
     def layout(self, expr: relax.Expr) -> Layout:
         """Return the layout of ``expr``."""
@@ -82,17 +84,17 @@ class InputBinder:
             return self._converted(expr, unblock_kernel(shape, current))
         return self._converted(expr, block_kernel(shape, layout))
 
-    def paired(self, expr: relax.Expr, layout: Layout, core: Core) -> InputBinding:
-        """Bind ``expr`` in ``layout`` as bfloat16; ``core`` rounds it if it is not stored so."""
+    def paired(self, expr: relax.Expr, layout: Layout) -> InputBinding:
+        """Bind ``expr`` in ``layout`` as bfloat16, rounded if it is not stored so."""
         binding = self.feature_map(expr, layout)
         if isinstance(binding.value, np.ndarray):
             return InputBinding(nearest(binding.value))
         if binding.conversion is not None:
-            return InputBinding(binding.value, with_storage(binding.conversion, (), [0]))
+            return InputBinding(binding.value, self._rounding(binding.conversion))
         if binding.value in self._narrow:
             return binding
         spec = layout.spec(static_shape(expr, "a value"))
-        return InputBinding(binding.value, with_storage(copy_kernel(spec, core), (), [0]))
+        return InputBinding(binding.value, self._rounding(copy_kernel(spec, self._core)))
 
     def bound(
         self, kernel: Kernel, bindings: tuple[InputBinding, ...], outputs: Sequence[relax.Var]
@@ -110,11 +112,14 @@ class InputBinder:
         """
         read = [i for i, b in enumerate(bindings) if b.conversion is None and self._stored(b.value)]
         written = [i for i, value in enumerate(outputs) if self._stored(value)]
-        return apply_conversions(with_storage(kernel, read, written), bindings)
+        return apply_conversions(with_storage(kernel, read, written, self._core), bindings)
 
     def _converted(self, expr: relax.Var, conversion: Kernel) -> InputBinding:
         source = [0] if self._stored(expr) else []
-        return InputBinding(expr, with_storage(conversion, source, ()))
+        return InputBinding(expr, with_storage(conversion, source, (), self._core))
+
+    def _rounding(self, conversion: Kernel) -> Kernel:
+        return with_storage(conversion, (), [0], self._core)
 
     def _stored(self, value: relax.Var | np.ndarray) -> bool:
         """Return whether a value is stored as bfloat16."""

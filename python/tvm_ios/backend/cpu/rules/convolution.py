@@ -97,7 +97,7 @@ def convolve_pairs(
     kernel = conv2d_kernel(conv, source, Layout(core.lanes), core, paired=True)
     packed = [binder.paired_weights(w, source.block, core.lanes, conv.groups) for w in weights]
     together = InputBinding(np.concatenate([binding.value for binding in packed]))
-    return kernel, (binder.paired(data, source, core), together)
+    return kernel, (binder.paired(data, source), together)
 
 
 def convolve(

@@ -34,7 +34,7 @@ def matmul(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
         right_feed = InputBinding(pack_pairs(packed) if paired else packed)
     else:
         right_feed = binder.plain(right)
-    left_feed = binder.paired(left, PLAIN, core) if paired else binder.plain(left)
+    left_feed = binder.paired(left, PLAIN) if paired else binder.plain(left)
     bindings = (left_feed, right_feed, *epilogue_inputs(op, binder, PLAIN))
     kernel = (paired_matmul_kernel if paired else matmul_kernel)(product, core)
     if config.precision != "fp32" and product.weights:

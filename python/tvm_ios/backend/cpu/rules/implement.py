@@ -82,7 +82,7 @@ def _implement(
     """
     layouts: dict[relax.Var, Layout] = {}
     implementations: list[Implementation[Kernel] | None] = []
-    binder = InputBinder(layouts, narrow)
+    binder = InputBinder(layouts, narrow, config.core)
     for op in graph.operators:
         choice = _choose(op, binder, config)
         if choice is None:

@@ -77,7 +77,7 @@ class CpuStageBuilder(StageBuilder[Kernel, CpuStage]):
         graph, config = self.lowered.graph, self.lowered.config
         if PAIRED in kernels.values() and not self._narrow:
             raise ScheduleError(
-                "The schedule was made with the precision bf16; give the same precision to apply it."
+                "The schedule was made with the precision bf16; give that precision to apply it."
             )
         mine = {op.name: v for op in graph.operators if (v := self.variant(op.index)) is not None}
         named = {name: kernels.get(name) or variant for name, variant in mine.items()}

@@ -65,7 +65,7 @@ def check(case: Case, target: tvm.target.Target, core: Core, layout: Layout) -> 
     ]
     conv = Conv2d(case.batch, case.channels, *case.windows(), case.out_channels, case.groups, BIAS)
     kernel = conv2d_kernel(conv, layout, result, core, paired=True)
-    narrow = with_storage(kernel, (), range(len(kernel.outputs)))
+    narrow = with_storage(kernel, (), range(len(kernel.outputs)), core)
     exactly, stored = (run_kernel(k, inputs, target, 0) for k in (kernel, narrow))
     for wide, bits, w, b in zip(exactly, stored, weights, biases, strict=True):
         expected = np.maximum(reference(case, image, w) + b, 0).astype("float32")
@@ -102,7 +102,8 @@ def check_product(rows: int, depth: int, columns: int, target: tvm.target.Target
     bias, residual = draw(columns), rounded(draw(rows, columns))
     product = Matmul(rows, depth, columns, Epilogue(STEPS, ("last", "full")))
     packed = pack_matrix_pairs(pack_matrix(b, core.lanes))
-    kernel = with_storage(paired_matmul_kernel(product, core), [3], ())
+    kernel = paired_matmul_kernel(product, core)
+    kernel = with_storage(kernel, [3], (), core)
     inputs = [nearest(a[None]), packed, bias, nearest(residual[None])]
     (output,) = run_kernel(kernel, inputs, target)
     expected = a.astype("float64") @ b + bias + residual
@@ -134,8 +135,21 @@ def test_numbers_are_rounded_to_the_nearest_even_one() -> None:
     random = np.random.default_rng(0).integers(0, 1 << 32, 1024 - 10, dtype="uint32")
     values = np.concatenate([special, random]).view("float32")
     values = np.concatenate([values, np.array([np.inf, -np.inf, 0.0, -0.0], "float32")])
-    kernel = with_storage(copy_kernel(TensorSpec((1024,)), isa_of(NATIVE)[0]), (), [0])
+    core = replace(isa_of(NATIVE)[0], pair_products=None)
+    kernel = with_storage(copy_kernel(TensorSpec((1024,)), core), (), [0], core)
     (bits,) = run_kernel(kernel, [values], NATIVE)
     np.testing.assert_array_equal(bits, nearest(values))
     with np.errstate(invalid="ignore"):
         np.testing.assert_array_equal(exact(bits), rounded(values))
+
+
+def test_numbers_are_rounded_by_instructions() -> None:
+    """As by the code for other processors, but for numbers that are not normal."""
+    core, _ = isa_of(NATIVE)
+    if core.pair_products is None:
+        pytest.skip(NO_INSTRUCTIONS)
+    bits = np.random.default_rng(1).integers(0, 1 << 32, 4096, dtype="uint32")
+    values = bits[(bits >> 23 & 255) > 0][:2048].view("float32")
+    kernel = with_storage(copy_kernel(TensorSpec((2048,)), core), (), [0], core)
+    (found,) = run_kernel(kernel, [values], NATIVE)
+    np.testing.assert_array_equal(exact(found), exact(nearest(values)))

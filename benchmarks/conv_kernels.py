@@ -30,7 +30,6 @@ from tvm_ios.backend.cpu.measure.builder import CpuKernelBuilder
 from tvm_ios.backend.cpu.measure.peak_flops import MultiplyAdds
 from tvm_ios.backend.cpu.measure.runner import CpuStageRunner
 from tvm_ios.backend.cpu.rules import LoweringConfig
-from tvm_ios.backend.cpu.rules.precision import PAIRED
 from tvm_ios.backend.cpu.stage.build import CpuStageBuilder
 from tvm_ios.frontend import zoo
 from tvm_ios.graph.dag import Candidate
@@ -42,6 +41,7 @@ from tvm_ios.measure.cost import MeasuredCost
 from tvm_ios.measure.pool import LocalPool
 from tvm_ios.measure.session import LocalSession
 from tvm_ios.schedule.options import Precision
+from tvm_ios.schedule.rounding import PAIRED
 from tvm_ios.target import core_of, num_workers, resolve
 
 KINDS = ("conv2d", "depthwise_conv2d", "max_pool2d", "avg_pool2d")

@@ -241,6 +241,8 @@ def _print(result: dict[str, Any], schedule: Schedule) -> None:
             )
     if schedule.verdict:
         console.print(f"speed-up: {schedule.verdict}")
+    if words.precision(schedule):
+        console.print(f"precision: {words.precision(schedule)}")
     if "found_ms" in result:
         console.print(f"The schedule found took {result['found_ms']:.3f} ms; another one was kept.")
     console.print(f"search: {result['search_s']:.1f} s, {result['measurements']} stages measured")

@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import logging
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ examples:
   tvm-ios compile model.onnx -o model.so --pass-config max_group_size=2 --schedule-out s.json
   tvm-ios compile model.onnx -o model.so --schedule-in s.json
   tvm-ios compile model.onnx -o model.so --no-search
+  tvm-ios compile model.onnx -o model.so --precision auto --tolerance 0.01
   tvm-ios compile model.relay --params model.params -o model.so
   tvm-ios compile model.onnx -o model.so --batch-sizes 1,16,32 --schedule-out s.json
 """
@@ -145,6 +147,8 @@ def _report(
             console.print(output.comparison(known, factors=told))
         if schedule.verdict:
             console.print(f"speed-up: {schedule.verdict}")
+        if words.precision(schedule):
+            console.print(f"precision: {words.precision(schedule)}")
     if args.batch_sizes:
         console.print(output.specialisation(schedules))
 
@@ -163,6 +167,7 @@ def _result(model: str, library: Path, schedule: Schedule) -> dict[str, Any]:
         "search_gap": schedule.search_gap,
         **output.times(schedule.measured or schedule.estimates),
         "speedup_interval": output.interval(schedule),
+        "rounding": None if schedule.rounding is None else asdict(schedule.rounding),
     }
     if schedule.batch is not None:
         at_batch = {batch: round(1e3 * s, 6) for batch, s in schedule.at_batch.items()}

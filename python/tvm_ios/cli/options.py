@@ -178,9 +178,19 @@ def add_kernels(parser: argparse._ActionsContainer) -> None:
         "--precision",
         choices=PRECISIONS,
         default=PRECISIONS[0],
-        help="precision of the factors in convolutions and matrix products on a GPU: fp32 "
-        "(default) is exact, the others round the factors for tensor cores; sums are always in "
-        "float32",
+        help="precision of the factors in convolutions and matrix products: fp32 (default) is "
+        "exact; on a GPU the others round the factors for tensor cores; on a CPU that multiplies "
+        "bfloat16, bf16 rounds factors and values between operators, and auto does so as far as "
+        "--tolerance allows; sums are always in float32",
+    )
+    parser.add_argument(
+        "--tolerance",
+        type=float,
+        default=Options.tolerance,
+        metavar="E",
+        help="largest error that the precision auto may make on random inputs, in shares of the "
+        "largest magnitude of an output; what would make it larger stays in float32 (default: "
+        "%(default)s)",
     )
     parser.add_argument(
         "--cudnn",
@@ -293,6 +303,7 @@ class Request:
             measure_all=args.measure_all,
             winograd=args.winograd,
             precision=args.precision,
+            tolerance=args.tolerance,
             cudnn=args.cudnn,
             database=chosen(args),
             strategies=args.strategies,

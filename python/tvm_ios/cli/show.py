@@ -215,6 +215,8 @@ def _head(schedule: Schedule) -> list[str]:
         lines.append(_search_gap(schedule))
     if schedule.workers > 1 and device_terms(schedule.target).counted:
         lines.append(_WAITING[schedule.synchronization])
+    if words.precision(schedule):
+        lines.append(f"precision: {words.precision(schedule)}")
     if not schedule.winograd:
         lines.append("no convolution uses Winograd's algorithm")
     told = schedule.speedup is not None

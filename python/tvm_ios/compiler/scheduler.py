@@ -31,6 +31,7 @@ from ..measure.model import Variants, random_inputs
 from ..measure.pool import AnyRunnerPool
 from ..measure.runners import LocalRunner, Runner
 from ..schedule.options import Options
+from ..schedule.rounding import Rounding
 from ..schedule.schedule import Schedule, ScheduledOperator, ScheduledStage
 from ..schedule.timeline import Span
 from ..search.core import greedy, sequential
@@ -64,6 +65,8 @@ class Scheduler:
     given_cost : StageCost or None
         The user's prices of stages; None where they are measured.
     database : MeasurementDatabase or None
+    rounding : Rounding or None
+        How far the answers in half precision are off; None if that was not measured.
     """
 
     target: tvm.target.Target
@@ -75,6 +78,7 @@ class Scheduler:
     stage_builder: AnyStageBuilder
     given_cost: StageCost | None = None
     database: MeasurementDatabase | None = None
+    rounding: Rounding | None = None
     _compiled: CompiledSchedules = field(default_factory=CompiledSchedules)
 
     @classmethod
@@ -268,6 +272,7 @@ class Scheduler:
         """
         self.check(schedule)
         self._check_kernels(schedule)
+        self.use(self.stage_builder.chosen(_kernels(schedule)))
         stages = dict(enumerate(self.lower(schedule)))
         return self.backend.trace(stages, self.pool, repeat)
 
@@ -317,15 +322,18 @@ class Scheduler:
 
     def _emit(self, schedules: Mapping[str, Schedule]) -> tvm.IRModule:
         """Return a module with one function for each schedule, of its name."""
-        variants = {
-            name: LoweredSchedule(self.lower(schedule), schedule.synchronization)
-            for name, schedule in schedules.items()
-        }
+        variants = {name: self._lowered(schedule) for name, schedule in schedules.items()}
         return self.backend.emit(self.prepared, self.graph.function, variants, self.stage_builder)
 
     def lower(self, schedule: Schedule) -> Stages[Any]:
         """Return a schedule's stages as the back end runs them."""
-        return ScheduleLowering(self.stage_builder.chosen(_kernels(schedule))).lower(schedule)
+        return self._lowered(schedule).stages
+
+    def _lowered(self, schedule: Schedule) -> LoweredSchedule[Any]:
+        """Return a schedule with the kernels that it names, and the memory that these share."""
+        builder = self.stage_builder.chosen(_kernels(schedule))
+        stages = ScheduleLowering(builder).lower(schedule)
+        return LoweredSchedule(stages, schedule.synchronization, builder.lowered.slots)
 
     def _check_kernels(self, schedule: Schedule) -> None:
         """Raise ScheduleError unless all operators have the kernels that the schedule names."""
@@ -338,6 +346,13 @@ class Scheduler:
                     "among its kernels here; give the precision, and cuDNN, that the schedule was "
                     "made with."
                 )
+
+    def use(self, stage_builder: AnyStageBuilder) -> None:
+        """Build stages of other kernels from now on; runners have the memory of these."""
+        if stage_builder is not self.stage_builder:
+            self.close()
+            vars(self).pop("pool", None)
+            self.stage_builder = stage_builder
 
     def close(self) -> None:
         """Leave the devices to others; nothing is measured any more."""
@@ -392,6 +407,7 @@ class Scheduler:
             stages=tuple(stages),
             winograd=self.winograd,
             synchronization=self.stage_builder.synchronization,
+            rounding=self.rounding,
         )
 
     def _timed(self, op: Operator) -> ScheduledOperator:

@@ -30,6 +30,7 @@ from ..schedule.schedule import Schedule
 from ..support.progress import working
 from . import artifact
 from .compare import compare
+from .rounding import round_within
 from .scheduler import Scheduler
 
 
@@ -70,10 +71,14 @@ def prepare(
 ) -> Scheduler:
     """Find the operators of a function, and kernels that compute them.
 
-    Parameters and errors are those of :meth:`Scheduler.prepare`.
+    With the precision ``auto``, the network runs to find out how much bfloat16 it bears. Parameters
+    and errors are those of :meth:`Scheduler.prepare`.
     """
     with working("preparing the network"):
-        return Scheduler.prepare(mod, target, function, cost_model, options, runner)
+        scheduler = Scheduler.prepare(mod, target, function, cost_model, options, runner)
+    if options.precision == "auto":
+        round_within(scheduler, options.tolerance)
+    return scheduler
 
 
 def choose(scheduler: Scheduler, given: Schedule | None = None, *, search: bool = True) -> Schedule:

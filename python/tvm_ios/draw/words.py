@@ -7,8 +7,11 @@ import re
 
 from ..schedule.devices import device_terms, threads
 from ..schedule.partitioning import FUSED, StreamPartitioning
+from ..schedule.rounding import PAIRED
 from ..schedule.schedule import Schedule, ScheduledOperator, ScheduledStage
 from ..target import short_name
+
+_MULTIPLYING = frozenset(("conv2d", "matmul"))
 
 # Characters that neither XML nor UTF-8 may contain, not even escaped.
 _UNSPEAKABLE = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -98,3 +101,13 @@ def heading(schedule: Schedule) -> list[str]:
     ]
     times = f"{source}: {' → '.join(parts)}" if parts else "nothing was measured"
     return [f"{size}; {target(schedule)}{made_for}", times]
+
+
+def precision(schedule: Schedule) -> str:
+    """Say which operators of a CPU multiply bfloat16, and what that costs; empty if none could."""
+    multiplying = [op for op in schedule.operators if op.kind in _MULTIPLYING]
+    narrow = sum(op.kernel == PAIRED for op in multiplying)
+    if not narrow and schedule.rounding is None:
+        return ""
+    told = f"bf16 in {narrow} of {len(multiplying)} convolutions and products"
+    return told if schedule.rounding is None else f"{told}; {schedule.rounding}"

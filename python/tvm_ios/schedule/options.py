@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 from ..support.errors import OptionError
 from .partitioning import STRATEGIES
+from .rounding import PAIRED
 
 if TYPE_CHECKING:
     from .schedule import Schedule
 
-Precision = Literal["fp32", "tf32", "fp16", "bf16"]
-"""The data type of factors; sums are float32. ``tf32`` is float32 in memory."""
+Precision = Literal["fp32", "tf32", "fp16", "bf16", "auto"]
+"""The data type of factors; sums are float32. ``tf32`` is float32 in memory. ``auto`` is ``bf16``
+on a CPU that multiplies it, as far as a tolerance allows."""
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 
 _MOST = 0.99  # coverage: more would take hundreds of measurements to calibrate
@@ -51,9 +53,14 @@ class Options:
         Whether convolutions may use Winograd's minimal filtering where that is faster; it rounds
         differently. None: as in the schedule that is applied, and True if there is none.
     precision : str
-        The data type of factors in convolutions and products on a CUDA device. ``fp32`` is exact;
+        The data type of factors in convolutions and products. ``fp32`` is exact. On a CUDA device,
         ``tf32``, ``fp16`` and ``bf16`` round the factors to 11, 11 and 8 bits, for tensor cores. In
-        ``fp16`` factors above 65504 overflow. Sums are always float32.
+        ``fp16`` factors above 65504 overflow. On a CPU, ``bf16`` also stores values between
+        operators so; ``auto`` does that where the CPU has instructions for it and the answers stay
+        within ``tolerance``. Sums are always float32.
+    tolerance : float
+        The largest error that the precision ``auto`` may make on random inputs, in shares of the
+        largest magnitude of an output. Operators that would make it larger stay in float32.
     cudnn : bool
         Whether convolutions on a CUDA device may use cuDNN where that is faster. The compiled
         network then needs cuDNN, too.
@@ -76,6 +83,7 @@ class Options:
     lcb_factor: InitVar[float | None] = None
     winograd: bool | None = None
     precision: Precision = "fp32"
+    tolerance: float = 0.03
     cudnn: bool = False
     database: str | os.PathLike[str] | None = None
     strategies: Sequence[str] = STRATEGIES
@@ -88,6 +96,8 @@ class Options:
         if self.precision not in PRECISIONS:
             known = ", ".join(PRECISIONS)
             raise OptionError(f"precision must be one of {known}, got {self.precision!r}.")
+        if not isinstance(self.tolerance, (int, float)) or not 0 <= self.tolerance < math.inf:
+            raise OptionError(f"tolerance must be a number of at least 0, got {self.tolerance!r}.")
         for name in ("max_group_size", "max_num_groups", "max_block_size"):
             value = getattr(self, name)
             if value is None and name != "max_block_size":
@@ -103,9 +113,15 @@ class Options:
 
     def applying(self, schedule: Schedule | None) -> Options:
         """Return these options, completed from the schedule to apply, if there is one."""
-        if self.winograd is not None or schedule is None:
+        if schedule is None:
             return self
-        return replace(self, winograd=schedule.winograd)
+        options = self
+        if self.precision == "auto":
+            narrow = any(operator.kernel == PAIRED for operator in schedule.operators)
+            options = replace(options, precision="bf16" if narrow else "fp32")
+        if self.winograd is None:
+            options = replace(options, winograd=schedule.winograd)
+        return options
 
 
 def _coverage(lcb_factor: float) -> float:

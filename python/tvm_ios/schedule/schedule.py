@@ -21,6 +21,7 @@ from ..support.errors import ScheduleError
 from ..support.files import replacing
 from ..support.transaction import settle
 from .partitioning import is_partitioning
+from .rounding import Rounding
 from .speedup import Speedup
 from .synchronization import SYNCHRONIZATIONS, Synchronization
 from .versions import modernized
@@ -155,6 +156,8 @@ class Schedule:
         Whether convolutions may use Winograd's algorithm. If a file does not say so, they may.
     synchronization : str
         How the workers of a CPU wait for each other, see :data:`.synchronization.Synchronization`.
+    rounding : Rounding or None
+        How far the answers are from those in float32; None if that was not measured.
     """
 
     model: str
@@ -175,6 +178,7 @@ class Schedule:
     at_batch: dict[str, float] = field(default_factory=dict)
     winograd: bool = True
     synchronization: Synchronization = "barrier"
+    rounding: Rounding | None = None
 
     @property
     def verdict(self) -> str:
@@ -314,6 +318,7 @@ def _parse(data: dict[str, Any]) -> Schedule:
         at_batch={str(int(k)): _seconds(v) or 0.0 for k, v in data.get("at_batch", {}).items()},
         winograd=winograd,
         synchronization=synchronization,
+        rounding=None if data.get("rounding") is None else Rounding.from_dict(data["rounding"]),
     )
 
 

@@ -118,7 +118,7 @@ def dot(total: Expr, a: Expr, b: Expr, instruction_lanes: int) -> Expr:
     return total + half(a, True) * half(b, True) + half(a, False) * half(b, False)
 
 
-def dot_source(intrinsic: str | None, lanes: int) -> str:
+def dot_source(intrinsic: str | None, lanes: int) -> frozenset[str]:
     """Return the LLVM IR of the function that :func:`dot` calls for an instruction.
 
     Parameters
@@ -129,9 +129,9 @@ def dot_source(intrinsic: str | None, lanes: int) -> str:
         The number of sums.
     """
     if intrinsic is None:
-        return ""
+        return frozenset()
     sums, numbers, pairs = f"<{lanes} x float>", f"<{2 * lanes} x bfloat>", f"<{lanes} x i32>"
-    return f"""
+    source = f"""
 declare {sums} @{intrinsic}({sums}, {numbers}, {numbers})
 define internal {sums} @{_DOT}({sums} %total, {pairs} %a, {pairs} %b) alwaysinline {{
   %x = bitcast {pairs} %a to {numbers}
@@ -140,23 +140,25 @@ define internal {sums} @{_DOT}({sums} %total, {pairs} %a, {pairs} %b) alwaysinli
   ret {sums} %result
 }}
 """
+    return frozenset((source,))
 
 
-def round_source(lanes: int) -> str:
+def round_source(lanes: int) -> frozenset[str]:
     """Return the LLVM IR of the function by which :func:`store` rounds ``lanes`` numbers.
 
     It is for processors with an instruction: LLVM calls a library on others. Numbers below the
     least normal one may become zero.
     """
     if not lanes:
-        return ""
-    return f"""
+        return frozenset()
+    source = f"""
 define internal <{lanes} x i16> @{_ROUND}(<{lanes} x float> %value) alwaysinline {{
   %rounded = fptrunc <{lanes} x float> %value to <{lanes} x bfloat>
   %bits = bitcast <{lanes} x bfloat> %rounded to <{lanes} x i16>
   ret <{lanes} x i16> %bits
 }}
 """
+    return frozenset((source,))
 
 
 def nearest(values: np.ndarray) -> np.ndarray:

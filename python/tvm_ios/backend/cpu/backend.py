@@ -135,8 +135,7 @@ class CpuBackend:
     ) -> tvm.IRModule:
         """Replace ``function`` in ``mod`` by one function per variant."""
         stages = [s for v in variants.values() for s in v.stages if not isinstance(s, Operator)]
-        slots = stage_builder.lowered.slots
-        library = CpuLibrary(self._target, Constants.of(stages), slots, self.workers)
+        library = CpuLibrary(self._target, Constants.of(stages), self.workers)
         return emit_functions(mod, function, variants, library)
 
     def compile(

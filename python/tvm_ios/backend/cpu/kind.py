@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 import tvm
 from tvm import relax
@@ -15,7 +16,7 @@ from ...support.errors import OptionError
 from ...target import CPU, check_runnable, core_of, parse, resolve
 from .backend import CpuBackend
 
-_PRECISIONS = ("fp32", "bf16")
+_PRECISIONS = ("fp32", "bf16", "auto")
 _EMULATION = "TVM_IOS_EMULATE_BF16"
 
 
@@ -44,8 +45,8 @@ class CpuKind:
             raise OptionError("cuDNN is for CUDA devices; leave it out for a CPU.")
         if options.precision not in _PRECISIONS:
             raise OptionError(
-                f"A CPU multiplies in {' or '.join(_PRECISIONS)}, not in {options.precision}; give "
-                "one of these as the precision."
+                f"A CPU does not multiply in {options.precision}; give one of "
+                f"{', '.join(_PRECISIONS)} as the precision."
             )
         resolve(target, threads=threads)  # which raises what is wrong with them
 
@@ -87,7 +88,15 @@ class CpuKind:
             If ``precision`` is one that the processor cannot multiply in, or ``cudnn`` is set.
         """
         self.check_options(target, options, None)
-        if options.precision == "bf16" and not (core_of(target).pair_products or emulated()):
+        multiplies = core_of(target).pair_products is not None or emulated()
+        if options.precision == "auto":
+            if runner.machine is not None:
+                raise OptionError(
+                    "The precision auto measures errors on this machine; give fp32 or bf16 for "
+                    "another one."
+                )
+            options = replace(options, precision="bf16" if multiplies else "fp32")
+        if options.precision == "bf16" and not multiplies:
             raise OptionError(
                 f"{target.attrs.get('mcpu', 'This CPU')} has no instructions that multiply "
                 "bfloat16 (AVX512_BF16 on x86-64, BF16 on AArch64); leave the precision at fp32."

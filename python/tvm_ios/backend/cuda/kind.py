@@ -70,6 +70,8 @@ class CudaKind:
         database: MeasurementDatabase | None,
     ) -> CudaBackend:
         """Return the back end of a resolved target."""
+        if options.precision == "auto":
+            raise OptionError("The precision auto is for a CPU; name one for a CUDA device.")
         return CudaBackend(target, runner, options)
 
     def pipeline(self, target: tvm.target.Target) -> tvm.transform.Pass:

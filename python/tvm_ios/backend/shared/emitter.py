@@ -15,6 +15,7 @@ from tvm import relax
 from ...graph.operators import Operator
 from ...schedule.synchronization import Synchronization
 from ...tir.tensor import TensorSpec
+from .implementation import Slot
 from .stages import S
 
 Stages = Sequence[S | Operator]
@@ -31,10 +32,13 @@ class LoweredSchedule(Generic[S]):
     stages : sequence of stages and operators
     synchronization : Synchronization
         How the workers of a CPU wait for each other.
+    slots : mapping of relax.Var to Slot
+        Values that are written in place into a concatenation.
     """
 
     stages: Stages[S]
     synchronization: Synchronization = "barrier"
+    slots: Mapping[relax.Var, Slot] = field(default_factory=dict)
 
 
 @dataclass

@@ -11,7 +11,7 @@ does not align its variables further.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
 import tvm
@@ -32,12 +32,12 @@ define internal i32 @{_FUNCTION}() alwaysinline {{
 
 
 @contextmanager
-def aligned_stack(source: str = "") -> Iterator[None]:
+def aligned_stack(sources: Collection[str] = ()) -> Iterator[None]:
     """Align the stack of the function that is emitted.
 
-    ``source`` is LLVM IR of functions that it calls: a function can import only once.
+    ``sources`` is the LLVM IR of other functions that it calls: a function can import only once.
     """
-    imported = tvm.ir.StringImm(_SOURCE + source)
+    imported = tvm.ir.StringImm("".join((_SOURCE, *sorted(sources))))
     with T.attr(tirx.const(0, "int32"), "pragma_import_llvm", imported):
         T.evaluate(T.call_extern("int32", _FUNCTION))
         yield

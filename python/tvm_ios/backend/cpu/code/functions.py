@@ -118,7 +118,7 @@ def _emit_phase(
     with T.sblock("root"):
         T.reads()
         T.writes()
-        with aligned_stack(phase.source):
+        with aligned_stack(phase.sources):
             phase.emit(buffers, begin, end - begin, *following)
 
 

@@ -38,15 +38,12 @@ class CpuLibrary(Library[CpuStage]):
         The target of the kernels.
     constants : Constants
         The constants of all stages.
-    slots : mapping of relax.Var to Slot
-        Values that are written in place into a concatenation.
     workers : int
         Threads that the functions request from TVM's thread pool.
     """
 
     target: tvm.target.Target
     constants: Constants
-    slots: Mapping[relax.Var, Slot]
     workers: int
     kernels: KernelFunctions = field(default_factory=KernelFunctions)
     drivers: dict[str, tirx.PrimFunc] = field(default_factory=dict)
@@ -59,6 +56,7 @@ class CpuLibrary(Library[CpuStage]):
             library=self,
             prefix=f"tvm_ios_{name}",
             synchronization=lowered.synchronization,
+            slots=lowered.slots,
         )
 
     def add(
@@ -89,6 +87,7 @@ class _CpuEmitter(Emitter[CpuStage]):
     library: CpuLibrary
     prefix: str
     synchronization: Synchronization
+    slots: Mapping[relax.Var, Slot]
     _regions: int = 0
 
     @property
@@ -105,7 +104,7 @@ class _CpuEmitter(Emitter[CpuStage]):
     def call(self, stages: tuple[CpuStage, ...], visible: set[relax.Var]) -> None:
         """Emit one call of a region's driver, which writes the results and its workspace."""
         library = self.library
-        region = form_region(stages, visible, library.slots, library.constants.offsets)
+        region = form_region(stages, visible, self.slots, library.constants.offsets)
         inputs = [self.values[value] for value in region.inputs]
         written = list(region.output_specs)
         if region.workspace_bytes:

@@ -67,7 +67,7 @@ def conv2d_kernel(
         emitter.tiles,
         emitter.emit,
         weights=emitter.weights(),
-        source=dot_source(core.pair_products, core.lanes) if paired else "",
+        sources=dot_source(core.pair_products, core.lanes) if paired else frozenset(),
     )
     return Kernel(
         name="conv2d_pointwise" if conv.pointwise else "conv2d",

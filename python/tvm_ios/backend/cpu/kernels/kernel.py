@@ -63,8 +63,8 @@ class Phase:
         of TVM's schedules are. TVM then shrinks them.
     weights : Weights or None
         The constant weights that are read; None if there are none, or few.
-    source : str
-        LLVM IR of the functions that the code calls.
+    sources : frozenset of str
+        The LLVM IR of each function that the code calls.
     """
 
     tiles: int
@@ -72,7 +72,7 @@ class Phase:
     work: float = 1.0
     large_buffers: bool = False
     weights: Weights | None = None
-    source: str = ""
+    sources: frozenset[str] = frozenset()
 
     @property
     def prefetches(self) -> bool:

@@ -106,7 +106,7 @@ def paired_matmul_kernel(matmul: Matmul, core: Core) -> Kernel:
 
         return on_pairs
 
-    source = dot_source(core.pair_products, core.lanes)
+    sources = dot_source(core.pair_products, core.lanes)
     return replace(
         kernel,
         key=("paired", kernel.key),
@@ -115,7 +115,7 @@ def paired_matmul_kernel(matmul: Matmul, core: Core) -> Kernel:
             TensorSpec((*shapes[1], 2), STORED),
             *kernel.inputs[2:],
         ),
-        phases=tuple(replace(p, emit=paired(p.emit), source=source) for p in kernel.phases),
+        phases=tuple(replace(p, emit=paired(p.emit), sources=sources) for p in kernel.phases),
     )
 
 

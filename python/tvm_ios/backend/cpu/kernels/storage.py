@@ -51,7 +51,7 @@ def with_storage(
         return converting
 
     def phase(old: Phase) -> Phase:
-        return replace(old, emit=stored(old.emit), source=old.source + round_source(lanes))
+        return replace(old, emit=stored(old.emit), sources=old.sources | round_source(lanes))
 
     specs = [_narrowed(spec) if p in narrow else spec for p, spec in enumerate(kernel.tensors)]
     number = len(kernel.inputs)

@@ -76,7 +76,7 @@ def on_each_worker(workers: int, body: Callable[[Expr], None]) -> None:
 
 def _function(core: Core, steps: int, workers: int, paired: bool) -> tirx.PrimFunc:
     """Build a function of ``steps`` times ``CHAINS`` independent vector multiply-adds."""
-    instruction = dot_source(core.pair_products, core.lanes) if paired else ""
+    instruction = dot_source(core.pair_products, core.lanes) if paired else ()
     with IRBuilder() as builder, T.prim_func(s_tir=True):
         T.func_name("fma")
         T.func_attr({"tirx.noalias": True})

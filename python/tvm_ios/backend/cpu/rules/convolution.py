@@ -11,6 +11,7 @@ from tvm import relax
 
 from ....graph.fold import constant_array
 from ....graph.operators import Operator
+from ....schedule.rounding import PAIRED
 from ....target import Core
 from ...shared.convolution import conv_geometry
 from ...shared.no_rule import NoRule, shape_of
@@ -29,7 +30,7 @@ from ..kernels.winograd_model import (
 )
 from .base import Choice, LoweringConfig, epilogue_inputs
 from .bindings import InputBinder, InputBinding
-from .precision import PAIRED, is_paired
+from .precision import is_paired
 
 _FEW = 4  # channels of an image, and the least block of pairs
 

@@ -7,13 +7,14 @@ from dataclasses import replace
 
 from ....graph.fold import held_array
 from ....graph.operators import Operator
+from ....schedule.rounding import PAIRED
 from ...shared.product import product_of
 from ..kernels.layout import PLAIN
 from ..kernels.matmul import matmul_kernel, pack_matrix, pack_pairs, paired_matmul_kernel
 from ..kernels.winograd_model import variant_name
 from .base import Choice, LoweringConfig, epilogue_inputs, row_major
 from .bindings import InputBinder, InputBinding
-from .precision import PAIRED, is_paired
+from .precision import is_paired
 
 
 def matmul(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:

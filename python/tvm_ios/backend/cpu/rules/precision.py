@@ -12,20 +12,19 @@ from __future__ import annotations
 from collections.abc import Collection
 from contextlib import suppress
 
+import numpy as np
 from tvm import relax
 
-from ....graph.fold import constant_array
+from ....graph.fold import constant_array, held_array
 from ....graph.operators import Operator, OperatorGraph
 from ....graph.recognise import is_float32
+from ....schedule.rounding import PAIRED
 from ...shared.convolution import conv_geometry
 from ...shared.no_rule import NoRule, shape_of
 from ...shared.product import product_of
 from ..kernels.conv2d_shape import Conv2d
 from ..kernels.winograd_model import choose_winograd, is_filter
 from .base import LoweringConfig
-
-PAIRED = "bf16"
-"""How a schedule names a kernel that multiplies pairs of bfloat16."""
 
 _FEATURE_MAPS = frozenset(
     (
@@ -43,6 +42,8 @@ _FEATURE_MAPS = frozenset(
 """The kinds of operators whose operands are stored as their result is."""
 
 _SPEED = 2.0  # of products of pairs over those of float32
+_WHOLE = 256  # the whole numbers up to it are exact in bfloat16
+_SAMPLE = 64  # elements that tell most weights apart from whole numbers
 
 
 def is_paired(op: Operator, config: LoweringConfig) -> bool:
@@ -55,7 +56,9 @@ def is_paired(op: Operator, config: LoweringConfig) -> bool:
     with suppress(NoRule):
         if op.kind == "matmul":
             product = product_of(op)
-            return product.weights and product.depth % 2 == 0
+            if not product.weights or product.depth % 2:
+                return False
+            return not _counts(held_array(op.call.args[1]))
         if op.kind == "conv2d":
             return _multiplies_pairs(op, config, chosen=variant is not None)
     return False
@@ -68,12 +71,24 @@ def _multiplies_pairs(op: Operator, config: LoweringConfig, chosen: bool) -> boo
     (batch, channels), results = shape_of(data)[:2], shape_of(op.anchor)[1]
     groups = geometry.groups
     whole = groups == 1 or not (channels // groups % core.lanes or results // groups % core.lanes)
-    if not whole or constant_array(weights) is None:
+    array = constant_array(weights)
+    if not whole or array is None or _counts(array):
         return False
     conv = Conv2d(batch, channels, geometry.rows, geometry.columns, (results,), groups, op.epilogue)
     if chosen or not config.winograd or not is_filter(conv):
         return True
     return choose_winograd(conv, core, config.workers, config.balance, _SPEED) is None
+
+
+def _counts(weights: np.ndarray) -> bool:
+    """Return whether weights are whole numbers beyond those that bfloat16 holds.
+
+    They are indices, positions or strides, which must not be rounded.
+    """
+    first = weights.ravel()[:_SAMPLE]
+    if (first % 1).any():
+        return False
+    return bool(np.abs(weights).max() > _WHOLE and not (weights % 1).any())
 
 
 def narrow_values(

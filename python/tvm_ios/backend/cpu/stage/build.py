@@ -12,6 +12,7 @@ from typing import get_args
 from tvm import relax
 
 from ....graph.operators import OperatorGraph
+from ....schedule.rounding import PAIRED
 from ....schedule.synchronization import Synchronization
 from ....support.errors import ScheduleError
 from ...shared.machine import Machine
@@ -23,7 +24,6 @@ from ..replace.table import RULES
 from ..rules.base import CpuLoweredGraph, LoweringConfig
 from ..rules.implement import implement
 from ..rules.inplace import place_concatenations
-from ..rules.precision import PAIRED
 from ..rules.views import place_views
 from .ownership import divided_by_rows
 from .partition import Partitioning, partitionings, plan

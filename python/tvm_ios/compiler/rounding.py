@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The precision ``auto``: bfloat16 as far as the network's answers stay within a tolerance.
+
+The network runs on random inputs, in float32 and with all products in bfloat16. If the difference
+is larger than the tolerance, the operators that multiply bfloat16 are divided into segments, and
+the error that each adds alone is measured. Rounding errors of different operators are independent,
+so that their squares add up: the segments that add least are kept in bfloat16, as many as the
+tolerance allows, and the result is measured again.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ..schedule.rounding import PAIRED, Rounding
+from ..schedule.schedule import Schedule
+from ..support.progress import working
+from .scheduler import Scheduler
+
+_EXACT = "direct"  # how schedules name the kernels of float32 in place of those of bfloat16
+
+_SEGMENTS = 6
+_logger = logging.getLogger(__name__)
+
+
+def round_within(scheduler: Scheduler, tolerance: float) -> None:
+    """Let a scheduler's operators multiply bfloat16 where the answers stay within a tolerance.
+
+    Parameters
+    ----------
+    scheduler : Scheduler
+        One whose operators may have kernels of both precisions. Its stage builder is replaced by
+        one whose operators have the kernel that was chosen.
+    tolerance : float
+        The largest error, in shares of the largest magnitude of an output.
+    """
+    half = scheduler.unsearched()
+    paired = [op.name for op in half.operators if op.kernel == PAIRED]
+    if not paired:
+        return
+    with working("measuring the error of bfloat16"):
+        chosen, rounding = _within(_Trials(scheduler, half), paired, tolerance)
+    exact = [name for name in paired if name not in chosen]
+    _logger.info("%s; in float32: %s", rounding, ", ".join(exact) or "nothing")
+    kernels = {op.name: op.kernel for op in _with_exact(half, exact).operators}
+    scheduler.use(scheduler.stage_builder.chosen(kernels))
+    scheduler.rounding = rounding
+
+
+class _Trials:
+    """Runs of a network with some operators in bfloat16.
+
+    Parameters
+    ----------
+    scheduler : Scheduler
+    half : Schedule
+        The schedule with all of them in bfloat16.
+    """
+
+    def __init__(self, scheduler: Scheduler, half: Schedule) -> None:
+        self._scheduler, self._half = scheduler, half
+        self._names = [op.name for op in half.operators if op.kernel == PAIRED]
+        self._expected: list[list[np.ndarray]] = []
+        self._expected = self._run(())
+
+    def rounding(self, paired: Collection[str], tolerance: float) -> Rounding:
+        """Return how far the answers are off if ``paired`` operators multiply bfloat16."""
+        errors, same = [], []
+        for expected, actual in zip(self._expected, self._run(paired), strict=True):
+            errors.append(max(map(_error, expected, actual), default=0.0))
+            same.append(_same_top(expected[0], actual[0]))
+        return Rounding(max(errors), float(np.mean(same)), tolerance)
+
+    def _run(self, paired: Collection[str]) -> list[list[np.ndarray]]:
+        """Return the outputs on each of the random inputs."""
+        schedule = _with_exact(self._half, [name for name in self._names if name not in paired])
+        variants = self._scheduler.compile({"trial": schedule})
+        seeds = (self._scheduler.options.seed, self._scheduler.options.seed + 1)
+        inputs = map(self._scheduler.random_inputs, seeds)
+        return [list(_arrays(variants("trial", given))) for given in inputs]
+
+
+def _within(
+    trials: _Trials, paired: Sequence[str], tolerance: float
+) -> tuple[Sequence[str], Rounding]:
+    """Return the operators that may multiply bfloat16, and the error that they make."""
+    rounding = trials.rounding(paired, tolerance)
+    if rounding.error <= tolerance:
+        return paired, rounding
+    segments = [list(part) for part in np.array_split(list(paired), _SEGMENTS) if len(part)]
+    errors = [trials.rounding(segment, tolerance).error for segment in segments]
+    order = sorted(range(len(segments)), key=errors.__getitem__)
+    count = sum(
+        math.sqrt(sum(errors[i] ** 2 for i in order[: n + 1])) <= tolerance
+        for n in range(len(order))
+    )
+    for kept in range(count, 0, -1):
+        chosen = [name for i in sorted(order[:kept]) for name in segments[i]]
+        rounding = trials.rounding(chosen, tolerance)
+        if rounding.error <= tolerance:
+            return chosen, rounding
+    return [], Rounding(0.0, 1.0, tolerance)
+
+
+def _with_exact(schedule: Schedule, exact: Collection[str]) -> Schedule:
+    """Return the schedule with some operators in float32."""
+    kept = frozenset(exact)
+    operators = (replace(op, kernel=_EXACT) if op.name in kept else op for op in schedule.operators)
+    return replace(schedule, operators=tuple(operators))
+
+
+def _arrays(value: Any) -> Iterator[np.ndarray]:
+    """Yield the tensors of nested outputs."""
+    if hasattr(value, "numpy"):
+        yield value.numpy()
+        return
+    for part in value:
+        yield from _arrays(part)
+
+
+def _error(expected: np.ndarray, actual: np.ndarray) -> float:
+    """Return the largest difference, in shares of the largest magnitude."""
+    finite = np.isfinite(expected)
+    if expected.dtype.kind != "f" or not finite.any():
+        return float(not np.array_equal(expected, actual, equal_nan=expected.dtype.kind == "f"))
+    if not np.array_equal(finite, np.isfinite(actual)):
+        return math.inf
+    difference = np.abs(expected[finite].astype("float64") - actual[finite]).max()
+    largest = np.abs(expected[finite].astype("float64")).max()
+    return float(difference / largest) if largest else float(difference)
+
+
+def _same_top(expected: np.ndarray, actual: np.ndarray) -> float:
+    """Return the share of rows with the same largest element."""
+    if not expected.ndim or not expected.size:
+        return 1.0
+    return float(np.mean(expected.argmax(-1) == actual.argmax(-1)))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whole networks side by side: ours, ONNX Runtime, OpenVINO and torch.compile.
 
-All run the same ONNX file in fp32 on the same number of threads, each in its own process. In every
-round each of them runs for a moment, after the others have come to rest, so that a drift of the
-machine hits all alike.
+All run the same ONNX file on the same number of threads, each in its own process, in fp32 or, with
+``auto`` and ``openvino_default``, in what is their own choice. In every round each of them runs for
+a moment, after the others have come to rest, so that a drift of the machine hits all alike.
 """
 
 from __future__ import annotations

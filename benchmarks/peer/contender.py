@@ -20,7 +20,9 @@ import numpy as np
 OURS = ("sequential", "greedy", "scheduled")
 BARRIERS = "barriers"
 """The sequential schedule, after each operator of which all workers meet."""
-COMPILED = (*OURS, BARRIERS)
+AUTO = "auto"
+"""What is scheduled, in bfloat16 as far as the default tolerance allows."""
+COMPILED = (*OURS, BARRIERS, AUTO)
 """All that this project compiles."""
 
 
@@ -40,6 +42,8 @@ class Contender:
         How it is set up, for the record.
     torch : bool
         Whether torch can be imported in its process, see :mod:`peer.without_torch`.
+    exact : bool
+        Whether it computes in float32; others choose a precision by themselves.
     """
 
     title: str
@@ -47,6 +51,7 @@ class Contender:
     packages: tuple[str, ...]
     settings: str
     torch: bool = True
+    exact: bool = True
 
 
 def _ours(name: str) -> Contender:
@@ -56,6 +61,7 @@ def _ours(name: str) -> Contender:
         ("tvm-ios", "apache-tvm", "apache-tvm-ffi"),
         "a library of tvm-ios compile, run by tvm_ios_runtime, without torch",
         torch=False,
+        exact=name != AUTO,
     )
 
 
@@ -72,6 +78,13 @@ CONTENDERS = {
         "peer.open_vino",
         ("openvino",),
         "CPU, LATENCY hint, one stream, inference_num_threads, inference precision f32",
+    ),
+    "openvino_default": Contender(
+        "OpenVINO, default",
+        "peer.open_vino_default",
+        ("openvino",),
+        "CPU, LATENCY hint, one stream, inference_num_threads, its own inference precision",
+        exact=False,
     ),
     "torch": Contender(
         "torch.compile",
@@ -120,8 +133,11 @@ class Runner:
         The outputs of ``run`` in the order of the model.
     flops : int or None
         Operations of one run, where it is not the network's to say.
+    precision : str
+        What it says that it computes in.
     """
 
     run: Callable[[], Any]
     arrays: Callable[[Any], list[np.ndarray]]
     flops: int | None = None
+    precision: str = "f32"

@@ -3,7 +3,7 @@
 
 ``sequential``, ``greedy`` and ``barriers`` are compiled from schedules that are given, without a
 search; ``scheduled`` is what the user gets: the schedule that is found or, where that is no faster,
-the sequential one.
+the sequential one. ``auto`` is the same with the precision ``auto``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from peer.contender import BARRIERS
+from peer.contender import AUTO, BARRIERS
 from peer.process import ContenderError, run_tool
 
 _BASELINES = ("sequential", "greedy", BARRIERS)
@@ -77,7 +77,8 @@ class Compiler:
             limits = (
                 f"{n}={getattr(self._search, n)}" for n in ("max_group_size", "max_num_groups")
             )
-            return [word for limit in limits for word in ("--pass-config", limit)]
+            precision = ["--precision", "auto"] if name == AUTO else []
+            return [*precision, *(word for limit in limits for word in ("--pass-config", limit))]
         if isinstance(self._baselines, ContenderError):
             raise self._baselines
         return ["--schedule-in", str(self._baselines[name])]

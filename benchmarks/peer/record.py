@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from peer.contender import COMPILED
+from peer.contender import AUTO, COMPILED, CONTENDERS
 from peer.figures import Estimate, geometric_mean, ratio
 
 FORMAT, VERSION = "tvm_ios.baselines", 1
@@ -39,6 +39,9 @@ class Entry:
         Largest deviation from the reference, relative to the reference's largest value.
     gflops, share_of_peak : float
         By the network's multiply-adds and the median time.
+    precision : str or None
+        What it says that it computes in; for ours with the precision ``auto``, see what was
+        printed.
     """
 
     failure: str | None = None
@@ -54,6 +57,7 @@ class Entry:
     error: float | None = None
     gflops: float | None = None
     share_of_peak: float | None = None
+    precision: str | None = None
 
 
 @dataclass
@@ -79,34 +83,42 @@ class Result:
     compiled: dict[str, dict[str, Any]] = field(default_factory=dict)
     entries: dict[str, Entry] = field(default_factory=dict)
 
-    def best_peer(self) -> str | None:
-        """The fastest of the others."""
+    def best_peer(self, *, exact: bool = True) -> str | None:
+        """The fastest of the others in float32, or of all whatever they compute in."""
         times = {
             name: entry.median_ms
             for name, entry in self.entries.items()
             if name not in COMPILED and entry.failure is None
+            if not exact or CONTENDERS[name].exact
         }
         return min(times, key=times.__getitem__, default=None)
 
-    def over_ours(self, name: str) -> Estimate | None:
+    def over_ours(self, name: str, own: str = OWN) -> Estimate | None:
         """How many times as long an entry takes as ours."""
-        pair = self._pair(name)
+        pair = self._pair(name, own)
         return None if pair is None else ratio(*pair)
 
     def fastest_over_ours(self) -> float | None:
         """The fastest run of all others over our fastest, which neighbours disturb least."""
         own = self.entries.get(OWN, Entry()).fastest_ms
-        others = [e.fastest_ms for name, e in self.entries.items() if name not in COMPILED]
+        others = [
+            entry.fastest_ms
+            for name, entry in self.entries.items()
+            if name not in COMPILED and CONTENDERS[name].exact
+        ]
         known = [time for time in others if time is not None]
         return min(known) / own if own is not None and known else None
 
-    def pair_with_best(self) -> tuple[list[float], list[float]] | None:
-        """Rounds of the best peer and of ours, if there are both."""
-        best = self.best_peer()
-        return None if best is None else self._pair(best)
+    def pair_with_best(self, own: str = OWN) -> tuple[list[float], list[float]] | None:
+        """Rounds of the best peer and of ours, if there are both.
 
-    def _pair(self, name: str) -> tuple[list[float], list[float]] | None:
-        other, own = self.entries.get(name), self.entries.get(OWN)
+        What is compared with :data:`AUTO` computes in whatever it chooses.
+        """
+        best = self.best_peer(exact=own != AUTO)
+        return None if best is None else self._pair(best, own)
+
+    def _pair(self, name: str, entry: str) -> tuple[list[float], list[float]] | None:
+        other, own = self.entries.get(name), self.entries.get(entry)
         if other is None or own is None or other.failure or own.failure:
             return None
         return other.rounds_ms, own.rounds_ms
@@ -140,13 +152,13 @@ class Comparison:
     contenders: dict[str, dict[str, Any]]
     results: list[Result] = field(default_factory=list)
 
-    def pairs(self) -> list[tuple[list[float], list[float]]]:
+    def pairs(self, own: str = OWN) -> list[tuple[list[float], list[float]]]:
         """Rounds of the best peer and of ours, of each network that both ran."""
-        return [pair for r in self.results if (pair := r.pair_with_best()) is not None]
+        return [pair for r in self.results if (pair := r.pair_with_best(own)) is not None]
 
-    def best_over_ours(self) -> Estimate | None:
+    def best_over_ours(self, own: str = OWN) -> Estimate | None:
         """Geometric mean of best peer ÷ ours over those networks."""
-        pairs = self.pairs()
+        pairs = self.pairs(own)
         return geometric_mean(pairs) if pairs else None
 
     def to_json(self) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import markdown
-from peer.contender import COMPILED, CONTENDERS
+from peer.contender import AUTO, COMPILED, CONTENDERS
 from peer.figures import Estimate
 from peer.record import OWN, Comparison, Entry, Result
 
@@ -39,19 +39,28 @@ def _times(comparison: Comparison, names: Sequence[str]) -> str:
         "of the fastest runs",
         f"{OWN} ÷ sequential",
         "% of peak",
+        *_auto(names, [f"best peer by default ÷ {AUTO}", f"{OWN} ÷ {AUTO}"]),
     ]
     rows = [_time_row(result, names) for result in comparison.results]
     mean = comparison.best_over_ours()
     if mean is not None:
         title = f"geometric mean of {len(comparison.pairs())}"
-        rows.append([title, *("" for _ in names), _estimate(mean), "", "", ""])
+        own = _auto(names, [_estimate(comparison.best_over_ours(AUTO)), ""])
+        rows.append([title, *("" for _ in names), _estimate(mean), "", "", "", *own])
     return markdown.table(header, rows)
+
+
+def _auto(names: Sequence[str], cells: list[str]) -> list[str]:
+    """Return cells of columns that are there if the precision ``auto`` takes part."""
+    return cells if AUTO in names else []
 
 
 def _time_row(result: Result, names: Sequence[str]) -> list[str]:
     best, own = result.best_peer(), result.entries.get(OWN, Entry())
     ratio = None if best is None else result.over_ours(best)
     sequential = result.over_ours("sequential")
+    fastest = result.best_peer(exact=False)
+    narrow = None if fastest is None else result.over_ours(fastest, AUTO)
     return [
         result.model,
         *(_number(result.entries.get(name, Entry()).median_ms, "#.4g") for name in names),
@@ -59,6 +68,7 @@ def _time_row(result: Result, names: Sequence[str]) -> list[str]:
         _number(result.fastest_over_ours(), ".3f"),
         _number(None if sequential is None else 1 / sequential.median, ".3f"),
         _number(None if own.share_of_peak is None else 100 * own.share_of_peak, ".0f"),
+        *_auto(names, [_estimate(narrow), _estimate(result.over_ours(OWN, AUTO))]),
     ]
 
 
@@ -68,10 +78,12 @@ def _costs(comparison: Comparison, names: Sequence[str]) -> str:
     header = ["network"]
     header += [f"{CONTENDERS[name].title} MB" for name in shown]
     header += ["scheduled ÷ ONNX Runtime", "error", "compile s", "with search s"]
-    return markdown.table(header, [_cost_row(r, shown) for r in comparison.results])
+    rounded = [name for name in names if not CONTENDERS[name].exact]
+    header += [f"error of {CONTENDERS[name].title}" for name in rounded]
+    return markdown.table(header, [_cost_row(r, shown, rounded) for r in comparison.results])
 
 
-def _cost_row(result: Result, names: Sequence[str]) -> list[str]:
+def _cost_row(result: Result, names: Sequence[str], rounded: Sequence[str]) -> list[str]:
     entries = {name: result.entries.get(name, Entry()) for name in CONTENDERS}
     own, other = entries[OWN].peak_mb, entries["onnxruntime"].peak_mb
     return [
@@ -81,7 +93,13 @@ def _cost_row(result: Result, names: Sequence[str]) -> list[str]:
         _number(entries[OWN].error, ".1e"),
         _number(entries["sequential"].compile_s, ".1f"),
         _number(entries[OWN].compile_s, ".1f"),
+        *(_rounded(entries[name]) for name in rounded),
     ]
+
+
+def _rounded(entry: Entry) -> str:
+    """Return an error, with the precision that it is of."""
+    return f"{_number(entry.error, '.1e')} ({entry.precision})"
 
 
 def _failures(results: Sequence[Result]) -> str:

@@ -52,7 +52,8 @@ def _prepare(module: str, request: dict[str, Any]) -> tuple[Runner, dict[str, An
     outputs = runner.arrays(runner.run())
     seconds = time.perf_counter() - begin
     np.savez(request["outputs"], *outputs)
-    return runner, {"prepare_s": seconds, "start_bytes": start}
+    report = {"prepare_s": seconds, "start_bytes": start, "precision": runner.precision}
+    return runner, report
 
 
 def _window(runner: Runner, seconds: float) -> dict[str, Any]:

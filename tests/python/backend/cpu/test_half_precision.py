@@ -266,3 +266,12 @@ def test_processors_without_the_instructions(monkeypatch: pytest.MonkeyPatch) ->
 def test_precisions_of_gpus(precision: str) -> None:
     with pytest.raises(OptionError, match=f"A CPU does not multiply in {precision}"):
         InterOperatorSchedule(NATIVE, search=False, precision=precision)(module(fire))
+
+
+def test_a_search_measures_kernels_of_both_precisions() -> None:
+    """Their weights are as cold as others, and they have keys of their own in the database."""
+    check_scheduled(module(fire), relative=BOUND, precision="bf16", cost_model="measure")
+    schedule = InterOperatorSchedule(NATIVE, precision="auto", max_num_groups=2)
+    schedule(module(transformer))
+    assert schedule.schedule.measured
+    assert schedule.schedule.rounding.error > 0

@@ -60,7 +60,7 @@ def with_storage(
         inputs=tuple(specs[:number]),
         outputs=tuple(specs[number : number + len(kernel.outputs)]),
         phases=tuple(map(phase, kernel.phases)),
-        key=(kernel.key, "stored", narrow, core),
+        key=(kernel.key, "stored", tuple(sorted(narrow)), core),
     )
 
 

@@ -10,6 +10,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import tvm
 
 from .backend.shared.export import check_linker
@@ -105,6 +106,7 @@ def compile(
     trust: bool = False,
     search: bool = True,
     schedule: Schedule | str | os.PathLike[str] | None = None,
+    sample: Sequence[np.ndarray] | None = None,
     **options: Any,
 ) -> CompiledModel:
     """Schedule and compile a network for this machine.
@@ -137,6 +139,8 @@ def compile(
         its own.
     schedule : Schedule or path, optional
         A schedule to apply instead of searching for one.
+    sample : sequence of numpy.ndarray, optional
+        Inputs on which the error of the precision ``auto`` is measured; by default random ones.
     **options
         Fields of :class:`tvm_ios.options.Options`, such as ``database`` and ``seed``.
 
@@ -155,7 +159,8 @@ def compile(
     chosen_options = Options(**modernized_options(options)).applying(given)
     with working("reading the network"):
         mod = _import(model, example_inputs, input_shapes, batch, params, trust)
-    with closing(steps.prepare(mod, resolved, chosen_options, runner)) as scheduler:
+    prepared = steps.prepare(mod, resolved, chosen_options, runner, sample=sample)
+    with closing(prepared) as scheduler:
         executable = steps.build(scheduler, steps.choose(scheduler, given, search=search))
     folder = TemporaryFolder()
     path = folder.path / "model.so"

@@ -16,6 +16,8 @@ _NEAR = f"{_PREFETCH}::test_weights_come_into_the_first_cache"
 _FOOTPRINT = "backend/cpu/kernels/test_footprint.py"
 _ATTENTION = "backend/cpu/kernels/test_attention.py"
 _COMPOSITIONS = "graph/test_compositions.py"
+_PAIRED = "backend/cpu/kernels/test_paired.py"
+_HALF = "backend/cpu/test_half_precision.py"
 _SEPARATION = "backend/cpu/code/test_separation.py::test_a_task_leaves_a_taken_core"
 
 MUTANTS = (
@@ -36,7 +38,7 @@ MUTANTS = (
     Mutant(
         "spilled vectors are not aligned",
         f"{_CODE}/functions.py",
-        "        with aligned_stack():\n",
+        "        with aligned_stack(phase.sources):\n",
         "        if aligned_stack:\n",
         ("backend/cpu/code/test_aligned_stack.py::test_spilled_vectors_are_aligned",),
     ),
@@ -201,5 +203,47 @@ MUTANTS = (
         "        if source in tensor:\n",
         "        if source in function.params:\n",
         (f"{_WAITS}::test_both_synchronizations_compute_the_same",),
+    ),
+    Mutant(
+        "what lies beside the last of an odd number of channels is multiplied",
+        f"{_KERNELS}/conv2d_tile.py",
+        "T.Select(last, T.int32(FIRST), T.int32(-1))",
+        "T.Select(last, T.int32(-1), T.int32(-1))",
+        (f"{_PAIRED}::test_convolutions",),
+    ),
+    Mutant(
+        "ties are not rounded to even",
+        "python/tvm_ios/tir/bfloat16.py",
+        "constant(0x7FFF) + odd",
+        "constant(0x8000)",
+        (f"{_PAIRED}::test_numbers_are_rounded_to_the_nearest_even_one",),
+    ),
+    Mutant(
+        "a concatenation of bfloat16 has the offsets of float32",
+        "python/tvm_ios/backend/cpu/rules/inplace.py",
+        "_BYTES, _NARROW_BYTES = 4, 2",
+        "_BYTES, _NARROW_BYTES = 4, 4",
+        (f"{_HALF}::test_networks",),
+    ),
+    Mutant(
+        "schedules share the memory of the first one's kernels",
+        "python/tvm_ios/compiler/scheduler.py",
+        "schedule.synchronization, builder.lowered.slots)",
+        "schedule.synchronization, self.stage_builder.lowered.slots)",
+        (f"{_HALF}::test_a_schedule_names_the_precision_of_each_operator",),
+    ),
+    Mutant(
+        "the tolerance is not kept",
+        "python/tvm_ios/compiler/rounding.py",
+        "    if rounding.error <= tolerance:\n        return paired, rounding",
+        "    if rounding.error <= 2.0:\n        return paired, rounding",
+        (f"{_HALF}::test_a_tolerance_decides_what_stays_in_float32",),
+    ),
+    Mutant(
+        "whole numbers are rounded",
+        "python/tvm_ios/backend/cpu/rules/precision.py",
+        "_WHOLE = 256",
+        "_WHOLE = 1 << 30",
+        (f"{_HALF}::test_whole_numbers_are_not_rounded",),
     ),
 )

@@ -66,6 +66,13 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         action="store_true",
         help="measure nothing; every operator is a stage of its own",
     )
+    parser.add_argument(
+        "-i",
+        "--inputs",
+        metavar="FILE",
+        help="measure the error of --precision auto on the inputs in this .npz file, by name, "
+        "instead of on random ones",
+    )
     add_seed(parser)
     add_common(parser)
     parser.set_defaults(run=run)
@@ -95,7 +102,7 @@ def _check(args: argparse.Namespace) -> None:
         raise OptionError("--output and --schedule-out name the same file; give two.")
     if args.no_search and args.schedule_in:
         raise OptionError("--no-search and --schedule-in exclude each other; give one.")
-    for other in ("batch", "schedule_in", "no_search"):
+    for other in ("batch", "schedule_in", "no_search", "inputs"):
         if args.batch_sizes and getattr(args, other):
             flag = "--" + other.replace("_", "-")
             raise OptionError(f"--batch-sizes and {flag} exclude each other; give one.")

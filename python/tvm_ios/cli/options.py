@@ -12,11 +12,14 @@ from typing import Any
 
 import tvm
 
+from tvm_ios_runtime import TensorInfo
+
 from ..backend.cpu.rules.tuned import check_database, open_database
 from ..backend.registry import kind_of
 from ..compiler import steps
 from ..compiler.scheduler import Scheduler
 from ..frontend.models import load_model
+from ..graph.recognise import static_shape
 from ..schedule.options import PRECISIONS, Options
 from ..schedule.partitioning import STRATEGIES
 from ..schedule.schedule import Schedule
@@ -24,6 +27,7 @@ from ..schedule.versions import modernized_options
 from ..support.errors import OptionError
 from ..support.progress import working
 from .cache import add_database, chosen
+from .inputs import read_inputs
 from .runner import add_runner, chosen_runner
 
 _logger = logging.getLogger(__name__)
@@ -318,6 +322,9 @@ class Request:
             check_database(self._records)
         self._shapes, self._batch, self._params = args.input_shapes, args.batch, args.params
         self._trust: bool = args.trust
+        self._inputs: str | None = getattr(args, "inputs", None)
+        if self._inputs and self.options.precision != "auto":
+            raise OptionError("--inputs is for --precision auto, whose error it measures.")
 
     def load(self, batch: int | None = None) -> tuple[tvm.IRModule, Scheduler]:
         """Import the network and return it, with the scheduler for it.
@@ -335,9 +342,22 @@ class Request:
             mod = load_model(self.model, self._shapes, batch, self._params, self._trust)
         tuned = open_database(self._records) if self._records else nullcontext()
         with tuned:
-            scheduler = steps.prepare(mod, self.target, self.options, self.runner)
+            sample = read_inputs(self._inputs, _inputs_of(mod)) if self._inputs else None
+            scheduler = steps.prepare(mod, self.target, self.options, self.runner, sample=sample)
         _logger.info("%s has %d operators", self.model, len(scheduler.graph.operators))
         _logger.info("target %s", self.target)
         if self.given is not None:
             scheduler.check(self.given)
         return mod, scheduler
+
+
+def _inputs_of(mod: tvm.IRModule) -> list[TensorInfo]:
+    """Return the inputs of a network's function."""
+    return [
+        TensorInfo(
+            str(parameter.name),
+            static_shape(parameter, "an input"),
+            str(parameter.ty.dtype),
+        )
+        for parameter in mod["main"].params
+    ]

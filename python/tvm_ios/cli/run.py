@@ -20,6 +20,7 @@ from ..support.errors import ModelError, OptionError, device_errors
 from ..support.files import replacing
 from ..support.text import last_line
 from . import output
+from .inputs import read_inputs
 from .options import add_common, add_device, add_seed, whole
 
 _EPILOG = """\
@@ -80,7 +81,7 @@ def run(args: argparse.Namespace) -> None:
     model = artifact.load(args.library, args.device_id)
     _check_device(args.device, model)
     if args.inputs:
-        arrays = _read_inputs(args.inputs, model.inputs)
+        arrays = read_inputs(args.inputs, model.inputs)
     else:
         random = np.random.default_rng(args.seed)
         arrays = [_fill(info, args.fill_mode, random) for info in model.inputs]
@@ -111,40 +112,6 @@ def _check_device(device: str | None, model: Model) -> None:
         raise OptionError(
             f"The library was compiled for --device {made_for}; compile it again for {device}."
         )
-
-
-def _read_inputs(path: str, expected: Sequence[TensorInfo]) -> list[np.ndarray]:
-    """Read the file's arrays, in the order of the model's inputs.
-
-    Raises
-    ------
-    ModelError
-        When the file cannot be read, or its arrays are not the inputs.
-    """
-    wanted = ", ".join(map(str, expected))
-    try:
-        with np.load(path) as file:
-            arrays = dict(file) if isinstance(file, np.lib.npyio.NpzFile) else None
-    except OSError as error:
-        reason = error.strerror or "it is damaged"
-        raise ModelError(f"Cannot read the inputs from {path}: {reason}.") from error
-    except MemoryError:
-        raise
-    except Exception as error:  # what NumPy raises of a damaged header is not one type
-        raise ModelError(f"{path} is damaged or is not an .npz file of arrays.") from error
-    if arrays is None:
-        raise ModelError(f"{path} has one unnamed array; the model needs an .npz with: {wanted}.")
-    if set(arrays) != {info.name for info in expected}:
-        found = ", ".join(sorted(arrays)) or "nothing"
-        raise ModelError(f"{path} has {found}; the model needs: {wanted}.")
-    for info in expected:
-        array = arrays[info.name]
-        if not info.fits(array):
-            raise ModelError(
-                f"{info.name!r} in {path} is {array.dtype}{list(array.shape)}; "
-                f"the model needs {info.dtype}{list(info.shape)}."
-            )
-    return [arrays[info.name] for info in expected]
 
 
 def _fill(info: TensorInfo, mode: str, random: np.random.Generator) -> np.ndarray:

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The precision ``auto``: bfloat16 as far as the network's answers stay within a tolerance.
 
-The network runs on random inputs, in float32 and with all products in bfloat16. If the difference
-is larger than the tolerance, the operators that multiply bfloat16 are divided into segments, and
-the error that each adds alone is measured. Rounding errors of different operators are independent,
-so that their squares add up: the segments that add least are kept in bfloat16, as many as the
-tolerance allows, and the result is measured again.
+The network runs on given or random inputs, in float32 and with all products in bfloat16. If the
+difference is larger than the tolerance, the operators that multiply bfloat16 are divided into
+segments, and the error that each adds alone is measured. Rounding errors of different operators are
+independent, so that their squares add up: the segments that add least are kept in bfloat16, as many
+as the tolerance allows, and the result is measured again.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import tvm
 
 from ..schedule.rounding import PAIRED, Rounding
 from ..schedule.schedule import Schedule
@@ -29,7 +30,9 @@ _SEGMENTS = 6
 _logger = logging.getLogger(__name__)
 
 
-def round_within(scheduler: Scheduler, tolerance: float) -> None:
+def round_within(
+    scheduler: Scheduler, tolerance: float, sample: Sequence[np.ndarray] | None = None
+) -> None:
     """Let a scheduler's operators multiply bfloat16 where the answers stay within a tolerance.
 
     Parameters
@@ -39,13 +42,15 @@ def round_within(scheduler: Scheduler, tolerance: float) -> None:
         one whose operators have the kernel that was chosen.
     tolerance : float
         The largest error, in shares of the largest magnitude of an output.
+    sample : sequence of numpy.ndarray, optional
+        Inputs of the network, on which the error is measured; by default random ones.
     """
     half = scheduler.unsearched()
     paired = [op.name for op in half.operators if op.kernel == PAIRED]
     if not paired:
         return
     with working("measuring the error of bfloat16"):
-        chosen, rounding = _within(_Trials(scheduler, half), paired, tolerance)
+        chosen, rounding = _within(_Trials(scheduler, half, sample), paired, tolerance)
     exact = [name for name in paired if name not in chosen]
     _logger.info("%s; in float32: %s", rounding, ", ".join(exact) or "nothing")
     kernels = {op.name: op.kernel for op in _with_exact(half, exact).operators}
@@ -61,10 +66,20 @@ class _Trials:
     scheduler : Scheduler
     half : Schedule
         The schedule with all of them in bfloat16.
+    sample : sequence of numpy.ndarray or None
+        Inputs of the network; None stands for random ones.
     """
 
-    def __init__(self, scheduler: Scheduler, half: Schedule) -> None:
+    def __init__(
+        self, scheduler: Scheduler, half: Schedule, sample: Sequence[np.ndarray] | None
+    ) -> None:
         self._scheduler, self._half = scheduler, half
+        seeds = (scheduler.options.seed, scheduler.options.seed + 1)
+        self._inputs = (
+            [scheduler.random_inputs(seed) for seed in seeds]
+            if sample is None
+            else [list(map(tvm.runtime.tensor, sample))]
+        )
         self._names = [op.name for op in half.operators if op.kernel == PAIRED]
         self._expected: list[list[np.ndarray]] = []
         self._expected = self._run(())
@@ -78,12 +93,10 @@ class _Trials:
         return Rounding(max(errors), float(np.mean(same)), tolerance)
 
     def _run(self, paired: Collection[str]) -> list[list[np.ndarray]]:
-        """Return the outputs on each of the random inputs."""
+        """Return the outputs on each of the inputs."""
         schedule = _with_exact(self._half, [name for name in self._names if name not in paired])
         variants = self._scheduler.compile({"trial": schedule})
-        seeds = (self._scheduler.options.seed, self._scheduler.options.seed + 1)
-        inputs = map(self._scheduler.random_inputs, seeds)
-        return [list(_arrays(variants("trial", given))) for given in inputs]
+        return [list(_arrays(variants("trial", given))) for given in self._inputs]
 
 
 def _within(

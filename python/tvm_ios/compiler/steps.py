@@ -16,8 +16,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import tvm
 from tvm import relax
 
@@ -68,16 +70,18 @@ def prepare(
     *,
     function: str = "main",
     cost_model: str | StageCost = "measure",
+    sample: Sequence[np.ndarray] | None = None,
 ) -> Scheduler:
     """Find the operators of a function, and kernels that compute them.
 
-    With the precision ``auto``, the network runs to find out how much bfloat16 it bears. Parameters
-    and errors are those of :meth:`Scheduler.prepare`.
+    With the precision ``auto``, the network runs to find out how much bfloat16 it bears, on the
+    inputs ``sample`` or on random ones. The other parameters, and errors, are those of
+    :meth:`Scheduler.prepare`.
     """
     with working("preparing the network"):
         scheduler = Scheduler.prepare(mod, target, function, cost_model, options, runner)
     if options.precision == "auto":
-        round_within(scheduler, options.tolerance)
+        round_within(scheduler, options.tolerance, sample)
     return scheduler
 
 

@@ -16,13 +16,15 @@ from tvm_ios_env.machine import this_cpu
 
 from ..backend.cpu.measure.peak_flops import on_each_worker
 from ..compiler.scheduler import Scheduler
+from ..schedule.options import Options
+from ..schedule.rounding import PAIRED
 from ..support.threads import with_num_threads
 from ..target import check_runnable, core_of, num_workers, resolve
 from . import networks
 from .cases import CASES, Case
 from .checks import Check, Group, Settings, WrongResult
 from .networks import TestedSchedules, check_library
-from .reference import compare, reference
+from .reference import EXACT, TOLERANCE, compare, reference
 
 _LANE_BITS = 32
 _RUNS = 2  # one must not affect the next
@@ -59,6 +61,14 @@ def plan(settings: Settings) -> list[Group]:
             (
                 check("in stages", _repartitioned, networks.WHOLE, "tiles"),
                 check("as a library", _library),
+            ),
+        ),
+        Group(
+            "half precision",
+            tuple(
+                check(f"{case.name}, bf16", _half, case)
+                for case in (*CASES, networks.WHOLE)
+                if case.product
             ),
         ),
     ]
@@ -116,6 +126,20 @@ def _kernel(target: tvm.target.Target, case: Case) -> str:
     variants = scheduler.compile({"sequential": scheduler.unsearched()})
     result = variants("sequential", [tvm.runtime.tensor(x) for x in inputs]).numpy()
     return compare(result, reference(case)(inputs))
+
+
+def _half(target: tvm.target.Target, case: Case) -> str:
+    """Check products of bfloat16, where the processor multiplies it."""
+    if core_of(target).pair_products is None:
+        return "this processor does not multiply bfloat16"
+    scheduler = Scheduler.prepare(case.module(), target, options=Options(precision="bf16"))
+    schedule, inputs = scheduler.unsearched(), case.inputs()
+    variants = scheduler.compile({"sequential": schedule})
+    result = variants("sequential", [tvm.runtime.tensor(x) for x in inputs]).numpy()
+    paired = any(op.kernel == PAIRED for op in schedule.operators)
+    expected = reference(case, PAIRED if paired else "fp32")(inputs)
+    alone = len(schedule.operators) == 1
+    return compare(result, expected, EXACT if alone else TOLERANCE[PAIRED])
 
 
 def _repartitioned(target: tvm.target.Target, case: Case, partitioning: str) -> str:

@@ -142,7 +142,7 @@ def test_a_cpu(capsys: pytest.CaptureFixture[str]) -> None:
     assert checks["threads"]["detail"].startswith("2 of ")
     assert set(checks) > {case.name for case in CASES}
     assert {check["group"] for check in checks.values()} == {
-        "machine", "kernels", "stages", "network",
+        "machine", "kernels", "stages", "network", "half precision",
     }  # fmt: skip
 
 

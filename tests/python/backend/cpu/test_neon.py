@@ -14,14 +14,26 @@ from tvm_ios.transform import InterOperatorSchedule
 NEON = {"kind": "llvm", "mtriple": "aarch64-linux-gnu", "mattr": ["+neon"], "num-cores": 2}
 
 
-@pytest.fixture(scope="module")
-def assembly() -> str:
+def compiled(target: dict, **options: object) -> str:
+    """Return the assembly of two convolutions."""
     if "aarch64" not in tvm.target.codegen.llvm_get_targets():
         pytest.skip("TVM's LLVM has no AArch64")
-    mod = relax_module(lambda emit, x: emit(conv(x, 20, 3)), (1, 20, 9, 9))
-    scheduled = InterOperatorSchedule(tvm.target.Target(NEON), search=False)(mod)
+    body = lambda emit, x: emit(conv(emit(conv(x, 20, 3)), 20, 1))  # noqa: E731
+    mod = relax_module(body, (1, 20, 9, 9))
+    scheduled = InterOperatorSchedule(tvm.target.Target(target), search=False, **options)(mod)
     (library,) = scheduled.attrs["external_mods"]
     return library.inspect_source("asm")
+
+
+@pytest.fixture(scope="module")
+def assembly() -> str:
+    return compiled(NEON)
+
+
+def test_neon_multiplies_and_rounds_bfloat16() -> None:
+    assembly = compiled({**NEON, "mattr": ["+neon", "+bf16"]}, precision="bf16")
+    assert re.search(r"bfdot\s+v\d+\.4s", assembly)
+    assert re.search(r"bfcvtn\s+v\d+\.4h", assembly)
 
 
 def test_neon_multiplies_vectors(assembly: str) -> None:

@@ -57,13 +57,16 @@ def store(buffer: Any, value: Expr, place: Sequence[Expr]) -> None:
     if not isinstance(buffer, Stored):
         T.buffer_store(buffer, value, list(place))
         return
-    lanes = lanes_in(value)
     with tile_scope():
-        if lanes == buffer.instruction_lanes:
-            bits = T.call_pure_extern(_typed(STORED, lanes), _ROUND, value)
-        else:
-            bits = rounded(value)
-        T.buffer_store(buffer.buffer, bits, list(place))
+        T.buffer_store(buffer.buffer, bits_of(value, buffer.instruction_lanes), list(place))
+
+
+def bits_of(value: Expr, instruction_lanes: int) -> Expr:
+    """Round float32 numbers to the bits of bfloat16, by the instruction if it has as many lanes."""
+    lanes = lanes_in(value)
+    if lanes == instruction_lanes:
+        return T.call_pure_extern(_typed(STORED, lanes), _ROUND, value)
+    return rounded(value)
 
 
 def widened(bits: Expr) -> Expr:
@@ -144,7 +147,7 @@ define internal {sums} @{_DOT}({sums} %total, {pairs} %a, {pairs} %b) alwaysinli
 
 
 def round_source(lanes: int) -> frozenset[str]:
-    """Return the LLVM IR of the function by which :func:`store` rounds ``lanes`` numbers.
+    """Return the LLVM IR of the function by which :func:`bits_of` rounds ``lanes`` numbers.
 
     It is for processors with an instruction: LLVM calls a library on others. Numbers below the
     least normal one may become zero.

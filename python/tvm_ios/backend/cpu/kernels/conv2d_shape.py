@@ -85,7 +85,9 @@ class ConvShape:
         self.in_block = (source.block or 1) // (2 if paired else 1)
         group_channels = conv.channels // conv.groups
         self.steps = blocks(group_channels, 2) if paired else group_channels
-        self.lone = paired and group_channels % 2 == 1  # the last channel has no other one
+        # The last channel has no other one. In blocks narrower than a vector, which are those of
+        # images, that one is zero.
+        self.lone = paired and group_channels % 2 == 1 and source.block == core.lanes
         self.result_blocks = [blocks(k, self.lanes) for k in conv.out_channels]
         self.rows, self.columns = conv.rows, conv.columns
         self.flat = conv.pointwise if flat is None else flat

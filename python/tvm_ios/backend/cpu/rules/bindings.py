@@ -22,6 +22,7 @@ from ....tir.epilogue import Broadcast
 from ....tir.tensor import TensorSpec
 from ...shared.no_rule import NoRule
 from ..kernels.convert import block_kernel, pack_weights_kernel, unblock_kernel
+from ..kernels.image import IMAGE, image_kernel
 from ..kernels.kernel import Kernel, convert_input
 from ..kernels.layout import PLAIN, Layout, pack_pairs, pack_weights
 from ..kernels.storage import with_storage
@@ -86,6 +87,10 @@ class InputBinder:
 
     def paired(self, expr: relax.Expr, layout: Layout) -> InputBinding:
         """Bind ``expr`` in ``layout`` as bfloat16, rounded if it is not stored so."""
+        if layout == IMAGE and isinstance(expr, relax.Var) and not self.layout(expr).block:
+            shape = static_shape(expr, "an image")
+            if shape[1] <= IMAGE.block:
+                return self._converted(expr, image_kernel(shape, self._core))
         binding = self.feature_map(expr, layout)
         if isinstance(binding.value, np.ndarray):
             return InputBinding(nearest(binding.value))

@@ -17,6 +17,7 @@ from ...shared.convolution import conv_geometry
 from ...shared.no_rule import NoRule, shape_of
 from ..kernels.conv2d import conv2d_kernel
 from ..kernels.conv2d_shape import Conv2d
+from ..kernels.image import IMAGE
 from ..kernels.kernel import Kernel
 from ..kernels.layout import PLAIN, Layout
 from ..kernels.winograd import pack_winograd, winograd_kernel
@@ -31,8 +32,6 @@ from ..kernels.winograd_model import (
 from .base import Choice, LoweringConfig, epilogue_inputs
 from .bindings import InputBinder, InputBinding
 from .precision import is_paired
-
-_FEW = 4  # channels of an image, and the least block of pairs
 
 
 def conv2d(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
@@ -93,8 +92,8 @@ def convolve_pairs(
     core : Core
         The core that runs the kernel.
     """
-    few = not binder.layout(data).block and conv.channels <= _FEW
-    source = Layout(_FEW if few else core.lanes)
+    few = not binder.layout(data).block and conv.channels <= IMAGE.block
+    source = IMAGE if few else Layout(core.lanes)
     kernel = conv2d_kernel(conv, source, Layout(core.lanes), core, paired=True)
     packed = [binder.paired_weights(w, source.block, core.lanes, conv.groups) for w in weights]
     together = InputBinding(np.concatenate([binding.value for binding in packed]))

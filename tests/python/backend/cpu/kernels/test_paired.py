@@ -14,6 +14,7 @@ from support.conv2d import BIAS, Case, reference
 from support.networks import NATIVE, TARGETS, assert_close, isa_of, poisoned, run_kernel, unpack
 from tvm_ios.backend.cpu.kernels.conv2d import conv2d_kernel
 from tvm_ios.backend.cpu.kernels.conv2d_shape import Conv2d
+from tvm_ios.backend.cpu.kernels.image import IMAGE, image_kernel
 from tvm_ios.backend.cpu.kernels.layout import Layout, pack_pairs
 from tvm_ios.backend.cpu.kernels.matmul import pack_matrix, paired_matmul_kernel
 from tvm_ios.backend.cpu.kernels.matmul import pack_pairs as pack_matrix_pairs
@@ -59,7 +60,7 @@ def check(case: Case, target: tvm.target.Target, core: Core, layout: Layout) -> 
     ]
     biases = [draw(1, k, 1, 1) for k in case.out_channels]
     inputs = [
-        nearest(poisoned(layout, image)),
+        nearest(poisoned(layout, image) if layout == result else layout.pack(image)),
         np.concatenate([pack_pairs(w, layout.block, core.lanes, case.groups) for w in weights]),
         np.concatenate([result.pack(b) for b in biases], axis=1),
     ]
@@ -153,3 +154,14 @@ def test_numbers_are_rounded_by_instructions() -> None:
     kernel = with_storage(copy_kernel(TensorSpec((2048,)), core), (), [0], core)
     (found,) = run_kernel(kernel, [values], NATIVE)
     np.testing.assert_array_equal(exact(found), exact(nearest(values)))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("channels", [1, 2, 3, 4])
+def test_images(channels: int, target: tvm.target.Target) -> None:
+    """Pixels of four channels, of which those that an image does not have are zero."""
+    core, _ = isa_of(target)
+    values = np.random.default_rng(0).standard_normal((2, channels, 5, 37)).astype("float32")
+    for c in {core, replace(core, pair_products=None)}:
+        (found,) = run_kernel(image_kernel(values.shape, c), [values], target)
+        np.testing.assert_array_equal(found, nearest(IMAGE.pack(values)))

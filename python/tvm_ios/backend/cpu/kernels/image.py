@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Images of few channels as bfloat16, whose channels are multiplied in pairs.
+
+An image has three channels, mostly. Blocks as wide as a vector would be empty but for these, so
+that an image is blocked by four channels. Those that it does not have are zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tvm.tirx.script import builder as T
+
+from ....target import Core
+from ....tir.bfloat16 import PAIR, STORED, as_pairs, bits_of, round_source
+from ....tir.emit import lanes_of, shuffled, splat, tile_scope
+from ....tir.tensor import TensorSpec
+from .kernel import Kernel, Phase
+from .layout import Layout
+from .scan import along
+
+Expr = Any
+
+IMAGE = Layout(4)
+"""The layout of images of up to four channels."""
+
+
+def image_kernel(shape: tuple[int, ...], core: Core) -> Kernel:
+    """Return the kernel that rounds a row-major image to blocks of four channels.
+
+    A tile is a row of pixels.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        ``[N, C, H, W]``, of at most four channels.
+    core : Core
+        The core that runs the kernel.
+
+    Returns
+    -------
+    Kernel
+        A kernel of one phase.
+    """
+    n, c, h, w = shape
+    assert c <= IMAGE.block, "the channels fit into a block"
+
+    def emit(buffers: Sequence[Any], begin: Expr, extent: Expr) -> None:
+        source, result = buffers[0], as_pairs(buffers[1], (2 * n * h * w,))
+        with T.serial(begin, begin + extent) as t:
+            image, row = t // h, t % h
+
+            def part(at: Expr, width: int) -> None:
+                def bits(channel: int) -> Expr:
+                    value = source[image, channel, row, lanes_of(at, width)]
+                    return _widened(bits_of(value, core.pair_lanes), width)
+
+                def pair(first: int) -> Expr:
+                    if first >= c:
+                        return splat(T.int32(0), width)
+                    if first + 1 == c:
+                        return bits(first)
+                    return T.bitwise_or(bits(first), T.shift_left(bits(first + 1), _16(width)))
+
+                with tile_scope():
+                    pairs = [pair(0), pair(2)]
+                    place = 2 * (t * w + at)
+                    order = [half * width + i for i in range(width) for half in range(2)]
+                    for half in range(2):
+                        elements = order[half * width : (half + 1) * width]
+                        vector = shuffled(pairs, elements)
+                        T.buffer_store(result, vector, [lanes_of(place + half * width, width)])
+
+            along(w, core.lanes, part)
+
+    return Kernel(
+        name="image",
+        key=("image", shape, core),
+        inputs=(TensorSpec(shape),),
+        outputs=(IMAGE.spec(shape, STORED),),
+        phases=(Phase(n * h, emit, sources=round_source(core.pair_lanes)),),
+        narrows=True,
+    )
+
+
+def _widened(bits: Expr, width: int) -> Expr:
+    return T.cast(bits, PAIR if width == 1 else f"{PAIR}x{width}")
+
+
+def _16(width: int) -> Expr:
+    return splat(T.int32(16), width)

@@ -47,7 +47,7 @@ def implement(
         An implementation of every operator, None for those left to TVM's default lowering.
     """
     plain = set(results) | {v for op in graph.operators if op.opaque for v in op.inputs}
-    wide = set(plain)
+    wide = plain | {v for op in graph.operators if op.opaque for v in op.outputs}
     while True:
         narrow = narrow_values(graph, config, wide)
         try:
@@ -55,12 +55,14 @@ def implement(
         except _NotNarrow as error:
             wide |= error.values
             continue
-        read = {v for i in lowered.opaque for v in graph.operators[i].inputs}
+        opaque = [graph.operators[i] for i in lowered.opaque]
+        read = {v for op in opaque for v in op.inputs}
+        exchanged = read.union(*(op.outputs for op in opaque))
         blocked = read & lowered.layouts.keys()
-        if not blocked and not read & narrow:
+        if not blocked and not exchanged & narrow:
             return lowered
         plain |= blocked
-        wide |= read
+        wide |= exchanged
 
 
 class _NotNarrow(Exception):

@@ -20,7 +20,7 @@ from ..compiler import steps
 from ..compiler.scheduler import Scheduler
 from ..frontend.models import load_model
 from ..graph.recognise import static_shape
-from ..schedule.options import PRECISIONS, Options
+from ..schedule.options import AUTO, PRECISIONS, Options
 from ..schedule.partitioning import STRATEGIES
 from ..schedule.schedule import Schedule
 from ..schedule.versions import modernized_options
@@ -180,7 +180,7 @@ def add_kernels(parser: argparse._ActionsContainer) -> None:
     )
     parser.add_argument(
         "--precision",
-        choices=PRECISIONS,
+        choices=(*PRECISIONS, AUTO),
         default=PRECISIONS[0],
         help="precision of the factors in convolutions and matrix products: fp32 (default) is "
         "exact; on a GPU the others round the factors for tensor cores; on a CPU that multiplies "
@@ -323,7 +323,7 @@ class Request:
         self._shapes, self._batch, self._params = args.input_shapes, args.batch, args.params
         self._trust: bool = args.trust
         self._inputs: str | None = getattr(args, "inputs", None)
-        if self._inputs and self.options.precision != "auto":
+        if self._inputs and self.options.precision != AUTO:
             raise OptionError("--inputs is for --precision auto, whose error it measures.")
 
     def load(self, batch: int | None = None) -> tuple[tvm.IRModule, Scheduler]:

@@ -17,10 +17,13 @@ from .rounding import PAIRED
 if TYPE_CHECKING:
     from .schedule import Schedule
 
-Precision = Literal["fp32", "tf32", "fp16", "bf16", "auto"]
-"""The data type of factors; sums are float32. ``tf32`` is float32 in memory. ``auto`` is ``bf16``
-on a CPU that multiplies it, as far as a tolerance allows."""
+Precision = Literal["fp32", "tf32", "fp16", "bf16"]
+"""The data type of factors; sums are float32. ``tf32`` is float32 in memory."""
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
+
+PrecisionOption = Literal[Precision, "auto"]
+"""One of them, or ``auto``: ``bf16`` on a CPU that multiplies it, as far as a tolerance allows."""
+AUTO: PrecisionOption = "auto"
 
 _MOST = 0.99  # coverage: more would take hundreds of measurements to calibrate
 
@@ -82,7 +85,7 @@ class Options:
     coverage: float = 0.7
     lcb_factor: InitVar[float | None] = None
     winograd: bool | None = None
-    precision: Precision = "fp32"
+    precision: PrecisionOption = "fp32"
     tolerance: float = 0.03
     cudnn: bool = False
     database: str | os.PathLike[str] | None = None
@@ -93,8 +96,8 @@ class Options:
         if not named or len(set(named)) < len(named) or not set(named) <= set(STRATEGIES):
             given = self.strategies if not named else ",".join(map(str, named))
             raise OptionError(f"strategies must name concurrent, merge or both, got {given!r}.")
-        if self.precision not in PRECISIONS:
-            known = ", ".join(PRECISIONS)
+        if self.precision not in (*PRECISIONS, AUTO):
+            known = ", ".join((*PRECISIONS, AUTO))
             raise OptionError(f"precision must be one of {known}, got {self.precision!r}.")
         if not isinstance(self.tolerance, (int, float)) or not 0 <= self.tolerance < math.inf:
             raise OptionError(f"tolerance must be a number of at least 0, got {self.tolerance!r}.")
@@ -116,7 +119,7 @@ class Options:
         if schedule is None:
             return self
         options = self
-        if self.precision == "auto":
+        if self.precision == AUTO:
             narrow = any(operator.kernel == PAIRED for operator in schedule.operators)
             options = replace(options, precision="bf16" if narrow else "fp32")
         if self.winograd is None:

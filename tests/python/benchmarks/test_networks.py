@@ -191,9 +191,10 @@ def test_a_network_is_searched_alone_and_after_others(tmp_path: Path, capsys) ->
 def test_peak_prints_tables(capsys) -> None:
     bandwidth = memory_bandwidth.Bandwidth("L1", 1, 16 << 10, 3.0, 2.0, 1.0)
     costs = pool.PoolCosts(2, 0.01, 2.5, 1.25)
-    peak.show(peak.Peak(TINY, "llvm", 16, {1: 100.0, 2: 199.0}, [bandwidth], costs))
+    gflops = {1: 100.0, 2: 199.0}, {2: 390.0}
+    peak.show(peak.Peak(TINY, "llvm", 16, *gflops, [bandwidth], costs))
     printed = capsys.readouterr().out
-    for text in ("a CPU", "L2 256 kB", "1 thread ", "199.0", "16 kB", "1.25"):
+    for text in ("a CPU", "L2 256 kB", "1 thread ", "199.0", "390.0", "16 kB", "1.25"):
         assert text in printed
 
 

@@ -68,13 +68,15 @@ class CpuBackend:
     def stage_builder(self, graph: OperatorGraph, results: Sequence[relax.Var]) -> CpuStageBuilder:
         """Choose a kernel for every operator, and return the stage builder of the network."""
         target, winograd = self._target, self._options.winograd is not False
+        precision = self._options.precision
+        assert precision != "auto", "the target kind has said what auto is"
         config = LoweringConfig(
             core_of(target),
             winograd,
             self.workers,
             active_database(),
             self._balance() if winograd else TYPICAL,
-            precision=self._options.precision,
+            precision=precision,
         )
         return CpuStageBuilder.of(graph, results, config)
 

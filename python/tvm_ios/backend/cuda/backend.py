@@ -60,9 +60,11 @@ class CudaBackend:
     def stage_builder(self, graph: OperatorGraph, results: Sequence[relax.Var]) -> CudaStageBuilder:
         """Find the candidate kernels of every operator, and return the network's stage builder."""
         device = device_for(self._target, self._device_id)
+        precision = self._options.precision
+        assert precision != "auto", "the target kind has refused it"
         config = CudaLoweringConfig(
             self._target,
-            self._options.precision,
+            precision,
             device.multiprocessors,
             device.l2_bytes,
             cudnn=self._device_id if self._options.cudnn else None,

@@ -39,6 +39,7 @@ from tvm_ios.transform import InterOperatorSchedule
 op = relax.op
 BOUND = 0.02  # of the largest output: some roundings to 8 bits
 HALF = Options(precision="bf16")
+SMALL = [n for n in zoo.names() if n.endswith("_small") and n != "randwire_small"]
 
 
 @pytest.fixture(autouse=True)
@@ -112,7 +113,13 @@ def module(body: Callable) -> tvm.IRModule:
     return relax_module(body, SHAPES.get(body.__name__, (1, 20, 13, 11)))
 
 
-@pytest.mark.parametrize("target", TARGETS)
+OLDER = [
+    pytest.param(*target.values, id=target.id, marks=[*target.marks, pytest.mark.slow])
+    for target in TARGETS[1:]
+]
+
+
+@pytest.mark.parametrize("target", [TARGETS[0], *OLDER])
 @pytest.mark.parametrize("body", BODIES, ids=lambda f: f.__name__)
 def test_networks(body: Callable, target: tvm.target.Target) -> None:
     mod = module(body)
@@ -122,6 +129,7 @@ def test_networks(body: Callable, target: tvm.target.Target) -> None:
     check_scheduled(mod, target=target, relative=BOUND, precision="bf16")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cost_model", [many_stages, merging])
 @pytest.mark.parametrize("body", BODIES, ids=lambda f: f.__name__)
 def test_other_schedules(body: Callable, cost_model: Callable) -> None:
@@ -169,10 +177,7 @@ def test_work_partitionings(partitioning: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "name",
-    [n for n in zoo.names() if n.endswith(("_small", "_tiny"))],
-)
+@pytest.mark.parametrize("name", SMALL)
 def test_zoo(name: str) -> None:
     mod = zoo.load(name)
     arguments = random_arguments(mod)

@@ -85,10 +85,10 @@ def _counts(weights: np.ndarray) -> bool:
 
     They are indices, positions or strides, which must not be rounded.
     """
-    first = weights.ravel()[:_SAMPLE]
-    if (first % 1).any():
-        return False
-    return bool(np.abs(weights).max() > _WHOLE and not (weights % 1).any())
+    with np.errstate(invalid="ignore"):  # infinities are no whole numbers
+        if not weights.size or (weights.ravel()[:_SAMPLE] % 1).any():
+            return False
+        return bool(np.abs(weights).max() > _WHOLE and not (weights % 1).any())
 
 
 def narrow_values(
@@ -114,5 +114,5 @@ def narrow_values(
         if is_paired(op, config):
             narrow |= {op.call.args[0]} & allowed
         if op.kind in _FEATURE_MAPS and narrow.intersection(op.outputs):
-            narrow |= {value for value in op.inputs if len(shape_of(value)) == 4} & allowed
+            narrow |= {value for value in op.inputs if value in allowed and value.ty.ndim == 4}
     return frozenset(narrow)

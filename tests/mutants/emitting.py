@@ -223,7 +223,7 @@ MUTANTS = (
         "python/tvm_ios/backend/cpu/rules/inplace.py",
         "_BYTES, _NARROW_BYTES = 4, 2",
         "_BYTES, _NARROW_BYTES = 4, 4",
-        (f"{_HALF}::test_networks",),
+        (f"{_HALF}::test_other_numbers_of_workers",),
     ),
     Mutant(
         "schedules share the memory of the first one's kernels",

@@ -52,8 +52,8 @@ def fire(emit, x):
     """Concatenation in place, and of a part that is copied."""
     x = emit(op.nn.relu(emit(conv(x, 32, 1))))
     left = emit(op.nn.relu(emit(conv(x, 48, 1, seed=1))))
-    right = emit(op.nn.relu(emit(conv(x, 24, 3, seed=2, padding=1))))
-    return emit(conv(emit(op.concat([left, right, x], 1)), 21, 1, seed=3))
+    right = emit(op.nn.relu(emit(conv(x, 32, 3, seed=2, padding=1))))
+    return emit(conv(emit(op.concat([left, right, x, x], 1)), 21, 1, seed=3))
 
 
 def residual(emit, x):

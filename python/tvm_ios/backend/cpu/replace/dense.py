@@ -20,12 +20,8 @@ from ...shared.product import product_of, shared_left_side
 from ...shared.replacements.rule import Alike, Rule
 from ..kernels.kernel import Kernel
 from ..kernels.layout import PLAIN
-from ..kernels.matmul import (
-    matmul_kernel,
-    pack_pairs,
-    pack_side_by_side,
-    paired_matmul_kernel,
-)
+from ..kernels.matmul import matmul_kernel, pack_side_by_side
+from ..kernels.paired_matmul import pack_pairs, paired_matmul_kernel
 from ..rules.base import CpuLoweredGraph, on_row_major
 from ..rules.bindings import InputBinding
 from ..rules.precision import is_paired
@@ -40,10 +36,8 @@ def _merge(lowered: CpuLoweredGraph, operators: tuple[int, ...]) -> Implementati
         _side_by_side([op.arguments[a] for op in ops], 1, core.lanes).ravel()
         for a in range(len(merged.epilogue.arguments))
     ]
-    left, packed = (
-        ops[0].call.args[0],
-        _side_by_side([op.call.args[1] for op in ops], merged.depth, core.lanes),
-    )
+    left = ops[0].call.args[0]
+    packed = _side_by_side([op.call.args[1] for op in ops], merged.depth, core.lanes)
     if is_paired(ops[0], lowered.config):
         operands = (lowered.binder.paired(left, PLAIN), InputBinding(pack_pairs(packed)))
         kernel = paired_matmul_kernel(merged, core)

@@ -253,6 +253,19 @@ def test_a_tolerance_decides_what_stays_in_float32() -> None:
     assert again.schedule == found[1]
 
 
+def test_values_that_become_infinite_stay_in_float32() -> None:
+    """The largest numbers of float32 round to infinity."""
+
+    def huge(emit, x):
+        x = emit(op.add(emit(conv(x, 16, 1)), constant(1, 16, 1, 1, scale=0.0)))
+        x = emit(op.add(x, relax.const(np.full((1, 16, 1, 1), 3.4e38, "float32"))))
+        weights = relax.const(np.full((8, 16, 1, 1), 1e-38, "float32"))
+        return emit(op.nn.conv2d(x, weights))
+
+    found = auto(relax_module(huge, (1, 20, 5, 7)), 0.03)
+    assert [o.kernel for o in found.operators if o.kind == "conv2d"] == ["bf16", "direct"]
+
+
 def test_whole_numbers_are_not_rounded() -> None:
     """Positions, and what is computed of them, are exact."""
 

@@ -285,6 +285,10 @@ def test_processors_without_the_instructions(monkeypatch: pytest.MonkeyPatch) ->
     assert core_of(old).pair_products is None
     with pytest.raises(OptionError, match="haswell has no instructions that multiply bfloat16"):
         InterOperatorSchedule(old, search=False, precision="bf16")(module(fire))
+    exact = InterOperatorSchedule(old, search=False, precision="auto")
+    exact(module(fire))
+    assert "bf16" not in [o.kernel for o in exact.schedule.operators]
+    assert exact.schedule.rounding is None
 
 
 @pytest.mark.parametrize("precision", ["tf32", "fp16"])

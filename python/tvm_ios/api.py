@@ -15,8 +15,9 @@ import tvm
 
 from .backend.shared.export import check_linker
 from .compiler import artifact, steps
-from .frontend import pytorch, torch_tensors
+from .frontend import pytorch
 from .frontend.models import load_model
+from .frontend.pytorch import tensors as torch_tensors
 from .measure.runners import LocalRunner
 from .schedule.options import Options
 from .schedule.schedule import Schedule

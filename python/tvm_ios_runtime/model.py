@@ -22,7 +22,7 @@ from .cores import CORES
 from .cuda import DeviceFailure, describe, explained, load_cuda
 from .elf import is_cut_off
 from .memory import DeviceMemory, cuda_device
-from .session import ALIGNMENT, Session
+from .session import ALIGNMENT, Session, to_array
 from .streams import turns_of
 from .threads import Runner
 
@@ -112,10 +112,10 @@ class Model:
         tensors = [self._tensor(session, i, np.asarray(array)) for i, array in enumerate(arrays)]
         memory = session.memory
         if memory is None:
-            return [_array(tensor) for tensor in self._on_workers(lambda: session.run(tensors))]
+            return [to_array(tensor) for tensor in self._on_workers(lambda: session.run(tensors))]
         with memory.running(_DEFAULT_STREAM):
             tensors = [memory.write(i, tensor) for i, tensor in enumerate(tensors)]
-            return [_array(memory.read(tensor)) for tensor in session.run(tensors)]
+            return [to_array(memory.read(tensor)) for tensor in session.run(tensors)]
 
     def on_device(
         self, tensors: Sequence[Any], keep: Callable[[tvm_ffi.Tensor], Any] = lambda tensor: tensor
@@ -330,12 +330,6 @@ def _check_device(arch: str, device_id: int) -> None:
             f"The model is for a GPU of {arch}, but device {device_id} is {found}; compile it for "
             "that, or choose another device."
         )
-
-
-def _array(tensor: tvm_ffi.Tensor) -> np.ndarray:
-    """Return a result as a writable array; NumPy before 2.1 would make a view read-only."""
-    array = np.from_dlpack(tensor)
-    return array if array.flags.writeable else array.copy()
 
 
 def _load_runtime() -> list[Path]:

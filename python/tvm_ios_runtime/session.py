@@ -7,6 +7,7 @@ which are data of the file.
 
 from __future__ import annotations
 
+import ctypes
 import math
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -16,6 +17,7 @@ import tvm_ffi
 
 from .memory import DeviceMemory
 
+_BFLOAT16 = "bfloat16"
 ALIGNMENT = 64  # bytes; TVM's code assumes it of every tensor
 
 Extent = tuple[int, int]
@@ -49,6 +51,8 @@ class Session:
         if not array.size:  # its strides are arbitrary in NumPy, and TVM accepts only its own
             device = tvm_ffi.device("cpu")
             return _allocated(array.shape, tvm_ffi.dtype(str(array.dtype)), device)
+        if array.dtype.name == _BFLOAT16:
+            return from_bfloat16(array)
         flags = array.flags
         usable = flags.c_contiguous and flags.writeable and array.ctypes.data % ALIGNMENT == 0
         if not usable:
@@ -98,6 +102,27 @@ class Session:
         copy = _allocated(tensor.shape, tensor.dtype, tensor.device)
         tvm_ffi.get_global_func("runtime.TVMTensorCopyFromTo")(tensor, copy)
         return copy
+
+
+def from_bfloat16(array: np.ndarray) -> tvm_ffi.Tensor:
+    """Return a copy of an array whose type DLPack of NumPy does not know."""
+    array = np.asarray(array, order="C")
+    device = tvm_ffi.device("cpu")
+    tensor = _allocated(array.shape, tvm_ffi.dtype(_BFLOAT16), device)
+    ctypes.memmove(tensor.data_ptr(), array.ctypes.data, array.nbytes)
+    return tensor
+
+
+def to_array(tensor: tvm_ffi.Tensor) -> np.ndarray:
+    """Return a result as a writable array; NumPy before 2.1 would make a view read-only."""
+    if str(tensor.dtype) == _BFLOAT16:
+        import ml_dtypes  # with which apache-tvm comes
+
+        array = np.empty(tuple(tensor.shape), ml_dtypes.bfloat16)
+        ctypes.memmove(array.ctypes.data, tensor.data_ptr(), array.nbytes)
+        return array
+    array = np.from_dlpack(tensor)
+    return array if array.flags.writeable else array.copy()
 
 
 def leaves(result: Any) -> Iterable[tvm_ffi.Tensor]:

@@ -42,6 +42,7 @@
 #include "runtime/workers.h"
 #include "search/baselines.h"
 #include "search/bounded.h"
+#include "support/cerr_capture.h"
 #include "support/error.h"
 
 namespace tvm_ios {
@@ -262,6 +263,13 @@ TVM_FFI_STATIC_INIT_BLOCK() {
       .def(
           "tvm_ios.runtime.SourceDigest", [] { return ffi::String(kSourceDigest); },
           "A digest of the sources that run and time stages.");
+
+  Functions()
+      .def("tvm_ios.BeginCerrCapture", BeginCerrCapture,
+           "Capture what this thread writes to std::cerr, where TVM's log goes.")
+      .def(
+          "tvm_ios.EndCerrCapture", [] { return ffi::String(EndCerrCapture()); },
+          "End this thread's last capture: its text.");
 
   Functions()
       .def_packed("tvm_ios.runtime.cuda.RunStage", RunCudaStage,

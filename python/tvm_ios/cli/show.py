@@ -250,6 +250,7 @@ def _search_gap(schedule: Schedule) -> str:
 
 def _table(schedule: Schedule, ran: NetworkProfile | None) -> Table:
     kernels = {op.name: op.kernel for op in schedule.operators if op.kernel is not None}
+    titles = {op.name: op.title for op in schedule.operators}
     shown = ("groups", "kernels") if kernels else ("groups",)
     columns = profiles.COLUMNS if ran is not None else ()
     table = output.table("stage", "how", *shown, "us", "share", *columns, left=("how", *shown))
@@ -259,7 +260,7 @@ def _table(schedule: Schedule, ran: NetworkProfile | None) -> Table:
         if stage.seconds is not None:
             latency = f"{1e6 * stage.seconds:.1f}"
             share = f"{stage.seconds / total:.1%}" if total else "-"
-        cells = [_lines(stage.groups)]
+        cells = [_lines([[titles[name] for name in group] for group in stage.groups])]
         if kernels:
             cells.append(_lines([[kernels.get(name, "-") for name in g] for g in stage.groups]))
         did = profiles.cells(ran, i) if ran is not None else ()

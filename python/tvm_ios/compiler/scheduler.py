@@ -426,6 +426,7 @@ class Scheduler:
             outputs=op.output_types,
             flops=op.flops,
             kernel=self.stage_builder.variant(op.index),
+            module=op.module,
         )
 
 

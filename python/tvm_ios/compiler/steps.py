@@ -16,7 +16,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -29,7 +30,10 @@ from ..measure.given import StageCost
 from ..measure.runners import Runner
 from ..schedule.options import Options
 from ..schedule.schedule import Schedule
+from ..support.errors import ModelError
+from ..support.messages import logged
 from ..support.progress import working
+from ..support.text import last_line
 from . import artifact
 from .compare import compare
 from .rounding import round_within
@@ -78,11 +82,24 @@ def prepare(
     inputs ``sample`` or on random ones. The other parameters, and errors, are those of
     :meth:`Scheduler.prepare`.
     """
-    with working("preparing the network"):
+    with working("preparing the network"), _lowering():
         scheduler = Scheduler.prepare(mod, target, function, cost_model, options, runner)
     if options.precision == "auto":
         round_within(scheduler, options.tolerance, sample)
     return scheduler
+
+
+@contextmanager
+def _lowering() -> Iterator[None]:
+    """Raise ModelError for what TVM cannot lower, such as a maximum of truth values."""
+    try:
+        with logged():
+            yield
+    except tvm.error.InternalError as error:
+        raise ModelError(
+            f"TVM cannot compile the model: {last_line(error)}; export it in another way, and "
+            "report it."
+        ) from error
 
 
 def choose(scheduler: Scheduler, given: Schedule | None = None, *, search: bool = True) -> Schedule:
@@ -111,13 +128,15 @@ def choose(scheduler: Scheduler, given: Schedule | None = None, *, search: bool 
 
 def emit(scheduler: Scheduler, schedule: Schedule) -> tvm.IRModule:
     """Return the module with the function lowered as ``schedule`` says."""
-    with working("compiling the kernels"):
+    with working("compiling the kernels"), _lowering():
         return scheduler.emit(schedule)
 
 
 def build(scheduler: Scheduler, schedule: Schedule) -> relax.VMExecutable:
     """Compile the module, with the function lowered as ``schedule`` says."""
-    return artifact.build(emit(scheduler, schedule), schedule, scheduler.target)
+    module = emit(scheduler, schedule)
+    with _lowering():
+        return artifact.build(module, schedule, scheduler.target)
 
 
 def write(executable: relax.VMExecutable, path: Path, runner: Runner | None = None) -> None:

@@ -53,7 +53,8 @@ def _cluster(
         for name in group:
             operator = operators[name]
             about = f"{operator.kind} · {microseconds(operator.seconds)}"
-            yield f"      {_quoted(name)} [label={_quoted(name, about, *operator.outputs)}];"
+            label = _quoted(operator.title, about, *operator.outputs)
+            yield f"      {_quoted(name)} [label={label}];"
         yield "    }"
     yield "  }"
 

@@ -84,9 +84,10 @@ def _stages(schedule: Schedule, spans: Sequence[Span]) -> Iterator[dict[str, Any
 
 
 def _about(schedule: Schedule, names: Sequence[str]) -> dict[str, list[str]]:
-    """Return all that is known of some operators, by name."""
+    """Return all that is known of some operators, by what they are called."""
     operators = {operator.name: operator for operator in schedule.operators}
-    return {name: details(operators[name], schedule.target) for name in names}
+    found = (operators[name] for name in names)
+    return {operator.title: details(operator, schedule.target) for operator in found}
 
 
 def _call(span: Span, about: dict[str, list[str]]) -> dict[str, Any]:

@@ -140,11 +140,11 @@ def _edge(edge: Edge) -> str:
 
 def _box(box: Box, slowest: float, target: str) -> Iterator[str]:
     operator, x, y = box.operator, box.x, box.y
-    tip = "\n".join([operator.name, *details(operator, target)])
+    tip = "\n".join([operator.title, *details(operator, target)])
     yield f'<g class="op" data-name="{spoken(operator.name)}"><title>{spoken(tip)}</title>'
     yield _rect("box", x, y, BOX_WIDTH, BOX_HEIGHT, 4)
     yield _rect(_family(operator.kind), x, y, _STRIPE, BOX_HEIGHT, 2)
-    yield _text("name", x + 12, y + 15, _clipped(operator.name, _NAME))
+    yield _text("name", x + 12, y + 15, _clipped(operator.title, _NAME))
     about = f"{_clipped(operator.kind, _KIND)} · {microseconds(operator.seconds)}"
     yield _text("about", x + 12, y + 28, about)
     if operator.seconds and slowest:

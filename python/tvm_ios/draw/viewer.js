@@ -17,7 +17,9 @@
     const title = element.querySelector("title");
     const details = title.textContent;
     title.remove();
-    return { element, details, name: element.dataset.name, picture: element.closest(".picture") };
+    const name = element.dataset.name;
+    const searched = `${name} ${details.split("\n")[0]}`.toLowerCase(); // also by its module
+    return { element, details, name, searched, picture: element.closest(".picture") };
   });
   const ofElement = new Map(operators.map((operator) => [operator.element, operator]));
 
@@ -106,7 +108,7 @@
 
   function find() {
     const wanted = search.value.trim().toLowerCase();
-    hits = wanted ? operators.filter(({ name }) => name.toLowerCase().includes(wanted)) : [];
+    hits = wanted ? operators.filter(({ searched }) => searched.includes(wanted)) : [];
     current = -1;
     svg.classList.toggle("searching", hits.length > 0);
     for (const operator of operators) {

@@ -74,11 +74,11 @@ def share(seconds: float | None, total: float) -> str:
 
 
 def details(operator: ScheduledOperator, target: str) -> list[str]:
-    """Return lines with all properties of an operator except its name.
+    """Return lines with all properties of an operator except its title.
 
     ``target`` is that of the operator's schedule.
     """
-    lines = [operator.kind, *operator.outputs]
+    lines = [operator.kind, *([operator.name] if operator.module else []), *operator.outputs]
     if operator.flops:
         lines.append(operations(operator.flops))
     if operator.seconds is not None:

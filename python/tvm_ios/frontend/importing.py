@@ -15,6 +15,8 @@ from typing import Any, TextIO, cast
 
 from tvm.relax import BlockBuilder
 
+from ..support.messages import logged
+
 _logger = logging.getLogger(__name__)
 
 
@@ -67,7 +69,7 @@ def captured() -> Iterator[io.StringIO]:
     main = threading.current_thread() is threading.main_thread()
     quiet: contextlib.AbstractContextManager[list[warnings.WarningMessage] | None]
     quiet = warnings.catch_warnings(record=True) if main else contextlib.nullcontext()
-    with _printed() as printed, quiet as caught:
+    with _printed() as printed, quiet as caught, logged():
         if main:
             warnings.simplefilter("always")
         try:

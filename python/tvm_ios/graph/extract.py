@@ -7,9 +7,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import tvm
-from tvm import relax
+import tvm_ffi
+from tvm import relax, tirx
 
 from ..support.errors import ModelError
+from ..support.modules import module_path
 from .operators import Operator, OperatorGraph
 from .prepare import relax_function
 from .rearrange import Rearrangement, moves
@@ -34,8 +36,8 @@ def extract(mod: tvm.IRModule, function: str = "main") -> OperatorGraph:
     drafts = _group(body)
     if not drafts:
         raise ModelError(f"Function {function!r} computes nothing that could be scheduled.")
-    drafts.sort(key=lambda draft: draft.members[-1])
-    return _assemble(function, body, drafts)
+    drafts.sort(key=lambda draft: draft.place)
+    return _assemble(mod, function, body, drafts)
 
 
 @dataclass(frozen=True)
@@ -58,12 +60,21 @@ class _Body:
 
 @dataclass(frozen=True)
 class _Draft:
-    """An operator without a number yet: the positions of its bindings and what it computes."""
+    """An operator without a number yet: the positions of its bindings and what it computes.
+
+    Projections of a tuple are computed with it, whatever is between them.
+    """
 
     members: tuple[int, ...]
     region: Region
     anchor: relax.Expr | None
     barrier: bool
+    projected: bool = False
+
+    @property
+    def place(self) -> int:
+        """The position by which all that it reads is there."""
+        return self.members[0] if self.projected else self.members[-1]
 
 
 def _group(body: _Body) -> list[_Draft]:
@@ -91,7 +102,7 @@ def _grow_from(body: _Body, i: int, taken: set[int]) -> _Draft:
             for k in body.uses.readers(body.bindings[i].var)
             if k is not None and isinstance(_value(body.bindings[k]), relax.TupleGetItem)
         ]
-        return _Draft((i, *sorted(projections)), Region(), value, barrier=False)
+        return _Draft((i, *sorted(projections)), Region(), value, False, projected=True)
     *chain, last = _movements(body, i, taken)
     region = grow(body.bindings, body.pure, body.uses, last, taken)
     anchor = None if region.source is not None else value
@@ -113,7 +124,7 @@ def _movements(body: _Body, i: int, taken: set[int]) -> list[int]:
     return chain
 
 
-def _assemble(function: str, body: _Body, drafts: list[_Draft]) -> OperatorGraph:
+def _assemble(mod: tvm.IRModule, function: str, body: _Body, drafts: list[_Draft]) -> OperatorGraph:
     """Number the operators and connect them."""
     owner = {k: n for n, draft in enumerate(drafts) for k in draft.members}
     assert len(owner) == len(body.bindings), "every binding belongs to one operator"
@@ -125,12 +136,14 @@ def _assemble(function: str, body: _Body, drafts: list[_Draft]) -> OperatorGraph
         producers = {p for p in definitions if p is not None}
         edges.update((owner[p], n) for p in producers)
         edges.update(_barrier_edges(drafts, n))
-        operators.append(_operator(body, draft, n, inputs))
+        operators.append(_operator(mod, body, draft, n, inputs))
     assert all(u < v for u, v in edges), "operators are in a topological order"
     return OperatorGraph(function, tuple(operators), tuple(sorted(edges)))
 
 
-def _operator(body: _Body, draft: _Draft, n: int, inputs: tuple[relax.Var, ...]) -> Operator:
+def _operator(
+    mod: tvm.IRModule, body: _Body, draft: _Draft, n: int, inputs: tuple[relax.Var, ...]
+) -> Operator:
     members = set(draft.members)
     variables = [body.bindings[k].var for k in draft.members]
     outputs = tuple(v for v in variables if any(r not in members for r in body.uses.readers(v)))
@@ -149,7 +162,19 @@ def _operator(body: _Body, draft: _Draft, n: int, inputs: tuple[relax.Var, ...])
         opaque=draft.barrier or not isinstance(draft.anchor, relax.Call | None),
         barrier=draft.barrier,
         flops=_flops(draft),
+        functions=_called(mod, (body.bindings[k] for k in draft.members)),
+        module=next(filter(None, (module_path(v.name) for v in variables)), None),
     )
+
+
+def _called(
+    mod: tvm.IRModule, bindings: Iterable[relax.Binding]
+) -> dict[tvm.ir.GlobalVar, tirx.PrimFunc]:
+    """Return the TIR functions that bindings call."""
+    variables: list[tvm.ir.GlobalVar] = []
+    for binding in bindings:
+        tvm_ffi.structural_walk(_value(binding), (tvm.ir.GlobalVar, variables.append))
+    return {v: mod[v] for v in variables if isinstance(mod[v], tirx.PrimFunc)}
 
 
 def _flops(draft: _Draft) -> int:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeGuard
 
 import numpy as np
@@ -122,11 +122,12 @@ def _per_channel(values: np.ndarray, rank: int, dtype: str) -> relax.Expr | None
 
 @dataclass(frozen=True)
 class _Affine:
-    """A term ``conv * scale + shift``, per output channel."""
+    """A term ``conv * scale + shift``, per output channel; ``name`` is that of the convolution."""
 
     conv: relax.Call
     scale: np.ndarray
     shift: np.ndarray
+    name: str = ""
 
 
 @mutator
@@ -150,11 +151,11 @@ class _AffineFolder(PyExprMutator):
         if scaled is None or shift is None:
             return super().visit_call_(call)
         arguments = [self.visit_expr(conv.args[0]), relax.const(scaled, str(scaled.dtype))]
-        folded = self.builder_.emit(relax.Call(conv.op, arguments, conv.attrs, conv.ty_args))
-        return relax.op.add(folded, shift)
+        scaled_conv = relax.Call(conv.op, arguments, conv.attrs, conv.ty_args)
+        return relax.op.add(self.builder_.emit(scaled_conv, affine.name), shift)
 
-    def _affine(self, expr: relax.Expr) -> _Affine | None:
-        """Return ``expr`` as an affine function of a convolution that has no other reader."""
+    def _affine(self, expr: relax.Expr, name: str = "") -> _Affine | None:
+        """Return ``expr``, bound to ``name``, as a function of a convolution of no other reader."""
         if is_op(expr, "nn.conv2d"):
             weights = constant_array(expr.args[1])
             layouts = (expr.attrs.data_layout, expr.attrs.kernel_layout)
@@ -163,7 +164,7 @@ class _AffineFolder(PyExprMutator):
             if str(weights.dtype) != str(expr.ty.dtype) or not is_wide(str(weights.dtype)):
                 return None
             channels = weights.shape[0]
-            return _Affine(expr, np.ones(channels), np.zeros(channels))
+            return _Affine(expr, np.ones(channels), np.zeros(channels), name)
         for name in ("multiply", "divide", "add", "subtract"):
             if is_op(expr, name):
                 return self._step(name, *expr.args)
@@ -175,7 +176,7 @@ class _AffineFolder(PyExprMutator):
         value = constant_array(right)
         if value is None or value.ndim > 4 or self._uses.get(left) != 1:
             return None
-        inner = self._affine(self._bound.get(left))
+        inner = self._affine(self._bound.get(left), getattr(left, "name", ""))
         if inner is None:
             return None
         channels = len(inner.scale)
@@ -185,7 +186,5 @@ class _AffineFolder(PyExprMutator):
         if name in ("multiply", "divide"):
             with np.errstate(divide="ignore", invalid="ignore"):  # infinite factors are not folded
                 factor = factor if name == "multiply" else 1.0 / factor
-                return _Affine(inner.conv, inner.scale * factor, inner.shift * factor)
-        return _Affine(
-            inner.conv, inner.scale, inner.shift + (factor if name == "add" else -factor)
-        )
+                return replace(inner, scale=inner.scale * factor, shift=inner.shift * factor)
+        return replace(inner, shift=inner.shift + (factor if name == "add" else -factor))

@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import tvm
-from tvm import relax
+from tvm import relax, tirx
 
 from ..tir.epilogue import Epilogue
 from .dag import Dag
@@ -23,7 +23,7 @@ class Operator:
     index : int
         Its position in the graph's topological order.
     name : str
-        The unique display name: the variable that holds its result.
+        The unique name: its kind and its index.
     kind : str
         The anchor's operator: ``conv2d``, ``concat``, ... or ``elementwise`` if it has no anchor.
     anchor : relax.Call or None
@@ -46,6 +46,10 @@ class Operator:
         Whether it may have side effects, because it is outside of dataflow blocks.
     flops : int
         Floating-point operations of the anchor; a multiply-add counts as two.
+    functions : mapping of tvm.ir.GlobalVar to tvm.tirx.PrimFunc
+        The TIR functions that it calls.
+    module : str or None
+        The module of the model that its anchor is from, such as ``features.3.conv``.
     """
 
     index: int
@@ -61,6 +65,8 @@ class Operator:
     opaque: bool
     barrier: bool
     flops: int
+    functions: Mapping[tvm.ir.GlobalVar, tirx.PrimFunc] = field(default_factory=dict)
+    module: str | None = None
 
     @cached_property
     def signature(self) -> str:

@@ -12,6 +12,8 @@ from tvm.target import codegen
 
 from tvm_ios_env.machine import default_threads
 
+from ..support.messages import logged
+
 _Batch = TypeVar("_Batch")
 _Compiled = TypeVar("_Compiled")
 
@@ -34,9 +36,14 @@ def compiled(
     target : tvm.target.Target
         The target of LLVM's code.
     """
+
+    def compile_quietly(batch: _Batch) -> _Compiled:
+        with logged():
+            return compile_batch(batch)
+
     with ThreadPoolExecutor(_threads(target)) as pool:
         try:
-            for done in as_completed([pool.submit(compile_batch, batch) for batch in batches]):
+            for done in as_completed([pool.submit(compile_quietly, batch) for batch in batches]):
                 yield done.result()
         finally:
             pool.shutdown(wait=False, cancel_futures=True)

@@ -60,6 +60,8 @@ class ScheduledOperator:
         Floating-point operations; a multiply-add counts as two.
     kernel : str or None
         The kernel that was chosen, if there was a choice.
+    module : str or None
+        The module of the model that it is from, such as ``features.3.conv``.
     """
 
     name: str
@@ -69,6 +71,12 @@ class ScheduledOperator:
     outputs: tuple[str, ...] = ()
     flops: int | None = None
     kernel: str | None = None
+    module: str | None = None
+
+    @property
+    def title(self) -> str:
+        """What tables and pictures call it: its module where that is known, else its name."""
+        return self.module or self.name
 
 
 @dataclass(frozen=True)
@@ -342,6 +350,7 @@ def _parse_operator(operator: dict[str, Any]) -> ScheduledOperator:
         _texts(operator.get("outputs", []), "outputs"),
         None if flops is None else _flops(flops),
         None if operator.get("kernel") is None else str(operator["kernel"]),
+        None if operator.get("module") is None else str(operator["module"]),
     )
 
 

@@ -12,7 +12,6 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
-    ProgressColumn,
     SpinnerColumn,
     TextColumn,
     TimeElapsedColumn,
@@ -41,27 +40,11 @@ def progress(description: str, total: int) -> Iterator[Advance]:
 
 
 @contextmanager
-def working(description: str, *, moving: bool = True) -> Iterator[None]:
-    """Show what is being done, and since when, if the duration is unknown.
-
-    Parameters
-    ----------
-    description : str
-        The text to show.
-    moving : bool
-        Whether to animate the line. If not, it is written once, for work that uses standard error
-        itself.
-    """
+def working(description: str) -> Iterator[None]:
+    """Show what is being done, and since when, if the duration is unknown."""
     console = Console(file=sys.stderr)
-    columns: list[ProgressColumn] = [TextColumn("{task.description}")]
-    if moving:
-        columns += [SpinnerColumn("line"), TimeElapsedColumn()]
-    with Progress(
-        *columns,
-        console=console,
-        auto_refresh=moving,
-        disable=not console.is_terminal,
-        transient=True,
-    ) as line:
+    columns = (TextColumn("{task.description}"), SpinnerColumn("line"), TimeElapsedColumn())
+    hidden = not console.is_terminal
+    with Progress(*columns, console=console, disable=hidden, transient=True) as line:
         line.add_task(description, total=None)
         yield

@@ -10,11 +10,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import onnx
+import onnx.external_data_helper
 import pytest
 import tvm
 
@@ -61,7 +62,11 @@ def _inputs(**arrays: np.ndarray) -> Callable[[Path], list[str]]:
 
 
 def _model(
-    name: str, *nodes: onnx.NodeProto, shape: Sequence[int] = (1, 3, 8, 8)
+    name: str,
+    *nodes: onnx.NodeProto,
+    shape: Sequence[int] = (1, 3, 8, 8),
+    opset: int = 17,
+    constants: Mapping[str, np.ndarray] | None = None,
 ) -> Callable[[Path], list[str]]:
     """A network from "x" to "y", with weights "w" for five channels."""
 
@@ -70,9 +75,10 @@ def _model(
         weight = onnx.numpy_helper.from_array(np.ones((8, 5, 3, 3), "float32"), "w")
         x = value("x", onnx.TensorProto.FLOAT, shape)
         y = value("y", onnx.TensorProto.FLOAT, None)
-        graph = onnx.helper.make_graph(nodes, "g", [x], [y], [weight])
-        opset = [onnx.helper.make_opsetid("", 17)]
-        model = onnx.helper.make_model(graph, opset_imports=opset, ir_version=8)
+        others = [onnx.numpy_helper.from_array(a, n) for n, a in (constants or {}).items()]
+        graph = onnx.helper.make_graph(nodes, "g", [x], [y], [weight, *others])
+        opsets = [onnx.helper.make_opsetid("", opset)]
+        model = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8)
         onnx.save(model, directory / name)
         return ["compile", name, "-o", "m.so", "--no-search"]
 
@@ -85,6 +91,24 @@ def _without_external_data(directory: Path) -> list[str]:
     onnx.save(model, directory / "external.onnx", location="external.bin", **settings)
     (directory / "external.bin").unlink()
     return ["bench", "external.onnx"]
+
+
+def _external_data(location: str) -> Callable[[Path], list[str]]:
+    """A model whose weights are said to be in a file, which is too short."""
+
+    def write(directory: Path) -> list[str]:
+        (directory / "short.bin").write_bytes(bytes(16))
+        weight = onnx.TensorProto(name="w", dims=[8, 3, 3, 3], data_type=onnx.TensorProto.FLOAT)
+        weight.raw_data = b""
+        onnx.external_data_helper.set_external_data(weight, location, offset=8, length=864)
+        value = onnx.helper.make_tensor_value_info
+        x, y = value("x", 1, [1, 3, 8, 8]), value("y", 1, None)
+        graph = onnx.helper.make_graph([NODE("Conv", ["x", "w"], ["y"])], "g", [x], [y], [weight])
+        model = onnx.helper.make_model(graph, ir_version=8)
+        (directory / "data.onnx").write_bytes(model.SerializeToString())
+        return ["bench", "data.onnx"]
+
+    return write
 
 
 def _part_of(name: str, part: slice, *arguments: str) -> Callable[[Path], list[str]]:
@@ -215,6 +239,30 @@ BAD_INPUT = {
     "sizes that do not fit together": (
         ["bench", "zoo:squeezenet", "--input-shapes", "data:[1,3,1,1]"], "does not fit into a map"
     ),
+    "operators that TVM does not know": (
+        _model("o.onnx", NODE("DFT", ["x"], ["a"]), NODE("Det", ["a"], ["y"])),
+        "does not support DFT, Det (o.onnx)",
+    ),
+    "operators of another domain": (
+        _model("f.onnx", NODE("Gelu", ["x"], ["y"], domain="com.example")), "com.example.Gelu"
+    ),
+    "a type that TVM does not compute in": (
+        _model("t.onnx", NODE("Cast", ["x"], ["y"], to=onnx.TensorProto.FLOAT8E5M2)),
+        "of type float8e5m2",
+    ),
+    "a shape that is computed from values": (
+        _model(
+            "v.onnx",
+            NODE("Cast", ["x"], ["a"], to=onnx.TensorProto.INT64),
+            NODE("Reshape", ["a", "minus"], ["b"]),
+            NODE("Expand", ["x", "b"], ["y"]),
+            constants={"minus": np.array([-1])},
+        ),
+        "(input 'x' decides on the shape of Expand)",
+    ),
+    "an opset of the future": (_model("n.onnx", NODE("Relu", ["x"], ["y"]), opset=99), "opset 99"),
+    "external data elsewhere": (_external_data("../data"), "in the directory of the model"),
+    "external data that are cut off": (_external_data("short.bin"), "damaged external data"),
     "a name with control characters": (
         _model("e.onnx", NODE("Relu", ["a\n\x1b[31m"], ["y"])), "31m"
     ),

@@ -9,12 +9,12 @@ import threading
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
+from tvm import relax
 
-from tvm_ios.backend.shared.export import export
 from tvm_ios.frontend.importing import captured
+from tvm_ios.support.messages import logged
 
 
 def overlapping(first: Callable[[Callable], None], second: Callable[[Callable], None]) -> None:
@@ -34,37 +34,35 @@ def overlapping(first: Callable[[Callable], None], second: Callable[[Callable], 
             future.result()
 
 
-class Executable:
-    """Something to export that takes its time, and says something."""
-
-    def __init__(self, wait: Callable[[], object]) -> None:
-        self._wait = wait
-
-    def export_library(self, path: str, fcompile: object, workspace_dir: str) -> None:
-        os.write(2, b"said while linking\n")
-        self._wait()
-        Path(path).touch()
+def native_message() -> None:
+    """Let TVM's C++ code warn: a builder that ends with an open block."""
+    relax.BlockBuilder()._begin_binding_block()
 
 
-def test_standard_error_is_not_lost(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    before = os.fstat(2)
-    overlapping(
-        lambda wait: export(Executable(wait), tmp_path / "one.so"),
-        lambda wait: export(Executable(wait), tmp_path / "other.so"),
-    )
-    assert os.path.samestat(before, os.fstat(2))
-    os.write(2, b"said afterwards\n")
-    error = capfd.readouterr().err
-    assert error.count("said while linking") == 2
-    assert "said afterwards" in error
+def test_messages_of_tvm_go_to_the_log(
+    caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    caplog.set_level("DEBUG", "tvm_ios")
+    with logged():
+        native_message()
+        os.write(2, b"said by somebody else\n")
+    assert "remaining blocks" in caplog.text
+    assert capfd.readouterr().err == "said by somebody else\n"
 
 
-def test_warnings_of_linking_are_dropped(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    def noise() -> None:
-        os.write(2, b"x executable.cc:12: Warning: Scope Saving: a constant\n")
+def test_messages_outside_stay(capfd: pytest.CaptureFixture[str]) -> None:
+    with logged():
+        pass
+    native_message()
+    assert "remaining blocks" in capfd.readouterr().err
 
-    export(Executable(noise), tmp_path / "one.so")
-    assert capfd.readouterr().err == "said while linking\n"
+
+def test_messages_of_other_threads_stay(capfd: pytest.CaptureFixture[str]) -> None:
+    with logged():
+        thread = threading.Thread(target=native_message)
+        thread.start()
+        thread.join()
+    assert "remaining blocks" in capfd.readouterr().err
 
 
 def test_standard_output_is_not_lost(capsys: pytest.CaptureFixture[str]) -> None:

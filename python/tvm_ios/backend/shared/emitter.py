@@ -10,7 +10,7 @@ from typing import Generic
 
 import tvm
 import tvm_ffi
-from tvm import relax
+from tvm import relax, tirx
 
 from ...graph.operators import Operator
 from ...schedule.synchronization import Synchronization
@@ -157,12 +157,29 @@ def emit_functions(
         emitter = library.emitter(name, mod[function], lowered)
         functions[variable] = _emit_function(emitter, mod[function], lowered.stages, name)
     functions.update((v, relax.ExternFunc(v.name_hint)) for v in library.handed_on())
+    functions = _without_unused(functions)
     result = tvm.IRModule(functions, attrs=mod.attrs, global_infos=mod.global_infos)
     code = library.compile()
     if code is None:
         return result
     others = list((mod.attrs or {}).get("external_mods", []))
     return result.with_attr("external_mods", [*others, code])
+
+
+def _without_unused(
+    functions: Mapping[tvm.ir.GlobalVar, tvm.ir.BaseFunc],
+) -> dict[tvm.ir.GlobalVar, tvm.ir.BaseFunc]:
+    """Return the functions without private TIR functions that kernels have taken the place of."""
+    called: list[tvm.ir.GlobalVar] = []
+    for function in functions.values():
+        if isinstance(function, relax.Function):
+            tvm_ffi.structural_walk(function.body, (tvm.ir.GlobalVar, called.append))
+    used = set(called)
+    return {
+        v: f
+        for v, f in functions.items()
+        if v in used or not isinstance(f, tirx.PrimFunc) or (f.attrs and "global_symbol" in f.attrs)
+    }
 
 
 def _emit_function(

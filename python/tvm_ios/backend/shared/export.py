@@ -3,15 +3,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
-import re
 import shutil
-import sys
-import tempfile
-import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import tvm
@@ -19,9 +13,8 @@ from tvm.support import cc
 
 from ...support.errors import OptionError
 from ...support.folders import TemporaryFolder
+from ...support.messages import logged
 from ...support.progress import working
-
-_NOISE = re.compile(rb"executable\.cc:\d+: Warning: Scope Saving:")
 
 
 def export(executable: tvm.runtime.Executable, path: Path, compiler: str | None = None) -> None:
@@ -44,9 +37,9 @@ def export(executable: tvm.runtime.Executable, path: Path, compiler: str | None 
     check_linker(compiler)
     link = cc.cross_compiler(compiler) if compiler else None
     with (
-        working("linking the library", moving=False),
+        working("linking the library"),
         TemporaryFolder() as folder,
-        _without_noise(),
+        logged(),
     ):
         try:
             executable.export_library(str(path), fcompile=link, workspace_dir=str(folder))
@@ -76,35 +69,3 @@ def _fullest(library: Path, temporary: Path) -> Path:
     if linker.is_dir():
         places.setdefault(linker, linker)
     return places[min(places, key=lambda place: shutil.disk_usage(place).free)]
-
-
-@contextlib.contextmanager
-def _without_noise() -> Iterator[None]:
-    """Drop the warnings that TVM prints for every constant that it saves; all else is passed on.
-
-    Standard error is the process's: of two threads that took it away, one would put back what the
-    other had put there. So only the main thread does.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    sys.stderr.flush()
-    with tempfile.TemporaryFile() as captured, _redirected(2, captured.fileno()):
-        try:
-            yield
-        finally:
-            captured.seek(0)
-            kept = [line for line in captured if not _NOISE.search(line)]
-    if kept:
-        sys.stderr.write(b"".join(kept).decode(errors="replace"))
-
-
-@contextlib.contextmanager
-def _redirected(descriptor: int, to: int) -> Iterator[None]:
-    saved = os.dup(descriptor)
-    os.dup2(to, descriptor)
-    try:
-        yield
-    finally:
-        os.dup2(saved, descriptor)
-        os.close(saved)

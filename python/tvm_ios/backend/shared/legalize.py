@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,7 +35,7 @@ def tir_of(op: Operator) -> tuple[tirx.PrimFunc, tuple[relax.Var | np.ndarray, .
     if not all(_is_operator_call(binding.value) for binding in op.bindings):
         raise NoRule
     isolated = _isolate(op)
-    function = _fuse(isolated)
+    function = _fuse(isolated, op.functions)
     if function is None or not _is_static(function):
         raise NoRule
     return function, isolated.values
@@ -80,10 +81,14 @@ def _isolate(op: Operator) -> _Isolated:
     return _Isolated(function, tuple(values))
 
 
-def _fuse(isolated: _Isolated) -> tirx.PrimFunc | None:
+def _fuse(
+    isolated: _Isolated, called: Mapping[tvm.ir.GlobalVar, tirx.PrimFunc]
+) -> tirx.PrimFunc | None:
     """Return the operator as one TIR function; None where TVM makes none or several of it."""
     builder = relax.BlockBuilder()
-    gv = builder.add_func(isolated.function, "op")
+    own = {v: builder.add_func(function, v.name_hint) for v, function in called.items()}
+    renamed = [(tvm.ir.GlobalVar, lambda variable: own.get(variable, variable))]
+    gv = builder.add_func(tvm_ffi.structural_map(isolated.function, renamed), "op")
     parameters = [relax.Var(p.name, p.ty) for p in isolated.function.params]
     with builder.function("main", parameters):  # FuseTIR fuses what somebody calls
         with builder.dataflow():

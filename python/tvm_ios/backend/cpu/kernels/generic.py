@@ -204,8 +204,11 @@ def _tile_nest(sch: s_tir.Schedule, block: Any) -> None:
 def _vector_width(sch: s_tir.Schedule, block: Any, loop: Any) -> int:
     """Return how many neighbours along ``loop`` a reduction computes at once, 1 if not contiguous.
 
-    LLVM must not reorder a floating-point sum, and would compute it element by element.
+    LLVM must not reorder a floating-point sum, and would compute it element by element. TVM cannot
+    store vectors of bfloat16.
     """
+    if any(str(region.source.dtype) == "bfloat16" for region in sch.get(block).writes):
+        return 1
     extent = int(sch.get(loop).extent)
     width = max(w for w in range(1, _MAX_LANES + 1) if extent % w == 0)
     return width if width >= _MIN_LANES and _contiguous(sch, block, loop) else 1

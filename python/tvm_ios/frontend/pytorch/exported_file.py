@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ..support.errors import ModelError
+from ...support.errors import ModelError
 
 _MEMBERS = re.compile(
     r"archive_format|archive_version|byteorder|\.data/\w+|\.format_version|\.storage_alignment"

@@ -6,17 +6,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import tvm
-from tvm import relax, tirx
 
-from ..support.errors import ModelError
-from ..support.text import first_line, last_line
+from ...support.errors import ModelError
+from ...support.text import first_line, last_line
+from ..importing import captured, closing_builders
 from .exported_file import check_exported
-from .importing import captured, closing_builders
-from .torch_attention import ATTENTION, attention, undecomposed
 
 if TYPE_CHECKING:
     import torch
@@ -75,51 +72,25 @@ def from_exported(program: torch.export.ExportedProgram) -> tvm.IRModule:
     ModelError
         If a shape is dynamic, or TVM's importer cannot read the program.
     """
-    from tvm.relax.frontend.torch import from_exported_program
+    from .convert import check_operators, convert  # TVM's importer imports torch
+    from .decompose import decomposed
 
     if program.range_constraints:
         names = ", ".join(map(str, program.range_constraints))
         raise ModelError(f"Dimensions {names} are dynamic; export the model with fixed shapes.")
     try:
         with captured(), closing_builders():
-            program = undecomposed(program)
+            program = decomposed(program)
+            check_operators(program)
             _check_pure(program)
             _move_to_host(program)
-            return from_exported_program(
-                program,
-                run_ep_decomposition=False,
-                custom_convert_map={"index.Tensor": _index, ATTENTION: attention},
-            )
+            return convert(program)
     except ModelError:
         raise
     except Exception as error:  # the importer raises various types
         raise ModelError(
             f"TVM's PyTorch importer cannot convert the model: {last_line(error)}."
         ) from error
-
-
-def _index(node: torch.fx.Node, importer: Any) -> relax.Var:
-    """Convert ``x[i, j]``, whose indices may be negative; TVM's importer does not handle these."""
-    data, indices = importer.retrieve_args(node)
-    extents = importer.shape_of(data)
-    counted = [
-        None if i is None else _from_the_beginning(i, extent)
-        for i, extent in zip(indices, extents, strict=False)
-    ]
-    given = SimpleNamespace(
-        block_builder=importer.block_builder,
-        shape_of=importer.shape_of,
-        retrieve_args=lambda _node: (data, counted),
-    )
-    return type(importer)._index_tensor(given, node)
-
-
-def _from_the_beginning(indices: relax.Expr, extent: tirx.IntImm) -> relax.Expr:
-    dtype = indices.ty.dtype.dtype
-    if dtype == "bool":
-        return indices
-    negative = relax.op.less(indices, relax.const(0, dtype))
-    return relax.op.where(negative, relax.op.add(indices, relax.const(int(extent), dtype)), indices)
 
 
 def _check_pure(program: torch.export.ExportedProgram) -> None:

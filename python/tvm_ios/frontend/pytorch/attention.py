@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from tvm import relax
 
-from ..support.errors import ModelError
+from ...support.errors import ModelError
 
 if TYPE_CHECKING:
     import torch
@@ -22,15 +22,6 @@ ATTENTION = "scaled_dot_product_attention.default"
 """The name of the operator in an exported program."""
 
 _OPTIONS = ("attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa")
-
-
-def undecomposed(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
-    """Decompose all operators but attention into PyTorch's core operators."""
-    import torch
-
-    table = torch.export.default_decompositions()
-    table.pop(torch.ops.aten.scaled_dot_product_attention.default, None)
-    return program.run_decompositions(table)
 
 
 def attention(node: torch.fx.Node, importer: Any) -> relax.Var:

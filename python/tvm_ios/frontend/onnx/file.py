@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An ONNX file as a Relax module."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import tvm
+
+from ..shapes import Shapes
+from .convert import convert
+from .decompose import decompose
+from .dynamic import check_shapes
+from .folding import fold
+from .inputs import fix_shapes
+from .operators import check_operators
+from .reading import read
+
+
+def from_file(path: Path, shapes: Shapes, batch: int | None) -> tvm.IRModule:
+    """Convert an ONNX file.
+
+    Parameters
+    ----------
+    path : Path
+    shapes : dict of str to sequence of int
+        Shapes of inputs by name, for dimensions that the model leaves open.
+    batch : int or None
+        The first dimension of every input that leaves it open.
+
+    Raises
+    ------
+    ModelError
+        If the file cannot be read, a shape does not fit, or an operator cannot be converted.
+    """
+    model = read(path)
+    fix_shapes(path, model, shapes, batch)
+    model = fold(decompose(path, model))
+    check_operators(path, model)
+    check_shapes(path, model)
+    return convert(path, model)

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Folding of what an ONNX model computes from static shapes.
+
+Exporters write shapes as computations: ``Shape``, ``Gather``, ``Div``, ``Concat``, ``Reshape``.
+With static inputs they are constants, which TVM's importer needs to see.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import onnx
+    import onnx_ir
+
+_logger = logging.getLogger(__name__)
+_LARGEST = 1 << 16  # elements of a folded constant; shapes and pads are smaller
+
+
+def fold(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return the model with constant computations and shapes folded, without unused nodes.
+
+    A model that cannot be folded is returned as it is; what is wrong with it shows when it is
+    converted.
+    """
+    import onnx_ir
+    import onnxscript.optimizer
+    from onnx_ir.passes.common import LiftConstantsToInitializersPass
+
+    try:
+        folded = onnx_ir.serde.deserialize_model(model)
+        onnxscript.optimizer.fold_constants(
+            folded, onnx_shape_inference=True, output_size_limit=_LARGEST, should_fold=_should_fold
+        )
+        onnxscript.optimizer.remove_unused_nodes(folded)
+        LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(folded)
+        return onnx_ir.serde.serialize_model(folded)
+    except Exception as error:  # a damaged model raises various types
+        _logger.debug("The model is not folded: %s", error)
+        return model
+
+
+def _should_fold(node: onnx_ir.Node) -> bool | None:
+    """Fold ``ConstantOfShape``, too, by which exporters pad lists; leave the rest to the limits."""
+    return True if node.op_type == "ConstantOfShape" else None

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The inputs of an ONNX model, with static shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...support.errors import ModelError
+from ..shapes import Shapes, check_names, checked_size, fit
+
+if TYPE_CHECKING:
+    import onnx
+
+
+def fix_shapes(path: Path, model: onnx.ModelProto, shapes: Shapes, batch: int | None) -> None:
+    """Write the static shape of every input into the model.
+
+    Raises
+    ------
+    ModelError
+        If an input is not a tensor, if a dimension stays open, or if a dimension is given a value
+        that differs from the model's.
+    """
+    for value in model.graph.output:
+        if value.type.WhichOneof("value") not in (None, "tensor_type"):
+            raise ModelError(f"Output {value.name!r} is not a tensor; only tensors can be outputs.")
+    inputs = inputs_of(model)
+    check_names(str(path), shapes, [value.name for value in inputs])
+    for value in inputs:
+        shape = _complete(value, shapes.get(value.name), batch)
+        declared = value.type.tensor_type.shape
+        declared.ClearField("dim")
+        for size in shape:
+            declared.dim.add().dim_value = size
+        declared.SetInParent()  # also without dimensions
+    # What was derived from open dimensions, or stated about them, no longer holds.
+    del model.graph.value_info[:]
+
+
+def inputs_of(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
+    """Return the inputs that are not weights."""
+    weights = {tensor.name for tensor in model.graph.initializer}
+    return [value for value in model.graph.input if value.name not in weights]
+
+
+def static_shapes(model: onnx.ModelProto) -> dict[str, list[int]]:
+    """Return the shapes of the inputs, after :func:`fix_shapes`."""
+    return {
+        value.name: [dim.dim_value for dim in value.type.tensor_type.shape.dim]
+        for value in inputs_of(model)
+    }
+
+
+def _complete(
+    value: onnx.ValueInfoProto, given: Sequence[int] | None, batch: int | None
+) -> list[int]:
+    import onnx
+
+    if not value.type.HasField("tensor_type"):
+        raise ModelError(f"Input {value.name!r} is not a tensor; only tensors can be inputs.")
+    if value.type.tensor_type.elem_type == onnx.TensorProto.STRING:
+        raise ModelError(f"Input {value.name!r} holds strings; only numbers can be inputs.")
+    if not value.type.tensor_type.HasField("shape"):
+        if given is None:
+            raise ModelError(
+                f"Input {value.name!r} has no shape in the model; give it one with "
+                f'--input-shapes "{value.name}:[...]".'
+            )
+        return checked_size(f"Input {value.name!r}", list(given))
+    declared = value.type.tensor_type.shape.dim
+    # Some exporters write -1 for an open dimension.
+    sizes = [dim.dim_value if dim.HasField("dim_value") else None for dim in declared]
+    fixed = [size if size is None or size >= 0 else None for size in sizes]
+    return fit(value.name, fixed, [dim.dim_param or "?" for dim in declared], given, batch)

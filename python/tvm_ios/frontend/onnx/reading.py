@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An ONNX file as a protocol buffer that holds all of its tensors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...support.errors import ModelError
+from ...support.text import last_line
+
+if TYPE_CHECKING:
+    import onnx
+
+_LIMIT = 2**31 - 1  # bytes that protocol buffers hold
+_OLDEST = 7  # the first opset whose operators broadcast as NumPy does
+_COMMON = 17  # an opset that old models are converted to
+
+
+def read(path: Path) -> onnx.ModelProto:
+    """Return a file's model, with external data, with local functions inlined.
+
+    Raises
+    ------
+    ModelError
+        If the file is missing, damaged, too large or of an opset that cannot be read.
+    """
+    try:
+        import onnx
+        import onnx.inliner
+        import onnxscript.optimizer  # noqa: F401  (see folding)
+    except ImportError as error:
+        raise ModelError("Reading ONNX needs an extra: pip install 'tvm-ios[onnx]'.") from error
+    model = _parse(path)
+    _load_external_data(path, model)
+    # PyTorch's exporter may define local functions, which TVM's importer does not support.
+    model = onnx.inliner.inline_local_functions(model) if model.functions else model
+    return _of_known_opset(path, model)
+
+
+def _parse(path: Path) -> onnx.ModelProto:
+    import onnx
+
+    try:
+        if path.stat().st_size > _LIMIT:
+            raise ModelError(
+                f"{path} has more than 2 GB, which protocol buffers cannot hold; save its tensors "
+                "as external data."
+            )
+        model = onnx.load(path, load_external_data=False)
+    except OSError as error:
+        raise ModelError(f"Cannot read {path}: {error.strerror or error}.") from error
+    except ModelError:
+        raise
+    except Exception as error:  # protobuf and onnx raise various types
+        raise ModelError(f"{path} is damaged or not an ONNX file: {last_line(error)}.") from error
+    if not model.graph.node:
+        raise ModelError(f"{path} is empty or not an ONNX file: it has no operators.")
+    return model
+
+
+def _load_external_data(path: Path, model: onnx.ModelProto) -> None:
+    """Read tensors from other files, which must be in the model's directory."""
+    import onnx
+    from onnx.external_data_helper import load_external_data_for_model
+
+    try:
+        load_external_data_for_model(model, str(path.parent))
+    except onnx.checker.ValidationError as error:
+        raise ModelError(
+            f"{path} has external data that cannot be read: {last_line(error).rstrip('.')}; keep "
+            "its files in the directory of the model."
+        ) from error
+    except OSError as error:
+        missing = error.filename or path
+        raise ModelError(f"Cannot read {missing}: {error.strerror or error}.") from error
+    except Exception as error:  # offsets and lengths may be anything
+        raise ModelError(f"{path} has damaged external data: {last_line(error)}.") from error
+
+
+def _of_known_opset(path: Path, model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return the model in an opset that TVM's importer reads."""
+    import onnx
+    import onnx.version_converter
+
+    versions = [o.version for o in model.opset_import if o.domain in ("", "ai.onnx")]
+    version, newest = versions[0] if versions else 1, onnx.defs.onnx_opset_version()
+    if version > newest:
+        raise ModelError(
+            f"{path} has opset {version}, but the installed onnx knows none above {newest}; export "
+            "it with an older opset, or install a newer onnx."
+        )
+    if version >= _OLDEST:
+        return model
+    try:
+        return onnx.version_converter.convert_version(model, _COMMON)
+    except Exception as error:  # the converter raises various types
+        raise ModelError(
+            f"{path} has opset {version}, which cannot be converted to a newer one "
+            f"({last_line(error)}); export it with opset {_COMMON}."
+        ) from error

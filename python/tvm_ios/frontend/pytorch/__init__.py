@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reading of PyTorch's models, and tensors of PyTorch as their inputs.
+
+torch is imported only if there is a model of it.
+"""
+
+from .program import from_exported, from_file, from_module, is_exported, is_module, load_program
+
+__all__ = [
+    "from_exported", "from_file", "from_module", "is_exported", "is_module", "load_program",
+]  # fmt: skip

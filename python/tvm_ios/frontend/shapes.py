@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Static shapes of a model's inputs: what the model fixes, completed by what the user gives."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from ..support.errors import ModelError
+
+LARGEST = 1 << 45
+"""Elements of a tensor; more than any address space holds."""
+
+Shapes = Mapping[str, Sequence[int]]
+
+
+def fit(
+    name: str,
+    fixed: Sequence[int | None],
+    symbols: Sequence[str],
+    given: Sequence[int] | None,
+    batch: int | None,
+) -> list[int]:
+    """Return the shape of an input.
+
+    Parameters
+    ----------
+    name : str
+    fixed : sequence of int or None
+        The sizes that the model fixes; None for the dimensions that it leaves open.
+    symbols : sequence of str
+        What the model calls its dimensions.
+    given : sequence of int or None
+        The shape that the user gives.
+    batch : int or None
+        The first dimension, if the model leaves it open and no shape is given.
+
+    Raises
+    ------
+    ModelError
+        If a dimension stays open, or is given a size that differs from the model's.
+    """
+    if given is not None and len(given) != len(fixed):
+        raise ModelError(
+            f"Input {name!r} has {len(fixed)} dimensions, but the shape given for it, "
+            f"{list(given)}, has {len(given)}."
+        )
+    wanted: list[int | None] = [None] * len(fixed) if given is None else list(given)
+    if batch is not None and wanted and wanted[0] is None:
+        wanted[0] = batch
+    shape = [_dimension(name, i, fixed, wanted, symbols) for i in range(len(fixed))]
+    return checked_size(f"Input {name!r}", shape)
+
+
+def checked_size(what: str, shape: list[int]) -> list[int]:
+    """Return a shape if a machine can hold a tensor of it.
+
+    Raises
+    ------
+    ModelError
+        If the tensor would be too large.
+    """
+    if math.prod(max(size, 1) for size in shape) > LARGEST:
+        sizes = ", ".join(str(size) if size < LARGEST else "2**45 or more" for size in shape)
+        raise ModelError(f"{what} is [{sizes}], which no machine can hold; give it smaller sizes.")
+    return shape
+
+
+def _dimension(
+    name: str,
+    axis: int,
+    fixed: Sequence[int | None],
+    wanted: Sequence[int | None],
+    symbols: Sequence[str],
+) -> int:
+    """Return the size that the model fixes for a dimension, else the given one."""
+    if fixed[axis] is not None and wanted[axis] not in (None, fixed[axis]):
+        raise ModelError(
+            f"The model fixes dimension {axis} of input {name!r} to {fixed[axis]}, so it cannot be "
+            f"{wanted[axis]}; export the model with this dimension dynamic."
+        )
+    size = wanted[axis] if fixed[axis] is None else fixed[axis]
+    if size is None:
+        example = ",".join(str(size) if size is not None else "..." for size in fixed)
+        raise ModelError(
+            f"Dimension {axis} ({symbols[axis]}) of input {name!r} is dynamic; fix it with "
+            f'--input-shapes "{name}:[{example}]".'
+        )
+    return size
+
+
+def check_names(source: str, shapes: Shapes, known: Sequence[str]) -> None:
+    """Raise ModelError if a shape is given for an input that the model does not have."""
+    for name in shapes:
+        if name not in known:
+            raise ModelError(f"{source} has no input {name!r}; its inputs: {', '.join(known)}.")

@@ -65,14 +65,14 @@ def _parser() -> argparse.ArgumentParser:
         metavar="NAME,...",
         help="who takes part (default: %(default)s); ours may be taken apart: " + ",".join(OURS),
     )
-    parser.add_argument("--threads", type=_whole, default=available_cores(), metavar="N")
-    parser.add_argument("--batch", type=_whole, default=1, metavar="B")
-    parser.add_argument("--rounds", type=_whole, default=15, metavar="R")
+    parser.add_argument("--threads", type=whole, default=available_cores(), metavar="N")
+    parser.add_argument("--batch", type=whole, default=1, metavar="B")
+    parser.add_argument("--rounds", type=whole, default=15, metavar="R")
     parser.add_argument(
         "--window", type=float, default=0.25, metavar="S", help="seconds of a turn (default: 0.25)"
     )
-    parser.add_argument("--max-group-size", type=_whole, default=3, metavar="N", help="IOS's r")
-    parser.add_argument("--max-num-groups", type=_whole, default=8, metavar="N", help="IOS's s")
+    parser.add_argument("--max-group-size", type=whole, default=3, metavar="N", help="IOS's r")
+    parser.add_argument("--max-num-groups", type=whole, default=8, metavar="N", help="IOS's s")
     parser.add_argument("--json", metavar="FILE", help="write all figures, after each network")
     parser.add_argument("--table", metavar="FILE", help="only print the tables of such a file")
     return parser
@@ -88,12 +88,12 @@ def _compare(options: argparse.Namespace) -> None:
         threads=options.threads,
         batch=options.batch,
         settings={**asdict(search), "rounds": options.rounds, "window_s": options.window},
-        versions=_versions(names),
+        versions=versions(names),
         contenders={n: {"title": c.title, "settings": c.settings} for n, c in taking_part.items()},
     )
     _save(comparison, options.json)  # a path that cannot be written is found out now
     for model in models:
-        plan = Plan(names, search, options.rounds, options.window, _progress(model))
+        plan = Plan(names, search, options.rounds, options.window, progress(model))
         comparison.results.append(_result(model, options.batch, plan))
         _save(comparison, options.json)
     print(render(comparison), end="")
@@ -118,23 +118,23 @@ def _contenders(names: str) -> list[str]:
     return [name for name in CONTENDERS if name in wanted]
 
 
-def _versions(names: Sequence[str]) -> dict[str, str]:
+def versions(names: Sequence[str], others: Sequence[str] = ()) -> dict[str, str]:
     """What the figures depend on; a package that is missing is reported by its contender."""
-    packages = dict.fromkeys(p for name in names for p in CONTENDERS[name].packages)
-    versions = {"python": ".".join(map(str, sys.version_info[:3]))}
+    packages = dict.fromkeys([p for name in names for p in CONTENDERS[name].packages] + [*others])
+    found = {"python": ".".join(map(str, sys.version_info[:3]))}
     for package in packages:
         try:
-            versions[package] = metadata.version(package)
+            found[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
             continue
     command = ["git", "describe", "--always", "--dirty"]
     try:
         done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True)
     except FileNotFoundError:  # no git: the version has to do
-        return versions
+        return found
     if done.returncode == 0:
-        versions["commit"] = done.stdout.strip()
-    return versions
+        found["commit"] = done.stdout.strip()
+    return found
 
 
 def _save(comparison: Comparison, path: str | None) -> None:
@@ -150,13 +150,13 @@ def _read(path: str) -> Comparison:
         raise OptionError(f"{path} is no file of peers.py --json: {error}.") from error
 
 
-def _progress(model: str) -> Callable[[str], None]:
+def progress(model: str) -> Callable[[str], None]:
     """Say on standard error what is being done; on a terminal each in the place of the last."""
     form = "\r{}: {:<60}" if sys.stderr.isatty() else "{}: {}\n"
     return lambda text: print(form.format(model, text), end="", file=sys.stderr, flush=True)
 
 
-def _whole(text: str) -> int:
+def whole(text: str) -> int:
     value = int(text)
     if value < 1:
         raise argparse.ArgumentTypeError(f"must be at least 1, got {text}")

@@ -103,7 +103,7 @@ class Contest:
             ready = self._start(name, CONTENDERS[name], path).ready
             entry.prepare_s, entry.start_mb = ready["prepare_s"], ready["start_bytes"] / 1e6
             entry.precision = ready["precision"]
-            entry.error = _deviation(self._outputs(name), expected)
+            entry.error = deviation(self._outputs(name), expected)
             allowed = _TOLERANCE if CONTENDERS[name].exact else _ROUNDED
             if not entry.error <= allowed:  # NaN is no agreement
                 raise ContenderError(f"wrong by {entry.error:.1e} of the largest output")
@@ -168,7 +168,7 @@ def _fill(entry: Entry, windows: Sequence[dict[str, Any]], gflop: float, peak: f
     entry.share_of_peak = entry.gflops / peak
 
 
-def _deviation(actual: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> float:
+def deviation(actual: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> float:
     """The largest difference, relative to the largest value expected, over all outputs.
 
     Raises

@@ -129,8 +129,8 @@ class Worker:
         return rest
 
 
-def run_tool(arguments: Sequence[str], log: Path) -> str:
-    """Run a module of ours as a program, without torch, and return what it prints.
+def run_tool(arguments: Sequence[str], log: Path, *, torch: bool = False) -> str:
+    """Run a module of ours as a program, by default without torch, and return what it prints.
 
     Raises
     ------
@@ -139,7 +139,7 @@ def run_tool(arguments: Sequence[str], log: Path) -> str:
     """
     with log.open("w") as stderr:
         done = subprocess.run(
-            _command(arguments, torch=False),
+            _command(arguments, torch=torch),
             cwd=_BENCHMARKS,
             stdout=subprocess.PIPE,
             stderr=stderr,

@@ -18,7 +18,7 @@ namespace tvm_ios {
  */
 void BeginCerrCapture();
 
-/*! \brief End the calling thread's last capture, and return its text. */
+/*! \brief End the calling thread's last capture, and return its text; "" without a capture. */
 std::string EndCerrCapture();
 
 }  // namespace tvm_ios

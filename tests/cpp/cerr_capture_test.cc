@@ -36,6 +36,8 @@ TEST(CerrCapture, IsNested) {
   EXPECT_EQ(EndCerrCapture(), "outer!");
 }
 
+TEST(CerrCapture, EndsWithoutABeginning) { EXPECT_EQ(EndCerrCapture(), ""); }
+
 TEST(CerrCapture, IsEachThreadsOwn) {
   std::string other;
   BeginCerrCapture();

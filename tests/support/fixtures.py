@@ -22,9 +22,13 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session", autouse=True)
 def no_cache_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """What the fixtures of the session measure is not kept among the user's measurements."""
+    """What the fixtures of the session measure is not kept among the user's measurements.
+
+    The object code of kernels is kept in the checkout: tests share what others have compiled.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("TVM_IOS_OBJECTS", str(Path(__file__).parents[2] / "build" / "objects"))
         yield
 
 

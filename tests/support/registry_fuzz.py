@@ -338,6 +338,8 @@ KINDS: dict[str, Sequence[Kind]] = {
     "Partition": (dag, integer, classes),
     "PartitionCost": (dag, groups, classes),
     "Components": (dag, operators),
+    "BeginCerrCapture": (),
+    "EndCerrCapture": (),
     "PlanWaits": (workers, levels, accesses, integer),
     "cuda.IsSource": (module,),
     "cuda.WithMachineCode": (module, blob),

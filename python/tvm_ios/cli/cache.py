@@ -1,94 +1,85 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The database of measurements that commands use where none is named."""
+"""``tvm-ios cache``: the object code of kernels that were compiled before."""
 
 from __future__ import annotations
 
 import argparse
-import errno
-import logging
-import os
-from pathlib import Path
+import json
+from dataclasses import asdict
+from typing import TypeAlias
 
-from ..database import MeasurementDatabase
-from ..database.file import VERSION
-from ..support.errors import OptionError
+from ..database.objects import LIMIT, ObjectStore
+from ..support.caches import OBJECTS, object_directory
+from .options import add_common, whole
 
-_logger = logging.getLogger(__name__)
+_Actions: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
+_EPILOG = f"""\
+A kernel is compiled once: networks, searches and processes share its object code. The directory is
+objects in $XDG_CACHE_HOME/tvm-ios or ~/.cache/tvm-ios, or what {OBJECTS} names; if that is empty,
+nothing is kept. Beyond {LIMIT >> 20} MB the kernels that were not used for longest are removed.
 
-def default_path() -> Path:
-    """In the user's directory of caches, as the XDG base directory specification has it.
-
-    A release that reads another version of the file has one of its own.
-
-    Raises
-    ------
-    OptionError
-        When the user has no home, as in some containers.
-    """
-    given = os.environ.get("XDG_CACHE_HOME", "")
-    try:
-        base = Path(given) if os.path.isabs(given) else Path.home() / ".cache"
-    except RuntimeError as error:
-        raise OptionError(
-            "This user has no home directory; name the database, or set XDG_CACHE_HOME."
-        ) from error
-    return base / "tvm-ios" / f"measurements-{VERSION}.sqlite3"
+examples:
+  tvm-ios cache info
+  tvm-ios cache prune --megabytes 100
+  tvm-ios cache prune --megabytes 0
+"""
 
 
-def add_database(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments that name the measurement cache."""
-    parser.add_argument(
-        "--database",
-        metavar="FILE",
-        help="keep measurements in this file; what is in it is not measured again (default: "
-        f"$XDG_CACHE_HOME/tvm-ios/measurements-{VERSION}.sqlite3, or in ~/.cache)",
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "cache",
+        help="inspect and prune the object code of kernels",
+        description="Inspect and prune the object code of kernels that were compiled before.",
+        epilog=_EPILOG,
+    )
+    actions = parser.add_subparsers(metavar="ACTION", required=True)
+    for add in (_add_info, _add_prune):
+        add_common(add(actions))
+
+
+def _add_info(actions: _Actions) -> argparse.ArgumentParser:
+    parser = actions.add_parser(
+        "info", help="say where it is, and how much", description="Count the objects."
+    )
+    parser.set_defaults(run=_info)
+    return parser
+
+
+def _add_prune(actions: _Actions) -> argparse.ArgumentParser:
+    parser = actions.add_parser(
+        "prune",
+        help="remove objects",
+        description="Remove the objects that were not used for longest.",
     )
     parser.add_argument(
-        "--no-database", action="store_true", help="neither use nor keep measurements"
+        "--megabytes", type=whole(0), required=True, metavar="N", help="what may be left"
+    )
+    parser.set_defaults(run=_prune)
+    return parser
+
+
+def _info(args: argparse.Namespace) -> None:
+    store = ObjectStore(object_directory())
+    usage = store.usage()
+    if args.json:
+        path = None if store.directory is None else str(store.directory)
+        print(json.dumps({"directory": path, **asdict(usage), "limit": store.limit}))
+        return
+    if store.directory is None:
+        print("no object code is kept")
+        return
+    print(
+        f"{usage.objects} kernels, {usage.num_bytes / 1e6:.1f} MB of at most "
+        f"{store.limit / 1e6:.0f} MB, in {store.directory}"
     )
 
 
-def chosen(args: argparse.Namespace) -> Path | None:
-    """Return the checked path of a search's database; None for none.
-
-    A directory of caches that cannot be used costs nothing but time: the search does without.
-
-    Raises
-    ------
-    DatabaseError
-        When the file that was named cannot be used, or the usual one is no database.
-    OptionError
-        When both a database and none is asked for.
-    """
-    if args.database is not None and args.no_database:
-        raise OptionError("--database and --no-database exclude each other; give one.")
-    if args.no_database:
-        return None
-    path = Path(args.database) if args.database is not None else _usual()
-    if path is not None:
-        MeasurementDatabase(path).close()
-    return path
-
-
-def _usual() -> Path | None:
-    """Return the default path, with its directory made; None where that fails."""
-    try:
-        path = default_path()
-    except OptionError as error:
-        _logger.warning("No measurements are kept: %s", error)
-        return None
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        for needed in (path.parent, path):
-            if needed.exists() and not os.access(needed, os.W_OK):
-                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(needed))
-    except OSError as error:
-        _logger.warning("No measurements are kept: %s: %s.", error.filename, error.strerror)
-        return None
-    return path
-
-
-def existing(named: str | None) -> MeasurementDatabase:
-    """Return the database to look into: the one that was named, or the default one."""
-    return MeasurementDatabase(default_path() if named is None else named, create=False)
+def _prune(args: argparse.Namespace) -> None:
+    store = ObjectStore(object_directory())
+    before = store.usage()
+    left = store.prune(args.megabytes * 1_000_000)
+    if args.json:
+        print(json.dumps({"removed": before.objects - left.objects, **asdict(left)}))
+        return
+    print(f"removed {before.objects - left.objects} kernels; {left.objects} are left")

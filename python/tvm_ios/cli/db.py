@@ -20,7 +20,7 @@ from ..support.errors import DatabaseError, OptionError
 from ..support.files import replacing
 from ..target import short_name
 from . import output
-from .cache import default_path, existing
+from .default_database import default_path, existing
 from .options import add_common, whole
 
 _Actions: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"

@@ -15,14 +15,14 @@ from tvm_ios_env import interrupted
 
 from .. import __version__
 from ..support.errors import OptionError, TvmIosError
-from . import bench, compile, db, env, interrupt, run, selftest, show, zoo
+from . import bench, cache, compile, db, env, interrupt, run, selftest, show, zoo
 
 USER_ERROR = 4
 INTERNAL_ERROR = 1  # as Python's own, where nobody catches it
 _LONGEST = 1000  # characters of a sentence
 BROKEN_PIPE = 128 + 13  # by SIGPIPE
 
-_COMMANDS = (compile, run, show, bench, zoo, db, env, selftest)
+_COMMANDS = (compile, run, show, bench, zoo, db, cache, env, selftest)
 
 _EPILOG = """\
 'tvm-ios COMMAND --help' lists the options of a command.
@@ -36,6 +36,7 @@ examples:
   tvm-ios bench zoo:squeezenet
   tvm-ios zoo
   tvm-ios db info
+  tvm-ios cache info
   tvm-ios env
   tvm-ios selftest
 
@@ -86,8 +87,8 @@ def _run(arguments: Sequence[str]) -> int:
     args = _parser().parse_args(arguments)
     if "run" not in args:
         raise OptionError(
-            "Give a command: compile, run, show, bench, zoo, db, env or selftest; see tvm-ios "
-            "--help."
+            "Give a command: compile, run, show, bench, zoo, db, cache, env or selftest; see "
+            "tvm-ios --help."
         )
     if args.verbose:
         logging.basicConfig(stream=sys.stderr, format="%(name)s: %(message)s")

@@ -26,7 +26,7 @@ from ..schedule.schedule import Schedule
 from ..schedule.versions import modernized_options
 from ..support.errors import OptionError
 from ..support.progress import working
-from .cache import add_database, chosen
+from .default_database import add_database, chosen
 from .inputs import read_inputs
 from .runner import add_runner, chosen_runner
 

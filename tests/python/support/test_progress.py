@@ -26,12 +26,9 @@ def standing_in(monkeypatch: pytest.MonkeyPatch) -> Terminal:
     return terminal
 
 
-@pytest.mark.parametrize("moving", [True, False])
-def test_what_is_done_is_shown_while_it_is_done(
-    monkeypatch: pytest.MonkeyPatch, moving: bool
-) -> None:
+def test_what_is_done_is_shown_while_it_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = standing_in(monkeypatch)
-    with working("linking the library", moving=moving):
+    with working("linking the library"):
         shown = terminal.getvalue()
     assert "linking the library" in shown
     assert terminal.getvalue().endswith("\x1b[2K")  # the line is erased

@@ -202,14 +202,9 @@ def _resize(nodes: Nodes, node: onnx.NodeProto) -> bool:
     shape = nodes.shape(node.input[0])
     if shape is None or given.get("keep_aspect_ratio_policy", b"stretch") != b"stretch":
         return False
-    axes = list(given.get("axes", range(len(shape))))
-    scales = nodes.array(node.input[2]) if len(node.input) > 2 else None
-    rounded = scales is not None and any(
-        (shape[axis] * float(scale)) % 1 for axis, scale in zip(axes, scales, strict=False)
-    )
     special = any(given.get(name) for name in ("antialias", "exclude_outside", "axes"))
     unknown = given.get("coordinate_transformation_mode") == b"half_pixel_symmetric"
-    if not (rounded or special or unknown):
+    if not (special or unknown or _is_inexact(nodes, node, shape)):
         return False
     matrices = _interpolations(nodes, node, shape)
     if matrices is None:
@@ -226,6 +221,19 @@ def _resize(nodes: Nodes, node: onnx.NodeProto) -> bool:
         value = nodes.add("Transpose", value, perm=back)
     nodes.add("Identity", value, output=node.output[0], name=node.name)
     return True
+
+
+def _is_inexact(nodes: Nodes, node: onnx.NodeProto, shape: list[int]) -> bool:
+    """Return whether a scale is not the ratio of the sizes, or decides on ties of neighbours."""
+    scales, sizes = (nodes.array(node.input[i]) if len(node.input) > i else None for i in (2, 3))
+    nearest = attributes(node).get("mode", b"nearest") == b"nearest"
+    if sizes is not None and nearest:
+        return any(int(new) % old for old, new in zip(shape, sizes, strict=False))
+    if scales is None or not scales.size:
+        return False
+    products = [old * float(scale) for old, scale in zip(shape, scales, strict=False)]
+    whole = all(float(scale).is_integer() for scale in scales)
+    return any(size % 1 for size in products) or (nearest and not whole)
 
 
 def _interpolations(

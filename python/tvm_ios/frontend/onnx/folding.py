@@ -10,11 +10,14 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from .operators import nodes_of
+
 if TYPE_CHECKING:
     import onnx
     import onnx_ir
 
 _logger = logging.getLogger(__name__)
+_BEGINNINGS = ("Constant", "If", "Shape", "Size")
 _LARGEST = 1 << 16  # elements of a folded constant; shapes and pads are smaller
 
 
@@ -24,6 +27,9 @@ def fold(model: onnx.ModelProto) -> onnx.ModelProto:
     A model that cannot be folded is returned as it is; what is wrong with it shows when it is
     converted.
     """
+    weights = {tensor.name for tensor in model.graph.initializer}
+    if not any(_is_constant(node, weights) for node in nodes_of(model.graph)):
+        return model  # without loading what folds
     import onnx_ir
     import onnxscript.optimizer
     from onnx_ir.passes.common import LiftConstantsToInitializersPass
@@ -39,6 +45,11 @@ def fold(model: onnx.ModelProto) -> onnx.ModelProto:
     except Exception as error:  # a damaged model raises various types
         _logger.debug("The model is not folded: %s", error)
         return model
+
+
+def _is_constant(node: onnx.NodeProto, weights: set[str]) -> bool:
+    """Return whether a node's result is known, as those are that shape computations begin with."""
+    return node.op_type in _BEGINNINGS or all(name in weights for name in node.input if name)
 
 
 def _should_fold(node: onnx_ir.Node) -> bool | None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,17 +26,23 @@ def read(path: Path) -> onnx.ModelProto:
     ModelError
         If the file is missing, damaged, too large or of an opset that cannot be read.
     """
-    try:
-        import onnx
-        import onnx.inliner
-        import onnxscript.optimizer  # noqa: F401  (see folding)
-    except ImportError as error:
-        raise ModelError("Reading ONNX needs an extra: pip install 'tvm-ios[onnx]'.") from error
+    if not all(map(_installed, ("onnx", "onnxscript"))):
+        raise ModelError("Reading ONNX needs an extra: pip install 'tvm-ios[onnx]'.")
+    import onnx.inliner
+
     model = _parse(path)
     _load_external_data(path, model)
     # PyTorch's exporter may define local functions, which TVM's importer does not support.
     model = onnx.inliner.inline_local_functions(model) if model.functions else model
     return _of_known_opset(path, model)
+
+
+def _installed(package: str) -> bool:
+    """Return whether a package can be imported, which is not done until it is needed."""
+    try:
+        return importlib.util.find_spec(package) is not None
+    except ValueError:  # it is marked as missing
+        return False
 
 
 def _parse(path: Path) -> onnx.ModelProto:

@@ -9,20 +9,30 @@ import pytest
 import tvm
 
 from support.networks import conv, relax_module
-from tvm_ios.transform import InterOperatorSchedule
+from tvm_ios.backend.cpu.code.functions import build_functions, kernel_function
+from tvm_ios.compiler.scheduler import Scheduler
+from tvm_ios.options import Options
 
 NEON = {"kind": "llvm", "mtriple": "aarch64-linux-gnu", "mattr": ["+neon"], "num-cores": 2}
 
 
 def compiled(target: dict, **options: object) -> str:
-    """Return the assembly of two convolutions."""
+    """Return the assembly of two convolutions, and of what calls them."""
     if "aarch64" not in tvm.target.codegen.llvm_get_targets():
         pytest.skip("TVM's LLVM has no AArch64")
     body = lambda emit, x: emit(conv(emit(conv(x, 20, 3)), 20, 1))  # noqa: E731
     mod = relax_module(body, (1, 20, 9, 9))
-    scheduled = InterOperatorSchedule(tvm.target.Target(target), search=False, **options)(mod)
-    (library,) = scheduled.attrs["external_mods"]
-    return library.inspect_source("asm")
+    resolved = tvm.target.Target(target)
+    scheduler = Scheduler.prepare(mod, resolved, options=Options(**options))
+    (library,) = scheduler.emit(scheduler.unsearched()).attrs["external_mods"]
+    kernels = {i.kernel.key: i.kernel for i in scheduler.stage_builder.lowered.implementations}
+    functions = {
+        f"k{n}_{p}": kernel_function(kernel, p, f"k{n}_{p}")
+        for n, kernel in enumerate(kernels.values())
+        for p in range(len(kernel.phases))
+    }
+    code = build_functions(functions, resolved).mod
+    return code.inspect_source("asm") + library.inspect_source("asm")
 
 
 @pytest.fixture(scope="module")

@@ -192,10 +192,10 @@ class _Driver:
         end: Any,
         following: Any,
     ) -> None:
-        function = self.kernels.get(implementation.kernel, phase)
+        symbol = self.kernels.get(implementation.kernel, phase)
         pointers = [self._pointer(place) for place in self.region.places[id(implementation)]]
         ahead = [following] if implementation.kernel.phases[phase].prefetches else []
-        T.evaluate(tvm.ir.Call(function, [*pointers, begin, end, *ahead]))
+        T.evaluate(T.call_extern("int32", symbol, *pointers, begin, end, *ahead))
 
     def _pointer(self, place: Place) -> Any:
         if place.parameter is None:

@@ -20,6 +20,7 @@ from ..kernels.footprint import Accessed
 from ..kernels.kernel import Kernel, Phase
 from .accessed import accessed_tensors
 from .aligned_stack import aligned_stack
+from .objects import KernelObject, kernel_object, static_libraries
 from .pipeline import LARGE_BUFFERS, PIPELINE
 
 
@@ -52,15 +53,14 @@ def kernel_function(kernel: Kernel, phase: int, name: str) -> tirx.PrimFunc:
 
 
 def pointer_function(kernel: Kernel, phase: int, name: str) -> tirx.PrimFunc:
-    """Build one phase of a kernel as a private function: ``f(*pointers, begin, end)``.
+    """Build one phase of a kernel as a C function: ``f(*pointers, begin, end)``.
 
     If the phase prefetches weights, ``following`` is a further argument. The function returns 0; if
     memory runs out, TVM's code returns -1.
 
-    The body is a compute scope, which LLVM does not inline. TVM gives every buffer a type of its
-    own, and thereby tells LLVM that no two buffers overlap. That holds inside a kernel. But
-    different tensors use the same bytes of a region's workspace one after another, so LLVM would
-    reorder kernels that it inlined into the driver.
+    The body is a compute scope, whose pointers TVM tells LLVM not to overlap. That holds inside a
+    kernel. But different tensors use the same bytes of a region's workspace one after another:
+    kernels must not be inlined into the driver, and as objects of their own are not.
 
     Parameters
     ----------
@@ -124,37 +124,54 @@ def _emit_phase(
 
 @dataclass
 class KernelFunctions:
-    """The private functions of a module; kernels with equal keys share theirs.
+    """The functions of kernels that drivers call; kernels with equal keys share theirs.
 
     Attributes
     ----------
-    functions : dict of GlobalVar to PrimFunc
+    target : tvm.target.Target
+    objects : dict of str to KernelObject
+        By their symbols.
     """
 
-    functions: dict[tvm.ir.GlobalVar, tirx.PrimFunc] = field(default_factory=dict)
-    _known: dict[tuple[Hashable, int], tvm.ir.GlobalVar] = field(default_factory=dict)
-    _accessed: dict[tvm.ir.GlobalVar, Accessed] = field(default_factory=dict)
+    target: tvm.target.Target
+    objects: dict[str, KernelObject] = field(default_factory=dict)
+    _known: dict[tuple[Hashable, int], str] = field(default_factory=dict)
+    _accessed: dict[str, Accessed] = field(default_factory=dict)
 
-    def get(self, kernel: Kernel, phase: int) -> tvm.ir.GlobalVar:
-        """Return the function of one phase of a kernel, and build it if it is new."""
+    def get(self, kernel: Kernel, phase: int) -> str:
+        """Return the symbol of one phase of a kernel; its function is built if it is new."""
         key = (kernel.key, phase)
         if key not in self._known:
-            name = f"{kernel.name}_{len(self._known)}"
-            variable = tvm.ir.GlobalVar(name)
-            self.functions[variable] = pointer_function(kernel, phase, name)
-            self._known[key] = variable
+            function = pointer_function(kernel, phase, kernel.name)
+            made = kernel_object(kernel.name, function, self.target)
+            self.objects[made.symbol] = made
+            self._known[key] = made.symbol
         return self._known[key]
 
     def accessed(self, kernel: Kernel, phase: int) -> Accessed:
         """Return the tensors that one phase of a kernel reads and writes."""
-        variable = self.get(kernel, phase)
-        if variable not in self._accessed:
-            self._accessed[variable] = accessed_tensors(self.functions[variable])
-        return self._accessed[variable]
+        symbol = self.get(kernel, phase)
+        if symbol not in self._accessed:
+            self._accessed[symbol] = accessed_tensors(self.objects[symbol].function)
+        return self._accessed[symbol]
 
 
 def build_functions(
-    functions: dict[str | tvm.ir.GlobalVar, tirx.PrimFunc], target: tvm.target.Target
+    functions: dict[str, tirx.PrimFunc], target: tvm.target.Target
 ) -> tvm.runtime.Executable:
     """Compile plain TIR functions into one runtime module."""
     return tvm.compile(tvm.IRModule(functions), target=target, tir_pipeline=PIPELINE)
+
+
+def build_drivers(
+    drivers: dict[str, tirx.PrimFunc], kernels: KernelFunctions
+) -> tvm.runtime.Module:
+    """Compile drivers, and import the object code of the kernels that they call.
+
+    The module runs once it is linked, as :meth:`tvm.runtime.Executable.jit` and
+    ``export_library`` do.
+    """
+    code = build_functions(drivers, kernels.target).mod
+    for library in static_libraries([*kernels.objects.values()], kernels.target):
+        code.import_module(library)
+    return code

@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """A scheduled network as a Relax function: one call per region.
 
-The kernels and drivers of all regions are one compiled module beside the function. TVM keeps the
-code of other code generators in the same place (``external_mods``). Equal kernels are compiled
-once, and TVM's pipeline compiles the rest of the module.
+The drivers of all regions are one compiled module beside the function, into which the kernels are
+imported as object code. TVM keeps the code of other code generators in the same place
+(``external_mods``). Equal kernels are compiled once, and TVM's pipeline compiles the rest of the
+module.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import tvm
 from tvm import relax, tirx
@@ -22,7 +24,7 @@ from ...shared.implementation import Slot
 from ..stage.stage import CpuStage
 from .constants import Constants
 from .driver import driver_function
-from .functions import KernelFunctions, build_functions
+from .functions import KernelFunctions, build_drivers
 from .region import Region, form_region
 from .thread_pool import defaults_function, set_defaults, set_num_threads
 from .wait_check import Shadow, checks
@@ -45,8 +47,11 @@ class CpuLibrary(Library[CpuStage]):
     target: tvm.target.Target
     constants: Constants
     workers: int
-    kernels: KernelFunctions = field(default_factory=KernelFunctions)
     drivers: dict[str, tirx.PrimFunc] = field(default_factory=dict)
+
+    @cached_property
+    def kernels(self) -> KernelFunctions:
+        return KernelFunctions(self.target)
 
     def emitter(
         self, name: str, original: relax.Function, lowered: LoweredSchedule[CpuStage]
@@ -77,9 +82,7 @@ class CpuLibrary(Library[CpuStage]):
         )
 
     def compile(self) -> tvm.runtime.Module | None:
-        if not self.drivers:
-            return None
-        return build_functions({**self.kernels.functions, **self.drivers}, self.target).mod
+        return build_drivers(self.drivers, self.kernels) if self.drivers else None
 
 
 @dataclass(kw_only=True)

@@ -3,7 +3,8 @@
 
 TVM's own pipeline for scheduled functions also has passes for GPUs, for software pipelines and for
 buffers that a schedule left larger than what is used of them. Half of the time to compile a kernel
-goes into passes that find nothing to do. Three are left out for other reasons:
+goes into passes that find nothing to do, and into simplifying twice, where once, after loops are
+unrolled, is enough. Three are left out for other reasons:
 
 - Common subexpressions are found by LLVM, too. Where TVM gives them names, their values stay alive
   for longer than there are registers: a Winograd kernel without has less than half the
@@ -21,6 +22,8 @@ from tvm.s_tir.pipeline import finalize_device_passes, finalize_host_passes
 PIPELINE = "tvm_ios_cpu_kernels"
 LARGE_BUFFERS = "tvm_ios.large_buffers"
 """The attribute of functions whose buffers may be larger than what is used of them."""
+SYMBOL = "tvm_ios.symbol"
+"""The attribute of functions that C calls by this name, without TVM's calling convention."""
 
 
 @tvm.transform.module_pass(opt_level=0)
@@ -36,6 +39,17 @@ def _compact(mod: tvm.IRModule, _context: tvm.transform.PassContext) -> tvm.IRMo
     return result
 
 
+@tvm.transform.module_pass(opt_level=0)
+def _name(mod: tvm.IRModule, _context: tvm.transform.PassContext) -> tvm.IRModule:
+    """Export functions under their symbols."""
+    result = mod.clone()
+    for variable, function in mod.functions.items():
+        if SYMBOL in function.attrs:
+            named = function.with_attr("global_symbol", function.attrs[SYMBOL])
+            result.update_func(variable, named)
+    return result
+
+
 def _pipeline() -> tuple[tvm.transform.Pass, ...]:
     """Return the passes, and those of TVM that finish host and device functions."""
     passes = [
@@ -45,7 +59,6 @@ def _pipeline() -> tuple[tvm.transform.Pass, ...]:
         s_tir.transform.ConvertBlocksToOpaque(),
         _compact,
         s_tir.transform.LowerMatchBuffer(),
-        s_tir.transform.StmtSimplify(),
         s_tir.transform.LowerOpaqueBlock(),
         tirx.transform.FlattenBuffer(),
         tirx.transform.BF16ComputeLegalize(),
@@ -62,6 +75,7 @@ def _pipeline() -> tuple[tvm.transform.Pass, ...]:
         tirx.transform.MakePackedAPI(),
         tirx.transform.FP8StorageLegalize(),
         tirx.transform.BF16StorageLegalize(),
+        _name,
     ]
     return tvm.transform.Sequential(passes), finalize_host_passes, finalize_device_passes
 

@@ -18,7 +18,7 @@ from support.conv2d import Case, reference
 from support.networks import NATIVE, assert_close, isa_of, relax_module
 from tvm_ios.backend.cpu.code.constants import Constants
 from tvm_ios.backend.cpu.code.driver import driver_function
-from tvm_ios.backend.cpu.code.functions import KernelFunctions, build_functions
+from tvm_ios.backend.cpu.code.functions import KernelFunctions, build_drivers
 from tvm_ios.backend.cpu.code.region import CpuStage, Region, form_region
 from tvm_ios.backend.cpu.kernels.concat import concat_kernel
 from tvm_ios.backend.cpu.kernels.conv2d import conv2d_kernel
@@ -186,7 +186,7 @@ class Regions:
     network: Network
 
     def __post_init__(self) -> None:
-        kernels, drivers = KernelFunctions(), {}
+        kernels, drivers = KernelFunctions(NATIVE), {}
         self._stages: dict[str, list[CpuStage]] = {}
         for cut, *rest in product(CUTS, WORKERS, PARTITIONINGS, COSTS, SYNCHRONIZATIONS):
             name = _name(cut, *rest)
@@ -194,12 +194,16 @@ class Regions:
             stages = self.network.stages(CUTS[cut], COSTS[costs], workers, partitioning)
             self._stages[name] = stages
             drivers[name] = self.network.driver(name, stages, kernels, synchronization)
-        self._module = build_functions({**kernels.functions, **drivers}, NATIVE).mod
+        self._module = linked(drivers, kernels)
 
     def run(self, *way: object) -> dict[str, np.ndarray]:
         """What is computed with this cut, workers, partitioning, costs and synchronization."""
         name = _name(*way)
         return self.network.run(self._stages[name], self._module[name])
+
+
+def linked(drivers: dict, kernels: KernelFunctions) -> tvm.runtime.Module:
+    return tvm.runtime.Executable(build_drivers(drivers, kernels)).jit()
 
 
 def _name(*way: object) -> str:
@@ -230,7 +234,7 @@ def driver_text(
     specs.append(TensorSpec((region.workspace_bytes,), "uint8"))
     constants = Constants.of(stages)
     function = driver_function(
-        "region", region, specs, KernelFunctions(), constants, NATIVE, synchronization
+        "region", region, specs, KernelFunctions(NATIVE), constants, NATIVE, synchronization
     )
     return function.script()
 
@@ -261,10 +265,10 @@ def test_a_region_needs_no_barrier_if_workers_wait_for_each_other() -> None:
 
 
 def test_equal_kernels_are_one_function() -> None:
-    network, kernels = Network(in_place=False), KernelFunctions()
+    network, kernels = Network(in_place=False), KernelFunctions(NATIVE)
     conv = network.calls[1][0]
-    assert kernels.get(conv, 0) is kernels.get(Network(in_place=False).calls[1][0], 0)
-    assert len(kernels.functions) == 1
+    assert kernels.get(conv, 0) == kernels.get(Network(in_place=False).calls[1][0], 0)
+    assert len(kernels.objects) == 1
 
 
 def test_parts_of_a_concatenation_in_place_have_no_memory_of_their_own() -> None:
@@ -294,11 +298,11 @@ def test_a_kernel_may_have_memory_of_its_own() -> None:
     call = PlannedCall(kernel, 1.0, 0, ())
     computed = Implementation((0,), kernel, (x,), (y,))
     stage = CpuStage((computed,), (0,), ((),), plan([call], 2, "tiles", 0))
-    kernels, region = KernelFunctions(), form_region([stage], {y}, {}, {})
+    kernels, region = KernelFunctions(NATIVE), form_region([stage], {y}, {}, {})
     constants = Constants.of([stage])
     specs = [spec, spec]
     driver = driver_function("region", region, specs, kernels, constants, NATIVE, "barrier")
-    module = build_functions({**kernels.functions, "region": driver}, NATIVE).mod
+    module = linked({"region": driver}, kernels)
     values = _random.standard_normal(64).astype("float32")
     result = tvm.runtime.tensor(np.zeros(64, "float32"))
     module["region"](tvm.runtime.tensor(values), result)

@@ -94,7 +94,7 @@ def results(kernel: Kernel, function, parts, inputs: list[np.ndarray]) -> Iterat
 
 
 def accessed(kernel: Kernel) -> Accessed:
-    return KernelFunctions().accessed(kernel, 0)
+    return KernelFunctions(NATIVE).accessed(kernel, 0)
 
 
 def two_of(count: int, data: st.DataObject) -> tuple[int, int]:

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A survey of public models as a page of the documentation."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable
+
+import markdown
+from public.record import OURS, Outcome, Run, Survey
+
+_PEERS = {"onnxruntime": "ONNX Runtime", "openvino": "OpenVINO", "torch": "torch.compile"}
+_NONE = "–"
+
+
+def render(survey: Survey) -> str:
+    """The summary, a table for each family, and every failure with its reason."""
+    parts = [_heading(survey), _summary(survey.outcomes)]
+    for family in dict.fromkeys(outcome.family for outcome in survey.outcomes):
+        members = [outcome for outcome in survey.outcomes if outcome.family == family]
+        parts += [f"## {family[:1].upper()}{family[1:]}", _table(members)]
+    failures = list(_failures(survey.outcomes))
+    if failures:
+        parts += ["## What failed", "\n".join(failures)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _heading(survey: Survey) -> str:
+    versions = ", ".join(f"{name} {version}" for name, version in survey.versions.items())
+    return (
+        "# Public models\n\n"
+        "Model definitions of timm, torchvision and transformers at their own sizes, with random "
+        "weights, exported\nby PyTorch to ONNX and as programs of `torch.export`, and compiled by "
+        "`tvm-ios compile --no-search`. `benchmarks/models.py`\nwrites this page.\n\n"
+        f"{survey.machine['cpu']}, {survey.threads} threads, batch 1, fp32, {survey.date[:10]}. "
+        f"{versions}.\n\n"
+        "Milliseconds are medians of interleaved rounds, of the faster of our two ways. *Ratio* is "
+        "the best of the others\ndivided by ours: above 1 ours is faster. *Error* is the largest "
+        "deviation from PyTorch, relative to the largest\nvalue. *Compile* is the whole command on "
+        "the ONNX file, first with an empty cache of object code, then again."
+    )
+
+
+def _summary(outcomes: list[Outcome]) -> str:
+    entered = [outcome for outcome in outcomes if outcome.comes_in]
+    ratios = [e.median for o in outcomes if (e := o.best_over_ours()) is not None]
+    lines = [f"- {len(entered)} of {len(outcomes)} models come in by at least one way."]
+    for name, title in zip(OURS, ("ONNX", "`torch.export`"), strict=True):
+        count = sum(name in o.runs and o.runs[name].failure is None for o in outcomes)
+        lines.append(f"- {count} come in by {title}.")
+    if ratios:
+        mean = math.exp(statistics.fmean(map(math.log, ratios)))
+        lines.append(
+            f"- Best of the others ÷ ours: median {statistics.median(ratios):.2f}, geometric mean "
+            f"{mean:.2f}, from {min(ratios):.2f} to {max(ratios):.2f}, over {len(ratios)} models."
+        )
+    return "\n".join(lines)
+
+
+def _table(outcomes: list[Outcome]) -> str:
+    shown = [name for name in _PEERS if any(name in o.runs for o in outcomes)]
+    header = ["model", "ours", *(_PEERS[name] for name in shown)]
+    header += ["ratio", "error", "compile s", "again s"]
+    return markdown.table(header, [_row(outcome, shown) for outcome in outcomes])
+
+
+def _row(outcome: Outcome, peers: list[str]) -> list[str]:
+    own = outcome.runs.get(outcome.own or "", Run())
+    onnx, estimate = outcome.runs.get(OURS[0], Run()), outcome.best_over_ours()
+    return [
+        outcome.name,
+        _number(own.median_ms, "#.3g"),
+        *(_number(outcome.runs.get(name, Run()).median_ms, "#.3g") for name in peers),
+        _NONE if estimate is None else f"{estimate.median:.2f}",
+        _number(own.error, ".0e"),
+        _number(onnx.compile_s, ".1f"),
+        _number(onnx.again_s, ".1f"),
+    ]
+
+
+def _failures(outcomes: list[Outcome]) -> Iterable[str]:
+    titles = {OURS[0]: "ours by ONNX", OURS[1]: "ours by `torch.export`", **_PEERS}
+    for outcome in outcomes:
+        if outcome.failure:
+            yield f"- {outcome.name}: {outcome.failure}"
+        for name, run in outcome.runs.items():
+            if run.failure:
+                yield f"- {outcome.name}, {titles[name]}: {run.failure}"
+
+
+def _number(value: float | None, form: str) -> str:
+    return _NONE if value is None else format(value, form)

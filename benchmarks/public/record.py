@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is found out about public models, as it is written to a file."""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from peer.figures import Estimate, ratio
+
+FORMAT, VERSION = "tvm_ios.models", 1
+WAYS = ("onnx", "pt2")
+OURS = tuple(f"ours_{way}" for way in WAYS)
+
+
+@dataclass
+class Run:
+    """A contender on a model.
+
+    Attributes
+    ----------
+    failure : str or None
+        Why there are no figures.
+    compile_s, again_s : float or None
+        Ours: seconds of the whole command, with an empty cache of object code and with a full one.
+    error : float or None
+        The largest deviation from PyTorch, relative to the largest value.
+    rounds_ms : list of float
+        The median of each round.
+    """
+
+    failure: str | None = None
+    compile_s: float | None = None
+    again_s: float | None = None
+    error: float | None = None
+    rounds_ms: list[float] = field(default_factory=list)
+
+    @property
+    def median_ms(self) -> float | None:
+        return statistics.median(self.rounds_ms) if self.rounds_ms else None
+
+
+@dataclass
+class Outcome:
+    """A public model.
+
+    Attributes
+    ----------
+    name, family, source : str
+    failure : str or None
+        Why nothing could be found out.
+    runs : dict of str to Run
+        By contender; ours is there once for each way.
+    """
+
+    name: str
+    family: str
+    source: str
+    failure: str | None = None
+    runs: dict[str, Run] = field(default_factory=dict)
+
+    @property
+    def comes_in(self) -> bool:
+        """Whether it runs, by at least one way."""
+        return any(name in self.runs and self.runs[name].failure is None for name in OURS)
+
+    @property
+    def own(self) -> str | None:
+        """The faster way of ours."""
+        return self._fastest(name for name in self.runs if name in OURS)
+
+    @property
+    def best_peer(self) -> str | None:
+        return self._fastest(name for name in self.runs if name not in OURS)
+
+    def best_over_ours(self) -> Estimate | None:
+        """How many times as long the best peer takes as ours."""
+        peer, own = self.best_peer, self.own
+        if peer is None or own is None:
+            return None
+        return ratio(self.runs[peer].rounds_ms, self.runs[own].rounds_ms)
+
+    def _fastest(self, names: Any) -> str | None:
+        times = {name: self.runs[name].median_ms for name in names}
+        known = {name: time for name, time in times.items() if time is not None}
+        return min(known, key=known.__getitem__, default=None)
+
+
+@dataclass
+class Survey:
+    """A run of the benchmark.
+
+    Attributes
+    ----------
+    date : str
+    machine : dict
+        See :class:`machine.Machine`.
+    threads : int
+    settings, versions : dict
+    outcomes : list of Outcome
+    """
+
+    date: str
+    machine: dict[str, Any]
+    threads: int
+    settings: dict[str, Any]
+    versions: dict[str, str]
+    outcomes: list[Outcome] = field(default_factory=list)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"format": FORMAT, "version": VERSION, **asdict(self)}
+
+
+def from_json(data: dict[str, Any]) -> Survey:
+    """The inverse of :meth:`Survey.to_json`.
+
+    Raises
+    ------
+    ValueError
+        When it is no such record.
+    """
+    if (data.get("format"), data.get("version")) != (FORMAT, VERSION):
+        raise ValueError(f"no {FORMAT} of version {VERSION}")
+    given = {name: data[name] for name in Survey.__dataclass_fields__}
+    outcomes = [
+        Outcome(**{**o, "runs": {name: Run(**run) for name, run in o["runs"].items()}})
+        for o in given.pop("outcomes")
+    ]
+    return Survey(**given, outcomes=outcomes)

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Folding of constants by NumPy.
+
+TVM's ``FoldConstant`` compiles each operator that it folds, which takes tens of milliseconds. Most
+of them only give a bias the axes of a convolution's result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import tvm
+from tvm import relax
+from tvm.relax.expr_functor import PyExprMutator, mutator
+
+from .fold import bindings_of, constant_array, is_static
+
+Fold = Callable[[relax.Call, Sequence[np.ndarray]], np.ndarray | None]
+"""Computes a call of known operands; None if NumPy would round otherwise."""
+
+
+def fold_constants(mod: tvm.IRModule, func: relax.Function) -> relax.Function:
+    """Replace data movements of constants, and their basic arithmetic, by constants."""
+    return _Folder(mod, bindings_of(func)).visit_expr(func)
+
+
+@mutator
+class _Folder(PyExprMutator):
+    def __init__(self, mod: tvm.IRModule, bound: dict[relax.Var, relax.Expr]) -> None:
+        super().__init__(mod)
+        self._bound = bound
+        self._known: dict[relax.Var, relax.Expr | None] = {}
+
+    def visit_call_(self, call: relax.Call) -> relax.Expr:
+        folded = self._folded(call)
+        return super().visit_call_(call) if folded is None else folded
+
+    def visit_dataflow_var_(self, var: relax.DataflowVar) -> relax.Expr:
+        if var not in self._known:
+            bound = self._bound.get(var)
+            self._known[var] = self._folded(bound) if isinstance(bound, relax.Call) else None
+        known = self._known[var]
+        return super().visit_dataflow_var_(var) if known is None else known
+
+    def _folded(self, call: relax.Call) -> relax.Expr | None:
+        """Return the constant that a call computes; None if it is left to TVM."""
+        fold = _FOLDS.get(call.op.name) if isinstance(call.op, tvm.ir.Op) else None
+        if fold is None or not is_static(call):
+            return None
+        tensors = [a for a in call.args if isinstance(a.ty, relax.TensorType)]
+        arrays = [self._array(argument) for argument in tensors]
+        known = [array for array in arrays if array is not None]
+        if len(known) != len(arrays):
+            return None
+        result = fold(call, known)
+        return None if result is None else relax.const(result, str(call.ty.dtype))
+
+    def _array(self, expr: relax.Expr) -> np.ndarray | None:
+        if isinstance(expr, relax.DataflowVar):
+            expr = self.visit_expr(expr)
+        return constant_array(expr)
+
+
+def _shaped(call: relax.Call, arrays: Sequence[np.ndarray]) -> np.ndarray:
+    """Give the elements another shape; they stay in order."""
+    return arrays[0].reshape(_shape(call))
+
+
+def _broadcast(call: relax.Call, arrays: Sequence[np.ndarray]) -> np.ndarray:
+    return np.broadcast_to(arrays[0], _shape(call))
+
+
+def _permuted(call: relax.Call, arrays: Sequence[np.ndarray]) -> np.ndarray:
+    return arrays[0].transpose(None if call.attrs.axes is None else list(map(int, call.attrs.axes)))
+
+
+def _arithmetic(compute: Callable[..., np.ndarray]) -> Fold:
+    def fold(call: relax.Call, arrays: Sequence[np.ndarray]) -> np.ndarray | None:
+        if any(str(array.dtype) not in _EXACT for array in arrays):
+            return None
+        with np.errstate(all="ignore"):
+            return compute(*arrays)
+
+    return fold
+
+
+def _shape(call: relax.Call) -> list[int]:
+    return [int(extent) for extent in call.ty.shape.values]
+
+
+_EXACT = ("float32", "float64")  # whose arithmetic NumPy rounds as TVM's code does
+_FOLDS: dict[str, Fold] = {
+    "relax.add": _arithmetic(np.add),
+    "relax.broadcast_to": _broadcast,
+    "relax.divide": _arithmetic(np.divide),
+    "relax.expand_dims": _shaped,
+    "relax.multiply": _arithmetic(np.multiply),
+    "relax.permute_dims": _permuted,
+    "relax.reshape": _shaped,
+    "relax.sqrt": _arithmetic(np.sqrt),
+    "relax.squeeze": _shaped,
+    "relax.subtract": _arithmetic(np.subtract),
+}

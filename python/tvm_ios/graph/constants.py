@@ -16,6 +16,33 @@ from tvm.relax.expr_functor import PyExprMutator, mutator
 
 from .fold import bindings_of, constant_array, is_static
 
+
+@tvm.transform.module_pass(opt_level=0, name="tvm_ios.fold_the_rest")
+def fold_the_rest(mod: tvm.IRModule, _context: tvm.transform.PassContext) -> tvm.IRModule:
+    """Run TVM's ``FoldConstant`` if there is something to fold: it lowers every operator first."""
+    calls: list[relax.Call] = []
+    for function in mod.functions.values():
+        if isinstance(function, relax.Function):
+            values = bindings_of(function).values()
+            calls += [value for value in values if isinstance(value, relax.Call)]
+    if not any(map(_is_known, calls)):
+        return mod
+    return relax.transform.FoldConstant()(mod)
+
+
+def _is_known(call: relax.Call) -> bool:
+    """Return whether no operand of a call is a variable, so that it may be constant."""
+    return not any(
+        isinstance(a.ty, relax.TensorType | relax.TupleType) and _varies(a) for a in call.args
+    )
+
+
+def _varies(expr: relax.Expr) -> bool:
+    if isinstance(expr, relax.Tuple):
+        return any(map(_varies, expr.fields))
+    return not isinstance(expr, tvm.ir.GenericConst)
+
+
 Fold = Callable[[relax.Call, Sequence[np.ndarray]], np.ndarray | None]
 """Computes a call of known operands; None if NumPy would round otherwise."""
 

@@ -13,7 +13,7 @@ from ..support.text import last_line
 from .attention import attention_raiser
 from .batches import keep_batches, remove_empty_moves
 from .compositions import raise_compositions
-from .constants import fold_constants
+from .constants import fold_constants, fold_the_rest
 from .empty import fill_empty_sums
 from .fold import fold_affine, simplify_batch_norm
 from .indices import safe_indices
@@ -78,7 +78,7 @@ def prepare(
         relax.transform.DeadCodeElimination(entries),
         _on(function, multiply_by_reciprocals),  # FoldConstant fails on a division by zero
         _on(function, fold_constants),
-        relax.transform.FoldConstant(),
+        fold_the_rest,
         _on(function, remove_empty_moves),
         _on(function, keep_batches),
         _on(function, raise_compositions),

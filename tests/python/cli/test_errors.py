@@ -93,6 +93,17 @@ def _without_external_data(directory: Path) -> list[str]:
     return ["bench", "external.onnx"]
 
 
+def _sparse(name: str, size: int) -> Callable[[Path], list[str]]:
+    """A file of zeros, which takes no room."""
+
+    def write(directory: Path) -> list[str]:
+        with (directory / name).open("wb") as file:
+            file.truncate(size)
+        return ["bench", name]
+
+    return write
+
+
 def _external_data(location: str) -> Callable[[Path], list[str]]:
     """A model whose weights are said to be in a file, which is too short."""
 
@@ -261,6 +272,7 @@ BAD_INPUT = {
         "(input 'x' decides on the shape of Expand)",
     ),
     "an opset of the future": (_model("n.onnx", NODE("Relu", ["x"], ["y"]), opset=99), "opset 99"),
+    "a model of more than 2 GB": (_sparse("huge.onnx", 1 << 31), "as external data"),
     "external data elsewhere": (_external_data("../data"), "in the directory of the model"),
     "external data that are cut off": (_external_data("short.bin"), "damaged external data"),
     "a name with control characters": (

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Folding of constants by NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import tvm
+from tvm import relax
+
+from tvm_ios.graph.constants import fold_constants, fold_the_rest
+from tvm_ios.graph.fold import bindings_of, constant_array
+
+RANDOM = np.random.default_rng(0)
+TABLE = RANDOM.standard_normal((2, 3)).astype("float32")
+
+
+def _module(compute: Callable) -> tvm.IRModule:
+    """``x + compute(constants)`` with the intermediate values bound to variables."""
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType([4, 2, 3], "float32"))
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            value = compute(builder.emit, relax.const(TABLE))
+            result = builder.emit_output(builder.emit(relax.op.add(x, value)))
+        builder.emit_func_output(result)
+    return builder.get()
+
+
+def _folded(mod: tvm.IRModule) -> list[relax.Expr]:
+    mod = tvm.IRModule({"main": fold_constants(mod, mod["main"])})
+    mod = relax.transform.DeadCodeElimination(["main"])(relax.transform.CanonicalizeBindings()(mod))
+    return list(bindings_of(mod["main"]).values())
+
+
+CASES = {
+    "reshape": (lambda emit, c: emit(relax.op.reshape(c, (1, 2, 3))), TABLE.reshape(1, 2, 3)),
+    "expand_dims": (lambda emit, c: emit(relax.op.expand_dims(c, 0)), TABLE[None]),
+    "permute_dims": (
+        lambda emit, c: emit(relax.op.permute_dims(emit(relax.op.permute_dims(c)), [1, 0])),
+        TABLE,
+    ),
+    "broadcast_to": (
+        lambda emit, c: emit(relax.op.broadcast_to(c, (4, 2, 3))), np.broadcast_to(TABLE, (4, 2, 3))
+    ),
+    "arithmetic": (
+        lambda emit, c: emit(
+            relax.op.divide(
+                emit(relax.op.subtract(emit(relax.op.multiply(c, c)), c)),
+                emit(relax.op.sqrt(emit(relax.op.add(c, relax.const(np.float32(9.0)))))),
+            )
+        ),
+        (TABLE * TABLE - TABLE) / np.sqrt(TABLE + np.float32(9.0)),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_constants_are_computed(case: str) -> None:
+    compute, expected = CASES[case]
+    (only,) = _folded(_module(compute))
+    np.testing.assert_array_equal(constant_array(only.args[1]), expected)
+
+
+def test_what_numpy_may_round_otherwise_is_left() -> None:
+    """TVM folds it, and only then lowers the operators of a function."""
+    mod = _module(lambda emit, c: emit(relax.op.exp(c)))
+    assert len(_folded(mod)) == 2
+    folded = fold_the_rest(mod)
+    assert not any(
+        isinstance(value, relax.Call) and value.op.name == "relax.exp"
+        for value in bindings_of(folded["main"]).values()
+    )
+    nothing = _module(lambda emit, c: c)
+    assert fold_the_rest(nothing).same_as(nothing)
+
+
+def test_integers_are_left() -> None:
+    def compute(emit: Callable, c: relax.Expr) -> relax.Expr:
+        numbers = relax.const(np.array([7, -7, 3]))
+        return emit(relax.op.astype(emit(relax.op.divide(numbers, numbers)), "float32"))
+
+    assert len(_folded(_module(compute))) == 3

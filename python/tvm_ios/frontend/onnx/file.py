@@ -8,7 +8,6 @@ from pathlib import Path
 import tvm
 
 from ..shapes import Shapes
-from .convert import convert
 from .decompose import decompose
 from .dynamic import check_shapes
 from .folding import fold
@@ -34,6 +33,8 @@ def from_file(path: Path, shapes: Shapes, batch: int | None) -> tvm.IRModule:
         If the file cannot be read, a shape does not fit, or an operator cannot be converted.
     """
     model = read(path)
+    from .convert import convert  # TVM's importer imports onnx, which an extra installs
+
     fix_shapes(path, model, shapes, batch)
     model = fold(decompose(path, model))
     check_operators(path, model)

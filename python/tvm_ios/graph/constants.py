@@ -31,10 +31,11 @@ def fold_the_rest(mod: tvm.IRModule, _context: tvm.transform.PassContext) -> tvm
 
 
 def _is_known(call: relax.Call) -> bool:
-    """Return whether no operand of a call is a variable, so that it may be constant."""
-    return not any(
-        isinstance(a.ty, relax.TensorType | relax.TupleType) and _varies(a) for a in call.args
-    )
+    """Return whether a call may be constant: no operand is a variable, or none but for its shape."""
+    if isinstance(call.op, tvm.ir.Op) and call.op.name in _OF_SHAPES:
+        return True
+    kinds = relax.TensorType | relax.TupleType
+    return not any(isinstance(value.ty, kinds) and _varies(value) for value in call.args)
 
 
 def _varies(expr: relax.Expr) -> bool:
@@ -116,6 +117,7 @@ def _shape(call: relax.Call) -> list[int]:
     return [int(extent) for extent in call.ty.shape.values]
 
 
+_OF_SHAPES = ("relax.full_like", "relax.ones_like", "relax.zeros_like")
 _EXACT = ("float32", "float64")  # whose arithmetic NumPy rounds as TVM's code does
 _FOLDS: dict[str, Fold] = {
     "relax.add": _arithmetic(np.add),

@@ -83,3 +83,17 @@ def test_integers_are_left() -> None:
         return emit(relax.op.astype(emit(relax.op.divide(numbers, numbers)), "float32"))
 
     assert len(_folded(_module(compute))) == 3
+
+
+def test_what_has_the_shape_of_a_variable_is_folded() -> None:
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType([2, 3], "float32"))
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            sevens = builder.emit(relax.op.full_like(x, relax.const(7.0, "float32")))
+            result = builder.emit_output(builder.emit(relax.op.add(x, sevens)))
+        builder.emit_func_output(result)
+    folded = relax.transform.CanonicalizeBindings()(fold_the_rest(builder.get()))
+    values = bindings_of(folded["main"]).values()
+    (added,) = (value for value in values if isinstance(value, relax.Call))
+    np.testing.assert_array_equal(constant_array(added.args[1]), np.full((2, 3), 7.0))

@@ -38,6 +38,8 @@ def tir_of(op: Operator) -> tuple[tirx.PrimFunc, tuple[relax.Var | np.ndarray, .
     function = _fuse(isolated, op.functions)
     if function is None or not _is_static(function):
         raise NoRule
+    if len(function.params) != len(isolated.values) + len(op.outputs):
+        raise NoRule  # TVM has dropped what is not read, such as a tensor whose shape alone counts
     return function, isolated.values
 
 

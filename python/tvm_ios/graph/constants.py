@@ -31,7 +31,7 @@ def fold_the_rest(mod: tvm.IRModule, _context: tvm.transform.PassContext) -> tvm
 
 
 def _is_known(call: relax.Call) -> bool:
-    """Return whether a call may be constant: no operand is a variable, or none but for its shape."""
+    """Return whether a call may be constant: its operands are, or only their shapes count."""
     if isinstance(call.op, tvm.ir.Op) and call.op.name in _OF_SHAPES:
         return True
     kinds = relax.TensorType | relax.TupleType

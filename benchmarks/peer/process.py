@@ -10,7 +10,7 @@ import select
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -129,7 +129,13 @@ class Worker:
         return rest
 
 
-def run_tool(arguments: Sequence[str], log: Path, *, torch: bool = False) -> str:
+def run_tool(
+    arguments: Sequence[str],
+    log: Path,
+    *,
+    torch: bool = False,
+    environment: Mapping[str, str] | None = None,
+) -> str:
     """Run a module of ours as a program, by default without torch, and return what it prints.
 
     Raises
@@ -141,6 +147,7 @@ def run_tool(arguments: Sequence[str], log: Path, *, torch: bool = False) -> str
         done = subprocess.run(
             _command(arguments, torch=torch),
             cwd=_BENCHMARKS,
+            env={**os.environ, **(environment or {})},
             stdout=subprocess.PIPE,
             stderr=stderr,
             text=True,

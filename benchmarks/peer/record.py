@@ -8,6 +8,7 @@ from typing import Any
 
 from peer.contender import AUTO, COMPILED, CONTENDERS
 from peer.figures import Estimate, geometric_mean, ratio
+from recorded import fields_of
 
 FORMAT, VERSION = "tvm_ios.baselines", 1
 OWN = "scheduled"  # the entry of ours that is held against the peers
@@ -181,9 +182,7 @@ def from_json(data: dict[str, Any]) -> Comparison:
     ValueError
         When it is no such record.
     """
-    if (data.get("format"), data.get("version")) != (FORMAT, VERSION):
-        raise ValueError(f"no {FORMAT} of version {VERSION}")
-    given = {name: data[name] for name in Comparison.__dataclass_fields__}
+    given = fields_of(Comparison, data, FORMAT, VERSION)
     results = [
         Result(**{**r, "entries": {name: Entry(**e) for name, e in r["entries"].items()}})
         for r in given.pop("results")

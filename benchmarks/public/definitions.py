@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 
@@ -48,17 +49,17 @@ def _timm(name: str) -> Definition:
 def _torchvision(name: str) -> Definition:
     import torchvision
 
-    size = {"inception_v3": 299, "alexnet": 224}.get(name, 224)
-    if name in _DETECTION:
-        return _DETECTION[name]()
-    given = {"weights": None}
+    if name in _PARTS_OF_DETECTORS:
+        return _PARTS_OF_DETECTORS[name]()
+    segments = name.startswith(("fcn", "deeplab", "lraspp"))
+    given: dict[str, Any] = {"weights": None}
     if name in ("googlenet", "inception_v3"):
-        given |= {"aux_logits": True, "init_weights": True}
-    if name.startswith(("fcn", "deeplab", "lraspp")):
-        size = 320
+        given["init_weights"] = False
+    if segments:
         given["weights_backbone"] = None
-        return _Output(torchvision.models.get_model(name, **given)), _image(size)
-    return torchvision.models.get_model(name, **given), _image(size)
+    module = torchvision.models.get_model(name, **given)
+    size = 320 if segments else 299 if name == "inception_v3" else 224
+    return (_Output(module, "out") if segments else module), _image(size)
 
 
 def _image(size: int) -> tuple[torch.Tensor]:
@@ -66,9 +67,9 @@ def _image(size: int) -> tuple[torch.Tensor]:
 
 
 class _Output(torch.nn.Module):
-    """The main output of a model that returns a dictionary."""
+    """One output of a model that returns a dictionary."""
 
-    def __init__(self, model: torch.nn.Module, key: str = "out") -> None:
+    def __init__(self, model: torch.nn.Module, key: str) -> None:
         super().__init__()
         self.model, self.key = model, key
 
@@ -76,22 +77,22 @@ class _Output(torch.nn.Module):
         return self.model(*inputs)[self.key]
 
 
-class _Values(torch.nn.Module):
-    """The outputs of a model that returns a dictionary of tensors."""
+class _Pyramid(torch.nn.Module):
+    """A backbone that returns a dictionary of feature maps, as a tuple."""
 
-    def __init__(self, *parts: torch.nn.Module) -> None:
+    def __init__(self, backbone: torch.nn.Module) -> None:
         super().__init__()
-        self.parts = torch.nn.Sequential(*parts)
+        self.backbone = backbone
 
     def forward(self, image: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        return tuple(self.parts(image).values())
+        return tuple(self.backbone(image).values())
 
 
 def _resnet50_fpn() -> Definition:
     from torchvision.models.detection.backbone_utils import resnet_fpn_backbone
 
     backbone = resnet_fpn_backbone(backbone_name="resnet50", weights=None)
-    return _Values(backbone), _image(320)
+    return _Pyramid(backbone), _image(320)
 
 
 def _ssdlite() -> Definition:
@@ -111,7 +112,7 @@ class _Heads(torch.nn.Module):
         return tuple(self.head(list(self.backbone(image).values())).values())
 
 
-_DETECTION: dict[str, Callable[[], Definition]] = {
+_PARTS_OF_DETECTORS: dict[str, Callable[[], Definition]] = {
     "resnet50_fpn": _resnet50_fpn,
     "ssdlite": _ssdlite,
 }
@@ -128,7 +129,7 @@ def _transformers(name: str) -> Definition:
 
 
 _PARTS = {"t5_encoder": "EncoderModel", "whisper_encoder": "ForAudioClassification"}
-_SDPA = ("bert", "distilbert", "roberta")
+_SDPA = ("bert", "distilbert", "roberta")  # the others cannot, or are exported as products
 
 
 def _tokens() -> tuple[torch.Tensor]:
@@ -167,7 +168,7 @@ _CONFIGURATIONS: dict[str, tuple[str, Callable[[], tuple[torch.Tensor, ...]], st
     "whisper_encoder": ("Whisper", lambda: (torch.randn(1, 80, 3000),), "logits", {}),
     "wav2vec2": ("Wav2Vec2", lambda: (torch.randn(1, 16000),), _HIDDEN, {}),
     "audio_spectrogram": (
-        "ASTModel".removesuffix("Model"), lambda: (torch.randn(1, 256, 128),), _HIDDEN,
+        "AST", lambda: (torch.randn(1, 256, 128),), _HIDDEN,
         {"max_length": 256},
     ),
 }  # fmt: skip

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from peer.figures import Estimate, ratio
+from recorded import fields_of
 
 FORMAT, VERSION = "tvm_ios.models", 1
 WAYS = ("onnx", "pt2")
@@ -120,9 +121,7 @@ def from_json(data: dict[str, Any]) -> Survey:
     ValueError
         When it is no such record.
     """
-    if (data.get("format"), data.get("version")) != (FORMAT, VERSION):
-        raise ValueError(f"no {FORMAT} of version {VERSION}")
-    given = {name: data[name] for name in Survey.__dataclass_fields__}
+    given = fields_of(Survey, data, FORMAT, VERSION)
     outcomes = [
         Outcome(**{**o, "runs": {name: Run(**run) for name, run in o["runs"].items()}})
         for o in given.pop("outcomes")

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import subprocess
 import sys
@@ -20,6 +19,7 @@ from peer.contest import deviation
 from peer.process import Assignment, ContenderError, Worker, run_tool
 from public.catalogue import PublicModel
 from public.record import OURS, WAYS, Outcome, Run
+from tvm_ios.support.caches import OBJECTS
 
 _TOLERANCE = 1e-4  # relative to the largest output
 _EXPORTED = Contender(
@@ -112,7 +112,6 @@ class Trial:
 
     def _compile(self, way: str, library: Path) -> float:
         """Seconds of the command; the cache of object code is the trial's own."""
-        os.environ["TVM_IOS_OBJECTS"] = str(self._directory / f"objects_{way}")
         model = self._directory / f"model.{way}"
         command = ["tvm_ios", "compile", str(model), "-o", str(library), "--no-search"]
         begin = time.perf_counter()
@@ -120,6 +119,7 @@ class Trial:
             [*command, "--threads", str(self._plan.threads), "--no-database"],
             self._directory / "compile.log",
             torch=way == "pt2",
+            environment={OBJECTS: str(self._directory / f"objects_{way}")},
         )
         return time.perf_counter() - begin
 

@@ -39,7 +39,7 @@ FUNCTIONS = {
     "unfold": lambda x: x.unfold(2, 4, 2).unfold(3, 3, 2),
     "im2col": lambda x: F.unfold(x, 3, padding=1),
     "indices of two axes": lambda x: x[:, torch.tensor([[0], [-1]]), torch.tensor([2, -3, 1])],
-    "indices of far axes": lambda x: x[torch.tensor([1, 0]), :, torch.tensor([2, -3])],
+    "indices of far axes": lambda x: x[:, torch.tensor([1, 0]), :, torch.tensor([2, -3])],
     "floor division": lambda x: torch.div(x, 0.3, rounding_mode="floor"),
     "positions": lambda x: x + torch.arange(10, dtype=torch.float32) // 2,
     "bilinear samples": lambda x: F.grid_sample(x, _grid(x), align_corners=False),

@@ -12,10 +12,11 @@ import contextlib
 import hashlib
 import logging
 import os
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+from ..support.files import replacing
 
 _logger = logging.getLogger(__name__)
 
@@ -81,18 +82,12 @@ class ObjectStore:
         if self.directory is None:
             return
         path = self._path(key)
-        draft: str | None = None
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
-                draft = file.name
-                file.write(hashlib.sha256(content).digest() + content)
-            os.replace(draft, path)
+            with replacing(path) as (draft,):
+                draft.write_bytes(hashlib.sha256(content).digest() + content)
         except OSError as error:
             _logger.info("An object is not kept: %s", error)
-            if draft is not None:
-                with contextlib.suppress(OSError):
-                    os.unlink(draft)
             return
         self._written += len(content)
         if not self._looked or self._written > self.limit // 8:

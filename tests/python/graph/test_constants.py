@@ -39,8 +39,10 @@ CASES = {
     "reshape": (lambda emit, c: emit(relax.op.reshape(c, (1, 2, 3))), TABLE.reshape(1, 2, 3)),
     "expand_dims": (lambda emit, c: emit(relax.op.expand_dims(c, 0)), TABLE[None]),
     "permute_dims": (
-        lambda emit, c: emit(relax.op.permute_dims(emit(relax.op.permute_dims(c)), [1, 0])),
-        TABLE,
+        lambda emit, c: emit(
+            relax.op.permute_dims(emit(relax.op.reshape(c, (3, 1, 2))), [1, 2, 0])
+        ),
+        TABLE.reshape(3, 1, 2).transpose(1, 2, 0),
     ),
     "broadcast_to": (
         lambda emit, c: emit(relax.op.broadcast_to(c, (4, 2, 3))), np.broadcast_to(TABLE, (4, 2, 3))

@@ -98,6 +98,22 @@ def test_an_operand_that_is_computed_later_is_waited_for_by_an_operator_of_its_o
     check_scheduled(relax_module(body, IMAGE))
 
 
+def test_a_part_of_a_split_may_be_taken_late() -> None:
+    """Parts along the last axis are taken from the split where they are first read."""
+
+    def body(emit, x):
+        parts = emit(op.split(x, 2, axis=3))
+        first = emit(op.tanh(emit(relax.TupleGetItem(parts, 1))))
+        pooled = emit(op.nn.max_pool2d(first, (2, 2)))
+        return emit(op.subtract(pooled, emit(op.mean(relax.TupleGetItem(parts, 0)))))
+
+    mod = relax_module(body, IMAGE)
+    graph = extract(mod)
+    assert all(u < v for u, v in graph.edges)
+    assert graph.operators[0].kind == "split"
+    check_scheduled(mod)
+
+
 def test_an_intermediate_that_is_returned_ends_the_operator() -> None:
     def body(emit, x):
         value = emit(op.add(emit(conv(x, 20)), constant(1, 20, 1, 1)))

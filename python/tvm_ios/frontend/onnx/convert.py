@@ -16,6 +16,7 @@ from ..importing import captured
 from ..naming_builder import NamingBuilder
 from .inputs import static_shapes
 from .names import path_of_node
+from .operators import opset_of
 
 if TYPE_CHECKING:
     import onnx
@@ -29,11 +30,10 @@ def convert(path: Path, model: onnx.ModelProto) -> tvm.IRModule:
     ModelError
         If an operator cannot be converted.
     """
-    opset = next(o.version for o in model.opset_import if o.domain in ("", "ai.onnx"))
     importer = _Importer(static_shapes(model))
     with captured():
         try:
-            return importer.from_onnx(model.graph, opset)
+            return importer.from_onnx(model.graph, opset_of(model))
         except Exception as error:  # the importer raises various types
             where = f"operator {importer.current}" if importer.current else "the model"
             raise ModelError(

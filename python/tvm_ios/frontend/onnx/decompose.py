@@ -11,9 +11,10 @@ import numpy as np
 
 from ...support.errors import ModelError
 from ...support.text import last_line
-from .nodes import Nodes, attributes
-from .operators import STANDARD, known_operators, nodes_of
+from .nodes import Nodes, attributes, described
+from .operators import STANDARD, known_operators, nodes_of, opset_of
 from .recurrent import gru, lstm, rnn
+from .resize import resize
 
 if TYPE_CHECKING:
     import onnx
@@ -36,30 +37,26 @@ def decompose(path: Path, model: onnx.ModelProto) -> onnx.ModelProto:
     path : Path
         The file, for messages.
     model : onnx.ModelProto
-        A model with static input shapes.
+        A model with static input shapes; it may be changed.
 
     Raises
     ------
     ModelError
         If a variant of an operator cannot be decomposed.
     """
-    import onnx
-
     model = _inlined(path, model)
     if not any(node.op_type in _RULES for node in nodes_of(model.graph)):
         return model
-    inferred = _inferred(model)
-    nodes = Nodes(inferred.graph)
-    for node in inferred.graph.node:
+    model = _inferred(model)
+    nodes = Nodes(model.graph, opset_of(model))
+    for node in model.graph.node:
         rule = _RULES.get(node.op_type) if node.domain in STANDARD else None
         if rule is None or not rule(nodes, node):
             nodes.keep(node)
-    result = onnx.ModelProto()
-    result.CopyFrom(model)
-    del result.graph.node[:], result.graph.value_info[:]
-    result.graph.node.extend(nodes.nodes)
-    result.graph.initializer.extend(nodes.constants)
-    return result
+    del model.graph.node[:], model.graph.value_info[:]
+    model.graph.node.extend(nodes.nodes)
+    model.graph.initializer.extend(nodes.constants)
+    return model
 
 
 def _inlined(path: Path, model: onnx.ModelProto) -> onnx.ModelProto:
@@ -112,30 +109,29 @@ def _inferred(model: onnx.ModelProto) -> onnx.ModelProto:
 
 def _lp_normalization(nodes: Nodes, node: onnx.NodeProto) -> bool:
     """Divide by a norm; where that is 0, so are all elements."""
-    given = attributes(node)
-    norm = nodes.add(
-        f"ReduceL{given.get('p', 2)}",
-        node.input[0],
-        nodes.int64s(given.get("axis", -1)),
-        keepdims=1,
-    )
-    tiny = nodes.like(node.input[0], 1e-30)
-    nodes.add("Div", node.input[0], nodes.add("Max", norm, tiny), output=node.output[0])
+    given, data = attributes(node), node.input[0]
+    kind = f"ReduceL{given.get('p', 2)}"
+    inputs, axes = nodes.listed(kind, "axes", given.get("axis", -1))
+    norm = nodes.add(kind, data, *inputs, keepdims=1, **axes)
+    zero, one = nodes.like(data, 0.0), nodes.like(data, 1.0)
+    divisor = nodes.add("Where", nodes.add("Equal", norm, zero), one, norm)
+    nodes.add("Div", data, divisor, output=node.output[0], name=node.name)
     return True
 
 
 def _is_inf(nodes: Nodes, node: onnx.NodeProto) -> bool:
-    """Look at one sign, where only one is asked for."""
-    given = attributes(node)
+    """Look at one sign, or none, where not both are asked for."""
+    given, data = attributes(node), node.input[0]
     positive, negative = given.get("detect_positive", 1), given.get("detect_negative", 1)
     if positive and negative:
         return False
-    data, zero = node.input[0], nodes.like(node.input[0], 0.0)
-    either = nodes.add("IsInf", data)
-    signed = nodes.add("Greater" if positive else "Less", data, zero)
-    if not positive and not negative:
-        signed = nodes.add("Not", nodes.add("Equal", data, data))  # only NaN, which is finite
-    nodes.add("And", either, signed, output=node.output[0])
+    zero = nodes.like(data, 0.0)
+    if positive or negative:
+        wanted = nodes.add("Greater" if positive else "Less", data, zero)
+    else:
+        wanted = nodes.add("Not", nodes.add("Equal", zero, zero))
+    infinite = nodes.add("IsInf", data)
+    nodes.add("And", infinite, wanted, output=node.output[0], name=node.name)
     return True
 
 
@@ -177,98 +173,19 @@ def _conv_transpose(nodes: Nodes, node: onnx.NodeProto) -> bool:
 
 def _dropout(nodes: Nodes, node: onnx.NodeProto) -> bool:
     """Pass the data on, and a mask that drops nothing."""
-    training = node.input[2] if len(node.input) > 2 else ""
-    array = nodes.array(training)
-    if training and (array is None or array.any()):
+    data, training = node.input[0], node.input[2] if len(node.input) > 2 else ""
+    switch, shape = nodes.array(training), nodes.shape(data)
+    if training and (switch is None or switch.any()):
         raise ModelError(
-            f"Dropout {node.name!r} is in training mode; export the model in inference mode."
+            f"{described(node)} is in training mode; export the model in inference mode."
         )
-    nodes.add("Identity", node.input[0], output=node.output[0])
-    shape = nodes.shape(node.input[0])
-    if len(node.output) > 1 and node.output[1]:
-        if shape is None:
-            return False
-        nodes.add("Identity", nodes.constant(np.ones(shape, bool)), output=node.output[1])
+    masks = [name for name in node.output[1:] if name]
+    if masks and shape is None:
+        return False
+    nodes.add("Identity", data, output=node.output[0])
+    for mask in masks:
+        nodes.add("Identity", nodes.constant(np.ones(shape or (), bool)), output=mask)
     return True
-
-
-def _resize(nodes: Nodes, node: onnx.NodeProto) -> bool:
-    """Interpolate along each axis by a product with a matrix, where TVM's importer is wrong.
-
-    It ignores ``antialias`` and ``exclude_outside``, derives the scales from the sizes, which are
-    rounded, and does not know ``axes``.
-    """
-    given = attributes(node)
-    shape = nodes.shape(node.input[0])
-    if shape is None or given.get("keep_aspect_ratio_policy", b"stretch") != b"stretch":
-        return False
-    special = any(given.get(name) for name in ("antialias", "exclude_outside", "axes"))
-    unknown = given.get("coordinate_transformation_mode") == b"half_pixel_symmetric"
-    if not (special or unknown or _is_inexact(nodes, node, shape)):
-        return False
-    matrices = _interpolations(nodes, node, shape)
-    if matrices is None:
-        return False
-    value = node.input[0]
-    for axis, matrix in matrices.items():
-        if ((matrix == 0) | (matrix == 1)).all() and (matrix.sum(0) == 1).all():
-            value = nodes.add("Gather", value, nodes.int64s(*matrix.argmax(0)), axis=axis)
-            continue
-        order = [a for a in range(len(shape)) if a != axis] + [axis]
-        back = [order.index(a) for a in range(len(shape))]
-        value = nodes.add("Transpose", value, perm=order)
-        value = nodes.add("MatMul", value, nodes.constant(matrix.astype(nodes.dtype(value))))
-        value = nodes.add("Transpose", value, perm=back)
-    nodes.add("Identity", value, output=node.output[0], name=node.name)
-    return True
-
-
-def _is_inexact(nodes: Nodes, node: onnx.NodeProto, shape: list[int]) -> bool:
-    """Return whether a scale is not the ratio of the sizes, or decides on ties of neighbours."""
-    scales, sizes = (nodes.array(node.input[i]) if len(node.input) > i else None for i in (2, 3))
-    nearest = attributes(node).get("mode", b"nearest") == b"nearest"
-    if sizes is not None and nearest:
-        return any(int(new) % old for old, new in zip(shape, sizes, strict=False))
-    if scales is None or not scales.size:
-        return False
-    products = [old * float(scale) for old, scale in zip(shape, scales, strict=False)]
-    whole = all(float(scale).is_integer() for scale in scales)
-    return any(size % 1 for size in products) or (nearest and not whole)
-
-
-def _interpolations(
-    nodes: Nodes, node: onnx.NodeProto, shape: list[int]
-) -> dict[int, np.ndarray] | None:
-    """Return the matrix [in, out] of each axis that is resized, by ONNX's reference.
-
-    An axis alone resizes the unit vectors; None if the sizes are not known.
-    """
-    import onnx
-    from onnx.reference import ReferenceEvaluator
-
-    given = attributes(node)
-    axes = [axis % len(shape) for axis in given.pop("axes", range(len(shape)))]
-    lists = [nodes.array(name) for name in [*node.input, "", ""][1:4]]
-    if len(node.input) > 3 and node.input[3] and lists[2] is None:
-        return None
-    if lists[1] is None and lists[2] is None:
-        return None
-    matrices = {}
-    for i, axis in enumerate(axes):
-        inputs: dict[str, np.ndarray] = {"x": np.eye(shape[axis], dtype="float32")}
-        names = ["x"]
-        for name, values in zip(("roi", "scales", "sizes"), lists, strict=True):
-            if values is None or not values.size:
-                names.append("")
-                continue
-            names.append(name)
-            picked = values[[i, i + len(axes)]] if name == "roi" else values[[i]]
-            inputs[name] = picked
-        one = onnx.helper.make_node("Resize", names, ["y"], axes=[1], **given)
-        (matrix,) = ReferenceEvaluator(one).run(None, inputs)
-        if matrix.shape[1] != shape[axis] or not np.array_equal(matrix, inputs["x"]):
-            matrices[axis] = matrix
-    return matrices
 
 
 def _space_to_depth(nodes: Nodes, node: onnx.NodeProto) -> bool:
@@ -285,17 +202,23 @@ def _space_to_depth(nodes: Nodes, node: onnx.NodeProto) -> bool:
 
 
 def _pow(nodes: Nodes, node: onnx.NodeProto) -> bool:
-    """Compute powers of integers in float64; TVM's code has them of floating-point numbers only."""
+    """Give the exponent the type of the base; powers of integers are computed in float64.
+
+    TVM's code has powers of floating-point numbers of one type.
+    """
     import onnx
 
-    kinds = [nodes.dtype(name) for name in node.input]
-    if np.issubdtype(kinds[0], np.floating) and kinds[0] == kinds[1]:
+    base, exponent = (nodes.dtype(name) for name in node.input)
+    code = onnx.helper.np_dtype_to_tensor_dtype(base)
+    if np.issubdtype(base, np.integer):
+        wide = onnx.TensorProto.DOUBLE
+        power = nodes.add("Pow", *(nodes.add("Cast", name, to=wide) for name in node.input))
+        nodes.add("Cast", power, output=node.output[0], name=node.name, to=code)
+        return True
+    if base == exponent:
         return False
-    wide = onnx.TensorProto.DOUBLE
-    base, exponent = (nodes.add("Cast", name, to=wide) for name in node.input)
-    power = nodes.add("Pow", base, exponent)
-    code = onnx.helper.np_dtype_to_tensor_dtype(kinds[0])
-    nodes.add("Cast", power, output=node.output[0], name=node.name, to=code)
+    cast = nodes.add("Cast", node.input[1], to=code)
+    nodes.add("Pow", node.input[0], cast, output=node.output[0], name=node.name)
     return True
 
 
@@ -308,6 +231,6 @@ _RULES: dict[str, Rule] = {
     "LpNormalization": _lp_normalization,
     "Pow": _pow,
     "RNN": rnn,
-    "Resize": _resize,
+    "Resize": resize,
     "SpaceToDepth": _space_to_depth,
 }

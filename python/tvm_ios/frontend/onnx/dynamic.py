@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...support.errors import ModelError
+from .nodes import described
 
 if TYPE_CHECKING:
     import onnx
@@ -36,7 +37,7 @@ def check_shapes(path: Path, model: onnx.ModelProto) -> None:
             name = node.input[place] if place < len(node.input) else ""
             if name and name not in constants:
                 cause = _cause(name, producers, constants)
-                found.setdefault(cause, []).append(f"{node.op_type} {node.name!r}".strip(" '"))
+                found.setdefault(cause, []).append(described(node))
     if found:
         causes = "; ".join(
             f"{cause} decides on the shape of {', '.join(nodes[:3])}"
@@ -61,6 +62,6 @@ def _cause(name: str, producers: dict[str, onnx.NodeProto], constants: set[str])
         if node is None:
             return f"input {value!r}"
         if node.op_type in ("Compress", "NonZero", "Unique"):
-            return f"the result of {node.op_type} {node.name!r}".strip(" '")
+            return f"the result of {described(node)}"
         waiting.extend(reversed(node.input))
     return f"{name!r}"

@@ -18,6 +18,11 @@ def attributes(node: onnx.NodeProto) -> dict[str, Any]:
     return {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
 
 
+def described(node: onnx.NodeProto) -> str:
+    """Return the operator of a node, and the node's name if it has one."""
+    return f"{node.op_type} {node.name!r}" if node.name else node.op_type
+
+
 class Nodes:
     """Nodes that replace those of a graph, and their constants.
 
@@ -25,6 +30,8 @@ class Nodes:
     ----------
     graph : onnx.GraphProto
         The graph with its inferred shapes.
+    opset : int
+        The version of the operators.
 
     Attributes
     ----------
@@ -32,7 +39,8 @@ class Nodes:
     constants : list of onnx.TensorProto
     """
 
-    def __init__(self, graph: onnx.GraphProto) -> None:
+    def __init__(self, graph: onnx.GraphProto, opset: int) -> None:
+        self._opset = opset
         self.nodes: list[onnx.NodeProto] = []
         self.constants: list[onnx.TensorProto] = []
         values = (*graph.input, *graph.value_info, *graph.output)
@@ -61,6 +69,36 @@ class Nodes:
 
         self.nodes.append(onnx.helper.make_node(kind, list(inputs), outputs, name, **given))
         return outputs
+
+    def listed(self, kind: str, name: str, *values: int) -> tuple[list[str], dict[str, Any]]:
+        """Return a list of an operator as a further input or as an attribute.
+
+        Newer versions of operators take lists, such as axes, as inputs.
+
+        Parameters
+        ----------
+        kind : str
+            The operator.
+        name : str
+            What the attribute is called where there is one.
+        *values : int
+            The list.
+
+        Returns
+        -------
+        tuple of list of str and dict
+            The inputs and the attributes to add.
+        """
+        import onnx
+
+        if name in onnx.defs.get_schema(kind, self._opset).attributes:
+            return [], {name: list(values)}
+        return [self.int64s(*values)], {}
+
+    def unsqueezed(self, value: str, *axes: int) -> str:
+        """Add axes of one element."""
+        inputs, given = self.listed("Unsqueeze", "axes", *axes)
+        return self.add("Unsqueeze", value, *inputs, **given)
 
     def new(self, kind: str, count: int) -> list[str]:
         """Return names for results."""

@@ -88,6 +88,11 @@ def _check_types(path: Path, model: onnx.ModelProto, nodes: Iterable[onnx.NodePr
         )
 
 
+def opset_of(model: onnx.ModelProto) -> int:
+    """Return the version of ONNX's own operators; 1 if the model names none."""
+    return next((o.version for o in model.opset_import if o.domain in STANDARD), 1)
+
+
 def known_operators() -> set[str]:
     """Return the operators that TVM's importer has a conversion of."""
     from tvm.relax.frontend.onnx.onnx_frontend import _get_convert_map

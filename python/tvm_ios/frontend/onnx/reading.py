@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ...support.errors import ModelError
 from ...support.text import last_line
+from .operators import opset_of
 
 if TYPE_CHECKING:
     import onnx
@@ -90,8 +91,7 @@ def _of_known_opset(path: Path, model: onnx.ModelProto) -> onnx.ModelProto:
     import onnx
     import onnx.version_converter
 
-    versions = [o.version for o in model.opset_import if o.domain in ("", "ai.onnx")]
-    version, newest = versions[0] if versions else 1, onnx.defs.onnx_opset_version()
+    version, newest = opset_of(model), onnx.defs.onnx_opset_version()
     if version > newest:
         raise ModelError(
             f"{path} has opset {version}, but the installed onnx knows none above {newest}; export "

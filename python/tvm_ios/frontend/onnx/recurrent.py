@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...support.errors import ModelError
-from .nodes import Nodes, attributes
+from .nodes import Nodes, attributes, described
 
 if TYPE_CHECKING:
     import onnx
@@ -48,11 +48,11 @@ class _Cell:
     options: dict[str, Any]
 
     def split(self, value: str, parts: int) -> list[str]:
-        """Split the last axis."""
+        """Split [batch, parts * hidden] by columns."""
         size = self.recurrent.shape[0]
         names = self.nodes.new("gate", parts)
-        lengths = self.nodes.int64s(*[size] * parts)
-        return self.nodes.extend("Split", [value, lengths], names, axis=-1)
+        inputs, given = self.nodes.listed("Split", "split", *[size] * parts)
+        return self.nodes.extend("Split", [value, *inputs], names, axis=1, **given)
 
     def product(self, state: str, columns: slice = slice(None)) -> str:
         """Multiply the state by weights, and add the bias."""
@@ -205,7 +205,7 @@ def _unroll(
         results, cell = [], layer.cell(d, biases)
         for t in reversed(range(length)) if backwards else range(length):
             state = step(cell, nodes.add("Gather", product, nodes.int64(t), axis=0), state)
-            results.append(nodes.add("Unsqueeze", state[0], nodes.int64s(0, 1)))
+            results.append(nodes.unsqueezed(state[0], 0, 1))
         rows.append(nodes.add("Concat", *(results[::-1] if backwards else results), axis=0))
         lasts.append(state)
     _outputs(layer, rows, lasts)
@@ -241,7 +241,7 @@ def _checked(layer: _Layer) -> tuple[int, int]:
     found = [reason for reason, holds in reasons.items() if holds]
     if found:
         raise ModelError(
-            f"{layer.node.op_type} {layer.node.name!r} has {' and '.join(found)}, which is not "
+            f"{described(layer.node)} has {' and '.join(found)}, which is not "
             "supported; export the model without it."
         )
     return length, batch
@@ -257,7 +257,7 @@ def _outputs(layer: _Layer, rows: list[str], lasts: list[State]) -> None:
         nodes.add("Transpose", joined, output=wanted[0], perm=perm, name=node.name)
     for name, values in zip(wanted[1:], zip(*lasts, strict=True), strict=False):
         if name:
-            parts = [nodes.add("Unsqueeze", value, nodes.int64s(0)) for value in values]
+            parts = [nodes.unsqueezed(value, 0) for value in values]
             joined = nodes.add("Concat", *parts, axis=0)
             perm = [1, 0, 2] if layer.batch_first else [0, 1, 2]
             nodes.add("Transpose", joined, output=name, perm=perm)

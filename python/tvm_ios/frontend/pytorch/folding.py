@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import torch
 
-_LARGEST = 1 << 26  # bytes of a value that no weight is as large as
+_LARGEST = 1 << 26  # bytes of a value, or as many as the largest weight has
 
 
 def constants(program: torch.export.ExportedProgram) -> dict[torch.fx.Node, torch.Tensor]:

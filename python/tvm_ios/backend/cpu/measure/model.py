@@ -11,7 +11,9 @@ import tvm
 from tvm import relax
 
 from ....measure.model import Timers, window_timers
+from ....support.folders import TemporaryFolder
 from ....support.threads import with_num_threads
+from ...shared.export import export
 
 T = TypeVar("T")
 
@@ -47,7 +49,10 @@ class CompiledVariants:
             Number of threads.
         """
         executable = tvm.compile(mod, target, relax_pipeline=relax.get_default_pipeline(target))
-        return cls(relax.VirtualMachine(executable, tvm.cpu()), names, inputs, workers)
+        with TemporaryFolder() as folder:  # what is loaded stays until it is no longer used
+            export(executable, folder / "variants.so")
+            library = tvm.runtime.load_module(str(folder / "variants.so"))
+        return cls(relax.VirtualMachine(library, tvm.cpu()), names, inputs, workers)
 
     def time(self, work: Callable[[Timers], T]) -> T:
         """Call ``work`` with the timers of the variants, on a thread that has the workers."""

@@ -6,7 +6,8 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Mapping, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import numpy as np
 import tvm
 
 from .backend.shared.export import check_linker
-from .compiler import artifact, steps
+from .compiler import artifact, signatures, steps
 from .frontend import pytorch
 from .frontend.models import load_model
 from .frontend.pytorch import tensors as torch_tensors
@@ -35,10 +36,13 @@ class CompiledModel:
 
     Attributes
     ----------
+    schedules : tuple of Schedule
+        The schedules that the network runs, one for each shape that it was compiled for.
     schedule : Schedule
-        The schedule that the network runs.
+        The first of them.
     inputs, outputs : tuple of TensorInfo
-        Names, shapes and data types.
+        Names, shapes and data types; a dimension is None if the model was compiled for several
+        sizes of it.
     """
 
     def __init__(
@@ -50,7 +54,9 @@ class CompiledModel:
         self._path, self._owned, self._device_id = path, owned, device_id
         model = self._model = artifact.load(path, device_id)
         self.inputs, self.outputs = model.inputs, model.outputs
-        self.schedule = Schedule.from_dict(model.metadata["schedule"], str(path))
+        described = model.metadata.get("signatures", [model.metadata])
+        self.schedules = tuple(Schedule.from_dict(its["schedule"], str(path)) for its in described)
+        self.schedule = self.schedules[0]
 
     def __call__(self, *inputs: Any) -> Any:
         """Run the network once.
@@ -72,7 +78,7 @@ class CompiledModel:
         Raises
         ------
         ValueError
-            If an input has another type or shape than the network expects, or lies on another GPU.
+            If an input has a type or a shape that the model does not take, or lies on another GPU.
         DeviceError
             If the GPU fails or runs out of memory.
         """
@@ -103,6 +109,8 @@ def compile(
     device_id: int = 0,
     input_shapes: Mapping[str, Sequence[int]] | None = None,
     batch: int | None = None,
+    shapes: Mapping[str, Sequence[Sequence[int]]] | None = None,
+    batch_sizes: Sequence[int] | None = None,
     params: str | os.PathLike[str] | None = None,
     trust: bool = False,
     search: bool = True,
@@ -130,6 +138,13 @@ def compile(
     input_shapes, batch
         Values for the dimensions that a model file leaves open; see
         :func:`tvm_ios.frontend.models.load_model`.
+    shapes : mapping of str to sequence of shapes, optional
+        Several shapes of inputs, by name: the model takes each of them, with a schedule of its own.
+        Every input that is named has as many; those that are not keep their shape. Inputs of a
+        module have the names of its ``forward``'s parameters.
+    batch_sizes : sequence of int, optional
+        The same for several batch sizes. Other batches are split into parts of these sizes, and
+        padded, unless the network mixes the rows of a batch.
     params : path, optional
         The file with the weights of a Relay model.
     trust : bool
@@ -158,15 +173,41 @@ def compile(
     resolved = steps.resolve(target, threads, runner, runs=True)
     given = schedule if isinstance(schedule, Schedule | None) else Schedule.load(schedule)
     chosen_options = Options(**modernized_options(options)).applying(given)
-    with working("reading the network"):
-        mod = _import(model, example_inputs, input_shapes, batch, params, trust)
-    prepared = steps.prepare(mod, resolved, chosen_options, runner, sample=sample)
-    with closing(prepared) as scheduler:
-        executable = steps.build(scheduler, steps.choose(scheduler, given, search=search))
-    folder = TemporaryFolder()
-    path = folder.path / "model.so"
-    steps.write(executable, path)
+    source = _Source(model, example_inputs, input_shapes, batch, params, trust)
+    sources = [source]
+    if shapes or batch_sizes:
+        _check_several(resolved, shapes, batch_sizes, given, sample)
+        sources = source.at_shapes(shapes or {}) or source.at_batches(batch_sizes or [])
+    networks = []
+    with ExitStack() as stack:
+        for source in sources:
+            with working("reading the network"):
+                mod = source.load()
+            prepared = steps.prepare(mod, resolved, chosen_options, runner, sample=sample)
+            scheduler = stack.enter_context(closing(prepared))
+            networks.append((scheduler, steps.choose(scheduler, given, search=search)))
+        folder = TemporaryFolder()
+        path = folder.path / "model.so"
+        if len(networks) > 1:
+            signatures.write(networks, path, runner)
+        else:
+            steps.write(steps.build(*networks[0]), path)
     return CompiledModel(path, folder, device_id)
+
+
+def _check_several(
+    target: tvm.target.Target,
+    shapes: Mapping[str, Sequence[Sequence[int]]] | None,
+    batch_sizes: Sequence[int] | None,
+    schedule: Schedule | None,
+    sample: Sequence[np.ndarray] | None,
+) -> None:
+    """Raise OptionError for arguments that are at odds with several shapes."""
+    signatures.check_target(target)
+    if shapes and batch_sizes:
+        raise OptionError("shapes and batch_sizes exclude each other; give one.")
+    if schedule is not None or sample is not None:
+        raise OptionError("A schedule, or a sample, is of one shape; leave it out, or the others.")
 
 
 def load(path: str | os.PathLike[str], device_id: int = 0) -> CompiledModel:
@@ -193,30 +234,67 @@ def load(path: str | os.PathLike[str], device_id: int = 0) -> CompiledModel:
     return CompiledModel(Path(path), device_id=device_id)
 
 
-def _import(
-    model: Any,
-    example_inputs: Sequence[Any] | None,
-    input_shapes: Mapping[str, Sequence[int]] | None,
-    batch: int | None,
-    params: str | os.PathLike[str] | None,
-    trust: bool,
-) -> tvm.IRModule:
-    if pytorch.is_module(model):
-        if example_inputs is None:
-            raise ModelError("A torch.nn.Module does not define input shapes; give example_inputs.")
-    elif example_inputs is not None:
-        raise OptionError("example_inputs apply only to a torch.nn.Module; leave them out.")
-    if isinstance(model, (str, os.PathLike)):
-        return load_model(os.fspath(model), input_shapes, batch, params, trust)
-    if input_shapes or batch is not None or params is not None:
-        raise OptionError("input_shapes, batch and params apply only to files; leave them out.")
-    if example_inputs is not None:
-        return pytorch.from_module(model, example_inputs)
-    if pytorch.is_exported(model):
-        return pytorch.from_exported(model)
-    if isinstance(model, tvm.IRModule):
-        return model
-    raise ModelError(
-        f"A model must be a torch.nn.Module, an exported program, a Relax module or a path; got "
-        f"{type(model).__name__}."
-    )
+@dataclass(frozen=True)
+class _Source:
+    """What a network is read from, and at which shapes; see :func:`compile`."""
+
+    model: Any
+    examples: Sequence[Any] | None
+    input_shapes: Mapping[str, Sequence[int]] | None
+    batch: int | None
+    params: str | os.PathLike[str] | None
+    trust: bool
+
+    def load(self) -> tvm.IRModule:
+        """Read the network."""
+        model, given = self.model, self.input_shapes or self.batch is not None
+        if pytorch.is_module(model):
+            if self.examples is None:
+                raise ModelError(
+                    "A torch.nn.Module does not define input shapes; give example_inputs."
+                )
+        elif self.examples is not None:
+            raise OptionError("example_inputs apply only to a torch.nn.Module; leave them out.")
+        if isinstance(model, (str, os.PathLike)):
+            return load_model(
+                os.fspath(model), self.input_shapes, self.batch, self.params, self.trust
+            )
+        if self.params is not None:
+            raise OptionError("params apply only to files; leave them out.")
+        if pytorch.is_exported(model):
+            return pytorch.from_exported(model, self.input_shapes, self.batch)
+        if given:
+            raise OptionError(
+                "input_shapes and batch apply only to files and exported programs; leave them out."
+            )
+        if self.examples is not None:
+            return pytorch.from_module(model, self.examples)
+        if isinstance(model, tvm.IRModule):
+            return model
+        raise ModelError(
+            f"A model must be a torch.nn.Module, an exported program, a Relax module or a path; "
+            f"got {type(model).__name__}."
+        )
+
+    def at_shapes(self, shapes: Mapping[str, Sequence[Sequence[int]]]) -> list[_Source]:
+        """Return the sources of the network at several shapes."""
+        if len({len(its) for its in shapes.values()}) > 1:
+            raise OptionError("Every input in shapes must have as many of them as the others.")
+        choices = [
+            dict(zip(shapes, its, strict=True)) for its in zip(*shapes.values(), strict=True)
+        ]
+        if self.examples is None:
+            return [
+                replace(self, input_shapes={**(self.input_shapes or {}), **choice})
+                for choice in choices
+            ]
+        return [
+            replace(self, examples=pytorch.resized(self.model, self.examples, choice))
+            for choice in choices
+        ]
+
+    def at_batches(self, sizes: Sequence[int]) -> list[_Source]:
+        """Return the sources of the network at several batch sizes."""
+        if self.examples is None:
+            return [replace(self, batch=size) for size in sizes]
+        return [replace(self, examples=pytorch.with_batch(self.examples, size)) for size in sizes]

@@ -9,14 +9,13 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Mapping, Sequence
-from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from . import api
-from .support.errors import ModelError
+from .frontend.pytorch.graph_arguments import Arguments
 
 _logger = logging.getLogger(__name__)
 
@@ -37,7 +36,8 @@ def tvm_ios(
         Weights and inputs, in the order of the graph's placeholders.
     options : mapping, optional
         The ``options`` of ``torch.compile``: keyword arguments of :func:`tvm_ios.compile`. Without
-        ``target``, a module on a GPU is compiled for that GPU.
+        ``target``, a module on a GPU is compiled for that GPU. ``batch_sizes`` are those of a graph
+        whose batch is dynamic; without them it is compiled anew for every shape.
 
     Returns
     -------
@@ -46,10 +46,8 @@ def tvm_ios(
     Raises
     ------
     ModelError
-        If shapes are dynamic, or the importers cannot read the graph.
+        If the importers cannot read the graph.
     """
-    if any(not isinstance(value, torch.Tensor) for value in example_inputs):
-        raise ModelError("The shapes are dynamic; call torch.compile with dynamic=False.")
     return CompiledGraph(graph, example_inputs, dict(options or {}))
 
 
@@ -64,8 +62,8 @@ class CompiledGraph:
     ----------
     graph : torch.fx.GraphModule
         The traced graph.
-    example_inputs : sequence of torch.Tensor
-        Weights and inputs, in the order of the graph's placeholders.
+    example_inputs : sequence of torch.Tensor and torch.SymInt
+        Weights, inputs and sizes of dynamic dimensions, in the order of the graph's placeholders.
     options : mapping
         Keyword arguments of :func:`tvm_ios.compile`.
     """
@@ -73,42 +71,61 @@ class CompiledGraph:
     def __init__(
         self,
         graph: torch.fx.GraphModule,
-        example_inputs: Sequence[torch.Tensor],
+        example_inputs: Sequence[Any],
         options: Mapping[str, Any],
     ) -> None:
-        self._graph, self._options = graph, options
-        self._weights = [i for i, value in enumerate(example_inputs) if _is_weight(value)]
-        self._inputs = [i for i in range(len(example_inputs)) if i not in self._weights]
+        self._graph, self._arguments = graph, Arguments.of(graph, example_inputs)
+        self._options = dict(options)
+        batches = self._options.pop("batch_sizes", None)
+        self._batches = batches if self._arguments.sizes else None
         self._compiling = threading.Lock()
-        self._compiled = self._compile(example_inputs)
+        self._compiled: dict[tuple[float, ...], _Compiled] = {}
+        self._current(example_inputs)
 
-    def __call__(self, *values: torch.Tensor) -> list[torch.Tensor]:
+    def __call__(self, *values: Any) -> list[torch.Tensor]:
         """Return the graph's outputs as a list of tensors.
 
         While one thread compiles the graph for new weights, other threads with those weights wait.
         If compiling fails or is interrupted, the next call tries again.
         """
-        compiled = self._compiled
-        if compiled.state != self._state(values):
-            with self._compiling:
-                compiled = self._compiled
-                if compiled.state != self._state(values):
-                    _logger.info("the weights have changed: the network is compiled again")
-                    compiled = self._compiled = self._compile(values)
-        results = compiled.model(*(values[i] for i in self._inputs))
+        model = self._current(values).model
+        results = model(*(values[i] for i in self._arguments.inputs))
         return list(results) if isinstance(results, tuple) else [results]
 
-    def _compile(self, values: Sequence[torch.Tensor]) -> _Compiled:
-        weights = [values[i] for i in self._weights]
+    def _current(self, values: Sequence[Any]) -> _Compiled:
+        """Return the model for these weights and numbers, and unless it takes any batch sizes."""
+        sizes = () if self._batches else self._arguments.sizes
+        key = (
+            *(int(values[i]) for i in sizes),
+            *(values[i].item() for i in self._arguments.numbers),
+        )
+        compiled = self._compiled.get(key)
+        if compiled is None or compiled.state != self._state(values):
+            with self._compiling:
+                compiled = self._compiled.get(key)
+                if compiled is None or compiled.state != self._state(values):
+                    if self._compiled:
+                        what = "the weights have changed" if compiled else "the sizes are others"
+                        _logger.info("%s: the network is compiled again", what)
+                    compiled = self._compiled[key] = self._compile(values)
+        return compiled
+
+    def _compile(self, values: Sequence[Any]) -> _Compiled:
+        weights = [values[i] for i in self._arguments.weights]
         state = self._state(values)  # before the copy, so that a later write is noticed
-        bound = _bind(self._graph, dict(zip(self._weights, weights, strict=True)))
+        bound = self._arguments.bind(self._graph, values)
         options = {**_place(values), **self._options}
-        model = api.compile(bound, [values[i] for i in self._inputs], **options)
+        if self._batches:
+            options["batch_sizes"] = self._batches
+        inputs = [values[i] for i in self._arguments.inputs]
+        # Exporting knows nothing of what torch.compile assumes of the sizes.
+        with torch._guards.tracing(None):
+            model = api.compile(bound, inputs, **options)
         return _Compiled(model, state, weights)
 
-    def _state(self, values: Sequence[torch.Tensor]) -> list[tuple[int, int]]:
+    def _state(self, values: Sequence[Any]) -> list[tuple[int, int]]:
         """Return the address and the version of each weight."""
-        return [(values[i].data_ptr(), _writes(values[i])) for i in self._weights]
+        return [(values[i].data_ptr(), _writes(values[i])) for i in self._arguments.weights]
 
 
 @dataclass(frozen=True)
@@ -132,29 +149,10 @@ class _Compiled:
 
 def _place(values: Sequence[torch.Tensor]) -> dict[str, Any]:
     """Return the default target of a graph: the GPU if it has tensors there."""
-    devices = [value.device for value in values if value.is_cuda]
+    devices = [value.device for value in values if getattr(value, "is_cuda", False)]
     return {"target": "cuda", "device_id": devices[0].index} if devices else {}
 
 
 def _writes(value: torch.Tensor) -> int:
     """Return how often a tensor was written to, as far as PyTorch counts."""
     return 0 if value.is_inference() else value._version
-
-
-def _is_weight(value: torch.Tensor) -> bool:
-    """Return whether a tensor belongs to the module although torch passes it with every call."""
-    return isinstance(value, torch.nn.Parameter) or hasattr(value, "_dynamo_static_input_type")
-
-
-def _bind(graph: torch.fx.GraphModule, weights: Mapping[int, torch.Tensor]) -> torch.fx.GraphModule:
-    """Return the graph with copies of some inputs as constants."""
-    bound = torch.fx.GraphModule(graph, deepcopy(graph.graph))
-    placeholders = [node for node in bound.graph.nodes if node.op == "placeholder"]
-    for index, tensor in weights.items():
-        node, name = placeholders[index], f"weight_{index}"
-        bound.register_buffer(name, tensor.detach().clone())
-        with bound.graph.inserting_before(node):
-            node.replace_all_uses_with(bound.graph.get_attr(name))
-        bound.graph.erase_node(node)
-    bound.recompile()
-    return bound.eval()

@@ -7,7 +7,6 @@ import json
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -20,10 +19,12 @@ from . import forks
 from .captures import SHARING
 from .cores import CORES
 from .cuda import DeviceFailure, describe, explained, load_cuda
+from .dispatch import Dispatcher
 from .elf import is_cut_off
 from .memory import DeviceMemory, cuda_device
-from .session import ALIGNMENT, Session, to_array
+from .session import ALIGNMENT, Session, Sessions, to_array
 from .streams import turns_of
+from .tensor_info import TensorInfo
 from .threads import Runner
 
 METADATA = "tvm_ios_metadata"
@@ -38,26 +39,6 @@ class LibraryError(ValueError):
     """A file that is not a library of this release of tvm-ios."""
 
 
-@dataclass(frozen=True)
-class TensorInfo:
-    """The name, shape and type of an input or output; None is a dimension known at run time."""
-
-    name: str
-    shape: tuple[int | None, ...]
-    dtype: str
-
-    def fits(self, array: np.ndarray | tvm_ffi.Tensor) -> bool:
-        """Return whether ``array`` has this type and shape."""
-        return (
-            array.dtype == self.dtype
-            and array.ndim == len(self.shape)
-            and all(e in (None, n) for e, n in zip(self.shape, array.shape, strict=True))
-        )
-
-    def __str__(self) -> str:
-        return f"{self.name} {self.dtype}{list(self.shape)}"
-
-
 class Model:
     """A compiled network that :func:`load` loaded.
 
@@ -69,20 +50,28 @@ class Model:
     Attributes
     ----------
     inputs, outputs : tuple of TensorInfo
-        The inputs and outputs, in order.
+        The inputs and outputs, in order; a dimension in which the library's signatures differ is
+        None.
+    signatures : tuple of Signature
+        The shapes that the library was compiled for.
     metadata : dict
         The metadata of the library.
     """
 
     def __init__(
-        self, session: Session, new_session: Callable[[], Session], metadata: Mapping[str, Any]
+        self,
+        sessions: Sessions,
+        new_sessions: Callable[[], Sessions],
+        dispatcher: Dispatcher,
+        metadata: Mapping[str, Any],
     ) -> None:
         self.metadata = dict(metadata)
+        self._dispatcher, self.signatures = dispatcher, dispatcher.signatures
         self.inputs, self.outputs = _described(metadata)
         self._workers: int | None = metadata.get("workers")  # None if unknown
-        self._new_session, self._threads = new_session, threading.local()
-        self._threads.session = session
-        self._owner = None if session.memory is None else os.getpid()  # of the GPU context
+        self._new_sessions, self._threads = new_sessions, threading.local()
+        self._threads.sessions = sessions
+        self._owner = None if sessions.memory is None else os.getpid()  # of the GPU context
 
     def __call__(self, *arrays: Any) -> list[Any]:
         """Run the network once.
@@ -101,15 +90,29 @@ class Model:
         Raises
         ------
         ValueError
-            If an array has another type or shape than its input, or lies on another device.
+            If an array has a type or shape that the library does not serve, or lies on another
+            device.
         RuntimeError
             If this machine's CPU lacks an extension that the library needs, or its GPU fails.
         """
         if any(cuda_device(array) is not None for array in arrays):
             return self.on_device(arrays)
         self._check_count(arrays)
-        session = self._session()
-        tensors = [self._tensor(session, i, np.asarray(array)) for i, array in enumerate(arrays)]
+        given = [np.asarray(array) for array in arrays]
+        if len(self.signatures) == 1:
+            return self._run(0, given)
+        signature = self._dispatcher.exact(given)
+        if signature is None:
+            return self._dispatcher.run(given, self._run)
+        return self._run(signature, given)
+
+    def _run(self, signature: int, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Run the function of a signature, on inputs of its shapes."""
+        session = self._session(signature)
+        infos = self.signatures[signature].inputs
+        for info, array in zip(infos, arrays, strict=True):
+            _check(info, array)
+        tensors = [session.tensor(i, array) for i, array in enumerate(arrays)]
         memory = session.memory
         if memory is None:
             return [to_array(tensor) for tensor in self._on_workers(lambda: session.run(tensors))]
@@ -142,7 +145,7 @@ class Model:
         ValueError, RuntimeError
             As :meth:`__call__`.
         """
-        session = self._session()
+        session = self._session(0)
         memory = session.memory
         if memory is None:
             raise ValueError("The model runs on the CPU; move its inputs there.")
@@ -169,8 +172,8 @@ class Model:
         results = self(*(inputs[info.name] for info in self.inputs))
         return {info.name: array for info, array in zip(self.outputs, results, strict=True)}
 
-    def _session(self) -> Session:
-        """Return this thread's session.
+    def _session(self, signature: int) -> Session:
+        """Return this thread's session of a signature.
 
         Raises
         ------
@@ -186,10 +189,10 @@ class Model:
             )
         if self._owner is None and self._workers != 1:
             forks.check_threads()
-        if not hasattr(self._threads, "session"):
-            self._threads.session = self._new_session()
-        session: Session = self._threads.session
-        return session
+        if not hasattr(self._threads, "sessions"):
+            self._threads.sessions = self._new_sessions()
+        sessions: Sessions = self._threads.sessions
+        return sessions[signature]
 
     def _on_workers(self, run: Callable[[], list[tvm_ffi.Tensor]]) -> list[tvm_ffi.Tensor]:
         """Run on the CPU, on cores that no other run uses."""
@@ -206,11 +209,6 @@ class Model:
             wanted = ", ".join(map(str, self.inputs))
             raise ValueError(f"The model takes {wanted}; got {len(arrays)} arrays.")
 
-    def _check(self, info: TensorInfo, array: np.ndarray | tvm_ffi.Tensor) -> None:
-        if not info.fits(array):
-            found = f"{array.dtype}{list(array.shape)}"
-            raise ValueError(f"The model takes {info}; got {found}.")
-
     def _borrow(self, memory: DeviceMemory, index: int, value: Any) -> tvm_ffi.Tensor:
         """Return a view of an input, which must lie on the model's device."""
         info, number = self.inputs[index], cuda_device(value)
@@ -221,16 +219,18 @@ class Model:
                 "move it."
             )
         tensor = memory.borrow(value)
-        self._check(info, tensor)
+        _check(info, tensor)
         if not tensor.is_contiguous() or tensor.data_ptr() % ALIGNMENT:
             raise ValueError(
                 f"{info.name} is not contiguous, or not aligned to {ALIGNMENT} bytes; copy it."
             )
         return tensor
 
-    def _tensor(self, session: Session, index: int, array: np.ndarray) -> tvm_ffi.Tensor:
-        self._check(self.inputs[index], array)
-        return session.tensor(index, array)
+
+def _check(info: TensorInfo, array: np.ndarray | tvm_ffi.Tensor) -> None:
+    if not info.fits(array):
+        found = f"{array.dtype}{list(array.shape)}"
+        raise ValueError(f"The model takes {info}; got {found}.")
 
 
 def load(path: str | os.PathLike[str], device_id: int = 0) -> Model:
@@ -266,7 +266,7 @@ def load(path: str | os.PathLike[str], device_id: int = 0) -> Model:
         metadata = json.loads(machine[METADATA]())
         if (metadata["format"], metadata["version"]) != (FORMAT, VERSION):
             raise ValueError("another version")
-        target, function = json.loads(metadata["target"]), metadata["function"]
+        target, dispatcher = json.loads(metadata["target"]), Dispatcher.from_metadata(metadata)
         _described(metadata)
     except ImportError:
         raise
@@ -274,19 +274,21 @@ def load(path: str | os.PathLike[str], device_id: int = 0) -> Model:
         raise LibraryError(
             f"{path} is not a model that this release of tvm-ios compiled; compile it again."
         ) from error
+    functions = [signature.function for signature in dispatcher.signatures]
     if target["kind"] != "cuda":
-        session = Session(machine, function)
-        return Model(
-            session, lambda: Session(open_machine(library, [(_CPU, 0)]), function), metadata
-        )
+
+        def on_cpu() -> Sessions:
+            return Sessions(open_machine(library, [(_CPU, 0)]), functions)
+
+        return Model(Sessions(machine, functions), on_cpu, dispatcher, metadata)
     _check_device(target["arch"], device_id)
 
-    def on_gpu() -> Session:
+    def on_gpu() -> Sessions:
         with SHARING.shared(), explained(device_id), turns_of(device_id).on(_DEFAULT_STREAM):
             machine = open_machine(library, [(_CUDA, device_id), (_CPU, 0)])
-        return Session(machine, function, DeviceMemory(device_id))
+        return Sessions(machine, functions, DeviceMemory(device_id))
 
-    return Model(on_gpu(), on_gpu, metadata)
+    return Model(on_gpu(), on_gpu, dispatcher, metadata)
 
 
 def _described(
@@ -294,8 +296,7 @@ def _described(
 ) -> tuple[tuple[TensorInfo, ...], tuple[TensorInfo, ...]]:
     """Return the inputs and the outputs that the metadata describes."""
     inputs, outputs = (
-        tuple(TensorInfo(i["name"], tuple(i["shape"]), i["dtype"]) for i in metadata[key])
-        for key in ("inputs", "outputs")
+        tuple(map(TensorInfo.from_metadata, metadata[key])) for key in ("inputs", "outputs")
     )
     return inputs, outputs
 

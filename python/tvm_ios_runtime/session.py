@@ -24,8 +24,38 @@ Extent = tuple[int, int]
 """The memory range of a tensor: the address of its first byte, and the one after its last."""
 
 
+class Sessions:
+    """The sessions of one thread, one for each function that it has run.
+
+    Parameters
+    ----------
+    machine : tvm_ffi.Module
+        The virtual machine.
+    functions : sequence of str
+        The names of the functions.
+    memory : DeviceMemory, optional
+        The device memory of a model for a GPU.
+    """
+
+    def __init__(
+        self,
+        machine: tvm_ffi.Module,
+        functions: Sequence[str],
+        memory: DeviceMemory | None = None,
+    ) -> None:
+        self._machine, self._functions, self.memory = machine, functions, memory
+        self._known: dict[int, Session] = {}
+
+    def __getitem__(self, number: int) -> Session:
+        session = self._known.get(number)
+        if session is None:
+            session = Session(self._machine, self._functions[number], self.memory)
+            self._known[number] = session
+        return session
+
+
 class Session:
-    """The state with which one thread runs a model.
+    """The state with which one thread runs a function.
 
     Parameters
     ----------

@@ -228,8 +228,8 @@ MUTANTS = (
     Mutant(
         "schedules share the memory of the first one's kernels",
         "python/tvm_ios/compiler/scheduler.py",
-        "schedule.synchronization, builder.lowered.slots)",
-        "schedule.synchronization, self.stage_builder.lowered.slots)",
+        "lower(schedule), builder.lowered",
+        "lower(schedule), self.stage_builder.lowered",
         (f"{_HALF}::test_a_schedule_names_the_precision_of_each_operator",),
     ),
     Mutant(

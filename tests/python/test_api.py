@@ -64,5 +64,7 @@ def test_options_that_do_not_fit() -> None:
     )
     with pytest.raises(OptionError, match="example_inputs apply only to"):
         tvm_ios.compile(branches(), (image,))
-    with pytest.raises(OptionError, match="input_shapes, batch and params apply only to files"):
+    with pytest.raises(
+        OptionError, match="input_shapes and batch apply only to files and exported programs"
+    ):
         tvm_ios.compile(branches(), batch=2)

@@ -132,3 +132,34 @@ def test_a_backend_of_torch_compile_in_inference_mode() -> None:
         torch.testing.assert_close(compiled(image()), module(image()), rtol=1e-4, atol=1e-5)
         module.head.weight = torch.nn.Parameter(torch.randn(10, 24))
         torch.testing.assert_close(compiled(image()), module(image()), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("options", [{}, {"batch_sizes": [1, 4]}])
+@torch.no_grad()
+def test_a_dynamic_batch(monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]) -> None:
+    """With batch sizes the graph is compiled once for all, else anew for each."""
+    module, count = network(OneResult), on_compile(monkeypatch, lambda: None)
+    compiled = torch.compile(
+        module, backend=torch_backend.tvm_ios, dynamic=True, options={"search": False} | options
+    )
+    for batch in (3, 2, 3, 5):
+        x = image(batch=batch)
+        torch.testing.assert_close(compiled(x), module(x), rtol=1e-4, atol=1e-5)
+    assert len(count) == (1 if options else 3)
+
+
+class Reshaping(torch.nn.Module):
+    """What has the batch as a number in its graph."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(x).reshape(x.shape[0] * 2, -1)
+
+
+@torch.no_grad()
+def test_a_batch_that_becomes_dynamic() -> None:
+    """PyTorch compiles the first batch for its size, and the second one for any."""
+    module, options = Reshaping().eval(), {"search": False, "batch_sizes": [2, 4]}
+    compiled = torch.compile(module, backend=torch_backend.tvm_ios, options=options)
+    for batch in (3, 2, 4):
+        x = torch.randn(batch, 6)
+        torch.testing.assert_close(compiled(x), module(x))

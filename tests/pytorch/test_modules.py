@@ -89,7 +89,7 @@ def test_an_exported_program_and_its_file(tmp_path: Path, capsys) -> None:
     assert main(["compile", str(path), "-o", str(library), "--no-search"]) == 0
     torch.testing.assert_close(tvm_ios.load(library)(x), module(x), rtol=1e-4, atol=1e-5)
     assert main(["compile", str(path), "-o", str(library), "--batch", "3"]) == 4
-    assert "fixed shapes" in capsys.readouterr().err
+    assert "leaves its first dimension open" in capsys.readouterr().err
 
 
 class Branching(torch.nn.Module):
@@ -118,6 +118,41 @@ def dynamic_program() -> torch.export.ExportedProgram:
     return torch.export.export(network(OneResult), (image(),), dynamic_shapes=dynamic)
 
 
+@torch.no_grad()
+def test_shapes_of_a_dynamic_program(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    program, module = dynamic_program(), network(OneResult)
+    made = tvm_ios.compile(program, search=False, batch=3)
+    assert made.inputs[0].shape[0] == 3
+    torch.testing.assert_close(made(image(batch=3)), module(image(batch=3)), rtol=1e-4, atol=1e-5)
+    with pytest.raises(ModelError, match="The program does not allow these shapes"):
+        tvm_ios.compile(program, search=False, batch=9)
+    torch.export.save(program, tmp_path / "net.pt2")
+    command = ["compile", str(tmp_path / "net.pt2"), "-o", str(tmp_path / "net.so"), "--no-search"]
+    assert main([*command, "--batch", "2"]) == 4
+    assert "give --trust if you trust the file" in capsys.readouterr().err
+    assert main([*command, "--batch-sizes", "1,4", "--one-library", "--trust"]) == 0
+    made = tvm_ios.load(tmp_path / "net.so")
+    for batch in (1, 4, 6):
+        x = image(batch=batch)
+        torch.testing.assert_close(made(x), module(x), rtol=1e-4, atol=1e-5)
+
+
+@torch.no_grad()
+def test_several_shapes_of_a_module() -> None:
+    module, x = network(OneResult), image()
+    shapes = {"x": [x.shape, (4, *x.shape[1:])]}
+    for given in ({"shapes": shapes}, {"batch_sizes": [1, 2]}):
+        made = tvm_ios.compile(module, (x,), search=False, **given)
+        assert len(made.schedules) == 2
+        x = image(batch=5)
+        torch.testing.assert_close(made(x), module(x), rtol=1e-4, atol=1e-5)
+    x = image()
+    with pytest.raises(ModelError, match="The module has no input 'y'; its inputs: x"):
+        tvm_ios.compile(module, (x,), search=False, shapes={"y": [(1, 2)]})
+    with pytest.raises(ModelError, match="'x' has 4 dimensions"):
+        tvm_ios.compile(module, (x,), search=False, shapes={"x": [(1, 2), (3, 4)]})
+
+
 @pytest.mark.parametrize(
     ("model", "inputs", "message"),
     [
@@ -126,7 +161,7 @@ def dynamic_program() -> torch.export.ExportedProgram:
         (training_in_part, (image(),), r"norm is in training mode; call the module's eval\(\)"),
         (lambda: Branching().eval(), (image(),), "cannot export the module"),
         (lambda: Changing().eval(), (image(),), "changes count in place"),
-        (dynamic_program, None, "dynamic; export the model with fixed shapes"),
+        (dynamic_program, None, "Dimension 0 .* of input 'x' is dynamic"),
     ],
 )
 def test_models_that_cannot_be_read(model, inputs, message: str) -> None:

@@ -18,7 +18,7 @@ import tvm_ffi
 from numpy.lib.stride_tricks import sliding_window_view
 from tvm import relax
 
-from tvm_ios.backend.shared.emitter import Emitter, Library, LoweredSchedule, emit_functions
+from tvm_ios.backend.shared.emitter import Emitter, Library, LoweredSchedule, Network, emit_networks
 from tvm_ios.backend.shared.implementation import Implementation, LoweredGraph
 from tvm_ios.backend.shared.kernel import Kernel
 from tvm_ios.backend.shared.stages import Stage, StageBuilder
@@ -234,14 +234,12 @@ class NumpyBackend:
 
     def emit(
         self,
-        mod: tvm.IRModule,
-        function: str,
-        variants: Mapping[str, LoweredSchedule],
-        _: NumpyStageBuilder,
+        networks: Sequence[Network],
     ) -> tvm.IRModule:
-        for name, lowered in variants.items():
-            self._clock[name] = sum(getattr(stage, "seconds", 0.0) for stage in lowered.stages)
-        return emit_functions(mod, function, variants, NoLibrary())
+        for network in networks:
+            for name, lowered in network.variants.items():
+                self._clock[name] = sum(getattr(stage, "seconds", 0.0) for stage in lowered.stages)
+        return emit_networks(networks, NoLibrary())
 
     def compile(
         self, variants: tvm.IRModule, names: Sequence[str], inputs: Sequence[Any], pool: RunnerPool

@@ -36,5 +36,6 @@ def network(kind: type[torch.nn.Module] = Network) -> torch.nn.Module:
     return made.eval()
 
 
-def image(seed: int = 1) -> torch.Tensor:
-    return torch.randn(SHAPE, generator=torch.Generator().manual_seed(seed))
+def image(seed: int = 1, batch: int = SHAPE[0]) -> torch.Tensor:
+    shape = (batch, *SHAPE[1:])
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))

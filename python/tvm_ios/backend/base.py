@@ -17,7 +17,7 @@ from ..measure.pool import RunnerPool
 from ..measure.runners import Runner
 from ..schedule.options import Options
 from ..schedule.timeline import Span
-from .shared.emitter import LoweredSchedule
+from .shared.emitter import Network
 from .shared.kernel import K
 from .shared.stages import AnyStageBuilder, S
 
@@ -77,21 +77,14 @@ class Backend(Protocol[K, S, A]):
 
     def emit(
         self,
-        mod: tvm.IRModule,
-        function: str,
-        variants: Mapping[str, LoweredSchedule[S]],
-        stage_builder: A,
+        networks: Sequence[Network[S]],
     ) -> tvm.IRModule:
-        """Return ``mod`` with ``function`` replaced by one function for each variant of it.
+        """Return one module with a function for each variant of each network.
 
         Parameters
         ----------
-        mod : tvm.IRModule
-        function : str
-        variants : mapping of str to LoweredSchedule
-            By the name of each variant's function.
-        stage_builder : A
-            What built the stages.
+        networks : sequence of Network
+            One network, or one for several shapes.
         """
 
     def compile(

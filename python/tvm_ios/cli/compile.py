@@ -5,20 +5,30 @@ from __future__ import annotations
 
 import argparse
 import logging
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from ..backend.shared.export import check_linker
-from ..compiler import steps
+from ..compiler import signatures, steps
+from ..compiler.artifact import Serving
+from ..compiler.scheduler import Scheduler
 from ..compiler.specialise import specialise
 from ..draw import words
 from ..schedule.schedule import Schedule
 from ..support.errors import OptionError
 from ..support.files import replacing
 from . import interrupt, output
-from .options import Request, add_common, add_network, add_search, add_seed, batch_sizes
+from .options import (
+    Request,
+    add_common,
+    add_network,
+    add_search,
+    add_seed,
+    batch_sizes,
+    input_shapes,
+)
 
 _logger = logging.getLogger(__name__)
 
@@ -37,6 +47,9 @@ examples:
   tvm-ios compile model.onnx -o model.so --precision auto --tolerance 0.01
   tvm-ios compile model.relay --params model.params -o model.so
   tvm-ios compile model.onnx -o model.so --batch-sizes 1,16,32 --schedule-out s.json
+  tvm-ios compile model.onnx -o model.so --batch-sizes 1,4,16 --one-library
+  tvm-ios compile bert.onnx -o bert.so --shapes "ids:[1,64],mask:[1,64]" \
+      --shapes "ids:[1,256],mask:[1,256]"
 """
 
 
@@ -62,6 +75,20 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "schedule is timed at every batch size, and each library uses the fastest",
     )
     parser.add_argument(
+        "--one-library",
+        action="store_true",
+        help="compile one library for all --batch-sizes; it takes any other batch, too, unless the "
+        "network mixes the rows of a batch",
+    )
+    parser.add_argument(
+        "--shapes",
+        type=input_shapes,
+        action="append",
+        default=[],
+        metavar='"NAME:[N,...],..."',
+        help="compile one library for several shapes of the inputs; repeat the option for each",
+    )
+    parser.add_argument(
         "--no-search",
         action="store_true",
         help="measure nothing; every operator is a stage of its own",
@@ -80,18 +107,31 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(args: argparse.Namespace) -> None:
     """Compile; the files appear whole, and together, or not at all."""
-    batches: list[int | None] = args.batch_sizes or [None]
     _check(args)
-    libraries = [_for_batch(args.output, batch) for batch in batches]
-    notes = [_for_batch(args.schedule_out, batch) for batch in batches if args.schedule_out]
+    sizes = _sizes(args)
+    shared = bool(args.one_library or args.shapes)
+    libraries = [size.name(args.output) for size in ([_Size()] if shared else sizes)]
+    notes = [size.name(args.schedule_out) for size in sizes if args.schedule_out]
     check_linker()
     request = Request(args)
+    if shared:
+        signatures.check_target(request.target)
     with replacing(*libraries, *notes) as drafts:
-        schedules = _compile(request, drafts[: len(batches)], args, batches)
-        for schedule, draft in zip(schedules, drafts[len(batches) :], strict=bool(notes)):
+        networks = _scheduled(request, args, sizes)
+        schedules = [schedule for _, schedule in networks]
+        serving = None
+        if shared:
+            serving = signatures.write(networks, drafts[0], request.runner)
+        else:
+            for network, library in zip(networks, drafts, strict=False):
+                steps.write(steps.build(*network), library, request.runner)
+        for schedule, draft in zip(schedules, drafts[len(libraries) :], strict=bool(notes)):
             output.write_schedule(draft, schedule)
         interrupt.check()
-    _report(args, libraries, schedules)
+    if serving is None:
+        _report(args, libraries, schedules)
+    else:
+        _report_shared(args, libraries[0], sizes, schedules, serving)
 
 
 def _check(args: argparse.Namespace) -> None:
@@ -102,37 +142,75 @@ def _check(args: argparse.Namespace) -> None:
         raise OptionError("--output and --schedule-out name the same file; give two.")
     if args.no_search and args.schedule_in:
         raise OptionError("--no-search and --schedule-in exclude each other; give one.")
-    for other in ("batch", "schedule_in", "no_search", "inputs"):
-        if args.batch_sizes and getattr(args, other):
-            flag = "--" + other.replace("_", "-")
-            raise OptionError(f"--batch-sizes and {flag} exclude each other; give one.")
+    for several in ("batch_sizes", "shapes"):
+        for other in ("batch", "schedule_in", "inputs"):
+            if getattr(args, several) and getattr(args, other):
+                raise OptionError(
+                    f"{_flag(several)} and {_flag(other)} exclude each other; give one."
+                )
+    if args.batch_sizes and args.shapes:
+        raise OptionError("--batch-sizes and --shapes exclude each other; give one.")
+    if args.one_library and not args.batch_sizes:
+        raise OptionError("--one-library is for several batch sizes; give --batch-sizes.")
+    if len(args.shapes) == 1:
+        raise OptionError("--shapes is for several shapes; repeat it, or give --input-shapes.")
 
 
-def _for_batch(name: str, batch: int | None) -> Path:
-    """Insert a batch size into a file name: ``model.so`` as ``model.b16.so``."""
-    path = Path(name)
-    return path if batch is None else path.with_suffix(f".b{batch}{path.suffix}")
+def _flag(name: str) -> str:
+    return "--" + name.replace("_", "-")
 
 
-def _compile(
-    request: Request,
-    libraries: Sequence[Path],
-    args: argparse.Namespace,
-    batches: Sequence[int | None],
-) -> list[Schedule]:
-    """Write the libraries and return the schedules that were applied."""
-    schedulers = {batch: request.load(batch)[1] for batch in batches}
-    schedules: dict[int | None, Schedule] = {}
+@dataclass(frozen=True)
+class _Size:
+    """What the open dimensions of a model are to be.
+
+    Attributes
+    ----------
+    label : str
+        What distinguishes its files; empty for the only one.
+    batch : int or None
+    shapes : mapping of str to tuple of int
+    """
+
+    label: str = ""
+    batch: int | None = None
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+    def name(self, name: str) -> Path:
+        """Insert the label into a file name: ``model.so`` as ``model.b16.so``."""
+        path = Path(name)
+        return path.with_suffix(f".{self.label}{path.suffix}") if self.label else path
+
+    def __str__(self) -> str:
+        shapes = ", ".join(f"{name} {list(shape)}" for name, shape in self.shapes.items())
+        return f"batch {self.batch}" if self.batch is not None else shapes
+
+
+def _sizes(args: argparse.Namespace) -> list[_Size]:
+    """Return what is compiled."""
     if args.batch_sizes:
-        sized = {b: s for b, s in schedulers.items() if b is not None}
-        schedules.update(specialise(sized).items())
+        return [_Size(f"b{batch}", batch) for batch in args.batch_sizes]
+    given = [_Size(f"s{number}", None, shapes) for number, shapes in enumerate(args.shapes)]
+    return given or [_Size()]
+
+
+def _scheduled(
+    request: Request, args: argparse.Namespace, sizes: Sequence[_Size]
+) -> list[tuple[Scheduler, Schedule]]:
+    """Return the network in each size, with its schedule."""
+    schedulers = [request.load(size.batch, size.shapes)[1] for size in sizes]
+    if args.batch_sizes and not args.no_search:
+        schedules = [*specialise(dict(zip(args.batch_sizes, schedulers, strict=True))).values()]
     else:
-        schedules[None] = steps.choose(schedulers[None], request.given, search=not args.no_search)
-    for batch, library in zip(batches, libraries, strict=True):
-        schedule = schedules[batch]
+        schedules = [
+            replace(
+                steps.choose(scheduler, request.given, search=not args.no_search), batch=size.batch
+            )
+            for scheduler, size in zip(schedulers, sizes, strict=True)
+        ]
+    for schedule in schedules:
         _logger.info("%r", schedule)
-        steps.write(steps.build(schedulers[batch], schedule), library, request.runner)
-    return list(schedules.values())
+    return [*zip(schedulers, schedules, strict=True)]
 
 
 def _report(
@@ -156,8 +234,31 @@ def _report(
             console.print(f"speed-up: {schedule.verdict}")
         if words.precision(schedule):
             console.print(f"precision: {words.precision(schedule)}")
-    if args.batch_sizes:
+    if any(schedule.at_batch for schedule in schedules):
         console.print(output.specialisation(schedules))
+
+
+def _report_shared(
+    args: argparse.Namespace,
+    library: Path,
+    sizes: Sequence[_Size],
+    schedules: Sequence[Schedule],
+    serving: Serving,
+) -> None:
+    """Say which shapes a library has functions for, and which others it serves."""
+    if args.json:
+        results = [_result(args.model, library, schedule) for schedule in schedules]
+        named = [{"size": str(size)} | its for size, its in zip(sizes, results, strict=True)]
+        output.print_json({"signatures": named} | asdict(serving))
+        return
+    console = output.console()
+    console.print(f"{library}: {len(sizes)} shapes for {words.machine(schedules[0])}")
+    table = output.table("shape", "operators", "stages", "ms", left=("shape",))
+    times = [f"{1e3 * seconds:.3f}" for seconds in serving.seconds] or ["-"] * len(sizes)
+    for size, schedule, time in zip(sizes, schedules, times, strict=True):
+        table.add_row(str(size), str(len(schedule.operators)), str(len(schedule.stages)), time)
+    console.print(table)
+    console.print(f"other shapes: {serving.describe()}")
 
 
 def _result(model: str, library: Path, schedule: Schedule) -> dict[str, Any]:

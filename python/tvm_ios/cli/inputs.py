@@ -12,8 +12,17 @@ from tvm_ios_runtime import TensorInfo
 from ..support.errors import ModelError
 
 
-def read_inputs(path: str, expected: Sequence[TensorInfo]) -> list[np.ndarray]:
+def read_inputs(
+    path: str, expected: Sequence[TensorInfo], *, any_shape: bool = False
+) -> list[np.ndarray]:
     """Read the file's arrays, in the order of the model's inputs.
+
+    Parameters
+    ----------
+    path : str
+    expected : sequence of TensorInfo
+    any_shape : bool
+        Whether to leave it to the model to check shapes, which takes several.
 
     Raises
     ------
@@ -38,7 +47,7 @@ def read_inputs(path: str, expected: Sequence[TensorInfo]) -> list[np.ndarray]:
         raise ModelError(f"{path} has {found}; the model needs: {wanted}.")
     for info in expected:
         array = arrays[info.name]
-        if not info.fits(array):
+        if not (any_shape or info.fits(array)):
             raise ModelError(
                 f"{info.name!r} in {path} is {array.dtype}{list(array.shape)}; "
                 f"the model needs {info.dtype}{list(info.shape)}."

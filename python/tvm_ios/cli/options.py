@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 import logging
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
 
@@ -326,20 +326,25 @@ class Request:
         if self._inputs and self.options.precision != AUTO:
             raise OptionError("--inputs is for --precision auto, whose error it measures.")
 
-    def load(self, batch: int | None = None) -> tuple[tvm.IRModule, Scheduler]:
+    def load(
+        self, batch: int | None = None, shapes: Mapping[str, tuple[int, ...]] | None = None
+    ) -> tuple[tvm.IRModule, Scheduler]:
         """Import the network and return it, with the scheduler for it.
 
         Parameters
         ----------
         batch : int, optional
             Instead of ``--batch``.
+        shapes : mapping of str to tuple of int, optional
+            Beside those of ``--input-shapes``, or instead of them.
         """
         if self.given is None and self._searches and self.runner.machine is None:
             # The search runs what it prices.
             kind_of(self.target).check(self.target, self.runner.device_id)
         with working("reading the network"):
             batch = batch or self._batch
-            mod = load_model(self.model, self._shapes, batch, self._params, self._trust)
+            shapes = {**self._shapes, **(shapes or {})}
+            mod = load_model(self.model, shapes, batch, self._params, self._trust)
         tuned = open_database(self._records) if self._records else nullcontext()
         with tuned:
             sample = read_inputs(self._inputs, _inputs_of(mod)) if self._inputs else None

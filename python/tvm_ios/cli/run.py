@@ -81,12 +81,12 @@ def run(args: argparse.Namespace) -> None:
     model = artifact.load(args.library, args.device_id)
     _check_device(args.device, model)
     if args.inputs:
-        arrays = read_inputs(args.inputs, model.inputs)
+        arrays = read_inputs(args.inputs, model.inputs, any_shape=len(model.signatures) > 1)
     else:
         random = np.random.default_rng(args.seed)
-        arrays = [_fill(info, args.fill_mode, random) for info in model.inputs]
+        arrays = [_fill(info, args.fill_mode, random) for info in model.signatures[0].inputs]
     inputs = list(map(_in_place, arrays))
-    with device_errors(args.device_id), _index_errors(args):
+    with device_errors(args.device_id), _input_errors(args):
         named = {info.name: r for info, r in zip(model.outputs, model(*inputs), strict=True)}
         times = _time(model, inputs, args) if args.print_time else None
     if args.outputs:
@@ -96,11 +96,14 @@ def run(args: argparse.Namespace) -> None:
 
 
 @contextlib.contextmanager
-def _index_errors(args: argparse.Namespace) -> Iterator[None]:
-    """Raise ModelError where an input has an index out of bounds, within a ``with``."""
+def _input_errors(args: argparse.Namespace) -> Iterator[None]:
+    """Raise ModelError for inputs that the model does not take, within a ``with``.
+
+    They have shapes that the library does not serve, or indices out of bounds.
+    """
     try:
         yield
-    except IndexError as error:
+    except (IndexError, ValueError) as error:
         given = args.inputs or f"The inputs of --fill-mode {args.fill_mode}"
         raise ModelError(f"{given}: {last_line(error)}") from error
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import tvm
 from tvm import relax
@@ -22,6 +25,33 @@ from ..support.transaction import settle
 from .empty_constants import allocate_empty_constants
 
 
+@dataclass(frozen=True)
+class Serving:
+    """How a library of several shapes serves others; see :mod:`tvm_ios_runtime.dispatch`.
+
+    Attributes
+    ----------
+    seconds : sequence of float
+        The duration of a call of each function; empty if that was not measured.
+    splits : bool
+        Whether the batch may be split and padded.
+    pads : sequence of int
+        The axes that may be padded with zeros.
+    """
+
+    seconds: Sequence[float] = ()
+    splits: bool = False
+    pads: Sequence[int] = ()
+
+    def describe(self) -> str:
+        """Return what is served besides the shapes that there are functions for."""
+        if not self.seconds:
+            return "none, as the library was not run here"
+        served = ["a batch is split and padded"] if self.splits else []
+        served += ["a smaller size is padded to a larger one"] if self.pads else []
+        return "; ".join(served) or "none, as parts of the inputs depend on each other"
+
+
 def build(mod: tvm.IRModule, schedule: Schedule, target: tvm.target.Target) -> relax.VMExecutable:
     """Compile a scheduled module, with what its loader needs to know in a function of it.
 
@@ -30,8 +60,63 @@ def build(mod: tvm.IRModule, schedule: Schedule, target: tvm.target.Target) -> r
     mod : tvm.IRModule
         What :meth:`tvm_ios.compiler.scheduler.Scheduler.emit` made of ``schedule``.
     """
+    signature = _signature(mod, schedule.function, schedule)
+    return _build(mod, _describe(signature, schedule, target), target)
+
+
+def build_signatures(
+    mod: tvm.IRModule,
+    schedules: Mapping[str, Schedule],
+    target: tvm.target.Target,
+    serving: Serving,
+) -> relax.VMExecutable:
+    """Compile a module that has a function for each of several shapes.
+
+    Parameters
+    ----------
+    mod : tvm.IRModule
+        What :func:`tvm_ios.compiler.signatures.emit` made.
+    schedules : mapping of str to Schedule
+        By the names of the functions that have static shapes.
+    serving : Serving
+        How other shapes are served.
+    """
+    signatures = [_signature(mod, name, schedule) for name, schedule in schedules.items()]
+    for signature, seconds in zip(signatures, serving.seconds, strict=bool(serving.seconds)):
+        signature["seconds"] = seconds
+    first = next(iter(schedules.values()))
+    of_any_shape = {key: _common([s[key] for s in signatures]) for key in ("inputs", "outputs")}
+    metadata = {
+        **_describe(signatures[0], first, target),
+        **of_any_shape,
+        "function": first.function,
+        "signatures": signatures,
+        "splits": serving.splits,
+        "pads": list(serving.pads),
+    }
+    return _build(mod, metadata, target)
+
+
+def _common(tensors: Sequence[Sequence[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """Return descriptions of tensors with the sizes that all signatures have in common."""
+    return [
+        {
+            **infos[0],
+            "shape": [_only(sizes) for sizes in zip(*(i["shape"] for i in infos), strict=True)],
+        }
+        for infos in zip(*tensors, strict=True)
+    ]
+
+
+def _only(sizes: Sequence[int]) -> int | None:
+    return sizes[0] if len(set(sizes)) == 1 else None
+
+
+def _build(
+    mod: tvm.IRModule, metadata: Mapping[str, object], target: tvm.target.Target
+) -> relax.VMExecutable:
     # A function that returns a string travels inside the library through any of TVM's loaders.
-    text = tvm.ir.StringImm(json.dumps(_describe(mod[schedule.function], schedule, target)))
+    text = tvm.ir.StringImm(json.dumps(metadata))
     described = mod.clone()
     described.update_func(
         tvm.ir.GlobalVar(METADATA),
@@ -73,18 +158,25 @@ def load(path: str | os.PathLike[str], device_id: int = 0) -> Model:
 
 
 def _describe(
-    func: relax.Function, schedule: Schedule, target: tvm.target.Target
+    signature: Mapping[str, object], schedule: Schedule, target: tvm.target.Target
 ) -> dict[str, object]:
-    outputs = [_info(f"output_{i}", ty) for i, ty in enumerate(_leaves(func.ret_ty))]
     return {
         "format": FORMAT,
         "version": VERSION,
         "tvm_ios": __version__,
-        "function": schedule.function,
-        "inputs": [_info(p.name, p.ty) for p in func.params],
-        "outputs": outputs,
         "target": str(target),
         "workers": schedule.workers,
+        **signature,
+    }
+
+
+def _signature(mod: tvm.IRModule, name: str, schedule: Schedule) -> dict[str, Any]:
+    """Describe a function, and the schedule that it runs."""
+    func = mod[name]
+    return {
+        "function": name,
+        "inputs": [_info(p.name, p.ty) for p in func.params],
+        "outputs": [_info(f"output_{i}", ty) for i, ty in enumerate(_leaves(func.ret_ty))],
         "operators": len(schedule.operators),
         "stages": len(schedule.stages),
         "estimates": schedule.estimates,
@@ -99,7 +191,7 @@ def _leaves(ty: tvm.ir.Type) -> list[tvm.ir.Type]:
     return [ty]
 
 
-def _info(name: str, ty: tvm.ir.Type) -> dict[str, object]:
+def _info(name: str, ty: tvm.ir.Type) -> dict[str, Any]:
     if not isinstance(ty, relax.TensorType):
         raise ModelError(f"{name} is no tensor; only tensors can be inputs and outputs.")
     extents = ty.shape.values if isinstance(ty.shape, relax.ShapeExpr) else [None] * ty.ndim

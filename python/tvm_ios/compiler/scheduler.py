@@ -15,7 +15,7 @@ from tvm import relax
 
 from ..backend.base import Backend
 from ..backend.registry import kind_of
-from ..backend.shared.emitter import LoweredSchedule, Stages
+from ..backend.shared.emitter import LoweredSchedule, Network, Stages
 from ..backend.shared.replacements.find import Replacements
 from ..backend.shared.schedule_lowering import ScheduleLowering
 from ..backend.shared.stages import AnyStageBuilder
@@ -322,8 +322,18 @@ class Scheduler:
 
     def _emit(self, schedules: Mapping[str, Schedule]) -> tvm.IRModule:
         """Return a module with one function for each schedule, of its name."""
+        return self.backend.emit([self.network(schedules)])
+
+    def network(self, schedules: Mapping[str, Schedule]) -> Network[Any]:
+        """Return the function to emit, by several schedules or by one.
+
+        Parameters
+        ----------
+        schedules : mapping of str to Schedule
+            By the name of the function that each becomes.
+        """
         variants = {name: self._lowered(schedule) for name, schedule in schedules.items()}
-        return self.backend.emit(self.prepared, self.graph.function, variants, self.stage_builder)
+        return Network(self.prepared, self.graph.function, variants)
 
     def lower(self, schedule: Schedule) -> Stages[Any]:
         """Return a schedule's stages as the back end runs them."""
@@ -332,8 +342,8 @@ class Scheduler:
     def _lowered(self, schedule: Schedule) -> LoweredSchedule[Any]:
         """Return a schedule with the kernels that it names, and the memory that these share."""
         builder = self.stage_builder.chosen(_kernels(schedule))
-        stages = ScheduleLowering(builder).lower(schedule)
-        return LoweredSchedule(stages, schedule.synchronization, builder.lowered.slots)
+        stages, lowered = ScheduleLowering(builder).lower(schedule), builder.lowered
+        return LoweredSchedule(stages, schedule.synchronization, lowered.slots, lowered.layouts)
 
     def _check_kernels(self, schedule: Schedule) -> None:
         """Raise ScheduleError unless all operators have the kernels that the schedule names."""

@@ -82,7 +82,7 @@ def prepare(
     inputs ``sample`` or on random ones. The other parameters, and errors, are those of
     :meth:`Scheduler.prepare`.
     """
-    with working("preparing the network"), _lowering():
+    with working("preparing the network"), lowering():
         scheduler = Scheduler.prepare(mod, target, function, cost_model, options, runner)
     if options.precision == "auto":
         round_within(scheduler, options.tolerance, sample)
@@ -90,7 +90,7 @@ def prepare(
 
 
 @contextmanager
-def _lowering() -> Iterator[None]:
+def lowering() -> Iterator[None]:
     """Raise ModelError for what TVM cannot lower, such as a maximum of truth values."""
     try:
         with logged():
@@ -128,14 +128,14 @@ def choose(scheduler: Scheduler, given: Schedule | None = None, *, search: bool 
 
 def emit(scheduler: Scheduler, schedule: Schedule) -> tvm.IRModule:
     """Return the module with the function lowered as ``schedule`` says."""
-    with working("compiling the kernels"), _lowering():
+    with working("compiling the kernels"), lowering():
         return scheduler.emit(schedule)
 
 
 def build(scheduler: Scheduler, schedule: Schedule) -> relax.VMExecutable:
     """Compile the module, with the function lowered as ``schedule`` says."""
     module = emit(scheduler, schedule)
-    with _lowering():
+    with lowering():
         return artifact.build(module, schedule, scheduler.target)
 
 

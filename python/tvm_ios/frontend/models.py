@@ -89,9 +89,7 @@ def _from_zoo(name: str, shapes: Shapes, batch: int | None) -> tvm.IRModule:
 
 
 def _from_pt2(spec: str, shapes: Shapes, batch: int | None, trust: bool) -> tvm.IRModule:
-    if shapes or batch is not None:
-        raise ModelError(f"{spec} has fixed shapes; export it with the shapes that you need.")
-    return pytorch.from_file(_existing(spec, _PT2), trust)
+    return pytorch.from_file(_existing(spec, _PT2), trust, shapes, batch)
 
 
 def _from_relay(

@@ -20,7 +20,7 @@ from ...measure.session import LocalSession, RemoteSession
 from ...schedule.options import Options
 from ...schedule.timeline import Span
 from ...target import TYPICAL, MachineBalance, core_of, num_workers
-from ..shared.emitter import LoweredSchedule, emit_functions
+from ..shared.emitter import Network, emit_networks
 from ..shared.implementation import LoweredGraph, present
 from ..shared.tuned import active_database
 from .code.constants import Constants
@@ -130,15 +130,12 @@ class CpuBackend:
 
     def emit(
         self,
-        mod: tvm.IRModule,
-        function: str,
-        variants: Mapping[str, LoweredSchedule[CpuStage]],
-        stage_builder: CpuStageBuilder,
+        networks: Sequence[Network[CpuStage]],
     ) -> tvm.IRModule:
-        """Replace ``function`` in ``mod`` by one function per variant."""
-        stages = [s for v in variants.values() for s in v.stages if not isinstance(s, Operator)]
-        library = CpuLibrary(self._target, Constants.of(stages), self.workers)
-        return emit_functions(mod, function, variants, library)
+        """Emit one function per variant of a network; equal constants are shared."""
+        variants = [v for network in networks for v in network.variants.values()]
+        stages = [s for v in variants for s in v.stages if not isinstance(s, Operator)]
+        return emit_networks(networks, CpuLibrary(self._target, Constants.of(stages), self.workers))
 
     def compile(
         self,

@@ -18,7 +18,7 @@ from ...measure.pool import LocalPool, RunnerPool, trace
 from ...measure.runners import Runner
 from ...schedule.options import Options
 from ...schedule.timeline import Span
-from ..shared.emitter import LoweredSchedule, emit_functions
+from ..shared.emitter import Network, emit_networks
 from ..shared.tuned import active_database
 from .code.network import CudaLibrary
 from .code.toolchain import check_compiler
@@ -108,12 +108,9 @@ class CudaBackend:
 
     def emit(
         self,
-        mod: tvm.IRModule,
-        function: str,
-        variants: Mapping[str, LoweredSchedule[CudaStage]],
-        stage_builder: CudaStageBuilder,
+        networks: Sequence[Network[CudaStage]],
     ) -> tvm.IRModule:
-        """Replace ``function`` in ``mod`` by one function per variant.
+        """Emit one function per variant of a network.
 
         Raises
         ------
@@ -121,8 +118,7 @@ class CudaBackend:
             If there is no compiler.
         """
         check_compiler(self._target)  # scheduling does not need one
-        library = CudaLibrary(self._target, stage_builder.lowered.layouts)
-        return emit_functions(mod, function, variants, library)
+        return emit_networks(networks, CudaLibrary(self._target))
 
     def compile(
         self,

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic
 
@@ -34,11 +35,14 @@ class LoweredSchedule(Generic[S]):
         How the workers of a CPU wait for each other.
     slots : mapping of relax.Var to Slot
         Values that are written in place into a concatenation.
+    layouts : mapping of relax.Var to Hashable
+        Layouts of values that kernels of a GPU have in another one than Relax's.
     """
 
     stages: Stages[S]
     synchronization: Synchronization = "barrier"
     slots: Mapping[relax.Var, Slot] = field(default_factory=dict)
+    layouts: Mapping[relax.Var, Hashable] = field(default_factory=dict)
 
 
 @dataclass
@@ -133,37 +137,86 @@ class Library(ABC, Generic[S]):
         return ()
 
 
-def emit_functions(
-    mod: tvm.IRModule,
-    function: str,
-    variants: Mapping[str, LoweredSchedule[S]],
-    library: Library[S],
-) -> tvm.IRModule:
-    """Return ``mod`` with ``function`` replaced by one function for each variant of it.
+@dataclass(frozen=True)
+class Network(Generic[S]):
+    """A function that is to be emitted.
+
+    Attributes
+    ----------
+    module : tvm.IRModule
+        The prepared module.
+    function : str
+        The name of the function in the module.
+    variants : mapping of str to LoweredSchedule
+        By the name of the function that it becomes, which may be ``function``.
+    """
+
+    module: tvm.IRModule
+    function: str
+    variants: Mapping[str, LoweredSchedule[S]]
+
+
+def emit_networks(networks: Sequence[Network[S]], library: Library[S]) -> tvm.IRModule:
+    """Return one module with a function for each variant of each network.
 
     Parameters
     ----------
-    mod : tvm.IRModule
-        The prepared module.
-    function : str
-    variants : mapping of str to LoweredSchedule
-        By the name of the function that it becomes, which may be ``function``.
+    networks : sequence of Network
+        Their variants have different names. Private functions of their modules are renamed where
+        several networks have one of the same name.
     library : Library
         Filled by its emitters.
     """
+    functions: dict[tvm.ir.GlobalVar, tvm.ir.BaseFunc] = {}
+    for network in networks:
+        functions |= _renamed(_emit_network(network, library), functions)
+    functions |= {v: relax.ExternFunc(v.name_hint) for v in library.handed_on()}
+    first = networks[0].module
+    result = tvm.IRModule(functions, attrs=first.attrs, global_infos=first.global_infos)
+    modules = [m for n in networks for m in (n.module.attrs or {}).get("external_mods", [])]
+    code = library.compile()
+    modules += [] if code is None else [code]
+    return result.with_attr("external_mods", modules) if modules else result
+
+
+def _emit_network(
+    network: Network[S], library: Library[S]
+) -> dict[tvm.ir.GlobalVar, tvm.ir.BaseFunc]:
+    """Return the functions of the network's module, with the variants instead of the network."""
+    mod, function = network.module, network.function
     functions = {v: f for v, f in mod.functions.items() if v.name_hint != function}
-    for name, lowered in variants.items():
+    for name, lowered in network.variants.items():
         variable = mod.get_global_var(name) if name == function else tvm.ir.GlobalVar(name)
         emitter = library.emitter(name, mod[function], lowered)
         functions[variable] = _emit_function(emitter, mod[function], lowered.stages, name)
-    functions.update((v, relax.ExternFunc(v.name_hint)) for v in library.handed_on())
-    functions = _without_unused(functions)
-    result = tvm.IRModule(functions, attrs=mod.attrs, global_infos=mod.global_infos)
-    code = library.compile()
-    if code is None:
-        return result
-    others = list((mod.attrs or {}).get("external_mods", []))
-    return result.with_attr("external_mods", [*others, code])
+    return _without_unused(functions)
+
+
+def _renamed(
+    functions: Mapping[tvm.ir.GlobalVar, tvm.ir.BaseFunc], taken: Iterable[tvm.ir.GlobalVar]
+) -> dict[tvm.ir.GlobalVar, tvm.ir.BaseFunc]:
+    """Return functions under names that no function of ``taken`` has."""
+    names = {variable.name_hint for variable in taken}
+    new = {v: v for v in functions}
+    for variable in functions:
+        candidates = (f"{variable.name_hint}_{number}" for number in itertools.count(1))
+        if variable.name_hint in names:
+            new[variable] = tvm.ir.GlobalVar(next(n for n in candidates if n not in names))
+            relax.expr._update_type(new[variable], variable.ty)
+        names.add(new[variable].name_hint)
+    if all(variable is renamed for variable, renamed in new.items()):
+        return dict(functions)
+    lookup = [(tvm.ir.GlobalVar, lambda variable: new.get(variable, variable))]
+    return {
+        new[v]: _exported_as(new[v].name_hint, tvm_ffi.structural_map(f, lookup))
+        for v, f in functions.items()
+    }
+
+
+def _exported_as(name: str, function: tvm.ir.BaseFunc) -> tvm.ir.BaseFunc:
+    """Return a function that is exported under ``name`` if it is exported at all."""
+    exported = function.attrs and "global_symbol" in function.attrs
+    return function.with_attr("global_symbol", name) if exported else function
 
 
 def _without_unused(
@@ -258,7 +311,7 @@ def _visible(part: tuple[S, ...], stages: Stages[S], result: relax.Expr) -> set[
 def choose_variant(
     variants: tvm.IRModule, names: Iterable[str], chosen: str, variable: tvm.ir.GlobalVar
 ) -> tvm.IRModule:
-    """Return the module of :func:`emit_functions` with one variant alone.
+    """Return the module of :func:`emit_networks` with one variant of a network alone.
 
     Parameters
     ----------

@@ -106,7 +106,10 @@ def _check_payloads(config: Any) -> None:
 
 def _check_program(program: Any) -> None:
     if program.get("range_constraints"):
-        raise ModelError("Dimensions of the model are dynamic; export the model with fixed shapes.")
+        raise ModelError(
+            "Dimensions of the model are dynamic, which may execute code; export it with fixed "
+            "shapes, or give --trust if you trust the file."
+        )
     _check_words(program)
     for call in program["graph_module"]["module_call_graph"]:
         signature = call.get("signature") or {}

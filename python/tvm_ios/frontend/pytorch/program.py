@@ -13,7 +13,9 @@ import tvm
 from ...support.errors import ModelError
 from ...support.text import first_line, last_line
 from ..importing import captured, closing_builders
+from ..shapes import Shapes
 from .exported_file import check_exported
+from .shapes import export_at
 
 if TYPE_CHECKING:
     import torch
@@ -64,20 +66,31 @@ def _check_inference(module: torch.nn.Module) -> None:
             raise ModelError(f"{name} is in training mode; call the module's eval() first.")
 
 
-def from_exported(program: torch.export.ExportedProgram) -> tvm.IRModule:
+def from_exported(
+    program: torch.export.ExportedProgram,
+    shapes: Shapes | None = None,
+    batch: int | None = None,
+) -> tvm.IRModule:
     """Convert an exported program, with its weights as constants.
+
+    Parameters
+    ----------
+    program : torch.export.ExportedProgram
+    shapes : mapping of str to sequence of int, optional
+        Shapes of inputs by name, for dimensions that are dynamic.
+    batch : int, optional
+        The first dimension of every input that leaves it open.
 
     Raises
     ------
     ModelError
-        If a shape is dynamic, or TVM's importer cannot read the program.
+        If a shape stays dynamic, or TVM's importer cannot read the program.
     """
     from .convert import check_operators, convert  # TVM's importer imports torch
     from .decompose import decomposed
 
-    if program.range_constraints:
-        names = ", ".join(map(str, program.range_constraints))
-        raise ModelError(f"Dimensions {names} are dynamic; export the model with fixed shapes.")
+    if program.range_constraints or shapes or batch is not None:
+        program = export_at(program, shapes or {}, batch)
     try:
         with captured(), closing_builders():
             program = decomposed(program)
@@ -115,9 +128,11 @@ def _move_to_host(program: torch.export.ExportedProgram) -> None:
         move_to_device_pass(program, "cpu")
 
 
-def from_file(path: Path, trust: bool = False) -> tvm.IRModule:
-    """Convert a file that ``torch.export.save`` wrote; see `load_program`."""
-    return from_exported(load_program(path, trust))
+def from_file(
+    path: Path, trust: bool = False, shapes: Shapes | None = None, batch: int | None = None
+) -> tvm.IRModule:
+    """Convert a file that ``torch.export.save`` wrote; see `load_program` and `from_exported`."""
+    return from_exported(load_program(path, trust), shapes, batch)
 
 
 def load_program(path: Path, trust: bool = False) -> torch.export.ExportedProgram:

@@ -10,7 +10,7 @@ stages, and those of leaving values after them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -61,12 +61,9 @@ class CudaLibrary(Library[CudaStage]):
     Attributes
     ----------
     target : tvm.target.Target
-    layouts : mapping of relax.Var to str
-        Values with a layout other than Relax's.
     """
 
     target: tvm.target.Target
-    layouts: Mapping[relax.Var, str]
     names: KernelNames = field(default_factory=lambda: KernelNames("tvm_ios"))
     variables: dict[str, tvm.ir.GlobalVar] = field(default_factory=dict)
 
@@ -76,6 +73,7 @@ class CudaLibrary(Library[CudaStage]):
         return _CudaEmitter(
             relax.BlockBuilder(),
             library=self,
+            layouts=lowered.layouts,
             entering=_entering(original, lowered.stages),
             leaving=_leaving(original, lowered.stages),
         )
@@ -101,6 +99,7 @@ class CudaLibrary(Library[CudaStage]):
 @dataclass(kw_only=True)
 class _CudaEmitter(Emitter[CudaStage]):
     library: CudaLibrary
+    layouts: Mapping[relax.Var, Hashable]
     entering: list[relax.Var]
     leaving: set[relax.Var]
     _placed: dict[relax.Var, relax.Expr] = field(default_factory=dict)
@@ -154,7 +153,7 @@ class _CudaEmitter(Emitter[CudaStage]):
         """Copy a stage's result to Relax's layout."""
         if value in self._computed:
             result = self._computed.pop(value)
-            self._define(value, self._copy(result, self.library.layouts.get(value), None))
+            self._define(value, self._copy(result, self.layouts.get(value), None))
 
     def _place(self, value: Value) -> relax.Expr:
         """Return the tensor of a value in the layout that kernels read."""
@@ -165,15 +164,16 @@ class _CudaEmitter(Emitter[CudaStage]):
             return self._constants[id(value)][1]
         if value not in self._placed:
             plain = self.values[value]
-            self._placed[value] = self._copy(plain, None, self.library.layouts.get(value))
+            self._placed[value] = self._copy(plain, None, self.layouts.get(value))
         return self._placed[value]
 
-    def _copy(self, tensor: relax.Expr, now: str | None, then: str | None) -> relax.Expr:
+    def _copy(self, tensor: relax.Expr, now: Hashable, then: Hashable) -> relax.Expr:
         spec = TensorSpec(static_shape(tensor, "a tensor"), str(tensor.ty.dtype))
-        axes = {
+        permutations: dict[Hashable, tuple[int, ...]] = {
             (None, CHANNELS_LAST): (0, 2, 3, 1),
             (CHANNELS_LAST, None): (0, 3, 1, 2),
-        }.get((now, then), tuple(range(len(spec.shape))))
+        }
+        axes = permutations.get((now, then), tuple(range(len(spec.shape))))
         kernel = copy_kernel(spec, axes, self.library.target)
         (result,) = self._call(self.library.names.name_of(kernel), [tensor], kernel.outputs, 1)
         return result

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The function of a library that calls another one, by the shapes of its arguments.
+
+Programs that load a library by TVM alone call ``main`` with any shape that the library has a
+function for. ``tvm_ios_runtime`` calls these functions directly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import tvm
+from tvm import relax, tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.tirx.script import builder as T
+
+from ..graph.recognise import static_shape
+
+
+def with_dispatcher(mod: tvm.IRModule, name: str, functions: Sequence[str]) -> tvm.IRModule:
+    """Return the module with a function ``name`` that calls one of several others.
+
+    Parameters
+    ----------
+    mod : tvm.IRModule
+    name : str
+    functions : sequence of str
+        Functions of static shapes, whose parameters have the same types and ranks.
+    """
+    result = mod.clone()
+    tests = [f"tvm_ios_{name}_takes_{number}" for number in range(len(functions))]
+    shapes = [_shapes(mod[function]) for function in functions]
+    dtypes = [str(parameter.ty.dtype) for parameter in mod[functions[0]].params]
+    for test, shape in zip(tests, shapes, strict=True):
+        result.update_func(tvm.ir.GlobalVar(test), _test(test, shape, dtypes))
+    check = f"tvm_ios_{name}_check"
+    result.update_func(tvm.ir.GlobalVar(check), _check(check, shapes, dtypes))
+    dispatcher = _dispatcher(result, name, [*zip(tests, functions, strict=True)], check)
+    result.update_func(tvm.ir.GlobalVar(name), dispatcher)
+    return result
+
+
+Shapes = list[tuple[int, ...]]
+
+
+def _shapes(function: relax.Function) -> Shapes:
+    return [static_shape(parameter, "an input") for parameter in function.params]
+
+
+def _test(name: str, shapes: Shapes, dtypes: Sequence[str]) -> tirx.PrimFunc:
+    """Build a function that returns whether its arguments have these shapes."""
+    with IRBuilder() as builder, T.prim_func(s_tir=True):
+        T.func_name(name)
+        equal = _equal(_arguments(shapes, dtypes), shapes)
+        T.func_ret(tvm.ir.PrimType("int32"))
+        T.Return(tirx.Select(equal, tirx.const(1, "int32"), tirx.const(0, "int32")))
+    return builder.get()
+
+
+def _check(name: str, choices: Sequence[Shapes], dtypes: Sequence[str]) -> tirx.PrimFunc:
+    """Build a function that raises an error if its arguments have none of several shapes."""
+    known = " or ".join(", ".join(map(str, map(list, shapes))) for shapes in choices)
+    with IRBuilder() as builder, T.prim_func(s_tir=True):
+        T.func_name(name)
+        sizes = _arguments(choices[0], dtypes)
+        equal = tirx.const(False, "bool")
+        for shapes in choices:
+            equal = tirx.any(equal, _equal(sizes, shapes))
+        with T.Assert(equal, f"The library was compiled for inputs of the shapes {known}."):
+            T.evaluate(tirx.const(0, "int32"))
+    return builder.get()
+
+
+def _arguments(shapes: Shapes, dtypes: Sequence[str]) -> list[list[tirx.Var]]:
+    """Declare tensors of any size as arguments; return their sizes."""
+    sizes = [[tirx.Var(f"n{i}_{k}", "int64") for k in range(len(s))] for i, s in enumerate(shapes)]
+    for number, (shape, dtype) in enumerate(zip(sizes, dtypes, strict=True)):
+        T.arg(f"t{number}", T.buffer(shape, dtype, layout=None))
+    return sizes
+
+
+def _equal(sizes: Sequence[Sequence[tirx.Var]], shapes: Shapes) -> tirx.PrimExpr:
+    equal = tirx.const(True, "bool")
+    for variables, shape in zip(sizes, shapes, strict=True):
+        for variable, size in zip(variables, shape, strict=True):
+            equal = tirx.all(equal, variable == size)
+    return equal
+
+
+def _dispatcher(
+    mod: tvm.IRModule, name: str, choices: Sequence[tuple[str, str]], check: str
+) -> relax.Function:
+    """Build the function: an ``if`` for each test and the function to call where it holds."""
+    original = mod[choices[0][1]]
+    parameters = [
+        relax.Var(p.name, relax.TensorType(ndim=p.ty.ndim, dtype=p.ty.dtype))
+        for p in original.params
+    ]
+    (_, last), *others = reversed(choices)
+    checked = relax.VarBinding(relax.Var("checked", _NOTHING), _packed(check, parameters, _NOTHING))
+    body = _sequence([checked, *_call(mod, last, parameters)])
+    for test, function in others:
+        fits = relax.Var("fits", _NUMBER)
+        chosen = relax.If(fits, _sequence(_call(mod, function, parameters)), body)
+        asked = relax.VarBinding(fits, _packed(test, parameters, _NUMBER))
+        body = _sequence([asked, relax.VarBinding(relax.Var("result"), chosen)])
+    builder = relax.BlockBuilder(mod)
+    with builder.function(name, parameters, {"global_symbol": name}, pure=False):
+        builder.emit_func_output(builder.normalize(body))
+    return builder.finalize()[name]
+
+
+_NOTHING, _NUMBER = relax.TupleType([]), tvm.ir.PrimType("int64")
+
+
+def _packed(name: str, arguments: Sequence[relax.Expr], ty: relax.Type) -> relax.Call:
+    """Return a call of a function of the library."""
+    return relax.Call(relax.ExternFunc(name), arguments, None, [ty])
+
+
+def _call(mod: tvm.IRModule, name: str, arguments: Sequence[relax.Var]) -> list[relax.Binding]:
+    """Return bindings of arguments as tensors of a function's shapes, and of its result."""
+    variable, parameters = mod.get_global_var(name), mod[name].params
+    relax.expr._update_type(variable, mod[name].ty)
+    cast = [relax.Var(p.name, p.ty) for p in parameters]
+    bindings = [relax.MatchCast(v, a, v.ty) for v, a in zip(cast, arguments, strict=True)]
+    return [*bindings, relax.VarBinding(relax.Var("result"), relax.Call(variable, cast))]
+
+
+def _sequence(bindings: Sequence[relax.Binding]) -> relax.SeqExpr:
+    """Return bindings as an expression, the value of the last one."""
+    return relax.SeqExpr([relax.BindingBlock(bindings)], bindings[-1].var)

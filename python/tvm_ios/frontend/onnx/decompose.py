@@ -107,6 +107,43 @@ def _inferred(model: onnx.ModelProto) -> onnx.ModelProto:
         return model
 
 
+def _batch_normalization(nodes: Nodes, node: onnx.NodeProto) -> bool:
+    """Normalise by the batch's own mean and variance in training mode.
+
+    PyTorch standardises the weights of normaliser-free networks by it.
+    """
+    given, (data, scale, bias, *running) = attributes(node), node.input
+    shape = nodes.shape(data)
+    if not given.get("training_mode", 0):
+        return False
+    if shape is None:
+        raise ModelError(
+            f"{described(node)} is in training mode; export the model in inference mode."
+        )
+    others = [axis for axis in range(len(shape)) if axis != 1]
+
+    def mean_of(value: str) -> str:
+        inputs, axes = nodes.listed("ReduceMean", "axes", *others)
+        return nodes.add("ReduceMean", value, *inputs, keepdims=1, **axes)
+
+    mean = mean_of(data)
+    centred = nodes.add("Sub", data, mean)
+    variance = mean_of(nodes.add("Mul", centred, centred))
+    epsilon = nodes.like(data, given.get("epsilon", 1e-5))
+    deviation = nodes.add("Sqrt", nodes.add("Add", variance, epsilon))
+    factor, offset = (nodes.unsqueezed(value, *others) for value in (scale, bias))
+    scaled = nodes.add("Mul", nodes.add("Div", centred, deviation), factor)
+    nodes.add("Add", scaled, offset, output=node.output[0], name=node.name)
+    momentum = given.get("momentum", 0.9)
+    for old, new, output in zip(running, (mean, variance), node.output[1:], strict=False):
+        if output:
+            kept = nodes.add("Mul", old, nodes.like(old, momentum))
+            flat = nodes.add("Reshape", new, nodes.int64s(shape[1]))
+            added = nodes.add("Mul", flat, nodes.like(old, 1 - momentum))
+            nodes.add("Add", kept, added, output=output)
+    return True
+
+
 def _lp_normalization(nodes: Nodes, node: onnx.NodeProto) -> bool:
     """Divide by a norm; where that is 0, so are all elements."""
     given, data = attributes(node), node.input[0]
@@ -223,6 +260,7 @@ def _pow(nodes: Nodes, node: onnx.NodeProto) -> bool:
 
 
 _RULES: dict[str, Rule] = {
+    "BatchNormalization": _batch_normalization,
     "ConvTranspose": _conv_transpose,
     "Dropout": _dropout,
     "GRU": gru,

@@ -29,6 +29,7 @@ def main() -> None:
     source, name, directory = sys.argv[1:]
     warnings.filterwarnings("ignore")
     logging.disable(logging.WARNING)
+    torch.backends.mha.set_fastpath_enabled(False)  # its operator cannot be exported to ONNX
     channel, sys.stdout = sys.stdout, sys.stderr  # exporters print
     module, inputs = define(source, name)
     folder = Path(directory)

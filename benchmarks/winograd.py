@@ -23,7 +23,6 @@ import tvm_ffi
 from tvm import relax
 
 import markdown
-from tvm_ios.backend.cpu.code.functions import build_functions, kernel_function
 from tvm_ios.backend.cpu.kernels.conv2d import conv2d_kernel
 from tvm_ios.backend.cpu.kernels.conv2d_shape import Conv2d
 from tvm_ios.backend.cpu.kernels.kernel import Kernel
@@ -37,6 +36,7 @@ from tvm_ios.backend.cpu.kernels.winograd_model import (
 )
 from tvm_ios.backend.cpu.kernels.winograd_transform import OUTPUTS
 from tvm_ios.backend.cpu.measure.balance import machine_balance
+from tvm_ios.backend.cpu.measure.builder import CpuKernelBuilder
 from tvm_ios.backend.cpu.rules import LoweringConfig
 from tvm_ios.backend.cpu.rules.convolution import conv_geometry
 from tvm_ios.backend.cpu.rules.implement import implement
@@ -74,13 +74,12 @@ class Runner:
     """A compiled kernel with tensors of its own."""
 
     def __init__(self, kernel: Kernel, target: tvm.target.Target) -> None:
-        functions = {
-            f"p{i}": kernel_function(kernel, i, f"p{i}") for i in range(len(kernel.phases))
-        }
-        module = build_functions(functions, target).mod
+        library = CpuKernelBuilder(target).library(kernel)
+        module = tvm.runtime.load_module(str(library.path))
         self.kernel = kernel
         self._phases = [
-            (module[name], p.tiles) for name, p in zip(functions, kernel.phases, strict=True)
+            (module[name], phase.tiles)
+            for name, phase in zip(library.names[kernel.key], kernel.phases, strict=True)
         ]
         random = np.random.default_rng(0)
         arrays = [random.standard_normal(s.shape, "float32") for s in kernel.tensors]

@@ -2,13 +2,20 @@
 """Serve a compiled model over HTTP, with TVM's runtime alone: python serve.py MODEL.so [--port N]
 
 A request posts the inputs as an ``.npz`` file and gets the outputs as one. Requests may come at the
-same time; each thread runs a virtual machine of its own, and they share the weights.
+same time. If the library takes any batch, as ``tvm-ios compile --batch-sizes 1,4,16 --one-library``
+makes it, those that wait are computed as one batch. Otherwise each thread runs a virtual machine of
+its own, and they share the weights.
 """
 
 from __future__ import annotations
 
 import argparse
 import io
+import queue
+import threading
+from collections import defaultdict
+from collections.abc import Sequence
+from concurrent.futures import Future
 from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -19,10 +26,62 @@ import numpy as np
 import tvm_ios_runtime
 
 _LARGEST = 1 << 28  # bytes of a request
+_MOST = 64  # requests of a batch
+
+Arrays = dict[str, np.ndarray]
+
+
+class Batcher:
+    """Runs a model on the requests that wait, together."""
+
+    def __init__(self, model: tvm_ios_runtime.Model) -> None:
+        self._model = model
+        self._waiting: queue.SimpleQueue[tuple[Arrays, Future[Arrays]]] = queue.SimpleQueue()
+        if model.any_batch:
+            threading.Thread(target=self._work, daemon=True).start()
+
+    def run(self, inputs: Arrays) -> Arrays:
+        """Return the outputs of one request; ValueError as of the model."""
+        rows = {array.shape[:1] for array in inputs.values()}
+        if not self._model.any_batch or len(rows) != 1:  # the model says what is wrong
+            return self._model.run(inputs)
+        answer: Future[Arrays] = Future()
+        self._waiting.put((inputs, answer))
+        return answer.result()
+
+    def _work(self) -> None:
+        while True:
+            requests = [self._waiting.get()]
+            with suppress(queue.Empty):
+                while len(requests) < _MOST:
+                    requests.append(self._waiting.get_nowait())
+            alike = defaultdict(list)
+            for inputs, answer in requests:
+                form = frozenset((n, a.dtype.str, a.shape[1:]) for n, a in inputs.items())
+                alike[form].append((inputs, answer))
+            for group in alike.values():
+                self._answer(*zip(*group, strict=True))
+
+    def _answer(self, inputs: Sequence[Arrays], answers: Sequence[Future[Arrays]]) -> None:
+        """Compute requests whose arrays differ in the batch only."""
+        try:
+            outputs = self._model.run(
+                {name: np.concatenate([its[name] for its in inputs]) for name in inputs[0]}
+            )
+            begin = 0
+            for its, answer in zip(inputs, answers, strict=True):
+                end = begin + len(next(iter(its.values())))
+                answer.set_result({name: array[begin:end] for name, array in outputs.items()})
+                begin = end
+        except Exception as error:
+            for answer in answers:
+                if not answer.done():
+                    answer.set_exception(error)
 
 
 def serve(model: tvm_ios_runtime.Model, port: int) -> None:
     """Serve requests on this machine until Ctrl-C; port 0 is any that is free."""
+    batcher = Batcher(model)
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -32,7 +91,7 @@ def serve(model: tvm_ios_runtime.Model, port: int) -> None:
                 return
             try:
                 with np.load(io.BytesIO(self.rfile.read(size)), allow_pickle=False) as file:
-                    outputs = model.run({name: file[name] for name in file.files})
+                    outputs = batcher.run({name: file[name] for name in file.files})
             except (ValueError, KeyError, OSError, BadZipFile) as error:
                 self.send_error(HTTPStatus.BAD_REQUEST, " ".join(str(error).split())[:200])
                 return

@@ -85,6 +85,12 @@ class Dispatcher:
         splits, pads = metadata.get("splits", False), frozenset(metadata.get("pads", ()))
         return Dispatcher(signatures, Axes.of(signatures), splits, pads)
 
+    @property
+    def any_batch(self) -> bool:
+        """Whether all inputs have a batch, which may be of any size."""
+        inputs = range(len(self.signatures[0].inputs))
+        return self._batch is not None and all(map(self._has_batch, inputs))
+
     def exact(self, arrays: Sequence[Any]) -> int | None:
         """Return the signature whose inputs have exactly the shapes of ``arrays``."""
         return self._exact.get(tuple(tuple(array.shape) for array in arrays))

@@ -54,6 +54,9 @@ class Model:
         None.
     signatures : tuple of Signature
         The shapes that the library was compiled for.
+    any_batch : bool
+        Whether the first dimension of all inputs is a batch, which may be of any size and whose
+        rows do not depend on each other.
     metadata : dict
         The metadata of the library.
     """
@@ -67,6 +70,7 @@ class Model:
     ) -> None:
         self.metadata = dict(metadata)
         self._dispatcher, self.signatures = dispatcher, dispatcher.signatures
+        self.any_batch = dispatcher.any_batch
         self.inputs, self.outputs = _described(metadata)
         self._workers: int | None = metadata.get("workers")  # None if unknown
         self._new_sessions, self._threads = new_sessions, threading.local()

@@ -15,7 +15,7 @@ import tvm
 import tvm_ffi
 from tvm import relax
 
-from tvm_ios.backend.cpu.code.functions import build_functions, kernel_function
+from support.kernel_module import kernel_module
 from tvm_ios.backend.cpu.kernels.kernel import Kernel
 from tvm_ios.backend.cpu.kernels.layout import Layout
 from tvm_ios.backend.registry import kind_of
@@ -99,8 +99,7 @@ class _Known:
 def _built(known: _Known) -> Any:
     """Return the functions of a kernel; kept, as tests run one kernel on several inputs."""
     kernel, target = known.value
-    functions = {f"p{i}": kernel_function(kernel, i, f"p{i}") for i in range(len(kernel.phases))}
-    return build_functions(functions, target).mod
+    return kernel_module({f"p{i}": (kernel, i) for i in range(len(kernel.phases))}, target)
 
 
 def _poison(shape: Sequence[int], dtype: str) -> np.ndarray:

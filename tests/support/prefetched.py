@@ -13,9 +13,10 @@ from tvm import relax, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as T
 
+from support.kernel_module import kernel_module
 from support.networks import NATIVE, constant, few_stages, isa_of, relax_module
 from support.tiled import convolutions
-from tvm_ios.backend.cpu.code.functions import build_functions, kernel_function
+from tvm_ios.backend.cpu.code.functions import build_functions
 from tvm_ios.backend.cpu.kernels import prefetch
 from tvm_ios.backend.cpu.kernels.conv2d_shape import Conv2d
 from tvm_ios.backend.cpu.kernels.kernel import Kernel
@@ -65,11 +66,11 @@ def compiled(name: str) -> list[tuple[Kernel, list]]:
     """Kernels with the functions of their phases."""
     found = KERNELS[name]()
     functions = {
-        f"f{n}_{phase}": kernel_function(kernel, phase, f"f{n}_{phase}")
+        f"f{n}_{phase}": (kernel, phase)
         for n, kernel in enumerate(found)
         for phase in range(len(kernel.phases))
     }
-    module = build_functions(functions, NATIVE).mod
+    module = kernel_module(functions, NATIVE)
     return [
         (kernel, [module[f"f{n}_{phase}"] for phase in range(len(kernel.phases))])
         for n, kernel in enumerate(found)

@@ -12,6 +12,7 @@ import contextlib
 import hashlib
 import logging
 import os
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,6 +58,7 @@ class ObjectStore:
         self.directory, self.limit = directory, limit
         self._written = 0  # bytes since the last look at the whole
         self._looked = False
+        self._lock = threading.Lock()
 
     def get(self, key: str) -> bytes | None:
         """Return the object of a key; None if there is none, or its file is damaged."""
@@ -89,11 +91,12 @@ class ObjectStore:
         except OSError as error:
             _logger.info("An object is not kept: %s", error)
             return
-        self._written += len(content)
-        if not self._looked or self._written > self.limit // 8:
-            self._looked, self._written = True, 0
-            if self.usage().num_bytes > self.limit:
-                self.prune(int(_KEPT * self.limit))
+        with self._lock:  # several threads compile
+            self._written += len(content)
+            if not self._looked or self._written > self.limit // 8:
+                self._looked, self._written = True, 0
+                if self.usage().num_bytes > self.limit:
+                    self.prune(int(_KEPT * self.limit))
 
     def usage(self) -> Usage:
         """Return how much there is."""

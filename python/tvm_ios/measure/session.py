@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, Protocol
 
 import tvm
@@ -51,13 +52,16 @@ class LocalSession:
     limit = 0.0
 
     def __init__(self) -> None:
+        self._loaded: dict[Path, tvm.runtime.Module] = {}
         self.call("SetRuntimeLibrary", find_libtvm_runtime())
 
     def call(self, name: str, *arguments: Any) -> Any:
         return tvm_ffi.get_global_func(_PREFIX + name)(*arguments)
 
     def load(self, library: Library) -> tvm.runtime.Module:
-        return library.executable.mod
+        if library.path not in self._loaded:
+            self._loaded[library.path] = tvm.runtime.load_module(str(library.path))
+        return self._loaded[library.path]
 
 
 class RemoteSession:
@@ -118,7 +122,6 @@ class RemoteSession:
         return self.watched(ask)
 
     def load(self, library: Library) -> tvm.runtime.Module:
-        assert library.path is not None, "what travels is linked"
         return self.load_file(str(library.path), library.path.name)
 
     def load_file(self, path: str, name: str) -> tvm.runtime.Module:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
-import tvm
 
 from ..backend.shared.implementation import Implementation
 from ..backend.shared.kernel import Kernel
@@ -84,14 +83,11 @@ class Library:
 
     Attributes
     ----------
-    executable : tvm.runtime.Executable
-        The compiled module.
-    path : Path or None
-        The shared library, if it has to be uploaded.
+    path : Path
+        The shared library.
     names : dict of kernel key to list of str
         The functions of each kernel, one per phase.
     """
 
-    executable: tvm.runtime.Executable
-    path: Path | None
+    path: Path
     names: dict[Hashable, list[str]]

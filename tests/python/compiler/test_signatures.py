@@ -135,17 +135,42 @@ def test_what_cannot_be_served_gets_a_sentence(branches: Path, array: np.ndarray
         model(array)
 
 
-def test_a_network_that_mixes_rows_serves_only_its_own_batches(tmp_path: Path) -> None:
+def save_rows(path: Path, nodes: list[onnx.NodeProto], **constants: np.ndarray) -> None:
+    """Write a network from ``x`` to ``y``, rows of five numbers."""
+    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, ["N", 5]) for n in "xy")
+    save(path, nodes, [x], [y], [numpy_helper.from_array(a, n) for n, a in constants.items()])
+
+
+@pytest.mark.parametrize("share", [1.0, 1e-6])
+def test_a_network_that_mixes_rows_serves_only_its_own_batches(
+    tmp_path: Path, share: float
+) -> None:
     nodes = [
         helper.make_node("ReduceMean", ["x"], ["mean"], axes=[0], keepdims=1),
-        helper.make_node("Sub", ["x", "mean"], ["y"]),
+        helper.make_node("Mul", ["mean", "share"], ["part"]),
+        helper.make_node("Sub", ["x", "part"], ["y"]),
     ]
-    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, ["N", 5]) for n in "xy")
-    save(tmp_path / "m.onnx", nodes, [x], [y])
+    save_rows(tmp_path / "m.onnx", nodes, share=np.array(share, "float32"))
     model = tvm_ios.compile(tmp_path / "m.onnx", search=False, threads=2, batch_sizes=[2, 4])
     array = _RANDOM.standard_normal((4, 5)).astype("float32")
-    np.testing.assert_allclose(model(array), array - array.mean(0), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(model(array), array - share * array.mean(0), rtol=1e-5, atol=1e-6)
     with pytest.raises(ValueError, match=r"x float32\[4, 5\]; got float32\[3, 5\]"):
+        model(array[:3])
+
+
+def test_a_network_that_counts_rows_serves_only_its_own_batches(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("CumSum", ["ones", "axis"], ["numbers"]),
+        helper.make_node("Shape", ["x"], ["rows"], start=0, end=1),
+        helper.make_node("Slice", ["numbers", "zero", "rows"], ["first"]),
+        helper.make_node("Add", ["x", "first"], ["y"]),
+    ]
+    constants = {"ones": np.ones((9, 1), "float32"), "axis": np.array(0), "zero": np.array([0])}
+    save_rows(tmp_path / "m.onnx", nodes, **constants)
+    model = tvm_ios.compile(tmp_path / "m.onnx", search=False, threads=2, batch_sizes=[2, 4])
+    array = _RANDOM.standard_normal((4, 5)).astype("float32")
+    np.testing.assert_allclose(model(array), array + np.arange(1, 5)[:, None], rtol=1e-5)
+    with pytest.raises(ValueError, match="got"):
         model(array[:3])
 
 

@@ -24,9 +24,9 @@ from tvm.tirx.script import builder as T
 from support.networks import NATIVE, conv, relax_module
 from support.rpc import wait_until
 from tvm_ios import DeviceError
-from tvm_ios.backend.cpu.code.functions import kernel_function
+from tvm_ios.backend.cpu.code import functions
+from tvm_ios.backend.cpu.code.functions import pointer_function
 from tvm_ios.backend.cpu.kernels.kernel import Kernel
-from tvm_ios.backend.cpu.measure import builder
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.graph.dag import Candidate
 from tvm_ios.measure.providers import LoopbackServer
@@ -53,13 +53,15 @@ def relax_concat(values: list[tvm.relax.Expr]) -> tvm.relax.Expr:
 
 def _calling(kernel: Kernel, name: str, function: str, *arguments: object) -> tirx.PrimFunc:
     """A kernel's function that only calls a function of the C library."""
-    with IRBuilder() as builder, T.prim_func(s_tir=True):
+    with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
         T.func_name(name)
+        T.func_ret(tvm.ir.PrimType("int32"))
         for i, spec in enumerate(kernel.tensors):
-            T.arg(f"t{i}", T.buffer(spec.shape, spec.dtype, layout=None))
-        for bound in ("begin", "end"):
-            T.arg(bound, tirx.Var(bound, "int32"))
+            T.arg(f"p{i}", T.handle(spec.dtype))
+        for number in ("begin", "end", "following"):  # which those without it ignore
+            T.arg(number, tirx.Var(number, "int32"))
         T.evaluate(tirx.call_extern("int32", function, *arguments))
+        T.Return(tirx.const(0, "int32"))
     return builder.get()
 
 
@@ -72,10 +74,10 @@ def test_a_stage_that_crashes_or_hangs_is_not_used(
 
     def compiled(kernel: Kernel, phase: int, name: str) -> tirx.PrimFunc:
         if kernel.key in sound:
-            return kernel_function(kernel, phase, name)
+            return pointer_function(kernel, phase, name)
         return _calling(kernel, name, function)
 
-    monkeypatch.setattr(builder, "kernel_function", compiled)
+    monkeypatch.setattr(functions, "pointer_function", compiled)
     with caplog.at_level(logging.WARNING):
         found = made.search()
     convolutions = tuple(op.index for op in made.graph.operators if op.kind == "conv2d")
@@ -90,7 +92,7 @@ def test_a_stage_that_crashes_or_hangs_is_not_used(
 def test_an_operator_that_crashes_ends_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
     made = _scheduler()
     monkeypatch.setattr(
-        builder, "kernel_function", lambda kernel, _phase, name: _calling(kernel, name, "abort")
+        functions, "pointer_function", lambda kernel, _phase, name: _calling(kernel, name, "abort")
     )
     with pytest.raises(DeviceError, match="this machine"):
         made.search()
@@ -198,8 +200,8 @@ def test_what_the_process_says_is_logged(
     made = _scheduler()
     last_words = ("__assert_fail", "a reason", "kernel.c", 17, "kernel")
     monkeypatch.setattr(
-        builder,
-        "kernel_function",
+        functions,
+        "pointer_function",
         lambda kernel, _phase, name: _calling(kernel, name, *last_words),
     )
     with caplog.at_level(logging.INFO, "tvm_ios"):

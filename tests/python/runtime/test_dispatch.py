@@ -87,6 +87,7 @@ def test_each_part_gets_its_rows_and_zeros() -> None:
     def call(number: int, inputs: list[np.ndarray]) -> list[np.ndarray]:
         seen.append(inputs[0].shape)
         assert inputs[1].all()
+        assert not inputs[0][:, 5:].any()
         return [np.repeat(inputs[0][:, :, None], 3, 2).astype("float32")]
 
     given = arrays(6, 5)

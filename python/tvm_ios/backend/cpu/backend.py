@@ -107,7 +107,7 @@ class CpuBackend:
             builder = CpuKernelBuilder(self._target, kernels)
             device = CpuStageRunner(lowered, builder, LocalSession(), seed)
             return LocalPool(device, builder, self.workers)
-        builder = CpuKernelBuilder(self._target, kernels, linked=True, compiler=runner.compiler)
+        builder = CpuKernelBuilder(self._target, kernels, compiler=runner.compiler)
 
         def make(session: RemoteSession) -> CpuStageRunner:
             session.call("SetNumThreads", self.workers)

@@ -8,8 +8,8 @@ import re
 import pytest
 import tvm
 
+from support.kernel_module import kernel_module
 from support.networks import conv, relax_module
-from tvm_ios.backend.cpu.code.functions import build_functions, kernel_function
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.options import Options
 
@@ -27,11 +27,11 @@ def compiled(target: dict, **options: object) -> str:
     (library,) = scheduler.emit(scheduler.unsearched()).attrs["external_mods"]
     kernels = {i.kernel.key: i.kernel for i in scheduler.stage_builder.lowered.implementations}
     functions = {
-        f"k{n}_{p}": kernel_function(kernel, p, f"k{n}_{p}")
+        f"k{n}_{p}": (kernel, p)
         for n, kernel in enumerate(kernels.values())
         for p in range(len(kernel.phases))
     }
-    code = build_functions(functions, resolved).mod
+    code = kernel_module(functions, resolved)
     return code.inspect_source("asm") + library.inspect_source("asm")
 
 

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels as TIR functions of their tensors and a range of tiles.
+"""Kernels as functions of their tensors and a range of tiles.
 
-The same code is timed and deployed, by two calling conventions. A runner composes stages from
-functions of tensors. The driver of a region calls functions of plain pointers.
+A kernel is a C function of plain pointers, which the driver of a region calls. A runner composes
+stages from functions of tensors that call the same code.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import tvm
@@ -16,40 +17,15 @@ from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as T
 
+from ....database.objects import ObjectStore
+from ....support.caches import object_directory
+from ...shared.export import export
 from ..kernels.footprint import Accessed
 from ..kernels.kernel import Kernel, Phase
 from .accessed import accessed_tensors
 from .aligned_stack import aligned_stack
-from .objects import KernelObject, kernel_object, static_libraries
+from .objects import KernelObject, kernel_object, static_libraries, static_library
 from .pipeline import LARGE_BUFFERS, PIPELINE
-
-
-def kernel_function(kernel: Kernel, phase: int, name: str) -> tirx.PrimFunc:
-    """Build one phase of a kernel as a public function: ``f(*tensors, begin, end)``.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel.
-    phase : int
-        Index of the phase.
-    name : str
-        Name of the function.
-
-    Returns
-    -------
-    tvm.tirx.PrimFunc
-        Computes the tiles ``begin`` to ``end``.
-    """
-    with IRBuilder() as builder, T.prim_func(s_tir=True):
-        T.func_name(name)
-        T.func_attr(_attributes(kernel.phases[phase]))
-        buffers = [
-            T.arg(f"t{i}", T.buffer(spec.shape, spec.dtype, layout=None))
-            for i, spec in enumerate(kernel.tensors)
-        ]
-        _emit_phase(kernel.phases[phase], buffers, *_range())
-    return builder.get()
 
 
 def pointer_function(kernel: Kernel, phase: int, name: str) -> tirx.PrimFunc:
@@ -96,6 +72,38 @@ def pointer_function(kernel: Kernel, phase: int, name: str) -> tirx.PrimFunc:
         ):
             _emit_phase(kernel.phases[phase], buffers, begin, end, *following)
         T.Return(tirx.const(0, "int32"))
+    return builder.get()
+
+
+def calling_function(kernel: Kernel, phase: int, symbol: str, name: str) -> tirx.PrimFunc:
+    """Build a public function of tensors that calls a C function of their pointers.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+    phase : int
+        Index of the phase.
+    symbol : str
+        The C function, made by :func:`pointer_function`.
+    name : str
+        Name of the function.
+
+    Returns
+    -------
+    tvm.tirx.PrimFunc
+        ``f(*tensors, begin, end)`` computes the tiles ``begin`` to ``end``; no weights follow.
+    """
+    with IRBuilder() as builder, T.prim_func(s_tir=True):
+        T.func_name(name)
+        buffers = [
+            T.arg(f"t{i}", T.buffer(spec.shape, spec.dtype, layout=None))
+            for i, spec in enumerate(kernel.tensors)
+        ]
+        bounds = _range()
+        following = [tirx.const(0, "int32")] if kernel.phases[phase].prefetches else []
+        pointers = [buffer.data for buffer in buffers]
+        T.evaluate(T.call_extern("int32", symbol, *pointers, *bounds, *following))
     return builder.get()
 
 
@@ -175,3 +183,33 @@ def build_drivers(
     for library in static_libraries([*kernels.objects.values()], kernels.target):
         code.import_module(library)
     return code
+
+
+def link_kernels(
+    kernels: Mapping[str, tuple[Kernel, int]],
+    target: tvm.target.Target,
+    path: Path,
+    compiler: str | None = None,
+) -> None:
+    """Link phases of kernels as a shared library of functions of tensors.
+
+    One thread compiles what is not in the store of object code.
+
+    Parameters
+    ----------
+    kernels : mapping of str to (Kernel, int)
+        Kernels and the index of a phase, by the names of the functions.
+    target : tvm.target.Target
+    path : Path
+    compiler : str, optional
+        What links it, for another architecture than this machine's.
+    """
+    functions, store = KernelFunctions(target), ObjectStore(object_directory())
+    callers = {
+        name: calling_function(kernel, phase, functions.get(kernel, phase), name)
+        for name, (kernel, phase) in kernels.items()
+    }
+    executable = build_functions(callers, target)
+    for item in functions.objects.values():
+        executable.mod.import_module(static_library(item, target, store))
+    export(executable, path, compiler)

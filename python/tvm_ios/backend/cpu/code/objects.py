@@ -63,28 +63,30 @@ def static_libraries(
     Those that are not in the store are compiled, by all cores.
     """
     store = ObjectStore(object_directory())
-    found = {item.symbol: store.get(item.key) for item in objects}
-    missing = [item for item in objects if found[item.symbol] is None]
+
+    def make(item: KernelObject) -> tuple[str, tvm.runtime.Module]:
+        return item.symbol, static_library(item, target, store)
+
+    made = dict(compiled(make, objects, target))
+    return [made[item.symbol] for item in objects]
+
+
+def static_library(
+    item: KernelObject, target: tvm.target.Target, store: ObjectStore
+) -> tvm.runtime.Module:
+    """Return a module of object code from the store, or compile and keep it."""
     with TemporaryFolder() as folder:
+        path = folder / f"{item.symbol}.o"
+        content = store.get(item.key)
+        if content is None:
+            _compile(item, target, path)
+            store.put(item.key, path.read_bytes())
+        else:
+            path.write_bytes(content)
+        return tvm.runtime.load_static_library(str(path), [])
 
-        def compile_one(item: KernelObject) -> tuple[KernelObject, bytes]:
-            return item, _compile(item, target, folder)
 
-        for item, content in compiled(compile_one, missing, target):
-            store.put(item.key, content)
-            found[item.symbol] = content
-        return [_static(symbol, content, folder) for symbol, content in found.items() if content]
-
-
-def _compile(item: KernelObject, target: tvm.target.Target, folder: Path) -> bytes:
+def _compile(item: KernelObject, target: tvm.target.Target, path: Path) -> None:
     function = item.function.with_attr(SYMBOL, item.symbol)
     module = tvm.IRModule({tvm.ir.GlobalVar(item.symbol): function})
-    path = folder / f"{item.symbol}.o"
     tvm.compile(module, target=target, tir_pipeline=PIPELINE).mod.write_to_file(str(path), "o")
-    return path.read_bytes()
-
-
-def _static(symbol: str, content: bytes, folder: Path) -> tvm.runtime.Module:
-    path = folder / f"{symbol}.o"
-    path.write_bytes(content)
-    return tvm.runtime.load_static_library(str(path), [])

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kernel builder: kernels compiled on this machine, each once, for all runners."""
+"""The kernel builder: kernels compiled on this machine, each once, for all runners.
+
+The object code is what a compiled network is linked from.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +12,17 @@ from collections.abc import Hashable, Iterable, Sequence
 
 import tvm
 
+from tvm_ios_env.machine import default_threads
+
 from ....measure.parallel import compiled
 from ....measure.stage_runner import Library
 from ....support.folders import TemporaryFolder
 from ....support.progress import progress
-from ...shared.export import export
-from ..code.functions import build_functions, kernel_function
+from ..code.functions import link_kernels
 from ..kernels.kernel import Kernel
 
-_BATCH = 2  # kernels of a module: few, so that no core waits long for the last
-_LINKED_BATCH = 8  # if each module is linked and sent
+_BATCHES = 4  # of a core, so that none waits long for the last
+_LARGEST = 16  # kernels of a library
 
 
 class CpuKernelBuilder:
@@ -30,8 +34,6 @@ class CpuKernelBuilder:
         The target of the kernels.
     network : iterable of Kernel
         Kernels that every runner needs; they are compiled in the first call of ``compile``.
-    linked : bool
-        Whether to link shared libraries, for another process to load.
     compiler : str, optional
         The linker, for an architecture other than this machine's.
     """
@@ -39,15 +41,13 @@ class CpuKernelBuilder:
     def __init__(
         self,
         target: tvm.target.Target,
-        network: Iterable[Kernel],
+        network: Iterable[Kernel] = (),
         *,
-        linked: bool = False,
         compiler: str | None = None,
     ) -> None:
         self._target, self._network = target, list(network)
-        self._folder = TemporaryFolder() if linked else None
+        self._folder, self._count = TemporaryFolder(), itertools.count()
         self._compiler = compiler
-        self._count = itertools.count()
         self._builder: dict[Hashable, Library] = {}
         self._lock = threading.Lock()  # several runners may request a missing kernel
 
@@ -59,7 +59,7 @@ class CpuKernelBuilder:
             pending = list(new.values())
             if not pending:
                 return
-            size = _BATCH if self._folder is None else _LINKED_BATCH
+            size = min(_LARGEST, -(-len(pending) // (_BATCHES * default_threads())))
             batches = [pending[i : i + size] for i in range(0, len(pending), size)]
             with progress("compiling kernels", len(pending)) as advance:
                 for library in compiled(self._compile, batches, self._target):
@@ -74,15 +74,11 @@ class CpuKernelBuilder:
 
     def _compile(self, kernels: Sequence[Kernel]) -> Library:
         names = {k.key: [f"k{i}_{p}" for p in range(len(k.phases))] for i, k in enumerate(kernels)}
+        path = self._folder.path / f"kernels{next(self._count)}.so"
         functions = {
-            name: kernel_function(kernel, phase, name)
+            name: (kernel, phase)
             for kernel in kernels
             for phase, name in enumerate(names[kernel.key])
         }
-        executable = build_functions(functions, self._target)
-        if self._folder is None:
-            executable.mod.get_function(next(iter(functions)))  # makes LLVM emit machine code
-            return Library(executable, None, names)
-        path = self._folder.path / f"kernels{next(self._count)}.so"
-        export(executable, path, self._compiler)
-        return Library(executable, path, names)
+        link_kernels(functions, self._target, path, self._compiler)
+        return Library(path, names)

@@ -10,7 +10,7 @@ from typing import Any
 import tvm
 from tvm.tirx.script import builder as T
 
-from tvm_ios.backend.cpu.code.functions import build_functions, kernel_function
+from support.kernel_module import kernel_module
 from tvm_ios.backend.cpu.kernels.kernel import Kernel, Phase
 from tvm_ios.tir.emit import Accumulators, lanes_of, tile_scope, unroll, zeros
 from tvm_ios.tir.tensor import TensorSpec
@@ -36,8 +36,8 @@ def too_many_sums(buffers: Sequence[Any], begin: Any, extent: Any) -> None:
 def test_spilled_vectors_are_aligned() -> None:
     source, result = (TensorSpec((8, rows, LANES)) for rows in (STEPS, SUMS))
     kernel = Kernel("sums", "sums", (source,), (result,), (Phase(8, too_many_sums),))
-    functions = {"sums": kernel_function(kernel, 0, "sums")}
-    assembly = build_functions(functions, tvm.target.Target(AVX512)).mod.inspect_source("asm")
+    module = kernel_module({"sums": (kernel, 0)}, tvm.target.Target(AVX512))
+    assembly = module.inspect_source("asm")
     spills = re.findall(r"(vmov\w+)\s+%zmm\d+, -?\d*\(%r[sb]p\)", assembly)
     assert spills
     assert set(spills) == {"vmovaps"}  # "vmovups" where LLVM knows of no alignment

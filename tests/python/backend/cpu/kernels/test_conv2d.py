@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.conv2d import BIAS, Case, cases, reference
+from support.kernel_module import kernel_module
 from support.networks import NATIVE, TARGETS, assert_close, isa_of, poisoned, run_kernel, unpack
-from tvm_ios.backend.cpu.code.functions import build_functions, kernel_function
 from tvm_ios.backend.cpu.kernels.conv2d import conv2d_kernel
 from tvm_ios.backend.cpu.kernels.conv2d_shape import Conv2d
 from tvm_ios.backend.cpu.kernels.convert import pack_weights_kernel
@@ -139,7 +139,7 @@ def test_half_of_the_tiles_is_half_of_the_work(blocks: int, size: int) -> None:
     kernel = conv2d_kernel(
         Conv2d(1, core.lanes, *case.windows(), case.out_channels), layout, layout, core
     )
-    function = build_functions({"f": kernel_function(kernel, 0, "f")}, NATIVE).mod["f"]
+    function = kernel_module({"f": (kernel, 0)}, NATIVE)["f"]
     inputs = [tvm.runtime.tensor(np.ones(s.shape, "float32")) for s in kernel.inputs]
     output = tvm.runtime.tensor(np.full(kernel.outputs[0].shape, np.nan, "float32"))
     tiles = kernel.phases[0].tiles

@@ -12,10 +12,11 @@ import tvm
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.kernel_module import kernel_module
 from support.merging import branches
 from support.networks import NATIVE, few_stages, relax_module
 from support.tiled import BODIES, products
-from tvm_ios.backend.cpu.code.functions import KernelFunctions, build_functions, kernel_function
+from tvm_ios.backend.cpu.code.functions import KernelFunctions
 from tvm_ios.backend.cpu.kernels.footprint import (
     Accessed,
     Touched,
@@ -47,8 +48,7 @@ def prepared(mod: tvm.IRModule) -> Scheduler:
 
 def compiled(found: Iterable[Kernel]) -> list[tuple[Kernel, tvm.runtime.Module]]:
     distinct = {kernel.key: kernel for kernel in found if kernel.plane is not None}
-    functions = {f"f{n}": kernel_function(k, 0, f"f{n}") for n, k in enumerate(distinct.values())}
-    module = build_functions(functions, NATIVE).mod
+    module = kernel_module({f"f{n}": (k, 0) for n, k in enumerate(distinct.values())}, NATIVE)
     return [(kernel, module[f"f{n}"]) for n, kernel in enumerate(distinct.values())]
 
 

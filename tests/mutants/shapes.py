@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mutants of libraries of several shapes."""
+
+from __future__ import annotations
+
+from .mutant import Mutant
+
+_RUNTIME = "python/tvm_ios_runtime"
+_COMPILER = "python/tvm_ios/compiler"
+_DISPATCH = "runtime/test_dispatch.py"
+_SIGNATURES = "compiler/test_signatures.py"
+
+MUTANTS = (
+    Mutant(
+        "padding holds what was in memory",
+        f"{_RUNTIME}/dispatch.py",
+        "padded[...] = 0",
+        "padded[...] = 7",
+        (f"{_DISPATCH}::test_each_part_gets_its_rows_and_zeros",),
+    ),
+    Mutant(
+        "a batch is covered by the cheapest size as often as it goes",
+        f"{_RUNTIME}/dispatch.py",
+        "repeated = max(0, rows - step * max(size for size, _ in costs)) // step",
+        "repeated = rows // step",
+        (f"{_DISPATCH}::test_a_cover_costs_least",),
+    ),
+    Mutant(
+        "a size is cut to a smaller one",
+        f"{_RUNTIME}/dispatch.py",
+        "number in self._pads and size > sizes[number]",
+        "number in self._pads and size < sizes[number]",
+        (f"{_DISPATCH}::test_parts_take_the_least_measured_time",),
+    ),
+    Mutant(
+        "a batch is split although its rows depend a little on each other",
+        f"{_COMPILER}/probe.py",
+        "self._rows_are_apart(axis, larger) and self._agree",
+        "self._agree",
+        (f"{_SIGNATURES}::test_a_network_that_mixes_rows_serves_only_its_own_batches[1e-06]",),
+    ),
+    Mutant(
+        "a batch is split although rows are counted",
+        f"{_COMPILER}/probe.py",
+        "self._rows_are_apart(axis, larger) and self._agree(axis, larger, smaller)",
+        "self._rows_are_apart(axis, larger)",
+        (f"{_SIGNATURES}::test_a_network_that_counts_rows_serves_only_its_own_batches",),
+    ),
+    Mutant(
+        "few different tokens hide that padding is attended to",
+        f"{_COMPILER}/probe.py",
+        "return 2**valid if invalid < limit else 2",
+        "return 2",
+        (f"{_SIGNATURES}::test_lengths_are_not_padded_where_padding_is_attended_to",),
+    ),
+    Mutant(
+        "main runs the function of a smaller shape",
+        f"{_COMPILER}/dispatcher.py",
+        "equal = tirx.all(equal, variable == size)",
+        "equal = tirx.all(equal, variable >= size)",
+        (f"{_SIGNATURES}::test_main_takes_every_shape_without_our_runtime",),
+    ),
+    Mutant(
+        "functions of two shapes are exported under one name",
+        "python/tvm_ios/backend/shared/emitter.py",
+        'return function.with_attr("global_symbol", name) if exported else function',
+        "return function",
+        (f"{_SIGNATURES}::test_lengths_and_batches",),
+    ),
+)

@@ -44,6 +44,7 @@ def encoder(path: Path, *, masked: bool = True) -> None:
     constants = [
         numpy_helper.from_array(np.array(value, dtype), name)
         for name, value, dtype in (
+            ("scale", 0.25, "float32"),
             ("one", 1, "float32"),
             ("low", -1e4, "float32"),
             ("axis", [1], "int64"),
@@ -52,7 +53,8 @@ def encoder(path: Path, *, masked: bool = True) -> None:
     nodes = [
         helper.make_node("Gather", ["table", "ids"], ["x"]),
         helper.make_node("Transpose", ["x"], ["xt"], perm=[0, 2, 1]),
-        helper.make_node("MatMul", ["x", "xt"], ["scores"]),
+        helper.make_node("MatMul", ["x", "xt"], ["products"]),
+        helper.make_node("Mul", ["products", "scale"], ["scores"]),
         helper.make_node("Sub", ["one", "mask"], ["absent"]),
         helper.make_node("Mul", ["absent", "low"], ["penalty"]),
         helper.make_node("Unsqueeze", ["penalty", "axis"], ["bias"]),

@@ -207,6 +207,23 @@ def test_lengths_are_not_padded_where_padding_is_attended_to(tmp_path: Path) -> 
         model(*tokens(1, 12))
 
 
+def test_padding_that_few_tokens_would_hide(tmp_path: Path) -> None:
+    """The mean of all tokens depends on their number, but not that of the first two tokens."""
+    table = np.ones((50, 16), "float32")
+    table[:2] = 0.0
+    nodes = [
+        helper.make_node("Gather", ["table", "ids"], ["x"]),
+        helper.make_node("ReduceMean", ["x"], ["y"], axes=[1], keepdims=0),
+    ]
+    ids = helper.make_tensor_value_info("ids", TensorProto.INT64, ["N", "L"])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", 16])
+    save(tmp_path / "m.onnx", nodes, [ids], [y], [numpy_helper.from_array(table, "table")])
+    shapes = {"ids": [(1, 8), (1, 16)]}
+    model = tvm_ios.compile(tmp_path / "m.onnx", search=False, threads=2, shapes=shapes)
+    with pytest.raises(ValueError, match="got"):
+        model(np.full((1, 12), 7))
+
+
 def test_command_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -24,7 +24,8 @@ class Run:
     failure : str or None
         Why there are no figures.
     compile_s, again_s : float or None
-        Ours: seconds of the whole command, with an empty cache of object code and with a full one.
+        Ours: seconds of the whole command, with an empty cache of object code and, of an ONNX file,
+        with a full one.
     error : float or None
         The largest deviation from PyTorch, relative to the largest value.
     rounds_ms : list of float

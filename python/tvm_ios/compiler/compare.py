@@ -81,6 +81,8 @@ def compare(
     if name == SEQUENTIAL and found.lowers_like(baseline):
         name = SCHEDULED
     estimates = {**baseline.estimates, **greedy.estimates, **found.estimates}
+    if BARRIERS in others and SCHEDULED in estimates:  # the cost model does not tell them apart
+        estimates[BARRIERS] = estimates[SCHEDULED]
     schedule = replace(
         schedules[name],
         estimates=as_returned(estimates, name),

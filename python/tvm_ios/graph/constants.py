@@ -49,7 +49,7 @@ Fold = Callable[[relax.Call, Sequence[np.ndarray]], np.ndarray | None]
 
 
 def fold_constants(mod: tvm.IRModule, func: relax.Function) -> relax.Function:
-    """Replace data movements of constants, and their basic arithmetic, by constants."""
+    """Replace data movements of constants, their basic arithmetic and means by constants."""
     return _Folder(mod, bindings_of(func)).visit_expr(func)
 
 
@@ -113,6 +113,16 @@ def _arithmetic(compute: Callable[..., np.ndarray]) -> Fold:
     return fold
 
 
+def _mean(call: relax.Call, arrays: Sequence[np.ndarray]) -> np.ndarray | None:
+    """Average in float64, which rounds less than TVM's code does."""
+    (array,), axes = arrays, call.attrs.axis
+    if str(array.dtype) not in _EXACT:
+        return None
+    chosen = None if axes is None else tuple(map(int, axes))
+    mean = array.mean(chosen, "float64", keepdims=bool(call.attrs.keepdims))
+    return np.asarray(mean, array.dtype)
+
+
 def _shape(call: relax.Call) -> list[int]:
     return [int(extent) for extent in call.ty.shape.values]
 
@@ -124,6 +134,7 @@ _FOLDS: dict[str, Fold] = {
     "relax.broadcast_to": _broadcast,
     "relax.divide": _arithmetic(np.divide),
     "relax.expand_dims": _shaped,
+    "relax.mean": _mean,
     "relax.multiply": _arithmetic(np.multiply),
     "relax.permute_dims": _permuted,
     "relax.reshape": _shaped,

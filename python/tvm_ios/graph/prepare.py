@@ -14,6 +14,7 @@ from .attention import attention_raiser
 from .batches import keep_batches, remove_empty_moves
 from .compositions import raise_compositions
 from .constants import fold_constants, fold_the_rest
+from .conv1d import widen_convolutions
 from .empty import fill_empty_sums
 from .fold import fold_affine, simplify_batch_norm
 from .indices import safe_indices
@@ -72,6 +73,7 @@ def prepare(
         safe_indices(function, checked=checks_indices),
         _on(function, fill_empty_sums),
         _on(function, divide_integer_sums),
+        _on(function, widen_convolutions),
         channels_first(function),
         _on(function, slice_channels),
         _on(function, simplify_batch_norm),

@@ -105,6 +105,7 @@ def test_how_workers_wait_is_measured(barriers: float, kept: str, shows: Clock) 
     assert (schedule.synchronization, schedule.stages) == (kept, found.stages)
     assert schedule.measured["scheduled"] == pytest.approx(min(barriers, 1.5))
     assert schedule.measured["barriers"] == pytest.approx(barriers)
+    assert schedule.estimates["scheduled"] == pytest.approx(found.estimates["scheduled"])
     assert Schedule.from_dict(json.loads(schedule.to_json())) == schedule
 
 

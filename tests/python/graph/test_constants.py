@@ -47,6 +47,12 @@ CASES = {
     "broadcast_to": (
         lambda emit, c: emit(relax.op.broadcast_to(c, (4, 2, 3))), np.broadcast_to(TABLE, (4, 2, 3))
     ),
+    "mean": (
+        lambda emit, c: emit(
+            relax.op.add(emit(relax.op.mean(c, 0, keepdims=True)), emit(relax.op.mean(c, [1, 0])))
+        ),
+        np.float32(TABLE.mean(0, "float64", keepdims=True)) + np.float32(TABLE.mean(dtype="f8")),
+    ),
     "arithmetic": (
         lambda emit, c: emit(
             relax.op.divide(

@@ -80,6 +80,8 @@ def _try(options: argparse.Namespace, survey: Survey | None) -> Survey:
             settings={"rounds": options.rounds, "window_s": options.window},
             versions=versions(["sequential", *peers], _PACKAGES),
         )
+    else:
+        _note_commit(survey, versions([]).get("commit", ""))
     known = {outcome.name for outcome in survey.outcomes}
     for model in _chosen(options.models):
         if model.name in known:
@@ -92,6 +94,13 @@ def _try(options: argparse.Namespace, survey: Survey | None) -> Survey:
             with replacing(options.json) as (draft,):
                 draft.write_text(json.dumps(survey.to_json(), indent=1) + "\n")
     return survey
+
+
+def _note_commit(survey: Survey, commit: str) -> None:
+    """Add the commit at which a survey goes on to those that it has."""
+    known = survey.versions.get("commit", "").split(", ")
+    if commit and commit not in known:
+        survey.versions["commit"] = ", ".join([*filter(None, known), commit])
 
 
 def _chosen(names: str | None) -> list[PublicModel]:

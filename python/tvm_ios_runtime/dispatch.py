@@ -10,6 +10,7 @@ results of these, a smaller size is padded to a larger one.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,6 +22,7 @@ import numpy as np
 from .session import empty
 from .signatures import Axes, Signature
 
+_REMEMBERED = 1024  # plans
 _CALL = 1e-3  # of the elements of the smallest call: what a call costs where nothing was measured
 
 
@@ -75,7 +77,7 @@ class Dispatcher:
         self.signatures, self.axes = tuple(signatures), axes
         self._batch, self._pads = (axes.batch if splits else None), pads
         self._exact = {signature.shapes: i for i, signature in enumerate(self.signatures)}
-        self._plans: dict[tuple[int, ...], Plan | None] = {}
+        self._cheapest = functools.lru_cache(_REMEMBERED)(self._find_cheapest)
 
     @staticmethod
     def from_metadata(metadata: Mapping[str, Any]) -> Dispatcher:
@@ -104,9 +106,7 @@ class Dispatcher:
             If it cannot be.
         """
         sizes = self._sizes(arrays)
-        if sizes is not None and sizes not in self._plans:
-            self._plans[sizes] = self._cheapest(sizes)
-        plan = None if sizes is None else self._plans[sizes]
+        plan = None if sizes is None else self._cheapest(sizes)
         if plan is None:
             got = ", ".join(f"{array.dtype}{list(array.shape)}" for array in arrays)
             raise ValueError(f"The model takes {self.describe()}; got {got}.")
@@ -172,7 +172,7 @@ class Dispatcher:
         fits = all(list(a.shape) == shape for a, shape in zip(arrays, shapes, strict=True))
         return tuple(sizes) if fits else None
 
-    def _cheapest(self, sizes: tuple[int, ...]) -> Plan | None:
+    def _find_cheapest(self, sizes: tuple[int, ...]) -> Plan | None:
         plans = [plan for group in self._groups(sizes) if (plan := self._cover(sizes, group))]
         return min(plans, key=self._seconds, default=None)
 

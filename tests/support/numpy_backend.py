@@ -232,10 +232,7 @@ class NumpyBackend:
     ) -> NumpyStageBuilder:
         return stage_builder
 
-    def emit(
-        self,
-        networks: Sequence[Network],
-    ) -> tvm.IRModule:
+    def emit(self, networks: Sequence[Network]) -> tvm.IRModule:
         for network in networks:
             for name, lowered in network.variants.items():
                 self._clock[name] = sum(getattr(stage, "seconds", 0.0) for stage in lowered.stages)

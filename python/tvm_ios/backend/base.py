@@ -75,10 +75,7 @@ class Backend(Protocol[K, S, A]):
             Latencies that are known, and where new ones go.
         """
 
-    def emit(
-        self,
-        networks: Sequence[Network[S]],
-    ) -> tvm.IRModule:
+    def emit(self, networks: Sequence[Network[S]]) -> tvm.IRModule:
         """Return one module with a function for each variant of each network.
 
         Parameters

@@ -49,7 +49,7 @@ class Serving:
             return "none, as the library was not run here"
         served = ["a batch is split and padded"] if self.splits else []
         served += ["a smaller size is padded to a larger one"] if self.pads else []
-        return "; ".join(served) or "none, as parts of the inputs depend on each other"
+        return "; ".join(served) or "none, as they were not found to get the same answers"
 
 
 def build(mod: tvm.IRModule, schedule: Schedule, target: tvm.target.Target) -> relax.VMExecutable:
@@ -75,7 +75,7 @@ def build_signatures(
     Parameters
     ----------
     mod : tvm.IRModule
-        What :func:`tvm_ios.compiler.signatures.emit` made.
+        What :func:`tvm_ios.compiler.dispatcher.with_dispatcher` made.
     schedules : mapping of str to Schedule
         By the names of the functions that have static shapes.
     serving : Serving
@@ -176,7 +176,7 @@ def _signature(mod: tvm.IRModule, name: str, schedule: Schedule) -> dict[str, An
     return {
         "function": name,
         "inputs": [_info(p.name, p.ty) for p in func.params],
-        "outputs": [_info(f"output_{i}", ty) for i, ty in enumerate(_leaves(func.ret_ty))],
+        "outputs": [_info(f"output_{i}", ty) for i, ty in enumerate(leaves(func.ret_ty))],
         "operators": len(schedule.operators),
         "stages": len(schedule.stages),
         "estimates": schedule.estimates,
@@ -185,9 +185,10 @@ def _signature(mod: tvm.IRModule, name: str, schedule: Schedule) -> dict[str, An
     }
 
 
-def _leaves(ty: tvm.ir.Type) -> list[tvm.ir.Type]:
+def leaves(ty: tvm.ir.Type) -> list[tvm.ir.Type]:
+    """Return the types of nested tuples, in order."""
     if isinstance(ty, relax.TupleType):
-        return [leaf for field in ty.fields for leaf in _leaves(field)]
+        return [leaf for field in ty.fields for leaf in leaves(field)]
     return [ty]
 
 

@@ -26,7 +26,6 @@ from .scheduler import Scheduler
 
 _ROUNDS, _WINDOW = 5, 0.05  # seconds of a function in a round, but one call at least
 _EXACT, _ROUNDED = 1e-4, 5e-2  # of the largest value, in float32 and in half precision
-
 _PADDED = 0.2  # of the tolerance: it alone tells whether what was padded matters
 _DRAWS = 3  # of inputs that are padded: what is padded may matter little to some
 _NO_INDEX = 21  # bits; an integer input that takes more is no index
@@ -56,7 +55,11 @@ class _Probe:
         self._ranges = [1] * len(model.inputs)
 
     def serving(self) -> Serving:
-        self._ranges = [self._range(number) for number in range(len(self._ranges))]
+        functions = range(len(self._model.signatures))
+        self._ranges = [
+            min(self._range(number, signature) for signature in functions)
+            for number in range(len(self._ranges))
+        ]
         seconds = self._time()
         if not self._axes.complete:
             return Serving(seconds)
@@ -68,8 +71,8 @@ class _Probe:
         ]
         return Serving(seconds, batch is not None and self._splits(batch), pads)
 
-    def _range(self, number: int) -> int:
-        """Return below what an input's integers are drawn.
+    def _range(self, number: int, signature: int) -> int:
+        """Return below what an input's integers are drawn, as far as one function goes.
 
         All of the indices that an axis has, because few different ones may hide what depends on
         what; for what is no index 0 and 1, which every network bears.
@@ -81,7 +84,7 @@ class _Probe:
         valid, invalid = 0, limit
         while invalid - valid > 1:
             exponent = (valid + invalid) // 2
-            arrays = self._inputs(0)
+            arrays = self._inputs(signature)
             arrays[number][...] = 2**exponent - 1
             try:
                 self._model(*arrays)
@@ -108,22 +111,23 @@ class _Probe:
     def _splits(self, number: int) -> bool:
         """Return whether rows of the batch do not depend on each other."""
         axis, pairs = self._axes.axes[number], self._pairs(number)
-        return bool(pairs) and all(
-            self._rows_are_apart(axis, larger) and self._agree(axis, larger, smaller)
-            for larger, smaller in pairs
+        return (
+            bool(pairs)
+            and all(self._rows_are_apart(axis, larger) for larger in {pair[0] for pair in pairs})
+            and all(self._agree(axis, *pair) for pair in pairs)
         )
 
     def _rows_are_apart(self, axis: Axis, signature: int) -> bool:
         """Return whether half of the rows are the same, bit by bit, whatever the others are."""
-        given, half = self._inputs(signature), axis.sizes[signature] // 2
-        expected = self._model(*given)
+        given, other = self._inputs(signature), self._inputs(signature)
+        expected, half = self._model(*given), axis.sizes[signature] // 2
         for kept, changed in (
             (slice(0, half), slice(half, None)),
             (slice(half, None), slice(half)),
         ):
             arrays = [array.copy() for array in given]
             for (tensor, _), array in self._on(axis.inputs, arrays):
-                array[changed] = self._inputs(signature)[tensor][changed]
+                array[changed] = other[tensor][changed]
             results = self._model(*arrays)
             for a, b in zip(results, expected, strict=True):
                 if a[kept].tobytes() != b[kept].tobytes():

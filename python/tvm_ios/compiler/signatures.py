@@ -11,15 +11,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import tvm
+from tvm import relax
 
 from ..backend.registry import kind_of
+from ..graph.recognise import static_shape
 from ..measure.runners import Runner
 from ..schedule.schedule import Schedule
-from ..support.errors import OptionError, TargetError
+from ..support.errors import ModelError, OptionError, TargetError
 from ..support.folders import TemporaryFolder
 from ..support.progress import working
 from . import artifact, steps
-from .artifact import Serving
+from .artifact import Serving, leaves
 from .dispatcher import with_dispatcher
 from .probe import probe
 from .scheduler import Scheduler
@@ -55,7 +57,9 @@ def write(networks: Networks, path: Path, runner: Runner) -> Serving:
     scheduler, first = networks[0]
     target, name = scheduler.target, first.function
     schedules = {f"{name}_{number}": schedule for number, (_, schedule) in enumerate(networks)}
-    module = with_dispatcher(_emit(networks, schedules), name, list(schedules))
+    emitted = _emit(networks, schedules)
+    _check_alike([emitted[function] for function in schedules])
+    module = with_dispatcher(emitted, name, list(schedules))
     serving = Serving()
     if runner.machine is None and _runs_here(target):
         with TemporaryFolder() as folder:
@@ -75,6 +79,28 @@ def _emit(networks: Networks, schedules: dict[str, Schedule]) -> tvm.IRModule:
         parts.append(scheduler.network({name: schedule}))
     with working("compiling the kernels"), steps.lowering():
         return networks[0][0].backend.emit(parts)
+
+
+def _check_alike(functions: Sequence[relax.Function]) -> None:
+    """Raise ModelError unless functions differ in the sizes of tensors and in nothing else."""
+    for function in functions:
+        for parameter in function.params:
+            if not isinstance(parameter.ty, relax.TensorType):
+                raise ModelError(
+                    f"Input {parameter.name!r} is a tuple; only tensors can have several shapes."
+                )
+    forms = {
+        tuple((ty.ndim, str(ty.dtype)) for ty in (*(p.ty for p in f.params), *leaves(f.ret_ty)))
+        for f in functions
+    }
+    if len(forms) > 1:
+        raise ModelError(
+            "Inputs and outputs must have the same number of dimensions in all shapes; compile a "
+            "library for each shape."
+        )
+    shapes = [tuple(static_shape(p, "an input") for p in f.params) for f in functions]
+    if len(set(shapes)) < len(shapes):
+        raise OptionError("Two of the shapes are the same; name each once.")
 
 
 def _build(

@@ -8,6 +8,8 @@ cannot raise, indices are clamped instead.
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import math
 from collections.abc import Callable, Mapping, Sequence
 
@@ -74,9 +76,8 @@ def safe_indices(function: str, *, checked: bool) -> tvm.transform.Pass:
 
     @tvm.transform.module_pass(opt_level=0, name="tvm_ios.safe_indices")
     def apply(mod: tvm.IRModule, _context: tvm.transform.PassContext) -> tvm.IRModule:
-        rewriter = _IndexRewriter(
-            mod, bindings_of(mod[function]), _checked if checked else _clamped
-        )
+        safe = functools.partial(_checked, _scope(mod[function])) if checked else _clamped
+        rewriter = _IndexRewriter(mod, bindings_of(mod[function]), safe)
         rewritten = rewriter.visit_expr(mod[function])
         rewriter.builder_.update_func(mod.get_global_var(function), rewritten)
         return rewriter.builder_.get()
@@ -204,12 +205,18 @@ class _IndexRewriter(PyExprMutator):
         return repr(indices.name) if isinstance(indices, relax.Var) else "a constant"
 
 
+def _scope(function: relax.Function) -> str:
+    """Return digits for the shapes of a network, of which a library may have several."""
+    types = ", ".join(str(parameter.ty) for parameter in function.params)
+    return hashlib.sha256(types.encode()).hexdigest()[:8]
+
+
 def _checked(
-    builder: relax.BlockBuilder, indices: relax.Expr, bounds: Bounds, what: str
+    scope: str, builder: relax.BlockBuilder, indices: relax.Expr, bounds: Bounds, what: str
 ) -> relax.Expr:
     shape, dtype = _shape(indices), str(indices.ty.dtype.dtype)
     name = f"{_FUNCTION}_{len(builder.get().functions)}"
-    function = builder.add_func(index_check(name, shape, dtype, bounds, what), name)
+    function = builder.add_func(index_check(name, shape, dtype, bounds, what, scope), name)
     return builder.emit(relax.call_tir(function, indices, relax.TensorType(shape, dtype)))
 
 

@@ -48,7 +48,7 @@ class Bounds:
 
 
 def index_check(
-    name: str, shape: Sequence[int], dtype: str, bounds: Bounds, what: str
+    name: str, shape: Sequence[int], dtype: str, bounds: Bounds, what: str, scope: str
 ) -> tirx.PrimFunc:
     """Build ``name(indices, checked)``, which makes negative indices count from the beginning.
 
@@ -67,6 +67,8 @@ def index_check(
         The valid indices.
     what : str
         Description of the indices, for the error message.
+    scope : str
+        Letters and digits that distinguish functions of this name in one library.
 
     Returns
     -------
@@ -95,14 +97,14 @@ def index_check(
                     value = tirx.Select(value < 0, value + T.int64(extent), value)
                 T.buffer_store(checked, T.Cast(dtype, value), at)
             with T.If(found[0] != 0), T.Then():
-                _raise(f"{name}_raise", indices, bounds, what)
+                _raise(f"{name}_{scope}_raise", indices, bounds, what)
     return builder.get()
 
 
 def _raise(function: str, indices: Any, bounds: Bounds, what: str) -> None:
     """Emit an error with the last index that is out of bounds.
 
-    TVM allows a single call of ``function``.
+    TVM allows a single call of ``function`` in a library.
     """
     wrong, first, last = _local("int64"), _local("int64"), _local("int64")
     for extent, at in _loops(indices.shape, bounds):

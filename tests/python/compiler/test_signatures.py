@@ -19,6 +19,7 @@ import tvm_ios
 import tvm_ios_runtime
 from support.cli import assert_one_sentence, reference, relative_error, save_branches
 from tvm_ios.cli.main import main
+from tvm_ios.compiler.signatures import check_target
 from tvm_ios.errors import ModelError, OptionError
 
 _RANDOM = np.random.default_rng(7)
@@ -195,6 +196,11 @@ def test_lengths_and_batches(tmp_path: Path) -> None:
     ids, mask = tokens(4, 8)
     with pytest.raises(ValueError, match="got"):
         model(ids, mask[:3])
+    for batch, length in sizes:
+        ids, mask = tokens(batch, length)
+        ids[-1, -1] = 50
+        with pytest.raises(IndexError, match="must be from -50 to 49, got 50"):
+            model(ids, mask)
 
 
 def test_lengths_are_not_padded_where_padding_is_attended_to(tmp_path: Path) -> None:
@@ -273,7 +279,6 @@ def test_searched_shapes_on_the_command_line(
         (["--batch-sizes", "1,2", "--shapes", "x:[1]"], "--batch-sizes and --shapes exclude"),
         (["--shapes", "x:[1]"], "repeat it"),
         (["--shapes", "x:[1]", "--shapes", "x:[2]", "--batch", "1"], "--shapes and --batch"),
-        (["--batch-sizes", "1,2", "--one-library", "--target", "cuda"], ""),
     ],
 )
 def test_arguments_at_odds(
@@ -294,3 +299,17 @@ def test_shapes_that_python_refuses(tmp_path: Path) -> None:
         tvm_ios.compile(path, search=False, shapes={"image": two, "other": two[:1]})
     with pytest.raises(ModelError, match="has no input 'img'"):
         tvm_ios.compile(path, search=False, shapes={"img": two})
+    with pytest.raises(OptionError, match="Two of the shapes are the same"):
+        tvm_ios.compile(path, search=False, batch_sizes=[2, 2])
+
+
+def test_shapes_of_different_ranks_are_refused(tmp_path: Path) -> None:
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in "xy")
+    save(tmp_path / "m.onnx", [helper.make_node("Relu", ["x"], ["y"])], [x], [y])
+    with pytest.raises(ModelError, match="the same number of dimensions in all shapes"):
+        tvm_ios.compile(tmp_path / "m.onnx", search=False, shapes={"x": [(2,), (2, 3)]})
+
+
+def test_a_gpu_has_one_shape() -> None:
+    with pytest.raises(OptionError, match="is for CPUs"):
+        check_target(tvm.target.Target({"kind": "cuda", "arch": "sm_90"}))

@@ -128,10 +128,7 @@ class CpuBackend:
         """Return ``stage_builder`` unchanged: the rules have chosen the kernels."""
         return stage_builder
 
-    def emit(
-        self,
-        networks: Sequence[Network[CpuStage]],
-    ) -> tvm.IRModule:
+    def emit(self, networks: Sequence[Network[CpuStage]]) -> tvm.IRModule:
         """Emit one function per variant of a network; equal constants are shared."""
         variants = [v for network in networks for v in network.variants.values()]
         stages = [s for v in variants for s in v.stages if not isinstance(s, Operator)]

@@ -106,10 +106,7 @@ class CudaBackend:
         """Return the stage builder with the fastest kernel of each operator."""
         return tuned(stage_builder, pool, cache)
 
-    def emit(
-        self,
-        networks: Sequence[Network[CudaStage]],
-    ) -> tvm.IRModule:
+    def emit(self, networks: Sequence[Network[CudaStage]]) -> tvm.IRModule:
         """Emit one function per variant of a network.
 
         Raises

@@ -18,7 +18,8 @@ from tvm_ios.compiler import artifact
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.schedule import Schedule
 from tvm_ios_runtime import model as runtime
-from tvm_ios_runtime.session import Session
+from tvm_ios_runtime.dispatch import Dispatcher
+from tvm_ios_runtime.session import Sessions
 
 from .choices import Choices
 from .schedules import RandomPrices, schedule_of
@@ -56,10 +57,10 @@ def in_memory(executable: tvm.runtime.Executable) -> runtime.Model:
     library = executable.jit()
     metadata = json.loads(runtime.open_machine(library, _CPU)[runtime.METADATA]())
 
-    def session() -> Session:
-        return Session(runtime.open_machine(library, _CPU), metadata["function"])
+    def sessions() -> Sessions:
+        return Sessions(runtime.open_machine(library, _CPU), [metadata["function"]])
 
-    return runtime.Model(session(), session, metadata)
+    return runtime.Model(sessions(), sessions, Dispatcher.from_metadata(metadata), metadata)
 
 
 @cache

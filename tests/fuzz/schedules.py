@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from tvm_ios.backend.shared.schedule_lowering import ScheduleLowering
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.graph.dag import Candidate, components
 from tvm_ios.graph.operators import OperatorGraph
@@ -43,7 +44,9 @@ def schedule_of(scheduler: Scheduler, choices: Choices, random: np.random.Genera
     else:
         schedule = getattr(scheduler, choices.variant)()
     if choices.partitioning:
-        schedule = scheduler.repartitioned(schedule, choices.partitioning)
+        schedule = ScheduleLowering(scheduler.stage_builder).repartition(
+            schedule, choices.partitioning
+        )
     return replace(schedule, synchronization=choices.synchronization)
 
 
@@ -71,7 +74,7 @@ def _drawn(scheduler: Scheduler, random: np.random.Generator) -> Schedule:
     schedule = replace(base, stages=tuple(stages))
     for partitioning in ("groups", "strips"):
         some = random.random(len(stages)) < 0.4
-        other = scheduler.repartitioned(schedule, partitioning).stages
+        other = ScheduleLowering(scheduler.stage_builder).repartition(schedule, partitioning).stages
         mixed = [b if take else a for a, b, take in zip(schedule.stages, other, some, strict=True)]
         schedule = replace(schedule, stages=tuple(mixed))
     return schedule

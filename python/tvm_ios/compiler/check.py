@@ -5,11 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..backend.shared.stages import AnyStageBuilder
 from ..graph.fingerprint import fingerprint, fits
 from ..graph.operators import OperatorGraph
 from ..schedule.devices import machine_name
 from ..schedule.schedule import Schedule, ScheduledStage
 from ..support.errors import ScheduleError
+from .describe import kernels_of
 
 
 def check_schedule(
@@ -40,6 +42,19 @@ def check_schedule(
         _check_target(schedule, machine_name(target, workers))
     _check_cover(schedule.stages, graph)
     _check_edges(schedule.stages, graph)
+
+
+def check_kernels(schedule: Schedule, graph: OperatorGraph, stage_builder: AnyStageBuilder) -> None:
+    """Raise ScheduleError unless all operators have the kernels that the schedule names."""
+    kernels = kernels_of(schedule)
+    for op in graph.operators:
+        wanted = kernels[op.name]
+        if wanted is not None and wanted not in stage_builder.variants(op.index):
+            raise ScheduleError(
+                f"Operator {op.name!r} of the schedule is computed by {wanted}, which is not "
+                "among its kernels here; give the precision, and cuDNN, that the schedule was "
+                "made with."
+            )
 
 
 def _check_target(schedule: Schedule, wanted: str) -> None:

@@ -20,13 +20,13 @@ from ..backend.shared.replacements.find import Replacements
 from ..backend.shared.schedule_lowering import ScheduleLowering
 from ..backend.shared.stages import AnyStageBuilder
 from ..database import MeasurementDatabase
-from ..graph.dag import Candidate, components
+from ..graph.dag import Candidate
 from ..graph.extract import extract
 from ..graph.fingerprint import fingerprint
 from ..graph.indices import smallest_extent
 from ..graph.operators import Operator, OperatorGraph
 from ..graph.prepare import prepare
-from ..measure.given import GivenCost, StageCost
+from ..measure.given import GivenCost, StageCost, given_cost
 from ..measure.model import Variants, random_inputs
 from ..measure.pool import AnyRunnerPool
 from ..measure.runners import LocalRunner, Runner
@@ -37,10 +37,11 @@ from ..schedule.timeline import Span
 from ..search.core import greedy, sequential
 from ..search.cost_model import CostModel
 from ..search.network import NetworkSearch
-from ..support.errors import OptionError, ScheduleError
+from ..support.errors import ScheduleError
 from ..support.progress import progress
-from .check import check_schedule
+from .check import check_kernels, check_schedule
 from .compiled import CompiledSchedules
+from .describe import describe, groups_of, kernels_of
 from .pricing import measure_prices
 
 
@@ -116,7 +117,7 @@ class Scheduler:
         DeviceError
             When a device cannot measure; from what measures, too.
         """
-        given = _given_cost(cost_model)
+        given = given_cost(cost_model)
         options, runner, kind = options or Options(), runner or LocalRunner(), kind_of(target)
         path = options.database
         database = None if path is None else MeasurementDatabase(path)
@@ -176,7 +177,7 @@ class Scheduler:
 
     def unsearched(self) -> Schedule:
         """Return the schedule of one operator a stage; nothing is measured."""
-        operators = [self._describe(op, None) for op in self.graph.operators]
+        operators = [describe(op, self.graph, self.stage_builder) for op in self.graph.operators]
         return self._new_schedule(
             operators,
             [
@@ -233,18 +234,6 @@ class Scheduler:
         check_schedule(adapted, self.graph)
         return adapted
 
-    def repartitioned(self, schedule: Schedule, partitioning: str) -> Schedule:
-        """Return the schedule with its stages partitioned as ``partitioning`` says.
-
-        A stage of one operator keeps its own.
-        """
-        lowering = ScheduleLowering(self.stage_builder)
-        stages = (
-            lowering.repartitioned(stage, partitioning) if len(stage.operators) > 1 else stage
-            for stage in schedule.stages
-        )
-        return replace(schedule, stages=tuple(stages))
-
     def emit(self, schedule: Schedule) -> tvm.IRModule:
         """Return the module with the function lowered as ``schedule`` says.
 
@@ -271,8 +260,8 @@ class Scheduler:
             or when none of its stages can be run.
         """
         self.check(schedule)
-        self._check_kernels(schedule)
-        self.use(self.stage_builder.chosen(_kernels(schedule)))
+        check_kernels(schedule, self.graph, self.stage_builder)
+        self.use(self.stage_builder.chosen(kernels_of(schedule)))
         stages = dict(enumerate(self.lower(schedule)))
         return self.backend.trace(stages, self.pool, repeat)
 
@@ -341,21 +330,9 @@ class Scheduler:
 
     def _lowered(self, schedule: Schedule) -> LoweredSchedule[Any]:
         """Return a schedule with the kernels that it names, and the memory that these share."""
-        builder = self.stage_builder.chosen(_kernels(schedule))
+        builder = self.stage_builder.chosen(kernels_of(schedule))
         stages, lowered = ScheduleLowering(builder).lower(schedule), builder.lowered
         return LoweredSchedule(stages, schedule.synchronization, lowered.slots, lowered.layouts)
-
-    def _check_kernels(self, schedule: Schedule) -> None:
-        """Raise ScheduleError unless all operators have the kernels that the schedule names."""
-        kernels = _kernels(schedule)
-        for op in self.graph.operators:
-            wanted = kernels[op.name]
-            if wanted is not None and wanted not in self.stage_builder.variants(op.index):
-                raise ScheduleError(
-                    f"Operator {op.name!r} of the schedule is computed by {wanted}, which is not "
-                    "among its kernels here; give the precision, and cuDNN, that the schedule was "
-                    "made with."
-                )
 
     def use(self, stage_builder: AnyStageBuilder) -> None:
         """Build stages of other kernels from now on; runners have the memory of these."""
@@ -381,7 +358,7 @@ class Scheduler:
         seconds = self.cost.in_network(stages)
         scheduled = tuple(
             ScheduledStage(
-                self._groups(stage),
+                groups_of(stage, self.graph),
                 self._strategy(stage),
                 self.cost.partitioning(stage),
                 float(latency),
@@ -391,13 +368,6 @@ class Scheduler:
         schedule = self._new_schedule(map(self._timed, self.graph.operators), scheduled)
         estimates = {name: float(seconds.sum())}
         return replace(schedule, estimates=estimates, measurements=self.cost.measurements)
-
-    def _groups(self, candidate: Candidate) -> tuple[tuple[str, ...], ...]:
-        """Return the operators of each group by name; merged ones are one group."""
-        if candidate.strategy == "merge":
-            return (tuple(self.graph.names(candidate.ops)),)
-        groups = components(self.graph.dag, candidate.ops)
-        return tuple(tuple(self.graph.names(group)) for group in groups)
 
     def _strategy(self, candidate: Candidate) -> str:
         """Return a candidate's strategy: ``concurrent`` where nothing replaces its operators."""
@@ -424,31 +394,6 @@ class Scheduler:
         """Describe an operator, with its time by the cost model."""
         implementation = self.stage_builder.lowered.implementations[op.index]
         if implementation is None:
-            return self._describe(op, None)
-        return self._describe(op, self.cost.operator_seconds[implementation.kernel.key])
-
-    def _describe(self, op: Operator, seconds: float | None) -> ScheduledOperator:
-        return ScheduledOperator(
-            op.name,
-            op.kind,
-            seconds,
-            reads=tuple(self.graph.names(self.graph.predecessors[op.index])),
-            outputs=op.output_types,
-            flops=op.flops,
-            kernel=self.stage_builder.variant(op.index),
-            module=op.module,
-        )
-
-
-def _kernels(schedule: Schedule) -> dict[str, str | None]:
-    """Return the kernels that a schedule names, by operator; None where it names none."""
-    return {op.name: op.kernel for op in schedule.operators}
-
-
-def _given_cost(cost_model: str | StageCost) -> StageCost | None:
-    """Return the user's prices; None where stages are measured."""
-    if callable(cost_model):
-        return cost_model
-    if cost_model != "measure":
-        raise OptionError(f"cost_model must be 'measure' or a function, got {cost_model!r}.")
-    return None
+            return describe(op, self.graph, self.stage_builder)
+        seconds = self.cost.operator_seconds[implementation.kernel.key]
+        return describe(op, self.graph, self.stage_builder, seconds)

@@ -12,11 +12,26 @@ from ..backend.shared.stages import AnyStageBuilder, estimated_seconds
 from ..graph.dag import Candidate
 from ..graph.operators import OperatorGraph
 from ..search.cost_model import BestThrough, Promising, nothing
-from ..support.errors import CostError
+from ..support.errors import CostError, OptionError
 
 StageCost = Callable[[OperatorGraph, Sequence[Candidate]], np.ndarray]
 """A cost function of the user: latencies in seconds, float64 [n], for candidate stages of a graph.
 Infinity excludes a stage."""
+
+
+def given_cost(cost_model: str | StageCost) -> StageCost | None:
+    """Return the user's prices; None where stages are measured.
+
+    Raises
+    ------
+    OptionError
+        For another word than ``measure``.
+    """
+    if callable(cost_model):
+        return cost_model
+    if cost_model != "measure":
+        raise OptionError(f"cost_model must be 'measure' or a function, got {cost_model!r}.")
+    return None
 
 
 @dataclass(frozen=True)

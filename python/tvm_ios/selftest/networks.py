@@ -12,6 +12,7 @@ import tvm
 from tvm import relax
 
 from ..backend.shared.export import export
+from ..backend.shared.schedule_lowering import ScheduleLowering
 from ..compiler import artifact
 from ..compiler.scheduler import Scheduler
 from ..graph.dag import Candidate, components
@@ -165,7 +166,8 @@ class TestedSchedules:
             runner=LocalRunner(device_id),
         )
         found = scheduler.search()
-        schedules = {d: scheduler.repartitioned(found, d) for d in partitionings}
+        lowering = ScheduleLowering(scheduler.stage_builder)
+        schedules = {d: lowering.repartition(found, d) for d in partitionings}
         if merging:
             schedules["merged"] = found
         schedules["sequential"] = scheduler.unsearched()

@@ -60,6 +60,17 @@ class ScheduleLowering(Generic[K, S]):
         )
         return replace(scheduled, partitioning=partitioning, seconds=None)
 
+    def repartition(self, schedule: Schedule, partitioning: str) -> Schedule:
+        """Return the schedule with its stages partitioned as ``partitioning`` says.
+
+        A stage of one operator keeps its own.
+        """
+        stages = (
+            self.repartitioned(stage, partitioning) if len(stage.operators) > 1 else stage
+            for stage in schedule.stages
+        )
+        return replace(schedule, stages=tuple(stages))
+
     def repartitioned(self, scheduled: ScheduledStage, partitioning: str) -> ScheduledStage:
         """Return the stage partitioned as ``partitioning`` says, or as it is."""
         stage = self.stage_of(scheduled)

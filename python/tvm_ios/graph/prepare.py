@@ -20,6 +20,7 @@ from .fold import fold_affine, simplify_batch_norm
 from .indices import safe_indices
 from .layout import channels_first
 from .means import divide_integer_sums
+from .pads import absorb_pads
 from .raising import raise_calls
 from .reciprocals import multiply_by_reciprocals
 from .recognise import static_shape
@@ -73,6 +74,7 @@ def prepare(
         safe_indices(function, checked=checks_indices),
         _on(function, fill_empty_sums),
         _on(function, divide_integer_sums),
+        _on(function, absorb_pads),
         _on(function, widen_convolutions),
         channels_first(function),
         _on(function, slice_channels),

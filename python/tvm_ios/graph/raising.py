@@ -12,6 +12,7 @@ from tvm import relax, tirx, topi
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
 from .fold import is_op
+from .recognise import held_shape, known_shape
 
 _BINARY: dict[str, tuple[Callable[..., Any], Callable[..., relax.Call]]] = {
     "maximum": (topi.maximum, relax.op.maximum),
@@ -21,10 +22,10 @@ _BINARY: dict[str, tuple[Callable[..., Any], Callable[..., relax.Call]]] = {
 
 
 def raise_calls(mod: tvm.IRModule, func: relax.Function) -> relax.Function:
-    """Replace calls of elementwise TIR functions by the operators that they compute.
+    """Replace calls of TIR functions that clip or pad by the operators that they compute.
 
-    TVM imports ONNX's ``Clip`` as two such functions. As operators they become a part of what
-    computes their operand, and of the data layout that it has.
+    TVM imports ONNX's ``Clip`` as two such functions, and ``Pad`` as one. As operators they become
+    a part of what computes or reads their operand, and of the data layout that it has.
     """
     return _Raiser(mod).visit_expr(func)
 
@@ -40,17 +41,54 @@ class _Raiser(PyExprMutator):
         if not is_op(call, "call_tir"):
             return call
         variable, arguments = call.args[0], list(call.args[1].fields)
-        found = _BINARY.get(variable.name_hint.rstrip("0123456789"))
-        function = self._mod[variable]
-        if found is None or not isinstance(function, tirx.PrimFunc):
+        name, function = variable.name_hint.rstrip("0123456789"), self._mod[variable]
+        if not isinstance(function, tirx.PrimFunc):
             return call
-        compute, operator = found
-        number = _number(function) if len(arguments) == 1 else None
-        if not _computes(function, compute, arguments, number):
-            return call
-        if number is not None:
-            arguments.append(relax.const(number, str(arguments[0].ty.dtype.dtype)))
-        return operator(*arguments)
+        raised = None
+        if name in _BINARY:
+            raised = _binary(function, *_BINARY[name], arguments)
+        elif name == "pad" and len(arguments) == 1:
+            raised = _pad(function, arguments[0], held_shape(call))
+        return call if raised is None else raised
+
+
+def _binary(
+    function: tirx.PrimFunc,
+    compute: Callable[..., Any],
+    operator: Callable[..., relax.Call],
+    arguments: list[relax.Expr],
+) -> relax.Expr | None:
+    number = _number(function) if len(arguments) == 1 else None
+    if not _computes(function, compute, arguments, number):
+        return None
+    if number is not None:
+        arguments = [*arguments, relax.const(number, str(arguments[0].ty.dtype.dtype))]
+    return operator(*arguments)
+
+
+def _pad(function: tirx.PrimFunc, data: relax.Expr, result: tuple[int, ...]) -> relax.Expr | None:
+    shape, loads = known_shape(data), _loads(function)
+    if shape is None or len(loads) != 1:
+        return None
+    shifted = [(i, isinstance(i, tirx.Sub)) for i in loads[0].indices]  # those of TVM's code
+    before = [int(index.b) if shifts else 0 for index, shifts in shifted]
+    after = [r - s - b for r, s, b in zip(result, shape, before, strict=True)]
+    number = _number(function)
+
+    def pad(tensor: tvm.te.Tensor) -> tvm.te.Tensor:
+        return topi.nn.pad(tensor, before, after, number)
+
+    if min(before + after) < 0 or not _computes(function, pad, [data], None):
+        return None
+    widths = [width for pair in zip(before, after, strict=True) for width in pair]
+    return relax.op.nn.pad(data, widths, "constant", number)
+
+
+def _loads(function: tirx.PrimFunc) -> list[tvm.ir.expr.TensorLoad]:
+    """Return the reads of the code of a function."""
+    loads: list[tvm.ir.expr.TensorLoad] = []
+    tvm_ffi.structural_walk(function.body, [(tvm.ir.expr.TensorLoad, loads.append)])
+    return loads
 
 
 def _number(function: tirx.PrimFunc) -> float:

@@ -80,7 +80,7 @@ def concat_kernel(
     )
 
 
-def whole_blocks(channels: tuple[int, ...], layout: Layout) -> bool:
+def whole_blocks(channels: Sequence[int], layout: Layout) -> bool:
     """Return whether every part of a concatenation begins at a whole block."""
     return all(c % layout.block == 0 for c in channels[:-1])
 

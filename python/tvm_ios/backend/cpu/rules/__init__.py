@@ -4,6 +4,7 @@
 from . import planes, rows, strided
 from .attention import attention
 from .base import Choice, CpuLoweredGraph, LoweringConfig, Rule, first_of
+from .channels import reordered
 from .channels_last import to_channels_first, to_channels_last
 from .concat import concat
 from .convolution import conv2d
@@ -29,13 +30,13 @@ RULES: dict[str, Rule] = {
     "max": rows.reduction,
     "min": rows.reduction,
     "elementwise": first_of(planes.elementwise, strided.elementwise),
-    "reshape": strided.movement,
+    "reshape": first_of(reordered, strided.movement),
     "flatten": strided.movement,
     "expand_dims": strided.movement,
     "squeeze": strided.movement,
-    "permute_dims": first_of(to_channels_last, to_channels_first, strided.movement),
+    "permute_dims": first_of(reordered, to_channels_last, to_channels_first, strided.movement),
     "broadcast_to": strided.movement,
-    "strided_slice": first_of(strided.channels, strided.sampling, strided.movement),
+    "strided_slice": first_of(reordered, strided.sampling, strided.movement),
     "split": strided.split,
 }
 

@@ -3,15 +3,18 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from tvm import relax
 
 from ....graph.operators import Operator
 from ....graph.recognise import is_float32
 from ...shared.no_rule import NoRule, shape_of
-from ..kernels.concat import concat_kernel
+from ..kernels.concat import concat_kernel, whole_blocks
 from ..kernels.layout import Layout
 from .base import Choice, LoweringConfig
 from .bindings import InputBinder
+from .channels import from_channels
 
 
 def concat(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
@@ -29,6 +32,11 @@ def concat(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
         raise NoRule
     if not is_float32(op.anchor):
         raise NoRule
+    counts = [shape_of(field)[1] for field in fields]
+    if not whole_blocks(counts, Layout(config.core.lanes)):
+        channels = [(i, channel) for i, count in enumerate(counts) for channel in range(count)]
+        with suppress(NoRule):
+            return from_channels(op, fields, channels, binder, config)
     return copying(op, binder, config, tuple(range(len(fields))))
 
 

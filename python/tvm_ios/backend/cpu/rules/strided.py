@@ -12,10 +12,9 @@ from ....graph.rearrange import Rearrangement
 from ....graph.recognise import is_float32
 from ....tir.window import Window
 from ...shared.no_rule import NoRule, shape_of
-from ..kernels.channels import channels_kernel
 from ..kernels.compose import beside, with_shapes
 from ..kernels.convert import unblock_kernel
-from ..kernels.layout import PLAIN, Layout
+from ..kernels.layout import PLAIN
 from ..kernels.planes import Planes, planes_kernel
 from ..kernels.strided import StridedMap, strided_kernel
 from .base import Choice, LoweringConfig, epilogue_inputs, row_major
@@ -47,28 +46,6 @@ def movement(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choic
     return _strided(op, source, moved, binder, config)
 
 
-def channels(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
-    """Slice the channels of a blocked feature map; the result stays blocked.
-
-    Raises
-    ------
-    NoRule
-        If the operand is not blocked, or the slice affects other axes.
-    """
-    source, moved, layout = _slice_of_map(op, binder)
-    shape, result = shape_of(source), moved.shape
-    steps = Rearrangement.of(shape).strides.steps
-    begin, within = divmod(moved.strides.offset, shape[2] * shape[3])
-    others = [size for axis, size in enumerate(result) if axis != 1]
-    if others != [shape[0], *shape[2:]] or moved.strides.steps != steps or within:
-        raise NoRule
-    rows, columns = (Window(size, size, 1) for size in shape[2:])
-    planes = Planes("identity", shape[0], result[1], rows, columns, epilogue=op.epilogue)
-    bindings = (InputBinding(source), *epilogue_inputs(op, binder, layout))
-    kernel = channels_kernel(planes, begin, shape[1], layout, config.core)
-    return Choice(kernel, bindings, layout)
-
-
 def sampling(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
     """Slice the rows and columns of a blocked feature map; the result stays blocked.
 
@@ -77,7 +54,10 @@ def sampling(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choic
     NoRule
         If the operand is not blocked, or the slice affects other axes.
     """
-    source, moved, layout = _slice_of_map(op, binder)
+    source, moved = op.call.args[0], movement_of(op)
+    layout = binder.layout(source)
+    if not layout.block or len(moved.shape) != 4 or moved.shape != moved.stored:
+        raise NoRule
     shape, result = shape_of(source), moved.shape
     (*planes, down, right), (y, x) = moved.strides.steps, divmod(moved.strides.offset, shape[3])
     stride, beyond = divmod(down, shape[3])
@@ -92,15 +72,6 @@ def sampling(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choic
     slices = Planes("identity", shape[0], shape[1], rows, columns, epilogue=op.epilogue)
     bindings = (InputBinding(source), *epilogue_inputs(op, binder, layout))
     return Choice(planes_kernel(slices, layout, config.core), bindings, layout)
-
-
-def _slice_of_map(op: Operator, binder: InputBinder) -> tuple[relax.Expr, Rearrangement, Layout]:
-    """Return a blocked feature map, the slice that is taken of it, and its layout."""
-    source, moved = op.call.args[0], movement_of(op)
-    layout = binder.layout(source)
-    if not layout.block or len(moved.shape) != 4 or moved.shape != moved.stored:
-        raise NoRule
-    return source, moved, layout
 
 
 def split(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators that only change the order of the channels of blocked feature maps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from tvm import relax
+
+from ....graph.operators import Operator
+from ....tir.strides import Strides
+from ....tir.window import Window
+from ...shared.no_rule import NoRule, shape_of
+from ..kernels.channels import Channel, channels_kernel, runs_of
+from ..kernels.layout import Layout
+from ..kernels.planes import Planes
+from .base import Choice, LoweringConfig, epilogue_inputs
+from .bindings import InputBinder, InputBinding
+from .strided import movement_of
+
+_MOST_PATTERNS = 32  # blocks of a result, each with code of its own
+
+
+def reordered(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
+    """Slice, shuffle or permute the channels of a blocked feature map; the result stays blocked.
+
+    Raises
+    ------
+    NoRule
+        If the operand is not blocked, or the operator affects other axes.
+    """
+    source, moved = op.call.args[0], movement_of(op)
+    shape, result = shape_of(source), moved.shape
+    if not binder.layout(source).block or len(result) != 4:
+        raise NoRule
+    if (shape[0], *shape[2:]) != (result[0], *result[2:]):
+        raise NoRule
+    channels = [(0, channel) for channel in _channels(moved.stored, moved.strides, shape)]
+    return from_channels(op, [source], channels, binder, config)
+
+
+def from_channels(
+    op: Operator,
+    sources: Sequence[relax.Expr],
+    channels: Sequence[Channel],
+    binder: InputBinder,
+    config: LoweringConfig,
+) -> Choice:
+    """Gather the channels of feature maps of equal planes.
+
+    Parameters
+    ----------
+    op : Operator
+        The operator, whose epilogue is applied.
+    sources : sequence of relax.Expr
+        The feature maps.
+    channels : sequence of Channel
+        Where each channel of the result is found.
+    binder : InputBinder
+        Makes the input bindings.
+    config : LoweringConfig
+        The lowering config.
+
+    Raises
+    ------
+    NoRule
+        If the order is so irregular that the code would be long.
+    """
+    core, layout = config.core, Layout(config.core.lanes)
+    if sum(len(run.lanes) for run in runs_of(channels, core.lanes)) > _MOST_PATTERNS:
+        raise NoRule
+    batch, _, *size = shape_of(sources[0])
+    rows, columns = (Window(extent, extent, 1) for extent in size)
+    planes = Planes("identity", batch, len(channels), rows, columns, epilogue=op.epilogue)
+    counts = [shape_of(source)[1] for source in sources]
+    maps: list[InputBinding] = [binder.feature_map(source, layout) for source in sources]
+    kernel = channels_kernel(planes, counts, channels, layout, core)
+    return Choice(kernel, (*maps, *epilogue_inputs(op, binder, layout)), layout)
+
+
+def _channels(stored: tuple[int, ...], strides: Strides, shape: tuple[int, ...]) -> list[int]:
+    """Return the channels of ``[N, C, H, W]`` that a rearrangement takes, in its order.
+
+    Raises
+    ------
+    NoRule
+        If it affects other axes.
+    """
+    plane = math.prod(shape[2:])
+    natural = (shape[1] * plane, shape[3], 1)
+    outer = (stored[0], *stored[-2:]) == (shape[0], *shape[2:]) and len(stored) >= 4
+    if not outer:
+        raise NoRule
+    steps = strides.steps
+    kept = zip((stored[0], *stored[-2:]), (steps[0], *steps[-2:]), natural, strict=True)
+    if any(size > 1 and step != expected for size, step, expected in kept):
+        raise NoRule
+    middle = list(zip(stored[1:-2], steps[1:-2], strict=True))
+    if any(step % plane for step in (strides.offset, *(step for _, step in middle))):
+        raise NoRule
+    places = np.array([strides.offset // plane])
+    for size, step in middle:
+        places = (places[:, None] + step // plane * np.arange(size)).reshape(-1)
+    return [int(place) for place in places]

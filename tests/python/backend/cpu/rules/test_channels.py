@@ -53,6 +53,13 @@ def images(emit: Emit, x: relax.Var) -> relax.Expr:
     return conv(emit(op.permute_dims(emit(op.reshape(map_, (20, 2, 9, 8))), [1, 0, 2, 3])), 3)
 
 
+def across(emit: Emit, x: relax.Var) -> relax.Expr:
+    """A shuffle of the channels of both images together."""
+    apart = emit(op.reshape(emit(conv(x, 20, padding=1)), (1, 2, 20, 9, 8)))
+    moved = emit(op.permute_dims(apart, [0, 2, 1, 3, 4]))
+    return conv(emit(op.reshape(moved, (2, 20, 9, 8))), 3)
+
+
 def rows(emit: Emit, x: relax.Var) -> relax.Expr:
     """Rows change places."""
     apart = emit(op.reshape(emit(conv(x, 20, padding=1)), (2, 20, 3, 3, 8)))
@@ -66,7 +73,15 @@ def transposed(emit: Emit, x: relax.Var) -> relax.Expr:
 
 @pytest.mark.parametrize(
     ("body", "reorders"),
-    [(shuffled, 3), (every_third, 1), (pixels, 0), (images, 0), (rows, 0), (transposed, 0)],
+    [
+        (shuffled, 3),
+        (every_third, 1),
+        (pixels, 0),
+        (images, 0),
+        (across, 0),
+        (rows, 0),
+        (transposed, 0),
+    ],
 )
 def test_channels(body: Callable[[Emit, relax.Var], relax.Expr], reorders: int) -> None:
     mod: tvm.IRModule = relax_module(lambda emit, x: emit(body(emit, x)), (2, 3, 9, 8))

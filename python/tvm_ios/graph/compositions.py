@@ -18,7 +18,7 @@ from tvm.relax.expr_functor import PyExprMutator, mutator
 
 from .gelus import GELUS
 from .matching import Matcher
-from .normalisations import NORMALISATIONS
+from .normalisations import NORMALISATIONS, PERMUTED_NORMALISATIONS
 from .recognise import op_name
 
 
@@ -77,5 +77,6 @@ _COMPOSITIONS: Mapping[str, Sequence[Composition]] = {
     "add": NORMALISATIONS,
     "divide": NORMALISATIONS,
     "reshape": NORMALISATIONS,
+    "permute_dims": PERMUTED_NORMALISATIONS,
 }
 """By the operator that comes last."""

@@ -18,8 +18,7 @@ class LayerOrInstanceNorm:
     """The pattern of a layer or instance normalisation of constant factors.
 
     The shapes of the factors say which it is: those of a layer normalisation extend along the axes
-    of the mean, those of an instance normalisation along the channels. A layer normalisation of the
-    channels of images becomes one of their last axis, between two permutations.
+    of the mean, those of an instance normalisation along the channels.
     """
 
     def __init__(self) -> None:
@@ -76,6 +75,35 @@ class GroupNorm:
         return relax.op.nn.group_norm(data, *factors, groups, 1, axes, found.epsilon)
 
 
+class ChannelNorm:
+    """The pattern of a layer normalisation of the last axis between two permutations.
+
+    Exporters write that of the channels of images so.
+    """
+
+    def __init__(self) -> None:
+        self._rows = operation("permute_dims", wildcard())
+        self._norm = operation("nn.layer_norm", self._rows, wildcard(), wildcard())
+        self._pattern = operation("permute_dims", self._norm)
+
+    def raised(self, matcher: Matcher, call: relax.Call) -> relax.Call | None:
+        """Return the operator if ``call`` is the last of its composition."""
+        match = matcher.match(self._pattern, call)
+        if match is None:
+            return None
+        rows, norm = match.call(self._rows), match.call(self._norm)
+        permuted = [[int(axis) % 4 for axis in each.attrs.axes or ()] for each in (rows, call)]
+        axes = [int(axis) % 4 for axis in norm.attrs.axes]
+        if len(known_shape(call) or ()) != 4 or not is_float32(call):
+            return None
+        if permuted != [[0, 2, 3, 1], [0, 3, 1, 2]] or axes != [3]:
+            return None
+        attrs, factors = norm.attrs, norm.args[1:]
+        return relax.op.nn.layer_norm(
+            rows.args[0], *factors, [1], attrs.epsilon, attrs.center, attrs.scale
+        )
+
+
 class _Standard(NamedTuple):
     """What is standardised: the tensor, its shape, and the axes of the mean in their order."""
 
@@ -107,9 +135,11 @@ def _layer_norm(found: _Standard, factors: Factors) -> relax.Call:
 
 
 def _channel_norm(found: _Standard, factors: Factors) -> relax.Call:
-    """Return a layer normalisation of axis 1."""
+    """Return a layer normalisation of axis 1; of other tensors than images, by permutations."""
     rank = len(found.shape)
     gamma, beta = (relax.const(_channels(f, found.shape[1])) for f in factors)
+    if rank == 4:
+        return relax.op.nn.layer_norm(found.data, gamma, beta, [1], found.epsilon)
     rows = relax.op.permute_dims(found.data, [0, *range(2, rank), 1])
     norm = relax.op.nn.layer_norm(rows, gamma, beta, [-1], found.epsilon)
     return relax.op.permute_dims(norm, [0, rank - 1, *range(1, rank - 1)])
@@ -187,3 +217,4 @@ def _channels(factor: np.ndarray, channels: int) -> np.ndarray:
 
 
 NORMALISATIONS = (GroupNorm(), LayerOrInstanceNorm())
+PERMUTED_NORMALISATIONS = (ChannelNorm(),)

@@ -119,9 +119,17 @@ def program_kinds(anchor: relax.Expr) -> frozenset[Broadcast]:
     """
     if elementwise(anchor) is not None:
         return frozenset({"full", "channel", "last", "any"})
-    if len(known_shape(anchor) or ()) == 4 and op_name(anchor) not in _ROW_MAJOR:
+    row_major = op_name(anchor) in _ROW_MAJOR and not normalises_channels(anchor)
+    if len(known_shape(anchor) or ()) == 4 and not row_major:
         return frozenset({"full", "channel"})
     return frozenset({"full", "last"})
+
+
+def normalises_channels(expr: relax.Expr) -> bool:
+    """Return whether ``expr`` is a layer normalisation of the channels of images."""
+    if op_name(expr) != "nn.layer_norm" or len(known_shape(expr) or ()) != 4:
+        return False
+    return [int(axis) % 4 for axis in expr.attrs.axes] == [1]
 
 
 def scalar_constant(expr: relax.Expr) -> float | None:

@@ -239,10 +239,16 @@ def _count_rows(window: Window, out: Expr, pad_after: int | None) -> Expr:
     return T.min(begin + window.kernel, end) - low
 
 
-def global_average_kernel(
-    batch: int, channels: int, pixels: int, epilogue: Epilogue, layout: Layout, core: Core
+def plane_sum_kernel(
+    batch: int,
+    channels: int,
+    pixels: int,
+    factor: float,
+    epilogue: Epilogue,
+    layout: Layout,
+    core: Core,
 ) -> Kernel:
-    """Return the kernel of the mean over all pixels of each channel.
+    """Return the kernel of the sum over all pixels of each channel, times a factor.
 
     A tile is one block of channels.
 
@@ -250,6 +256,8 @@ def global_average_kernel(
     ----------
     batch, channels, pixels : int
         Extent of the feature map.
+    factor : float
+        One over the pixels for a mean.
     epilogue : Epilogue
         The epilogue.
     layout : Layout
@@ -272,13 +280,13 @@ def global_average_kernel(
                 total = add_vectors(
                     pixels, lanes, lambda pixel: buffers[0][image, block, pixel, vector]
                 )
-                mean = total * splat(T.float32(1.0 / pixels), lanes)
+                scaled = total * splat(T.float32(factor), lanes)
 
                 def load(a: int) -> Expr:
                     index = 0 if epilogue.arguments[a] == "channel" else image
                     return buffers[1 + a][index, block, 0, vector]
 
-                value = epilogue.apply(mean, load, lanes)
+                value = epilogue.apply(scaled, load, lanes)
                 store(buffers[-1], value, [image, block, 0, vector])
 
     one = {
@@ -286,8 +294,8 @@ def global_average_kernel(
         "channel": layout.spec((1, channels, 1, 1)),
     }
     return Kernel(
-        name="global_average",
-        key=("global_average", batch, channels, pixels, epilogue, layout, core),
+        name="plane_sum",
+        key=("plane_sum", batch, channels, pixels, factor, epilogue, layout, core),
         inputs=(layout.spec((batch, channels, pixels, 1)), *(one[k] for k in epilogue.arguments)),
         outputs=(one["full"],),
         phases=(Phase(batch * block_count, emit),),

@@ -4,18 +4,20 @@
 from __future__ import annotations
 
 import numpy as np
+from tvm import relax
 
 from ....graph.operators import Operator
-from ....graph.recognise import is_float32
+from ....graph.recognise import is_float32, normalises_channels
 from ....tir.window import Window
 from ...shared.convolution import conv_geometry
 from ...shared.no_rule import NoRule, shape_of
+from ..kernels.channel_norm import ChannelNorm, channel_norm_kernel
 from ..kernels.group_norm import GroupNorm, group_norm_kernel
 from ..kernels.grouped import Groups, grouped_kernel, pack_grouped
 from ..kernels.layout import Layout
-from ..kernels.planes import Planes, global_average_kernel, planes_kernel
+from ..kernels.planes import Planes, plane_sum_kernel, planes_kernel
 from .base import Choice, LoweringConfig, epilogue_inputs
-from .bindings import InputBinder
+from .bindings import InputBinder, InputBinding
 
 
 def depthwise_conv2d(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
@@ -114,27 +116,29 @@ def pool2d(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
     return Choice(planes_kernel(planes, layout, core), bindings, layout)
 
 
-def global_average(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
-    """Compute ``adaptive_avg_pool2d`` to one pixel, or ``mean`` over height and width.
+def plane_sum(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
+    """Compute ``adaptive_avg_pool2d`` to one pixel, or ``mean`` or ``sum`` over height and width.
 
     Raises
     ------
     NoRule
-        For any other mean or pooling.
+        For any other mean, sum or pooling.
     """
     core = config.core
     data, result = op.call.args[0], shape_of(op.anchor)
     source = shape_of(data)
     if len(source) != 4 or result != (*source[:2], 1, 1) or not is_float32(data):
         raise NoRule
-    axes = op.call.attrs.axis if op.kind == "mean" else (2, 3)
+    pools = op.kind == "adaptive_avg_pool2d"
+    axes = (2, 3) if pools else op.call.attrs.axis
     if axes is None or sorted(int(a) % 4 for a in axes) != [2, 3]:
         raise NoRule
-    if op.kind != "mean" and op.call.attrs.layout != "NCHW":
+    if pools and op.call.attrs.layout != "NCHW":
         raise NoRule
     layout = Layout(core.lanes)
     batch, channels, pixels = source[0], source[1], source[2] * source[3]
-    kernel = global_average_kernel(batch, channels, pixels, op.epilogue, layout, core)
+    factor = 1.0 if op.kind == "sum" else 1.0 / pixels
+    kernel = plane_sum_kernel(batch, channels, pixels, factor, op.epilogue, layout, core)
     bindings = (binder.feature_map(data, layout), *epilogue_inputs(op, binder, layout))
     return Choice(kernel, bindings, layout)
 
@@ -169,6 +173,38 @@ def group_norm(op: Operator, binder: InputBinder, config: LoweringConfig) -> Cho
         *epilogue_inputs(op, binder, layout),
     )
     return Choice(group_norm_kernel(norm, layout, config.core), bindings, layout)
+
+
+def channel_norm(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
+    """Compute a layer normalisation of the channels of each pixel.
+
+    Raises
+    ------
+    NoRule
+        If other axes are normalised, or the factors are computed.
+    """
+    data, gamma, beta = op.call.args
+    attrs, layout = op.call.attrs, Layout(config.core.lanes)
+    if not normalises_channels(op.call) or not is_float32(data):
+        raise NoRule
+    batch, channels, *size = shape_of(data)
+    norm = ChannelNorm(batch, channels, size[0] * size[1], float(attrs.epsilon), op.epilogue)
+
+    def pack(factor: np.ndarray) -> np.ndarray:
+        return layout.pack(factor.reshape(1, -1, 1, 1))
+
+    def factor(value: relax.Expr, used: bool, neutral: float) -> InputBinding:
+        if used:
+            return binder.constant(value, pack)
+        return InputBinding(pack(np.full(channels, neutral, "float32")))
+
+    bindings = (
+        binder.feature_map(data, layout),
+        factor(gamma, attrs.scale, 1.0),
+        factor(beta, attrs.center, 0.0),
+        *epilogue_inputs(op, binder, layout),
+    )
+    return Choice(channel_norm_kernel(norm, layout, config.core), bindings, layout)
 
 
 def elementwise(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:

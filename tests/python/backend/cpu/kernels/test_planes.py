@@ -15,7 +15,7 @@ from support.networks import NATIVE, TARGETS, assert_close, isa_of, poisoned, ru
 from tvm_ios.backend.cpu.kernels.planes import (
     Gather,
     Planes,
-    global_average_kernel,
+    plane_sum_kernel,
     planes_kernel,
 )
 from tvm_ios.tir.epilogue import Epilogue, Operand, Step
@@ -169,14 +169,14 @@ def test_windows_of_any_geometry(case: Case) -> None:
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("pixels", [1, 7, 8, 35])
-def test_global_average(pixels: int, target: tvm.target.Target) -> None:
+def test_sums_of_planes(pixels: int, target: tvm.target.Target) -> None:
     core, layout = isa_of(target)
     image = np.random.default_rng(0).standard_normal((2, 21, pixels, 1)).astype("float32")
     bias = np.random.default_rng(1).standard_normal((1, 21, 1, 1)).astype("float32")
     epilogue = Epilogue((Step("add", (Operand("value", 0), Operand("argument", 0))),), ("channel",))
-    kernel = global_average_kernel(2, 21, pixels, epilogue, layout, core)
+    kernel = plane_sum_kernel(2, 21, pixels, 0.5, epilogue, layout, core)
     (output,) = run_kernel(kernel, [poisoned(layout, image), layout.pack(bias)], target)
-    assert_close(unpack(output, (2, 21, 1, 1)), image.mean((2, 3), keepdims=True) + bias)
+    assert_close(unpack(output, (2, 21, 1, 1)), image.sum((2, 3), keepdims=True) / 2 + bias)
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -16,6 +16,8 @@ from pathlib import Path
 import tvm_ffi
 
 from ..support import _ffi_api  # noqa: F401  (loads the library)
+from ..support.caches import object_directory
+from .objects import ObjectStore
 
 # Relative to the packages' directory: the code that partitions the work, emits, compiles, runs and
 # times the kernels, and selects the cores. The front ends and the graph do not matter, because the
@@ -60,8 +62,25 @@ def code_digest() -> str:
     library.
     """
     cpp = tvm_ffi.get_global_func("tvm_ios.runtime.SourceDigest")()
-    python = python_digest(Path(__file__).resolve().parents[2])
+    python = _remembered(Path(__file__).resolve().parents[2], ObjectStore(object_directory()))
     return hashlib.sha256(f"{python} {cpp}".encode()).hexdigest()[:12]
+
+
+def _remembered(packages: Path, store: ObjectStore) -> str:
+    """Return the digest of the Python code, which is computed once for the same bytes.
+
+    To parse all files takes a good part of the time of a second compilation.
+    """
+    content = hashlib.sha256(Path(__file__).read_bytes())  # how the digest is computed
+    for path in timed_sources(packages):
+        content.update(f"\0{path.relative_to(packages)}\0".encode())
+        content.update(hashlib.sha256(path.read_bytes()).digest())
+    kept = store.get(content.hexdigest())
+    if kept is not None:
+        return kept.decode()
+    digest = python_digest(packages)
+    store.put(content.hexdigest(), digest.encode())
+    return digest
 
 
 def python_digest(packages: Path) -> str:

@@ -17,6 +17,7 @@ import tvm_ffi
 import tvm_ios
 from support.paths import ROOT
 from tvm_ios.database import code_digest, package_version
+from tvm_ios.database.objects import ObjectStore
 
 PACKAGES = Path(tvm_ios.__file__).resolve().parents[1]
 
@@ -245,3 +246,26 @@ def test_what_did_not_change_is_not_written(
     first = output.stat().st_mtime_ns
     builder.main()
     assert output.stat().st_mtime_ns == first
+
+
+def test_the_digest_is_computed_once_for_the_same_bytes(packages: Path, tmp_path: Path) -> None:
+    store = ObjectStore(tmp_path)
+    digest = code_digest._remembered(packages, store)
+    assert digest == code_digest.python_digest(packages)
+    assert code_digest._remembered(packages, store) == digest
+    assert store.usage().objects == 1
+
+
+def test_edited_bytes_are_looked_at_again(packages: Path, tmp_path: Path) -> None:
+    store = ObjectStore(tmp_path)
+    before = code_digest._remembered(packages, store)
+    path = packages / KERNEL
+    text = path.read_text()
+    try:
+        path.write_text(add_code(text))
+        assert code_digest._remembered(packages, store) != before
+        path.write_text(add_comment(text))
+        assert code_digest._remembered(packages, store) == before
+    finally:
+        path.write_text(text)
+    assert store.usage().objects == 3

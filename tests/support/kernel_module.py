@@ -7,11 +7,8 @@ from collections.abc import Mapping
 
 import tvm
 
-from tvm_ios.backend.cpu.code.functions import (
-    KernelFunctions,
-    build_functions,
-    calling_function,
-)
+from tvm_ios.backend.cpu.code.c_functions import calling_function
+from tvm_ios.backend.cpu.code.functions import KernelFunctions, build_functions
 from tvm_ios.backend.cpu.code.pipeline import SYMBOL
 from tvm_ios.backend.cpu.kernels.kernel import Kernel
 
@@ -26,7 +23,7 @@ def kernel_module(
         for name, (kernel, phase) in phases.items()
     }
     called = {
-        symbol: item.function.with_attr(SYMBOL, symbol)
+        symbol: item.function().with_attr(SYMBOL, symbol)
         for symbol, item in functions.objects.items()
     }
     return build_functions(called | callers, target).mod

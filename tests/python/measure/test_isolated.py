@@ -11,7 +11,7 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -24,14 +24,15 @@ from tvm.tirx.script import builder as T
 from support.networks import NATIVE, conv, relax_module
 from support.rpc import wait_until
 from tvm_ios import DeviceError
-from tvm_ios.backend.cpu.code import functions
-from tvm_ios.backend.cpu.code.functions import pointer_function
+from tvm_ios.backend.cpu.code import objects
+from tvm_ios.backend.cpu.code.c_functions import pointer_function
 from tvm_ios.backend.cpu.kernels.kernel import Kernel
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.graph.dag import Candidate
 from tvm_ios.measure.providers import LoopbackServer
 from tvm_ios.measure.runners import ProcessRunner
 from tvm_ios.options import Options
+from tvm_ios.support.caches import OBJECTS
 
 LIMIT = 0.5  # seconds of a stage
 
@@ -65,6 +66,14 @@ def _calling(kernel: Kernel, name: str, function: str, *arguments: object) -> ti
     return builder.get()
 
 
+def _build_by(
+    build: Callable[[Kernel, int, str], tirx.PrimFunc], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Build kernels otherwise, of which nothing is known or kept."""
+    monkeypatch.setenv(OBJECTS, "")
+    monkeypatch.setattr(objects, "pointer_function", build)
+
+
 @pytest.mark.parametrize("function", ["abort", "pause"])
 def test_a_stage_that_crashes_or_hangs_is_not_used(
     function: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
@@ -77,7 +86,7 @@ def test_a_stage_that_crashes_or_hangs_is_not_used(
             return pointer_function(kernel, phase, name)
         return _calling(kernel, name, function)
 
-    monkeypatch.setattr(functions, "pointer_function", compiled)
+    _build_by(compiled, monkeypatch)
     with caplog.at_level(logging.WARNING):
         found = made.search()
     convolutions = tuple(op.index for op in made.graph.operators if op.kind == "conv2d")
@@ -91,9 +100,7 @@ def test_a_stage_that_crashes_or_hangs_is_not_used(
 @pytest.mark.slow
 def test_an_operator_that_crashes_ends_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
     made = _scheduler()
-    monkeypatch.setattr(
-        functions, "pointer_function", lambda kernel, _phase, name: _calling(kernel, name, "abort")
-    )
+    _build_by(lambda kernel, _phase, name: _calling(kernel, name, "abort"), monkeypatch)
     with pytest.raises(DeviceError, match="this machine"):
         made.search()
 
@@ -199,11 +206,7 @@ def test_what_the_process_says_is_logged(
     """Such as the last words of a kernel that fails an assertion while it is timed."""
     made = _scheduler()
     last_words = ("__assert_fail", "a reason", "kernel.c", 17, "kernel")
-    monkeypatch.setattr(
-        functions,
-        "pointer_function",
-        lambda kernel, _phase, name: _calling(kernel, name, *last_words),
-    )
+    _build_by(lambda kernel, _phase, name: _calling(kernel, name, *last_words), monkeypatch)
     with caplog.at_level(logging.INFO, "tvm_ios"):
         with pytest.raises(DeviceError, match="this machine"):
             made.search()

@@ -20,7 +20,7 @@ def accessed_tensors(function: tirx.PrimFunc) -> Accessed:
     Parameters
     ----------
     function : tvm.tirx.PrimFunc
-        The result of :func:`.functions.pointer_function`. Its pointers are only used by buffers
+        The result of :func:`.c_functions.pointer_function`. Its pointers are only used by buffers
         that it declares, and by buffers that are declared as views of those. What a call does
         with the address of an element is not known: its tensor counts as read and written.
     """

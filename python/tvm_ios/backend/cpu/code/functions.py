@@ -1,133 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels as functions of their tensors and a range of tiles.
-
-A kernel is a C function of plain pointers, which the driver of a region calls. A runner composes
-stages from functions of tensors that call the same code.
-"""
+"""The functions of kernels that drivers call, and modules of them."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import tvm
 from tvm import tirx
-from tvm.script.ir_builder import IRBuilder
-from tvm.tirx.script import builder as T
 
 from ....database.objects import ObjectStore
 from ....support.caches import object_directory
 from ...shared.export import export
 from ..kernels.footprint import Accessed
-from ..kernels.kernel import Kernel, Phase
-from .accessed import accessed_tensors
-from .aligned_stack import aligned_stack
+from ..kernels.kernel import Kernel
+from .c_functions import calling_function
 from .objects import KernelObject, kernel_object, static_libraries, static_library
-from .pipeline import LARGE_BUFFERS, PIPELINE
-
-
-def pointer_function(kernel: Kernel, phase: int, name: str) -> tirx.PrimFunc:
-    """Build one phase of a kernel as a C function: ``f(*pointers, begin, end)``.
-
-    If the phase prefetches weights, ``following`` is a further argument. The function returns 0; if
-    memory runs out, TVM's code returns -1.
-
-    The body is a compute scope, whose pointers TVM tells LLVM not to overlap. That holds inside a
-    kernel. But different tensors use the same bytes of a region's workspace one after another:
-    kernels must not be inlined into the driver, and as objects of their own are not.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel.
-    phase : int
-        Index of the phase.
-    name : str
-        Name of the function.
-
-    Returns
-    -------
-    tvm.tirx.PrimFunc
-        Computes the tiles ``begin`` to ``end``.
-    """
-    with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
-        T.func_name(name)
-        T.func_attr(_attributes(kernel.phases[phase]))
-        T.func_ret(tvm.ir.PrimType("int32"))
-        pointers = [T.arg(f"p{i}", T.handle(s.dtype)) for i, s in enumerate(kernel.tensors)]
-        begin, end = _range()
-        following = [_number("following")] if kernel.phases[phase].prefetches else []
-        buffers = [
-            T.decl_buffer(spec.shape, spec.dtype, data=pointer, layout=None)
-            for pointer, spec in zip(pointers, kernel.tensors, strict=True)
-        ]
-        # TVM adds this to public functions: the device of local memory.
-        cpu = tirx.const(tvm.cpu().dlpack_device_type(), "int32")
-        with (
-            T.attr("default", "device_id", tirx.const(0, "int32")),
-            T.attr("default", "device_type", cpu),
-            T.attr("default", "compute_scope", tvm.ir.StringImm(f"{name}_compute")),
-        ):
-            _emit_phase(kernel.phases[phase], buffers, begin, end, *following)
-        T.Return(tirx.const(0, "int32"))
-    return builder.get()
-
-
-def calling_function(kernel: Kernel, phase: int, symbol: str, name: str) -> tirx.PrimFunc:
-    """Build a public function of tensors that calls a C function of their pointers.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel.
-    phase : int
-        Index of the phase.
-    symbol : str
-        The C function, made by :func:`pointer_function`.
-    name : str
-        Name of the function.
-
-    Returns
-    -------
-    tvm.tirx.PrimFunc
-        ``f(*tensors, begin, end)`` computes the tiles ``begin`` to ``end``; no weights follow.
-    """
-    with IRBuilder() as builder, T.prim_func(s_tir=True):
-        T.func_name(name)
-        buffers = [
-            T.arg(f"t{i}", T.buffer(spec.shape, spec.dtype, layout=None))
-            for i, spec in enumerate(kernel.tensors)
-        ]
-        bounds = _range()
-        following = [tirx.const(0, "int32")] if kernel.phases[phase].prefetches else []
-        pointers = [buffer.data for buffer in buffers]
-        T.evaluate(T.call_extern("int32", symbol, *pointers, *bounds, *following))
-    return builder.get()
-
-
-def _attributes(phase: Phase) -> dict[str, bool]:
-    needed = {LARGE_BUFFERS: True} if phase.large_buffers else {}
-    return {"tirx.noalias": True, **needed}
-
-
-def _range() -> tuple[tirx.Var, tirx.Var]:
-    return _number("begin"), _number("end")
-
-
-def _number(name: str) -> tirx.Var:
-    return T.arg(name, tirx.Var(name, "int32"))
-
-
-def _emit_phase(
-    phase: Phase, buffers: Sequence[Any], begin: tirx.Var, end: tirx.Var, *following: tirx.Var
-) -> None:
-    with T.sblock("root"):
-        T.reads()
-        T.writes()
-        with aligned_stack(phase.sources):
-            phase.emit(buffers, begin, end - begin, *following)
+from .pipeline import PIPELINE
 
 
 @dataclass
@@ -139,29 +29,27 @@ class KernelFunctions:
     target : tvm.target.Target
     objects : dict of str to KernelObject
         By their symbols.
+    store : ObjectStore
+        What is known of kernels, and their object code.
     """
 
     target: tvm.target.Target
     objects: dict[str, KernelObject] = field(default_factory=dict)
+    store: ObjectStore = field(default_factory=lambda: ObjectStore(object_directory()))
     _known: dict[tuple[Hashable, int], str] = field(default_factory=dict)
-    _accessed: dict[str, Accessed] = field(default_factory=dict)
 
     def get(self, kernel: Kernel, phase: int) -> str:
         """Return the symbol of one phase of a kernel; its function is built if it is new."""
         key = (kernel.key, phase)
         if key not in self._known:
-            function = pointer_function(kernel, phase, kernel.name)
-            made = kernel_object(kernel.name, function, self.target)
+            made = kernel_object(kernel, phase, self.target, self.store)
             self.objects[made.symbol] = made
             self._known[key] = made.symbol
         return self._known[key]
 
     def accessed(self, kernel: Kernel, phase: int) -> Accessed:
         """Return the tensors that one phase of a kernel reads and writes."""
-        symbol = self.get(kernel, phase)
-        if symbol not in self._accessed:
-            self._accessed[symbol] = accessed_tensors(self.objects[symbol].function)
-        return self._accessed[symbol]
+        return self.objects[self.get(kernel, phase)].accessed
 
 
 def build_functions(
@@ -180,7 +68,7 @@ def build_drivers(
     ``export_library`` do.
     """
     code = build_functions(drivers, kernels.target).mod
-    for library in static_libraries([*kernels.objects.values()], kernels.target):
+    for library in static_libraries([*kernels.objects.values()], kernels.target, kernels.store):
         code.import_module(library)
     return code
 
@@ -204,12 +92,12 @@ def link_kernels(
     compiler : str, optional
         What links it, for another architecture than this machine's.
     """
-    functions, store = KernelFunctions(target), ObjectStore(object_directory())
+    functions = KernelFunctions(target)
     callers = {
         name: calling_function(kernel, phase, functions.get(kernel, phase), name)
         for name, (kernel, phase) in kernels.items()
     }
     executable = build_functions(callers, target)
     for item in functions.objects.values():
-        executable.mod.import_module(static_library(item, target, store))
+        executable.mod.import_module(static_library(item, target, functions.store))
     export(executable, path, compiler)

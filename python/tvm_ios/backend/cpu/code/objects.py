@@ -7,24 +7,29 @@ import functools
 import hashlib
 import inspect
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import tvm
 from tvm import tirx
 
+from ....database.code_digest import code_digest
+from ....database.digest import digest
 from ....database.objects import ObjectStore
 from ....measure.parallel import compiled
-from ....support.caches import object_directory
 from ....support.folders import TemporaryFolder
+from ..kernels.footprint import Accessed
+from ..kernels.kernel import Kernel
 from . import pipeline
+from .accessed import accessed_tensors
+from .c_functions import pointer_function
 from .pipeline import PIPELINE, SYMBOL
 
 
 @dataclass(frozen=True)
 class KernelObject:
-    """A function that is to become object code.
+    """One phase of a kernel, as a function that is to become object code.
 
     Attributes
     ----------
@@ -32,19 +37,56 @@ class KernelObject:
         The name by which C calls it.
     key : str
         Hexadecimal digits that are equal only for equal code.
-    function : tvm.tirx.PrimFunc
+    accessed : Accessed
+        The tensors that it reads and writes.
+    function : callable
+        Builds the function, which is seldom needed if its object code is known.
+    unknown : str
+        The key under which the store does not have this record yet; empty if it has.
     """
 
     symbol: str
     key: str
-    function: tirx.PrimFunc
+    accessed: Accessed
+    function: Callable[[], tirx.PrimFunc]
+    unknown: str = ""
+
+    def record(self) -> bytes:
+        """Return what the store keeps, beside object code."""
+        read, written = (sorted(tensors) for tensors in self.accessed)
+        return json.dumps([self.key, read, written]).encode()
 
 
-def kernel_object(name: str, function: tirx.PrimFunc, target: tvm.target.Target) -> KernelObject:
-    """Return a function under a symbol that no other function has."""
-    text = tvm.ir.save_json(function)
-    key = hashlib.sha256(json.dumps([text, str(target), _compiler()]).encode()).hexdigest()
-    return KernelObject(f"tvm_ios_{name}_{key[:16]}", key, function)
+def kernel_object(
+    kernel: Kernel, phase: int, target: tvm.target.Target, store: ObjectStore
+) -> KernelObject:
+    """Return one phase of a kernel under a symbol that no other function has.
+
+    Its code need not be built to know its object code: the kernel's key, and the package's own code
+    that builds it, say what it is.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+    phase : int
+        Index of the phase.
+    target : tvm.target.Target
+    store : ObjectStore
+        What is known of kernels.
+    """
+    identity = [digest(kernel.key), str(phase), str(target), _compiler(), code_digest()]
+    name = hashlib.sha256(json.dumps(identity).encode()).hexdigest()
+    build = functools.cache(functools.partial(pointer_function, kernel, phase, kernel.name))
+    kept = store.get(name)
+    if kept is not None:
+        key, read, written = json.loads(kept)
+        accessed, unknown = Accessed(frozenset(read), frozenset(written)), ""
+    else:
+        text = json.dumps([tvm.ir.save_json(build()), str(target), _compiler()])
+        key, unknown = hashlib.sha256(text.encode()).hexdigest(), name
+        accessed = accessed_tensors(build())
+    return KernelObject(f"tvm_ios_{kernel.name}_{key[:16]}", key, accessed, build, unknown)
 
 
 @functools.cache
@@ -56,13 +98,12 @@ def _compiler() -> str:
 
 
 def static_libraries(
-    objects: Sequence[KernelObject], target: tvm.target.Target
+    objects: Sequence[KernelObject], target: tvm.target.Target, store: ObjectStore
 ) -> list[tvm.runtime.Module]:
     """Return modules of object code, which export links into a library.
 
     Those that are not in the store are compiled, by all cores.
     """
-    store = ObjectStore(object_directory())
 
     def make(item: KernelObject) -> tuple[str, tvm.runtime.Module]:
         return item.symbol, static_library(item, target, store)
@@ -83,10 +124,12 @@ def static_library(
             store.put(item.key, path.read_bytes())
         else:
             path.write_bytes(content)
+        if item.unknown:
+            store.put(item.unknown, item.record())
         return tvm.runtime.load_static_library(str(path), [])
 
 
 def _compile(item: KernelObject, target: tvm.target.Target, path: Path) -> None:
-    function = item.function.with_attr(SYMBOL, item.symbol)
+    function = item.function().with_attr(SYMBOL, item.symbol)
     module = tvm.IRModule({tvm.ir.GlobalVar(item.symbol): function})
     tvm.compile(module, target=target, tir_pipeline=PIPELINE).mod.write_to_file(str(path), "o")

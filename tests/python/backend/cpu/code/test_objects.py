@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is known of a kernel from an earlier time, without building its code."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from support.networks import NATIVE, isa_of
+from tvm_ios.backend.cpu.code import objects
+from tvm_ios.backend.cpu.code.functions import KernelFunctions, build_drivers
+from tvm_ios.backend.cpu.kernels.channel_norm import ChannelNorm, channel_norm_kernel
+from tvm_ios.backend.cpu.kernels.kernel import Kernel
+from tvm_ios.database.objects import ObjectStore
+
+
+def kernel(channels: int = 20) -> Kernel:
+    core, layout = isa_of(NATIVE)
+    return channel_norm_kernel(ChannelNorm(1, channels, 9, 1e-5), layout, core)
+
+
+def known(store: ObjectStore, kernel: Kernel) -> objects.KernelObject:
+    return objects.kernel_object(kernel, 0, NATIVE, store)
+
+
+def compiled(store: ObjectStore, kernel: Kernel) -> objects.KernelObject:
+    functions = KernelFunctions(NATIVE, store=store)
+    symbol = functions.get(kernel, 0)
+    build_drivers({}, functions)
+    return functions.objects[symbol]
+
+
+def test_a_kernel_that_was_compiled_is_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = ObjectStore(tmp_path)
+    first = compiled(store, kernel())
+    assert first.unknown
+
+    def fail(*_: object) -> None:
+        raise AssertionError("it is built again")
+
+    monkeypatch.setattr(objects, "pointer_function", fail)
+    again = known(store, kernel())
+    assert (again.symbol, again.key) == (first.symbol, first.key)
+    assert again.accessed == first.accessed
+    assert first.accessed.read == {0, 1, 2}
+    assert first.accessed.written == {3}
+    assert not again.unknown
+
+
+@pytest.mark.parametrize("what", ["kernel", "target", "code", "compiler"])
+def test_what_decides_the_code_is_told_apart(
+    what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = ObjectStore(tmp_path)
+    first = compiled(store, kernel())
+    other, target = kernel(), NATIVE
+    if what == "kernel":
+        other = kernel(21)
+    elif what == "target":
+        target = type(NATIVE)({"kind": "llvm", "mcpu": "x86-64-v3"})
+    elif what == "code":
+        monkeypatch.setattr(objects, "code_digest", lambda: "of other code")
+    else:
+        monkeypatch.setattr(objects, "_compiler", lambda: "another one")
+    found = objects.kernel_object(other, 0, target, store)
+    assert found.unknown not in ("", first.unknown)
+
+
+def test_without_the_object_code_it_is_compiled_again(tmp_path: Path) -> None:
+    store = ObjectStore(tmp_path)
+    first = compiled(store, kernel())
+    (tmp_path / first.key[:2] / f"{first.key[2:]}.object").unlink()
+    assert compiled(store, kernel()).key == first.key
+    assert store.get(first.key) is not None
+
+
+def test_a_store_that_keeps_nothing(tmp_path: Path) -> None:
+    first = compiled(ObjectStore(None), kernel())
+    assert first.symbol == compiled(ObjectStore(tmp_path), kernel()).symbol
+    assert replace(first, function=lambda: None).record() == first.record()

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from tvm import relax
 
@@ -143,6 +145,11 @@ def plane_sum(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choi
     return Choice(kernel, bindings, layout)
 
 
+def _per_channel(layout: Layout) -> Callable[[np.ndarray], np.ndarray]:
+    """Return what packs a factor of each channel."""
+    return lambda factor: layout.pack(factor.reshape(1, -1, 1, 1))
+
+
 def group_norm(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
     """Compute a normalisation of groups of channels, or of each channel of each image.
 
@@ -164,12 +171,9 @@ def group_norm(op: Operator, binder: InputBinder, config: LoweringConfig) -> Cho
         shape[0], shape[1], shape[2] * shape[3], groups, float(attrs.epsilon), op.epilogue
     )
 
-    def pack(factor: np.ndarray) -> np.ndarray:
-        return layout.pack(factor.reshape(1, -1, 1, 1))
-
     bindings = (
         binder.feature_map(data, layout),
-        *(binder.constant(factor, pack) for factor in (gamma, beta)),
+        *(binder.constant(factor, _per_channel(layout)) for factor in (gamma, beta)),
         *epilogue_inputs(op, binder, layout),
     )
     return Choice(group_norm_kernel(norm, layout, config.core), bindings, layout)
@@ -189,9 +193,7 @@ def channel_norm(op: Operator, binder: InputBinder, config: LoweringConfig) -> C
         raise NoRule
     batch, channels, *size = shape_of(data)
     norm = ChannelNorm(batch, channels, size[0] * size[1], float(attrs.epsilon), op.epilogue)
-
-    def pack(factor: np.ndarray) -> np.ndarray:
-        return layout.pack(factor.reshape(1, -1, 1, 1))
+    pack = _per_channel(layout)
 
     def factor(value: relax.Expr, used: bool, neutral: float) -> InputBinding:
         if used:

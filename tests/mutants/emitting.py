@@ -37,7 +37,7 @@ MUTANTS = (
     ),
     Mutant(
         "spilled vectors are not aligned",
-        f"{_CODE}/functions.py",
+        f"{_CODE}/c_functions.py",
         "        with aligned_stack(phase.sources):\n",
         "        if aligned_stack:\n",
         ("backend/cpu/code/test_aligned_stack.py::test_spilled_vectors_are_aligned",),

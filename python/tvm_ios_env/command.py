@@ -47,8 +47,8 @@ def _no_torch_for(arguments: Sequence[str]) -> AbstractContextManager[None]:
 def _no_collections() -> Iterator[None]:
     """Collect no garbage inside the ``with`` block, and never look at what it made.
 
-    Modules make many objects that stay. To look for garbage among them costs a tenth of the time of
-    a command.
+    Modules make many objects that stay. To look for garbage among them costs a tenth of the time
+    that loading takes.
     """
     gc.disable()
     try:

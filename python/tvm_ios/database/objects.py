@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Object code of kernels that was compiled before, in a directory that processes share.
 
+Small records are kept beside it: which object code a kernel has, and the digest of our own code.
+
 An object is named for all that it was made from. It has a file of its own, which takes its place in
 one step and begins with a digest of its content: a damaged file counts as none. Whatever fails here
 costs the time to compile again, and nothing else.
@@ -71,7 +73,7 @@ class ObjectStore:
             return None
         body = content[_DIGEST:]
         if hashlib.sha256(body).digest() != content[:_DIGEST]:
-            _logger.warning("%s is damaged; the kernel is compiled again.", path)
+            _logger.warning("%s is damaged; what it held is made again.", path)
             with contextlib.suppress(OSError):
                 path.unlink()
             return None

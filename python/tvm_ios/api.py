@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import tvm
 
+from .backend.registry import kind_of
 from .backend.shared.export import check_linker
 from .compiler import artifact, signatures, steps
 from .frontend import pytorch
@@ -169,7 +170,8 @@ def compile(
     ModelError, ScheduleError, TargetError, OptionError, DatabaseError, DeviceError
     """
     check_linker()
-    runner = LocalRunner(device_id)
+    searches = search and schedule is None
+    runner = kind_of(target).runner(device_id) if searches else LocalRunner(device_id)
     resolved = steps.resolve(target, threads, runner, runs=True)
     given = schedule if isinstance(schedule, Schedule | None) else Schedule.load(schedule)
     chosen_options = Options(**modernized_options(options)).applying(given)

@@ -12,7 +12,7 @@ import tvm
 from .backend.registry import kind_of
 from .compiler import steps
 from .measure.given import StageCost
-from .measure.runners import Runner
+from .measure.runners import LocalRunner, Runner
 from .schedule.options import Options
 from .schedule.schedule import Schedule
 from .schedule.versions import modernized_options
@@ -80,6 +80,8 @@ class InterOperatorSchedule:
         if isinstance(schedule, (str, os.PathLike)):
             schedule = Schedule.load(schedule)
         self._given = schedule
+        if runner is None and not (search and schedule is None):
+            runner = LocalRunner()
         options = modernized_options(options)
         self._runner = options.pop("runner", runner)
         self._options = Options(**options).applying(self._given)

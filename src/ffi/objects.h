@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "graph/dag.h"
+#include "runtime/cuda/stage_runner.h"
 #include "runtime/stage_runner.h"
 #include "search/best_first.h"
 #include "search/dp.h"
@@ -95,6 +96,23 @@ class StageRunnerObj : public ffi::Object {
 class StageRunnerRef : public ffi::ObjectRef {
  public:
   TVM_FFI_DEFINE_OBJECT_REF_METHODS_NULLABLE(StageRunnerRef, ffi::ObjectRef, StageRunnerObj);
+};
+
+/*! \brief A cuda::StageRunner. */
+class CudaStageRunnerObj : public ffi::Object {
+ public:
+  explicit CudaStageRunnerObj(int64_t device_id) : runner(device_id) {}
+
+  cuda::StageRunner runner;
+  static constexpr bool _type_mutable = true;
+  TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tvm_ios.runtime.cuda.StageRunner", CudaStageRunnerObj,
+                                    ffi::Object);
+};
+
+class CudaStageRunnerRef : public ffi::ObjectRef {
+ public:
+  TVM_FFI_DEFINE_OBJECT_REF_METHODS_NULLABLE(CudaStageRunnerRef, ffi::ObjectRef,
+                                             CudaStageRunnerObj);
 };
 
 }  // namespace tvm_ios

@@ -32,8 +32,6 @@
 #include "runtime/cuda/describe.h"
 #include "runtime/cuda/device_code.h"
 #include "runtime/cuda/stage.h"
-#include "runtime/cuda/timing.h"
-#include "runtime/cuda/trace.h"
 #include "runtime/describe.h"
 #include "runtime/host_tensor.h"
 #include "runtime/parallel_api.h"
@@ -144,11 +142,12 @@ int64_t CostOfBlocks(DagRef dag, Groups blocks, ffi::TensorView merge_class) {
   return PartitionCost(dag->dag, OperatorSets(blocks), Int64Vector(merge_class, "merge_class"));
 }
 
-int64_t AddKernel(StageRunnerRef runner, ffi::Module module, const ffi::String& name,
+template <typename Runner>
+int64_t AddKernel(Runner runner, ffi::Module module, const ffi::String& name,
                   const ffi::Bytes& specs) {
   ffi::Optional<ffi::Function> function = module->GetFunction(name, /*query_imports=*/true);
   TVM_IOS_REQUIRE(function.has_value(), ValueError) << "the library has no function " << name;
-  return runner->runner.AddKernel(*function, specs);
+  return runner->runner.kernels().Add(*function, specs);
 }
 
 /*!
@@ -161,12 +160,15 @@ std::optional<Watchdog> StartWatchdog(double limit) {
   return std::nullopt;
 }
 
+ffi::Bytes ToBytes(const std::vector<double>& numbers) {
+  return ffi::Bytes(reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(double));
+}
+
 /*! \brief Time a stage within a time limit; 0 for none. */
 ffi::Bytes TimeOnRunner(StageRunnerRef runner, const ffi::Bytes& program, const ffi::Bytes& stages,
                         const ffi::Bytes& calls, int64_t workers, int64_t repeat, double limit) {
   const std::optional<Watchdog> watchdog = StartWatchdog(limit);
-  const std::vector<double> seconds = runner->runner.Time(program, stages, calls, workers, repeat);
-  return ffi::Bytes(reinterpret_cast<const char*>(seconds.data()), seconds.size() * sizeof(double));
+  return ToBytes(runner->runner.Time(program, stages, calls, workers, repeat));
 }
 
 /*! \brief Trace one run of a stage within a time limit; four numbers per call. */
@@ -178,31 +180,26 @@ ffi::Bytes TraceOnRunner(StageRunnerRef runner, const ffi::Bytes& program, const
     numbers.insert(numbers.end(), {static_cast<double>(span.worker),
                                    static_cast<double>(span.kernel), span.begin, span.end});
   }
-  return ffi::Bytes(reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(double));
+  return ToBytes(numbers);
 }
 
 void RunCudaStage(ffi::PackedArgs args, ffi::Any* /*result*/) { cuda::Stage(args).Run(); }
 
-using CudaStageArgs = ffi::Array<ffi::Any>;  // the arguments of RunCudaStage
-
-std::vector<cuda::Stage> MakeCudaStages(const ffi::Array<CudaStageArgs>& args) {
-  std::vector<cuda::Stage> stages;
-  for (const CudaStageArgs& own : args) {
-    const std::vector<ffi::AnyView> views(own.begin(), own.end());
-    stages.emplace_back(ffi::PackedArgs(views.data(), static_cast<int32_t>(views.size())));
-  }
-  return stages;
+void RunOnCudaRunner(CudaStageRunnerRef runner, const ffi::Bytes& stages, double limit) {
+  const std::optional<Watchdog> watchdog = StartWatchdog(limit);
+  runner->runner.Run(stages);
 }
 
-ffi::Tensor TimeCudaStage(int64_t repeat, const ffi::Array<CudaStageArgs>& runs,
-                          const ffi::Optional<ffi::Tensor>& filler) {
-  return MakeTensor(cuda::Time(MakeCudaStages(runs), repeat, filler), {repeat}, kFloat64);
+ffi::Bytes TimeOnCudaRunner(CudaStageRunnerRef runner, const ffi::Bytes& runs, int64_t repeat,
+                            int64_t filler, double limit) {
+  const std::optional<Watchdog> watchdog = StartWatchdog(limit);
+  return ToBytes(runner->runner.Time(runs, repeat, filler));
 }
 
-ffi::Tensor TraceCudaStages(int64_t repeat, const ffi::Array<CudaStageArgs>& args) {
-  const std::vector<double> seconds = cuda::Trace(MakeCudaStages(args), repeat);
-  return MakeTensor(seconds, {repeat, static_cast<int64_t>(seconds.size()) / repeat / 2, 2},
-                    kFloat64);
+ffi::Bytes TraceOnCudaRunner(CudaStageRunnerRef runner, const ffi::Bytes& stages, int64_t repeat,
+                             double limit) {
+  const std::optional<Watchdog> watchdog = StartWatchdog(limit);
+  return ToBytes(runner->runner.Trace(stages, repeat));
 }
 
 void RunCudnnConvolution(ffi::PackedArgs args, ffi::Any* /*result*/) { cuda::RunConvolution(args); }
@@ -276,10 +273,6 @@ TVM_FFI_STATIC_INIT_BLOCK() {
                   "Run a stage on streams: its program, then kernels, then tensors.")
       .def("tvm_ios.runtime.TensorPart", TensorPart,
            "A tensor within another's memory: that, the bytes before it, its shape and type.")
-      .def("tvm_ios.runtime.cuda.TimeStage", TimeCudaStage,
-           "Seconds per run in a CUDA graph: repeat, each run's arguments of RunStage, a filler.")
-      .def("tvm_ios.runtime.cuda.TraceStages", TraceCudaStages,
-           "Begin and end of each call of stages in a CUDA graph, float64 [repeat, calls, 2].")
       .def_packed("tvm_ios.runtime.cuda.CudnnConvolution", RunCudnnConvolution,
                   "A convolution by cuDNN: tensors, the algorithm, the numbers of the problem.")
       .def("tvm_ios.runtime.cuda.CudnnAlgorithms", CudnnAlgorithms,
@@ -316,12 +309,39 @@ TVM_FFI_STATIC_INIT_BLOCK() {
            [](StageRunnerRef runner, int64_t memory, const ffi::Bytes& bytes) {
              runner->runner.Fill(memory, bytes);
            })
-      .def("tvm_ios.runtime.AddKernel", AddKernel)
+      .def("tvm_ios.runtime.AddKernel", AddKernel<StageRunnerRef>)
       .def(
           "tvm_ios.runtime.TimeOnRunner", TimeOnRunner,
           "Seconds of stages, float64 [2 + repeat * (2 + stages)] as bytes; see StageRunner::Time.")
       .def("tvm_ios.runtime.TraceOnRunner", TraceOnRunner,
            "Worker, call, begin and end in seconds of each call, float64 [calls, 4] as bytes.");
+
+  // The same for a CUDA device.
+  Functions()
+      .def("tvm_ios.runtime.cuda.NewStageRunner",
+           [](int64_t device_id) {
+             return CudaStageRunnerRef(ffi::make_object<CudaStageRunnerObj>(device_id));
+           })
+      .def("tvm_ios.runtime.cuda.AddMemory",
+           [](CudaStageRunnerRef runner, int64_t bytes) { return runner->runner.AddMemory(bytes); })
+      .def("tvm_ios.runtime.cuda.WriteMemory",
+           [](CudaStageRunnerRef runner, int64_t memory, int64_t offset, const ffi::Bytes& bytes) {
+             runner->runner.Write(memory, offset, bytes);
+           })
+      .def("tvm_ios.runtime.cuda.FillMemory",
+           [](CudaStageRunnerRef runner, int64_t memory, const ffi::Bytes& bytes) {
+             runner->runner.Fill(memory, bytes);
+           })
+      .def("tvm_ios.runtime.cuda.ReadMemory",
+           [](CudaStageRunnerRef runner, int64_t memory, int64_t offset, int64_t size) {
+             return runner->runner.Read(memory, offset, size);
+           })
+      .def("tvm_ios.runtime.cuda.AddKernel", AddKernel<CudaStageRunnerRef>)
+      .def("tvm_ios.runtime.cuda.RunOnRunner", RunOnCudaRunner, "Run stages once.")
+      .def("tvm_ios.runtime.cuda.TimeOnRunner", TimeOnCudaRunner,
+           "Seconds per run in a CUDA graph, float64 [repeat] as bytes.")
+      .def("tvm_ios.runtime.cuda.TraceOnRunner", TraceOnCudaRunner,
+           "Begin and end of each call in a CUDA graph, float64 [repeat, calls, 2] as bytes.");
 }
 
 }  // namespace

@@ -10,8 +10,6 @@
 #ifndef TVM_IOS_RUNTIME_STAGE_RUNNER_H_
 #define TVM_IOS_RUNTIME_STAGE_RUNNER_H_
 
-#include <tvm/ffi/container/shape.h>
-#include <tvm/ffi/container/tensor.h>
 #include <tvm/ffi/function.h>
 #include <tvm/ffi/string.h>
 
@@ -20,6 +18,7 @@
 #include <vector>
 
 #include "runtime/cpu_stage.h"
+#include "runtime/kernel_table.h"
 
 namespace tvm_ios {
 
@@ -39,13 +38,8 @@ class StageRunner {
   /*! \brief Fill a memory with repeated bytes. */
   void Fill(int64_t memory, const ::tvm::ffi::Bytes& bytes);
 
-  /*!
-   * \brief Add a kernel.
-   * \param function kernel(tensors..., begin, end)
-   * \param specs int64 for each tensor: type code, bits, rank, and as many sizes.
-   * \return Its number.
-   */
-  int64_t AddKernel(::tvm::ffi::Function function, const ::tvm::ffi::Bytes& specs);
+  /*! \brief The kernels: kernel(tensors..., begin, end). */
+  KernelTable& kernels() { return kernels_; }
 
   /*!
    * \brief Run stages one after another, repeat times, and time each of them.
@@ -72,25 +66,12 @@ class StageRunner {
                                     const ::tvm::ffi::Bytes& calls, int64_t workers) const;
 
  private:
-  struct Spec {
-    DLDataType dtype;
-    ::tvm::ffi::Shape shape;
-    int64_t bytes;
-  };
-  struct Kernel {
-    ::tvm::ffi::Function function;
-    std::vector<Spec> specs;
-  };
-
   /*! \brief Compose the stage of each run and pass it to use. */
   void ForEachRun(const ::tvm::ffi::Bytes& program, const ::tvm::ffi::Bytes& calls, int64_t workers,
                   int64_t repeat, const std::function<void(const CpuStage&)>& use) const;
-  const ::tvm::ffi::Tensor& Memory(int64_t number) const;
-  const Kernel& KernelOf(int64_t number) const;
-  ::tvm::ffi::Tensor View(const Spec& spec, int64_t memory, int64_t offset) const;
 
-  std::vector<::tvm::ffi::Tensor> memories_;
-  std::vector<Kernel> kernels_;
+  MemoryTable memories_;
+  KernelTable kernels_;
 };
 
 }  // namespace tvm_ios

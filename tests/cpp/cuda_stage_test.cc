@@ -154,7 +154,7 @@ TEST_F(CudaStageTest, NothingIsLaunchedForAProgramThatIsNone) {
       {{1, 0, 0, 1, 1}, "names tensor 1 of 1"},
       {{1, 0, 0, 0}, "calls kernel 0 with 0 tensors"},
       {{int64_t{1} << 60, 0, 0, 1, 0}, "fewer calls than streams"},
-      {{2, 0, 0, 1, 0, 1, 0, 1, 0}, "calls nothing on stream 1"},
+      {{2, 0, 0, 1, 0, 1, 0, 1, 0}, "the stage calls nothing on stream 1"},
   };
   for (const auto& [program, message] : programs) {
     const Arguments arguments(program, {Kernel("a"), Kernel("b")});

@@ -46,7 +46,7 @@ class StageRunnerTest : public testing::Test {
  protected:
   StageRunnerTest() {
     memory_ = runner_.AddMemory(2 * kElements * sizeof(float));
-    kernel_ = runner_.AddKernel(AddOne(&seen_), Specs());
+    kernel_ = runner_.kernels().Add(AddOne(&seen_), Specs());
   }
 
   /*! \brief The two tensors of a kernel. */
@@ -124,7 +124,7 @@ TEST_F(StageRunnerTest, EachStageOfARunIsTimed) {
 }
 
 TEST_F(StageRunnerTest, AStageInWhichAWorkerIsPreemptedHasANegativeTime) {
-  const int64_t busy = runner_.AddKernel(
+  const int64_t busy = runner_.kernels().Add(
       ffi::Function::FromTyped([](const ffi::Tensor&, const ffi::Tensor&, int64_t, int64_t) {
         // Two threads of one core are preempted by each other.
         cpu_set_t core;
@@ -173,7 +173,7 @@ TEST_F(StageRunnerTest, NothingOutsideOfAMemoryIsTouched) {
 
 TEST_F(StageRunnerTest, WhatIsCutOffIsRefused) {
   EXPECT_THROW(Time({kernel_, memory_}, 1), ffi::Error);
-  EXPECT_THROW(runner_.AddKernel(AddOne(&seen_), ToBytes(std::vector<int64_t>{kFloatCode, 32, 2})),
+  EXPECT_THROW(runner_.kernels().Add(AddOne(&seen_), ToBytes(std::vector<int64_t>{kFloatCode, 32, 2})),
                ffi::Error);
   EXPECT_THROW(
       runner_.Time(ToBytes(std::vector<int32_t>{0, 0, 0}), one_level_, ToBytes(Call(0)), 1, 1),
@@ -193,7 +193,7 @@ TEST_F(StageRunnerTest, WhatNoMachineHasIsRefused) {
        {Specs{kFloatCode, 32, INT64_MAX}, Specs{kFloatCode, 32, -1}, Specs{kFloatCode, 32, 1, -1},
         Specs{kFloatCode, 32, 1, INT64_MAX}, Specs{kFloatCode, 32, 2, INT64_MAX, INT64_MAX},
         Specs{kFloatCode, 0, 1, 1}, Specs{256, 32, 1, 1}}) {
-    EXPECT_THROW(runner_.AddKernel(AddOne(&seen_), ToBytes(specs)), ffi::Error);
+    EXPECT_THROW(runner_.kernels().Add(AddOne(&seen_), ToBytes(specs)), ffi::Error);
   }
 }
 

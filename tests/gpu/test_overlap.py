@@ -15,6 +15,7 @@ from tvm_ios.backend.cuda.measure.builder import CudaKernelBuilder
 from tvm_ios.backend.cuda.measure.runner import CudaStageRunner
 from tvm_ios.backend.cuda.stage.stage import CudaStage
 from tvm_ios.compiler.scheduler import Scheduler
+from tvm_ios.measure.session import LocalSession
 from tvm_ios.options import Options
 
 
@@ -60,7 +61,9 @@ def test_a_stage_takes_less_than_its_parts() -> None:
     """By CUDA's events: kernels on a stream each, and the same one after another."""
     options = Options(strategies=["concurrent"])
     scheduler = Scheduler.prepare(branches(), target(), cost_model=few_stages, options=options)
-    bench = CudaStageRunner(scheduler.stage_builder.lowered, CudaKernelBuilder(target()), 0, 0)
+    bench = CudaStageRunner(
+        scheduler.stage_builder.network, CudaKernelBuilder(target()), LocalSession(), 0, 0
+    )
     found, seconds = scheduler.search(), {}
     for partitioning in ("streams", "streams-1"):
         schedule = repartitioned(scheduler, found, partitioning)

@@ -29,7 +29,7 @@ from tvm_ios.graph.operators import Operator, OperatorGraph
 from tvm_ios.measure.cache import MeasurementCache
 from tvm_ios.measure.model import Timers, Variants
 from tvm_ios.measure.pool import LocalPool, RunnerPool
-from tvm_ios.measure.runners import Runner
+from tvm_ios.measure.runners import LocalRunner, Runner
 from tvm_ios.measure.stage_runner import Turn
 from tvm_ios.options import Options
 from tvm_ios.schedule.timeline import Span
@@ -260,6 +260,9 @@ class NumpyKind:
         device_id: int = 0,
     ) -> None:
         """It has a use for all of them."""
+
+    def runner(self, device_id: int) -> Runner:
+        return LocalRunner(device_id)
 
     def given(self, target: str | tvm.target.Target, runner: Runner) -> tvm.target.Target:
         return tvm.target.Target(target)

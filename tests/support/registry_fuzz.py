@@ -278,8 +278,9 @@ def tensor(world: World) -> object:
     return world.array("float32", (6,))
 
 
-def no_tensor(world: World) -> object:
-    return None if world.chance(0.5) else tensor(world)
+def no_bench(world: World) -> object:
+    """Where there is no device, there is none of its runners."""
+    return None if world.chance(0.5) else world.bench
 
 
 def shape(world: World) -> object:
@@ -305,10 +306,6 @@ def stage_arguments(world: World) -> list[object]:
     if world.chance(0.3):
         world.random.shuffle(arguments)
     return arguments[: world.random.randint(1, 3)] if world.chance(0.2) else arguments
-
-
-def stages(world: World) -> list[list[object]]:
-    return [stage_arguments(world) for _ in range(world.random.choice([0, 1, 1, 2]))]
 
 
 def convolution_arguments(world: World) -> list[object]:
@@ -359,8 +356,15 @@ KINDS: dict[str, Sequence[Kind]] = {
     "runtime.cuda.CudnnAlgorithms": (integer, convolution),
     "runtime.cuda.CudnnVersion": (),
     "runtime.cuda.Describe": (integer,),
-    "runtime.cuda.TimeStage": (integer, stages, no_tensor),
-    "runtime.cuda.TraceStages": (integer, stages),
+    "runtime.cuda.NewStageRunner": (integer,),
+    "runtime.cuda.AddKernel": (no_bench, module, text, spec_bytes),
+    "runtime.cuda.AddMemory": (no_bench, memory_size),
+    "runtime.cuda.FillMemory": (no_bench, integer, blob),
+    "runtime.cuda.ReadMemory": (no_bench, integer, integer, integer),
+    "runtime.cuda.RunOnRunner": (no_bench, call_bytes, real),
+    "runtime.cuda.TimeOnRunner": (no_bench, call_bytes, integer, integer, real),
+    "runtime.cuda.TraceOnRunner": (no_bench, call_bytes, integer, real),
+    "runtime.cuda.WriteMemory": (no_bench, integer, integer, blob),
     "runtime.cuda.UseCudnn": (text,),
 }
 """How the arguments of a function are drawn."""

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from tvm_ios.selftest import cuda
-from tvm_ios.selftest.checks import Check, Group, LeftOut, Settings, WrongResult
+from tvm_ios.selftest.checks import Check, Group, KernelFault, LeftOut, Settings
 
 NOTHING = "none"  # a target of these plans, whose checks need no machine
 
@@ -20,7 +20,7 @@ def plan(settings: Settings) -> list[Group]:
 
     def needed() -> str:
         if settings.target != NOTHING:
-            raise WrongResult("The device is not there.")
+            raise KernelFault("The device is not there.")
         return "found"
 
     return [
@@ -49,7 +49,7 @@ def _process() -> str:
 
 
 def _wrong() -> str:
-    raise WrongResult("The result is off.")
+    raise KernelFault("The result is off.")
 
 
 def _crash() -> str:

@@ -162,6 +162,9 @@ class TargetKind(Protocol[K, S, A]):
             The device that the user wants.
         """
 
+    def runner(self, device_id: int) -> Runner:
+        """Return where a search measures unless the user says otherwise."""
+
     def given(self, target: str | tvm.target.Target, runner: Runner) -> tvm.target.Target:
         """Return the target as it is given, but of another machine with the number of its cores."""
 

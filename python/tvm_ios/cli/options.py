@@ -312,11 +312,11 @@ class Request:
             database=chosen(args),
             strategies=args.strategies,
         )
-        self.runner = chosen_runner(args)
+        self._searches = not (args.schedule_in or getattr(args, "no_search", False))
+        self.runner = chosen_runner(args, searches=self._searches)
         self.target = steps.resolve(args.target, args.threads, self.runner, runs=False)
         self.given = Schedule.load(args.schedule_in) if args.schedule_in else None
         self.options = self.options.applying(self.given)
-        self._searches = not getattr(args, "no_search", False)
         self._records: str | None = args.tuning_records
         if self._records is not None:
             check_database(self._records)
@@ -338,7 +338,7 @@ class Request:
         shapes : mapping of str to tuple of int, optional
             Beside those of ``--input-shapes``, or instead of them.
         """
-        if self.given is None and self._searches and self.runner.machine is None:
+        if self._searches and self.runner.machine is None:
             # The search runs what it prices.
             kind_of(self.target).check(self.target, self.runner.device_id)
         with working("reading the network"):

@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import math
 
+from ..backend.registry import kind_of
 from ..measure.runners import TIME_LIMIT, LocalRunner, ProcessRunner, RPCRunner, Runner
 from ..support.errors import OptionError
 
@@ -26,8 +27,9 @@ def add_runner(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--isolate",
-        action="store_true",
-        help="measure in another process; a stage that crashes or hangs does not end the search",
+        action=argparse.BooleanOptionalAction,
+        help="measure in another process, so that a stage that crashes or hangs does not end the "
+        "search (default: for CUDA devices)",
     )
     parser.add_argument(
         "--timeout",
@@ -39,8 +41,15 @@ def add_runner(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def chosen_runner(args: argparse.Namespace) -> Runner:
+def chosen_runner(args: argparse.Namespace, *, searches: bool) -> Runner:
     """Return where stages are measured.
+
+    Parameters
+    ----------
+    args : argparse.Namespace
+        The command's arguments.
+    searches : bool
+        Whether it searches; otherwise no process is started for measuring.
 
     Raises
     ------
@@ -50,9 +59,8 @@ def chosen_runner(args: argparse.Namespace) -> Runner:
     timeout = TIME_LIMIT if args.timeout is None else args.timeout
     if (args.rpc_tracker is None) != (args.rpc_key is None):
         raise OptionError("--rpc-tracker and --rpc-key need each other; give both.")
-    if args.device_id and (args.isolate or args.rpc_tracker):
-        other = "--isolate" if args.isolate else "--rpc-tracker"
-        raise OptionError(f"--device-id and {other} exclude each other; give one.")
+    if args.device_id and args.rpc_tracker:
+        raise OptionError("--device-id and --rpc-tracker exclude each other; give one.")
     if args.rpc_tracker is not None:
         if args.isolate:
             raise OptionError("--isolate and --rpc-tracker exclude each other; give one.")
@@ -61,8 +69,10 @@ def chosen_runner(args: argparse.Namespace) -> Runner:
         )
     if args.cross_compiler is not None:
         raise OptionError("--cross-compiler needs a device; give --rpc-tracker, too.")
-    if args.isolate:
-        return ProcessRunner(timeout)
+    usual = kind_of(args.target).runner(args.device_id) if searches else LocalRunner(args.device_id)
+    isolated = usual.isolated if args.isolate is None else args.isolate
+    if isolated:
+        return ProcessRunner(timeout, device_id=args.device_id)
     if args.timeout is not None:
         raise OptionError("--timeout needs --isolate or --rpc-tracker; give one of them, too.")
     return LocalRunner(args.device_id)

@@ -82,6 +82,7 @@ def prepare(
     inputs ``sample`` or on random ones. The other parameters, and errors, are those of
     :meth:`Scheduler.prepare`.
     """
+    runner = runner or kind_of(target).runner(0)
     with working("preparing the network"), lowering():
         scheduler = Scheduler.prepare(mod, target, function, cost_model, options, runner)
     if options.precision == "auto":

@@ -39,7 +39,8 @@ class Row:
     stage : str
         The display name of the stage.
     samples : dict of str to list of float
-        Latencies in seconds by work partitioning, in the order in which they were taken.
+        Latencies in seconds by work partitioning, in the order in which they were taken; none for
+        a partitioning that crashed, hung or computed something wrong.
     refined : bool
         Whether the stage was measured as often as the stages of a schedule.
     measured : float
@@ -58,12 +59,16 @@ class Row:
 
 
 def plausible(samples: Mapping[str, Iterable[float]]) -> Samples:
-    """Return the samples that can be latencies: finite numbers above zero."""
+    """Return the samples that can be latencies: finite numbers above zero.
+
+    A work partitioning that was given without samples, because it failed, is kept.
+    """
+    given = {partitioning: list(times) for partitioning, times in samples.items()}
     kept = {
         partitioning: [float(s) for s in times if math.isfinite(s) and s > 0.0]
-        for partitioning, times in samples.items()
+        for partitioning, times in given.items()
     }
-    return {partitioning: times for partitioning, times in kept.items() if times}
+    return {name: times for name, times in kept.items() if times or not given[name]}
 
 
 def read_samples(text: str) -> Samples:
@@ -160,7 +165,7 @@ def _samples(value: object) -> Samples:
     if unknown:
         raise ValueError(f"'samples' contains {unknown[0]!r}, which is not a work partitioning")
     for times in value.values():
-        if not isinstance(times, list) or not times or not all(map(_is_time, times)):
+        if not isinstance(times, list) or not all(map(_is_time, times)):
             raise ValueError("'samples' contains an impossible latency")
     return {partitioning: [float(t) for t in times] for partitioning, times in value.items()}
 

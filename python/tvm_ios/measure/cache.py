@@ -97,7 +97,13 @@ class MeasurementCache:
 
     def samples(self, key: Hashable) -> Mapping[str, Sequence[float]]:
         """Return seconds by work partitioning; empty if the workload was never measured."""
-        return self._known[key].samples if key in self._known else {}
+        known = self._known[key].samples if key in self._known else {}
+        return {partitioning: times for partitioning, times in known.items() if times}
+
+    def failed(self, key: Hashable) -> frozenset[str]:
+        """Return the work partitionings that crashed, hung or computed something wrong."""
+        known = self._known[key].samples if key in self._known else {}
+        return frozenset(partitioning for partitioning, times in known.items() if not times)
 
     def refined(self, key: Hashable) -> bool:
         """Return whether a workload was measured as often as the stages of a schedule."""
@@ -117,7 +123,7 @@ class MeasurementCache:
         workload : WorkloadKey
             The workload.
         samples : mapping of str to sequence of float
-            Seconds by work partitioning.
+            Seconds by work partitioning; none for one that failed.
         refined : bool
             Whether the workload has now been measured as often as the stages of a schedule.
         """

@@ -94,8 +94,9 @@ class MeasuredCost:
     - A stage that cannot run has infinite latency. This is a stage that combines an opaque operator
       (one left to TVM's default lowering) with others. An opaque operator in a stage of its own
       costs nothing, because every schedule contains it.
-    - A stage that crashes, hangs or gives impossible times has infinite latency, too. It is not
-      recorded.
+    - A stage that crashes, hangs, computes something wrong or gives impossible times has infinite
+      latency, too. It is recorded what failed with which work partitioning, so that no later
+      search tries it.
 
     All latencies follow from the recorded samples. A search that finds them in a database ends with
     the same schedule as the search that took them.

@@ -21,6 +21,7 @@ from .timing import Samples, StageTimer
 _logger = logging.getLogger(__name__)
 
 _WRONG = "when it was measured, it crashed, took too long or gave impossible times"
+_ALONE = "alone"  # the samples of a kernel on one worker
 _SPEED = WorkloadKey("speed", (), "speed", "the machine's speed")
 
 Taken = dict[Hashable, Samples]
@@ -46,7 +47,8 @@ class Measurer:
     operator_seconds : dict of kernel key to float
         Seconds of each operator on one worker; infinity if it failed.
     failed : set
-        The keys of stages that crashed, hung or gave impossible times. They are not recorded.
+        The keys of stages that crashed, hung, computed something wrong or gave impossible times.
+        What failed is recorded; impossible times are not.
     timed : set
         The keys of all stages that were timed.
     """
@@ -62,7 +64,7 @@ class Measurer:
         self.operator_seconds: dict[Hashable, float] = {}
         self.failed: set[Hashable] = set()
         self.timed: set[Hashable] = set()
-        self._timer = StageTimer(stage_builder, self.operator_seconds, speed)
+        self._timer = StageTimer(stage_builder, self.operator_seconds, speed, cache.failed)
 
     @property
     def speed(self) -> MachineSpeed:
@@ -84,14 +86,19 @@ class Measurer:
             key: operator_workload(i.kernel) for key, i in new.items() if not i.kernel.free
         }
         self._cache.lookup(workloads.values())
-        missing = [new[key] for key, s in workloads.items() if not self._cache.samples(s.key)]
+        for key, workload in workloads.items():
+            if _ALONE in self._cache.failed(workload.key):
+                self._note_failure(new[key])
+        known = [key for key, workload in workloads.items() if self._cache.samples(workload.key)]
+        known += self.operator_seconds
+        missing = [new[key] for key in workloads if key not in known]
         if missing:
             self._time_alone([missing])
         for key, implementation in new.items():
             if not implementation.kernel.free and key not in self.operator_seconds:
                 # The minimum is the time without interference.
                 samples = self._cache.samples(workloads[key].key)
-                self.operator_seconds[key] = min(samples["alone"])
+                self.operator_seconds[key] = min(samples[_ALONE])
             self.operator_seconds.setdefault(key, 0.0)
 
     def time_stages(
@@ -109,6 +116,8 @@ class Measurer:
             Whether they are measured stages that are timed more often.
         """
         distinct: dict[Hashable, AnyStage] = {stage.key: stage for stage in stages}
+        for key in [key for key, stage in distinct.items() if not self._timer.possible(stage)]:
+            self._note(distinct.pop(key), None, refined)  # an earlier search has seen it fail
         if not distinct:
             return
         runs = rehearsals(self._stage_builder, distinct.values(), self._unable)
@@ -126,15 +135,25 @@ class Measurer:
                     crashed.extend(distinct[key] for key in run.wanted)
                     return
                 for key in run.wanted:
+                    if taken is None and self._fails_partly(distinct[key]):
+                        crashed.append(distinct[key])
+                        continue
                     samples = None if taken is None else taken.get(key, {})
                     self._note(distinct[key], samples, refined)
                     advance(1)
 
             work = self._refine if refined else self._measure
             self._pool.each(runs, work, note)
-            # Which of the stages crashed shows when each runs alone.
-            alone = [Rehearsal((stage,), frozenset([stage.key])) for stage in crashed]
-            self._pool.each(alone, work, note)
+            while crashed:  # which of the stages crashed shows when each runs alone
+                alone = [Rehearsal((stage,), frozenset([stage.key])) for stage in crashed]
+                crashed.clear()
+                self._pool.each(alone, work, note)
+
+    def _fails_partly(self, stage: AnyStage) -> bool:
+        """Record the partitioning with which a stage failed; return whether it has others."""
+        name = self._timer.trying[stage.key]
+        self._cache.add(stage_workload(stage), {name: []})
+        return bool(self._timer.possible(stage))
 
     def rehearse(self, stages: Sequence[AnyStage]) -> Taken:
         """Time all stages of a schedule in its order, and return their samples.
@@ -203,6 +222,8 @@ class Measurer:
             if samples is None and len(batch) > 1:
                 crashed.extend([i] for i in batch)
                 return
+            if samples is None:
+                self._cache.add(operator_workload(batch[0].kernel), {_ALONE: []})
             for implementation, times in zip(batch, samples or [[]], strict=True):
                 self._note_operator(implementation, times)
 
@@ -214,7 +235,10 @@ class Measurer:
         workload = operator_workload(implementation.kernel)
         if times:
             self._note_speed()
-            self._cache.add(workload, {"alone": times})
+            self._cache.add(workload, {_ALONE: times})
         else:
-            self.operator_seconds[implementation.kernel.key] = math.inf
-            _logger.warning("%s: %s.", workload.words, _WRONG)
+            self._note_failure(implementation)
+
+    def _note_failure(self, implementation: Implementation[Kernel]) -> None:
+        self.operator_seconds[implementation.kernel.key] = math.inf
+        _logger.warning("%s: %s.", operator_workload(implementation.kernel).words, _WRONG)

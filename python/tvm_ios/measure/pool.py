@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Generic, Protocol, TypeVar
@@ -11,7 +12,10 @@ from ..backend.shared.kernel import K
 from ..schedule.timeline import Span
 from ..support.errors import ScheduleError
 from ..support.threads import with_num_threads
+from .session import KernelFault
 from .stage_runner import K_contra, KernelBuilder, S_contra, StageRunner
+
+_logger = logging.getLogger(__name__)
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -40,7 +44,7 @@ class RunnerPool(Protocol[K_contra, S_contra]):
             The function that does a job on a runner.
         done : callable
             Called on this thread with each item and its result, in order of completion. The result
-            is None if the job crashed or took too long.
+            is None if the job crashed, took too long or computed something wrong.
         """
 
     def close(self) -> None:
@@ -74,7 +78,12 @@ class LocalPool(Generic[K, S]):
     ) -> None:
         def body() -> None:
             for item in items:
-                done(item, work(self._device, item))
+                result = None
+                try:
+                    result = work(self._device, item)
+                except KernelFault as error:
+                    _logger.warning("%s.", error)
+                done(item, result)
 
         with_num_threads(self._workers, body)
 

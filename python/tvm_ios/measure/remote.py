@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 from ..backend.shared.kernel import K
 from ..support.errors import DeviceError
 from .providers import SessionProvider
-from .session import DeviceLost, RemoteSession
+from .session import DeviceLost, DeviceUnavailable, KernelFault, RemoteSession
 from .stage_runner import KernelBuilder, PreparedRunner, StageRunner
 
 _logger = logging.getLogger(__name__)
@@ -153,6 +153,10 @@ class RemotePool(Generic[K, S]):
             if job.failures < _ATTEMPTS:
                 self._pool.jobs.put(job)
                 return
+            if isinstance(error, DeviceUnavailable):
+                raise DeviceError(str(error)) from error
+        elif isinstance(error, KernelFault):
+            _logger.warning("%s.", error)
         elif error is not None:
             raise error
         job.batch.open -= 1
@@ -275,9 +279,11 @@ class _Worker:
         try:
             device = self._ready_runner()
         except (DeviceError, DeviceLost) as error:  # not caused by the job
-            if not self.cancelled:
-                self._pool.jobs.put(job)
             self._lose(error)
+            if isinstance(error, DeviceUnavailable) and self._failures >= _ATTEMPTS:
+                job.batch.outcomes.put((self, job, None, DeviceError(str(error))))
+            elif not self.cancelled:
+                self._pool.jobs.put(job)
             return
         except BaseException as error:
             job.batch.outcomes.put((self, job, None, error))

@@ -51,9 +51,14 @@ class Runner(Protocol):
         The cross-compiler that links code for the devices; None for this machine's compiler.
     machine : Machine or None
         The other machine, where whole models are timed, too; None for this machine.
+    isolated : bool
+        Whether it is another process of this machine.
     provider : SessionProvider or None
         The provider of sessions in other processes; None for this process.
     """
+
+    @property
+    def isolated(self) -> bool: ...
 
     @property
     def device_id(self) -> int: ...
@@ -89,6 +94,7 @@ class LocalRunner:
         The GPU of this machine that a CUDA target refers to.
     """
 
+    isolated = False
     compiler: str | None = None
     machine: Machine | None = None
     provider: SessionProvider | None = None
@@ -106,6 +112,7 @@ class LocalRunner:
 class _Elsewhere:
     """A runner whose sessions are in other processes."""
 
+    isolated = False
     device_id = 0
     compiler: str | None = None
 
@@ -142,10 +149,15 @@ class ProcessRunner(_Elsewhere):
     ----------
     timeout : float
         Time limit of a stage, in seconds.
+    device_id : int
+        The GPU of this machine that a CUDA target refers to.
     """
 
-    def __init__(self, timeout: float = TIME_LIMIT) -> None:
+    isolated = True
+
+    def __init__(self, timeout: float = TIME_LIMIT, *, device_id: int = 0) -> None:
         _check_timeout(timeout)
+        self.device_id = device_id
         self.provider = Loopback(timeout)
 
     def start(self) -> None:

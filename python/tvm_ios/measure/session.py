@@ -33,6 +33,14 @@ class DeviceLost(Exception):
     """An error: the connection to a device broke, or the device does not answer."""
 
 
+class DeviceUnavailable(DeviceLost):
+    """An error: a device lacks memory or belongs to another program; no stage is to blame."""
+
+
+class KernelFault(Exception):
+    """An error: a kernel cannot be compiled, or computes something else than its operators."""
+
+
 class Session(Protocol):
     """A process in which stages run."""
 
@@ -102,7 +110,7 @@ class RemoteSession:
         self.call("SetRuntimeLibrary", "libtvm_runtime.so")
 
     def call(self, name: str, *arguments: Any) -> Any:
-        patience = arguments[-1] + _GRACE if name == "TimeOnRunner" else _PATIENCE
+        patience = arguments[-1] + _GRACE if name.endswith("OnRunner") else _PATIENCE
         return self.watched(lambda: self._function(name)(*arguments), patience)
 
     def close(self) -> None:

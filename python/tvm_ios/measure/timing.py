@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -42,11 +42,17 @@ class StageTimer:
         Seconds of operators on one worker, on which work partitioning is based.
     speed : MachineSpeed
         The machine's speed.
+    failed : callable
+        Returns the work partitionings of a stage that failed.
+    trying : dict of stage key to str
+        The work partitioning that each stage was timed with last.
     """
 
     stage_builder: AnyStageBuilder
     operator_seconds: Mapping[Hashable, float]
     speed: MachineSpeed = field(default_factory=MachineSpeed)
+    failed: Callable[[Hashable], Collection[str]] = lambda _key: ()
+    trying: dict[Hashable, str] = field(default_factory=dict)
 
     def time_operators(
         self, device: AnyStageRunner, implementations: Sequence[Implementation[Kernel]]
@@ -134,6 +140,9 @@ class StageTimer:
         warm_up : int
             The number of runs that warm up.
         """
+        self.trying.update(
+            (stage.key, name) for stage, name in zip(rehearsal.stages, chosen, strict=True)
+        )
         stages = [
             self.stage_builder.partition(stage, name, self.operator_seconds)
             for stage, name in zip(rehearsal.stages, chosen, strict=True)
@@ -143,11 +152,16 @@ class StageTimer:
 
     def _worth_timing(self, stage: AnyStage, samples: Samples) -> list[str]:
         """Return all partitionings of a new stage, and those near the best of a measured one."""
-        possible = self.stage_builder.partitionings(stage, self.operator_seconds)
         if not samples:
-            return list(possible)
+            return self.possible(stage)
         best, _ = fastest(samples)
         return [name for name in samples if typical(samples[name]) <= _HOPELESS * best]
+
+    def possible(self, stage: AnyStage) -> list[str]:
+        """Return the partitionings of a stage that are worth timing and have not failed."""
+        failed = self.failed(stage.key)
+        known = self.stage_builder.partitionings(stage, self.operator_seconds)
+        return [name for name in known if name not in failed]
 
     def _usual(self, stage: AnyStage, samples: Samples) -> list[str]:
         return [

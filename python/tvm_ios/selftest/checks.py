@@ -11,7 +11,7 @@ OK, FAILED, LEFT_OUT, NOT_RUN = "ok", "failed", "left out", "not run"
 a check that failed."""
 
 
-class WrongResult(Exception):
+class KernelFault(Exception):
     """A wrong result of a check; the process that computed it can still be used."""
 
 
@@ -50,7 +50,7 @@ class Check:
     name : str
         The name.
     run : callable
-        The check. It returns details of a success, or raises :class:`WrongResult`, :class:`LeftOut`
+        The check. It returns details of a success, or raises :class:`KernelFault`, :class:`LeftOut`
         or any other exception. After another exception the process is not used any more.
     """
 

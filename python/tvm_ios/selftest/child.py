@@ -16,7 +16,7 @@ import time
 from pkgutil import resolve_name
 from typing import TextIO
 
-from .checks import FAILED, LEFT_OUT, OK, Check, LeftOut, Settings, WrongResult
+from .checks import FAILED, LEFT_OUT, OK, Check, KernelFault, LeftOut, Settings
 
 
 def main() -> None:
@@ -41,7 +41,7 @@ def _run(checks: tuple[Check, ...], outcomes: TextIO) -> None:
             status, detail = OK, check.run()
         except LeftOut as reason:
             status, detail = LEFT_OUT, str(reason)
-        except WrongResult as error:
+        except KernelFault as error:
             status, detail = FAILED, str(error)
         except Exception as error:  # any error counts as a failure of this check
             status, detail, sound = FAILED, _sentence(error), False

@@ -22,7 +22,7 @@ from ..support.threads import with_num_threads
 from ..target import check_runnable, core_of, num_workers, resolve
 from . import networks
 from .cases import CASES, Case
-from .checks import Check, Group, Settings, WrongResult
+from .checks import Check, Group, KernelFault, Settings
 from .networks import TestedSchedules, check_library
 from .reference import EXACT, TOLERANCE, compare, reference
 
@@ -80,7 +80,7 @@ def _vector_width(target: tvm.target.Target) -> str:
     cpu, lanes = this_cpu(), core_of(target).lanes
     name = target.attrs.get("mcpu", "its target")
     if lanes * _LANE_BITS < cpu.vector_bits:
-        raise WrongResult(
+        raise KernelFault(
             f"LLVM uses {lanes * _LANE_BITS} of {cpu.vector_bits} bits of {cpu.vectors} for "
             f'{name}; name the processor with --target \'{{"kind": "llvm", "mcpu": ...}}\'.'
         )
@@ -96,7 +96,7 @@ def _threads(target: tvm.target.Target) -> str:
     with_num_threads(workers, lambda: module["name_threads"](names))
     found = len(set(names.numpy().tolist()))
     if found != workers:
-        raise WrongResult(
+        raise KernelFault(
             f"{found} threads ran instead of {workers}: set their number by --threads, and unset "
             "TVM_NUM_THREADS and OMP_NUM_THREADS."
         )

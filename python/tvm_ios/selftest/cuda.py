@@ -23,7 +23,7 @@ from ..schedule.options import PRECISIONS, Precision
 from ..support.errors import OptionError, device_errors
 from . import networks
 from .cases import CASES, Builder, Case
-from .checks import Check, Group, LeftOut, Settings, WrongResult
+from .checks import Check, Group, KernelFault, LeftOut, Settings
 from .gpu_kernels import KernelNetwork, KernelRunner
 from .networks import TestedSchedules
 from .reference import EXACT, TOLERANCE, compare, reference, relative_error
@@ -133,7 +133,7 @@ class _GpuChecks:
         with device_errors(self._device_id):
             received = tvm.runtime.tensor(sent, tvm.cuda(self._device_id)).numpy()
         if not np.array_equal(sent, received):
-            raise WrongResult("Data changed when it was copied to the device and back.")
+            raise KernelFault("Data changed when it was copied to the device and back.")
         return f"{_COPIED >> 20} MiB there and back"
 
     def _one_kernel(self) -> str:
@@ -166,7 +166,7 @@ class _GpuChecks:
             network = KernelNetwork.of(case, self.target(), self._device_id)
             samples = self._runner().time(network, next(iter(network.variants.values())))
             if len(sensible(samples)) < len(samples):
-                raise WrongResult(f"Events give impossible times: {samples}.")
+                raise KernelFault(f"Events give impossible times: {samples}.")
             medians.append(1e6 * statistics.median(samples))
         return f"{medians[0]:.1f} µs for 10007 numbers, {medians[1]:.1f} µs for a convolution"
 
@@ -185,7 +185,7 @@ class _GpuChecks:
 
         Raises
         ------
-        WrongResult
+        KernelFault
             If kernels are wrong; the message names them.
         """
         case, inputs = network.case, network.case.inputs()
@@ -202,7 +202,7 @@ class _GpuChecks:
             else:
                 wrong.append(f"{variant} is off by {error:.1e} of the largest value")
         if wrong:
-            raise WrongResult(f"{', '.join(wrong)}; right: {', '.join(right) or 'none'}.")
+            raise KernelFault(f"{', '.join(wrong)}; right: {', '.join(right) or 'none'}.")
         if not right:
             raise LeftOut("there is no kernel for it")
         return f"error {worst:.1e}: {', '.join(right)}"

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import ml_dtypes  # noqa: F401  (registers bfloat16 with NumPy)
 import numpy as np
@@ -24,6 +25,7 @@ from ..backend.cuda.target import device_for
 from ..backend.shared.implementation import Implementation
 from ..graph.extract import extract
 from ..graph.prepare import prepare
+from ..measure.session import LocalSession
 from ..schedule.options import Precision
 from ..support.errors import device_errors
 from ..tir.tensor import TensorSpec
@@ -41,7 +43,7 @@ class KernelNetwork:
 
     case: Case
     parameters: Sequence[relax.Var]
-    _network: CudaNetwork
+    network: CudaNetwork
 
     @classmethod
     def of(
@@ -80,7 +82,7 @@ class KernelNetwork:
 
     @property
     def lowered(self) -> CudaLoweredGraph:
-        return self._network.lowered
+        return self.network.lowered
 
     @cached_property
     def variants(self) -> dict[str, tuple[Implementation[CudaKernel], ...]]:
@@ -88,7 +90,7 @@ class KernelNetwork:
 
         The operator with the most kernels varies; the others use their default.
         """
-        candidates = self._network.candidates
+        candidates = self.network.candidates
         assert all(candidates), "every operator of a case has a kernel"
         varied = max(range(len(candidates)), key=lambda i: len(candidates[i]))
         chosen: dict[str, Implementation[CudaKernel]] = {}
@@ -123,7 +125,7 @@ class KernelRunner:
     """
 
     def __init__(self, target: tvm.target.Target, device_id: int) -> None:
-        self._libraries = CudaKernelBuilder(target)
+        self._libraries, self._session = CudaKernelBuilder(target), LocalSession()
         self._device_id, self._device = device_id, tvm.cuda(device_id)
 
     def compile(self, networks: Iterable[KernelNetwork]) -> None:
@@ -139,7 +141,9 @@ class KernelRunner:
         self, network: KernelNetwork, implementations: Sequence[Implementation[CudaKernel]]
     ) -> np.ndarray:
         """Return the seconds of runs of the last kernel, measured by events in a CUDA graph."""
-        bench = CudaStageRunner(network.lowered, self._libraries, self._device_id, seed=0)
+        bench = CudaStageRunner(
+            network.network, self._libraries, self._session, self._device_id, seed=0
+        )
         return bench.time_alone(implementations[-1:], _SAMPLES).seconds[:, 0]
 
     def run(
@@ -180,7 +184,7 @@ class KernelRunner:
     def run_stage(self, stage: CudaStage, values: dict[relax.Var, tvm.runtime.Tensor]) -> None:
         """Run a stage on its streams as a compiled network does; add the results to ``values``."""
         program = stage.program
-        kernels = [self._libraries.function(kernel) for kernel in program.kernels]
+        kernels = [self._function(kernel) for kernel in program.kernels]
         read = [self._tensor(value, values) for value in program.inputs]
         written = list(map(self._poisoned, program.written))
         run = tvm_ffi.get_global_func(RUN_STAGE)
@@ -195,8 +199,13 @@ class KernelRunner:
         kernel = implementation.kernel
         read = [self._tensor(value, values) for value in implementation.inputs]
         written = list(map(self._poisoned, (*kernel.outputs, *kernel.scratch)))
-        self._libraries.function(kernel)(*read, *written)
+        self._function(kernel)(*read, *written)
         values.update(zip(implementation.outputs, written, strict=False))
+
+    def _function(self, kernel: CudaKernel) -> Callable[..., Any]:
+        library = self._libraries.library(kernel)
+        (name,) = library.names[kernel.key]
+        return self._session.load(library)[name]
 
     def _tensor(
         self, value: Value, values: Mapping[relax.Var, tvm.runtime.Tensor]

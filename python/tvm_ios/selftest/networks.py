@@ -23,7 +23,7 @@ from ..schedule.options import Options, Precision
 from ..schedule.schedule import Schedule, ScheduledStage
 from ..support.folders import TemporaryFolder
 from .cases import Builder, Case, conv, dense
-from .checks import WrongResult
+from .checks import KernelFault
 from .reference import EXACT, compare, reference
 
 op = relax.op
@@ -187,7 +187,7 @@ class TestedSchedules:
 
         Raises
         ------
-        WrongResult
+        KernelFault
             If a result is wrong, or if the schedule has no stage of the kind to check.
         """
         for seed in range(runs):
@@ -200,13 +200,13 @@ class TestedSchedules:
 
         Raises
         ------
-        WrongResult
+        KernelFault
             If the schedule has no stage of the kind to check.
         """
         if name != "sequential" and not any(
             map(partial(_shows, name), self.schedules[name].stages)
         ):
-            raise WrongResult(f"No stage can be {name!r}.")
+            raise KernelFault(f"No stage can be {name!r}.")
         return self._variants(name, [tvm.runtime.tensor(x) for x in inputs]).numpy()
 
 
@@ -218,7 +218,7 @@ def check_library(case: Case, target: tvm.target.Target, device_id: int, runs: i
 
     Raises
     ------
-    WrongResult
+    KernelFault
         If a result is wrong.
     """
     scheduler = Scheduler.prepare(case.module(), target, runner=LocalRunner(device_id))

@@ -14,7 +14,7 @@ from tvm import relax
 
 from ..target import resolve
 from .cases import Case
-from .checks import WrongResult
+from .checks import KernelFault
 
 Rounding = Callable[[np.ndarray], np.ndarray]
 """A function that rounds float64 numbers to those of a lower precision."""
@@ -67,12 +67,12 @@ def compare(actual: np.ndarray, expected: np.ndarray, most: float = EXACT) -> st
 
     Raises
     ------
-    WrongResult
+    KernelFault
         If the error is above ``most``.
     """
     error = relative_error(actual, expected)
     if not error <= most:  # also rejects NaN
-        raise WrongResult(f"The result is off by {error:.1e} of the largest value, above {most:g}.")
+        raise KernelFault(f"The result is off by {error:.1e} of the largest value, above {most:g}.")
     return f"error {error:.1e}"
 
 
@@ -81,11 +81,11 @@ def relative_error(actual: np.ndarray, expected: np.ndarray) -> float:
 
     Raises
     ------
-    WrongResult
+    KernelFault
         If the shapes differ.
     """
     if actual.shape != expected.shape:
-        raise WrongResult(f"The result has shape {actual.shape} instead of {expected.shape}.")
+        raise KernelFault(f"The result has shape {actual.shape} instead of {expected.shape}.")
     scale = np.abs(expected).max(initial=np.finfo("float32").tiny)
     return float(np.abs(actual.astype("float64") - expected).max(initial=0.0) / scale)
 

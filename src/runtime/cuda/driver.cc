@@ -65,6 +65,7 @@ Driver::Driver(const std::string& library)
   names_.description = reinterpret_cast<decltype(names_.description)>(Find("cuGetErrorString"));
   Initialize();
   BindDevices();
+  BindMemory();
   BindStreams();
   BindGraphs();
 }
@@ -92,26 +93,30 @@ void Driver::Initialize() {
   if (num_devices_ == 0) throw DeviceError(kNoDeviceText);
 }
 
-// cuda.h maps the names without a version to those with one.
-
 void Driver::BindDevices() {
   Bind("cuDeviceGet", &cuDeviceGet);
   Bind("cuDeviceGetName", &cuDeviceGetName);
   Bind("cuDeviceGetAttribute", &cuDeviceGetAttribute);
-  Bind("cuDeviceTotalMem_v2", &cuDeviceTotalMem);
+  Bind("cuDeviceTotalMem", &cuDeviceTotalMem, "cuDeviceTotalMem_v2");
   Bind("cuDevicePrimaryCtxRetain", &cuDevicePrimaryCtxRetain);
-  Bind("cuCtxPushCurrent_v2", &cuCtxPushCurrent);
-  Bind("cuCtxPopCurrent_v2", &cuCtxPopCurrent);
+  Bind("cuCtxPushCurrent", &cuCtxPushCurrent, "cuCtxPushCurrent_v2");
+  Bind("cuCtxPopCurrent", &cuCtxPopCurrent, "cuCtxPopCurrent_v2");
+}
+
+void Driver::BindMemory() {
+  Bind("cuMemAlloc", &cuMemAlloc, "cuMemAlloc_v2");
+  Bind("cuMemFree", &cuMemFree, "cuMemFree_v2");
+  Bind("cuMemcpyAsync", &cuMemcpyAsync);
+  Bind("cuMemsetD8Async", &cuMemsetD8Async);
 }
 
 void Driver::BindStreams() {
   Bind("cuStreamCreate", &cuStreamCreate);
-  Bind("cuStreamDestroy_v2", &cuStreamDestroy);
+  Bind("cuStreamDestroy", &cuStreamDestroy, "cuStreamDestroy_v2");
   Bind("cuStreamSynchronize", &cuStreamSynchronize);
   Bind("cuStreamWaitEvent", &cuStreamWaitEvent);
   Bind("cuEventCreate", &cuEventCreate);
-  Bind("cuEventDestroy_v2", &cuEventDestroy);
-  Bind("cuMemsetD8Async", &cuMemsetD8Async);
+  Bind("cuEventDestroy", &cuEventDestroy, "cuEventDestroy_v2");
   Bind("cuEventRecord", &cuEventRecord);
   Bind("cuEventRecordWithFlags", &cuEventRecordWithFlags);
   Bind("cuEventSynchronize", &cuEventSynchronize);
@@ -120,7 +125,7 @@ void Driver::BindStreams() {
 
 void Driver::BindGraphs() {
   Bind("cuStreamIsCapturing", &cuStreamIsCapturing);
-  Bind("cuStreamBeginCapture_v2", &cuStreamBeginCapture);
+  Bind("cuStreamBeginCapture", &cuStreamBeginCapture, "cuStreamBeginCapture_v2");
   Bind("cuStreamEndCapture", &cuStreamEndCapture);
   Bind("cuThreadExchangeStreamCaptureMode", &cuThreadExchangeStreamCaptureMode);
   Bind("cuGraphInstantiateWithFlags", &cuGraphInstantiateWithFlags);
@@ -139,9 +144,10 @@ void* Driver::Find(const char* name) const {
 }
 
 template <typename... Args>
-void Driver::Bind(const char* name, DriverCall<Args...>* call) const {
+void Driver::Bind(const char* name, DriverCall<Args...>* call, const char* symbol) const {
   using Function = typename DriverCall<Args...>::Function;
-  *call = DriverCall<Args...>(name, reinterpret_cast<Function>(Find(name)), names_);
+  void* found = Find(symbol == nullptr ? name : symbol);
+  *call = DriverCall<Args...>(name, reinterpret_cast<Function>(found), names_);
 }
 
 }  // namespace cuda

@@ -94,6 +94,9 @@ class Driver {
   DriverCall<Stream, int> cuStreamBeginCapture;
   DriverCall<Stream, Graph*> cuStreamEndCapture;
   DriverCall<int*> cuThreadExchangeStreamCaptureMode;
+  DriverCall<void**, size_t> cuMemAlloc;
+  DriverCall<void*> cuMemFree;
+  DriverCall<void*, const void*, size_t, Stream> cuMemcpyAsync;
   DriverCall<void*, unsigned char, size_t, Stream> cuMemsetD8Async;
   DriverCall<Event*, unsigned> cuEventCreate;
   DriverCall<Event> cuEventDestroy;
@@ -109,11 +112,13 @@ class Driver {
  private:
   void Initialize();
   void BindDevices();
+  void BindMemory();
   void BindStreams();
   void BindGraphs();
   void* Find(const char* name) const;
+  /*! \param symbol If given, the name with a version, to which cuda.h maps the other one. */
   template <typename... Args>
-  void Bind(const char* name, DriverCall<Args...>* call) const;
+  void Bind(const char* name, DriverCall<Args...>* call, const char* symbol = nullptr) const;
 
   LibraryHandle library_;
   ResultNames names_{};

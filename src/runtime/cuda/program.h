@@ -31,7 +31,7 @@ struct StageProgram {
  * \brief Read a stage program.
  *
  * It consists of the number of streams, then for each call its kernel, its stream, the number of
- * its tensors, and the tensors. Every stream has a call, and every call a tensor.
+ * its tensors, and the tensors. Every call has a tensor.
  *
  * \param numbers The program.
  * \param num_kernels, num_tensors How many kernels and tensors the program may refer to.

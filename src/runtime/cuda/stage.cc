@@ -4,6 +4,7 @@
 #include <tvm/ffi/container/tensor.h>
 #include <tvm/ffi/error.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "runtime/arguments.h"
@@ -106,15 +107,25 @@ Stage::Stage(ffi::PackedArgs args) {
   TVM_IOS_REQUIRE(program.has_value(), TypeError) << "a stage's first argument is its program";
   const int num_kernels = CountFunctions(args, 1);
   const ffi::PackedArgs tensors = args.Slice(1 + num_kernels);
-  device_id_ = DeviceOf(tensors);
+  const int device_id = DeviceOf(tensors);
   const StageProgram read = ReadProgram(*program, num_kernels, tensors.size());
-  num_streams_ = static_cast<size_t>(read.num_streams);
+  std::vector<Call> calls;
   for (const StageCall& call : read.calls) {
-    std::vector<ffi::AnyView> views;
-    for (int64_t tensor : call.tensors) views.push_back(tensors[static_cast<int>(tensor)]);
-    calls_.push_back({args[1 + static_cast<int>(call.kernel)].cast<ffi::Function>(),
-                      static_cast<size_t>(call.stream), std::move(views)});
+    std::vector<ffi::Any> own;
+    for (int64_t tensor : call.tensors) own.emplace_back(tensors[static_cast<int>(tensor)]);
+    calls.push_back({args[1 + static_cast<int>(call.kernel)].cast<ffi::Function>(),
+                     static_cast<size_t>(call.stream), std::move(own)});
   }
+  *this = Stage(device_id, static_cast<size_t>(read.num_streams), std::move(calls));
+}
+
+Stage::Stage(int device_id, size_t num_streams, std::vector<Call> calls)
+    : device_id_(device_id), num_streams_(num_streams), calls_(std::move(calls)) {
+  std::vector<bool> used(num_streams);
+  for (const Call& call : calls_) used[call.stream] = true;
+  const auto unused = std::find(used.begin(), used.end(), false);
+  TVM_IOS_REQUIRE(unused == used.end(), ValueError)
+      << "the stage calls nothing on stream " << unused - used.begin();
 }
 
 void Stage::Run(GraphEvents* events) const {
@@ -124,8 +135,9 @@ void Stage::Run(GraphEvents* events) const {
 
 void Stage::Issue(const Call& call, GraphEvents* events) const {
   ffi::Any ignored;
+  const std::vector<ffi::AnyView> tensors(call.tensors.begin(), call.tensors.end());
   if (events != nullptr) events->Record(CurrentStream(device_id_));
-  call.kernel.CallPacked(call.tensors.data(), static_cast<int32_t>(call.tensors.size()), &ignored);
+  call.kernel.CallPacked(tensors.data(), static_cast<int32_t>(tensors.size()), &ignored);
   if (events != nullptr) events->Record(CurrentStream(device_id_));
 }
 

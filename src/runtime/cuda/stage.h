@@ -6,6 +6,7 @@
 #ifndef TVM_IOS_RUNTIME_CUDA_STAGE_H_
 #define TVM_IOS_RUNTIME_CUDA_STAGE_H_
 
+#include <tvm/ffi/any.h>
 #include <tvm/ffi/function.h>
 
 #include <cstddef>
@@ -37,6 +38,20 @@ class Stage {
    */
   explicit Stage(::tvm::ffi::PackedArgs args);
 
+  /*! \brief A call of a kernel, and what it holds on to. */
+  struct Call {
+    ::tvm::ffi::Function kernel;
+    size_t stream;
+    std::vector<::tvm::ffi::Any> tensors;
+  };
+
+  /*!
+   * \brief Make a stage of calls in the order in which they are issued.
+   * \param num_streams At least one; the calls are on all of them.
+   * \throw ffi::Error, a ValueError, if there is a stream without a call.
+   */
+  Stage(int device_id, size_t num_streams, std::vector<Call> calls);
+
   int device_id() const { return device_id_; }
   size_t num_calls() const { return calls_.size(); }
 
@@ -53,12 +68,6 @@ class Stage {
   void Run(GraphEvents* events = nullptr) const;
 
  private:
-  struct Call {
-    ::tvm::ffi::Function kernel;
-    size_t stream;
-    std::vector<::tvm::ffi::AnyView> tensors;
-  };
-
   void Issue(const Call& call, GraphEvents* events) const;
   void RunOnSeveral(GraphEvents* events) const;
 

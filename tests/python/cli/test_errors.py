@@ -142,7 +142,7 @@ BAD_INPUT = {
     "a GPU for a CPU": ([*COMPILE, "--no-search", "--device-id", "3"], "leave it out for a CPU"),
     "a GPU to test a CPU": (["selftest", "--device-id", "1"], "leave it out for a CPU"),
     "a GPU to run on a CPU": (["run", "model.so", "--device-id", "1"], "leave it out for a CPU"),
-    "a GPU of another process": ([*COMPILE, "--isolate", "--device-id", "1"], "exclude each other"),
+    "a GPU of another process": ([*COMPILE, "--isolate", "--device-id", "1"], "--device-id"),
     "a batch to draw": (["show", "s.json", "--batch", "2"], "--batch describes the model"),
     "kernels to draw": (["show", "s.json", "--cudnn"], "--cudnn describes the model"),
     "lines and an object": (["db", "export", "--json"], "give one with --output"),

@@ -27,7 +27,7 @@ from tvm_ios.graph.extract import extract
 from tvm_ios.graph.prepare import prepare
 from tvm_ios.selftest import FAILED, LEFT_OUT, NOT_RUN, OK, PLANS, Outcome, Settings
 from tvm_ios.selftest.cases import CASES, Case
-from tvm_ios.selftest.checks import WrongResult
+from tvm_ios.selftest.checks import KernelFault
 from tvm_ios.selftest.reference import ROUNDING, compare, reference
 from tvm_ios.selftest.supervisor import run_plan
 
@@ -124,9 +124,9 @@ def test_compare() -> None:
     expected = np.array([1.0, -4.0])
     assert compare(np.array([1.0, -4.00001], "float32"), expected) == "error 2.5e-06"
     for wrong in ([1.0, -4.001], [np.nan, -4.0], [1.0, -np.inf]):
-        with pytest.raises(WrongResult, match="is off by"):
+        with pytest.raises(KernelFault, match="is off by"):
             compare(np.array(wrong, "float32"), expected)
-    with pytest.raises(WrongResult, match="shape"):
+    with pytest.raises(KernelFault, match="shape"):
         compare(np.ones((1, 2), "float32"), expected)
 
 

@@ -45,6 +45,7 @@ from tvm_ios.graph.extract import extract
 from tvm_ios.graph.prepare import prepare
 from tvm_ios.measure.cache import MeasurementCache
 from tvm_ios.measure.pool import LocalPool
+from tvm_ios.measure.session import LocalSession
 from tvm_ios.transform import InterOperatorSchedule
 
 Arrays = Sequence[np.ndarray]
@@ -104,7 +105,7 @@ def choose_a_kernel(shape: Sequence[int]) -> list[str]:
     first = replace(found[-1], kernel=refused, inputs=inputs)
     stage_builder = CudaStageBuilder(network=replace(network, candidates=((first, *found[-2:]),)))
     libraries = CudaKernelBuilder(TARGET)
-    bench = CudaStageRunner(stage_builder.lowered, libraries, 0, 0)
+    bench = CudaStageRunner(stage_builder.network, libraries, LocalSession(), 0, 0)
     chosen = tuned(
         stage_builder, LocalPool(bench, libraries, 1), MeasurementCache(None, None, "graph")
     )

@@ -28,6 +28,7 @@ from tvm.s_tir import dlight
 import tvm_ios
 from support.cuda.fake_driver import TARGET
 from support.networks import constant, relax_module
+from tvm_ios.measure.session import LocalSession
 
 SHAPE = (1, 8, 16, 16)
 Stage = list[tuple[str, int]]
@@ -188,11 +189,21 @@ def time_stage() -> list[float]:
     with TARGET:
         mod = tvm.IRModule({"add": add.with_attr("global_symbol", "add")})
         mod = dlight.ApplyDefaultSchedule(dlight.gpu.Fallback())(mod)
-    kernel = tvm.compile(mod, TARGET)["add"]
-    tensors = [tvm.runtime.tensor(np.ones(64, "float32"), tvm.cuda(0)) for _ in range(4)]
-    program = tvm_ffi.Shape([2, 0, 0, 2, 0, 1, 0, 1, 2, 0, 2, 0, 1, 2, 2, 3])
-    time = tvm_ffi.get_global_func("tvm_ios.runtime.cuda.TimeStage")
-    return time(3, [[program, kernel, *tensors]] * 5, None).numpy().tolist()
+    module = tvm.compile(mod, TARGET).mod
+    session = LocalSession()
+    runner = session.call("cuda.NewStageRunner", 0)
+    memory = session.call("cuda.AddMemory", runner, 4 * 256)
+    specs = np.array([2, 32, 1, 64] * 2, "int64")  # two tensors of 64 floats
+    assert session.call("cuda.AddKernel", runner, module, "add", specs.tobytes()) == 0
+    between = [(0, 1), (0, 2), (2, 3)]  # which of the memory's four tensors are read and written
+    calls = [
+        (0, stream, memory, 256 * read, memory, 256 * written)
+        for stream, (read, written) in zip((0, 1, 0), between, strict=True)
+    ]
+    run = [2, 3, *(number for call in calls for number in call)]
+    runs = np.array(run * 5, "int64").tobytes()
+    seconds = session.call("cuda.TimeOnRunner", runner, runs, 3, -1, 0.0)
+    return np.frombuffer(seconds, "float64").tolist()
 
 
 def main() -> None:

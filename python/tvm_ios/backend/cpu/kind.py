@@ -10,7 +10,7 @@ import tvm
 from tvm import relax
 
 from ...database import MeasurementDatabase
-from ...measure.runners import Runner, resolve_at
+from ...measure.runners import LocalRunner, Runner, resolve_at
 from ...schedule.options import Options
 from ...support.errors import OptionError
 from ...target import CPU, check_runnable, core_of, parse, resolve
@@ -49,6 +49,10 @@ class CpuKind:
                 f"{', '.join(_PRECISIONS)} as the precision."
             )
         resolve(target, threads=threads)  # which raises what is wrong with them
+
+    def runner(self, device_id: int) -> Runner:
+        """Return this process."""
+        return LocalRunner(device_id)
 
     def given(self, target: str | tvm.target.Target, runner: Runner) -> tvm.target.Target:
         """Return the target as it is given, with the number of cores of a remote machine."""

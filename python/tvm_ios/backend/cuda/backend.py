@@ -15,10 +15,13 @@ from ...graph.operators import Operator, OperatorGraph
 from ...measure.cache import MeasurementCache
 from ...measure.model import Variants
 from ...measure.pool import LocalPool, RunnerPool, trace
+from ...measure.remote import RemotePool
 from ...measure.runners import Runner
+from ...measure.session import LocalSession, Session
 from ...schedule.options import Options
 from ...schedule.timeline import Span
 from ..shared.emitter import Network, emit_networks
+from ..shared.export import check_linker
 from ..shared.tuned import active_database
 from .code.network import CudaLibrary
 from .code.toolchain import check_compiler
@@ -54,7 +57,7 @@ class CudaBackend:
     def __init__(self, target: tvm.target.Target, runner: Runner, options: Options) -> None:
         check_architecture(target)
         check_precision(target, options.precision)
-        self._target, self._device_id = target, runner.device_id
+        self._target, self._runner, self._device_id = target, runner, runner.device_id
         self._options = options
 
     def stage_builder(self, graph: OperatorGraph, results: Sequence[relax.Var]) -> CudaStageBuilder:
@@ -78,20 +81,26 @@ class CudaBackend:
         return DeviceIdentity.of(gpu_model(device.name, device.driver), self._target)
 
     def pool(self, stage_builder: CudaStageBuilder, seed: int) -> RunnerPool[CudaKernel, CudaStage]:
-        """Return the runner of the device in this machine.
+        """Return the runner of the device in this machine: in this process, or in another one.
 
         Raises
         ------
         DeviceError, TargetError
             If there is no device, or it cannot run code for the target.
         OptionError
-            If there is no compiler.
+            If there is no compiler or linker.
         """
         check_compiler(self._target)
         check_device(self._target, self._device_id)
-        builder = CudaKernelBuilder(self._target)
-        bench = CudaStageRunner(stage_builder.lowered, builder, self._device_id, seed)
-        return LocalPool(bench, builder, self.workers)
+        check_linker()
+        builder, provider = CudaKernelBuilder(self._target), self._runner.provider
+
+        def make(session: Session) -> CudaStageRunner:
+            return CudaStageRunner(stage_builder.network, builder, session, self._device_id, seed)
+
+        if provider is None:
+            return LocalPool(make(LocalSession()), builder, self.workers)
+        return RemotePool.open(provider, self._runner.connect(), make, builder)
 
     def conditions(self, stage_builder: CudaStageBuilder) -> Hashable:
         """Return the memory level that timed stages read their weights from."""

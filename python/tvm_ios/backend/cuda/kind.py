@@ -7,7 +7,7 @@ import tvm
 from tvm import relax
 
 from ...database import MeasurementDatabase
-from ...measure.runners import Runner
+from ...measure.runners import ProcessRunner, Runner
 from ...schedule.options import Options
 from ...support.errors import OptionError
 from ...target import CUDA, parse
@@ -31,6 +31,10 @@ class CudaKind:
     ) -> None:
         if threads is not None:
             raise OptionError("The number of threads is for a CPU; leave it out for a CUDA device.")
+
+    def runner(self, device_id: int) -> Runner:
+        """Return another process: a device that a kernel makes fail is lost to its process."""
+        return ProcessRunner(device_id=device_id)
 
     def given(self, target: str | tvm.target.Target, runner: Runner) -> tvm.target.Target:
         """Return the target as it is given."""
@@ -87,7 +91,5 @@ class CudaKind:
 
 
 def _check_site(runner: Runner) -> None:
-    if runner.provider is not None:
-        raise OptionError(
-            "A CUDA device is measured in this process only; leave --isolate or --rpc-tracker out."
-        )
+    if runner.provider is not None and not runner.isolated:
+        raise OptionError("A CUDA device is measured on this machine; leave --rpc-tracker out.")

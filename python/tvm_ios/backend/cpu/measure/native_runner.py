@@ -3,20 +3,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import tvm_ffi
 
 from ....measure.session import DeviceLost, Session
+from ....measure.session_runner import SessionRunner, floats
 from ....measure.stage_runner import Turn
-from ....tir.tensor import TensorSpec
 from ...shared.cold import Place
 from ..kernels.kernel import Kernel
 from .builder import CpuKernelBuilder
 
-_CHUNK = 16 << 20  # bytes per message
 _STAGES_PER_LIMIT = 20  # the time limit of one stage is enough for so many
 
 
@@ -29,7 +27,7 @@ class Call:
     places: tuple[Place, ...]
 
 
-class NativeRunner:
+class NativeRunner(SessionRunner[Kernel]):
     """The kernels and the memory of one session.
 
     The session refers to both by number, see ``src/runtime/stage_runner.h``.
@@ -43,24 +41,7 @@ class NativeRunner:
     """
 
     def __init__(self, session: Session, builder: CpuKernelBuilder) -> None:
-        self._session, self._builder = session, builder
-        self._bench = session.call("NewStageRunner")
-        self._numbers: dict[Hashable, list[int]] = {}
-
-    def memory(self, num_bytes: int) -> int:
-        """Allocate memory, filled with zeros, and return its number."""
-        return self._session.call("AddMemory", self._bench, num_bytes)
-
-    def write(self, memory: int, array: np.ndarray) -> None:
-        """Copy an array to the beginning of a memory."""
-        content = np.ascontiguousarray(array).reshape(-1).view("uint8").data
-        for begin in range(0, len(content), _CHUNK):
-            chunk = bytes(content[begin : begin + _CHUNK])
-            self._session.call("WriteMemory", self._bench, memory, begin, chunk)
-
-    def fill(self, memory: int, array: np.ndarray) -> None:
-        """Fill a memory with copies of an array."""
-        self._session.call("FillMemory", self._bench, memory, array.tobytes())
+        super().__init__(session, builder, "")
 
     def time(
         self,
@@ -90,9 +71,8 @@ class NativeRunner:
         """
         calls = np.array([n for run in runs for call in run for n in self._encode(call)], "int64")
         limit = self._session.limit * max(1.0, len(levels) / _STAGES_PER_LIMIT)
-        answer = self._session.call(
+        answer = self._call(
             "TimeOnRunner",
-            self._bench,
             program.tobytes(),
             np.array(levels, "int32").tobytes(),
             calls.tobytes(),
@@ -100,7 +80,7 @@ class NativeRunner:
             len(runs),
             limit,
         )
-        times = _floats(answer)
+        times = floats(answer)
         if len(times) != 2 + len(runs) * (2 + len(levels)) or (limit and (times > limit).any()):
             raise DeviceLost(
                 f"it answered {len(times)} times up to {max(times, default=0.0):g} s for "
@@ -132,15 +112,14 @@ class NativeRunner:
             If the session's answer does not have that form.
         """
         numbers = np.array([n for call in calls for n in self._encode(call)], "int64")
-        spans = self._session.call(
+        spans = self._call(
             "TraceOnRunner",
-            self._bench,
             program.tobytes(),
             numbers.tobytes(),
             workers,
             self._session.limit,
         )
-        found = _floats(spans)
+        found = floats(spans)
         if len(found) % 4:
             raise DeviceLost(f"it answered {len(found)} numbers where each call has four")
         return found.reshape(-1, 4)
@@ -150,26 +129,3 @@ class NativeRunner:
         for place in call.places:
             yield place.memory
             yield place.offset
-
-    def _number(self, kernel: Kernel, phase: int) -> int:
-        if kernel.key not in self._numbers:
-            library = self._builder.library(kernel)
-            module = self._session.load(library)
-            specs = np.array([n for spec in kernel.tensors for n in _described(spec)], "int64")
-            self._numbers[kernel.key] = [
-                self._session.call("AddKernel", self._bench, module, name, specs.tobytes())
-                for name in library.names[kernel.key]
-            ]
-        return self._numbers[kernel.key][phase]
-
-
-def _floats(answer: object) -> np.ndarray:
-    """Decode the float64 numbers that a device answered; raise DeviceLost for any other answer."""
-    if not isinstance(answer, (bytes, bytearray)) or len(answer) % 8:
-        raise DeviceLost(f"it answered a {type(answer).__name__} where float64 numbers belong")
-    return np.frombuffer(answer, "float64")
-
-
-def _described(spec: TensorSpec) -> Iterable[int]:
-    dtype = tvm_ffi.dtype(spec.dtype)
-    return (dtype.type_code, dtype.bits, len(spec.shape), *spec.shape)

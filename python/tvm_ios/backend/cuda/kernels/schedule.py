@@ -96,6 +96,14 @@ def schedule(
     return tuple(known.values())
 
 
+def plain_schedule(function: tirx.PrimFunc, target: tvm.target.Target) -> ScheduledFunction | None:
+    """Return dlight's fallback, one thread for each element; None if it does not apply.
+
+    The parameters are those of :func:`schedule`.
+    """
+    return _apply(dlight.gpu.Fallback(), function, target)
+
+
 def scheduled_kernel(
     name: str, key: Hashable, scheduled: ScheduledFunction, num_inputs: int
 ) -> CudaKernel:
@@ -217,7 +225,7 @@ def _by_dlight(
         if scheduled is not None:
             yield scheduled
             break
-    fallback = _apply(dlight.gpu.Fallback(), function, target)
+    fallback = plain_schedule(function, target)
     if fallback is not None:
         yield fallback
 

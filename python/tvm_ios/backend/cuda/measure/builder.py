@@ -1,19 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kernel builder of CUDA devices: kernels compiled on demand."""
+"""The kernel builder of CUDA devices: kernels compiled on demand, to libraries."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import Any
+import itertools
+import threading
+from collections.abc import Hashable, Iterable, Sequence
 
 import tvm
 
 from ....measure.parallel import compiled
+from ....measure.session import KernelFault
+from ....measure.stage_runner import Library
+from ....support.errors import TvmIosError
+from ....support.folders import TemporaryFolder
 from ....support.progress import progress
+from ....support.text import last_line
 from ..code.build import build_kernels
 from ..kernels.kernel import CudaKernel
 
-_BATCH = 8  # kernels of a module: few, so that no core waits long for the last
+_BATCH = 8  # kernels of a library: few, so that no core waits long for the last
 
 
 class CudaKernelBuilder:
@@ -27,31 +33,66 @@ class CudaKernelBuilder:
 
     def __init__(self, target: tvm.target.Target) -> None:
         self._target = target
-        self._functions: dict[Hashable, Callable[..., Any]] = {}
+        self._folder, self._count = TemporaryFolder(), itertools.count()
+        self._libraries: dict[Hashable, Library] = {}
+        self._broken: dict[Hashable, str] = {}
+        self._lock = threading.Lock()  # the thread of a session may request a missing kernel
 
     def compile(self, kernels: Iterable[CudaKernel]) -> None:
         """Compile the kernels that are not compiled yet."""
-        new = {kernel.key: kernel for kernel in kernels if kernel.key not in self._functions}
-        pending = list(new.values())
-        if not pending:
-            return
-        count = -(-len(pending) // _BATCH)
-        batches = [pending[i::count] for i in range(count)]  # spreads similar kernels
-        settings = tvm.transform.PassContext.current()  # thread-local: other threads have their own
+        with self._lock:
+            new = {kernel.key: kernel for kernel in kernels if not self._known(kernel)}
+            pending = list(new.values())
+            if not pending:
+                return
+            count = -(-len(pending) // _BATCH)
+            batches = [pending[i::count] for i in range(count)]  # spreads similar kernels
+            settings = tvm.transform.PassContext.current()  # thread-local: threads have their own
 
-        def build(batch: Sequence[CudaKernel]) -> dict[Hashable, Callable[..., Any]]:
-            named = {f"k{i}": kernel for i, kernel in enumerate(batch)}
-            with settings:
-                module = build_kernels(named, self._target)
-            return {kernel.key: module[name] for name, kernel in named.items()}
+            def build(batch: Sequence[CudaKernel]) -> list[Library]:
+                with settings:
+                    return self._sound(batch)
 
-        with progress("compiling kernels", len(pending)) as advance:
-            for functions in compiled(build, batches, self._target.host):
-                self._functions.update(functions)
-                advance(len(functions))
+            with progress("compiling kernels", len(pending)) as advance:
+                for libraries in compiled(build, batches, self._target.host):
+                    for library in libraries:
+                        self._libraries.update(dict.fromkeys(library.names, library))
+                        advance(len(library.names))
 
-    def function(self, kernel: CudaKernel) -> Callable[..., Any]:
-        """Return the kernel as a function of its tensors, and compile it if necessary."""
-        if kernel.key not in self._functions:
+    def library(self, kernel: CudaKernel) -> Library:
+        """Return the library of a kernel, and compile it if necessary.
+
+        Raises
+        ------
+        KernelFault
+            If the kernel cannot be compiled.
+        """
+        if not self._known(kernel):
             self.compile([kernel])
-        return self._functions[kernel.key]
+        if kernel.key in self._broken:
+            name = kernel.variant or kernel.name
+            raise KernelFault(f"{name} cannot be compiled: {self._broken[kernel.key]}")
+        return self._libraries[kernel.key]
+
+    def _known(self, kernel: CudaKernel) -> bool:
+        return kernel.key in self._libraries or kernel.key in self._broken
+
+    def _sound(self, kernels: Sequence[CudaKernel]) -> list[Library]:
+        """Return libraries of those kernels that can be compiled, and note the others."""
+        try:
+            return [self._compile(kernels)]
+        except TvmIosError:  # the compiler, not a kernel
+            raise
+        except Exception as error:  # TVM and compilers raise several types
+            if len(kernels) > 1:
+                return [library for kernel in kernels for library in self._sound([kernel])]
+            self._broken[kernels[0].key] = last_line(error)
+            return []
+
+    def _compile(self, kernels: Sequence[CudaKernel]) -> Library:
+        named = {f"k{i}": kernel for i, kernel in enumerate(kernels)}
+        path = self._folder.path / f"kernels{next(self._count)}.so"
+        executable = build_kernels(named, self._target)
+        with TemporaryFolder() as folder:
+            executable.export_library(str(path), workspace_dir=str(folder))
+        return Library(path, {kernel.key: [name] for name, kernel in named.items()})

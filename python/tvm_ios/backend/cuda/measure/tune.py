@@ -50,7 +50,11 @@ def tuned(
     several = {i.kernel.key: i for found in network.candidates if len(found) > 1 for i in found}
     workloads = {key: operator_workload(i.kernel) for key, i in several.items()}
     cache.lookup(workloads.values())
-    missing = [several[key] for key, s in workloads.items() if not cache.samples(s.key)]
+    missing = [
+        several[key]
+        for key, s in workloads.items()
+        if not cache.samples(s.key) and not cache.failed(s.key)
+    ]
     _measure(missing, pool, cache)
     chosen = {}
     for op, found in zip(network.lowered.graph.operators, network.candidates, strict=True):
@@ -72,9 +76,9 @@ def _measure(
 
         def done(implementation: Implementation[CudaKernel], samples: list[float] | None) -> None:
             workload = operator_workload(implementation.kernel)
-            if samples:
-                cache.add(workload, {"alone": samples})
-            else:
+            if samples or samples is None:
+                cache.add(workload, {"alone": samples or []})
+            if not samples:
                 _logger.warning("%s gave no times; it is not used.", workload.words)
             advance(1)
 
@@ -83,13 +87,13 @@ def _measure(
 
 def _samples(
     device: StageRunner[CudaKernel, CudaStage], implementation: Implementation[CudaKernel]
-) -> list[float] | None:
-    """Measure the seconds of several runs; return None if cuDNN listed an unsupported algorithm."""
+) -> list[float]:
+    """Measure the seconds of several runs; none if cuDNN listed an unsupported algorithm."""
     try:
         return sensible(device.time_alone([implementation], _SAMPLES).seconds[:, 0])
     except UnsupportedError as error:
         _logger.info("%s", error)
-        return None
+        return []
 
 
 def _seconds(cache: MeasurementCache, workload: WorkloadKey) -> float:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import tvm
@@ -15,7 +15,13 @@ from ....graph.operators import Operator, OperatorGraph
 from ...shared.implementation import Implementation
 from ...shared.no_rule import NoRule
 from ..kernels.kernel import CudaKernel
-from ..kernels.schedule import ScheduledFunction, described, schedule, scheduled_kernel
+from ..kernels.schedule import (
+    ScheduledFunction,
+    described,
+    plain_schedule,
+    schedule,
+    scheduled_kernel,
+)
 from .config import CudaLoweredGraph, CudaLoweringConfig
 from .cudnn import cudnn_implementations
 from .function import operator_function
@@ -36,10 +42,13 @@ class CudaNetwork:
     candidates : tuple of tuple of Implementation
         Per operator, the likely fastest first; empty for an operator that is left to TVM's default
         lowering.
+    references : tuple of Implementation or None
+        Per operator, the plain kernel that candidates are compared with.
     """
 
     lowered: CudaLoweredGraph
     candidates: tuple[tuple[Implementation[CudaKernel], ...], ...]
+    references: tuple[Implementation[CudaKernel] | None, ...]
 
     def choose(self, variants: Mapping[str, str | None]) -> CudaNetwork:
         """Return the network with the kernels of these variants, by operator.
@@ -62,21 +71,42 @@ class CudaNetwork:
 def implement(graph: OperatorGraph, config: CudaLoweringConfig) -> CudaNetwork:
     """Find the candidate kernels of each operator, and choose the likely fastest."""
     layouts = channels_last_values(graph)
-    known: dict[object, tuple[CudaKernel, ...]] = {}
-    candidates = tuple(tuple(_candidates(op, layouts, config, known)) for op in graph.operators)
+    known: dict[object, _Kernels] = {}
+    choices = [_choice(op, layouts, config, known) for op in graph.operators]
+    candidates = tuple(tuple(choice.candidates) for choice in choices)
     first = tuple(found[0] if found else None for found in candidates)
-    return CudaNetwork(CudaLoweredGraph(graph, first, layouts, config=config), candidates)
+    return CudaNetwork(
+        CudaLoweredGraph(graph, first, layouts, config=config),
+        candidates,
+        tuple(choice.reference for choice in choices),
+    )
 
 
-def _candidates(
+@dataclass(frozen=True)
+class _Kernels:
+    """The kernels of a function, and the one that they are compared with."""
+
+    candidates: tuple[CudaKernel, ...]
+    reference: CudaKernel | None
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """The implementations of an operator, and the one that they are compared with."""
+
+    candidates: Sequence[Implementation[CudaKernel]] = ()
+    reference: Implementation[CudaKernel] | None = None
+
+
+def _choice(
     op: Operator,
     layouts: Mapping[relax.Var, str],
     config: CudaLoweringConfig,
-    known: dict[object, tuple[CudaKernel, ...]],
-) -> list[Implementation[CudaKernel]]:
+    known: dict[object, _Kernels],
+) -> _Choice:
     """Return all implementations of an operator; equal functions are scheduled once."""
     if op.opaque:
-        return []
+        return _Choice()
     try:
         function, inputs = operator_function(op, layouts)
         key = tvm_ffi.StructuralKey(function)
@@ -84,9 +114,15 @@ def _candidates(
             known[key] = _kernels(op.kind, key, function, len(inputs), config)
     except (NoRule, s_tir.ScheduleError, tvm.error.InternalError) as error:
         _logger.info("operator %s (%s) is left to TVM's lowering: %s", op.name, op.kind, error)
-        return []
-    own = [Implementation((op.index,), kernel, inputs, op.outputs) for kernel in known[key]]
-    return [*own, *_by_cudnn(op, layouts, config)]
+        return _Choice()
+
+    def implementation(kernel: CudaKernel) -> Implementation[CudaKernel]:
+        return Implementation((op.index,), kernel, inputs, op.outputs)
+
+    found = known[key]
+    own = map(implementation, found.candidates)
+    reference = None if found.reference is None else implementation(found.reference)
+    return _Choice([*own, *_by_cudnn(op, layouts, config)], reference)
 
 
 def _by_cudnn(
@@ -103,13 +139,19 @@ def _by_cudnn(
 
 def _kernels(
     name: str, key: object, function: tirx.PrimFunc, num_inputs: int, config: CudaLoweringConfig
-) -> tuple[CudaKernel, ...]:
+) -> _Kernels:
     """Return the kernels of a function."""
-    return tuple(
-        scheduled_kernel(name, (scheduled.name, key), scheduled, num_inputs)
+
+    def kernel(scheduled: ScheduledFunction) -> CudaKernel:
+        return scheduled_kernel(name, (scheduled.name, key), scheduled, num_inputs)
+
+    candidates = tuple(
+        kernel(scheduled)
         for scheduled in _schedules(function, config)
         if not scheduled.workspace  # it belongs to the host's thread, which stages share
     )
+    plain = plain_schedule(function, config.target)
+    return _Kernels(candidates, None if plain is None else kernel(plain))
 
 
 def _schedules(function: tirx.PrimFunc, config: CudaLoweringConfig) -> Iterator[ScheduledFunction]:

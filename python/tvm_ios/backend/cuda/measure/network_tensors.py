@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tensors of a network whose stages run on a CUDA device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+
+import numpy as np
+
+from ....tir.tensor import TensorSpec
+from ...shared.cold import Place
+from ..stage.stage import CudaStage, Launch, Value, identity
+from .native_runner import Call, NativeRunner
+
+TakeWeights = Callable[[Value, TensorSpec], Place]
+"""From a constant to the place that a run reads it from."""
+
+_BLOCK = 1 << 18  # random numbers, repeated to fill a memory
+
+
+class NetworkTensors:
+    """The tensors of one network in a session.
+
+    A value that stages read has a memory of its own, with random content that nothing overwrites.
+    What a stage computes lies in memory that all stages share: they run one after another.
+
+    Parameters
+    ----------
+    native : NativeRunner
+        The memory of the session.
+    seed : int
+        Seed of the random content.
+    """
+
+    def __init__(self, native: NativeRunner, seed: int) -> None:
+        self._native, self._random = native, np.random.default_rng(seed)
+        self._values: dict[object, tuple[Value, Place]] = {}
+        self._shared: dict[Hashable, Place] = {}
+
+    def calls(
+        self,
+        stage: CudaStage,
+        weights: TakeWeights | None = None,
+        computed: Mapping[object, Place] | None = None,
+    ) -> list[Call]:
+        """Return a stage's launches with the places of their tensors.
+
+        Parameters
+        ----------
+        stage : CudaStage
+            The stage.
+        weights : callable, optional
+            Returns the place of a constant; by default each has a memory of its own.
+        computed : mapping of value to Place, optional
+            The places of values that stages compute; by default those of :meth:`computed`.
+        """
+        places = dict(self.computed([stage]) if computed is None else computed)
+
+        def place(value: Value, spec: TensorSpec) -> Place:
+            if identity(value) in places:
+                return places[identity(value)]
+            if weights is not None and isinstance(value, np.ndarray):
+                return weights(value, spec)
+            return self.value(value, spec)
+
+        calls, free = [], 0
+        for launch in stage.launches:
+            scratch = launch.kernel.scratch
+            own = [self.shared(("scratch", free + i), spec) for i, spec in enumerate(scratch)]
+            free += len(scratch)
+            named = [place(value, spec) for value, spec in tensors_of(launch)]
+            calls.append(Call(launch.kernel, launch.stream, (*named, *own)))
+        return calls
+
+    def computed(self, stages: Sequence[CudaStage], role: str = "result") -> dict[object, Place]:
+        """Return a place in shared memory for each value that the stages compute.
+
+        Parameters
+        ----------
+        stages : sequence of CudaStage
+            The stages.
+        role : str
+            Results of different roles do not share memory.
+        """
+        found: dict[object, Place] = {}
+        for stage in stages:
+            for launch in stage.launches:
+                for value, spec in zip(launch.outputs, launch.kernel.outputs, strict=True):
+                    found[identity(value)] = self.shared((role, len(found)), spec)
+        return found
+
+    def shared(self, key: Hashable, spec: TensorSpec) -> Place:
+        """Return memory that is used by turns, for tensors of one size."""
+        key = (key, spec.num_bytes)
+        if key not in self._shared:
+            self._shared[key] = Place(self._native.memory(spec.num_bytes))
+        return self._shared[key]
+
+    def random_memory(self, num_bytes: int) -> int:
+        """Allocate memory with random content and return its number."""
+        memory = self._native.memory(num_bytes)
+        self._native.fill(memory, self._random.standard_normal(_BLOCK, "float32"))
+        return memory
+
+    def value(self, value: Value, spec: TensorSpec) -> Place:
+        """Return the memory of a value that stages read, or of a constant."""
+        key = identity(value)
+        if key not in self._values:  # keeps the value alive, so that its identity stays unique
+            array = value if isinstance(value, np.ndarray) else self._random_values(spec)
+            memory = self._native.memory(spec.num_bytes)
+            self._native.write(memory, array)
+            self._values[key] = (value, Place(memory))
+        return self._values[key][1]
+
+    def _random_values(self, spec: TensorSpec) -> np.ndarray:
+        if "float" in spec.dtype:
+            return self._random.standard_normal(spec.shape, "float32").astype(spec.dtype)
+        return np.ones(spec.shape, spec.dtype)
+
+
+def tensors_of(launch: Launch) -> list[tuple[Value, TensorSpec]]:
+    """Return the values that a launch reads and writes, as its kernel takes them."""
+    specs = (*launch.kernel.inputs, *launch.kernel.outputs)
+    return list(zip((*launch.inputs, *launch.outputs), specs, strict=True))

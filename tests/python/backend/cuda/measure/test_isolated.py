@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A bad kernel costs only itself: it is not used, the search goes on, and the next one knows it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tvm
+from tvm import te
+from tvm.s_tir import dlight
+
+from support.cuda.fake_driver import TARGET, Emulated
+from support.cuda.whole import settings
+from support.networks import (
+    assert_close,
+    compile_plain,
+    conv,
+    flatten,
+    random_arguments,
+    relax_module,
+    run_vm,
+)
+from tvm_ios.backend.cuda.kernels.kernel import CudaKernel
+from tvm_ios.backend.cuda.measure.builder import CudaKernelBuilder
+from tvm_ios.backend.cuda.measure.check import relative_error
+from tvm_ios.compiler.compare import compare
+from tvm_ios.compiler.scheduler import Scheduler
+from tvm_ios.measure.runners import ProcessRunner
+from tvm_ios.options import Options
+
+LIMIT = 3.0  # seconds of a stage
+NETWORK = relax_module(lambda emit, x: emit(conv(x, 8, 3, seed=1)), (1, 4, 6, 6))
+ARGUMENTS = random_arguments(NETWORK)
+
+Body = Callable[[Sequence[te.Tensor], Sequence[tvm.tirx.Var]], object]
+"""An element of a kernel's result, of its inputs and the element's indices."""
+
+
+def zero(inputs: Sequence[te.Tensor], _indices: Sequence[tvm.tirx.Var]) -> object:
+    """Something else than the operator."""
+    return inputs[0][(0,) * len(inputs[0].shape)] * 0.0
+
+
+def unwritten(inputs: Sequence[te.Tensor], _indices: Sequence[tvm.tirx.Var]) -> object:
+    """NaN, as where an element is left as it was."""
+    return tvm.tirx.sqrt(zero(inputs, _indices) - 1.0)
+
+
+def unknown(inputs: Sequence[te.Tensor], _indices: Sequence[tvm.tirx.Var]) -> object:
+    """A function that no header declares."""
+    return tvm.tirx.call_extern("float32", "no_such_function", zero(inputs, _indices))
+
+
+def far_away(inputs: Sequence[te.Tensor], indices: Sequence[tvm.tirx.Var]) -> object:
+    """What lies gigabytes in front of a tensor."""
+    first, *others = (0,) * len(inputs[0].shape)
+    return inputs[0][(first - 10_000_000 + indices[0], *others)]
+
+
+def endless(inputs: Sequence[te.Tensor], _indices: Sequence[tvm.tirx.Var]) -> object:
+    """A sum of more numbers than anybody waits for."""
+    k = te.reduce_axis((0, 1 << 30), "k")
+    flat = inputs[0][(0,) * len(inputs[0].shape)]
+    return te.sum(flat * k.var.astype("float32"), axis=k)
+
+
+BODIES: dict[str, Body] = {b.__name__: b for b in (zero, unwritten, unknown, far_away, endless)}
+
+
+def spoilt(kernel: CudaKernel, body: Body) -> CudaKernel:
+    """A kernel that computes something else."""
+    inputs = [te.placeholder(spec.shape, spec.dtype) for spec in kernel.inputs]
+    (spec,) = kernel.outputs
+    result = te.compute(spec.shape, lambda *indices: body(inputs, indices))
+    function = te.create_prim_func([*inputs, result])
+    with TARGET:
+        mod = dlight.ApplyDefaultSchedule(dlight.gpu.Fallback())(
+            tvm.IRModule({"main": function.with_attr("global_symbol", "main")})
+        )
+    return replace(kernel, function=mod["main"])
+
+
+def search(
+    directory: Path, name: str, variables: dict[str, str]
+) -> tuple[str, list[str], list[str], list[np.ndarray]]:
+    """The kernel that a bad first candidate loses to; compiled kernels, warnings, and results."""
+    compile_, compiled, records = CudaKernelBuilder._compile, [], []
+    options = Options(database=directory / "m.sqlite3")
+    runner = ProcessRunner(LIMIT)
+    scheduler = Scheduler.prepare(NETWORK, TARGET, options=options, runner=runner)
+    victim = scheduler.stage_builder.network.candidates[0][0].kernel
+
+    def spoiling(builder: CudaKernelBuilder, kernels: Sequence[CudaKernel]) -> object:
+        compiled.extend(kernel.variant for kernel in kernels)
+        bad = [spoilt(k, BODIES[name]) if k.key == victim.key else k for k in kernels]
+        return compile_(builder, bad)
+
+    handler = logging.Handler(logging.WARNING)
+    handler.emit = lambda record: records.append(record.getMessage())
+    logging.getLogger("tvm_ios").addHandler(handler)
+    with pytest.MonkeyPatch.context() as patch, settings(variables):
+        patch.setattr(CudaKernelBuilder, "_compile", spoiling)
+        outcome = compare(scheduler)
+        scheduler.close()
+    logging.getLogger("tvm_ios").removeHandler(handler)
+    (operator,) = outcome.schedule.operators
+    results = flatten(outcome.variants(outcome.name, [tvm.runtime.tensor(a) for a in ARGUMENTS]))
+    return operator.kernel, [compiled.count(victim.variant), victim.variant], records, results
+
+
+@pytest.mark.parametrize("name", list(BODIES))
+def test_a_bad_kernel_loses_and_is_remembered(
+    emulated: Emulated, tmp_path: Path, name: str
+) -> None:
+    kernel, (times, victim), warnings, (result,) = emulated.call(search, tmp_path, name, {})
+    assert times == (2 if name == "unknown" else 1)  # among others, and alone
+    assert kernel != victim
+    assert any("gave no times; it is not used" in line for line in warnings)
+    assert any("something else" in line for line in warnings) == (name in ("zero", "unwritten"))
+    assert any("cannot be compiled" in line for line in warnings) == (name == "unknown")
+    assert_close(result, run_vm(compile_plain(NETWORK), ARGUMENTS)[0], 1e-5)
+    again, (times, _), warnings, _ = emulated.call(search, tmp_path, name, {})
+    assert (again, times, warnings) == (kernel, 0, [])
+
+
+@pytest.mark.parametrize(
+    ("result", "reference", "error"),
+    [
+        ([1.0, 2.0], [1.0, 2.0], 0.0),
+        ([1.0, 2.5], [1.0, 2.0], 0.25),
+        ([np.nan, 1.0], [np.nan, 1.0], 0.0),
+        ([np.nan, 1.0], [0.0, 1.0], np.inf),
+        ([0.0, 1.0], [np.inf, 1.0], np.inf),
+        ([-np.inf, 1.0], [np.inf, 1.0], np.inf),
+        ([1e-9, 0.0], [0.0, 0.0], np.inf),
+        ([3, 4], [3, 4], 0.0),
+        ([3, 5], [3, 4], np.inf),
+    ],
+)
+def test_the_error_of_a_result(result: list, reference: list, error: float) -> None:
+    assert relative_error(np.array(result), np.array(reference)) == error

@@ -14,6 +14,7 @@ namespace {
 constexpr const char* kLibrary = "libcuda.so.1";
 constexpr int kOldestVersion = 12000;
 constexpr Result kOutOfMemory = 2;
+constexpr Result kDeviceUnavailable = 46;
 constexpr Result kNoDevice = 100;
 
 constexpr const char* kNoDeviceText =
@@ -45,6 +46,11 @@ void ThrowOutOfMemory(const char* call) {
 
 void ResultNames::Throw(const char* call, Result result) const {
   if (result == kOutOfMemory) ThrowOutOfMemory(call);
+  if (result == kDeviceUnavailable) {
+    throw DeviceError(
+        "another process has the CUDA device to itself: end it (see nvidia-smi), or choose another "
+        "device");
+  }
   throw DeviceError(std::string(call) + " failed with " + Describe(result, *this) +
                     ": look at the device with nvidia-smi, and start this program anew");
 }

@@ -15,12 +15,15 @@ from ...measure.cache import MeasurementCache
 from ...measure.model import Variants
 from ...measure.pool import LocalPool, RunnerPool, trace
 from ...measure.remote import RemotePool
+from ...measure.remote_model import RemoteVariants, Variant
 from ...measure.runners import Runner
 from ...measure.session import LocalSession, RemoteSession
 from ...schedule.options import Options
 from ...schedule.timeline import Span
+from ...support.folders import TemporaryFolder
 from ...target import TYPICAL, MachineBalance, core_of, num_workers
 from ..shared.emitter import Network, emit_networks
+from ..shared.export import export
 from ..shared.implementation import LoweredGraph, present
 from ..shared.tuned import active_database
 from .code.constants import Constants
@@ -30,7 +33,6 @@ from .kernels.kernel import Kernel
 from .measure.balance import machine_balance
 from .measure.builder import CpuKernelBuilder
 from .measure.model import CompiledVariants
-from .measure.remote_model import RemoteVariants
 from .measure.runner import CpuStageRunner, weights_from
 from .rules import LoweringConfig
 from .stage.build import CpuStageBuilder
@@ -143,8 +145,12 @@ class CpuBackend:
     ) -> Variants:
         """Compile whole models, to be timed here or where stages are measured."""
         if self._runner.machine is not None:
-            compiler = self._runner.compiler
-            return RemoteVariants.compile(variants, names, inputs, self._target, pool, compiler)
+            folder = TemporaryFolder()
+            library, target = folder.path / "models.so", self._target
+            built = tvm.compile(variants, target, relax_pipeline=relax.get_default_pipeline(target))
+            export(built, library, self._runner.compiler)
+            found = {name: Variant(library, name) for name in names}
+            return RemoteVariants(found, folder, inputs, pool)
         return CompiledVariants.compile(variants, names, inputs, self._target, self.workers)
 
     def trace(

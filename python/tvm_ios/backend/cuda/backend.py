@@ -27,6 +27,7 @@ from .code.network import CudaLibrary
 from .code.toolchain import check_compiler
 from .kernels.kernel import CudaKernel
 from .measure.builder import CudaKernelBuilder
+from .measure.isolated_model import IsolatedVariants
 from .measure.model import CudaVariants
 from .measure.runner import CudaStageRunner
 from .measure.tune import tuned
@@ -133,7 +134,11 @@ class CudaBackend:
         inputs: Sequence[Any],
         pool: RunnerPool[CudaKernel, CudaStage],
     ) -> Variants:
-        """Compile whole models, to be timed on this machine's device."""
+        """Compile whole models, to be timed on this machine's device where stages are measured."""
+        if self._runner.provider is not None:
+            return IsolatedVariants.compile(
+                variants, names, inputs, self._target, self._device_id, pool
+            )
         return CudaVariants.compile(variants, names, inputs, self._target, self._device_id)
 
     def trace(

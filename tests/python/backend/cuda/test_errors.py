@@ -111,6 +111,8 @@ FAILING = [
     ("run sm_90.so -o new.npz", "", "cuLaunchKernel:3:719", "CUDA device 0 has failed"),
     ("run sm_90.so -o new.npz", "", "cuDevicePrimaryCtxRetain:1:46", "has CUDA device 0 to itself"),
     (COMPILE, "cuda", "cuMemAlloc:3:2", "out of memory in cuMemAlloc"),
+    (COMPILE, "cuda", "cuDevicePrimaryCtxRetain:1:46", "has the CUDA device to itself"),
+    (COMPILE, "cuda", "cuMemAlloc:1:214", "cuMemAlloc failed"),
     (timeline_of("sm_90"), "", "cuMemAlloc:3:2", "out of memory in cuMemAlloc"),
     (timeline_of("sm_90"), "", "cuEventCreate:3:2", "out of memory in cuEventCreate"),
     (timeline_of("sm_90"), "", "cuEventRecordWithFlags:3:719", "cuEventRecordWithFlags failed"),

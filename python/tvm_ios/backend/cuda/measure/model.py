@@ -13,7 +13,7 @@ from tvm import relax
 from ....measure.model import Contender, Timers, Timing, window_timers
 from ....support.errors import device_errors
 from ..code.pipeline import finish_pipeline
-from ..code.toolchain import cuda_compiler
+from ..code.toolchain import compile_sources, cuda_compiler
 from .clock import warm_clock
 from .rounds import take_timings
 
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 UNGRAPHED = "launched"
 """The sequential variant, launched kernel by kernel, not captured in a graph."""
-_SEQUENTIAL = "sequential"
+SEQUENTIAL = "sequential"
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class CudaVariants:
         with device_errors(device_id):
             arguments = [_moved(value, device) for value in inputs]
         vm = _machine(mod, target, device, graph=True)
-        plain = _machine(mod, target, device, graph=False) if _SEQUENTIAL in names else None
+        plain = _machine(mod, target, device, graph=False) if SEQUENTIAL in names else None
         return cls(device, names, arguments, vm, plain)
 
     def time(self, work: Callable[[Timers], T]) -> T:
@@ -117,7 +117,7 @@ class CudaVariants:
         del result  # frees its memory for the next run
 
     def _machine_of(self, name: str) -> tuple[relax.VirtualMachine, str]:
-        return (self._plain, _SEQUENTIAL) if name == UNGRAPHED else (self._vm, name)
+        return (self._plain, SEQUENTIAL) if name == UNGRAPHED else (self._vm, name)
 
 
 @dataclass(frozen=True)
@@ -134,12 +134,19 @@ class _Variant:
         self.variants.run_once(self.name)
 
 
-def _machine(
-    mod: tvm.IRModule, target: tvm.target.Target, device: tvm.runtime.Device, *, graph: bool
-) -> relax.VirtualMachine:
+def build_model(mod: tvm.IRModule, target: tvm.target.Target, *, graph: bool) -> relax.VMExecutable:
+    """Compile the variants of a function, each captured as one CUDA graph or not at all."""
     pipeline = finish_pipeline(target, graph=graph)
     with target, cuda_compiler():
         executable = tvm.compile(mod, target, relax_pipeline=pipeline)
+        compile_sources(executable.mod)
+    return executable
+
+
+def _machine(
+    mod: tvm.IRModule, target: tvm.target.Target, device: tvm.runtime.Device, *, graph: bool
+) -> relax.VirtualMachine:
+    executable = build_model(mod, target, graph=graph)
     return relax.VirtualMachine(executable, [device, tvm.cpu()])
 
 

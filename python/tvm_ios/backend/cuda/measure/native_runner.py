@@ -118,18 +118,42 @@ class NativeRunner(SessionRunner[CudaKernel]):
         try:
             return super()._guarded(name, *arguments)
         except RuntimeError as error:
-            self._give_up(self._session, name, error)
+            raise_lost(self._device_id, self._session, error, runs=name in _RUNNING)
 
-    def _give_up(self, session: RemoteSession, name: str, error: RuntimeError) -> None:
-        """Close a session whose device has failed; a kernel that it lacks is no failure."""
-        found = _ERROR.search(str(error))
-        kind, words = found.groups() if found else ("", str(error))
-        if kind == UnsupportedError.__name__:
-            raise UnsupportedError(words.strip()) from error
-        session.close()
-        try:
-            with explained(self._device_id):
-                raise RuntimeError(words.strip())
-        except RuntimeError as explanation:
-            runs = name in _RUNNING and not _NOT_TO_BLAME.search(words)
-            raise (DeviceLost if runs else DeviceUnavailable)(str(explanation)) from error
+
+def raise_lost(
+    device_id: int, session: RemoteSession, error: RuntimeError, *, runs: bool = True
+) -> None:
+    """Raise what an error that a session has answered means; close the session of a lost device.
+
+    Parameters
+    ----------
+    device_id : int
+        The device.
+    session : RemoteSession
+        The session.
+    error : RuntimeError
+        What the session has answered.
+    runs : bool
+        Whether kernels ran, which may be to blame.
+
+    Raises
+    ------
+    UnsupportedError
+        If a library lacks a kernel.
+    DeviceUnavailable
+        If the device lacks memory or cannot be used.
+    DeviceLost
+        If it has failed while kernels ran.
+    """
+    found = _ERROR.search(str(error))
+    kind, words = found.groups() if found else ("", str(error))
+    if kind == UnsupportedError.__name__:
+        raise UnsupportedError(words.strip()) from error
+    session.close()
+    try:
+        with explained(device_id):
+            raise RuntimeError(words.strip())
+    except RuntimeError as explanation:
+        blamed = runs and not _NOT_TO_BLAME.search(words)
+        raise (DeviceLost if blamed else DeviceUnavailable)(str(explanation)) from error

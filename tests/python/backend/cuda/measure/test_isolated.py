@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -14,6 +15,7 @@ import tvm
 from tvm import te
 from tvm.s_tir import dlight
 
+from support.cuda.cli import command
 from support.cuda.fake_driver import TARGET, Emulated
 from support.cuda.whole import settings
 from support.networks import (
@@ -97,7 +99,7 @@ def search(
 
     def spoiling(builder: CudaKernelBuilder, kernels: Sequence[CudaKernel]) -> object:
         compiled.extend(kernel.variant for kernel in kernels)
-        bad = [spoilt(k, BODIES[name]) if k.key == victim.key else k for k in kernels]
+        bad = [spoilt(k, BODIES[name]) if name and k.key == victim.key else k for k in kernels]
         return compile_(builder, bad)
 
     handler = logging.Handler(logging.WARNING)
@@ -106,10 +108,11 @@ def search(
     with pytest.MonkeyPatch.context() as patch, settings(variables):
         patch.setattr(CudaKernelBuilder, "_compile", spoiling)
         outcome = compare(scheduler)
+        tensors = [tvm.runtime.tensor(array) for array in ARGUMENTS]
+        results = flatten(outcome.variants(outcome.name, tensors))
         scheduler.close()
     logging.getLogger("tvm_ios").removeHandler(handler)
     (operator,) = outcome.schedule.operators
-    results = flatten(outcome.variants(outcome.name, [tvm.runtime.tensor(a) for a in ARGUMENTS]))
     return operator.kernel, [compiled.count(victim.variant), victim.variant], records, results
 
 
@@ -126,6 +129,26 @@ def test_a_bad_kernel_loses_and_is_remembered(
     assert_close(result, run_vm(compile_plain(NETWORK), ARGUMENTS)[0], 1e-5)
     again, (times, _), warnings, _ = emulated.call(search, tmp_path, name, {})
     assert (again, times, warnings) == (kernel, 0, [])
+
+
+def test_a_device_that_fails_now_and_then(emulated: Emulated, tmp_path: Path) -> None:
+    """Each process of its own fails at its 20th graph; the next one goes on."""
+    variables = {"TVM_IOS_FAKE_DRIVER_FAIL": "cuGraphLaunch:20:719"}
+    _, _, warnings, (result,) = emulated.call(search, tmp_path, "", variables)
+    assert warnings == []
+    assert_close(result, run_vm(compile_plain(NETWORK), ARGUMENTS)[0], 1e-5)
+
+
+def test_what_was_measured_before_a_device_was_full_is_there(
+    emulated: Emulated, tmp_path: Path
+) -> None:
+    line = "compile zoo:nasrnn_small --target cuda -o new.so --database m.sqlite3"
+    full = {"TVM_IOS_FAKE_DRIVER_FAIL": "cuMemAlloc:12:2", "TVM_IOS_FAKE_DRIVER_COMPUTE": "0"}
+    status, _, error, files = emulated.call(command, tmp_path, line.split(), full)
+    assert (status, "new.so" in files) == (4, False)
+    assert "out of memory in cuMemAlloc" in error
+    _, shown, _, _ = emulated.call(command, tmp_path, ["db", "info", "m.sqlite3", "--json"], {})
+    assert json.loads(shown)["samples"] > 0
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ TEST_F(CudaDriverTest, WithoutADevice) {
 
 TEST_F(CudaDriverTest, ADriverThatIsTooOld) {
   const Variable old("TVM_IOS_FAKE_DRIVER_VERSION", "11080");
-  EXPECT_EQ(Refusal(), "the CUDA driver is for CUDA 11.8: install one for CUDA 12.0 or newer");
+  EXPECT_EQ(Refusal(), "the CUDA driver is for CUDA 11.8: install one for CUDA 13.0 or newer");
 }
 
 TEST_F(CudaDriverTest, ADriverThatDoesNotStart) {

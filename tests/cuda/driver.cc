@@ -33,13 +33,18 @@ Handle ContextOf(int device) { return ToHandle(static_cast<Id>(device) + 1); }
  */
 int Attribute(int attribute) {
   static const std::map<int, int> values{
-      {1, 1024},       // threads per block
-      {8, 49152},      // bytes of shared memory per block
-      {10, 32},        // threads per warp
-      {16, 132},       // multiprocessors
-      {38, 50 << 20},  // bytes of the second cache
-      {75, 9},         // compute capability, major
-      {76, 0},         // and minor
+      {1, 1024},        // threads per block
+      {8, 49152},       // bytes of shared memory per block
+      {10, 32},         // threads per warp
+      {16, 132},        // multiprocessors
+      {38, 50 << 20},   // bytes of the second cache
+      {39, 2048},       // threads per multiprocessor
+      {75, 9},          // compute capability, major
+      {76, 0},          // and minor
+      {81, 228 << 10},  // bytes of shared memory per multiprocessor
+      {82, 65536},      // registers per multiprocessor
+      {97, 227 << 10},  // bytes of shared memory that a block may request
+      {111, 1 << 10},   // and that are kept from it
   };
   const auto found = values.find(attribute);
   return found == values.end() ? 1 : found->second;

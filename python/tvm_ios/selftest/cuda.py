@@ -119,8 +119,8 @@ class _GpuChecks:
         device = describe(self._device_id)
         check_device(self.target(), self._device_id)
         return (
-            f"{device.name}, {device.arch}, {device.multiprocessors} multiprocessors, "
-            f"{device.l2_bytes >> 20} MiB of L2, driver for CUDA {device.driver}"
+            f"{device.name}, {device.arch}, {device.limits.multiprocessors} multiprocessors, "
+            f"{device.limits.l2_bytes >> 20} MiB of L2, driver for CUDA {device.driver}"
         )
 
     def _compiler(self) -> str:

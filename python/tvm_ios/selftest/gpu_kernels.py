@@ -74,8 +74,7 @@ class KernelNetwork:
         config = CudaLoweringConfig(
             target,
             precision,
-            device.multiprocessors,
-            device.l2_bytes,
+            device.limits,
             cudnn=device_id if cudnn else None,
         )
         return cls(case, prepared["main"].params, implement(extract(prepared), config))

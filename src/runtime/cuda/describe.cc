@@ -25,7 +25,12 @@ std::string Describe(int64_t device_id) {
   std::ostringstream text;
   text << "name: " << name.data() << "\ncapability: " << attribute(kCapabilityMajor) << "."
        << attribute(kCapabilityMinor) << "\nmultiprocessors: " << attribute(kMultiprocessors)
-       << "\nl2_bytes: " << attribute(kL2CacheBytes) << "\nmemory_bytes: " << memory
+       << "\nl2_bytes: " << attribute(kL2CacheBytes)
+       << "\nthreads: " << attribute(kMultiprocessorThreads)
+       << "\nregisters: " << attribute(kMultiprocessorRegisters)
+       << "\nshared_bytes: " << attribute(kMultiprocessorSharedBytes)
+       << "\nblock_shared_bytes: " << attribute(kRequestedSharedBytes)
+       << "\nreserved_bytes: " << attribute(kReservedSharedBytes) << "\nmemory_bytes: " << memory
        << "\ndriver: " << VersionText(driver.version()) << "\n";
   return text.str();
 }

@@ -12,7 +12,7 @@ namespace cuda {
 namespace {
 
 constexpr const char* kLibrary = "libcuda.so.1";
-constexpr int kOldestVersion = 12000;
+constexpr int kOldestVersion = 13000;  // of the CUDA whose runtime TVM needs
 constexpr Result kOutOfMemory = 2;
 constexpr Result kDeviceUnavailable = 46;
 constexpr Result kNoDevice = 100;

@@ -40,8 +40,13 @@ enum CaptureMode : int { kCaptureThreadLocal = 1, kCaptureRelaxed = 2 };
 enum DeviceAttribute : int {
   kMultiprocessors = 16,
   kL2CacheBytes = 38,
+  kMultiprocessorThreads = 39,
   kCapabilityMajor = 75,
   kCapabilityMinor = 76,
+  kMultiprocessorSharedBytes = 81,
+  kMultiprocessorRegisters = 82,
+  kRequestedSharedBytes = 97,
+  kReservedSharedBytes = 111,
 };
 
 /*! \brief The driver's descriptions of its results. */
@@ -62,7 +67,7 @@ class Driver {
  public:
   /*!
    * \brief Return the driver of this process, loaded by the first call; thread-safe.
-   * \throw DeviceError if there is no driver or no device, or if the driver is older than CUDA 12.
+   * \throw DeviceError if there is no driver or no device, or if the driver is older than CUDA 13.
    */
   static const Driver& Get();
 

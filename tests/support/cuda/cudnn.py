@@ -40,6 +40,7 @@ from tvm_ios.backend.cuda.rules.config import CudaLoweringConfig
 from tvm_ios.backend.cuda.rules.cudnn import cudnn_problem
 from tvm_ios.backend.cuda.rules.implement import implement
 from tvm_ios.backend.cuda.stage.build import CudaStageBuilder
+from tvm_ios.backend.cuda.target import limits_of
 from tvm_ios.errors import UnsupportedError
 from tvm_ios.graph.extract import extract
 from tvm_ios.graph.prepare import prepare
@@ -96,7 +97,9 @@ def refusal(problem: CudnnProblem, algorithm: int, inputs: Arrays) -> str:
 def choose_a_kernel(shape: Sequence[int]) -> list[str]:
     """The kernels that a convolution may have, one that cuDNN refuses and the one that it gets."""
     mod = prepare(relax_module(lambda emit, x: emit(conv(x, 8)), shape))
-    network = implement(extract(mod), CudaLoweringConfig(TARGET, "fp32", 132, 50 << 20, cudnn=0))
+    network = implement(
+        extract(mod), CudaLoweringConfig(TARGET, "fp32", limits_of(TARGET), cudnn=0)
+    )
     (found,) = network.candidates
     problem, inputs = cudnn_problem(
         network.lowered.graph.operators[0], network.lowered.layouts, "fp32"

@@ -69,8 +69,7 @@ class CudaBackend:
         config = CudaLoweringConfig(
             self._target,
             precision,
-            device.multiprocessors,
-            device.l2_bytes,
+            device.limits,
             cudnn=self._device_id if self._options.cudnn else None,
             database=active_database(),
         )

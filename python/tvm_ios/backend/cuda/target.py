@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 import tvm
@@ -12,14 +13,11 @@ import tvm_ios_runtime.cuda
 from ...support import _ffi_api  # noqa: F401  (loads the library whose function is looked up below)
 from ...support.errors import DeviceError, OptionError, TargetError
 from ...target import CUDA, parse, resolve
+from .limits import Limits, typical_limits
 
 _LIMITS = {"max_threads_per_block": 1024, "thread_warp_size": 32}
 _SHARED_BYTES = 48 << 10  # bytes that every device grants a block without a request
-_MULTIPROCESSORS = {80: 108, 86: 84, 87: 16, 89: 128, 90: 132, 100: 148, 120: 170}
-_L2_BYTES = {80: 40 << 20, 90: 50 << 20, 100: 126 << 20}
-_REQUESTED_KIB = {80: 163, 86: 99, 87: 163, 89: 99, 90: 227, 100: 227, 103: 227, 120: 99}
-_LEAST_REQUESTED_KIB = 99  # the least of any device from sm_80 on
-_FIRST = 70  # schedules threads independently, which fused launches need
+_FIRST = 75  # the oldest that CUDA 13 compiles for
 _TENSOR_CORES = 80  # has the tensor-core instructions that the kernels use
 _ASYNCHRONOUS = 80  # has asynchronous copies to shared memory
 
@@ -34,17 +32,14 @@ class CudaDevice:
         Empty for a device that is not in this machine.
     arch : str
         For example ``sm_90``.
-    multiprocessors : int
-    l2_bytes : int
-        Bytes of the L2 cache, which all multiprocessors share.
+    limits : Limits
     driver : str
         The newest version of CUDA that the driver supports.
     """
 
     name: str
     arch: str
-    multiprocessors: int
-    l2_bytes: int
+    limits: Limits
     driver: str
 
 
@@ -60,8 +55,9 @@ def describe(device_id: int) -> CudaDevice:
     return CudaDevice(
         name=fields["name"],
         arch=fields["arch"],
-        multiprocessors=int(fields["multiprocessors"]),
-        l2_bytes=int(fields["l2_bytes"]),
+        limits=Limits(
+            **{field.name: int(fields[field.name]) for field in dataclasses.fields(Limits)}
+        ),
         driver=fields["driver"],
     )
 
@@ -78,10 +74,7 @@ def device_for(target: tvm.target.Target, device_id: int) -> CudaDevice:
         found = None
     if found is not None and found.arch == arch:
         return found
-    number = _number(arch)
-    return CudaDevice(
-        "", arch, _MULTIPROCESSORS.get(number, 64), _L2_BYTES.get(number, 4 << 20), ""
-    )
+    return CudaDevice("", arch, limits_of(target), "")
 
 
 def resolve_cuda(target: str | tvm.target.Target, device_id: int) -> tvm.target.Target:
@@ -148,10 +141,9 @@ def copies_asynchronously(target: tvm.target.Target) -> bool:
     return _number(str(target.attrs["arch"])) >= _ASYNCHRONOUS
 
 
-def requested_shared_bytes(target: tvm.target.Target) -> int:
-    """Return the bytes of shared memory that a launch can request for a block, from sm_80 on."""
-    number = _number(str(target.attrs["arch"]))
-    return _REQUESTED_KIB.get(number, _LEAST_REQUESTED_KIB) << 10
+def limits_of(target: tvm.target.Target) -> Limits:
+    """Return the limits of a usual device of the target's architecture."""
+    return typical_limits(_number(str(target.attrs["arch"])))
 
 
 def check_device(target: tvm.target.Target, device_id: int) -> None:

@@ -85,7 +85,7 @@ BAD = [
     (COMPILE, SM_80, "This is code for sm_80, and device 0 (Stand-in 0) is sm_90"),
     (f"{COMPILE} --threads 2", "cuda", "number of threads is for a CPU"),
     (f"{COMPILE} --rpc-tracker 127.0.0.1:9 --rpc-key a", "cuda", "leave --rpc-tracker out"),
-    (f"{COMPILE} --no-search", SM_80.replace("80", "50"), "older than sm_70"),
+    (f"{COMPILE} --no-search", SM_80.replace("80", "50"), "older than sm_75"),
     (f"{COMPILE} --no-search", SM_80.replace("sm_80", "new"), "invalid CUDA arch"),
     (f"{COMPILE} --no-search --precision tf32", SM_80.replace("80", "75"), "leave it at fp32"),
     (f"{COMPILE} --schedule-in sm_80.json", "cuda", "for cuda sm_80, not for cuda sm_90"),

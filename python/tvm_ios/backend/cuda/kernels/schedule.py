@@ -18,6 +18,8 @@ from tvm.s_tir import dlight
 
 from ....tir.tensor import TensorSpec
 from ...shared.no_rule import NoRule
+from ..limits import Limits
+from ..target import limits_of
 from .gemm_sum import add_products
 from .implicit_gemm import gemm
 from .kernel import CudaKernel
@@ -62,7 +64,10 @@ class ScheduledFunction:
 
 
 def schedule(
-    function: tirx.PrimFunc, target: tvm.target.Target, precision: str = "fp32"
+    function: tirx.PrimFunc,
+    target: tvm.target.Target,
+    precision: str = "fp32",
+    limits: Limits | None = None,
 ) -> tuple[ScheduledFunction, ...]:
     """Return all schedules of an operator that are worth measuring, the best guess first.
 
@@ -75,6 +80,8 @@ def schedule(
     precision : {"fp32", "tf32", "fp16", "bf16"}
         Type of the products' factors. ``fp32`` is exact. The others round factors of float32 to
         that type for tensor cores, to 11, 11 and 8 bits. Sums are always float32.
+    limits : Limits, optional
+        Of the device; by default those of a usual one.
 
     Returns
     -------
@@ -86,7 +93,7 @@ def schedule(
     NoRule
         If not even dlight's fallback applies.
     """
-    ours = list(_by_rule(function, target, precision))
+    ours = list(_by_rule(function, target, precision, limits or limits_of(target)))
     rules = _DLIGHT_BESIDE_OURS if ours else _DLIGHT
     known: dict[tvm_ffi.StructuralKey, ScheduledFunction] = {}
     for candidate in (*ours, *_by_dlight(rules, function, target)):
@@ -138,7 +145,11 @@ def scheduled_kernel(
 
 
 def schedule_divided(
-    function: tirx.PrimFunc, widths: Sequence[int], target: tvm.target.Target, precision: str
+    function: tirx.PrimFunc,
+    widths: Sequence[int],
+    target: tvm.target.Target,
+    precision: str,
+    limits: Limits,
 ) -> ScheduledFunction:
     """Return the best guess for a function whose result is split along its last axis.
 
@@ -148,7 +159,7 @@ def schedule_divided(
         A matrix product, for example a convolution, whose last parameter is its result.
     widths : sequence of int
         Extent of each part along the last axis; the parts replace the result as parameters.
-    target, precision
+    target, precision, limits
         As for :func:`schedule`.
 
     Returns
@@ -161,7 +172,7 @@ def schedule_divided(
     NoRule
         If the function is not a matrix product.
     """
-    return _best(divide_columns(match_gemm(function), widths), target, precision)
+    return _best(divide_columns(match_gemm(function), widths), target, precision, limits)
 
 
 def schedule_sum(
@@ -169,6 +180,7 @@ def schedule_sum(
     places: Sequence[Sequence[int]],
     target: tvm.target.Target,
     precision: str,
+    limits: Limits,
 ) -> ScheduledFunction:
     """Return the best guess for several functions as one that adds up their sums.
 
@@ -179,7 +191,7 @@ def schedule_sum(
         Only the first has an epilogue, which applies to the total.
     places : sequence of sequence of int
         For each input of each function, its number among the inputs of the result.
-    target, precision
+    target, precision, limits
         As for :func:`schedule`.
 
     Returns
@@ -192,26 +204,29 @@ def schedule_sum(
     NoRule
         If one of the functions is not a matrix product.
     """
-    return _best(add_products(list(map(match_gemm, functions)), places), target, precision)
+    products = add_products(list(map(match_gemm, functions)), places)
+    return _best(products, target, precision, limits)
 
 
-def _best(match: GemmMatch, target: tvm.target.Target, precision: str) -> ScheduledFunction:
-    tile = tiles(match, target, precision)[0]
+def _best(
+    match: GemmMatch, target: tvm.target.Target, precision: str, limits: Limits
+) -> ScheduledFunction:
+    tile = tiles(match, target, precision, limits)[0]
     return described(f"gemm_{tile.name}", gemm(match, tile))
 
 
 def _by_rule(
-    function: tirx.PrimFunc, target: tvm.target.Target, precision: str
+    function: tirx.PrimFunc, target: tvm.target.Target, precision: str, limits: Limits
 ) -> Iterator[ScheduledFunction]:
     try:
         match = match_gemm(function)
-        for tile in tiles(match, target, precision):
+        for tile in tiles(match, target, precision, limits):
             yield described(f"gemm_{tile.name}", gemm(match, tile))
         return
     except NoRule:
         pass
     try:
-        for name, kernel in window_kernels(function):
+        for name, kernel in window_kernels(function, limits):
             yield described(name, kernel)
     except (NoRule, s_tir.ScheduleError):  # loops that cannot be moved
         return

@@ -24,7 +24,8 @@ Slots occupy shared memory, so fewer blocks may be resident. Copies into them ta
 a copy that transposes moves a single element. A pipelined step has one barrier instead of two. The
 model keeps tiles of both kinds.
 
-The figures are those of sm_80 and sm_90. They rank the tiles, and measurements choose among them.
+The numbers of multiprocessors, threads, registers and bytes are the device's; the cycles are those
+of sm_80 and sm_90. They rank the tiles, and measurements choose among them.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ from itertools import product
 import tvm
 
 from ...shared.no_rule import NoRule
-from ..target import copies_asynchronously, requested_shared_bytes
+from ..limits import Limits
+from ..target import copies_asynchronously, limits_of
 from .asynchronous import copyable
 from .gemm_block import shared_bytes
 from .launch import STATIC_SHARED_BYTES
@@ -47,11 +49,6 @@ from .staging import Layout
 from .tensor_core import COLUMNS, FACTORS, ROWS, tensor_core_layouts
 from .tile import ALIGNING, Tile, blocks_of
 
-_PROCESSORS = 132
-_REGISTERS = 65536
-_THREADS = 2048
-_SHARED = 160 * 1024
-_RESERVED = 1024  # bytes of it reserved per block
 _LATENCY = 700.0
 _START = 1500.0  # cycles before a block's first multiplication and after its last
 _CACHE_BYTES = 48.0
@@ -76,7 +73,9 @@ _SLOTS = (1, 2, 3, 4)
 _THREADS_OF_BLOCK = range(32, 257)
 
 
-def tiles(match: GemmMatch, target: tvm.target.Target, precision: str) -> tuple[Tile, ...]:
+def tiles(
+    match: GemmMatch, target: tvm.target.Target, precision: str, limits: Limits | None = None
+) -> tuple[Tile, ...]:
     """Return a handful of tiles for a product, the one with the least predicted time first.
 
     They include tiles without tensor cores in two cases: if tensor cores do not support the
@@ -91,6 +90,8 @@ def tiles(match: GemmMatch, target: tvm.target.Target, precision: str) -> tuple[
         The CUDA device.
     precision : {"fp32", "tf32", "fp16", "bf16"}
         Type of the factors.
+    limits : Limits, optional
+        Of the device; by default those of a usual one.
 
     Returns
     -------
@@ -106,10 +107,11 @@ def tiles(match: GemmMatch, target: tvm.target.Target, precision: str) -> tuple[
     dtypes = {side.dtype for p in match.products for side in (p.left, p.right)}
     if not dtypes | {match.dtype} <= {"float32", "float16", "bfloat16"}:
         raise NoRule
-    simt = _best(match, _simt(match, target))
+    limits = limits or limits_of(target)
+    simt = _best(match, _simt(match, target, limits), limits)
     factors = FACTORS.get(precision)
     if factors is not None and dtypes <= {"float32", factors.dtype}:
-        warps = _best(match, _warps(match, target, precision))
+        warps = _best(match, _warps(match, target, precision, limits), limits)
         if match.rows.extent >= ROWS and match.columns.extent >= COLUMNS:
             return _first(warps, 1)
         return (*_first(simt, 2), *_first(warps, 2))
@@ -118,9 +120,9 @@ def tiles(match: GemmMatch, target: tvm.target.Target, precision: str) -> tuple[
     return _first(simt, 1)
 
 
-def _best(match: GemmMatch, tiles: Iterable[Tile]) -> list[Tile]:
+def _best(match: GemmMatch, tiles: Iterable[Tile], limits: Limits) -> list[Tile]:
     """Sort tiles by cost, one of each shape: similar tiles would add little to the measurements."""
-    cost = _Cost(match)
+    cost = _Cost(match, limits)
     shapes: dict[tuple[int, int, bool], tuple[float, Tile]] = {}
     for tile in tiles:
         entry, shape = (cost.cycles(tile), tile), (tile.rows, tile.columns, tile.slots > 1)
@@ -147,19 +149,21 @@ def _fitting(extent: int, sizes: Iterable[int]) -> list[int]:
     return [s for i, s in enumerate(sizes) if i == 0 or sizes[i - 1] < extent]
 
 
-def _simt(match: GemmMatch, target: tvm.target.Target) -> Iterator[Tile]:
+def _simt(match: GemmMatch, target: tvm.target.Target, limits: Limits) -> Iterator[Tile]:
     for shape in _shapes(match, _SIMT_ROWS, _SIMT_PARTS, _SIMT_DEPTHS):
         rows, columns, _, (tall, wide), _ = shape
         members = (rows // tall) * (columns // wide)
         if members >= 4:
-            yield from _tiles_of(match, target, "fp32", shape, members)
+            yield from _tiles_of(match, target, limits, "fp32", shape, members)
 
 
-def _warps(match: GemmMatch, target: tvm.target.Target, precision: str) -> Iterator[Tile]:
+def _warps(
+    match: GemmMatch, target: tvm.target.Target, precision: str, limits: Limits
+) -> Iterator[Tile]:
     for shape in _shapes(match, _WARP_ROWS, _WARP_PARTS, _WARP_DEPTHS):
         rows, columns, _, (tall, wide), _ = shape
         members = (rows // tall) * (columns // wide) * _WARP
-        yield from _tiles_of(match, target, precision, shape, members)
+        yield from _tiles_of(match, target, limits, precision, shape, members)
 
 
 def layouts_of(factors: str, rows: int, columns: int, depth: int) -> tuple[Layout, Layout]:
@@ -200,7 +204,12 @@ def _shapes(
 
 
 def _tiles_of(
-    match: GemmMatch, target: tvm.target.Target, factors: str, shape: _Shape, members: int
+    match: GemmMatch,
+    target: tvm.target.Target,
+    limits: Limits,
+    factors: str,
+    shape: _Shape,
+    members: int,
 ) -> Iterator[Tile]:
     """Yield the tiles of a shape that fit into a block."""
     rows, columns, depth, part, teams = shape
@@ -212,13 +221,13 @@ def _tiles_of(
     pipelines = copies_asynchronously(target) and len(match.products) == 1
     for slots in _SLOTS if pipelines else _SLOTS[:1]:
         shared = shared_bytes((rows, columns), teams, slots, *layouts)
-        if slots <= steps and shared + ALIGNING <= _most_shared(target, slots):
+        if slots <= steps and shared + ALIGNING <= _most_shared(target, limits, slots):
             yield Tile(
                 factors, rows, columns, depth, *part, teams, slots, members * teams, shared, blocks
             )
 
 
-def _most_shared(target: tvm.target.Target, slots: int) -> int:
+def _most_shared(target: tvm.target.Target, limits: Limits, slots: int) -> int:
     """Return the bytes of shared memory that a block may use.
 
     Pipelines request more than others.
@@ -226,7 +235,7 @@ def _most_shared(target: tvm.target.Target, slots: int) -> int:
     static = int(target.attrs.get("max_shared_memory_per_block", STATIC_SHARED_BYTES))
     if slots == 1:
         return min(static, STATIC_SHARED_BYTES)
-    return min(requested_shared_bytes(target), _SHARED - _RESERVED)
+    return limits.block_shared_bytes
 
 
 def _steps(match: GemmMatch, depth: int) -> int:
@@ -241,10 +250,12 @@ class _Cost:
     ----------
     match : GemmMatch
         The product.
+    limits : Limits
+        Of the device.
     """
 
-    def __init__(self, match: GemmMatch) -> None:
-        self._form = match
+    def __init__(self, match: GemmMatch, limits: Limits) -> None:
+        self._form, self._limits = match, limits
         self._first = first = match.products[0]  # the other products of a sum are similar
         self._left = copyable(first.left, match.rows, first.depth)
         self._right = copyable(first.right, match.columns, first.depth)
@@ -268,11 +279,12 @@ class _Cost:
     def _busy(self, tile: Tile, work: _Work, bringing: float) -> float:
         if work.registers > _MAX_REGISTERS:
             return math.inf
-        each = math.ceil(tile.blocks / _PROCESSORS)
+        limits = self._limits
+        each = math.ceil(tile.blocks / limits.multiprocessors)
         room = min(
-            _THREADS // tile.threads,
-            _SHARED // (tile.shared + _RESERVED),
-            _REGISTERS // (work.registers * tile.threads),
+            limits.threads // tile.threads,
+            limits.shared_bytes // (tile.shared + limits.reserved_bytes),
+            limits.registers // (work.registers * tile.threads),
         )
         resident = min(each, room)
         busy = min(1.0, resident * tile.threads / _WARP / 8)

@@ -19,24 +19,27 @@ import tvm_ffi
 from tvm import s_tir, tirx
 
 from ...shared.no_rule import NoRule
+from ..limits import Limits
 from .canonicalize_reduction import canonicalize_reduction
 from .contiguity import MAX_BYTES, address, bits, vector_width
 from .emit import LAUNCH
 
 _THREADS = (128, 64, 96, 192, 256, 112, 224)  # of a block; small problems start with the second
-_ENOUGH = 132 * 512  # threads that keep the multiprocessors busy
+_ENOUGH = 512  # threads that keep a multiprocessor busy
 _COLUMNS = (1, 2, 4)
 _MAX_WINDOW = 128  # elements that a thread adds one after another
 _COUNT = 4
 
 
-def window_kernels(function: tirx.PrimFunc) -> list[tuple[str, tirx.PrimFunc]]:
+def window_kernels(function: tirx.PrimFunc, limits: Limits) -> list[tuple[str, tirx.PrimFunc]]:
     """Return kernels with their names, the one with the least predicted time first.
 
     Parameters
     ----------
     function : tvm.tirx.PrimFunc
         A schedulable function with static shapes.
+    limits : Limits
+        Of the device.
 
     Returns
     -------
@@ -57,9 +60,11 @@ def window_kernels(function: tirx.PrimFunc) -> list[tuple[str, tirx.PrimFunc]]:
     vectors = [2**i for i in range(_vector(sch.get(reduction), sch.get(result)).bit_length())]
     columns = [c for c in _COLUMNS if len(extents) > 1 and extents[-2] % c == 0] or [1]
 
+    enough = limits.multiprocessors * _ENOUGH
+
     def cost(shape: tuple[int, int]) -> float:
         threads = math.prod(extents) // math.prod(shape)
-        return shape[1] * (1 + shape[0] / 4) * max(1.0, threads / _ENOUGH)
+        return shape[1] * (1 + shape[0] / 4) * max(1.0, threads / enough)
 
     shapes = sorted(((v, c) for v in vectors for c in columns), key=cost)
     kernels = (

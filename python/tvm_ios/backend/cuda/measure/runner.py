@@ -145,4 +145,4 @@ class CudaStageRunner:
     @cached_property
     def _filler(self) -> int:
         """The memory that overwrites L2 before runs that read weights from memory."""
-        return self._native.memory(self._lowered.config.l2_bytes)
+        return self._native.memory(self._lowered.config.limits.l2_bytes)

@@ -17,5 +17,5 @@ DTYPES = ("float32", "float16", "bfloat16")
 
 def weights_from(lowered: CudaLoweredGraph) -> str:
     """Return the memory level that timed stages read their weights from; latencies depend on it."""
-    fit = arena_bytes(constants(lowered, DTYPES)) <= lowered.config.l2_bytes
+    fit = arena_bytes(constants(lowered, DTYPES)) <= lowered.config.limits.l2_bytes
     return "L2" if fit else "memory"

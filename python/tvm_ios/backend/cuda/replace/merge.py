@@ -88,7 +88,7 @@ def _merged(
     layouts = dict(lowered.layouts) | ({merged.outputs[0]: layout} if layout else {})
     function, inputs = operator_function(merged, layouts)
     widths = [int(op.outputs[0].ty.shape.values[axis]) for op in ops]
-    scheduled = schedule_divided(function, widths, config.target, config.precision)
+    scheduled = schedule_divided(function, widths, config.target, config.precision, config.limits)
     key = ("merged", scheduled.name, tuple(widths), tvm_ffi.StructuralKey(function))
     kernel = scheduled_kernel(f"{ops[0].kind}_merged", key, scheduled, len(inputs))
     outputs = tuple(op.outputs[0] for op in ops)

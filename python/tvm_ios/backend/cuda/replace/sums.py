@@ -43,7 +43,7 @@ def _add(lowered: CudaLoweredGraph, operators: tuple[int, ...]) -> Implementatio
     functions = [function for function, _ in parts]
     inputs, places = _numbered([values for _, values in parts])
     config = lowered.config
-    scheduled = schedule_sum(functions, places, config.target, config.precision)
+    scheduled = schedule_sum(functions, places, config.target, config.precision, config.limits)
     key = ("added", scheduled.name, places, tuple(map(tvm_ffi.StructuralKey, functions)))
     kernel = scheduled_kernel("conv2d_added", key, scheduled, len(inputs))
     return Implementation(operators, kernel, inputs, op.outputs)

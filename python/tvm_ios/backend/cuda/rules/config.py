@@ -13,6 +13,7 @@ from tvm import relax
 from ....schedule.options import Precision
 from ...shared.implementation import LoweredGraph
 from ..kernels.kernel import CudaKernel
+from ..limits import Limits
 
 
 @dataclass(frozen=True)
@@ -24,9 +25,8 @@ class CudaLoweringConfig:
     target : tvm.target.Target
     precision : str
         Type of the factors of convolutions and products, see :class:`tvm_ios.options.Options`.
-    multiprocessors : int
-    l2_bytes : int
-        Bytes of the device's L2 cache.
+    limits : Limits
+        Of the device.
     cudnn : int or None
         The device whose cuDNN may compute convolutions; None disables cuDNN.
     database : tvm.s_tir.meta_schedule.database.Database or None
@@ -35,8 +35,7 @@ class CudaLoweringConfig:
 
     target: tvm.target.Target
     precision: Precision
-    multiprocessors: int
-    l2_bytes: int
+    limits: Limits
     cudnn: int | None = None
     database: Any | None = None
 

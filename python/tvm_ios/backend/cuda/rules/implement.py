@@ -159,4 +159,4 @@ def _schedules(function: tirx.PrimFunc, config: CudaLoweringConfig) -> Iterator[
     tuned = tuned_function(function, config.database, config.target)
     if tuned is not None:
         yield described("tuned", tuned)
-    yield from schedule(function, config.target, config.precision)
+    yield from schedule(function, config.target, config.precision, config.limits)

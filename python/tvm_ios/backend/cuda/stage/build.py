@@ -39,7 +39,7 @@ class CudaStageBuilder(StageBuilder[CudaKernel, CudaStage]):
 
     def __post_init__(self) -> None:
         self.lowered = self.network.lowered
-        self.workers = self.lowered.config.multiprocessors
+        self.workers = self.lowered.config.limits.multiprocessors
         self._fused_kernels = FusedKernels(self.lowered.config.target)
 
     def variant(self, op: int) -> str | None:
@@ -59,7 +59,7 @@ class CudaStageBuilder(StageBuilder[CudaKernel, CudaStage]):
     @property
     def cache_bytes(self) -> int:
         """A multiprocessor's share of the L2 cache, in bytes."""
-        return self.lowered.config.l2_bytes // self.workers
+        return self.lowered.config.limits.l2_bytes // self.workers
 
     @cached_property
     def replacements(self) -> Replacements[CudaKernel]:

@@ -162,8 +162,8 @@ def test_no_compiler_is_missed_first(no_compiler: None) -> None:
 
 def test_an_architecture_that_it_does_not_know() -> None:
     needs_nvrtc()
-    with pytest.raises(tvm_ios.TargetError, match="not sm_70"):
-        tvm_ios.compile("no such file.onnx", target={**CROSS, "arch": "sm_70"}, search=False)
+    with pytest.raises(tvm_ios.TargetError, match="not sm_140"):
+        tvm_ios.compile("no such file.onnx", target={**CROSS, "arch": "sm_140"}, search=False)
 
 
 LOAD = """

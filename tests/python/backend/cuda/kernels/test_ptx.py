@@ -15,6 +15,7 @@ from support.cuda.functions import conv_relu, function_of
 from support.cuda.nvrtc import compile_source
 from support.cuda.windows import WINDOWS
 from tvm_ios.backend.cuda.kernels.schedule import ScheduledFunction, schedule, schedule_sum
+from tvm_ios.backend.cuda.target import limits_of
 
 REGISTERS, FRAME = 0x2F, 0x11  # of NVIDIA's attributes; a frame is what lies in memory
 PRECISIONS = {"fp32": "float32", "tf32": "float32", "fp16": "float16", "bf16": "bfloat16"}
@@ -50,7 +51,9 @@ def _sum(operator: tvm.tirx.PrimFunc, dtype: str, precision: str) -> ScheduledFu
     other = function_of(
         lambda emit, x, w: emit(relax.op.nn.conv2d(x, w, **layouts)), *shapes, dtype=dtype
     )
-    return schedule_sum([operator, other], [(0, 1, 2), (3, 4)], TARGET, precision)
+    return schedule_sum(
+        [operator, other], [(0, 1, 2), (3, 4)], TARGET, precision, limits_of(TARGET)
+    )
 
 
 def _attributes(code: bytes, wanted: int) -> list[int]:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from support.networks import assert_close
 from tvm_ios.backend.cuda.kernels.match_gemm import match_gemm
 from tvm_ios.backend.cuda.kernels.schedule import ScheduledFunction, schedule
 from tvm_ios.backend.cuda.kernels.tiles import tiles
+from tvm_ios.backend.cuda.target import limits_of
 from tvm_ios.backend.shared.no_rule import NoRule
 
 OTHERS: dict[str, tuple[Any, ...]] = {
@@ -177,3 +179,18 @@ def test_any_convolution(
     candidate: tvm.tirx.PrimFunc = candidates[choice % len(candidates)].function
     (actual,) = emulated.run_kernel(candidate, inputs)
     assert_close(actual, on_the_cpu(function, inputs), 1e-5)
+
+
+def test_tiles_fit_the_device() -> None:
+    """Fewer multiprocessors want fewer and larger tiles, and less shared memory fewer slots."""
+    match = match_gemm(
+        function_of(lambda emit, x, y: emit(relax.op.matmul(x, y)), (196, 512), (512, 512))
+    )
+    usual = limits_of(TARGET)
+    few = tiles(match, TARGET, "fp32", replace(usual, multiprocessors=8))
+    assert few[0].blocks < tiles(match, TARGET, "fp32", usual)[0].blocks
+    narrow = tiles(match, TARGET, "fp32", replace(usual, block_shared_bytes=32 << 10))
+    pipelines = [tile for tile in narrow if tile.slots > 1]
+    assert pipelines
+    assert all(tile.shared <= 32 << 10 for tile in pipelines)
+    assert any(tile.shared > 32 << 10 for tile in tiles(match, TARGET, "fp32", usual))

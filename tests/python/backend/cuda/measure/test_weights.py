@@ -32,7 +32,8 @@ def timed(l2_bytes: int) -> tuple[str, list[float], list[set[Place]], list[str]]
     """Where weights are read from with a second cache of so many bytes; a stage's seconds, and
     where each of its tensors lies in the runs that are timed together."""
     stage_builder = Scheduler.prepare(NETWORK, TARGET, cost_model=few_stages).stage_builder
-    config = replace(stage_builder.lowered.config, l2_bytes=l2_bytes)
+    found = stage_builder.lowered.config
+    config = replace(found, limits=replace(found.limits, l2_bytes=l2_bytes))
     lowered = replace(stage_builder.lowered, config=config)
     bench = CudaStageRunner(
         replace(stage_builder.network, lowered=lowered), CudaKernelBuilder(TARGET), LocalSession(),

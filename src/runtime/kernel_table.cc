@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/kernel_table.h"
 
-#include <limits>
 #include <utility>
 
 namespace tvm_ios {
@@ -17,28 +16,12 @@ struct Borrowed {
   void FreeData(DLTensor* /*tensor*/) {}
 };
 
-/*! \brief Read a number of eight bits. */
-uint8_t NextByte(NumberReader<int64_t>* reader, int64_t least, const char* what) {
-  const int64_t number = reader->Next();
-  CheckRange(number, least, std::numeric_limits<uint8_t>::max(), what);
-  return static_cast<uint8_t>(number);
-}
-
 }  // namespace
 
 int64_t KernelTable::Add(ffi::Function function, const ffi::Bytes& specs) {
   Kernel kernel{std::move(function), {}};
   for (NumberReader<int64_t> reader(specs, "the tensors of a kernel"); !reader.done();) {
-    const uint8_t code = NextByte(&reader, 0, "the type code of a kernel's tensor");
-    const uint8_t bits = NextByte(&reader, 1, "the bits of a kernel's tensor");
-    const int64_t rank = reader.Next();
-    CheckRange(rank, 0, reader.left(), "the rank of a kernel's tensor");
-    std::vector<int64_t> sizes(rank);
-    for (int64_t& size : sizes) size = reader.Next();
-    const DLDataType dtype{code, bits, 1};
-    ffi::Shape shape(sizes.begin(), sizes.end());
-    const int64_t bytes = CheckedBytes(shape, dtype, "a kernel's tensor");
-    kernel.specs.push_back({dtype, std::move(shape), bytes});
+    kernel.specs.push_back(ReadSpec(&reader));
   }
   kernels_.push_back(std::move(kernel));
   return static_cast<int64_t>(kernels_.size()) - 1;

@@ -14,6 +14,8 @@
 
 #include <cstdint>
 #include <cstring>
+#include <limits>
+#include <utility>
 #include <vector>
 
 #include "runtime/arguments.h"
@@ -59,6 +61,10 @@ class KernelTable {
     std::vector<Spec> specs;
   };
 
+  /*! \brief Read a spec: type code, bits, rank, and as many sizes. */
+  template <typename Reader>
+  static Spec ReadSpec(Reader* reader);
+
   /*!
    * \brief Add a kernel.
    * \param function Takes the tensors, and maybe more.
@@ -73,6 +79,23 @@ class KernelTable {
  private:
   std::vector<Kernel> kernels_;
 };
+
+template <typename Reader>
+KernelTable::Spec KernelTable::ReadSpec(Reader* reader) {
+  constexpr int64_t kMost = std::numeric_limits<uint8_t>::max();
+  const int64_t code = reader->Next();
+  CheckRange(code, 0, kMost, "the type code of a kernel's tensor");
+  const int64_t bits = reader->Next();
+  CheckRange(bits, 1, kMost, "the bits of a kernel's tensor");
+  const int64_t rank = reader->Next();
+  CheckRange(rank, 0, reader->left(), "the rank of a kernel's tensor");
+  std::vector<int64_t> sizes(rank);
+  for (int64_t& size : sizes) size = reader->Next();
+  const DLDataType dtype{static_cast<uint8_t>(code), static_cast<uint8_t>(bits), 1};
+  ::tvm::ffi::Shape shape(sizes.begin(), sizes.end());
+  const int64_t bytes = CheckedBytes(shape, dtype, "a kernel's tensor");
+  return {dtype, std::move(shape), bytes};
+}
 
 /*! \brief Memory that callers refer to by number: tensors of bytes. */
 class MemoryTable {

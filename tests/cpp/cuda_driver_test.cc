@@ -51,6 +51,8 @@ TEST_F(CudaDriverTest, ADriverThatDoesNotStart) {
 TEST_F(CudaDriverTest, ADeviceIsDescribed) {
   EXPECT_EQ(Describe(1),
             "name: Stand-in 1\ncapability: 9.0\nmultiprocessors: 132\nl2_bytes: 52428800\n"
+            "threads: 2048\nregisters: 65536\nshared_bytes: 233472\nblock_shared_bytes: 232448\n"
+            "reserved_bytes: 1024\n"
             "memory_bytes: 17179869184\ndriver: 13.0\n");
 }
 

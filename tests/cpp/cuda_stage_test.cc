@@ -73,6 +73,39 @@ TEST_F(CudaStageTest, TheFirstStreamIsTheCurrentOne) {
   Driver::Get().cuStreamSynchronize(mine.get());
 }
 
+TEST_F(CudaStageTest, CallsWaitForOthers) {
+  // b waits for a; c follows a on its stream, and waits for b; d waits for nothing.
+  const Arguments stage({3, 0,              //
+                         0, 0, 0, 1, 0,     //
+                         1, 1, 1, 0, 1, 0,  //
+                         2, 0, 1, 1, 1, 0,  //
+                         3, 2, 0, 1, 0},
+                        {Kernel("a"), Kernel("b"), Kernel("c"), Kernel("d")});
+  stage.Run();
+  TvmIosStandInClear();
+  stage.Run();
+  EXPECT_EQ(Journal(),
+            (Lines{"record e1 s0", "wait s1 e1", "wait s2 e1", "launch a s0", "record e2 s0",
+                   "wait s1 e2", "launch b s1", "record e3 s1", "wait s0 e3", "launch c s0",
+                   "launch d s2", "record e4 s2", "wait s0 e4", "record e5 s1", "wait s0 e5"}));
+}
+
+TEST_F(CudaStageTest, PartsLieInTheWorkspace) {
+  std::vector<const void*> seen;
+  const auto kernel = ffi::Function::FromPacked([&](ffi::PackedArgs args, ffi::Any*) {
+    for (int i = 0; i < args.size(); ++i) {
+      const auto tensor = args[i].cast<ffi::TensorView>();
+      seen.push_back(tensor.data_ptr());
+      EXPECT_EQ(tensor.numel(), i == 0 ? 4 : 2);
+    }
+  });
+  const ffi::Tensor input = DeviceTensor(), workspace = DeviceTensor();  // of 16 bytes
+  const Arguments stage({1, 1, 8, 2, 32, 1, 2, 0, 0, 0, 2, 0, 2}, {kernel}, {input, workspace});
+  stage.Run();
+  const char* data = static_cast<const char*>(workspace.data_ptr());
+  EXPECT_EQ(seen, (std::vector<const void*>{input.data_ptr(), data + 8}));
+}
+
 TEST_F(CudaStageTest, StreamsAndEventsAreUsedAgain) {
   for (int run = 0; run < 3; ++run) {
     Arguments(Program(5, {{0, 0}, {0, 1}, {0, 2}, {0, 3}, {0, 4}}), {Kernel("a")}).Run();
@@ -140,21 +173,30 @@ TEST_F(CudaStageTest, OutOfMemoryIsToldAndWhatWasMadeIsKept) {
 TEST_F(CudaStageTest, NothingIsLaunchedForAProgramThatIsNone) {
   const std::vector<std::pair<std::vector<int64_t>, std::string>> programs{
       {{}, "is cut off"},
-      {{1}, "fewer calls than streams"},
-      {{0, 0, 0, 1, 0}, "at least one stream"},
-      {{-1, 0, 0, 1, 0}, "at least one stream"},
-      {{1, 0}, "is cut off"},
+      {{1}, "is cut off"},
+      {{1, int64_t{1} << 60}, "parts"},
+      {{1, -1}, "-1 parts"},
+      {{1, 0}, "fewer calls than streams"},
+      {{0, 0, 0, 0, 0, 1, 0}, "at least one stream"},
+      {{-1, 0, 0, 0, 0, 1, 0}, "at least one stream"},
       {{1, 0, 0}, "is cut off"},
-      {{1, 0, 0, 1}, "is cut off"},
-      {{1, 0, 0, int64_t{1} << 60, 0}, "is cut off"},
-      {{1, 0, 0, 1, 0, 0}, "is cut off"},
-      {{1, 2, 0, 1, 0}, "names kernel 2 of 2"},
-      {{1, -1, 0, 1, 0}, "names kernel -1 of 2"},
-      {{1, 0, 1, 1, 0}, "names stream 1 of 1"},
-      {{1, 0, 0, 1, 1}, "names tensor 1 of 1"},
-      {{1, 0, 0, 0}, "calls kernel 0 with 0 tensors"},
-      {{int64_t{1} << 60, 0, 0, 1, 0}, "fewer calls than streams"},
-      {{2, 0, 0, 1, 0, 1, 0, 1, 0}, "the stage calls nothing on stream 1"},
+      {{1, 0, 0, 0}, "is cut off"},
+      {{1, 0, 0, 0, 0}, "is cut off"},
+      {{1, 0, 0, 0, 0, 1}, "is cut off"},
+      {{1, 0, 0, 0, 0, int64_t{1} << 60, 0}, "is cut off"},
+      {{1, 0, 0, 0, 0, 1, 0, 0}, "is cut off"},
+      {{1, 0, 2, 0, 0, 1, 0}, "names kernel 2 of 2"},
+      {{1, 0, -1, 0, 0, 1, 0}, "names kernel -1 of 2"},
+      {{1, 0, 0, 1, 0, 1, 0}, "names stream 1 of 1"},
+      {{1, 0, 0, 0, -1, 1, 0}, "-1 waits"},
+      {{1, 0, 0, 0, 1, 0, 1, 0}, "names earlier call 0 of 0"},
+      {{1, 0, 0, 0, 0, 1, 1}, "names tensor 1 of 1"},
+      {{1, 0, 0, 0, 0, 0}, "calls kernel 0 with 0 tensors"},
+      {{int64_t{1} << 60, 0, 0, 0, 0, 1, 0}, "fewer calls than streams"},
+      {{2, 0, 0, 0, 0, 1, 0, 1, 0, 0, 1, 0}, "calls nothing on stream 1"},
+      {{1, 1, 0, 2, 0, 1, 4, 0, 0, 0, 1, 1}, "bits of a kernel's tensor"},
+      {{1, 1, 4, 2, 32, 1, 4, 0, 0, 0, 1, 1}, "not within a workspace"},
+      {{1, 1, 0, 2, 32, 1, 4, 0, 0, 0, 1, 2}, "names tensor 2 of 2"},
   };
   for (const auto& [program, message] : programs) {
     const Arguments arguments(program, {Kernel("a"), Kernel("b")});

@@ -124,9 +124,9 @@ class Arguments {
 /*! \brief A call of a kernel with the first tensor, as a part of a program. */
 inline std::vector<int64_t> Program(
     int64_t num_streams, const std::vector<std::pair<int64_t, int64_t>>& kernels_and_streams) {
-  std::vector<int64_t> program{num_streams};
+  std::vector<int64_t> program{num_streams, 0};
   for (const auto& [kernel, stream] : kernels_and_streams) {
-    program.insert(program.end(), {kernel, stream, 1, 0});
+    program.insert(program.end(), {kernel, stream, 0, 1, 0});
   }
   return program;
 }

@@ -178,13 +178,15 @@ class Scheduler:
     def unsearched(self) -> Schedule:
         """Return the schedule of one operator a stage; nothing is measured."""
         operators = [describe(op, self.graph, self.stage_builder) for op in self.graph.operators]
-        return self._new_schedule(
-            operators,
-            [
-                ScheduledStage(((op.name,),), partitioning=self._unmeasured(op.index))
-                for op in self.graph.operators
-            ],
-        )
+        stages = [
+            ScheduledStage(((op.name,),), partitioning=self._unmeasured(op.index))
+            for op in self.graph.operators
+        ]
+        return self._in_sequence(self._new_schedule(operators, stages))
+
+    def _in_sequence(self, schedule: Schedule) -> Schedule:
+        """Return a schedule whose operators run one after another."""
+        return replace(schedule, synchronization=self.stage_builder.sequential_synchronization)
 
     def _unmeasured(self, op: int) -> str:
         """Return the work partitioning of an operator of which nothing was measured."""
@@ -196,7 +198,7 @@ class Scheduler:
 
     def sequential(self) -> Schedule:
         """Return the baseline of one operator a stage, with prices."""
-        return self._schedule(sequential(self.graph.dag), "sequential")
+        return self._in_sequence(self._schedule(sequential(self.graph.dag), "sequential"))
 
     def greedy(self) -> Schedule:
         """Return the baseline whose stages take all ready operators, at most ``max_num_groups``.

@@ -163,7 +163,8 @@ class Schedule:
     winograd : bool
         Whether convolutions may use Winograd's algorithm. If a file does not say so, they may.
     synchronization : str
-        How the workers of a CPU wait for each other, see :data:`.synchronization.Synchronization`.
+        How the workers of a CPU, or the kernels of a GPU, wait for each other, see
+        :data:`.synchronization.Synchronization`.
     rounding : Rounding or None
         How far the answers are from those in float32; None if that was not measured.
     """

@@ -20,6 +20,7 @@ from ..backend.cuda.measure.builder import CudaKernelBuilder
 from ..backend.cuda.measure.runner import CudaStageRunner
 from ..backend.cuda.rules.config import CudaLoweredGraph, CudaLoweringConfig
 from ..backend.cuda.rules.implement import CudaNetwork, implement
+from ..backend.cuda.stage.program import StageProgram
 from ..backend.cuda.stage.stage import CudaStage, Value
 from ..backend.cuda.target import device_for
 from ..backend.shared.implementation import Implementation
@@ -182,7 +183,7 @@ class KernelRunner:
 
     def run_stage(self, stage: CudaStage, values: dict[relax.Var, tvm.runtime.Tensor]) -> None:
         """Run a stage on its streams as a compiled network does; add the results to ``values``."""
-        program = stage.program
+        program = StageProgram.of(stage)
         kernels = [self._function(kernel) for kernel in program.kernels]
         read = [self._tensor(value, values) for value in program.inputs]
         written = list(map(self._poisoned, program.written))

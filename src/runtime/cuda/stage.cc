@@ -5,6 +5,8 @@
 #include <tvm/ffi/error.h>
 
 #include <algorithm>
+#include <map>
+#include <set>
 #include <utility>
 
 #include "runtime/arguments.h"
@@ -100,6 +102,15 @@ int DeviceOf(const ffi::PackedArgs& tensors) {
   return device.device_id;
 }
 
+/*! \brief Return a tensor within a workspace of bytes. */
+ffi::Tensor PartOf(const ffi::TensorView& workspace, const PlacedTensor& part) {
+  TVM_IOS_REQUIRE(workspace.IsContiguous(), ValueError) << "the workspace must be contiguous";
+  CheckPart(part.offset, part.spec.bytes,
+            CheckedBytes(workspace.shape(), workspace.dtype(), "a workspace"), "a workspace");
+  char* data = static_cast<char*>(workspace.data_ptr()) + workspace.byte_offset();
+  return BorrowedTensor(data + part.offset, part.spec, workspace.device());
+}
+
 }  // namespace
 
 Stage::Stage(ffi::PackedArgs args) {
@@ -109,12 +120,19 @@ Stage::Stage(ffi::PackedArgs args) {
   const ffi::PackedArgs tensors = args.Slice(1 + num_kernels);
   const int device_id = DeviceOf(tensors);
   const StageProgram read = ReadProgram(*program, num_kernels, tensors.size());
+  std::vector<ffi::Any> known;
+  for (int i = 0; i < tensors.size(); ++i) known.emplace_back(tensors[i]);
+  if (!read.parts.empty()) {
+    const auto workspace = tensors[tensors.size() - 1].cast<ffi::TensorView>();
+    for (const PlacedTensor& part : read.parts) known.emplace_back(PartOf(workspace, part));
+  }
   std::vector<Call> calls;
   for (const StageCall& call : read.calls) {
     std::vector<ffi::Any> own;
-    for (int64_t tensor : call.tensors) own.emplace_back(tensors[static_cast<int>(tensor)]);
+    for (int64_t tensor : call.tensors) own.push_back(known[tensor]);
     calls.push_back({args[1 + static_cast<int>(call.kernel)].cast<ffi::Function>(),
-                     static_cast<size_t>(call.stream), std::move(own)});
+                     static_cast<size_t>(call.stream),
+                     std::vector<size_t>(call.waits.begin(), call.waits.end()), std::move(own)});
   }
   *this = Stage(device_id, static_cast<size_t>(read.num_streams), std::move(calls));
 }
@@ -146,14 +164,32 @@ void Stage::RunOnSeveral(GraphEvents* events) const {
   // first, then the side streams are joined, then they are returned.
   const ContextScope context(device_id_);
   StreamScope current(device_id_);
-  const StreamLease lease(device_id_, current.original(), num_streams_ - 1);
+  const std::vector<size_t> marks = Awaited();
+  const StreamLease lease(device_id_, current.original(), num_streams_ - 1, marks.size());
   Fork fork(lease, current.original());
   fork.Begin();
-  for (const Call& call : calls_) {
-    current.Set(call.stream == 0 ? current.original() : lease.stream(call.stream - 1));
+  std::map<size_t, Event> done;  // of the calls that others wait for
+  for (size_t i = 0; i < calls_.size(); ++i) {
+    const Call& call = calls_[i];
+    const Stream stream = call.stream == 0 ? current.original() : lease.stream(call.stream - 1);
+    for (size_t earlier : call.waits) {
+      Driver::Get().cuStreamWaitEvent(stream, done.at(earlier), 0);
+    }
+    current.Set(stream);
     Issue(call, events);
+    if (done.size() < marks.size() && marks[done.size()] == i) {
+      const Event mark = lease.mark(done.size());
+      Driver::Get().cuEventRecord(mark, stream);
+      done.emplace(i, mark);
+    }
   }
   fork.Join();
+}
+
+std::vector<size_t> Stage::Awaited() const {
+  std::set<size_t> found;
+  for (const Call& call : calls_) found.insert(call.waits.begin(), call.waits.end());
+  return {found.begin(), found.end()};
 }
 
 void CheckStages(const std::vector<Stage>& stages, int64_t repeat) {

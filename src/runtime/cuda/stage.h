@@ -33,7 +33,8 @@ class Stage {
   /*!
    * \brief Check the arguments; nothing is launched before all of them are valid.
    * \param args The program (a Shape, see ReadProgram), the kernels (Functions), and the tensors,
-   *  all on one CUDA device. They must outlive the stage, which only holds views of them.
+   *  all on one CUDA device; the last one is the workspace if the program has parts. They must
+   * outlive the stage, which only holds views of them.
    * \throw ffi::Error, a TypeError or a ValueError, for invalid arguments.
    */
   explicit Stage(::tvm::ffi::PackedArgs args);
@@ -42,12 +43,14 @@ class Stage {
   struct Call {
     ::tvm::ffi::Function kernel;
     size_t stream;
+    std::vector<size_t> waits;  // earlier calls, on other streams
     std::vector<::tvm::ffi::Any> tensors;
   };
 
   /*!
    * \brief Make a stage of calls in the order in which they are issued.
    * \param num_streams At least one; the calls are on all of them.
+   *  Those on one stream follow one another, and each follows the calls that it waits for.
    * \throw ffi::Error, a ValueError, if there is a stream without a call.
    */
   Stage(int device_id, size_t num_streams, std::vector<Call> calls);
@@ -70,6 +73,8 @@ class Stage {
  private:
   void Issue(const Call& call, GraphEvents* events) const;
   void RunOnSeveral(GraphEvents* events) const;
+  /*! \brief The calls that others wait for, in their order. */
+  std::vector<size_t> Awaited() const;
 
   int device_id_{0};
   size_t num_streams_{1};

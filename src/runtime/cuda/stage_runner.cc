@@ -107,7 +107,7 @@ std::vector<Stage> StageRunner::Read(const ffi::Bytes& stages) const {
       const KernelTable::Kernel& kernel = kernels_.at(reader.Next());
       const int64_t stream = reader.Next();
       CheckIndex(stream, num_streams, "stream");
-      Stage::Call call{kernel.function, static_cast<size_t>(stream), {}};
+      Stage::Call call{kernel.function, static_cast<size_t>(stream), {}, {}};
       for (const KernelTable::Spec& spec : kernel.specs) {
         const int64_t memory = reader.Next();
         char* data = memories_.Address(spec, memory, reader.Next());

@@ -81,9 +81,9 @@ void MakeMissing(Stream main, size_t num_streams, size_t num_events, IdleStreams
 
 }  // namespace
 
-StreamLease::StreamLease(int device_id, Stream main, size_t num_streams)
+StreamLease::StreamLease(int device_id, Stream main, size_t num_streams, size_t num_marks)
     : idle_(ThreadStreams::Of(device_id)) {
-  const size_t num_events = num_streams + 1;
+  const size_t num_events = num_streams + 1 + num_marks;
   const auto complete = [&] {
     return idle_.streams.size() >= num_streams && idle_.events.size() >= num_events;
   };

@@ -30,7 +30,8 @@ struct IdleStreams {
 class StreamLease {
  public:
   /*!
-   * \brief Borrow num_streams side streams, an event for each, and one more for the fork.
+   * \brief Borrow num_streams side streams, an event for each, one more for the fork, and one for
+   *  each of num_marks calls that others wait for.
    *
    * The device's context must be current. Missing streams are created, except while main is
    * captured: the stage must have run once before, on the same thread.
@@ -38,7 +39,7 @@ class StreamLease {
    * \param main The stream that the side streams will be forked from.
    * \throw DeviceError if the device has no room for more streams.
    */
-  StreamLease(int device_id, Stream main, size_t num_streams);
+  StreamLease(int device_id, Stream main, size_t num_streams, size_t num_marks);
   ~StreamLease();
   StreamLease(const StreamLease&) = delete;
   StreamLease& operator=(const StreamLease&) = delete;
@@ -47,7 +48,9 @@ class StreamLease {
   Stream stream(size_t i) const { return borrowed_.streams[i].get(); }
   /*! \brief The event that marks the end of stream i. */
   Event done(size_t i) const { return borrowed_.events[i].get(); }
-  Event fork() const { return borrowed_.events.back().get(); }
+  Event fork() const { return borrowed_.events[num_streams()].get(); }
+  /*! \brief The event of the i-th call that others wait for. */
+  Event mark(size_t i) const { return borrowed_.events[num_streams() + 1 + i].get(); }
 
  private:
   IdleStreams& idle_;  // of this thread and device

@@ -196,7 +196,7 @@ def _two_convolutions(kernel: CudaKernel, weights: Arrays) -> tvm.IRModule:
     x = relax.Var("x", relax.TensorType(kernel.inputs[0].shape, "float32"))
     written = (*kernel.outputs, *kernel.scratch) * 2
     # x, two weights; then a result and a workspace of each call.
-    program = relax.ShapeExpr([2, 0, 0, 4, 0, 1, 3, 4, 0, 1, 4, 0, 2, 5, 6])
+    program = relax.ShapeExpr([2, 0, 0, 0, 0, 4, 0, 1, 3, 4, 0, 1, 0, 4, 0, 2, 5, 6])
     with builder.function("main", [x]):
         with builder.dataflow():
             tensors = [builder.emit(relax.op.nn.relu(x)), *map(relax.const, weights)]

@@ -80,11 +80,11 @@ def staged(mod: tvm.IRModule, stage: Stage) -> tvm.IRModule:
     calls = {b.value.args[0].name_hint: b for b in block.bindings if _calls_kernel(b)}
     members = [calls[name] for name, _ in stage]
     tensors = _tensors(members)
-    program = [1 + max(stream for _, stream in stage)]
+    program = [1 + max(stream for _, stream in stage), 0]
     for index, (binding, (_, stream)) in enumerate(zip(members, stage, strict=True)):
         used = [*binding.value.args[1], binding.var]
         places = [next(i for i, t in enumerate(tensors) if t.same_as(u)) for u in used]
-        program += [index, stream, len(places), *places]
+        program += [index, stream, 0, len(places), *places]
     outputs = [binding.var for binding in members]
     inputs = tensors[: len(tensors) - len(outputs)]
     kernels = [binding.value.args[0] for binding in members]

@@ -49,6 +49,8 @@ class Whole:
     streams: dict[str, list[tuple[int, int]]]
 
 
+WAITS = "waits"
+
 _KNOWN: dict[str, Whole] = {}
 
 
@@ -88,6 +90,8 @@ def compile_whole(
 ) -> dict[str, list[str]]:
     """Compile a network of few stages, each way with another division, and the sequential one.
 
+    In these a stage waits for the one before. In one more, ``WAITS``, kernels wait for each other.
+
     Returns how the stages of each way are divided. What has been compiled is so.
     """
     if name not in _KNOWN:
@@ -99,8 +103,12 @@ def _compile(network: tvm.IRModule | str, partitionings: Sequence[str], function
     mod = tvm_ios.frontend.zoo.load(network) if isinstance(network, str) else network
     scheduler = Scheduler.prepare(mod, TARGET, function, cost_model=few_stages)
     found = scheduler.search()
-    schedules = {d: repartitioned(scheduler, found, d) for d in partitionings}
+    schedules = {
+        d: replace(repartitioned(scheduler, found, d), synchronization="barrier")
+        for d in partitionings
+    }
     schedules["sequential"] = scheduler.unsearched()
+    schedules[WAITS] = repartitioned(scheduler, found, "streams")
     return Whole(
         scheduler.compile(schedules),
         {variant: [stage.partitioning for stage in s.stages] for variant, s in schedules.items()},

@@ -96,6 +96,11 @@ class StageBuilder(ABC, Generic[K, S]):
         return "barrier"
 
     @property
+    def sequential_synchronization(self) -> Synchronization:
+        """How they do where operators run one after another."""
+        return self.synchronization
+
+    @property
     @abstractmethod
     def cache_bytes(self) -> int:
         """The bytes of the L2 cache, as far as it is one worker's."""

@@ -12,7 +12,7 @@ from tvm import relax
 
 import tvm_ios
 from support.cuda.fake_driver import Emulated, plain
-from support.cuda.whole import compile_whole, journals, run_whole
+from support.cuda.whole import WAITS, compile_whole, journals, run_whole
 from support.networks import (
     assert_close,
     compile_plain,
@@ -88,7 +88,10 @@ def test_models(emulated: Emulated, name: str) -> None:
     expected = on_the_cpu(mod, given)
     for variant in partitionings:
         stages, runs = emulated.call(journals, name, variant, given[0], 2)
-        check_journals(runs, stages)
+        if variant == WAITS:
+            check_waits(runs, stages)
+        else:
+            check_journals(runs, stages)
         # Replays, with other values at other addresses.
         for order, i in (("issued", 0), ("reverse", 1), ("1", 0)):
             made = emulated.call(run_whole, name, variant, given[i], order)
@@ -119,6 +122,23 @@ def check_journals(runs: list[list[str]], stages: list[tuple[int, int]]) -> None
     assert len(replay.split()[3:]) == sum(launches for launches, _ in stages)
     around = [line for line in second if line.startswith("launch tvm_ios")]
     assert all("_copy_" in line for line in around)
+
+
+def check_waits(runs: list[list[str]], stages: list[tuple[int, int]]) -> None:
+    """All launches are one program, whose streams are forked and joined once."""
+    assert not any("misuse" in line for run in runs for line in run)
+    first, second = map(plain, runs)
+    (begin,) = (i for i, line in enumerate(first) if line.startswith("begin"))
+    (end,) = (i for i, line in enumerate(first) if line.startswith("end"))
+    captured = [line.split() for line in first[begin + 1 : end]]
+    work = [words for words in captured if words[0] == "launch"]
+    assert len(work) == sum(launches for launches, _ in stages)
+    streams = len({words[2] for words in work})
+    assert streams >= max(streams for _, streams in stages) > 1
+    fork = [words[0] for words in captured[:streams]]
+    assert fork == ["record"] + ["wait"] * (streams - 1)
+    (replay,) = (line for line in second if line.startswith("replay"))
+    assert len(replay.split()[3:]) == len(work)
 
 
 def check_captured(journal: list[str], stages: list[tuple[int, int]]) -> None:

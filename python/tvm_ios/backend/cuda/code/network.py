@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A scheduled network for a CUDA device as a Relax function: one call per stage.
+"""A scheduled network for a CUDA device as a Relax function: one call per stage, or one for all.
 
 The kernels are one compiled module beside the function. Kernels copy the values that enter the
 network and those that leave it, and change the layout of feature maps on the way. TVM captures all
@@ -19,11 +19,13 @@ from tvm import relax
 
 from ....graph.operators import Operator
 from ....graph.recognise import static_shape
+from ....schedule.synchronization import Synchronization
 from ....tir.tensor import TensorSpec
 from ...shared.emitter import Emitter, Library, LoweredSchedule, Stages
 from ..kernels.copy import copy_kernel
 from ..kernels.kernel import CudaKernel
 from ..rules.layouts import CHANNELS_LAST
+from ..stage.program import StageProgram
 from ..stage.stage import CudaStage, Value, identity
 from .build import KernelNames, build_kernels
 
@@ -73,6 +75,7 @@ class CudaLibrary(Library[CudaStage]):
         return _CudaEmitter(
             relax.BlockBuilder(),
             library=self,
+            synchronization=lowered.synchronization,
             layouts=lowered.layouts,
             entering=_entering(original, lowered.stages),
             leaving=_leaving(original, lowered.stages),
@@ -99,6 +102,7 @@ class CudaLibrary(Library[CudaStage]):
 @dataclass(kw_only=True)
 class _CudaEmitter(Emitter[CudaStage]):
     library: CudaLibrary
+    synchronization: Synchronization
     layouts: Mapping[relax.Var, Hashable]
     entering: list[relax.Var]
     leaving: set[relax.Var]
@@ -113,8 +117,11 @@ class _CudaEmitter(Emitter[CudaStage]):
         """Emit the calls of ``stages``, after the copies of values that enter."""
         while self.entering:
             self._place(self.entering.pop(0))
-        for stage in stages:
-            self._call_stage(stage)
+        if self.synchronization == "barrier":
+            for stage in stages:
+                self._run(StageProgram.of(stage))
+        else:
+            self._run(StageProgram.joined(stages, visible))
 
     def keep(self, operator: Operator, *, exported: bool) -> None:
         for value in operator.inputs:
@@ -131,11 +138,11 @@ class _CudaEmitter(Emitter[CudaStage]):
         super().export()
         self._placed.clear()
 
-    def _call_stage(self, stage: CudaStage) -> None:
-        program = stage.program
+    def _run(self, program: StageProgram) -> None:
+        """Emit the call of a program."""
         wanted = len(program.outputs)
         inputs = [self._place(value) for value in program.inputs]
-        if len(stage.launches) == 1:
+        if program.single:
             (kernel,) = program.kernels
             name = self.library.names.name_of(kernel)
             results = self._call(name, inputs, program.written, wanted)

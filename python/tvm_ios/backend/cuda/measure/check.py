@@ -18,6 +18,7 @@ from ...shared.cold import Place
 from ...shared.implementation import Implementation
 from ...shared.stages import Stage
 from ..kernels.kernel import CudaKernel
+from ..stage.program import StageProgram
 from ..stage.stage import CudaStage, Launch, identity
 from .native_runner import NativeRunner
 from .network_tensors import NetworkTensors
@@ -63,7 +64,7 @@ class StageCheck:
         KernelFault
             If they differ.
         """
-        program = stage.program
+        program = StageProgram.of(stage)
         key = (tuple(kernel.key for kernel in program.kernels), program.numbers)
         if key in self._checked:
             return
@@ -102,7 +103,9 @@ class StageCheck:
         )
         error = relative_error(result, reference)
         if not error <= self._tolerance:
-            names = ", ".join(kernel.variant or kernel.name for kernel in stage.program.kernels)
+            names = ", ".join(
+                kernel.variant or kernel.name for kernel in StageProgram.of(stage).kernels
+            )
             raise KernelFault(
                 f"{names} computed something else than the operators (relative error {error:.2g})"
             )

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from ....schedule.partitioning import FUSED, StreamPartitioning
+from ....schedule.synchronization import Synchronization
 from ....support.errors import ScheduleError
 from ...shared.replacements.find import Replacements, find_replacements
 from ...shared.stages import Stage, StageBuilder
@@ -41,6 +42,16 @@ class CudaStageBuilder(StageBuilder[CudaKernel, CudaStage]):
         self.lowered = self.network.lowered
         self.workers = self.lowered.config.limits.multiprocessors
         self._fused_kernels = FusedKernels(self.lowered.config.target)
+
+    @property
+    def synchronization(self) -> Synchronization:
+        """A kernel waits for those that compute what it reads, not for a stage."""
+        return "point-to-point"
+
+    @property
+    def sequential_synchronization(self) -> Synchronization:
+        """Kernels without waits for each other would not run one after another."""
+        return "barrier"
 
     def variant(self, op: int) -> str | None:
         """Return the variant of an operator's kernel, None if it has none."""

@@ -10,7 +10,6 @@ from typing import TypeAlias
 import numpy as np
 from tvm import relax
 
-from ....tir.tensor import TensorSpec
 from ...shared.stages import Stage
 from ..kernels.kernel import CudaKernel
 
@@ -58,11 +57,6 @@ class CudaStage(Stage[CudaKernel]):
         """The number of streams."""
         return 1 + max(launch.stream for launch in self.launches)
 
-    @property
-    def program(self) -> StageProgram:
-        """The arguments of the stage's function."""
-        return StageProgram.of(self)
-
     def computed_by(self, launch: Launch) -> tuple[int, ...]:
         """Return the indices of the operators whose results a launch writes."""
         written = set(map(identity, launch.outputs))
@@ -71,56 +65,6 @@ class CudaStage(Stage[CudaKernel]):
             for implementation in self.implementations
             if not written.isdisjoint(map(identity, implementation.outputs))
             for op in implementation.operators
-        )
-
-
-@dataclass(frozen=True)
-class StageProgram:
-    """The arguments of ``tvm_ios.runtime.cuda.RunStage``, see ``src/runtime/cuda/program.h``.
-
-    Attributes
-    ----------
-    numbers : tuple of int
-        The encoded launches. Tensors are numbered in the order of ``inputs`` and ``written``.
-    kernels : tuple of CudaKernel
-    inputs : tuple of relax.Var or numpy.ndarray
-        Values that the stage reads and does not write, each once.
-    outputs : tuple of relax.Var
-    written : tuple of TensorSpec
-        The outputs, then scratch memory.
-    """
-
-    numbers: tuple[int, ...]
-    kernels: tuple[CudaKernel, ...]
-    inputs: tuple[Value, ...]
-    outputs: tuple[relax.Var, ...]
-    written: tuple[TensorSpec, ...]
-
-    @staticmethod
-    def of(stage: CudaStage) -> StageProgram:
-        """Encode the launches of a stage."""
-        launches = stage.launches
-        outputs = {identity(v): v for launch in launches for v in launch.outputs}
-        read = {identity(v): v for launch in launches for v in launch.inputs}
-        inputs = {key: value for key, value in read.items() if key not in outputs}
-        kernels = {launch.kernel.key: launch.kernel for launch in launches}
-        place = {key: i for i, key in enumerate([*inputs, *outputs])}
-        number = {key: i for i, key in enumerate(kernels)}
-        numbers, free = [stage.streams], len(place)
-        for launch in launches:
-            tensors = [place[identity(value)] for value in (*launch.inputs, *launch.outputs)]
-            tensors += range(free, free + len(launch.kernel.scratch))
-            free += len(launch.kernel.scratch)
-            numbers += [number[launch.kernel.key], launch.stream, len(tensors), *tensors]
-        results = [spec for launch in launches for spec in launch.kernel.outputs]
-        scratch = [spec for launch in launches for spec in launch.kernel.scratch]
-        assert len(results) == len(outputs), "every result has one launch"
-        return StageProgram(
-            tuple(numbers),
-            tuple(kernels.values()),
-            tuple(inputs.values()),
-            tuple(outputs.values()),
-            (*results, *scratch),
         )
 
 

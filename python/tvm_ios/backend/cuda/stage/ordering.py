@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The order of launches: streams, waits for what is read, and memory that may be used again.
+
+A captured graph has an edge wherever one launch follows another on a stream or waits for it. With
+these edges and no others, a launch begins when its operands are there, whatever stage they are
+from. Memory is used again only by launches that follow all users of what lies there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from ....tir.tensor import TensorSpec
+from .stage import Launch, identity
+
+_MOST_STREAMS = 32  # of a graph; further launches follow others that they need not wait for
+_ALIGNMENT = 256  # bytes, as CUDA aligns what it allocates
+
+
+@dataclass(frozen=True)
+class Order:
+    """The order of launches.
+
+    Attributes
+    ----------
+    streams : tuple of int
+        The stream of each launch.
+    waits : tuple of tuple of int
+        The earlier launches, on other streams, that each one waits for.
+    before : tuple of int
+        For each launch the set of all that have ended when it begins, as bits; empty if nothing is
+        known beyond the streams.
+    """
+
+    streams: tuple[int, ...]
+    waits: tuple[tuple[int, ...], ...]
+    before: tuple[int, ...]
+
+
+def order_of(launches: Sequence[Launch]) -> Order:
+    """Return the order in which each launch waits for those that compute what it reads.
+
+    A launch takes the stream of the last of them if nothing else has followed there, otherwise
+    any stream whose launches it follows anyway, otherwise a new one.
+    """
+    writer = {identity(v): n for n, launch in enumerate(launches) for v in launch.outputs}
+    streams: list[int] = []
+    waits: list[tuple[int, ...]] = []
+    before: list[int] = []
+    last: list[int] = []  # the last launch of each stream
+    for number, launch in enumerate(launches):
+        read = {writer[identity(v)] for v in launch.inputs if identity(v) in writer}
+        ended = _together(read, before)
+        stream = _stream(read, ended, last)
+        own = _together({last[stream]}, before) if stream < len(last) else 0
+        waited, covered = [], own
+        for producer in sorted(read, reverse=True):
+            if not covered >> producer & 1:
+                waited.append(producer)
+                covered |= _together({producer}, before)
+        streams.append(stream)
+        waits.append(tuple(sorted(waited)))
+        before.append(covered)
+        last[stream : stream + 1] = [number]
+    return Order(tuple(streams), tuple(waits), tuple(before))
+
+
+def _together(launches: Collection[int], before: Sequence[int]) -> int:
+    """Return the launches and all that have ended before them, as bits."""
+    found = 0
+    for launch in launches:
+        found |= before[launch] | 1 << launch
+    return found
+
+
+def _stream(read: Collection[int], ended: int, last: Sequence[int]) -> int:
+    """Return the stream of a launch, given the launches that it waits for and the streams' last."""
+    producers = [(launch, stream) for stream, launch in enumerate(last) if launch in read]
+    if producers:
+        return max(producers)[1]
+    followed = [(launch, stream) for stream, launch in enumerate(last) if ended >> launch & 1]
+    if followed:
+        return max(followed)[1]
+    if len(last) < _MOST_STREAMS:
+        return len(last)
+    return min(range(len(last)), key=lambda stream: last[stream])
+
+
+def workspace_of(
+    launches: Sequence[Launch], elsewhere: Collection[object], order: Order
+) -> tuple[dict[object, tuple[int, TensorSpec]], int]:
+    """Return the place of each tensor that only the launches use, and the bytes of them together.
+
+    Parameters
+    ----------
+    launches : sequence of Launch
+        In order.
+    elsewhere : collection of identities
+        Values that have memory of their own.
+    order : Order
+        The order of the launches.
+
+    Returns
+    -------
+    (dict, int)
+        Byte offset and spec by the value's identity, or by the launch and the number of its
+        scratch memory; and the size of the workspace.
+    """
+    users: dict[object, int] = {}
+    for number, launch in enumerate(launches):
+        for value in (*launch.inputs, *launch.outputs):
+            users[identity(value)] = users.get(identity(value), 0) | 1 << number
+    placed: list[tuple[int, int, int]] = []  # begin, end, and users of what lies there
+    found: dict[object, tuple[int, TensorSpec]] = {}
+    for number, launch in enumerate(launches):
+        done = order.before[number] if order.before else 0
+        outputs = zip(map(identity, launch.outputs), launch.kernel.outputs, strict=True)
+        scratch = (((number, i), spec) for i, spec in enumerate(launch.kernel.scratch))
+        for key, spec in (*outputs, *scratch):
+            if key in elsewhere:
+                continue
+            offset = _first_gap(spec.num_bytes, [p for p in placed if p[2] & ~done])
+            placed.append((offset, offset + spec.num_bytes, users.get(key, 1 << number)))
+            found[key] = (offset, spec)
+    return found, max((end for _, end, _ in placed), default=0)
+
+
+def _first_gap(num_bytes: int, taken: Collection[tuple[int, int, int]]) -> int:
+    """Return the first aligned offset of so many bytes that nothing overlaps."""
+    offset = 0
+    for begin, end, _ in sorted(taken):
+        if offset + num_bytes <= begin:
+            break
+        offset = max(offset, -(-end // _ALIGNMENT) * _ALIGNMENT)
+    return offset

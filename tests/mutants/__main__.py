@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
 
-from . import database, emitting, learning, measuring, searching, shapes
+from . import cuda, database, emitting, learning, measuring, searching, shapes
 from .mutant import Mutant
 from .trial import Outcome, Trial, installed_library, run
 
@@ -22,6 +22,7 @@ MUTANTS = (
     *database.MUTANTS,
     *emitting.MUTANTS,
     *shapes.MUTANTS,
+    *cuda.MUTANTS,
 )
 _IMPORTED = ["tvm", "numpy", "pytest", "xgboost", "networkx", "scipy.stats", "hypothesis"]
 """What every trial imports, and no mutant changes."""

@@ -72,7 +72,10 @@ class SimulatedStageBuilder(StageBuilder[Kernel, SimulatedStage]):
         return self.original.replacements
 
     def partitionings(self, stage: AnyStage, costs: Mapping[Hashable, float]) -> tuple[str, ...]:
-        return tuple(self.latencies.stage(stage))
+        try:
+            return tuple(self.latencies.stage(stage))
+        except Crash:  # which shows when it runs
+            return (self.default_partitioning,)
 
     def partition(
         self, stage: AnyStage, partitioning: str, costs: Mapping[Hashable, float]

@@ -35,7 +35,6 @@
 #include "runtime/describe.h"
 #include "runtime/host_tensor.h"
 #include "runtime/parallel_api.h"
-#include "runtime/tensor_part.h"
 #include "runtime/watchdog.h"
 #include "runtime/workers.h"
 #include "search/baselines.h"
@@ -271,8 +270,6 @@ TVM_FFI_STATIC_INIT_BLOCK() {
   Functions()
       .def_packed("tvm_ios.runtime.cuda.RunStage", RunCudaStage,
                   "Run a stage on streams: its program, then kernels, then tensors.")
-      .def("tvm_ios.runtime.TensorPart", TensorPart,
-           "A tensor within another's memory: that, the bytes before it, its shape and type.")
       .def_packed("tvm_ios.runtime.cuda.CudnnConvolution", RunCudnnConvolution,
                   "A convolution by cuDNN: tensors, the algorithm, the numbers of the problem.")
       .def("tvm_ios.runtime.cuda.CudnnAlgorithms", CudnnAlgorithms,

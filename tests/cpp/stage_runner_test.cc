@@ -173,8 +173,9 @@ TEST_F(StageRunnerTest, NothingOutsideOfAMemoryIsTouched) {
 
 TEST_F(StageRunnerTest, WhatIsCutOffIsRefused) {
   EXPECT_THROW(Time({kernel_, memory_}, 1), ffi::Error);
-  EXPECT_THROW(runner_.kernels().Add(AddOne(&seen_), ToBytes(std::vector<int64_t>{kFloatCode, 32, 2})),
-               ffi::Error);
+  EXPECT_THROW(
+      runner_.kernels().Add(AddOne(&seen_), ToBytes(std::vector<int64_t>{kFloatCode, 32, 2})),
+      ffi::Error);
   EXPECT_THROW(
       runner_.Time(ToBytes(std::vector<int32_t>{0, 0, 0}), one_level_, ToBytes(Call(0)), 1, 1),
       ffi::Error);

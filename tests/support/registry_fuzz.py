@@ -283,18 +283,6 @@ def no_bench(world: World) -> object:
     return None if world.chance(0.5) else world.bench
 
 
-def shape(world: World) -> object:
-    # A Shape has no negative sizes in Python.
-    sizes = world.numbers(world.random.randint(0, 3), [2, 1])
-    return tvm_ffi.Shape([abs(n) % 2**63 for n in sizes])
-
-
-def dtype(world: World) -> object:
-    return tvm_ffi.dtype(
-        world.random.choice(["float32", "int8", "float32x4", "bool", "int64x65535"])
-    )
-
-
 def convolution(world: World) -> object:
     usual = [0, 0, 0, 0, 1, 4, 8, 1, 9, 9, 3, 3, 1, 1, 1, 1, 1, 1]
     return tvm_ffi.Shape([abs(n) % 2**63 for n in world.numbers(len(usual), usual)])
@@ -347,7 +335,6 @@ KINDS: dict[str, Sequence[Kind]] = {
     "runtime.NewStageRunner": (),
     "runtime.SetRuntimeLibrary": (text,),
     "runtime.SourceDigest": (),
-    "runtime.TensorPart": (tensor, integer, shape, dtype),
     "runtime.TimeOnRunner": (bench, program_bytes, call_bytes, workers, integer, real),
     "runtime.TraceOnRunner": (bench, program_bytes, call_bytes, workers, real),
     "runtime.SetNumThreads": (workers,),

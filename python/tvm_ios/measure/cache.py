@@ -123,7 +123,7 @@ class MeasurementCache:
         workload : WorkloadKey
             The workload.
         samples : mapping of str to sequence of float
-            Seconds by work partitioning; none for one that failed.
+            Seconds by work partitioning.
         refined : bool
             Whether the workload has now been measured as often as the stages of a schedule.
         """
@@ -134,6 +134,18 @@ class MeasurementCache:
         self._attempt(
             lambda database, device: database.add(
                 device, self.digest(workload), workload.words, samples, refined=refined
+            )
+        )
+
+    def fail(self, workload: WorkloadKey, partitioning: str) -> None:
+        """Store that a workload crashed, hung or computed something wrong.
+
+        Samples that it gave before are forgotten, but stay in the database.
+        """
+        self._known.setdefault(workload.key, _Record({}, False)).samples[partitioning] = []
+        self._attempt(
+            lambda database, device: database.add(
+                device, self.digest(workload), workload.words, {partitioning: []}
             )
         )
 

@@ -116,8 +116,8 @@ class Measurer:
             Whether they are measured stages that are timed more often.
         """
         distinct: dict[Hashable, AnyStage] = {stage.key: stage for stage in stages}
-        for key in [key for key, stage in distinct.items() if not self._timer.possible(stage)]:
-            self._note(distinct.pop(key), None, refined)  # an earlier search has seen it fail
+        for stage in [s for s in distinct.values() if not self._timer.possible(s)]:
+            self._note(distinct.pop(stage.key), None, refined)  # an earlier search saw it fail
         if not distinct:
             return
         runs = rehearsals(self._stage_builder, distinct.values(), self._unable)
@@ -151,8 +151,7 @@ class Measurer:
 
     def _fails_partly(self, stage: AnyStage) -> bool:
         """Record the partitioning with which a stage failed; return whether it has others."""
-        name = self._timer.trying[stage.key]
-        self._cache.add(stage_workload(stage), {name: []})
+        self._cache.fail(stage_workload(stage), self._timer.trying[stage.key])
         return bool(self._timer.possible(stage))
 
     def rehearse(self, stages: Sequence[AnyStage]) -> Taken:
@@ -223,7 +222,7 @@ class Measurer:
                 crashed.extend([i] for i in batch)
                 return
             if samples is None:
-                self._cache.add(operator_workload(batch[0].kernel), {_ALONE: []})
+                self._cache.fail(operator_workload(batch[0].kernel), _ALONE)
             for implementation, times in zip(batch, samples or [[]], strict=True):
                 self._note_operator(implementation, times)
 

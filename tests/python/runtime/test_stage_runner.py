@@ -297,23 +297,3 @@ def test_runtime_that_is_not_loaded() -> None:
     """A second thread pool is not what anybody wants."""
     with pytest.raises(ValueError, match="import tvm"):
         set_runtime_library("/nowhere/libtvm_runtime.so")
-
-
-def test_a_tensor_within_another() -> None:
-    part_of = tvm_ffi.get_global_func("tvm_ios.runtime.TensorPart")
-    whole = tvm.runtime.tensor(np.arange(12, dtype="float32"))
-    part = part_of(whole, 16, tvm_ffi.Shape((2, 3)), tvm_ffi.dtype("float32"))
-    assert part.data_ptr() == whole.data_ptr() + 16
-    del whole  # its memory stays
-    np.testing.assert_array_equal(np.from_dlpack(part), [[4, 5, 6], [7, 8, 9]])
-    for offset in (-4, 4):
-        with pytest.raises(ValueError, match="24 bytes from"):
-            part_of(part, offset, tvm_ffi.Shape((6,)), tvm_ffi.dtype("float32"))
-
-
-@pytest.mark.parametrize("shape", [(0, 6, 2**63 - 1), (2**40, 0, 2**40)])
-def test_an_empty_tensor_whose_strides_overflow(shape: tuple[int, ...]) -> None:
-    part_of = tvm_ffi.get_global_func("tvm_ios.runtime.TensorPart")
-    whole = tvm.runtime.tensor(np.zeros(6, "float32"))
-    with pytest.raises(ValueError, match="too many bytes"):
-        part_of(whole, 0, tvm_ffi.Shape(shape), tvm_ffi.dtype("float32"))

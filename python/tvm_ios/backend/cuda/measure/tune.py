@@ -76,9 +76,11 @@ def _measure(
 
         def done(implementation: Implementation[CudaKernel], samples: list[float] | None) -> None:
             workload = operator_workload(implementation.kernel)
-            if samples or samples is None:
-                cache.add(workload, {"alone": samples or []})
-            if not samples:
+            if samples is None:
+                cache.fail(workload, "alone")
+            if samples:
+                cache.add(workload, {"alone": samples})
+            else:
                 _logger.warning("%s gave no times; it is not used.", workload.words)
             advance(1)
 

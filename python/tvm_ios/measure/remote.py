@@ -279,11 +279,11 @@ class _Worker:
         try:
             device = self._ready_runner()
         except (DeviceError, DeviceLost) as error:  # not caused by the job
-            self._lose(error)
-            if isinstance(error, DeviceUnavailable) and self._failures >= _ATTEMPTS:
+            if isinstance(error, DeviceUnavailable) and self._failures + 1 >= _ATTEMPTS:
                 job.batch.outcomes.put((self, job, None, DeviceError(str(error))))
             elif not self.cancelled:
-                self._pool.jobs.put(job)
+                self._pool.jobs.put(job)  # before this worker pauses, so that another one takes it
+            self._lose(error)
             return
         except BaseException as error:
             job.batch.outcomes.put((self, job, None, error))

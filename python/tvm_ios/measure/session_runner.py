@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
-import tvm_ffi
 
 from ..backend.shared.kernel import K
-from ..tir.tensor import TensorSpec
+from ..tir.tensor import encoded
 from .session import DeviceLost, Session
 from .stage_runner import Library
 
@@ -74,7 +73,7 @@ class SessionRunner(Generic[K]):
         if kernel.key not in self._numbers:
             library = self._builder.library(kernel)
             module = self._session.load(library)
-            specs = np.array([n for spec in kernel.tensors for n in _described(spec)], "int64")
+            specs = np.array([n for spec in kernel.tensors for n in encoded(spec)], "int64")
             self._numbers[kernel.key] = [
                 self._call("AddKernel", module, name, specs.tobytes())
                 for name in library.names[kernel.key]
@@ -87,8 +86,3 @@ def floats(answer: object) -> np.ndarray:
     if not isinstance(answer, (bytes, bytearray)) or len(answer) % 8:
         raise DeviceLost(f"it answered a {type(answer).__name__} where float64 numbers belong")
     return np.frombuffer(answer, "float64")
-
-
-def _described(spec: TensorSpec) -> Iterable[int]:
-    dtype = tvm_ffi.dtype(spec.dtype)
-    return (dtype.type_code, dtype.bits, len(spec.shape), *spec.shape)

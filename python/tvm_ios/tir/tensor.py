@@ -6,6 +6,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import tvm_ffi
+
 
 @dataclass(frozen=True)
 class TensorSpec:
@@ -23,3 +25,9 @@ class TensorSpec:
     def num_bytes(self) -> int:
         """The size in bytes."""
         return self.num_elements * (int("".join(filter(str.isdigit, self.dtype)) or 8) // 8)
+
+
+def encoded(spec: TensorSpec) -> tuple[int, ...]:
+    """Return a tensor's type code, bits, rank and sizes, as the library reads them."""
+    dtype = tvm_ffi.dtype(spec.dtype)
+    return (dtype.type_code, dtype.bits, len(spec.shape), *spec.shape)

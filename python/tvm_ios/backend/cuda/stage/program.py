@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-import tvm_ffi
 from tvm import relax
 
-from ....tir.tensor import TensorSpec
+from ....tir.tensor import TensorSpec, encoded
 from ..kernels.kernel import CudaKernel
 from .ordering import Order, order_of, workspace_of
 from .stage import CudaStage, Launch, Value, identity
@@ -84,17 +83,17 @@ def _encode(launches: Sequence[Launch], outputs: Sequence[relax.Var], order: Ord
     workspace = [TensorSpec((num_bytes,), "uint8")] if within else []
     numbers |= {key: first + len(workspace) + i for i, key in enumerate(within)}
     codes = {key: number for number, key in enumerate(kernels)}
-    encoded: list[int] = [1 + max(order.streams), len(within)]
+    program: list[int] = [1 + max(order.streams), len(within)]
     for offset, spec in within.values():
-        encoded += [offset, *_described(spec)]
+        program += [offset, *encoded(spec)]
     for i, launch in enumerate(launches):
         scratch = [(i, n) for n in range(len(launch.kernel.scratch))]
         keys = [*map(identity, (*launch.inputs, *launch.outputs)), *scratch]
         waits, tensors = order.waits[i], [numbers[key] for key in keys]
-        encoded += [codes[launch.kernel.key], order.streams[i], len(waits), *waits]
-        encoded += [len(tensors), *tensors]
+        program += [codes[launch.kernel.key], order.streams[i], len(waits), *waits]
+        program += [len(tensors), *tensors]
     return StageProgram(
-        tuple(encoded),
+        tuple(program),
         tuple(kernels.values()),
         tuple(inputs.values()),
         tuple(outputs),
@@ -105,8 +104,3 @@ def _encode(launches: Sequence[Launch], outputs: Sequence[relax.Var], order: Ord
 def _alone(num_tensors: int) -> tuple[int, ...]:
     """Return the numbers of a program of one launch on tensors in their order."""
     return (1, 0, 0, 0, 0, num_tensors, *range(num_tensors))
-
-
-def _described(spec: TensorSpec) -> Iterable[int]:
-    dtype = tvm_ffi.dtype(spec.dtype)
-    return (dtype.type_code, dtype.bits, len(spec.shape), *spec.shape)

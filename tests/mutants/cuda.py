@@ -8,6 +8,7 @@ from .mutant import Mutant
 _CUDA = "python/tvm_ios/backend/cuda"
 _ORDERING, _CHECK = f"{_CUDA}/stage/ordering.py", f"{_CUDA}/measure/check.py"
 _ORDERS = "backend/cuda/stage/test_ordering.py"
+_IN_PLACE = "backend/cuda/rules/test_inplace.py"
 _ISOLATED = "backend/cuda/measure/test_isolated.py"
 
 MUTANTS = (
@@ -38,6 +39,55 @@ MUTANTS = (
         "[p for p in placed if p[2] & ~done]",
         "[p for p in placed if not p[2] & done]",
         (f"{_ORDERS}::test_memory_is_used_again_when_it_is_free",),
+    ),
+    Mutant(
+        "a reader of a concatenation waits for one of its parts",
+        _ORDERING,
+        "written.setdefault(holder(value, slots), []).append(",
+        "written[holder(value, slots)] = [(number, bytes_of(value, slots))]; [].append(",
+        (f"{_ORDERS}::test_the_edges_are_those_of_the_data",),
+    ),
+    Mutant(
+        "a part waits for the other parts of its tensor",
+        _ORDERING,
+        "if own.start < theirs.stop and theirs.start < own.stop:",
+        "if True:",
+        (f"{_ORDERS}::test_the_edges_are_those_of_the_data",),
+    ),
+    Mutant(
+        "the memory of a concatenation is free when its first part begins",
+        _ORDERING,
+        "free[key] = free.get(key, done) & done",
+        "free.setdefault(key, done)",
+        (f"{_ORDERS}::test_memory_is_used_again_when_it_is_free",),
+    ),
+    Mutant(
+        "a stage waits for one stream of the stage before",
+        _ORDERING,
+        "tuple(n for s, n in ends.items() if first and s != stream)",
+        "tuple(n for s, n in ends.items() if first and s != stream)[:1]",
+        (f"{_ORDERS}::test_barriers_are_between_stages",),
+    ),
+    Mutant(
+        "slices are accessed in vectors across their ends",
+        f"{_CUDA}/rules/inplace.py",
+        "return offset % widest == 0 and _pixel_bytes(root) % widest == 0",
+        "return True",
+        (f"{_IN_PLACE}::test_what_is_copied",),
+    ),
+    Mutant(
+        "what lies between two copied parts is not copied",
+        f"{_CUDA}/rules/inplace.py",
+        "span = range(copied[0], copied[-1] + 1) if copied else ()",
+        "span = tuple(copied)",
+        (f"{_IN_PLACE}::test_what_is_copied",),
+    ),
+    Mutant(
+        "a merged kernel writes each part from the begin of its tensor",
+        f"{_CUDA}/kernels/epilogue_store.py",
+        "shift = result.first - result.begin",
+        "shift = -result.begin",
+        (f"{_IN_PLACE}::test_merged_kernels_write_slices",),
     ),
     Mutant(
         "NaN is taken for a number",

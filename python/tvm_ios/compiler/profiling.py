@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from ..backend.shared.implementation import moved_bytes
 from ..graph.operators import Operator
 from ..measure.profile import NetworkProfile, profile, time_alone
 from ..schedule.schedule import Schedule
@@ -29,7 +30,6 @@ def profile_run(scheduler: Scheduler, schedule: Schedule, repeat: int = 20) -> N
     stages = [s for s in scheduler.lower(schedule) if not isinstance(s, Operator)]
     ran = [i for stage in stages for i in stage.implementations if not i.kernel.free]
     alone = time_alone(scheduler.pool, ran, repeat)
-    moved = {
-        i.operators: sum(spec.num_bytes for spec in i.kernel.inputs + i.kernel.outputs) for i in ran
-    }
+    slots = scheduler.stage_builder.lowered.slots
+    moved = {i.operators: sum(map(sum, moved_bytes(i, slots))) for i in ran}
     return profile(spans, alone, moved, scheduler.workers)

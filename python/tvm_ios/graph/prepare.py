@@ -24,6 +24,7 @@ from .pads import absorb_pads
 from .raising import raise_calls
 from .reciprocals import multiply_by_reciprocals
 from .recognise import static_shape
+from .results import inline_returned_tuple
 from .simplify import distribute_over_concat, sink_scales
 from .splits import slice_channels
 
@@ -94,6 +95,7 @@ def prepare(
         relax.transform.EliminateCommonSubexpr(),
         relax.transform.CanonicalizeBindings(),
         relax.transform.DeadCodeElimination(entries),
+        _on(function, inline_returned_tuple),
     ]
     try:
         return tvm.transform.Sequential(passes)(mod)

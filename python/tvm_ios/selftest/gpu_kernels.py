@@ -183,7 +183,7 @@ class KernelRunner:
 
     def run_stage(self, stage: CudaStage, values: dict[relax.Var, tvm.runtime.Tensor]) -> None:
         """Run a stage on its streams as a compiled network does; add the results to ``values``."""
-        program = StageProgram.of(stage)
+        program = StageProgram.of(stage, {})  # every value has a tensor of its own
         kernels = [self._function(kernel) for kernel in program.kernels]
         read = [self._tensor(value, values) for value in program.inputs]
         written = list(map(self._poisoned, program.written))

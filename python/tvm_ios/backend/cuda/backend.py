@@ -33,7 +33,7 @@ from .measure.runner import CudaStageRunner
 from .measure.tune import tuned
 from .measure.weights import weights_from
 from .rules.config import CudaLoweringConfig
-from .rules.implement import implement
+from .rules.implement import implement_in_place
 from .stage.build import CudaStageBuilder
 from .stage.stage import CudaStage
 from .target import check_architecture, check_device, check_precision, describe, device_for
@@ -73,7 +73,7 @@ class CudaBackend:
             cudnn=self._device_id if self._options.cudnn else None,
             database=active_database(),
         )
-        return CudaStageBuilder(network=implement(graph, config))
+        return CudaStageBuilder(network=implement_in_place(graph, results, config))
 
     def identity(self) -> DeviceIdentity:
         """Return the identity of the device whose latencies are measured."""

@@ -60,7 +60,7 @@ class LoweredGraph(Generic[K_co]):
         How each value lies in memory; row-major where nothing is said.
     slots : mapping of relax.Var to Slot
         Values that are written in place into a concatenation, see
-        :mod:`tvm_ios.backend.cpu.rules.inplace`.
+        :mod:`tvm_ios.backend.shared.inplace`.
     """
 
     graph: OperatorGraph
@@ -72,6 +72,26 @@ class LoweredGraph(Generic[K_co]):
     def opaque(self) -> frozenset[int]:
         """Operators that never share a stage."""
         return frozenset(i for i, impl in enumerate(self.implementations) if impl is None)
+
+
+def moved_bytes(
+    implementation: Implementation[Kernel], slots: Mapping[relax.Var, Slot]
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the bytes that a kernel accesses of each of its inputs and outputs.
+
+    The tensor of a value in a slot may be the larger one; only the value is accessed.
+    """
+
+    def num_bytes(value: relax.Var | np.ndarray, spec: TensorSpec) -> int:
+        if isinstance(value, np.ndarray) or value not in slots:
+            return spec.num_bytes
+        own = TensorSpec(tuple(map(int, value.ty.shape.values)), str(value.ty.dtype))
+        return min(spec.num_bytes, own.num_bytes)
+
+    kernel = implementation.kernel
+    read = zip(implementation.inputs, kernel.inputs, strict=True)
+    written = zip(implementation.outputs, kernel.outputs, strict=not kernel.free)
+    return tuple(num_bytes(*pair) for pair in read), tuple(num_bytes(*pair) for pair in written)
 
 
 G = TypeVar("G", bound=LoweredGraph[Any])

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 from ...graph.dag import components
 from ...schedule.synchronization import Synchronization
 from ...support.keys import Key
-from .implementation import Implementation, LoweredGraph
+from .implementation import Implementation, LoweredGraph, moved_bytes
 from .kernel import K, K_co
 from .machine import Machine
 from .replacements.find import Replacements
@@ -224,6 +224,7 @@ def estimated_seconds(stage_builder: AnyStageBuilder) -> dict[Hashable, float]:
     result = {}
     for op, implementation in zip(lowered.graph.operators, lowered.implementations, strict=True):
         if implementation is not None:
-            moved = sum(spec.num_bytes for spec in implementation.kernel.tensors)
+            moved = sum(map(sum, moved_bytes(implementation, lowered.slots)))
+            moved += sum(spec.num_bytes for spec in implementation.kernel.scratch)
             result[implementation.kernel.key] = 1e-11 * (op.flops + 10 * moved)
     return result

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from tvm import relax
 
-from ...backend.shared.implementation import Implementation, LoweredGraph
+from ...backend.shared.implementation import Implementation, LoweredGraph, Slot, moved_bytes
 from ...backend.shared.kernel import Kernel
 
 CLASSES = (
@@ -85,17 +86,20 @@ class OperatorTable:
                 classes[index] = CLASSES.index(kernel.name)
             flops = lowered.graph.operators[index].flops
             alone = on_one_worker.get(kernel.key, 0.0)
-            table[index] = (seconds[index], alone, flops, *_sizes(implementation))
+            sizes = _sizes(implementation, lowered.slots)
+            table[index] = (seconds[index], alone, flops, *sizes)
         values = {name: table[:, i].copy() for i, name in enumerate(COLUMNS)}
         return cls(values, classes, np.array(lowered.graph.edges, "int64").reshape(-1, 2))
 
 
-def _sizes(implementation: Implementation[Kernel]) -> tuple[float, ...]:
+def _sizes(
+    implementation: Implementation[Kernel], slots: Mapping[relax.Var, Slot]
+) -> tuple[float, ...]:
     """Return bytes moved, of weights and written; tiles; phases; whether row strips can be cut."""
     kernel = implementation.kernel
-    pairs = list(zip(implementation.inputs, kernel.inputs, strict=True))
-    weights = sum(spec.num_bytes for value, spec in pairs if isinstance(value, np.ndarray))
-    read = sum(spec.num_bytes for value, spec in pairs if not isinstance(value, np.ndarray))
-    written = sum(spec.num_bytes for spec in kernel.outputs)
-    moved = 0 if kernel.free else read + written
+    inputs, outputs = moved_bytes(implementation, slots)
+    values = zip(implementation.inputs, inputs, strict=True)
+    weights = sum(size for value, size in values if isinstance(value, np.ndarray))
+    written = sum(outputs)
+    moved = 0 if kernel.free else sum(inputs) - weights + written
     return moved, weights, written, kernel.tiles, kernel.steps, kernel.plane is not None

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 
 import numpy as np
@@ -128,30 +129,47 @@ def check_waits(runs: list[list[str]], stages: list[tuple[int, int]]) -> None:
     """All launches are one program, whose streams are forked and joined once."""
     assert not any("misuse" in line for run in runs for line in run)
     first, second = map(plain, runs)
-    (begin,) = (i for i, line in enumerate(first) if line.startswith("begin"))
-    (end,) = (i for i, line in enumerate(first) if line.startswith("end"))
-    captured = [line.split() for line in first[begin + 1 : end]]
-    work = [words for words in captured if words[0] == "launch"]
+    lines = captured(first)
+    work = [words for words in lines if words[0] == "launch"]
     assert len(work) == sum(launches for launches, _ in stages)
     streams = len({words[2] for words in work})
     assert streams >= max(streams for _, streams in stages) > 1
-    fork = [words[0] for words in captured[:streams]]
+    fork = [words[0] for words in lines[:streams]]
     assert fork == ["record"] + ["wait"] * (streams - 1)
     (replay,) = (line for line in second if line.startswith("replay"))
     assert len(replay.split()[3:]) == len(work)
 
 
 def check_captured(journal: list[str], stages: list[tuple[int, int]]) -> None:
-    """One capture, in which all stages follow each other."""
+    """One capture, in which every launch follows all of the stages before its own."""
+    before = ends_before(captured(journal))
+    assert len(before) == sum(launches for launches, _ in stages)
+    first = 0
+    for launches, _ in stages:
+        for launch in range(first, first + launches):
+            assert before[launch] >= set(range(first))
+        first += launches
+
+
+def captured(journal: list[str]) -> list[list[str]]:
+    """The words of the lines of the one capture."""
     (begin,) = (i for i, line in enumerate(journal) if line.startswith("begin"))
     (end,) = (i for i, line in enumerate(journal) if line.startswith("end"))
-    captured = iter(journal[begin + 1 : end])
-    for launches, streams in stages:
-        fork = [next(captured).split()[0] for _ in range(streams if streams > 1 else 0)]
-        assert fork == ["record", "wait", "wait", "wait", "wait"][: len(fork)]
-        work = [next(captured).split() for _ in range(launches)]
-        assert {line[0] for line in work} <= {"launch"}
-        assert len({line[2] for line in work}) in (0, streams)
-        join = [next(captured).split()[0] for _ in range(2 * (streams - 1))]
-        assert join == ["record", "wait"] * (streams - 1)
-    assert list(captured) == []
+    return [line.split() for line in journal[begin + 1 : end]]
+
+
+def ends_before(lines: list[list[str]]) -> list[set[int]]:
+    """For each launch of a capture those that end before it begins, by streams and events."""
+    on: defaultdict[str, set[int]] = defaultdict(set)
+    recorded: dict[str, set[int]] = {}
+    before: list[set[int]] = []
+    for word, *rest in lines:
+        if word == "launch":
+            before.append(set(on[rest[-1]]))
+            on[rest[-1]].add(len(before) - 1)
+        elif word == "record":
+            recorded[rest[0]] = set(on[rest[1]])
+        else:
+            assert word == "wait"
+            on[rest[0]] |= recorded[rest[1]]
+    return before

@@ -10,8 +10,8 @@ import numpy as np
 from tvm import relax
 
 from ...shared.implementation import Implementation, Slot
+from ...shared.inplace import resolve
 from ..kernels.kernel import Kernel
-from ..rules.inplace import resolve
 from .memory import Lifetime, plan_memory
 
 

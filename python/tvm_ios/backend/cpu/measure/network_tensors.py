@@ -18,9 +18,9 @@ from ....tir.bfloat16 import STORED
 from ....tir.tensor import TensorSpec
 from ...shared.cold import Place
 from ...shared.implementation import Implementation, LoweredGraph, present
+from ...shared.inplace import resolve
 from ..code.workspace import plan_workspace, read_before_written, tensors_of
 from ..kernels.kernel import Kernel
-from ..rules.inplace import resolve
 from .native_runner import NativeRunner
 
 TakeWeights = Callable[[TensorSpec], Place]

@@ -5,10 +5,9 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from tvm import relax
-
 from ....graph.operators import Operator
 from ....graph.recognise import is_float32
+from ...shared.inplace import parts_of
 from ...shared.no_rule import NoRule, shape_of
 from ..kernels.concat import concat_kernel, whole_blocks
 from ..kernels.layout import Layout
@@ -25,7 +24,7 @@ def concat(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
     NoRule
         For any other concatenation.
     """
-    result, fields = shape_of(op.anchor), parts(op)
+    result, fields = shape_of(op.anchor), parts_of(op)
     blocked = any(binder.layout(field).block for field in fields)
     axis = op.call.attrs.axis
     if len(result) != 4 or axis is None or int(axis) % 4 != 1 or not blocked:
@@ -62,14 +61,8 @@ def copying(
         A kernel with a blocked result.
     """
     result, layout = shape_of(op.anchor), Layout(config.core.lanes)
-    fields = parts(op)
+    fields = parts_of(op)
     channels = tuple(shape_of(field)[1] for field in fields)
     kernel = concat_kernel(result[0], channels, result[2] * result[3], layout, copied)
     bindings = tuple(binder.feature_map(fields[i], layout) for i in copied)
     return Choice(kernel, bindings, layout)
-
-
-def parts(op: Operator) -> list[relax.Expr]:
-    """Return the concatenated tensors, an empty list if the tuple is not written out."""
-    operand = op.call.args[0]
-    return list(operand.fields) if isinstance(operand, relax.Tuple) else []

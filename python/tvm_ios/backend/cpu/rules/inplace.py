@@ -1,29 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Concatenation in place: producers write directly into the concatenated tensor.
+"""Concatenation in place: which parts of blocked feature maps need no copy.
 
 Along the channels of blocked feature maps of one image, a concatenation consists of its parts one
-after another, provided that each begins at a whole block. Such a part needs no tensor of its own:
-it occupies a slot of the concatenation, and nothing is copied. A part can occupy one slot only, so
-the largest of several concatenations gets it. A concatenation whose parts already lie side by side
-in the right order becomes a slot itself. DenseNet is an example: each of its layers concatenates a
-prefix of what the last layer concatenates.
+after another, provided that each begins at a whole block.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-
-from tvm import relax
 
 from ....graph.operators import Operator
 from ....graph.recognise import static_shape
-from ...shared.implementation import Implementation, Slot
+from ...shared.implementation import Implementation
+from ...shared.inplace import Concatenation, Slots, parts_of, place
 from ..kernels.concat import whole_blocks
 from ..kernels.kernel import Kernel
 from .base import CpuLoweredGraph
-from .concat import copying, parts
+from .concat import copying
 
 _BYTES, _NARROW_BYTES = 4, 2  # of a float32, and of a bfloat16
 
@@ -36,79 +31,40 @@ def place_concatenations(lowered: CpuLoweredGraph) -> CpuLoweredGraph:
     """
     if lowered.opaque:
         return lowered
-    concats = [op for op in lowered.graph.operators if _placeable(lowered, op)]
-    slots: dict[relax.Var, Slot] = {}
-    for op in sorted(concats, key=lambda op: (-_size(op.anchor), -op.index)):
-        _place(lowered, op, slots)
+    found = [_concatenation(lowered, op) for op in lowered.graph.operators]
+    concatenations = [c for c in found if c is not None]
+
+    def suits(concatenation: Concatenation, _slots: Slots) -> list[int]:
+        narrow = concatenation.result in lowered.narrow
+        parts = enumerate(concatenation.parts)
+        return [i for i, p in parts if p in lowered.layouts and (p in lowered.narrow) == narrow]
+
+    slots = place(concatenations, suits)
     implementations = list(lowered.implementations)
-    for op in concats:
-        implementations[op.index] = _copying(lowered, op, slots)
+    for concatenation in concatenations:
+        implementations[concatenation.op.index] = _copying(lowered, concatenation, slots)
     return replace(lowered, implementations=tuple(implementations), slots=slots)
 
 
-def resolve(value: relax.Var, slots: Mapping[relax.Var, Slot]) -> tuple[relax.Var, int]:
-    """Return the value whose tensor ``value`` lies in, and its byte offset there."""
-    offset = 0
-    while value in slots:
-        offset += slots[value].offset
-        value = slots[value].target
-    return value, offset
-
-
-def _placeable(lowered: CpuLoweredGraph, op: Operator) -> bool:
-    """Return whether ``op`` concatenates parts of one image that begin at whole blocks."""
+def _concatenation(lowered: CpuLoweredGraph, op: Operator) -> Concatenation | None:
+    """Return an operator that concatenates parts of one image that begin at whole blocks."""
     if op.kind != "concat" or op.outputs[0] not in lowered.layouts:
-        return False
-    fields, layout = parts(op), lowered.layouts[op.outputs[0]]
-    shapes = [static_shape(field, "a feature map") for field in fields]
-    return bool(fields) and shapes[0][0] == 1 and whole_blocks(_channels(shapes), layout)
-
-
-def _place(lowered: CpuLoweredGraph, op: Operator, slots: dict[relax.Var, Slot]) -> None:
-    """Assign slots to the parts of ``op``, or one to ``op`` itself if they have theirs."""
-    (result,), fields = op.outputs, parts(op)
-    offsets = _offsets(lowered, op)
-    placed = [resolve(field, slots) if field in slots else None for field in fields]
-    first = placed[0]
-    if (
-        result not in slots
-        and first is not None
-        and placed == [(first[0], first[1] + o) for o in offsets]
-    ):
-        slots[result] = Slot(*first)
-        return
-    for field, offset in zip(fields, offsets, strict=True):
-        computed_here = field in lowered.layouts
-        alike = (field in lowered.narrow) == (result in lowered.narrow)
-        once = sum(other is field or other.same_as(field) for other in fields) == 1
-        if computed_here and alike and once and field not in slots:
-            slots[field] = Slot(result, offset)
+        return None
+    parts, layout = parts_of(op), lowered.layouts[op.outputs[0]]
+    shapes = [static_shape(part, "a feature map") for part in parts]
+    if not parts or shapes[0][0] != 1 or not whole_blocks(_channels(shapes), layout):
+        return None
+    element = _NARROW_BYTES if op.outputs[0] in lowered.narrow else _BYTES
+    return Concatenation(op, tuple(parts), tuple(math.prod(shape) * element for shape in shapes))
 
 
 def _copying(
-    lowered: CpuLoweredGraph, op: Operator, slots: Mapping[relax.Var, Slot]
+    lowered: CpuLoweredGraph, concatenation: Concatenation, slots: Slots
 ) -> Implementation[Kernel]:
     """Return the concatenation that copies the parts that are not in place."""
-    fields = parts(op)
-    there = resolve(op.outputs[0], slots)
-    copied = tuple(
-        i
-        for i, (field, offset) in enumerate(zip(fields, _offsets(lowered, op), strict=True))
-        if field not in slots or resolve(field, slots) != (there[0], there[1] + offset)
-    )
+    op, copied = concatenation.op, concatenation.copied(slots)
     choice = copying(op, lowered.binder, lowered.config, copied)
     return lowered.implementation((op.index,), choice.kernel, choice.bindings, op.outputs)
-
-
-def _offsets(lowered: CpuLoweredGraph, op: Operator) -> list[int]:
-    """Return the byte at which each part begins; all but the last fill their blocks."""
-    element = _NARROW_BYTES if op.outputs[0] in lowered.narrow else _BYTES
-    sizes = [_size(field) * element for field in parts(op)]
-    return [sum(sizes[:i]) for i in range(len(sizes))]
-
-
-def _size(expr: relax.Expr) -> int:
-    return math.prod(static_shape(expr, "a feature map"))
 
 
 def _channels(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:

@@ -22,6 +22,7 @@ from ....graph.recognise import static_shape
 from ....schedule.synchronization import Synchronization
 from ....tir.tensor import TensorSpec
 from ...shared.emitter import Emitter, Library, LoweredSchedule, Stages
+from ...shared.inplace import Slots
 from ..kernels.copy import copy_kernel
 from ..kernels.kernel import CudaKernel
 from ..rules.layouts import CHANNELS_LAST
@@ -76,6 +77,7 @@ class CudaLibrary(Library[CudaStage]):
             relax.BlockBuilder(),
             library=self,
             synchronization=lowered.synchronization,
+            slots=lowered.slots,
             layouts=lowered.layouts,
             entering=_entering(original, lowered.stages),
             leaving=_leaving(original, lowered.stages),
@@ -103,6 +105,7 @@ class CudaLibrary(Library[CudaStage]):
 class _CudaEmitter(Emitter[CudaStage]):
     library: CudaLibrary
     synchronization: Synchronization
+    slots: Slots
     layouts: Mapping[relax.Var, Hashable]
     entering: list[relax.Var]
     leaving: set[relax.Var]
@@ -117,11 +120,9 @@ class _CudaEmitter(Emitter[CudaStage]):
         """Emit the calls of ``stages``, after the copies of values that enter."""
         while self.entering:
             self._place(self.entering.pop(0))
-        if self.synchronization == "barrier":
-            for stage in stages:
-                self._run(StageProgram.of(stage))
-        else:
-            self._run(StageProgram.joined(stages, visible))
+        program = StageProgram.joined(stages, visible, self.synchronization, self.slots)
+        if program.kernels:
+            self._run(program)
 
     def keep(self, operator: Operator, *, exported: bool) -> None:
         for value in operator.inputs:

@@ -43,7 +43,7 @@ def canonicalize_reduction(function: tirx.PrimFunc) -> tuple[s_tir.Schedule, Any
     if len(reductions) != 1:
         raise NoRule
     try:
-        result = sch.cache_write(reductions[0], 0, "local")
+        result = _cached(sch, reductions[0])
         while consumers := list(sch.get_consumers(result)):
             sch.reverse_compute_inline(consumers[0])
     except s_tir.ScheduleError as error:
@@ -52,6 +52,20 @@ def canonicalize_reduction(function: tirx.PrimFunc) -> tuple[s_tir.Schedule, Any
     if len(sch.get_child_blocks(root)) != 2 or not all(_is_whole(sch, b) for b in blocks):
         raise NoRule
     return sch, *blocks
+
+
+def _cached(sch: s_tir.Schedule, reduction: Any) -> Any:
+    """Let a reduction write to a local buffer, and return the block that copies it from there."""
+    block = sch.get(reduction)
+    spatial = [axis.var for axis in block.iter_vars if axis.iter_type == tirx.IterVar.DataPar]
+    at = list(block.body.indices) if isinstance(block.body, tirx.BufferStore) else spatial
+    if set(at) == set(spatial):
+        return sch.cache_write(reduction, 0, "local")
+    # It writes to a slice of a tensor. The local buffer need not hold the rest of it.
+    places = [i for i, axis in enumerate(block.iter_vars) if axis.var in spatial]
+    own = [tirx.Var(f"i{n}", str(axis.var.ty)) for n, axis in enumerate(block.iter_vars)]
+    index_map = tirx.IndexMap(own, [own[i] for i in places], None)
+    return sch.reindex_cache_write(reduction, 0, "local", index_map)
 
 
 def _narrowed(function: tirx.PrimFunc) -> tirx.PrimFunc:

@@ -65,7 +65,8 @@ class Writer:
         values[match.total] = total
         value = substitute(match.value, values | self.buffers)
         *outer, last = [substitute(index, values) for index in match.indices]
-        indices = [*outer, last - result.begin if result.begin else last]
+        shift = result.first - result.begin
+        indices = [*outer, last + shift if shift else last]
         T.buffer_store(self.buffers[result.buffer], value, indices)
 
     def _inside(

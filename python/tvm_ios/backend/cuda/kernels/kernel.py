@@ -18,16 +18,16 @@ class CudaKernel(Kernel):
 
     Attributes
     ----------
-    function : tvm.tirx.PrimFunc
+    function : tvm.tirx.PrimFunc or None
         Of ``tensors``. Scheduled: every loop nest is bound to blocks and threads, or the function
-        is host code that calls a library.
+        is host code that calls a library. None if there is nothing to compute.
     variant : str
         Identifies the kernel among the operator's candidates.
     fusible : bool
         Whether its blocks can become part of a larger launch; a library's cannot.
     """
 
-    function: tirx.PrimFunc = field(compare=False)
+    function: tirx.PrimFunc | None = field(compare=False)
     variant: str = ""
     fusible: bool = True
 
@@ -41,6 +41,11 @@ class CudaKernel(Kernel):
         """The number of launches, which run one after another."""
         return max(len(self._grids), 1)
 
+    @property
+    def free(self) -> bool:
+        """Whether there is nothing to do, as the result is in place already."""
+        return self.function is None
+
     @cached_property
     def _grids(self) -> tuple[Grid, ...]:
-        return grids(self.function)
+        return () if self.function is None else grids(self.function)

@@ -33,6 +33,7 @@ from ...shared.no_rule import NoRule
 from .canonicalize_reduction import canonicalize_reduction
 from .contiguity import MAX_BYTES, address, bits, step, substitute, vector_width
 from .expressions import is_zero, loads_in, variables_in
+from .slices import ChannelSlice
 
 Expr = Any
 
@@ -100,11 +101,30 @@ class Product:
 
 @dataclass(frozen=True)
 class Result:
-    """A tensor that holds the columns ``begin`` to ``end``, which are its last axis."""
+    """A tensor that holds the columns ``begin`` to ``end``, from ``first`` on in its last axis."""
 
     buffer: Any
     begin: int
     end: int
+    first: int = 0
+
+
+@dataclass(frozen=True)
+class ColumnPart:
+    """Neighbouring columns of a product that are a tensor, or a slice of one."""
+
+    width: int
+    within: ChannelSlice
+
+    @staticmethod
+    def of(width: int, within: ChannelSlice | None) -> ColumnPart:
+        """Return columns that are a tensor of their own if they are within no other."""
+        return ColumnPart(width, within or ChannelSlice(0, width))
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The numbers that a vector's width must divide."""
+        return self.width, self.within.begin, self.within.total
 
 
 @dataclass(frozen=True)
@@ -168,38 +188,42 @@ def match_gemm(function: tirx.PrimFunc) -> GemmMatch:
     return _form(sch.mod["main"].params, sch.get(product), sch.get(result))
 
 
-def divide_columns(match: GemmMatch, widths: Sequence[int]) -> GemmMatch:
-    """Return the product with its columns written to several tensors, side by side.
+def divide_columns(match: GemmMatch, parts: Sequence[ColumnPart]) -> GemmMatch:
+    """Return the product with its columns written to several tensors, one after another.
 
     Parameters
     ----------
     match : GemmMatch
         A form with one result, which is its last parameter and has the columns as its last axis.
-    widths : sequence of int
-        The columns of each tensor.
+    parts : sequence of ColumnPart
+        What each tensor holds.
 
     Returns
     -------
-    GemmForm
-        A form with one result per width.
+    GemmMatch
+        A form with one result per part.
     """
     (whole,) = match.results
     (column,) = match.columns.variables
     assert match.parameters[-1].same_as(whole.buffer), "the result is the last parameter"
     assert match.indices[-1].same_as(column), "the columns are the last axis"
-    ends = list(accumulate(widths))
-    assert ends[-1] == match.columns.extent, "the widths cover all columns"
+    ends = list(accumulate(part.width for part in parts))
+    assert ends[-1] == match.columns.extent, "the parts cover all columns"
     outer = [int(size) for size in whole.buffer.shape[:-1]]
     dtype = str(whole.buffer.dtype)
+
+    def result(number: int, part: ColumnPart, end: int) -> Result:
+        buffer = tirx.decl_buffer((*outer, part.within.total), dtype, f"result{number}")
+        return Result(buffer, end - part.width, end, part.within.begin)
+
     results = tuple(
-        Result(tirx.decl_buffer((*outer, width), dtype, f"result{i}"), end - width, end)
-        for i, (width, end) in enumerate(zip(widths, ends, strict=True))
+        result(i, part, end) for i, (part, end) in enumerate(zip(parts, ends, strict=True))
     )
     return replace(
         match,
         parameters=(*match.parameters[:-1], *(result.buffer for result in results)),
         results=results,
-        vector=math.gcd(match.vector, *widths),
+        vector=math.gcd(match.vector, *(n for part in parts for n in part.numbers)),
     )
 
 

@@ -23,7 +23,7 @@ from ..target import limits_of
 from .gemm_sum import add_products
 from .implicit_gemm import gemm
 from .kernel import CudaKernel
-from .match_gemm import GemmMatch, divide_columns, match_gemm
+from .match_gemm import ColumnPart, GemmMatch, divide_columns, match_gemm
 from .tiles import tiles
 from .window import window_kernels
 
@@ -146,7 +146,7 @@ def scheduled_kernel(
 
 def schedule_divided(
     function: tirx.PrimFunc,
-    widths: Sequence[int],
+    parts: Sequence[ColumnPart],
     target: tvm.target.Target,
     precision: str,
     limits: Limits,
@@ -157,8 +157,8 @@ def schedule_divided(
     ----------
     function : tvm.tirx.PrimFunc
         A matrix product, for example a convolution, whose last parameter is its result.
-    widths : sequence of int
-        Extent of each part along the last axis; the parts replace the result as parameters.
+    parts : sequence of ColumnPart
+        The parts along the last axis; they replace the result as parameters.
     target, precision, limits
         As for :func:`schedule`.
 
@@ -172,7 +172,7 @@ def schedule_divided(
     NoRule
         If the function is not a matrix product.
     """
-    return _best(divide_columns(match_gemm(function), widths), target, precision, limits)
+    return _best(divide_columns(match_gemm(function), parts), target, precision, limits)
 
 
 def schedule_sum(

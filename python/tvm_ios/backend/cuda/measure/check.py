@@ -27,6 +27,7 @@ _TOLERANCE = {"fp32": 1e-4, "tf32": 2e-2, "fp16": 2e-2, "bf16": 1e-1}
 """The largest error by precision, relative to the largest value: some roundings of factors."""
 
 _POISON = np.full(64, 0xFF, "uint8")  # NaN in every floating-point type
+_RANDOM = np.random.default_rng(0).standard_normal(1 << 18)
 
 
 class StageCheck:
@@ -64,57 +65,71 @@ class StageCheck:
         KernelFault
             If they differ.
         """
-        program = StageProgram.of(stage)
-        key = (tuple(kernel.key for kernel in program.kernels), program.numbers)
-        if key in self._checked:
+        program = StageProgram.of(stage, self._tensors.slots)
+        known = (tuple(kernel.key for kernel in program.kernels), program.numbers)
+        if known in self._checked:
             return
-        references = self._references_of(stage)
-        expected = self._run(references, "reference")
-        found = self._run([stage], "result")
         specs = {
-            identity(value): spec
+            self._tensors.holder(value): spec
             for launch in stage.launches
             for value, spec in zip(launch.outputs, launch.kernel.outputs, strict=True)
         }
-        for value in found.keys() & expected.keys():
-            self._compare(stage, found[value], expected[value], specs[value])
-        self._checked.add(key)
+        blank = {key: self._blank(stage, key, spec) for key, spec in specs.items()}
+        expected = self._run(self._references_of(stage), "reference", blank)
+        found = self._run([stage], "result", blank)
+        for key in found.keys() & expected.keys():
+            self._compare(program, found[key], expected[key], specs[key])
+        self._checked.add(known)
 
     def _references_of(self, stage: CudaStage) -> list[CudaStage]:
         """Return the references of a stage's operators, each as a stage; none if one is missing."""
         operators = sorted(op for i in stage.implementations for op in i.operators)
         found = [self._references[op] for op in operators]
-        present = [reference for reference in found if reference is not None]
-        return [alone(reference) for reference in present] if len(present) == len(found) else []
+        present = [alone(reference) for reference in found if reference is not None]
+        return [each for each in present if each.launches] if len(present) == len(found) else []
 
-    def _run(self, stages: Sequence[CudaStage], role: str) -> Mapping[object, Place]:
-        """Run stages and return the places of what they have computed."""
+    def _blank(self, stage: CudaStage, tensor: object, spec: TensorSpec) -> np.ndarray:
+        """Return what fills a tensor before a run, so that an element that is not written shows.
+
+        That is NaN, unless the stage reads a part of the tensor that it does not compute.
+        """
+        computed = {identity(value) for launch in stage.launches for value in launch.outputs}
+        reads = (value for launch in stage.launches for value in launch.inputs)
+        others = (value for value in reads if identity(value) not in computed)
+        partly = any(self._tensors.holder(value) == tensor for value in others)
+        return _RANDOM.astype(spec.dtype) if partly and "float" in spec.dtype else _POISON
+
+    def _run(
+        self, stages: Sequence[CudaStage], role: str, blank: Mapping[object, np.ndarray]
+    ) -> Mapping[object, Place]:
+        """Run stages and return the places of what they have computed, by holder."""
         computed = self._tensors.computed(stages, role)
-        for place in computed.values():  # an element that is not written shows
-            self._native.fill(place.memory, _POISON)
+        for key, place in computed.items():
+            self._native.fill(place.memory, blank.get(key, _POISON))
         if stages:
             self._native.run([self._tensors.calls(stage, computed=computed) for stage in stages])
         return computed
 
-    def _compare(self, stage: CudaStage, found: Place, expected: Place, spec: TensorSpec) -> None:
+    def _compare(
+        self, program: StageProgram, found: Place, expected: Place, spec: TensorSpec
+    ) -> None:
         result, reference = (
             np.frombuffer(self._native.read(place.memory, spec.num_bytes), spec.dtype)
             for place in (found, expected)
         )
         error = relative_error(result, reference)
         if not error <= self._tolerance:
-            names = ", ".join(
-                kernel.variant or kernel.name for kernel in StageProgram.of(stage).kernels
-            )
+            names = ", ".join(kernel.variant or kernel.name for kernel in program.kernels)
             raise KernelFault(
                 f"{names} computed something else than the operators (relative error {error:.2g})"
             )
 
 
 def alone(implementation: Implementation[CudaKernel]) -> CudaStage:
-    """Return an operator as a stage of one launch."""
+    """Return an operator as a stage of one launch, or of none if its result is in place."""
     launch = Launch(implementation.kernel, 0, implementation.inputs, implementation.outputs)
-    return CudaStage.of(Stage.single(implementation), [launch])
+    launches = () if implementation.kernel.free else (launch,)
+    return CudaStage.of(Stage.single(implementation), launches)
 
 
 def relative_error(result: np.ndarray, reference: np.ndarray) -> float:

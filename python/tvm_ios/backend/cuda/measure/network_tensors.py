@@ -9,7 +9,8 @@ import numpy as np
 
 from ....tir.tensor import TensorSpec
 from ...shared.cold import Place
-from ..stage.stage import CudaStage, Launch, Value, identity
+from ...shared.inplace import Slots
+from ..stage.stage import CudaStage, Launch, Value, holder
 from .native_runner import Call, NativeRunner
 
 TakeWeights = Callable[[Value, TensorSpec], Place]
@@ -30,10 +31,12 @@ class NetworkTensors:
         The memory of the session.
     seed : int
         Seed of the random content.
+    slots : mapping of relax.Var to Slot
+        Values that are parts of others, and have no memory of their own.
     """
 
-    def __init__(self, native: NativeRunner, seed: int) -> None:
-        self._native, self._random = native, np.random.default_rng(seed)
+    def __init__(self, native: NativeRunner, seed: int, slots: Slots) -> None:
+        self._native, self._random, self.slots = native, np.random.default_rng(seed), slots
         self._values: dict[object, tuple[Value, Place]] = {}
         self._shared: dict[Hashable, Place] = {}
 
@@ -51,14 +54,14 @@ class NetworkTensors:
             The stage.
         weights : callable, optional
             Returns the place of a constant; by default each has a memory of its own.
-        computed : mapping of value to Place, optional
+        computed : mapping of holder to Place, optional
             The places of values that stages compute; by default those of :meth:`computed`.
         """
         places = dict(self.computed([stage]) if computed is None else computed)
 
         def place(value: Value, spec: TensorSpec) -> Place:
-            if identity(value) in places:
-                return places[identity(value)]
+            if self.holder(value) in places:
+                return places[self.holder(value)]
             if weights is not None and isinstance(value, np.ndarray):
                 return weights(value, spec)
             return self.value(value, spec)
@@ -73,7 +76,7 @@ class NetworkTensors:
         return calls
 
     def computed(self, stages: Sequence[CudaStage], role: str = "result") -> dict[object, Place]:
-        """Return a place in shared memory for each value that the stages compute.
+        """Return a place in shared memory for each tensor that the stages compute, by its holder.
 
         Parameters
         ----------
@@ -86,8 +89,13 @@ class NetworkTensors:
         for stage in stages:
             for launch in stage.launches:
                 for value, spec in zip(launch.outputs, launch.kernel.outputs, strict=True):
-                    found[identity(value)] = self.shared((role, len(found)), spec)
+                    if self.holder(value) not in found:
+                        found[self.holder(value)] = self.shared((role, len(found)), spec)
         return found
+
+    def holder(self, value: Value) -> object:
+        """Return the identity of the value whose memory holds a value."""
+        return holder(value, self.slots)
 
     def shared(self, key: Hashable, spec: TensorSpec) -> Place:
         """Return memory that is used by turns, for tensors of one size."""
@@ -104,7 +112,7 @@ class NetworkTensors:
 
     def value(self, value: Value, spec: TensorSpec) -> Place:
         """Return the memory of a value that stages read, or of a constant."""
-        key = identity(value)
+        key = self.holder(value)
         if key not in self._values:  # keeps the value alive, so that its identity stays unique
             array = value if isinstance(value, np.ndarray) else self._random_values(spec)
             memory = self._native.memory(spec.num_bytes)

@@ -101,7 +101,7 @@ class CudaStageRunner:
         stands between two events.
         """
         places = self._tensors.computed(stages)
-        calls = [self._tensors.calls(stage, computed=places) for stage in stages]
+        calls = [self._tensors.calls(s, computed=places) for s in stages if s.launches]
         runs = self._native.trace(calls, repeat)
         fastest = min(runs, key=lambda run: float(run.max()))
         launches = [(n, launch) for n, stage in enumerate(stages) for launch in stage.launches]
@@ -125,7 +125,7 @@ class CudaStageRunner:
 
     @cached_property
     def _tensors(self) -> NetworkTensors:
-        return NetworkTensors(self._native, self._seed)
+        return NetworkTensors(self._native, self._seed, self._lowered.slots)
 
     @cached_property
     def _check(self) -> StageCheck:

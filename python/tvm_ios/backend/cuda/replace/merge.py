@@ -20,9 +20,11 @@ from ...shared.product import shared_left_side
 from ...shared.replacements.rule import Alike, Rule
 from ...shared.replacements.windows import enlarge, held_windows, windows_of
 from ..kernels.kernel import CudaKernel
+from ..kernels.match_gemm import ColumnPart
 from ..kernels.schedule import schedule_divided, scheduled_kernel
 from ..rules.config import CudaLoweredGraph
 from ..rules.function import operator_function
+from ..rules.inplace import slice_of
 from .combine import Emit, combines, convolution, rebuilt
 
 _CHANNELS, _COLUMNS = -3, -1
@@ -86,12 +88,15 @@ def _merged(
     merged, config = merged_operator(ops, anchor, axis), lowered.config
     layout = lowered.layouts.get(ops[0].outputs[0])
     layouts = dict(lowered.layouts) | ({merged.outputs[0]: layout} if layout else {})
-    function, inputs = operator_function(merged, layouts)
-    widths = [int(op.outputs[0].ty.shape.values[axis]) for op in ops]
-    scheduled = schedule_divided(function, widths, config.target, config.precision, config.limits)
-    key = ("merged", scheduled.name, tuple(widths), tvm_ffi.StructuralKey(function))
-    kernel = scheduled_kernel(f"{ops[0].kind}_merged", key, scheduled, len(inputs))
+    function, inputs = operator_function(merged, layouts, lowered.slots)
     outputs = tuple(op.outputs[0] for op in ops)
+    parts = tuple(
+        ColumnPart.of(int(value.ty.shape.values[axis]), slice_of(value, lowered.slots))
+        for value in outputs
+    )
+    scheduled = schedule_divided(function, parts, config.target, config.precision, config.limits)
+    key = ("merged", scheduled.name, parts, tvm_ffi.StructuralKey(function))
+    kernel = scheduled_kernel(f"{ops[0].kind}_merged", key, scheduled, len(inputs))
     return Implementation(tuple(op.index for op in ops), kernel, inputs, outputs)
 
 

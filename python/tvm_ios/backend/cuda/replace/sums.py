@@ -35,10 +35,14 @@ def _fits(lowered: CudaLoweredGraph, op: Operator) -> bool:
 def _add(lowered: CudaLoweredGraph, operators: tuple[int, ...]) -> Implementation[CudaKernel]:
     op = lowered.graph.operators[operators[-1]]  # the last one reads the others
     combination = added_up(lowered, operators)
+    first = _with_ending(op, combination)
     others = (_alone(op, term) for term in combination.terms[1:])
+    slots = dict(lowered.slots)
+    if op.outputs[0] in slots:
+        slots[first.outputs[0]] = slots[op.outputs[0]]
     parts = [
-        operator_function(part, {**lowered.layouts, part.outputs[0]: CHANNELS_LAST})
-        for part in (_with_ending(op, combination), *others)
+        operator_function(part, {**lowered.layouts, part.outputs[0]: CHANNELS_LAST}, slots)
+        for part in (first, *others)
     ]
     functions = [function for function, _ in parts]
     inputs, places = _numbered([values for _, values in parts])

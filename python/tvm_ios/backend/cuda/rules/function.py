@@ -9,14 +9,17 @@ import numpy as np
 from tvm import relax, tirx
 
 from ....graph.operators import Operator
+from ...shared.inplace import Slots
 from ...shared.legalize import tir_of
 from ..kernels.channels_last import channels_last
+from ..kernels.slices import within_slices
+from .inplace import concatenation_of, copied_parts, slice_of
 
 _WEIGHTED = ("conv2d", "depthwise_conv2d")
 
 
 def operator_function(
-    op: Operator, layouts: Mapping[relax.Var, str]
+    op: Operator, layouts: Mapping[relax.Var, str], slots: Slots
 ) -> tuple[tirx.PrimFunc, tuple[relax.Var | np.ndarray, ...]]:
     """Return an operator as one TIR function of tensors in their layouts.
 
@@ -26,6 +29,8 @@ def operator_function(
         The operator.
     layouts : mapping of relax.Var to str
         Values with the channels last.
+    slots : mapping of relax.Var to Slot
+        Values that are slices of others.
 
     Returns
     -------
@@ -35,12 +40,17 @@ def operator_function(
     Raises
     ------
     NoRule
-        If TVM does not lower the operator to a single TIR function, or its shapes are dynamic.
+        If TVM does not lower the operator to a single TIR function, or its shapes are dynamic, or
+        there is nothing to compute.
     """
+    concatenation = concatenation_of(op, layouts)
+    if concatenation is not None and len(concatenation.copied(slots)) < len(concatenation.parts):
+        return copied_parts(concatenation, slots)
     function, read = tir_of(op)
     values = list(read)
     tensors = (*values, *op.outputs)
     if not any(value in layouts for value in tensors if isinstance(value, relax.Var)):
+        # A slice has the channels last.
         return function, tuple(values)
     weights = _weights(op, values)
     maps = [
@@ -54,6 +64,8 @@ def operator_function(
             values[i] = np.ascontiguousarray(values[i].transpose(0, 2, 3, 1))
     if weights is not None:
         values[weights] = np.ascontiguousarray(values[weights].transpose(2, 3, 1, 0))
+    slices = {i: slice_of(v, slots) for i, v in enumerate(tensors) if isinstance(v, relax.Var)}
+    function = within_slices(function, {i: s for i, s in slices.items() if s is not None})
     return function, tuple(values)
 
 

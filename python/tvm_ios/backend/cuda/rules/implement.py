@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import tvm
@@ -13,6 +13,7 @@ from tvm import relax, s_tir, tirx
 
 from ....graph.operators import Operator, OperatorGraph
 from ...shared.implementation import Implementation
+from ...shared.inplace import Slots
 from ...shared.no_rule import NoRule
 from ..kernels.kernel import CudaKernel
 from ..kernels.schedule import (
@@ -25,6 +26,7 @@ from ..kernels.schedule import (
 from .config import CudaLoweredGraph, CudaLoweringConfig
 from .cudnn import cudnn_implementations
 from .function import operator_function
+from .inplace import concatenation_of, in_place, place_concatenations
 from .layouts import channels_last_values
 from .tuned import tuned_function
 
@@ -61,25 +63,60 @@ class CudaNetwork:
             found = next((c for c in candidates if c.kernel.variant == wanted), None)
             if found is not None:
                 chosen[op.index] = found
-            elif wanted is not None and candidates:
+            elif wanted is not None and not all(c.kernel.free for c in candidates):
                 _logger.warning("operator %s cannot be computed by %s here", op.name, wanted)
         if all(a is b for a, b in zip(chosen, self.lowered.implementations, strict=True)):
             return self
         return replace(self, lowered=replace(self.lowered, implementations=tuple(chosen)))
 
 
-def implement(graph: OperatorGraph, config: CudaLoweringConfig) -> CudaNetwork:
-    """Find the candidate kernels of each operator, and choose the likely fastest."""
-    layouts = channels_last_values(graph)
+def implement_in_place(
+    graph: OperatorGraph, results: Collection[relax.Var], config: CudaLoweringConfig
+) -> CudaNetwork:
+    """Implement a network whose concatenations are in place where that is possible.
+
+    If any operator is left to TVM's default lowering, nothing is placed: TVM's memory planning then
+    decides where tensors lie. cuDNN's kernels do not write to slices.
+    """
+    slots: Slots = {}
+    if config.cudnn is None:
+        slots = place_concatenations(graph, channels_last_values(graph), results)
+    network = implement(graph, config, slots)
+    return implement(graph, config) if slots and network.lowered.opaque else network
+
+
+def implement(
+    graph: OperatorGraph, config: CudaLoweringConfig, slots: Slots | None = None
+) -> CudaNetwork:
+    """Find the candidate kernels of each operator, and choose the likely fastest.
+
+    Parameters
+    ----------
+    graph : OperatorGraph
+        The network.
+    config : CudaLoweringConfig
+        The lowering config.
+    slots : mapping of relax.Var to Slot, optional
+        Values that are computed in place into concatenations; by default none.
+    """
+    values = _Values(channels_last_values(graph), slots or {})
     known: dict[object, _Kernels] = {}
-    choices = [_choice(op, layouts, config, known) for op in graph.operators]
+    choices = [_choice(op, values, config, known) for op in graph.operators]
     candidates = tuple(tuple(choice.candidates) for choice in choices)
     first = tuple(found[0] if found else None for found in candidates)
     return CudaNetwork(
-        CudaLoweredGraph(graph, first, layouts, config=config),
+        CudaLoweredGraph(graph, first, values.layouts, values.slots, config=config),
         candidates,
         tuple(choice.reference for choice in choices),
     )
+
+
+@dataclass(frozen=True)
+class _Values:
+    """The layouts of values, and where they lie."""
+
+    layouts: Mapping[relax.Var, str]
+    slots: Slots
 
 
 @dataclass(frozen=True)
@@ -100,15 +137,19 @@ class _Choice:
 
 def _choice(
     op: Operator,
-    layouts: Mapping[relax.Var, str],
+    values: _Values,
     config: CudaLoweringConfig,
     known: dict[object, _Kernels],
 ) -> _Choice:
     """Return all implementations of an operator; equal functions are scheduled once."""
     if op.opaque:
         return _Choice()
+    layouts, slots = values.layouts, values.slots
+    concatenation = concatenation_of(op, layouts)
+    if concatenation is not None and not concatenation.copied(slots):
+        return _Choice([in_place(op)], in_place(op))
     try:
-        function, inputs = operator_function(op, layouts)
+        function, inputs = operator_function(op, layouts, slots)
         key = tvm_ffi.StructuralKey(function)
         if key not in known:
             known[key] = _kernels(op.kind, key, function, len(inputs), config)

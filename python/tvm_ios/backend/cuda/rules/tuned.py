@@ -15,12 +15,13 @@ from typing import Any
 
 import tvm
 import tvm_ffi
-from tvm import tirx
+from tvm import relax, tirx
 
 from ....graph.extract import extract
 from ....graph.prepare import prepare
 from ...shared.no_rule import NoRule
 from .function import operator_function
+from .inplace import place_concatenations
 from .layouts import channels_last_values
 
 
@@ -44,12 +45,15 @@ def functions_to_tune(mod: tvm.IRModule, function: str = "main") -> tvm.IRModule
     ModelError
         If the function cannot be scheduled.
     """
-    graph = extract(prepare(mod, function, checks_indices=False), function)
+    prepared = prepare(mod, function, checks_indices=False)
+    graph = extract(prepared, function)
     layouts = channels_last_values(graph)
+    results = relax.analysis.free_vars(prepared[function].body.body)
+    slots = place_concatenations(graph, layouts, results)
     found: dict[tvm_ffi.StructuralKey, tuple[str, tirx.PrimFunc]] = {}
     for op in graph.operators:
         with suppress(NoRule):  # operators left to TVM have no TIR yet
-            body, _ = operator_function(op, layouts)
+            body, _ = operator_function(op, layouts, slots)
             found.setdefault(tvm_ffi.StructuralKey(body), (op.name, body))
     return tvm.IRModule(
         {name: body.with_attr("global_symbol", name) for name, body in found.values()}

@@ -56,11 +56,12 @@ class CudaStageBuilder(StageBuilder[CudaKernel, CudaStage]):
     def variant(self, op: int) -> str | None:
         """Return the variant of an operator's kernel, None if it has none."""
         implementation = self.lowered.implementations[op]
-        return None if implementation is None else implementation.kernel.variant
+        return None if implementation is None else implementation.kernel.variant or None
 
     def variants(self, op: int) -> frozenset[str]:
         """Return the variants of an operator's candidate kernels."""
-        return frozenset(found.kernel.variant for found in self.network.candidates[op])
+        kernels = (found.kernel for found in self.network.candidates[op])
+        return frozenset(kernel.variant for kernel in kernels if not kernel.free)
 
     def chosen(self, kernels: Mapping[str, str | None]) -> CudaStageBuilder:
         """Return the stage builder with these kernels, by operator."""
@@ -148,31 +149,33 @@ class CudaStageBuilder(StageBuilder[CudaKernel, CudaStage]):
             return None
         launches = []
         for level in _levels(stage):
-            parts = [stage.implementations[i] for i in level]
+            every = (stage.implementations[i] for i in level)
+            parts = [part for part in every if not part.kernel.free]
+            if not parts:
+                continue
             parts.sort(key=lambda part: -costs.get(part.kernel.key, 0.0))
             launch = self._fused_kernels.launch(parts)
             if launch is None:
                 return None
             launches.append(launch)
-        return tuple(launches)
+        return tuple(launches) or None
 
 
 def _on_streams(
     stage: Stage[CudaKernel], partitioning: StreamPartitioning, costs: Mapping[Hashable, float]
 ) -> Iterator[Launch]:
     """Yield the launches level by level, so that every stream starts immediately."""
-    numbers = list(dict.fromkeys(stage.groups))
+    numbers = _working_groups(stage)
     streams = assign(partitioning, _loads(stage, costs))
     rank = {numbers[group]: place for place, group in enumerate(streams)}
     for level in _levels(stage):
-        for i in sorted(level, key=lambda i: rank[stage.groups[i]]):
-            implementation, group = stage.implementations[i], numbers.index(stage.groups[i])
-            yield Launch(
-                implementation.kernel,
-                streams[group],
-                implementation.inputs,
-                implementation.outputs,
-            )
+        for i in sorted(level, key=lambda i: rank.get(stage.groups[i], 0)):
+            implementation = stage.implementations[i]
+            if implementation.kernel.free:
+                continue
+            stream = streams[numbers.index(stage.groups[i])]
+            values = (implementation.inputs, implementation.outputs)
+            yield Launch(implementation.kernel, stream, *values)
 
 
 def _levels(stage: Stage[CudaKernel]) -> list[list[int]]:
@@ -183,11 +186,19 @@ def _levels(stage: Stage[CudaKernel]) -> list[list[int]]:
     return [[i for i, d in enumerate(depth) if d == level] for level in range(max(depth) + 1)]
 
 
+def _working_groups(stage: Stage[CudaKernel]) -> list[int]:
+    """Return the groups that have something to compute, in the order in which they appear."""
+    pairs = zip(stage.implementations, stage.groups, strict=True)
+    return list(dict.fromkeys(group for i, group in pairs if not i.kernel.free))
+
+
 def _loads(stage: Stage[CudaKernel], costs: Mapping[Hashable, float]) -> list[GroupLoad]:
-    """Return the loads of the groups, in the order in which they first appear."""
-    loads: dict[int, GroupLoad] = {}
+    """Return the loads of the groups that have something to compute."""
+    loads = dict.fromkeys(_working_groups(stage), GroupLoad(0.0, 0))
     for implementation, group in zip(stage.implementations, stage.groups, strict=True):
-        known, kernel = loads.get(group, GroupLoad(0.0, 0)), implementation.kernel
+        if implementation.kernel.free:
+            continue
+        known, kernel = loads[group], implementation.kernel
         seconds = known.seconds + costs.get(kernel.key, 0.0)
         loads[group] = GroupLoad(seconds, max(known.blocks, kernel.tiles))
     return list(loads.values())

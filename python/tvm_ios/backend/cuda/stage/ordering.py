@@ -8,11 +8,15 @@ from. Memory is used again only by launches that follow all users of what lies t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from tvm import relax
+
 from ....tir.tensor import TensorSpec
-from .stage import Launch, identity
+from ...shared.inplace import Slots
+from ..rules.inplace import bytes_of
+from .stage import CudaStage, Launch, Value, holder
 
 _MOST_STREAMS = 32  # of a graph; further launches follow others that they need not wait for
 _ALIGNMENT = 256  # bytes, as CUDA aligns what it allocates
@@ -38,19 +42,19 @@ class Order:
     before: tuple[int, ...]
 
 
-def order_of(launches: Sequence[Launch]) -> Order:
+def order_of(launches: Sequence[Launch], slots: Slots) -> Order:
     """Return the order in which each launch waits for those that compute what it reads.
 
     A launch takes the stream of the last of them if nothing else has followed there, otherwise
     any stream whose launches it follows anyway, otherwise a new one.
     """
-    writer = {identity(v): n for n, launch in enumerate(launches) for v in launch.outputs}
+    written: dict[object, list[tuple[int, range]]] = {}
     streams: list[int] = []
     waits: list[tuple[int, ...]] = []
     before: list[int] = []
     last: list[int] = []  # the last launch of each stream
     for number, launch in enumerate(launches):
-        read = {writer[identity(v)] for v in launch.inputs if identity(v) in writer}
+        read = {n for v in launch.inputs for n in _writers(v, written, slots)}
         ended = _together(read, before)
         stream = _stream(read, ended, last)
         own = _together({last[stream]}, before) if stream < len(last) else 0
@@ -63,6 +67,41 @@ def order_of(launches: Sequence[Launch]) -> Order:
         waits.append(tuple(sorted(waited)))
         before.append(covered)
         last[stream : stream + 1] = [number]
+        for value in launch.outputs:
+            written.setdefault(holder(value, slots), []).append((number, bytes_of(value, slots)))
+    return Order(tuple(streams), tuple(waits), tuple(before))
+
+
+def _writers(
+    value: Value, written: Mapping[object, Sequence[tuple[int, range]]], slots: Slots
+) -> Iterator[int]:
+    """Yield the launches that have written some of a value."""
+    if not isinstance(value, relax.Var):
+        return
+    own = bytes_of(value, slots)
+    for number, theirs in written.get(holder(value, slots), ()):
+        if own.start < theirs.stop and theirs.start < own.stop:
+            yield number
+
+
+def barriers_of(stages: Sequence[CudaStage]) -> Order:
+    """Return the order in which every launch waits for all of the stages before its own."""
+    streams: list[int] = []
+    waits: list[tuple[int, ...]] = []
+    before: list[int] = []
+    ended = 0  # the launches of earlier stages
+    ends: dict[int, int] = {}  # the last launch of each stream of the stage before
+    for stage in stages:
+        own: dict[int, int] = {}
+        for launch in stage.launches:
+            number, stream = len(streams), launch.stream
+            first = stream not in own
+            waits.append(tuple(n for s, n in ends.items() if first and s != stream))
+            before.append(ended if first else before[own[stream]] | 1 << own[stream])
+            streams.append(stream)
+            own[stream] = number
+        if own:
+            ended, ends = (1 << len(streams)) - 1, own
     return Order(tuple(streams), tuple(waits), tuple(before))
 
 
@@ -88,7 +127,7 @@ def _stream(read: Collection[int], ended: int, last: Sequence[int]) -> int:
 
 
 def workspace_of(
-    launches: Sequence[Launch], elsewhere: Collection[object], order: Order
+    launches: Sequence[Launch], elsewhere: Collection[object], order: Order, slots: Slots
 ) -> tuple[dict[object, tuple[int, TensorSpec]], int]:
     """Return the place of each tensor that only the launches use, and the bytes of them together.
 
@@ -96,30 +135,37 @@ def workspace_of(
     ----------
     launches : sequence of Launch
         In order.
-    elsewhere : collection of identities
+    elsewhere : collection of holders
         Values that have memory of their own.
     order : Order
         The order of the launches.
+    slots : mapping of relax.Var to Slot
+        Values that are parts of others, each computed by launches of its own.
 
     Returns
     -------
     (dict, int)
-        Byte offset and spec by the value's identity, or by the launch and the number of its
+        Byte offset and spec by the value's holder, or by the launch and the number of its
         scratch memory; and the size of the workspace.
     """
     users: dict[object, int] = {}
+    free: dict[object, int] = {}  # the launches that have ended before any of a tensor's begins
     for number, launch in enumerate(launches):
         for value in (*launch.inputs, *launch.outputs):
-            users[identity(value)] = users.get(identity(value), 0) | 1 << number
+            key = holder(value, slots)
+            users[key] = users.get(key, 0) | 1 << number
+        for value in launch.outputs:
+            key, done = holder(value, slots), order.before[number] if order.before else 0
+            free[key] = free.get(key, done) & done
     placed: list[tuple[int, int, int]] = []  # begin, end, and users of what lies there
     found: dict[object, tuple[int, TensorSpec]] = {}
     for number, launch in enumerate(launches):
-        done = order.before[number] if order.before else 0
-        outputs = zip(map(identity, launch.outputs), launch.kernel.outputs, strict=True)
+        outputs = zip(launch.outputs, launch.kernel.outputs, strict=True)
         scratch = (((number, i), spec) for i, spec in enumerate(launch.kernel.scratch))
-        for key, spec in (*outputs, *scratch):
-            if key in elsewhere:
+        for key, spec in (*((holder(v, slots), spec) for v, spec in outputs), *scratch):
+            if key in elsewhere or key in found:
                 continue
+            done = free.get(key, order.before[number] if order.before else 0)
             offset = _first_gap(spec.num_bytes, [p for p in placed if p[2] & ~done])
             placed.append((offset, offset + spec.num_bytes, users.get(key, 1 << number)))
             found[key] = (offset, spec)

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 
 from tvm import relax
 
+from ....schedule.synchronization import Synchronization
 from ....tir.tensor import TensorSpec, encoded
+from ...shared.inplace import Slots, resolve
 from ..kernels.kernel import CudaKernel
-from .ordering import Order, order_of, workspace_of
-from .stage import CudaStage, Launch, Value, identity
+from .ordering import Order, barriers_of, order_of, workspace_of
+from .stage import CudaStage, Launch, Value, holder
 
 
 @dataclass(frozen=True)
@@ -43,61 +45,77 @@ class StageProgram:
         return len(self.kernels) == 1 and self.numbers == _alone(len(self.inputs + self.outputs))
 
     @staticmethod
-    def of(stage: CudaStage) -> StageProgram:
+    def of(stage: CudaStage, slots: Slots) -> StageProgram:
         """Encode the launches of a stage, all of whose results others may read."""
         outputs = [v for launch in stage.launches for v in launch.outputs]
         streams = tuple(launch.stream for launch in stage.launches)
         order = Order(streams, tuple(() for _ in streams), ())
-        return _encode(stage.launches, outputs, order)
+        return _encode(stage.launches, outputs, order, slots)
 
     @staticmethod
-    def joined(stages: Sequence[CudaStage], visible: Collection[relax.Var]) -> StageProgram:
-        """Encode the launches of consecutive stages, each of which waits for what it reads.
+    def joined(
+        stages: Sequence[CudaStage],
+        visible: Collection[relax.Var],
+        synchronization: Synchronization,
+        slots: Slots,
+    ) -> StageProgram:
+        """Encode the launches of consecutive stages.
 
         Parameters
         ----------
         stages : sequence of CudaStage
             The stages.
         visible : collection of relax.Var
-            Values that others read.
+            Values that others read; none of them is a part of another value.
+        synchronization : Synchronization
+            Whether a launch waits for what it reads, or for all stages before its own.
+        slots : mapping of relax.Var to Slot
+            Values that are parts of others.
         """
         launches = [launch for stage in stages for launch in stage.launches]
-        outputs = [v for launch in launches for v in launch.outputs if v in visible]
-        return _encode(launches, outputs, order_of(launches))
+        outputs = [
+            holding
+            for launch in launches
+            for value in launch.outputs
+            if (holding := resolve(value, slots)[0]) in visible
+        ]
+        waits = synchronization == "point-to-point"
+        order = order_of(launches, slots) if waits else barriers_of(stages)
+        return _encode(launches, outputs, order, slots)
 
 
-def _encode(launches: Sequence[Launch], outputs: Sequence[relax.Var], order: Order) -> StageProgram:
-    written = {identity(v) for launch in launches for v in launch.outputs}
-    read = {identity(v): v for launch in launches for v in launch.inputs}
-    inputs = {key: value for key, value in read.items() if key not in written}
-    specs = {
-        identity(value): spec
-        for launch in launches
-        for value, spec in zip(launch.outputs, launch.kernel.outputs, strict=True)
-    }
+def _encode(
+    launches: Sequence[Launch], results: Sequence[relax.Var], order: Order, slots: Slots
+) -> StageProgram:
+    specs: dict[object, TensorSpec] = {}
+    for launch in launches:
+        for value, spec in zip(launch.outputs, launch.kernel.outputs, strict=True):
+            specs[holder(value, slots)] = spec
+    read = {holder(v, slots): v for launch in launches for v in launch.inputs}
+    inputs = {key: value for key, value in read.items() if key not in specs}
+    outputs = {holder(value, slots): resolve(value, slots)[0] for value in results}
     kernels = {launch.kernel.key: launch.kernel for launch in launches}
-    results = [specs[identity(value)] for value in outputs]
     first = len(inputs) + len(outputs)
-    numbers = {key: i for i, key in enumerate([*inputs, *map(identity, outputs)])}
-    within, num_bytes = workspace_of(launches, numbers.keys(), order)
+    numbers = {key: i for i, key in enumerate([*inputs, *outputs])}
+    within, num_bytes = workspace_of(launches, numbers.keys(), order, slots)
     workspace = [TensorSpec((num_bytes,), "uint8")] if within else []
     numbers |= {key: first + len(workspace) + i for i, key in enumerate(within)}
     codes = {key: number for number, key in enumerate(kernels)}
-    program: list[int] = [1 + max(order.streams), len(within)]
+    program: list[int] = [1 + max(order.streams, default=0), len(within)]
     for offset, spec in within.values():
         program += [offset, *encoded(spec)]
     for i, launch in enumerate(launches):
         scratch = [(i, n) for n in range(len(launch.kernel.scratch))]
-        keys = [*map(identity, (*launch.inputs, *launch.outputs)), *scratch]
-        waits, tensors = order.waits[i], [numbers[key] for key in keys]
+        named = (holder(v, slots) for v in (*launch.inputs, *launch.outputs))
+        waits, tensors = order.waits[i], [numbers[key] for key in (*named, *scratch)]
         program += [codes[launch.kernel.key], order.streams[i], len(waits), *waits]
         program += [len(tensors), *tensors]
     return StageProgram(
         tuple(program),
         tuple(kernels.values()),
         tuple(inputs.values()),
-        tuple(outputs),
-        (*results, *workspace),
+        tuple(outputs.values()),
+        (*(specs[key] for key in outputs), *workspace),
     )
 
 

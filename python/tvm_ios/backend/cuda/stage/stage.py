@@ -10,6 +10,7 @@ from typing import TypeAlias
 import numpy as np
 from tvm import relax
 
+from ...shared.inplace import Slots, resolve
 from ...shared.stages import Stage
 from ..kernels.kernel import CudaKernel
 
@@ -42,7 +43,7 @@ class CudaStage(Stage[CudaKernel]):
     Attributes
     ----------
     launches : tuple of Launch
-        In order.
+        In order; none if all results are in place already.
     """
 
     launches: tuple[Launch, ...]
@@ -55,7 +56,7 @@ class CudaStage(Stage[CudaKernel]):
     @property
     def streams(self) -> int:
         """The number of streams."""
-        return 1 + max(launch.stream for launch in self.launches)
+        return 1 + max((launch.stream for launch in self.launches), default=-1)
 
     def computed_by(self, launch: Launch) -> tuple[int, ...]:
         """Return the indices of the operators whose results a launch writes."""
@@ -71,3 +72,8 @@ class CudaStage(Stage[CudaKernel]):
 def identity(value: Value) -> object:
     """Return a key that is equal for the same value of a function, or for the same array."""
     return value if isinstance(value, relax.Var) else id(value)
+
+
+def holder(value: Value, slots: Slots) -> object:
+    """Return the identity of the value whose tensor holds a value."""
+    return identity(resolve(value, slots)[0] if isinstance(value, relax.Var) else value)

@@ -63,7 +63,7 @@ def stream_partitionings(groups: Sequence[GroupLoad]) -> list[StreamPartitioning
 
     They have one, two or all streams, in either order.
     """
-    if len(groups) == 1:
+    if len(groups) <= 1:
         return [StreamPartitioning()]
     found: dict[tuple[tuple[int, int], ...], StreamPartitioning] = {}
     for count in (None, 2):

@@ -9,6 +9,7 @@ _CUDA = "python/tvm_ios/backend/cuda"
 _ORDERING, _CHECK = f"{_CUDA}/stage/ordering.py", f"{_CUDA}/measure/check.py"
 _ORDERS = "backend/cuda/stage/test_ordering.py"
 _IN_PLACE = "backend/cuda/rules/test_inplace.py"
+_LEAN = "backend/cuda/stage/test_lean.py"
 _ISOLATED = "backend/cuda/measure/test_isolated.py"
 
 MUTANTS = (
@@ -95,5 +96,33 @@ MUTANTS = (
         "if not np.isfinite(result[finite]).all():",
         "if False:",
         (f"{_ISOLATED}::test_the_error_of_a_result",),
+    ),
+    Mutant(
+        "a kernel takes the whole device",
+        f"{_CUDA}/measure/tune.py",
+        "return seconds * min(1.0, kernel.tiles / multiprocessors)",
+        "return seconds",
+        (f"{_LEAN}::test_what_a_kernel_takes",),
+    ),
+    Mutant(
+        "a lean kernel may take any time",
+        f"{_CUDA}/measure/tune.py",
+        "if entry[1] <= _SLOWEST * fastest[1]]",
+        "]",
+        (f"{_LEAN}::test_what_a_kernel_takes",),
+    ),
+    Mutant(
+        "lean stages have the fastest kernels",
+        f"{_CUDA}/stage/build.py",
+        "replace(i, kernel=i.kernel.lean or i.kernel)",
+        "replace(i, kernel=i.kernel)",
+        (f"{_LEAN}::test_stages_try_lean_kernels",),
+    ),
+    Mutant(
+        "samples of other lean kernels are a stage's own",
+        "python/tvm_ios/backend/shared/stages.py",
+        "*([others] if shared else ())",
+        "*()",
+        (f"{_LEAN}::test_stages_are_told_apart_by_their_lean_kernels",),
     ),
 )

@@ -11,7 +11,7 @@ from ..graph.operators import OperatorGraph
 from ..schedule.devices import machine_name
 from ..schedule.schedule import Schedule, ScheduledStage
 from ..support.errors import ScheduleError
-from .describe import kernels_of
+from .describe import kernels_of, lean_kernels_of
 
 
 def check_schedule(
@@ -46,15 +46,15 @@ def check_schedule(
 
 def check_kernels(schedule: Schedule, graph: OperatorGraph, stage_builder: AnyStageBuilder) -> None:
     """Raise ScheduleError unless all operators have the kernels that the schedule names."""
-    kernels = kernels_of(schedule)
+    kernels, lean = kernels_of(schedule), lean_kernels_of(schedule)
     for op in graph.operators:
-        wanted = kernels[op.name]
-        if wanted is not None and wanted not in stage_builder.variants(op.index):
-            raise ScheduleError(
-                f"Operator {op.name!r} of the schedule is computed by {wanted}, which is not "
-                "among its kernels here; give the precision, and cuDNN, that the schedule was "
-                "made with."
-            )
+        for wanted in (kernels[op.name], lean[op.name]):
+            if wanted is not None and wanted not in stage_builder.variants(op.index):
+                raise ScheduleError(
+                    f"Operator {op.name!r} of the schedule is computed by {wanted}, which is not "
+                    "among its kernels here; give the precision, and cuDNN, that the schedule was "
+                    "made with."
+                )
 
 
 def _check_target(schedule: Schedule, wanted: str) -> None:

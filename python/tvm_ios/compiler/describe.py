@@ -33,6 +33,7 @@ def describe(
         outputs=op.output_types,
         flops=op.flops,
         kernel=stage_builder.variant(op.index),
+        lean=stage_builder.lean_variant(op.index),
         module=op.module,
     )
 
@@ -47,3 +48,8 @@ def groups_of(candidate: Candidate, graph: OperatorGraph) -> tuple[tuple[str, ..
 def kernels_of(schedule: Schedule) -> dict[str, str | None]:
     """Return the kernels that a schedule names, by operator; None where it names none."""
     return {op.name: op.kernel for op in schedule.operators}
+
+
+def lean_kernels_of(schedule: Schedule) -> dict[str, str | None]:
+    """Return the kernels that take less of a device, as :func:`kernels_of` does."""
+    return {op.name: op.lean for op in schedule.operators}

@@ -55,7 +55,7 @@ def round_within(
     exact = [name for name in paired if name not in chosen]
     _logger.info("%s; in float32: %s", rounding, ", ".join(exact) or "nothing")
     kernels = {op.name: op.kernel for op in _with_exact(half, exact).operators}
-    scheduler.use(scheduler.stage_builder.chosen(kernels))
+    scheduler.use(scheduler.stage_builder.chosen(kernels, {}))
     scheduler.rounding = rounding
 
 

@@ -41,7 +41,7 @@ from ..support.errors import ScheduleError
 from ..support.progress import progress
 from .check import check_kernels, check_schedule
 from .compiled import CompiledSchedules
-from .describe import describe, groups_of, kernels_of
+from .describe import describe, groups_of, kernels_of, lean_kernels_of
 from .pricing import measure_prices
 
 
@@ -263,7 +263,7 @@ class Scheduler:
         """
         self.check(schedule)
         check_kernels(schedule, self.graph, self.stage_builder)
-        self.use(self.stage_builder.chosen(kernels_of(schedule)))
+        self.use(self._builder_of(schedule))
         stages = dict(enumerate(self.lower(schedule)))
         return self.backend.trace(stages, self.pool, repeat)
 
@@ -332,9 +332,12 @@ class Scheduler:
 
     def _lowered(self, schedule: Schedule) -> LoweredSchedule[Any]:
         """Return a schedule with the kernels that it names, and the memory that these share."""
-        builder = self.stage_builder.chosen(kernels_of(schedule))
+        builder = self._builder_of(schedule)
         stages, lowered = ScheduleLowering(builder).lower(schedule), builder.lowered
         return LoweredSchedule(stages, schedule.synchronization, lowered.slots, lowered.layouts)
+
+    def _builder_of(self, schedule: Schedule) -> AnyStageBuilder:
+        return self.stage_builder.chosen(kernels_of(schedule), lean_kernels_of(schedule))
 
     def use(self, stage_builder: AnyStageBuilder) -> None:
         """Build stages of other kernels from now on; runners have the memory of these."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 
 from ..schedule.devices import device_terms, threads
-from ..schedule.partitioning import FUSED, StreamPartitioning
+from ..schedule.partitioning import FUSED, FUSED_LEAN, StreamPartitioning
 from ..schedule.rounding import PAIRED
 from ..schedule.schedule import Schedule, ScheduledOperator, ScheduledStage
 from ..target import short_name
@@ -46,14 +46,14 @@ def how(stage: ScheduledStage) -> str:
 
 def _partitioning(stage: ScheduledStage) -> str:
     """Return a work partitioning as text."""
-    if stage.partitioning == FUSED:
-        return "one launch"
+    if stage.partitioning in (FUSED, FUSED_LEAN):
+        return f"one launch{', lean' * (stage.partitioning == FUSED_LEAN)}"
     streams = StreamPartitioning.parse(stage.partitioning)
     if streams is None:
         return stage.partitioning
     count = min(streams.count or len(stage.groups), len(stage.groups))
     order = ", widest first" if streams.widest else ""
-    return f"{count} stream{'s' if count > 1 else ''}{order}"
+    return f"{count} stream{'s' if count > 1 else ''}{order}{', lean' * streams.lean}"
 
 
 def machine(schedule: Schedule) -> str:

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 STRATEGIES = ("concurrent", "merge")
 """The strategies of a stage, in the order of C++'s ``enum Strategy``."""
 
-_PATTERN = re.compile(r"streams(-(?P<count>[1-9]\d*))?(?P<widest>-widest)?")
+_PATTERN = re.compile(r"streams(-(?P<count>[1-9]\d*))?(?P<widest>-widest)?(?P<lean>-lean)?")
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}")
-FUSED = "fused"
+FUSED, FUSED_LEAN = "fused", "fused-lean"
 
 
 @dataclass(frozen=True)
@@ -24,10 +24,13 @@ class StreamPartitioning:
         The number of streams; None for one per group.
     widest : bool
         Whether the widest group is issued first instead of the longest.
+    lean : bool
+        Whether operators have the kernels that take less of the device, if they have a choice.
     """
 
     count: int | None = None
     widest: bool = False
+    lean: bool = False
 
     @staticmethod
     def parse(text: str) -> StreamPartitioning | None:
@@ -35,14 +38,12 @@ class StreamPartitioning:
         match = _PATTERN.fullmatch(text)
         if match is None:
             return None
-        count = match["count"]
-        return StreamPartitioning(
-            None if count is None else int(count), match["widest"] is not None
-        )
+        count, *flags = match["count"], match["widest"] is not None, match["lean"] is not None
+        return StreamPartitioning(None if count is None else int(count), *flags)
 
     def __str__(self) -> str:
         count = "" if self.count is None else f"-{self.count}"
-        return f"streams{count}{'-widest' if self.widest else ''}"
+        return f"streams{count}{'-widest' * self.widest}{'-lean' * self.lean}"
 
 
 def is_partitioning(text: str) -> bool:

@@ -60,6 +60,8 @@ class ScheduledOperator:
         Floating-point operations; a multiply-add counts as two.
     kernel : str or None
         The kernel that was chosen, if there was a choice.
+    lean : str or None
+        The kernel that takes less of a CUDA device, for stages whose work partitioning is lean.
     module : str or None
         The module of the model that it is from, such as ``features.3.conv``.
     """
@@ -71,6 +73,7 @@ class ScheduledOperator:
     outputs: tuple[str, ...] = ()
     flops: int | None = None
     kernel: str | None = None
+    lean: str | None = None
     module: str | None = None
 
     @property
@@ -94,7 +97,8 @@ class ScheduledStage:
         ``groups`` (one worker computes a whole group) or ``strips`` (row strips: every worker
         computes some rows of the results through the whole group). On a CUDA device: ``streams``
         (one stream per group, or ``streams-N`` for N streams; the longest group is issued first, or
-        with the suffix ``-widest`` the one with the most blocks) or ``fused`` (one launch).
+        with the suffix ``-widest`` the one with the most blocks) or ``fused`` (one launch). With
+        the suffix ``-lean``, operators have the kernels that take less of the device.
     seconds : float or None
         The stage's latency when it was chosen.
     """
@@ -203,7 +207,7 @@ class Schedule:
         forms = [
             (
                 [(stage.groups, stage.strategy, stage.partitioning) for stage in schedule.stages],
-                [(op.name, op.kind, op.seconds, op.kernel) for op in schedule.operators],
+                [(op.name, op.kind, op.seconds, op.kernel, op.lean) for op in schedule.operators],
                 schedule.winograd,
                 schedule.synchronization,
             )
@@ -351,6 +355,7 @@ def _parse_operator(operator: dict[str, Any]) -> ScheduledOperator:
         _texts(operator.get("outputs", []), "outputs"),
         None if flops is None else _flops(flops),
         None if operator.get("kernel") is None else str(operator["kernel"]),
+        None if operator.get("lean") is None else str(operator["lean"]),
         None if operator.get("module") is None else str(operator["module"]),
     )
 

@@ -61,6 +61,11 @@ class Kernel(ABC):
         """Whether there is nothing to do, as the result is in place already."""
         return False
 
+    @property
+    def alternatives(self) -> tuple[Hashable, ...]:
+        """The keys of kernels that may compute the same beside other operators."""
+        return ()
+
 
 K = TypeVar("K", bound=Kernel)
 """The kernels of one back end."""

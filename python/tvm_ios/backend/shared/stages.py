@@ -58,7 +58,9 @@ class Stage(Generic[K_co]):
             values = [v for v in implementation.inputs if hasattr(v, "ty")]
             wiring.append(tuple(reads.setdefault(hash(v), len(reads)) for v in values))
         kernels = tuple(i.kernel.key for i in self.implementations)
-        return Key((kernels, tuple(wiring), self.groups, self.after))
+        others = tuple(i.kernel.alternatives for i in self.implementations)
+        shared = len(set(self.groups)) > 1 and any(others)
+        return Key((kernels, tuple(wiring), self.groups, self.after, *([others] if shared else ())))
 
 
 AnyStage = Stage[Any]
@@ -165,8 +167,17 @@ class StageBuilder(ABC, Generic[K, S]):
         """Return the names of all kernels that an operator has a choice of."""
         return frozenset()
 
-    def chosen(self, _kernels: Mapping[str, str | None]) -> StageBuilder[K, S]:
-        """Return a builder with the kernels that a schedule names, by operator."""
+    def lean_variant(self, _op: int) -> str | None:
+        """Return which kernel takes less of a device for an operator; None if there is no other."""
+        return None
+
+    def chosen(
+        self, _kernels: Mapping[str, str | None], _lean: Mapping[str, str | None]
+    ) -> StageBuilder[K, S]:
+        """Return a builder with the kernels that a schedule names, by operator.
+
+        The second ones are those that take less of a device.
+        """
         return self
 
     def stage(self, groups: Sequence[Sequence[int]], strategy: str) -> Stage[K]:

@@ -73,7 +73,9 @@ class CpuStageBuilder(StageBuilder[Kernel, CpuStage]):
         """Whether operators may multiply bfloat16."""
         return self.lowered.config.precision != "fp32"
 
-    def chosen(self, kernels: Mapping[str, str | None]) -> CpuStageBuilder:
+    def chosen(
+        self, kernels: Mapping[str, str | None], _lean: Mapping[str, str | None]
+    ) -> CpuStageBuilder:
         graph, config = self.lowered.graph, self.lowered.config
         if PAIRED in kernels.values() and not self._narrow:
             raise ScheduleError(

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -25,11 +26,20 @@ class CudaKernel(Kernel):
         Identifies the kernel among the operator's candidates.
     fusible : bool
         Whether its blocks can become part of a larger launch; a library's cannot.
+    lean : CudaKernel or None
+        A kernel that computes the same and takes less of the device, for stages that operators
+        share.
     """
 
     function: tirx.PrimFunc | None = field(compare=False)
     variant: str = ""
     fusible: bool = True
+    lean: CudaKernel | None = field(default=None, compare=False)
+
+    @property
+    def alternatives(self) -> tuple[Hashable, ...]:
+        """The key of the lean kernel."""
+        return () if self.lean is None else (self.lean.key,)
 
     @property
     def tiles(self) -> int:

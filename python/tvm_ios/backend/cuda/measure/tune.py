@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -21,6 +22,8 @@ from ..stage.stage import CudaStage
 _logger = logging.getLogger(__name__)
 
 _SAMPLES = 7
+_SLOWEST = 3.0  # times the fastest kernel's time: a slower one delays its stage
+_LESS = 0.8  # of what the fastest kernel takes of the device
 
 
 def tuned(
@@ -56,12 +59,41 @@ def tuned(
         if not cache.samples(s.key) and not cache.failed(s.key)
     ]
     _measure(missing, pool, cache)
-    chosen = {}
+    chosen: dict[str, str | None] = {}
+    lean: dict[str, str | None] = {}
     for op, found in zip(network.lowered.graph.operators, network.candidates, strict=True):
         if len(found) > 1:
-            fastest = min(found, key=lambda i: _seconds(cache, workloads[i.kernel.key]))
-            chosen[op.name] = fastest.kernel.variant
-    return stage_builder.chosen(chosen)
+            times = [(i.kernel, _seconds(cache, workloads[i.kernel.key])) for i in found]
+            chosen[op.name], lean[op.name] = fastest_and_lean(times, stage_builder.workers)
+    return stage_builder.chosen(chosen, lean)
+
+
+def fastest_and_lean(
+    times: Sequence[tuple[CudaKernel, float]], multiprocessors: int
+) -> tuple[str, str | None]:
+    """Return the variants of the fastest kernel and of the one that takes the least of a device.
+
+    What a kernel takes is its time by the share of the multiprocessors that have a block of it. The
+    fastest kernel of an operator is often fast because it has a block for each of them, and then
+    leaves nothing to others. The second variant is None if nothing takes much less.
+
+    Parameters
+    ----------
+    times : sequence of (CudaKernel, float)
+        Kernels, and their seconds alone; infinite for one that failed.
+    multiprocessors : int
+        Of the device.
+    """
+
+    def taken(entry: tuple[CudaKernel, float]) -> float:
+        kernel, seconds = entry
+        return seconds * min(1.0, kernel.tiles / multiprocessors)
+
+    fastest = min(times, key=lambda entry: entry[1])
+    patient = [entry for entry in times if entry[1] <= _SLOWEST * fastest[1]]
+    lean = min(patient, key=taken)
+    worth = taken(lean) < _LESS * taken(fastest)
+    return fastest[0].variant, lean[0].variant if worth else None
 
 
 def _measure(

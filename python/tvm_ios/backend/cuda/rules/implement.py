@@ -52,22 +52,32 @@ class CudaNetwork:
     candidates: tuple[tuple[Implementation[CudaKernel], ...], ...]
     references: tuple[Implementation[CudaKernel] | None, ...]
 
-    def choose(self, variants: Mapping[str, str | None]) -> CudaNetwork:
+    def choose(
+        self, variants: Mapping[str, str | None], lean: Mapping[str, str | None]
+    ) -> CudaNetwork:
         """Return the network with the kernels of these variants, by operator.
 
-        Others keep theirs.
+        Others keep theirs. The second ones are those that take less of the device.
         """
         chosen = list(self.lowered.implementations)
         for op in self.lowered.graph.operators:
-            wanted, candidates = variants.get(op.name), self.candidates[op.index]
-            found = next((c for c in candidates if c.kernel.variant == wanted), None)
-            if found is not None:
-                chosen[op.index] = found
-            elif wanted is not None and not all(c.kernel.free for c in candidates):
-                _logger.warning("operator %s cannot be computed by %s here", op.name, wanted)
-        if all(a is b for a, b in zip(chosen, self.lowered.implementations, strict=True)):
+            found = self._candidate(op, variants.get(op.name)) or chosen[op.index]
+            if found is not None and op.name in variants:
+                second = self._candidate(op, lean.get(op.name))
+                kernel = replace(found.kernel, lean=None if second is None else second.kernel)
+                chosen[op.index] = replace(found, kernel=kernel)
+        pairs = list(zip(chosen, self.lowered.implementations, strict=True))
+        if all(_variants(a) == _variants(b) for a, b in pairs):
             return self
         return replace(self, lowered=replace(self.lowered, implementations=tuple(chosen)))
+
+    def _candidate(self, op: Operator, wanted: str | None) -> Implementation[CudaKernel] | None:
+        """Return the candidate of an operator by its variant; None if there is none."""
+        candidates = self.candidates[op.index]
+        found = next((c for c in candidates if c.kernel.variant == wanted), None)
+        if found is None and wanted and not all(c.kernel.free for c in candidates):
+            _logger.warning("operator %s cannot be computed by %s here", op.name, wanted)
+        return found
 
 
 def implement_in_place(
@@ -109,6 +119,13 @@ def implement(
         candidates,
         tuple(choice.reference for choice in choices),
     )
+
+
+def _variants(implementation: Implementation[CudaKernel] | None) -> tuple[str | None, ...]:
+    if implementation is None:
+        return ()
+    kernel = implementation.kernel
+    return kernel.variant, None if kernel.lean is None else kernel.lean.variant
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from ....schedule.partitioning import FUSED, StreamPartitioning
+from ....schedule.partitioning import FUSED, FUSED_LEAN, StreamPartitioning
 from ....schedule.synchronization import Synchronization
 from ....support.errors import ScheduleError
 from ...shared.replacements.find import Replacements, find_replacements
@@ -63,9 +63,17 @@ class CudaStageBuilder(StageBuilder[CudaKernel, CudaStage]):
         kernels = (found.kernel for found in self.network.candidates[op])
         return frozenset(kernel.variant for kernel in kernels if not kernel.free)
 
-    def chosen(self, kernels: Mapping[str, str | None]) -> CudaStageBuilder:
+    def lean_variant(self, op: int) -> str | None:
+        """Return the variant of the kernel that takes less of the device; None if there is none."""
+        implementation = self.lowered.implementations[op]
+        lean = None if implementation is None else implementation.kernel.lean
+        return None if lean is None else lean.variant
+
+    def chosen(
+        self, kernels: Mapping[str, str | None], lean: Mapping[str, str | None]
+    ) -> CudaStageBuilder:
         """Return the stage builder with these kernels, by operator."""
-        network = self.network.choose(kernels)
+        network = self.network.choose(kernels, lean)
         return self if network is self.network else CudaStageBuilder(network=network)
 
     @property
@@ -81,9 +89,22 @@ class CudaStageBuilder(StageBuilder[CudaKernel, CudaStage]):
     def partitionings(
         self, stage: Stage[CudaKernel], costs: Mapping[Hashable, float]
     ) -> tuple[str, ...]:
-        """Return the stream assignments that are worth measuring, and ``fused`` if it applies."""
-        partitionings = tuple(map(str, stream_partitionings(_loads(stage, costs))))
-        return partitionings if self._fused(stage, costs) is None else (*partitionings, FUSED)
+        """Return the stream assignments that are worth measuring, and ``fused`` if it applies.
+
+        Lean kernels are worth it if those that are the fastest alone have more blocks together than
+        the device has multiprocessors.
+        """
+        loads = _loads(stage, costs)
+        found = tuple(map(str, stream_partitionings(loads)))
+        crowded = len(loads) > 1 and sum(load.blocks for load in loads) > self.workers
+        lean = crowded and any(i.kernel.lean is not None for i in stage.implementations)
+        if lean:
+            found += (str(StreamPartitioning(lean=True)),)
+        if self._fused(stage, costs) is not None:
+            found += (FUSED,)
+        if lean and self._fused(*_lean(stage, costs)) is not None:
+            found += (FUSED_LEAN,)
+        return found
 
     def partition(
         self, stage: Stage[CudaKernel], partitioning: str, costs: Mapping[Hashable, float]
@@ -96,7 +117,10 @@ class CudaStageBuilder(StageBuilder[CudaKernel, CudaStage]):
             If the partitioning is unknown or does not suit the operators.
         """
         streams = StreamPartitioning.parse(partitioning)
-        launches = self._fused(stage, costs) if partitioning == FUSED else None
+        if partitioning == FUSED_LEAN or (streams is not None and streams.lean):
+            stage, costs = _lean(stage, costs)
+        fused = partitioning in (FUSED, FUSED_LEAN)
+        launches = self._fused(stage, costs) if fused else None
         if launches is not None:
             return CudaStage.of(stage, launches)
         if streams is None:
@@ -159,6 +183,19 @@ class CudaStageBuilder(StageBuilder[CudaKernel, CudaStage]):
                 return None
             launches.append(launch)
         return tuple(launches) or None
+
+
+def _lean(
+    stage: Stage[CudaKernel], costs: Mapping[Hashable, float]
+) -> tuple[Stage[CudaKernel], Mapping[Hashable, float]]:
+    """Return the stage with the lean kernels of its operators, and with the costs of the others.
+
+    Schedules have no times of the lean ones.
+    """
+    implementations = [replace(i, kernel=i.kernel.lean or i.kernel) for i in stage.implementations]
+    pairs = zip(stage.implementations, implementations, strict=True)
+    known = {lean.kernel.key: costs.get(i.kernel.key, 0.0) for i, lean in pairs}
+    return replace(stage, implementations=tuple(implementations)), {**costs, **known}
 
 
 def _on_streams(

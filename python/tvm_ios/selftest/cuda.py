@@ -101,6 +101,8 @@ class _GpuChecks:
         )
         return (
             *(self._stage_check(name, networks.UNEQUAL, d) for name, d in repartitioned),
+            self._stage_check(networks.JOINED.name, networks.JOINED, "streams"),
+            self._stage_check("the same in fewer launches", networks.JOINED, "fused"),
             *(self._stage_check(c.name, c, "merged") for c in networks.MERGED),
         )
 
@@ -273,6 +275,7 @@ _VARIANTS: dict[str, tuple[Case, Sequence[str]]] = {
         networks.UNEQUAL,
         ("streams", "streams-2", "streams-widest", "fused"),
     ),
+    networks.JOINED.name: (networks.JOINED, ("streams", "fused")),
     networks.WHOLE.name: (networks.WHOLE, ("streams", "fused")),
     **{case.name: (case, ()) for case in networks.MERGED},
 }

@@ -75,6 +75,14 @@ def _products(b: Builder, x: relax.Expr) -> relax.Var:
     return b.emit(op.matmul(b.emit(op.nn.softmax(scores)), value))
 
 
+def _joined(b: Builder, x: relax.Expr) -> relax.Var:
+    """Emit concatenations of channels that vectors divide, one a part of the other."""
+    arms = [conv(b, x, 24, 3), b.emit(op.nn.max_pool2d(conv(b, x, 12, 1), (3, 3), padding=(1, 1)))]
+    both = b.emit(op.concat(arms, axis=1))
+    again = b.emit(op.concat([both, conv(b, arms[0], 20, 1), conv(b, both, 8, 3)], axis=1))
+    return conv(b, again, 16, 3)
+
+
 def _whole(b: Builder, x: relax.Expr) -> relax.Var:
     """Emit a network from image to scores: branches, a residual, pooling, a product, a softmax."""
     x = conv(b, x, 19, 3, strides=2)
@@ -89,6 +97,7 @@ _IMAGE = (1, 19, 15, 13)
 
 UNEQUAL = Case("unequal branches", _unequal, (_IMAGE,))
 CHAIN = Case("chains of equal planes", _chains, (_IMAGE,))
+JOINED = Case("concatenations in place", _joined, (_IMAGE,))
 ALIKE = Case("convolutions of one input", _alike, (_IMAGE,))
 SUMS = Case("sums of convolutions", _sums, (_IMAGE,))
 PRODUCTS = Case("products of one input", _products, ((9, 45),))

@@ -54,12 +54,17 @@ COMPILE = ("compile", "model.onnx", "-o", "m.so")
 IMAGE = np.zeros(SHAPE, "float32")
 
 
-def _damaged_records(directory: Path) -> list[str]:
-    records = directory / "records"
-    records.mkdir(exist_ok=True)
-    for name in ("workload", "tuning_record"):
-        (records / f"database_{name}.json").write_text("[nothing\n")
-    return [*COMPILE, "--tuning-records", str(records)]
+def _records(content: str, *others: str) -> Callable[[Path], list[str]]:
+    """A command with a MetaSchedule database whose files have this content."""
+
+    def write(directory: Path) -> list[str]:
+        records = directory / f"records{len(content)}"
+        records.mkdir(exist_ok=True)
+        for name in ("workload", "tuning_record"):
+            (records / f"database_{name}.json").write_text(content)
+        return [*COMPILE, *others, "--tuning-records", str(records)]
+
+    return write
 
 
 BAD_INPUT = {
@@ -88,7 +93,11 @@ BAD_INPUT = {
         "cannot run code for",
     ),
     "no tuning records": ([*COMPILE, "--tuning-records", "none"], "is not a MetaSchedule database"),
-    "damaged tuning records": (_damaged_records, "is damaged"),
+    "damaged tuning records": (_records("[nothing\n"), "is damaged"),
+    "tuning records for a GPU": (
+        _records("", "--target", '{"kind":"cuda","arch":"sm_90"}', "--no-search"),
+        "records of MetaSchedule are for CPUs",
+    ),
     "two sources of a schedule": ([*COMPILE, "--no-search", "--schedule-in", "s.json"], "exclude"),
     "no library": (["compile", "model.onnx", "-o", "m.tar"], "NAME.so"),
     "no directory": (["compile", "model.onnx", "-o", "none/m.so"], "none/m.so"),

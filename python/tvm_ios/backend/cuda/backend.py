@@ -20,6 +20,7 @@ from ...measure.runners import Runner
 from ...measure.session import LocalSession, Session
 from ...schedule.options import Options
 from ...schedule.timeline import Span
+from ...support.errors import OptionError
 from ..shared.emitter import Network, emit_networks
 from ..shared.export import check_linker
 from ..shared.tuned import active_database
@@ -58,6 +59,11 @@ class CudaBackend:
     def __init__(self, target: tvm.target.Target, runner: Runner, options: Options) -> None:
         check_architecture(target)
         check_precision(target, options.precision)
+        if active_database() is not None:
+            raise OptionError(
+                "Tuning records of MetaSchedule are for CPUs; leave them out for a GPU, whose "
+                "kernels are chosen by measuring."
+            )
         self._target, self._runner, self._device_id = target, runner, runner.device_id
         self._options = options
 
@@ -71,7 +77,6 @@ class CudaBackend:
             precision,
             device.limits,
             cudnn=self._device_id if self._options.cudnn else None,
-            database=active_database(),
         )
         return CudaStageBuilder(network=implement_in_place(graph, results, config))
 

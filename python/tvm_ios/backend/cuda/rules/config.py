@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import tvm
 from tvm import relax
@@ -29,15 +28,12 @@ class CudaLoweringConfig:
         Of the device.
     cudnn : int or None
         The device whose cuDNN may compute convolutions; None disables cuDNN.
-    database : tvm.s_tir.meta_schedule.database.Database or None
-        Tuned kernels; they are measured with the others.
     """
 
     target: tvm.target.Target
     precision: Precision
     limits: Limits
     cudnn: int | None = None
-    database: Any | None = None
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import tvm
@@ -18,7 +18,6 @@ from ...shared.no_rule import NoRule
 from ..kernels.kernel import CudaKernel
 from ..kernels.schedule import (
     ScheduledFunction,
-    described,
     plain_schedule,
     schedule,
     scheduled_kernel,
@@ -28,7 +27,6 @@ from .cudnn import cudnn_implementations
 from .function import operator_function
 from .inplace import concatenation_of, in_place, place_concatenations
 from .layouts import channels_last_values
-from .tuned import tuned_function
 
 _logger = logging.getLogger(__name__)
 
@@ -205,16 +203,8 @@ def _kernels(
 
     candidates = tuple(
         kernel(scheduled)
-        for scheduled in _schedules(function, config)
+        for scheduled in schedule(function, config.target, config.precision, config.limits)
         if not scheduled.workspace  # it belongs to the host's thread, which stages share
     )
     plain = plain_schedule(function, config.target)
     return _Kernels(candidates, None if plain is None else kernel(plain))
-
-
-def _schedules(function: tirx.PrimFunc, config: CudaLoweringConfig) -> Iterator[ScheduledFunction]:
-    """Yield the schedule that the user has tuned, then those of the rules."""
-    tuned = tuned_function(function, config.database, config.target)
-    if tuned is not None:
-        yield described("tuned", tuned)
-    yield from schedule(function, config.target, config.precision, config.limits)

@@ -3,21 +3,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any, Protocol, TypeVar
 
 import tvm
 from tvm import relax
 
 from ..database import DeviceIdentity, MeasurementDatabase
-from ..graph.operators import Operator, OperatorGraph
+from ..graph.operators import OperatorGraph
 from ..measure.cache import MeasurementCache
 from ..measure.model import Variants
 from ..measure.pool import RunnerPool
 from ..measure.runners import Runner
 from ..schedule.options import Options
 from ..schedule.timeline import Span
-from .shared.emitter import Network
+from .shared.emitter import LoweredSchedule, Network
 from .shared.kernel import K
 from .shared.stages import AnyStageBuilder, S
 
@@ -106,14 +106,14 @@ class Backend(Protocol[K, S, A]):
         """
 
     def trace(
-        self, stages: Mapping[int, S | Operator], pool: RunnerPool[K, S], repeat: int
+        self, lowered: LoweredSchedule[S], pool: RunnerPool[K, S], repeat: int
     ) -> Sequence[Span]:
-        """Run stages, and return when each worker computes what of them.
+        """Run the stages of a schedule, and return when each worker computes what of them.
 
         Parameters
         ----------
-        stages : mapping of int to stages or Operator
-            By their numbers; operators that are left to TVM's default lowering do not run.
+        lowered : LoweredSchedule
+            Operators that are left to TVM's default lowering do not run.
         pool : RunnerPool
             Where they run.
         repeat : int

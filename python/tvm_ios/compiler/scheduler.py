@@ -264,8 +264,7 @@ class Scheduler:
         self.check(schedule)
         check_kernels(schedule, self.graph, self.stage_builder)
         self.use(self._builder_of(schedule))
-        stages = dict(enumerate(self.lower(schedule)))
-        return self.backend.trace(stages, self.pool, repeat)
+        return self.backend.trace(self._lowered(schedule), self.pool, repeat)
 
     def random_inputs(self, seed: int) -> list[tvm.runtime.Tensor | tuple[Any, ...]]:
         """Inputs that the network takes: its indices are of something that is there."""

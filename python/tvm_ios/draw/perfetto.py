@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -13,8 +14,9 @@ from ..schedule.schedule import Schedule
 from ..schedule.timeline import Span, waits
 from .words import details, heading, how, microseconds
 
-# Numbers of the process and of the track of stages; tracks of workers or streams follow. Perfetto
-# draws track 0, and the one with the number of its process, as one: the process's main thread.
+# Numbers of the process and of the track of stages; tracks of workers or streams follow, then those
+# of stages that run beside others. Perfetto draws track 0, and the one with the number of its
+# process, as one: the process's main thread.
 _PROCESS, _STAGES = 1, 2
 
 _DERIVED = "a stage lasts from the beginning of its first kernel to the end of its last"
@@ -58,10 +60,30 @@ def perfetto(schedule: Schedule, graph: OperatorGraph, spans: Sequence[Span]) ->
 
 def _titles(schedule: Schedule, spans: Sequence[Span]) -> Iterator[dict[str, Any]]:
     yield _title("process_name", _STAGES, heading(schedule)[0])
-    yield _title("thread_name", _STAGES, "stages")
+    for track in sorted({track for _, _, _, track in _extents(schedule, spans)}):
+        yield _title("thread_name", track, "stages")
     lane = device_terms(schedule.target).lane
-    for worker in range(max(schedule.workers, 1 + max(span.worker for span in spans))):
+    for worker in range(_num_workers(schedule, spans)):
         yield _title("thread_name", _track_of(worker), f"{lane} {worker}")
+
+
+def _num_workers(schedule: Schedule, spans: Sequence[Span]) -> int:
+    return max(schedule.workers, 1 + max(span.worker for span in spans))
+
+
+def _extents(schedule: Schedule, spans: Sequence[Span]) -> Iterator[tuple[int, float, float, int]]:
+    """Yield each stage's number, begin and end, and a track where no other stage is then."""
+    ends: list[float] = []
+    tracks = itertools.chain([_STAGES], itertools.count(_track_of(_num_workers(schedule, spans))))
+    known: list[int] = []
+    for number in sorted({span.stage for span in spans}):
+        own = [span for span in spans if span.stage == number]
+        begin, end = min(span.begin for span in own), max(span.end for span in own)
+        free = next((i for i, other in enumerate(ends) if other <= begin), len(ends))
+        if free == len(ends):
+            known.append(next(tracks))
+        ends[free : free + 1] = [end]
+        yield number, begin, end, known[free]
 
 
 def _track_of(worker: int) -> int:
@@ -73,14 +95,12 @@ def _title(what: str, track: int, text: str) -> dict[str, Any]:
 
 
 def _stages(schedule: Schedule, spans: Sequence[Span]) -> Iterator[dict[str, Any]]:
-    for number, stage in enumerate(schedule.stages):
-        own = [span for span in spans if span.stage == number]
-        if own:
-            begin, end = min(span.begin for span in own), max(span.end for span in own)
-            about = {"how": how(stage), "groups": stage.groups}
-            if stage.seconds is not None:
-                about["expected"] = microseconds(stage.seconds)
-            yield _event(f"stage {number}", "stage", _STAGES, begin, end, about)
+    for number, begin, end, track in _extents(schedule, spans):
+        stage = schedule.stages[number]
+        about = {"how": how(stage), "groups": stage.groups}
+        if stage.seconds is not None:
+            about["expected"] = microseconds(stage.seconds)
+        yield _event(f"stage {number}", "stage", track, begin, end, about)
 
 
 def _about(schedule: Schedule, names: Sequence[str]) -> dict[str, list[str]]:

@@ -108,6 +108,11 @@ std::vector<Stage> StageRunner::Read(const ffi::Bytes& stages) const {
       const int64_t stream = reader.Next();
       CheckIndex(stream, num_streams, "stream");
       Stage::Call call{kernel.function, static_cast<size_t>(stream), {}, {}};
+      for (int64_t waits = reader.Next(); waits > 0; --waits) {
+        const int64_t earlier = reader.Next();
+        CheckIndex(earlier, i, "earlier call");
+        call.waits.push_back(static_cast<size_t>(earlier));
+      }
       for (const KernelTable::Spec& spec : kernel.specs) {
         const int64_t memory = reader.Next();
         char* data = memories_.Address(spec, memory, reader.Next());

@@ -25,8 +25,8 @@ namespace cuda {
  * \brief Kernels, memory of a device, and the stages composed of them.
  *
  * Stages are passed as int64 numbers: for each stage its number of streams and of calls, and for
- * each call a kernel's number, a stream, and for each of its tensors the number of a memory and a
- * byte offset in it.
+ * each call a kernel's number, a stream, the number of earlier calls that it waits for, these, and
+ * for each of its tensors the number of a memory and a byte offset in it.
  */
 class StageRunner {
  public:

@@ -197,7 +197,7 @@ def time_stage() -> list[float]:
     assert session.call("cuda.AddKernel", runner, module, "add", specs.tobytes()) == 0
     between = [(0, 1), (0, 2), (2, 3)]  # which of the memory's four tensors are read and written
     calls = [
-        (0, stream, memory, 256 * read, memory, 256 * written)
+        (0, stream, 0, memory, 256 * read, memory, 256 * written)
         for stream, (read, written) in zip((0, 1, 0), between, strict=True)
     ]
     run = [2, 3, *(number for call in calls for number in call)]

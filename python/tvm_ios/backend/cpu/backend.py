@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import tvm
@@ -22,7 +22,7 @@ from ...schedule.options import Options
 from ...schedule.timeline import Span
 from ...support.folders import TemporaryFolder
 from ...target import TYPICAL, MachineBalance, core_of, num_workers
-from ..shared.emitter import Network, emit_networks
+from ..shared.emitter import LoweredSchedule, Network, emit_networks
 from ..shared.export import export
 from ..shared.implementation import LoweredGraph, present
 from ..shared.tuned import active_database
@@ -155,16 +155,17 @@ class CpuBackend:
 
     def trace(
         self,
-        stages: Mapping[int, CpuStage | Operator],
+        lowered: LoweredSchedule[CpuStage],
         pool: RunnerPool[Kernel, CpuStage],
         repeat: int,
     ) -> list[Span]:
         """Record when each worker computes what.
 
-        All stages run in one launch, as they do in a compiled network. Operators that are left to
-        TVM's default lowering have no kernel to run; the trace leaves them out.
+        All stages run in one launch, as they do in a compiled network, with a barrier after each.
+        Operators that are left to TVM's default lowering have no kernel to run; the trace leaves
+        them out.
         """
-        kept = {n: stage for n, stage in stages.items() if isinstance(stage, CpuStage)}
+        kept = {n: s for n, s in enumerate(lowered.stages) if isinstance(s, CpuStage)}
         kernels = [i.kernel for stage in kept.values() for i in stage.implementations]
         return trace(pool, kept, [kernel for kernel in kernels if kernel.phases], repeat)
 

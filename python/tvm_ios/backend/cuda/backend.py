@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import tvm
@@ -11,7 +12,7 @@ from tvm import relax
 
 from ...database import DeviceIdentity
 from ...database.identity import gpu_model
-from ...graph.operators import Operator, OperatorGraph
+from ...graph.operators import OperatorGraph
 from ...measure.cache import MeasurementCache
 from ...measure.model import Variants
 from ...measure.pool import LocalPool, RunnerPool, trace
@@ -21,7 +22,7 @@ from ...measure.session import LocalSession, Session
 from ...schedule.options import Options
 from ...schedule.timeline import Span
 from ...support.errors import OptionError
-from ..shared.emitter import Network, emit_networks
+from ..shared.emitter import LoweredSchedule, Network, emit_networks
 from ..shared.export import check_linker
 from ..shared.tuned import active_database
 from .code.network import CudaLibrary
@@ -36,6 +37,7 @@ from .measure.weights import weights_from
 from .rules.config import CudaLoweringConfig
 from .rules.implement import implement_in_place
 from .stage.build import CudaStageBuilder
+from .stage.ordering import joined
 from .stage.stage import CudaStage
 from .target import check_architecture, check_device, check_precision, describe, device_for
 
@@ -147,15 +149,19 @@ class CudaBackend:
 
     def trace(
         self,
-        stages: Mapping[int, CudaStage | Operator],
+        lowered: LoweredSchedule[CudaStage],
         pool: RunnerPool[CudaKernel, CudaStage],
         repeat: int,
     ) -> list[Span]:
         """Record when each stream computes what.
 
-        All stages run as one CUDA graph, as they do in a compiled network. Operators that are left
-        to TVM's default lowering have no kernel to run; the trace leaves them out.
+        All stages run as one CUDA graph, in the order that they have in a compiled network.
+        Operators that are left to TVM's default lowering have no kernel to run; the trace leaves
+        them out.
         """
-        kept = {n: stage for n, stage in stages.items() if isinstance(stage, CudaStage)}
-        kernels = [launch.kernel for stage in kept.values() for launch in stage.launches]
-        return trace(pool, kept, kernels, repeat)
+        kept = {n: s for n, s in enumerate(lowered.stages) if isinstance(s, CudaStage)}
+        numbers = [n for n, stage in kept.items() for _ in stage.launches]
+        whole, _ = joined(tuple(kept.values()), lowered.synchronization, lowered.slots)
+        spans = trace(pool, {0: whole}, [launch.kernel for launch in whole.launches], repeat)
+        pairs = zip(spans, numbers, strict=True)
+        return [replace(span, stage=number, level=number) for span, number in pairs]

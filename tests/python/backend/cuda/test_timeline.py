@@ -19,11 +19,12 @@ from support.cuda.cli import command
 from support.cuda.fake_driver import TARGET, Emulated
 from support.cuda.model import Driver
 from support.cuda.whole import repartitioned, settings
-from support.networks import conv, few_stages, merging, relax_module
+from support.networks import conv, few_stages, many_stages, merging, relax_module
 from tvm_ios.backend.cuda.stage.stage import CudaStage
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.errors import ScheduleError
 from tvm_ios.schedule import Schedule
+from tvm_ios.schedule.synchronization import Synchronization
 from tvm_ios.schedule.timeline import Span
 
 op = relax.op
@@ -46,12 +47,18 @@ Traced = tuple[Schedule, list[Span], list[list[tuple[int, ...]]], list[str]]
 
 
 def scheduled(variant: str) -> tuple[Scheduler, Schedule]:
-    """The network with as few stages as there may be, divided so, or merged, or sequential."""
-    cost_model = merging if variant == "merge" else few_stages
+    """The network with as few stages as there may be, divided so, or merged, or sequential.
+
+    Stages follow each other, but if the variant is "waits": then each operator is one.
+    """
+    cost_model = {"merge": merging, "waits": many_stages}.get(variant, few_stages)
     scheduler = Scheduler.prepare(NETWORK, TARGET, cost_model=cost_model)
     if variant == "sequential":
         return scheduler, scheduler.unsearched()
     found = scheduler.search()
+    if variant == "waits":
+        return scheduler, found
+    found = replace(found, synchronization="barrier")
     return scheduler, found if variant == "merge" else repartitioned(scheduler, found, variant)
 
 
@@ -135,6 +142,25 @@ def test_groups_run_side_by_side(traced: Callable[[str], Traced]) -> None:
     assert together == {"streams": 1, "streams-2": 1, "fused": 3, "merge": 2, "sequential": 1}
 
 
+def test_kernels_wait_for_what_they_read(traced: Callable[[str], Traced]) -> None:
+    """Each operator is a stage; the network takes as long as its longest path."""
+    schedule, spans, _, journal = traced("waits")
+    assert schedule.synchronization == "point-to-point"
+    assert not any("misuse" in line for line in journal)
+    names = [operator.name for operator in schedule.operators]
+    ended = {names[span.operators[0]]: span.end for span in spans}
+    assert [names[span.operators[0]] for span in spans] == [
+        stage.operators[0] for stage in schedule.stages if stage.operators[0] in ended
+    ]
+    assert [span.stage for span in spans] == sorted({span.stage for span in spans})
+    reads = {operator.name: operator.reads or () for operator in schedule.operators}
+    for span in spans:
+        before = [ended[name] for name in reads[names[span.operators[0]]]]
+        assert span.begin == pytest.approx(max(before, default=0.0))
+    assert max(ended.values()) == pytest.approx(4 * MILLISECOND)
+    assert len({span.worker for span in spans}) == 3
+
+
 def test_the_trace_is_of_one_graph(traced: Callable[[str], Traced]) -> None:
     _, spans, _, journal = traced("streams")
     assert sum(": begin" in line for line in journal) == 1
@@ -166,16 +192,17 @@ def test_kernels_that_cannot_be_had(caplog: pytest.LogCaptureFixture) -> None:
     assert caplog.text == ""
 
 
-def saved(directory: Path, network: str) -> Schedule:
+def saved(directory: Path, network: str, synchronization: Synchronization) -> Schedule:
     """A schedule of few stages on streams, as a file."""
     scheduler = Scheduler.prepare(tvm_ios.frontend.zoo.load(network), TARGET, cost_model=few_stages)
-    schedule = repartitioned(scheduler, scheduler.search(), "streams")
+    found = replace(scheduler.search(), synchronization=synchronization)
+    schedule = repartitioned(scheduler, found, "streams")
     schedule.save(directory / "s.json")
     return schedule
 
 
 def test_a_timeline_as_a_file(emulated: Emulated, tmp_path: Path) -> None:
-    schedule = emulated.call(saved, tmp_path, "nasrnn_small")
+    schedule = emulated.call(saved, tmp_path, "nasrnn_small", "barrier")
     line = "show s.json --format perfetto --model zoo:nasrnn_small --device-id 1 -o t.json"
     status, out, error, _ = emulated.call(command, tmp_path, line.split(), NOT_COMPUTING)
     assert (status, out, error) == (0, "", "")
@@ -194,3 +221,19 @@ def test_a_timeline_as_a_file(emulated: Emulated, tmp_path: Path) -> None:
     assert "CUDA graph" in whole["otherData"]["measured"]
     how = [e["args"]["how"] for e in events if titles[e["tid"]] == "stages"]
     assert f"concurrent, {streams} streams" in how
+
+
+def test_a_timeline_of_stages_side_by_side(emulated: Emulated, tmp_path: Path) -> None:
+    """Nothing overlaps on a track."""
+    emulated.call(saved, tmp_path, "nasrnn_small", "point-to-point")
+    line = "show s.json --format perfetto --model zoo:nasrnn_small -o t.json"
+    assert emulated.call(command, tmp_path, line.split(), NOT_COMPUTING)[0] == 0
+    events = json.loads((tmp_path / "t.json").read_text())["traceEvents"]
+    titles = {e["tid"]: e["args"]["name"] for e in events if e["name"] == "thread_name"}
+    tracks = by([e for e in events if e["ph"] == "X"], lambda event: event["tid"])
+    assert set(tracks) == set(titles)
+    assert sum(title == "stages" for title in titles.values()) > 1
+    for track, own in tracks.items():
+        assert {titles[track] == "stages"} == {event["cat"] == "stage" for event in own}
+        own.sort(key=lambda event: event["ts"])
+        assert all(a["ts"] + a["dur"] <= b["ts"] + 1e-3 for a, b in pairwise(own))

@@ -27,10 +27,11 @@ _NO_MEMORY = -1
 
 @dataclass(frozen=True)
 class Call:
-    """A launch of a kernel: its stream, and the places of its tensors."""
+    """A launch of a kernel: its stream, earlier ones to wait for, and the places of its tensors."""
 
     kernel: CudaKernel
     stream: int
+    waits: tuple[int, ...]
     places: tuple[Place, ...]
 
 
@@ -107,6 +108,8 @@ class NativeRunner(SessionRunner[CudaKernel]):
         for call in calls:
             yield self._number(call.kernel)
             yield call.stream
+            yield len(call.waits)
+            yield from call.waits
             for place in call.places:
                 yield place.memory
                 yield place.offset

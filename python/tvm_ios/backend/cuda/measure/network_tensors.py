@@ -72,7 +72,7 @@ class NetworkTensors:
             own = [self.shared(("scratch", free + i), spec) for i, spec in enumerate(scratch)]
             free += len(scratch)
             named = [place(value, spec) for value, spec in tensors_of(launch)]
-            calls.append(Call(launch.kernel, launch.stream, (*named, *own)))
+            calls.append(Call(launch.kernel, launch.stream, launch.waits, (*named, *own)))
         return calls
 
     def computed(self, stages: Sequence[CudaStage], role: str = "result") -> dict[object, Place]:

@@ -9,12 +9,14 @@ from. Memory is used again only by launches that follow all users of what lies t
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tvm import relax
 
+from ....schedule.synchronization import Synchronization
 from ....tir.tensor import TensorSpec
 from ...shared.inplace import Slots
+from ...shared.stages import Stage
 from ..rules.inplace import bytes_of
 from .stage import CudaStage, Launch, Value, holder
 
@@ -33,13 +35,37 @@ class Order:
     waits : tuple of tuple of int
         The earlier launches, on other streams, that each one waits for.
     before : tuple of int
-        For each launch the set of all that have ended when it begins, as bits; empty if nothing is
-        known beyond the streams.
+        For each launch the set of all that have ended when it begins, as bits.
     """
 
     streams: tuple[int, ...]
     waits: tuple[tuple[int, ...], ...]
     before: tuple[int, ...]
+
+
+def joined(
+    stages: Sequence[CudaStage], synchronization: Synchronization, slots: Slots
+) -> tuple[CudaStage, tuple[int, ...]]:
+    """Return consecutive stages as one, and what has ended before each launch, see :class:`Order`.
+
+    Parameters
+    ----------
+    stages : sequence of CudaStage
+        The stages.
+    synchronization : Synchronization
+        Whether a launch waits for what it reads, or for all stages before its own.
+    slots : mapping of relax.Var to Slot
+        Values that are parts of others.
+    """
+    launches = [launch for stage in stages for launch in stage.launches]
+    waits = synchronization == "point-to-point"
+    order = order_of(launches, slots) if waits else barriers_of(stages)
+    implementations = tuple(i for stage in stages for i in stage.implementations)
+    whole = Stage(implementations, (0,) * len(implementations), ((),) * len(implementations))
+    placed = zip(launches, order.streams, order.waits, strict=True)
+    return CudaStage.of(
+        whole, [replace(la, stream=s, waits=w) for la, s, w in placed]
+    ), order.before
 
 
 def order_of(launches: Sequence[Launch], slots: Slots) -> Order:
@@ -127,7 +153,10 @@ def _stream(read: Collection[int], ended: int, last: Sequence[int]) -> int:
 
 
 def workspace_of(
-    launches: Sequence[Launch], elsewhere: Collection[object], order: Order, slots: Slots
+    launches: Sequence[Launch],
+    elsewhere: Collection[object],
+    before: Sequence[int],
+    slots: Slots,
 ) -> tuple[dict[object, tuple[int, TensorSpec]], int]:
     """Return the place of each tensor that only the launches use, and the bytes of them together.
 
@@ -137,8 +166,8 @@ def workspace_of(
         In order.
     elsewhere : collection of holders
         Values that have memory of their own.
-    order : Order
-        The order of the launches.
+    before : sequence of int
+        For each launch the set of all that have ended when it begins, as bits.
     slots : mapping of relax.Var to Slot
         Values that are parts of others, each computed by launches of its own.
 
@@ -155,7 +184,7 @@ def workspace_of(
             key = holder(value, slots)
             users[key] = users.get(key, 0) | 1 << number
         for value in launch.outputs:
-            key, done = holder(value, slots), order.before[number] if order.before else 0
+            key, done = holder(value, slots), before[number]
             free[key] = free.get(key, done) & done
     placed: list[tuple[int, int, int]] = []  # begin, end, and users of what lies there
     found: dict[object, tuple[int, TensorSpec]] = {}
@@ -165,7 +194,7 @@ def workspace_of(
         for key, spec in (*((holder(v, slots), spec) for v, spec in outputs), *scratch):
             if key in elsewhere or key in found:
                 continue
-            done = free.get(key, order.before[number] if order.before else 0)
+            done = free.get(key, before[number])
             offset = _first_gap(spec.num_bytes, [p for p in placed if p[2] & ~done])
             placed.append((offset, offset + spec.num_bytes, users.get(key, 1 << number)))
             found[key] = (offset, spec)

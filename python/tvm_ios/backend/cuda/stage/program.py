@@ -12,8 +12,8 @@ from ....schedule.synchronization import Synchronization
 from ....tir.tensor import TensorSpec, encoded
 from ...shared.inplace import Slots, resolve
 from ..kernels.kernel import CudaKernel
-from .ordering import Order, barriers_of, order_of, workspace_of
-from .stage import CudaStage, Launch, Value, holder
+from .ordering import joined, workspace_of
+from .stage import CudaStage, Value, holder
 
 
 @dataclass(frozen=True)
@@ -48,9 +48,7 @@ class StageProgram:
     def of(stage: CudaStage, slots: Slots) -> StageProgram:
         """Encode the launches of a stage, all of whose results others may read."""
         outputs = [v for launch in stage.launches for v in launch.outputs]
-        streams = tuple(launch.stream for launch in stage.launches)
-        order = Order(streams, tuple(() for _ in streams), ())
-        return _encode(stage.launches, outputs, order, slots)
+        return _encode(stage, outputs, (0,) * len(stage.launches), slots)
 
     @staticmethod
     def joined(
@@ -72,22 +70,21 @@ class StageProgram:
         slots : mapping of relax.Var to Slot
             Values that are parts of others.
         """
-        launches = [launch for stage in stages for launch in stage.launches]
+        whole, before = joined(stages, synchronization, slots)
         outputs = [
             holding
-            for launch in launches
+            for launch in whole.launches
             for value in launch.outputs
             if (holding := resolve(value, slots)[0]) in visible
         ]
-        waits = synchronization == "point-to-point"
-        order = order_of(launches, slots) if waits else barriers_of(stages)
-        return _encode(launches, outputs, order, slots)
+        return _encode(whole, outputs, before, slots)
 
 
 def _encode(
-    launches: Sequence[Launch], results: Sequence[relax.Var], order: Order, slots: Slots
+    stage: CudaStage, results: Sequence[relax.Var], before: Sequence[int], slots: Slots
 ) -> StageProgram:
     specs: dict[object, TensorSpec] = {}
+    launches = stage.launches
     for launch in launches:
         for value, spec in zip(launch.outputs, launch.kernel.outputs, strict=True):
             specs[holder(value, slots)] = spec
@@ -97,18 +94,18 @@ def _encode(
     kernels = {launch.kernel.key: launch.kernel for launch in launches}
     first = len(inputs) + len(outputs)
     numbers = {key: i for i, key in enumerate([*inputs, *outputs])}
-    within, num_bytes = workspace_of(launches, numbers.keys(), order, slots)
+    within, num_bytes = workspace_of(launches, numbers.keys(), before, slots)
     workspace = [TensorSpec((num_bytes,), "uint8")] if within else []
     numbers |= {key: first + len(workspace) + i for i, key in enumerate(within)}
     codes = {key: number for number, key in enumerate(kernels)}
-    program: list[int] = [1 + max(order.streams, default=0), len(within)]
+    program: list[int] = [stage.streams, len(within)]
     for offset, spec in within.values():
         program += [offset, *encoded(spec)]
     for i, launch in enumerate(launches):
         scratch = [(i, n) for n in range(len(launch.kernel.scratch))]
         named = (holder(v, slots) for v in (*launch.inputs, *launch.outputs))
-        waits, tensors = order.waits[i], [numbers[key] for key in (*named, *scratch)]
-        program += [codes[launch.kernel.key], order.streams[i], len(waits), *waits]
+        tensors = [numbers[key] for key in (*named, *scratch)]
+        program += [codes[launch.kernel.key], launch.stream, len(launch.waits), *launch.waits]
         program += [len(tensors), *tensors]
     return StageProgram(
         tuple(program),

@@ -20,7 +20,7 @@ Value: TypeAlias = relax.Var | np.ndarray
 
 @dataclass(frozen=True)
 class Launch:
-    """A kernel with its tensors and the stream that it is launched on.
+    """A kernel with its tensors, the stream that it is launched on, and what it waits for.
 
     Attributes
     ----------
@@ -28,12 +28,15 @@ class Launch:
     stream : int
     inputs : tuple of relax.Var or numpy.ndarray
     outputs : tuple of relax.Var
+    waits : tuple of int
+        Earlier launches, on other streams of the stage, that it follows.
     """
 
     kernel: CudaKernel
     stream: int
     inputs: tuple[Value, ...]
     outputs: tuple[relax.Var, ...]
+    waits: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -115,7 +115,7 @@ def graph_edges(order: Order) -> list[tuple[int, int]]:
 def check_memory(network: Network, order: Order, outside: Collection[object]) -> None:
     """What lies at the same place is used by launches of which one all follow the others."""
     launches = network.launches
-    places, num_bytes = workspace_of(launches, outside, order, network.slots)
+    places, num_bytes = workspace_of(launches, outside, order.before, network.slots)
     users: dict[object, set[int]] = {}
     for n, launch in enumerate(launches):
         for value in (*launch.inputs, *launch.outputs):
@@ -203,5 +203,5 @@ def test_a_chain_needs_two_tensors() -> None:
     launches = made([1000] * 6, [[], [0], [1], [2], [3], [4]]).launches[1:]
     order = order_of(launches, {})
     assert (order.streams, order.waits) == ((0,) * 5, ((),) * 5)
-    _, num_bytes = workspace_of(launches, set(), order, {})
+    _, num_bytes = workspace_of(launches, set(), order.before, {})
     assert num_bytes <= 2 * 1024 + 2 * 1280  # and scratch memory

@@ -123,7 +123,8 @@ class Scheduler:
         database = None if path is None else MeasurementDatabase(path)
         resolved = kind.given(target, runner)
         backend = kind.create(resolved, runner, options, database)
-        runner.start()
+        if given is None:
+            runner.start()  # while the network is prepared
         prepared = prepare(
             mod,
             function,

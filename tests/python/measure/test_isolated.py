@@ -21,7 +21,7 @@ from tvm.rpc import base
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as T
 
-from support.networks import NATIVE, conv, relax_module
+from support.networks import NATIVE, conv, few_stages, relax_module
 from support.rpc import wait_until
 from tvm_ios import DeviceError
 from tvm_ios.backend.cpu.code import objects
@@ -117,6 +117,14 @@ def test_the_process_starts_when_a_network_is_prepared() -> None:
 
 
 @pytest.mark.slow
+def test_the_prices_of_a_user_need_no_process() -> None:
+    network = relax_module(lambda emit, x: emit(conv(x, 8)), (1, 8, 6, 6))
+    runner = ProcessRunner(LIMIT)
+    scheduler = Scheduler.prepare(network, NATIVE, runner=runner, cost_model=few_stages)
+    assert len(scheduler.search().stages) == 1
+    assert runner.provider.server is None
+
+
 def test_the_process_ends_with_the_search(tmp_path: Path) -> None:
     """Also where the search has no time to end it."""
     script = tmp_path / "killed.py"

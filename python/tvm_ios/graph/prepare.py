@@ -27,6 +27,7 @@ from .recognise import static_shape
 from .results import inline_returned_tuple
 from .simplify import distribute_over_concat, sink_scales
 from .splits import slice_channels
+from .takes import slice_takes
 
 _NESTED = 3  # enough for a scale, a shift and a relu after one concatenation
 
@@ -84,6 +85,7 @@ def prepare(
         _on(function, multiply_by_reciprocals),  # FoldConstant fails on a division by zero
         _on(function, fold_constants),
         fold_the_rest,
+        _on(function, slice_takes),
         _on(function, remove_empty_moves),
         _on(function, keep_batches),
         _on(function, raise_compositions),

@@ -10,6 +10,7 @@ from tvm import relax
 
 from ..support.errors import ModelError
 from ..support.text import last_line
+from .assignments import assign_ranges
 from .attention import attention_raiser
 from .batches import keep_batches, remove_empty_moves
 from .compositions import raise_compositions
@@ -86,6 +87,7 @@ def prepare(
         _on(function, fold_constants),
         fold_the_rest,
         _on(function, slice_takes),
+        _on(function, assign_ranges),
         _on(function, remove_empty_moves),
         _on(function, keep_batches),
         _on(function, raise_compositions),

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
 
-from . import cuda, database, emitting, learning, measuring, searching, shapes
+from . import cuda, database, emitting, learning, measuring, preparing, searching, shapes
 from .mutant import Mutant
 from .trial import Outcome, Trial, installed_library, run
 
@@ -21,6 +21,7 @@ MUTANTS = (
     *searching.MUTANTS,
     *database.MUTANTS,
     *emitting.MUTANTS,
+    *preparing.MUTANTS,
     *shapes.MUTANTS,
     *cuda.MUTANTS,
 )

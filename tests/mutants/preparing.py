@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mutants of how a network's operators are rewritten before they are scheduled."""
+
+from __future__ import annotations
+
+from .mutant import Mutant
+
+_GRAPH = "python/tvm_ios/graph"
+
+MUTANTS = (
+    Mutant(
+        "indices that go backwards are a slice",
+        f"{_GRAPH}/takes.py",
+        "np.diff(indices) != 1",
+        "np.diff(indices) > 1",
+        ("graph/test_takes.py::test_takes",),
+    ),
+    Mutant(
+        "indices in any order are a range",
+        f"{_GRAPH}/assignments.py",
+        "if not np.array_equal(numbers, np.arange(len(places))):",
+        "if False:",
+        ("graph/test_assignments.py::test_assignments",),
+    ),
+    Mutant(
+        "a tuple that is read elsewhere is inlined",
+        f"{_GRAPH}/results.py",
+        "if result not in tuples or uses[result] > nested:",
+        "if result not in tuples:",
+        ("graph/test_results.py::test_tuples_of_results",),
+    ),
+)

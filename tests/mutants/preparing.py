@@ -25,7 +25,7 @@ MUTANTS = (
     Mutant(
         "a tuple that is read elsewhere is inlined",
         f"{_GRAPH}/results.py",
-        "if result not in tuples or uses[result] > nested:",
+        "if result not in tuples or not readers[result] <= inlined:",
         "if result not in tuples:",
         ("graph/test_results.py::test_tuples_of_results",),
     ),

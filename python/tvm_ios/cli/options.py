@@ -148,7 +148,8 @@ def add_search(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--tuning-records",
         metavar="DIRECTORY",
-        help="MetaSchedule database; an operator that was tuned uses its kernel from there",
+        help="MetaSchedule database; an operator that was tuned uses its kernel from there; "
+        "for CPUs",
     )
     parser.add_argument(
         "--measure-all",

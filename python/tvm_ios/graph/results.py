@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 
 import tvm
 import tvm_ffi
@@ -22,18 +22,21 @@ def inline_returned_tuple(_mod: tvm.IRModule, function: relax.Function) -> relax
         for b in bindings
         if isinstance(b, relax.VarBinding) and isinstance(b.value, relax.Tuple)
     }
-    uses = Counter(v for b in bindings for v in relax.analysis.free_vars(b.value))
+    readers: defaultdict[relax.Var, set[relax.Var]] = defaultdict(set)
+    for binding in bindings:
+        for variable in relax.analysis.free_vars(binding.value):
+            readers[variable].add(binding.var)
     inlined: set[relax.Var] = set()
 
-    def inline(result: relax.Expr, *, nested: bool) -> relax.Expr:
+    def inline(result: relax.Expr) -> relax.Expr:
         if isinstance(result, relax.Tuple):
-            return relax.Tuple([inline(field, nested=True) for field in result.fields])
-        if result not in tuples or uses[result] > nested:
+            return relax.Tuple(list(map(inline, result.fields)))
+        if result not in tuples or not readers[result] <= inlined:
             return result
         inlined.add(result)
-        return inline(tuples[result], nested=nested)
+        return inline(tuples[result])
 
-    result = inline(function.body.body, nested=isinstance(function.body.body, relax.Tuple))
+    result = inline(function.body.body)
     if len(inlined) in (0, len(bindings)):  # a function without operators cannot be scheduled
         return function
     returned = relax.analysis.free_vars(result)

@@ -53,6 +53,17 @@ def test_tuples_of_results(body: Callable[..., relax.Expr], count: int) -> None:
     check_scheduled(mod)
 
 
+def test_a_tuple_that_is_returned_and_read() -> None:
+    """The function returns a tuple that is not bound, of one that is."""
+    builder, x = relax.BlockBuilder(), relax.Var("x", relax.TensorType((1, 3, 5, 6), "float32"))
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            pair = builder.emit_output(relax.Tuple([builder.emit(op.nn.relu(x)), x]))
+            joined = builder.emit_output(op.concat(pair, axis=1))
+        builder.emit_func_output(relax.Tuple([pair, joined]))
+    check_scheduled(builder.get())
+
+
 def test_a_function_of_a_tuple_alone_is_as_it_was() -> None:
     mod = relax_module(lambda _emit, x: relax.Tuple([x, x]), (1, 3, 5, 6))
     assert len(extract(prepare(mod)).operators) == 1

@@ -69,8 +69,7 @@ class Concatenation:
 Suits = Callable[[Concatenation, Slots], Collection[int]]
 """Returns the positions of the parts that a layout allows to be computed in place.
 
-Both the slots that the parts would get and the slot of the result are known to it: those are in the
-mapping as if they were given.
+The second argument has the slots that are assigned so far, and the slot that the result would get.
 """
 
 
@@ -110,10 +109,8 @@ def _place(concatenation: Concatenation, suits: Suits, slots: dict[relax.Var, Sl
     result, parts = concatenation.result, concatenation.parts
     if result not in slots and parts[0] in slots:
         within = {**slots, result: Slot(*resolve(parts[0], slots))}
-        everything = range(len(parts))
-        if not concatenation.copied(within) and set(everything) <= set(
-            suits(concatenation, within)
-        ):
+        suitable = len(suits(concatenation, within)) == len(parts)
+        if suitable and not concatenation.copied(within):
             slots[result] = within[result]
             return
     for i in suits(concatenation, slots):

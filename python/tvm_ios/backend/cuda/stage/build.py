@@ -173,10 +173,7 @@ class CudaStageBuilder(StageBuilder[CudaKernel, CudaStage]):
             return None
         launches = []
         for level in _levels(stage):
-            every = (stage.implementations[i] for i in level)
-            parts = [part for part in every if not part.kernel.free]
-            if not parts:
-                continue
+            parts = [stage.implementations[i] for i in level]
             parts.sort(key=lambda part: -costs.get(part.kernel.key, 0.0))
             launch = self._fused_kernels.launch(parts)
             if launch is None:
@@ -206,21 +203,26 @@ def _on_streams(
     streams = assign(partitioning, _loads(stage, costs))
     rank = {numbers[group]: place for place, group in enumerate(streams)}
     for level in _levels(stage):
-        for i in sorted(level, key=lambda i: rank.get(stage.groups[i], 0)):
+        for i in sorted(level, key=lambda i: rank[stage.groups[i]]):
             implementation = stage.implementations[i]
-            if implementation.kernel.free:
-                continue
             stream = streams[numbers.index(stage.groups[i])]
             values = (implementation.inputs, implementation.outputs)
             yield Launch(implementation.kernel, stream, *values)
 
 
 def _levels(stage: Stage[CudaKernel]) -> list[list[int]]:
-    """Group the implementations by how many of the stage precede them in their group."""
+    """Group the implementations by how many of the stage precede them in their group.
+
+    Those that have nothing to compute are left out.
+    """
     depth: list[int] = []
     for before in stage.after:
         depth.append(1 + max((depth[i] for i in before), default=-1))
-    return [[i for i, d in enumerate(depth) if d == level] for level in range(max(depth) + 1)]
+    levels: dict[int, list[int]] = {}
+    for i, implementation in enumerate(stage.implementations):
+        if not implementation.kernel.free:
+            levels.setdefault(depth[i], []).append(i)
+    return [levels[level] for level in sorted(levels)]
 
 
 def _working_groups(stage: Stage[CudaKernel]) -> list[int]:

@@ -58,14 +58,15 @@ def joined(
         Values that are parts of others.
     """
     launches = [launch for stage in stages for launch in stage.launches]
-    waits = synchronization == "point-to-point"
-    order = order_of(launches, slots) if waits else barriers_of(stages)
+    exact = synchronization == "point-to-point"
+    order = order_of(launches, slots) if exact else barriers_of(stages)
     implementations = tuple(i for stage in stages for i in stage.implementations)
     whole = Stage(implementations, (0,) * len(implementations), ((),) * len(implementations))
-    placed = zip(launches, order.streams, order.waits, strict=True)
-    return CudaStage.of(
-        whole, [replace(la, stream=s, waits=w) for la, s, w in placed]
-    ), order.before
+    placed = [
+        replace(launch, stream=stream, waits=waits)
+        for launch, stream, waits in zip(launches, order.streams, order.waits, strict=True)
+    ]
+    return CudaStage.of(whole, placed), order.before
 
 
 def order_of(launches: Sequence[Launch], slots: Slots) -> Order:

@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+import threading
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import IO, Any, Protocol
@@ -128,29 +129,46 @@ class Loopback:
 
     def __init__(self, limit: float) -> None:
         self._limit = limit
+        self._lock = threading.Lock()
+        self._running: list[LoopbackServer] = []  # including one that a thread connects to
         self.server: LoopbackServer | None = None
 
     def start(self) -> None:
         """Start the server, which takes seconds, and return at once."""
-        self.server = self.server or LoopbackServer.start()
+        with self._lock:
+            self.server = self.server or self._begin()
 
     def count(self) -> int:
         return 1
 
     def connect(self) -> RemoteSession:
-        server, self.server = self.server or LoopbackServer.start(), None
+        with self._lock:
+            server, self.server = self.server or self._begin(), None
         try:
             session = RemoteSession(server.connect(), self._limit)
         except (OSError, RuntimeError, ValueError, DeviceLost) as error:
-            server.close()
+            self._end(server)
             raise DeviceLost(str(error).strip().splitlines()[-1]) from error
-        self.server = server  # a server that never answers stays with the thread that waits for it
+        with self._lock:  # a server that never answers stays with the thread that waits for it
+            self.server = server if server in self._running else None
         return session
 
     def close(self) -> None:
-        if self.server is not None:
-            self.server.close()
-            self.server = None
+        """End every server, also one that a thread still connects to, whose connection breaks."""
+        self.server = None
+        for server in list(self._running):
+            self._end(server)
+
+    def _begin(self) -> LoopbackServer:
+        server = LoopbackServer.start()
+        self._running.append(server)
+        return server
+
+    def _end(self, server: LoopbackServer) -> None:
+        with self._lock:
+            if server in self._running:
+                self._running.remove(server)
+                server.close()
 
 
 @dataclass(eq=False)

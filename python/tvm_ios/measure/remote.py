@@ -115,6 +115,7 @@ class RemotePool(Generic[K, S]):
         self._pool.provider.close()
         for worker in self._workers:
             worker.thread.join(_LEAVING)
+        self._pool.provider.close()  # of what a thread opened in the meantime
 
     def _spawn(self, most: int) -> None:
         """Spawn a worker for each device, but not more than there are jobs."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hmac
 import multiprocessing
 import os
+import resource
 import socket
 import struct
 import sys
@@ -27,6 +28,8 @@ _GREETING = 5.0  # seconds in which a client must send the key
 def main() -> None:
     """Serve clients that know the key, which is the first line of standard input."""
     key = sys.stdin.buffer.readline().strip()
+    # Stages are expected to crash, and each would leave gigabytes in the user's folder.
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     threading.Thread(target=_end_with_the_client, daemon=True).start()
     one_at_a_time = threading.Lock()
     with socket.create_server(("127.0.0.1", 0)) as listener:

@@ -6,10 +6,13 @@ from __future__ import annotations
 import logging
 import math
 import os
+import re
+import signal
 import socket
 import struct
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -29,8 +32,9 @@ from tvm_ios.backend.cpu.code.c_functions import pointer_function
 from tvm_ios.backend.cpu.kernels.kernel import Kernel
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.graph.dag import Candidate
-from tvm_ios.measure.providers import LoopbackServer
+from tvm_ios.measure.providers import Loopback, LoopbackServer
 from tvm_ios.measure.runners import ProcessRunner
+from tvm_ios.measure.session import DeviceLost
 from tvm_ios.options import Options
 from tvm_ios.support.caches import OBJECTS
 
@@ -147,6 +151,34 @@ def _alive(group: int) -> bool:
     except ProcessLookupError:
         return False
     return True
+
+
+@pytest.mark.slow
+def test_a_server_that_a_thread_waits_for_ends_with_the_others() -> None:
+    source, failures = Loopback(LIMIT), []
+    source.connect().close()
+    server = source.server
+    os.kill(server.process.pid, signal.SIGSTOP)
+
+    def wait() -> None:
+        try:
+            source.connect()
+        except DeviceLost as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    wait_until(lambda: source.server is None, 10.0)
+    source.close()
+    thread.join(10.0)
+    assert len(failures) == 1
+    wait_until(lambda: not _alive(server.process.pid), 10.0)
+
+
+def test_crashes_leave_no_core_files(server: LoopbackServer) -> None:
+    server.connect()
+    limits = Path(f"/proc/{server.process.pid}/limits").read_text()
+    assert re.search(r"Max core file size +0 +0", limits)
 
 
 @pytest.fixture

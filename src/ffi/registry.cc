@@ -170,18 +170,6 @@ ffi::Bytes TimeOnRunner(StageRunnerRef runner, const ffi::Bytes& program, const 
   return ToBytes(runner->runner.Time(program, stages, calls, workers, repeat));
 }
 
-/*! \brief Trace one run of a stage within a time limit; four numbers per call. */
-ffi::Bytes TraceOnRunner(StageRunnerRef runner, const ffi::Bytes& program, const ffi::Bytes& calls,
-                         int64_t workers, double limit) {
-  const std::optional<Watchdog> watchdog = StartWatchdog(limit);
-  std::vector<double> numbers;
-  for (const CpuStage::Span& span : runner->runner.Trace(program, calls, workers)) {
-    numbers.insert(numbers.end(), {static_cast<double>(span.worker),
-                                   static_cast<double>(span.kernel), span.begin, span.end});
-  }
-  return ToBytes(numbers);
-}
-
 void RunCudaStage(ffi::PackedArgs args, ffi::Any* /*result*/) { cuda::Stage(args).Run(); }
 
 void RunOnCudaRunner(CudaStageRunnerRef runner, const ffi::Bytes& stages, double limit) {
@@ -307,11 +295,9 @@ TVM_FFI_STATIC_INIT_BLOCK() {
              runner->runner.Fill(memory, bytes);
            })
       .def("tvm_ios.runtime.AddKernel", AddKernel<StageRunnerRef>)
-      .def(
-          "tvm_ios.runtime.TimeOnRunner", TimeOnRunner,
-          "Seconds of stages, float64 [2 + repeat * (2 + stages)] as bytes; see StageRunner::Time.")
-      .def("tvm_ios.runtime.TraceOnRunner", TraceOnRunner,
-           "Worker, call, begin and end in seconds of each call, float64 [calls, 4] as bytes.");
+      .def("tvm_ios.runtime.TimeOnRunner", TimeOnRunner,
+           "Seconds of stages, float64 [2 + repeat * (2 + stages)] as bytes; see "
+           "StageRunner::Time.");
 
   // The same for a CUDA device.
   Functions()

@@ -63,18 +63,6 @@ class CpuStage::Launch {
   explicit Launch(const CpuStage& stage)
       : stage_(stage), api_(stage.num_tasks_ > 1 ? &ParallelApi::Get() : nullptr) {}
 
-  /*! \brief Run the stage once and return when each worker was in which kernel. */
-  std::vector<Span> Trace() {
-    traces_.resize(stage_.shares_.size());
-    for (size_t share = 0; share < traces_.size(); ++share) {
-      size_t calls = 0;
-      for (const std::vector<Call>& level : stage_.shares_[share]) calls += level.size();
-      traces_[share].reserve(calls);  // avoids allocations during the trace
-    }
-    Run();
-    return Spans();
-  }
-
   /*! \brief Run everything once and return the times of stages with so many levels each. */
   Times Time(const std::vector<int32_t>& levels) {
     ends_.resize(stage_.num_levels_);
@@ -181,40 +169,12 @@ class CpuStage::Launch {
       for (const Call& call : stage_.shares_[share][level]) {
         if (failed_.load(std::memory_order_relaxed)) return;
         ffi::Any ignored;
-        if (!traces_.empty()) traces_[share].push_back({&call, Clock::now(), {}});
         call.kernel->CallPacked(call.args.data(), static_cast<int32_t>(call.args.size()), &ignored);
-        if (!traces_.empty()) traces_[share].back().end = Clock::now();
       }
     } catch (...) {
       if (!failed_.exchange(true)) error_ = std::current_exception();
     }
   }
-
-  std::vector<Span> Spans() const {
-    Clock::time_point first = Clock::time_point::max();
-    for (const std::vector<Moment>& trace : traces_) {
-      if (!trace.empty()) first = std::min(first, trace.front().begin);
-    }
-    const auto since = [first](Clock::time_point time) {
-      return std::chrono::duration<double>(time - first).count();
-    };
-    std::vector<Span> spans;
-    for (size_t share = 0; share < traces_.size(); ++share) {
-      for (const Moment& moment : traces_[share]) {
-        const int64_t kernel = moment.call->kernel - stage_.functions_.data();
-        spans.push_back(
-            {static_cast<int64_t>(share), kernel, since(moment.begin), since(moment.end)});
-      }
-    }
-    return spans;
-  }
-
-  /*! \brief A call with its begin and end. */
-  struct Moment {
-    const Call* call;
-    Clock::time_point begin;
-    Clock::time_point end;
-  };
 
   const CpuStage& stage_;
   const ParallelApi* const api_;
@@ -222,7 +182,6 @@ class CpuStage::Launch {
   std::vector<Clock::time_point> moments_;  // before the first stage and after each, by task 0
   std::vector<Meter> meters_;               // by task, if times were requested
   std::atomic<bool> failed_{false};
-  std::vector<std::vector<Moment>> traces_;  // by share, if requested; each belongs to one task
   std::exception_ptr error_;  // written by the task that set failed_, read after the launch
 };
 
@@ -277,8 +236,6 @@ CpuStage::Times CpuStage::Time(const std::vector<int32_t>& levels) const {
   if (TVMFFIEnvCheckSignals() != 0) throw ffi::EnvErrorAlreadySet();
   return times;
 }
-
-std::vector<CpuStage::Span> CpuStage::Trace() const { return Launch(*this).Trace(); }
 
 double CpuStage::TimeCopies(int64_t workers) { return TimeOnAll<TimeCopy>(workers); }
 

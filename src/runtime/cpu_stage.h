@@ -65,17 +65,6 @@ class CpuStage {
    */
   Times Time(const std::vector<int32_t>& levels) const;
 
-  /*! \brief The time that a worker spent in a kernel, in seconds since the first call began. */
-  struct Span {
-    int64_t worker;
-    int64_t kernel;
-    double begin;
-    double end;
-  };
-
-  /*! \brief Run everything once and return when each call was made, worker by worker in order. */
-  std::vector<Span> Trace() const;
-
   /*! \brief Return the seconds of TimeCopy on the slowest of the workers' threads. */
   static double TimeCopies(int64_t workers);
 

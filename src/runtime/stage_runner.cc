@@ -67,14 +67,6 @@ std::vector<double> StageRunner::Time(const ffi::Bytes& program, const ffi::Byte
   return seconds;
 }
 
-std::vector<CpuStage::Span> StageRunner::Trace(const ffi::Bytes& program, const ffi::Bytes& calls,
-                                               int64_t workers) const {
-  std::vector<CpuStage::Span> spans;
-  ForEachRun(program, calls, workers, 1,
-             [&spans](const CpuStage& stage) { spans = stage.Trace(); });
-  return spans;
-}
-
 void StageRunner::ForEachRun(const ffi::Bytes& program, const ffi::Bytes& calls, int64_t workers,
                              int64_t repeat,
                              const std::function<void(const CpuStage&)>& use) const {

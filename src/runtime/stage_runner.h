@@ -56,15 +56,6 @@ class StageRunner {
   std::vector<double> Time(const ::tvm::ffi::Bytes& program, const ::tvm::ffi::Bytes& stages,
                            const ::tvm::ffi::Bytes& calls, int64_t workers, int64_t repeat) const;
 
-  /*!
-   * \brief Run stages once and return when each worker was in which call.
-   * \param program As for Time.
-   * \param calls As for Time, for one run.
-   * \param workers At least one.
-   */
-  std::vector<CpuStage::Span> Trace(const ::tvm::ffi::Bytes& program,
-                                    const ::tvm::ffi::Bytes& calls, int64_t workers) const;
-
  private:
   /*! \brief Compose the stage of each run and pass it to use. */
   void ForEachRun(const ::tvm::ffi::Bytes& program, const ::tvm::ffi::Bytes& calls, int64_t workers,

@@ -79,24 +79,6 @@ TEST_F(StageRunnerTest, RunsAStageInPlacesOfItsMemory) {
   EXPECT_EQ(seen_, (std::vector<float>{2, 21, 4, 2, 3, 4}));
 }
 
-TEST_F(StageRunnerTest, ATraceHasEveryCallInOrder) {
-  const std::vector<int32_t> program{0, 0, 0, 2, 1, 0, 0, kElements, 0, 1, 2, kElements};
-  std::vector<int64_t> calls = Call(0);
-  const std::vector<int64_t> second = Call(kElements * sizeof(float));
-  calls.insert(calls.end(), second.begin(), second.end());
-  const std::vector<CpuStage::Span> spans = runner_.Trace(ToBytes(program), ToBytes(calls), 1);
-  ASSERT_EQ(spans.size(), 3u);
-  double last = 0.0;
-  for (size_t i = 0; i < spans.size(); ++i) {
-    EXPECT_EQ(spans[i].worker, 0);
-    EXPECT_EQ(spans[i].kernel, i == 1 ? 1 : 0);
-    EXPECT_GE(spans[i].begin, last);
-    EXPECT_GE(spans[i].end, spans[i].begin);
-    last = spans[i].end;
-  }
-  EXPECT_EQ(spans[0].begin, 0.0);
-}
-
 TEST_F(StageRunnerTest, EachRunHasPlacesOfItsOwn) {
   std::vector<int64_t> calls = Call(kElements * sizeof(float));
   const std::vector<int64_t> in_place = Call(0);

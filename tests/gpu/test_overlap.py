@@ -45,7 +45,7 @@ def test_timeline() -> None:
     options = Options(strategies=["concurrent"])
     scheduler = Scheduler.prepare(branches(), target(), cost_model=few_stages, options=options)
     schedule = repartitioned(scheduler, scheduler.search(), "streams")
-    spans = scheduler.trace(schedule)
+    spans = scheduler.trace(schedule).spans
     assert all(0 <= span.begin < span.end for span in spans)
     for stage in range(1, len(schedule.stages)):
         before = max(span.end for span in spans if span.stage == stage - 1)

@@ -18,9 +18,31 @@ _ATTENTION = "backend/cpu/kernels/test_attention.py"
 _COMPOSITIONS = "graph/test_compositions.py"
 _PAIRED = "backend/cpu/kernels/test_paired.py"
 _HALF = "backend/cpu/test_half_precision.py"
+_TIMELINE = "backend/cpu/measure/test_timeline.py"
 _SEPARATION = "backend/cpu/code/test_separation.py::test_a_task_leaves_a_taken_core"
 
 MUTANTS = (
+    Mutant(
+        "a timeline tells of waits for whom comes first",
+        "python/tvm_ios/backend/cpu/measure/timeline.py",
+        "cause = max(self._causes[worker]",
+        "cause = min(self._causes[worker]",
+        (_TIMELINE,),
+    ),
+    Mutant(
+        "a timeline tells of a wait for what was computed later",
+        "python/tvm_ios/backend/cpu/measure/timeline.py",
+        "bisect_left(self._done[other], completed,",
+        "bisect_left(self._done[other], completed + 1,",
+        (_TIMELINE,),
+    ),
+    Mutant(
+        "the steps of a strip overwrite each other's records",
+        f"{_CODE}/recorder.py",
+        "next(own) + step",
+        "next(own)",
+        ("schedule/test_timeline.py",),
+    ),
     Mutant(
         "a task stays on a core that another one has taken",
         f"{_CODE}/separation.py",

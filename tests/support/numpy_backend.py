@@ -32,7 +32,6 @@ from tvm_ios.measure.pool import LocalPool, RunnerPool
 from tvm_ios.measure.runners import LocalRunner, Runner
 from tvm_ios.measure.stage_runner import Turn
 from tvm_ios.options import Options
-from tvm_ios.schedule.timeline import Span
 from tvm_ios.tir.tensor import TensorSpec
 
 T = TypeVar("T")
@@ -151,9 +150,6 @@ class NumpyStageRunner:
 
     def time(self, stages: Sequence[NumpyStage], repeat: int) -> Turn:
         return Turn.steady(np.tile([stage.seconds for stage in stages], (repeat, 1)))
-
-    def trace(self, stages: Sequence[NumpyStage], repeat: int) -> list[Span]:
-        raise AssertionError("nobody asks for a timeline here")
 
 
 class NumpyEmitter(Emitter):

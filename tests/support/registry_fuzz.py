@@ -336,7 +336,6 @@ KINDS: dict[str, Sequence[Kind]] = {
     "runtime.SetRuntimeLibrary": (text,),
     "runtime.SourceDigest": (),
     "runtime.TimeOnRunner": (bench, program_bytes, call_bytes, workers, integer, real),
-    "runtime.TraceOnRunner": (bench, program_bytes, call_bytes, workers, real),
     "runtime.SetNumThreads": (workers,),
     "runtime.TimeArithmetic": (workers,),
     "runtime.WriteMemory": (bench, integer, integer, blob),

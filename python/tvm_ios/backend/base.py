@@ -16,8 +16,8 @@ from ..measure.model import Variants
 from ..measure.pool import RunnerPool
 from ..measure.runners import Runner
 from ..schedule.options import Options
-from ..schedule.timeline import Span
-from .shared.emitter import LoweredSchedule, Network
+from ..schedule.timeline import Timeline
+from .shared.emitter import Network
 from .shared.kernel import K
 from .shared.stages import AnyStageBuilder, S
 
@@ -106,23 +106,27 @@ class Backend(Protocol[K, S, A]):
         """
 
     def trace(
-        self, lowered: LoweredSchedule[S], pool: RunnerPool[K, S], repeat: int
-    ) -> Sequence[Span]:
-        """Run the stages of a schedule, and return when each worker computes what of them.
+        self, network: Network[S], inputs: Sequence[Any], pool: RunnerPool[K, S], repeat: int
+    ) -> Timeline:
+        """Run a schedule, and return when each worker computes what.
+
+        Operators that are left to TVM's default lowering are not in the timeline.
 
         Parameters
         ----------
-        lowered : LoweredSchedule
-            Operators that are left to TVM's default lowering do not run.
+        network : Network
+            A function with one variant.
+        inputs : sequence of tensors
+            What it computes.
         pool : RunnerPool
-            Where they run.
+            Where it runs.
         repeat : int
             Runs, of which the fastest counts.
 
         Raises
         ------
         ScheduleError
-            When none of them has a kernel to run.
+            When no stage has a kernel to run.
         """
 
 

@@ -35,10 +35,11 @@ formats:
 
 In a notebook, a tvm_ios.Schedule draws itself.
 
---format perfetto needs the model (--model) and runs it on random inputs. It runs all stages in one
-launch, records when each worker enters and leaves each kernel, and shows the fastest of several
-runs. A stage lasts from the start of its first kernel to the end of its last one. Where a worker
-waits for the others, the timeline says for which kernel.
+--format perfetto needs the model (--model) and runs it on random inputs. It compiles the model so
+that it records when each worker enters and leaves each kernel, and shows the fastest of several
+runs. A stage lasts from the start of its first kernel to the end of its last one; stages of workers
+that do not meet between them overlap. Where a worker waits for others, the timeline says for which
+kernel.
 
 A table, or --json, with --model is the sum of such a run. For each stage it has the time of its
 kernels (work) as a share of the workers' time, the time in which workers wait for it, its slow-down

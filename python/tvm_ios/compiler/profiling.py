@@ -11,7 +11,7 @@ from .scheduler import Scheduler
 
 
 def profile_run(scheduler: Scheduler, schedule: Schedule, repeat: int = 20) -> NetworkProfile:
-    """Run the stages, and return what the workers do in each.
+    """Run a schedule, and return what the workers do in each stage.
 
     Parameters
     ----------
@@ -26,10 +26,10 @@ def profile_run(scheduler: Scheduler, schedule: Schedule, repeat: int = 20) -> N
     ScheduleError
         For the reasons of :meth:`Scheduler.trace`.
     """
-    spans = scheduler.trace(schedule, repeat)
+    timeline = scheduler.trace(schedule, repeat)
     stages = [s for s in scheduler.lower(schedule) if not isinstance(s, Operator)]
     ran = [i for stage in stages for i in stage.implementations if not i.kernel.free]
     alone = time_alone(scheduler.pool, ran, repeat)
     slots = scheduler.stage_builder.lowered.slots
     moved = {i.operators: sum(map(sum, moved_bytes(i, slots))) for i in ran}
-    return profile(spans, alone, moved, scheduler.workers)
+    return profile(timeline, alone, moved, scheduler.workers)

@@ -33,7 +33,7 @@ from ..measure.runners import LocalRunner, Runner
 from ..schedule.options import Options
 from ..schedule.rounding import Rounding
 from ..schedule.schedule import Schedule, ScheduledOperator, ScheduledStage
-from ..schedule.timeline import Span
+from ..schedule.timeline import Timeline
 from ..search.core import greedy, sequential
 from ..search.cost_model import CostModel
 from ..search.network import NetworkSearch
@@ -250,10 +250,9 @@ class Scheduler:
         known = self._compiled.find(schedule, self.prepared.get_global_var(function))
         return known or self._emit({function: schedule})
 
-    def trace(self, schedule: Schedule, repeat: int = 20) -> Sequence[Span]:
-        """Run the stages, and return when each worker computes what in the fastest of several runs.
+    def trace(self, schedule: Schedule, repeat: int = 20) -> Timeline:
+        """Run a schedule on random inputs, and return the timeline of the fastest of several runs.
 
-        They run from the compiled kernels, and in the work partitioning that they are lowered to.
         Workers of a CUDA device are streams.
 
         Raises
@@ -265,7 +264,9 @@ class Scheduler:
         self.check(schedule)
         check_kernels(schedule, self.graph, self.stage_builder)
         self.use(self._builder_of(schedule))
-        return self.backend.trace(self._lowered(schedule), self.pool, repeat)
+        network = self.network({self.graph.function: schedule})
+        inputs = self.random_inputs(self.options.seed)
+        return self.backend.trace(network, inputs, self.pool, repeat)
 
     def random_inputs(self, seed: int) -> list[tvm.runtime.Tensor | tuple[Any, ...]]:
         """Inputs that the network takes: its indices are of something that is there."""

@@ -11,7 +11,7 @@ from typing import Any
 from ..graph.operators import OperatorGraph
 from ..schedule.devices import device_terms
 from ..schedule.schedule import Schedule
-from ..schedule.timeline import Span, waits
+from ..schedule.timeline import Span, Timeline, Wait
 from .words import details, heading, how, microseconds
 
 # Numbers of the process and of the track of stages; tracks of workers or streams follow, then those
@@ -22,7 +22,7 @@ _PROCESS, _STAGES = 1, 2
 _DERIVED = "a stage lasts from the beginning of its first kernel to the end of its last"
 
 
-def perfetto(schedule: Schedule, graph: OperatorGraph, spans: Sequence[Span]) -> str:
+def perfetto(schedule: Schedule, graph: OperatorGraph, timeline: Timeline) -> str:
     """Format the result of :meth:`tvm_ios.compiler.scheduler.Scheduler.trace` as JSON.
 
     Times are in microseconds, as the format requires. The file's ``otherData`` tells which times
@@ -34,14 +34,14 @@ def perfetto(schedule: Schedule, graph: OperatorGraph, spans: Sequence[Span]) ->
         The schedule that ran.
     graph : OperatorGraph
         Its operators.
-    spans : sequence of Span
-        The timeline, in seconds.
+    timeline : Timeline
     """
+    spans = timeline.spans
     events = [
         *_titles(schedule, spans),
         *_stages(schedule, spans),
         *(_call(span, _about(schedule, graph.names(span.operators))) for span in spans),
-        *_waits(schedule, graph, spans),
+        *(_wait(wait, graph) for wait in timeline.waits),
     ]
     ran = {span.stage for span in spans}
     about = {
@@ -121,17 +121,10 @@ def _call(span: Span, about: dict[str, list[str]]) -> dict[str, Any]:
     )
 
 
-def _waits(
-    schedule: Schedule, graph: OperatorGraph, spans: Sequence[Span]
-) -> Iterator[dict[str, Any]]:
-    """Yield where workers wait; a stream that has nothing to do keeps nobody waiting."""
-    if not device_terms(schedule.target).counted:
-        return
-    for wait in waits(spans, schedule.workers):
-        cause = {"worker": wait.cause.worker, "kernel": wait.cause.kernel}
-        title = f"wait for {' + '.join(graph.names(wait.cause.operators))}"
-        track = _track_of(wait.worker)
-        yield _event(title, "wait", track, wait.begin, wait.end, {"cause": cause})
+def _wait(wait: Wait, graph: OperatorGraph) -> dict[str, Any]:
+    cause = {"worker": wait.cause.worker, "kernel": wait.cause.kernel}
+    title = f"wait for {' + '.join(graph.names(wait.cause.operators))}"
+    return _event(title, "wait", _track_of(wait.worker), wait.begin, wait.end, {"cause": cause})
 
 
 def _event(

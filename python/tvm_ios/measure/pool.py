@@ -4,13 +4,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 from ..backend.shared.kernel import K
-from ..schedule.timeline import Span
-from ..support.errors import ScheduleError
 from ..support.threads import with_num_threads
 from .session import KernelFault
 from .stage_runner import K_contra, KernelBuilder, S_contra, StageRunner
@@ -93,38 +90,3 @@ class LocalPool(Generic[K, S]):
 
 AnyRunnerPool = RunnerPool[Any, Any]
 """The runner pool of any back end."""
-
-
-def trace(
-    pool: RunnerPool[K, S], stages: Mapping[int, S], kernels: Sequence[K], repeat: int
-) -> list[Span]:
-    """Return when each worker runs which kernel of these stages.
-
-    Parameters
-    ----------
-    pool : RunnerPool
-        The runner pool.
-    stages : mapping of int to stages
-        The stages that have kernels, by their number in the schedule. They run as in a compiled
-        network.
-    kernels : sequence of Kernel
-        The kernels of these stages.
-    repeat : int
-        The number of runs, of which the fastest is returned.
-
-    Raises
-    ------
-    ScheduleError
-        If no stage has a kernel.
-    """
-    if not kernels:
-        raise ScheduleError("No stage of the schedule has a kernel to run; TVM lowers it all.")
-    pool.compile(kernels)
-    numbers: list[int] = list(stages)
-    spans: list[Span] = []
-    pool.each(
-        [list(stages.values())],
-        lambda device, run: device.trace(run, repeat),
-        lambda _, found: spans.extend(found or []),
-    )
-    return [replace(span, stage=numbers[span.stage]) for span in spans]

@@ -11,7 +11,7 @@ from functools import cached_property
 
 from ..backend.shared.implementation import Implementation
 from ..backend.shared.kernel import Kernel
-from ..schedule.timeline import Span, waits
+from ..schedule.timeline import Timeline
 from .pool import AnyRunnerPool
 from .timing import sensible
 
@@ -112,7 +112,7 @@ def time_alone(
 
 
 def profile(
-    spans: Sequence[Span],
+    timeline: Timeline,
     alone: Mapping[Computed, float],
     moved_bytes: Mapping[Computed, int],
     workers: int,
@@ -121,8 +121,8 @@ def profile(
 
     Parameters
     ----------
-    spans : sequence of Span
-        The timeline of one run.
+    timeline : Timeline
+        A run.
     alone : mapping of operators to float
         Seconds of each kernel on one worker.
     moved_bytes : mapping of operators to int
@@ -131,7 +131,8 @@ def profile(
         The number of workers.
     """
     waiting: dict[int, float] = defaultdict(float)
-    for wait in waits(spans, workers):
+    spans = timeline.spans
+    for wait in timeline.waits:
         waiting[wait.cause.stage] += wait.end - wait.begin
     stages = {}
     for number in sorted({span.stage for span in spans}):

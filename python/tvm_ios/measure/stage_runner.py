@@ -12,7 +12,6 @@ import numpy as np
 
 from ..backend.shared.implementation import Implementation
 from ..backend.shared.kernel import Kernel
-from ..schedule.timeline import Span
 
 K_contra = TypeVar("K_contra", bound=Kernel, contravariant=True)
 """The kernel type of one back end."""
@@ -54,9 +53,6 @@ class StageRunner(Protocol[K_contra, S_contra]):
 
     def time(self, stages: Sequence[S_contra], repeat: int) -> Turn:
         """Time runs of stages one after another, as in a compiled network."""
-
-    def trace(self, stages: Sequence[S_contra], repeat: int) -> list[Span]:
-        """Return when each worker runs which kernel, in the fastest of several runs."""
 
 
 class PreparedRunner(StageRunner[K_contra, S_contra], Protocol[K_contra, S_contra]):

@@ -34,11 +34,9 @@ _TERMS = {
     "llvm": DeviceTerms(
         operator_latency="alone on one worker",
         timeline={
-            "measured": "when each worker entered and left each kernel, in one launch of all "
-            "stages, the fastest of several runs",
-            "unlike the compiled library": "the kernels are called one by one and not by the "
-            "driver of a compiled library, all workers meet between two operators, inputs are "
-            "random",
+            "measured": "when each worker entered and left each kernel, in a library that reads "
+            "the clock there, the fastest of several runs",
+            "unlike the compiled library": "the clock is read, inputs are random",
         },
     ),
     "cuda": DeviceTerms(

@@ -3,10 +3,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 
 
 @dataclass(frozen=True)
@@ -20,21 +17,18 @@ class Span:
         forks from.
     stage : int
         The index among the stages that ran.
-    level : int
-        The number of synchronisations of all workers before it in the run.
     operators : tuple of int
         What the kernel computes: one operator, or those that it replaces.
     kernel : str
         The display name.
     phase : int
-        The phase of the kernel; phases are separated by barriers.
+        The phase of the kernel.
     begin, end : float
         Seconds since the start of the run.
     """
 
     worker: int
     stage: int
-    level: int
     operators: tuple[int, ...]
     kernel: str
     phase: int
@@ -44,13 +38,13 @@ class Span:
 
 @dataclass(frozen=True)
 class Wait:
-    """The interval in which a worker waits for the others.
+    """The interval in which a worker waits for another one.
 
     Attributes
     ----------
     worker : int
     cause : Span
-        The kernel that ended last before the workers went on.
+        The kernel that ended last of those that it waited for.
     begin, end : float
         Seconds since the start of the run.
     """
@@ -61,32 +55,17 @@ class Wait:
     end: float
 
 
-def waits(spans: Sequence[Span], workers: int) -> Iterator[Wait]:
-    """Yield when each worker waits, from the end of its last kernel before a synchronisation.
+@dataclass(frozen=True)
+class Timeline:
+    """A run of a network.
 
-    It goes on with its first kernel after one. A worker without a kernel between two of them waits
-    for both as one, and the second is the cause.
-
-    Parameters
+    Attributes
     ----------
-    spans : sequence of Span
-        A run.
-    workers : int
-        The number of workers, each of which runs one kernel at a time.
+    spans : tuple of Span
+        When which kernel ran; those of a worker do not overlap, and are in order.
+    waits : tuple of Wait
+        When workers waited, if a device tells it.
     """
-    idle_since: dict[int, float] = defaultdict(float)
-    cause = None
-    ordered = sorted(spans, key=lambda span: (span.level, span.begin))
-    for _, level in groupby(ordered, key=lambda span: span.level):
-        own = list(level)
-        if cause is not None:
-            for worker in sorted({span.worker for span in own}):
-                begin = min(span.begin for span in own if span.worker == worker)
-                yield Wait(worker, cause, idle_since[worker], begin)
-        for span in own:
-            idle_since[span.worker] = max(idle_since[span.worker], span.end)
-        cause = max(own, key=lambda span: span.end)
-    if cause is not None:
-        for worker in range(workers):
-            if idle_since[worker] < cause.end:
-                yield Wait(worker, cause, idle_since[worker], cause.end)
+
+    spans: tuple[Span, ...]
+    waits: tuple[Wait, ...] = ()

@@ -12,19 +12,20 @@ from support.cli import Compiled
 from tvm_ios.cli.main import main
 from tvm_ios.measure.profile import profile
 from tvm_ios.schedule import Schedule
-from tvm_ios.schedule.timeline import Span
+from tvm_ios.schedule.timeline import Span, Timeline, Wait
 
-SPANS = [
-    Span(0, 0, 0, (0,), "conv", 0, 0.0, 4.0),
-    Span(1, 0, 0, (0,), "conv", 0, 0.0, 2.0),
-    Span(0, 2, 1, (1, 2), "merged", 0, 4.0, 7.0),
-    Span(1, 2, 1, (1, 2), "merged", 0, 4.0, 8.0),
-]
+SPANS = (
+    Span(0, 0, (0,), "conv", 0, 0.0, 4.0),
+    Span(1, 0, (0,), "conv", 0, 0.0, 2.0),
+    Span(0, 2, (1, 2), "merged", 0, 4.0, 7.0),
+    Span(1, 2, (1, 2), "merged", 0, 4.0, 8.0),
+)
+RUN = Timeline(SPANS, (Wait(1, SPANS[0], 2.0, 4.0), Wait(0, SPANS[3], 7.0, 8.0)))
 BYTES = {(0,): 100, (1, 2): 50}
 
 
 def test_sums_of_a_timeline() -> None:
-    whole = profile(SPANS, {(0,): 5.0, (1, 2): 3.5}, BYTES, 2)
+    whole = profile(RUN, {(0,): 5.0, (1, 2): 3.5}, BYTES, 2)
     first, last = whole.stages[0], whole.stages[2]
     assert (first.seconds, first.busy, first.waiting, first.moved_bytes) == (4.0, 6.0, 2.0, 100)
     assert (last.seconds, last.busy, last.waiting, last.moved_bytes) == (4.0, 7.0, 1.0, 50)
@@ -35,7 +36,7 @@ def test_sums_of_a_timeline() -> None:
 
 
 def test_a_kernel_that_could_not_be_timed() -> None:
-    whole = profile(SPANS, {(0,): 5.0}, BYTES, 2)
+    whole = profile(RUN, {(0,): 5.0}, BYTES, 2)
     assert whole.stages[0].busy_over_alone == 1.2
     assert math.isnan(whole.stages[2].busy_over_alone)
     assert math.isnan(whole.busy_over_alone)

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -14,17 +16,19 @@ from tvm import relax
 
 from support.branches import network
 from support.cli import Compiled, assert_one_sentence
-from support.networks import NATIVE, WORKERS, few_stages, merging, relax_module
+from support.networks import NATIVE, WORKERS, conv, few_stages, merging, relax_module
 from tvm_ios.cli.main import main
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.errors import ScheduleError
-from tvm_ios.schedule import Schedule
-from tvm_ios.schedule.timeline import Span, Wait, waits
+from tvm_ios.options import Options
+from tvm_ios.schedule import Schedule, ScheduledStage
+from tvm_ios.schedule.timeline import Span, Timeline
+from tvm_ios.target import resolve
 
 TOLERANCE = 1e-6  # microseconds, of sums of numbers that were rounded
 
 
-def by_worker(spans: list[Span]) -> dict[int, list[Span]]:
+def by_worker(spans: Sequence[Span]) -> dict[int, list[Span]]:
     tracks = defaultdict(list)
     for span in spans:
         tracks[span.worker].append(span)
@@ -35,7 +39,7 @@ def by_worker(spans: list[Span]) -> dict[int, list[Span]]:
 def test_a_trace_is_a_run_of_the_schedule(cost_model) -> None:
     scheduler = Scheduler.prepare(network(), NATIVE, cost_model=cost_model)
     schedule = scheduler.search()
-    spans = scheduler.trace(schedule, repeat=2)
+    spans = scheduler.trace(schedule, repeat=2).spans
     assert min(span.begin for span in spans) == 0.0
     for track in by_worker(spans).values():
         assert all(one.end <= other.begin for one, other in pairwise(track))
@@ -52,7 +56,8 @@ def test_a_trace_is_a_run_of_the_schedule(cost_model) -> None:
 
 def test_stages_meet_at_barriers() -> None:
     scheduler = Scheduler.prepare(network(32, 64), NATIVE, cost_model=few_stages)
-    spans = scheduler.trace(scheduler.sequential())
+    schedule = replace(scheduler.sequential(), synchronization="barrier")
+    spans = scheduler.trace(schedule).spans
     ends, begins = defaultdict(float), defaultdict(lambda: float("inf"))
     for span in spans:
         ends[span.stage] = max(ends[span.stage], span.end)
@@ -63,41 +68,77 @@ def test_stages_meet_at_barriers() -> None:
     assert len(by_worker(spans)) == WORKERS
 
 
-def span(worker: int, level: int, begin: float, end: float) -> Span:
-    return Span(worker, level, level, (level,), "kernel", 0, begin, end)
+def track(timeline: Timeline, worker: int) -> list[tuple[float, float]]:
+    """When a worker computes or waits, in order."""
+    own = [(s.begin, s.end) for s in timeline.spans if s.worker == worker]
+    return sorted([*own, *((w.begin, w.end) for w in timeline.waits if w.worker == worker)])
 
 
-def test_workers_wait_for_the_last_kernel() -> None:
-    slow, late = span(0, 0, 0.0, 5.0), span(1, 1, 6.0, 9.0)
-    spans = [slow, span(1, 0, 0.0, 3.0), span(0, 1, 5.5, 7.0), late]
-    assert list(waits(spans, 2)) == [
-        Wait(0, slow, 5.0, 5.5),
-        Wait(1, slow, 3.0, 6.0),
-        Wait(0, late, 7.0, 9.0),
-    ]
-
-
-def test_a_worker_without_kernels_waits_through() -> None:
-    """It has nothing to do in the second level, and nothing at all if it is the third one."""
-    second, last = span(0, 1, 2.0, 4.0), span(1, 2, 4.0, 6.0)
-    spans = [span(0, 0, 0.0, 2.0), span(1, 0, 0.0, 1.0), second, span(0, 2, 4.0, 5.0), last]
-    found = list(waits(spans, 3))
-    assert Wait(1, second, 1.0, 4.0) in found
-    assert Wait(2, last, 0.0, 6.0) in found
-    busy = sum(span.end - span.begin for span in spans)
-    assert busy + sum(wait.end - wait.begin for wait in found) == 3 * 6.0
-
-
-def test_a_real_run_is_work_and_waiting() -> None:
-    """What is neither is the start, and what lies between kernels of one level."""
+@pytest.mark.parametrize("synchronization", ["barrier", "point-to-point"])
+def test_a_real_run_is_work_and_waiting(synchronization: str) -> None:
+    """What is neither is the start, and the reading of the clock."""
     scheduler = Scheduler.prepare(network(32, 64), NATIVE, cost_model=few_stages)
-    spans = scheduler.trace(scheduler.sequential())
-    found = list(waits(spans, WORKERS))
-    assert {wait.worker for wait in found} == set(range(WORKERS))
-    for worker, track in by_worker(spans).items():
-        own = [(s.begin, s.end) for s in track]
-        own += [(w.begin, w.end) for w in found if w.worker == worker]
-        assert all(one[1] <= other[0] for one, other in pairwise(sorted(own)))
+    schedule = replace(scheduler.sequential(), synchronization=synchronization)
+    timeline = scheduler.trace(schedule)
+    assert timeline.waits
+    for worker in range(WORKERS):
+        whole = track(timeline, worker)
+        assert all(one[1] <= other[0] for one, other in pairwise(whole))
+    assert all(wait.cause in timeline.spans for wait in timeline.waits)
+    assert all(wait.begin < wait.cause.end <= wait.end for wait in timeline.waits)
+    ends = {wait.end for wait in timeline.waits}
+    assert ends <= {s.begin for s in timeline.spans} | {max(s.end for s in timeline.spans)}
+
+
+def test_one_worker_waits_for_nobody() -> None:
+    scheduler = Scheduler.prepare(network(), resolve("llvm", threads=1), cost_model=few_stages)
+    timeline = scheduler.trace(scheduler.sequential(), repeat=2)
+    assert {span.worker for span in timeline.spans} == {0}
+    assert {span.stage for span in timeline.spans} == set(range(len(scheduler.sequential().stages)))
+    assert timeline.waits == ()
+
+
+def test_what_is_left_to_tvm_is_a_gap() -> None:
+    """The workers do not wait for each other across it."""
+
+    def body(emit, x):
+        return emit(conv(emit(relax.op.sort(emit(conv(x, 16)))), 16, seed=1))
+
+    scheduler = Scheduler.prepare(relax_module(body, (1, 8, 20, 20)), NATIVE, cost_model=few_stages)
+    schedule = scheduler.sequential()
+    timeline = scheduler.trace(schedule, repeat=2)
+    first, _, last = range(len(schedule.stages))
+    assert {span.stage for span in timeline.spans} == {first, last}
+    end = max(span.end for span in timeline.spans if span.stage == first)
+    assert end < min(span.begin for span in timeline.spans if span.stage == last)
+    for wait in timeline.waits:
+        assert (wait.end <= end) == (wait.begin < end) == (wait.cause.stage == first)
+
+
+def test_row_strips_are_in_it_one_by_one() -> None:
+    def body(emit, x):
+        x = emit(relax.op.nn.max_pool2d(x, (2, 2), (2, 2)))
+        x = emit(conv(emit(conv(x, 64, padding=1)), 64, 1, seed=1))
+        return emit(relax.op.nn.max_pool2d(x, (2, 2), (2, 2)))
+
+    mod = relax_module(body, (1, 32, 120, 120))
+    options = Options(winograd=False)
+    scheduler = Scheduler.prepare(mod, NATIVE, options=options, cost_model=few_stages)
+    given = scheduler.sequential()
+    both = tuple(operator.name for operator in scheduler.graph.operators)[1:3]
+    strips = ScheduledStage((both,), partitioning="strips")
+    stages = (given.stages[0], strips, *given.stages[3:])
+    timeline = scheduler.trace(replace(given, stages=stages), 2)
+    for worker in range(WORKERS):
+        kernels = [s.operators for s in timeline.spans if (s.worker, s.stage) == (worker, 1)]
+        assert len(kernels) > len(set(kernels)) == 2
+        assert all(one[1] <= other[0] for one, other in pairwise(track(timeline, worker)))
+
+
+def test_waits_may_be_checked_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TVM_IOS_CHECK_WAITS", "1")
+    scheduler = Scheduler.prepare(network(), NATIVE, cost_model=few_stages)
+    assert scheduler.trace(scheduler.sequential(), repeat=2).spans
 
 
 def test_nothing_to_run() -> None:
@@ -116,7 +157,8 @@ def test_a_timeline_as_a_file(compiled: Compiled, tmp_path: Path, capsys) -> Non
     titles = {
         e["tid"]: e["args"]["name"] for e in whole["traceEvents"] if e["name"] == "thread_name"
     }
-    assert titles == {2: "stages", 3: "worker 0", 4: "worker 1"}
+    assert list(titles.values())[-2:] == ["worker 0", "worker 1"]
+    assert set(titles.values()) == {"stages", "worker 0", "worker 1"}
     kinds = {operator.name: operator.kind for operator in schedule.operators}
     events = [e for e in whole["traceEvents"] if e["ph"] == "X"]
     for event in events:
@@ -124,8 +166,8 @@ def test_a_timeline_as_a_file(compiled: Compiled, tmp_path: Path, capsys) -> Non
         assert event["ts"] >= 0
         assert event["dur"] > 0
     stages = [e for e in events if titles[e["tid"]] == "stages"]
-    for one, other in pairwise(stages):
-        assert one["ts"] + one["dur"] <= other["ts"] + TOLERANCE
+    for one, other in pairwise(sorted(stages, key=lambda event: (event["tid"], event["ts"]))):
+        assert one["tid"] < other["tid"] or one["ts"] + one["dur"] <= other["ts"] + TOLERANCE
     missing = whole["otherData"]["lowered by TVM and not run, or done in place by others"]
     assert len(stages) + len(missing) == len(schedule.stages)
     waiting = [e for e in events if e["cat"] == "wait"]

@@ -108,7 +108,7 @@ def test_row_strips_of_a_machine_on_which_the_direct_kernel_was_faster() -> None
     single = tvm_ios.compile(mod, target=NATIVE, search=False, winograd=False)
     np.testing.assert_allclose(library(expected), single(expected), rtol=1e-4, atol=1e-4)
     scheduler = Scheduler.prepare(mod, NATIVE)
-    names = [span.kernel for span in scheduler.trace(schedule, 1)]
+    names = [span.kernel for span in scheduler.trace(schedule, 1).spans]
     assert not any("winograd" in name for name in names)
 
 

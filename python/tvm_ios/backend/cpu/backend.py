@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import Any
 
+import numpy as np
 import tvm
 from tvm import relax
 
@@ -13,16 +14,17 @@ from ...database import DeviceIdentity, MeasurementDatabase
 from ...graph.operators import Operator, OperatorGraph
 from ...measure.cache import MeasurementCache
 from ...measure.model import Variants
-from ...measure.pool import LocalPool, RunnerPool, trace
+from ...measure.pool import LocalPool, RunnerPool
 from ...measure.remote import RemotePool
 from ...measure.remote_model import RemoteVariants, Variant
 from ...measure.runners import Runner
 from ...measure.session import LocalSession, RemoteSession
 from ...schedule.options import Options
-from ...schedule.timeline import Span
+from ...schedule.timeline import Timeline
+from ...support.errors import ScheduleError
 from ...support.folders import TemporaryFolder
 from ...target import TYPICAL, MachineBalance, core_of, num_workers
-from ..shared.emitter import LoweredSchedule, Network, emit_networks
+from ..shared.emitter import Network, emit_networks
 from ..shared.export import export
 from ..shared.implementation import LoweredGraph, present
 from ..shared.tuned import active_database
@@ -34,6 +36,7 @@ from .measure.balance import machine_balance
 from .measure.builder import CpuKernelBuilder
 from .measure.model import CompiledVariants
 from .measure.runner import CpuStageRunner, weights_from
+from .measure.timeline import timeline
 from .rules import LoweringConfig
 from .stage.build import CpuStageBuilder
 from .stage.stage import CpuStage
@@ -132,9 +135,12 @@ class CpuBackend:
 
     def emit(self, networks: Sequence[Network[CpuStage]]) -> tvm.IRModule:
         """Emit one function per variant of a network; equal constants are shared."""
+        return emit_networks(networks, self._library(networks))
+
+    def _library(self, networks: Sequence[Network[CpuStage]], record: bool = False) -> CpuLibrary:
         variants = [v for network in networks for v in network.variants.values()]
         stages = [s for v in variants for s in v.stages if not isinstance(s, Operator)]
-        return emit_networks(networks, CpuLibrary(self._target, Constants.of(stages), self.workers))
+        return CpuLibrary(self._target, Constants.of(stages), self.workers, record)
 
     def compile(
         self,
@@ -155,19 +161,26 @@ class CpuBackend:
 
     def trace(
         self,
-        lowered: LoweredSchedule[CpuStage],
+        network: Network[CpuStage],
+        inputs: Sequence[Any],
         pool: RunnerPool[Kernel, CpuStage],
         repeat: int,
-    ) -> list[Span]:
-        """Record when each worker computes what.
+    ) -> Timeline:
+        """Record when each worker computes what, in the fastest of several runs.
 
-        All stages run in one launch, as they do in a compiled network, with a barrier after each.
-        Operators that are left to TVM's default lowering have no kernel to run; the trace leaves
-        them out.
+        The compiled network runs, with a clock read before and after each call of a kernel.
+        Operators that are left to TVM's default lowering are gaps.
         """
-        kept = {n: s for n, s in enumerate(lowered.stages) if isinstance(s, CpuStage)}
-        kernels = [i.kernel for stage in kept.values() for i in stage.implementations]
-        return trace(pool, kept, [kernel for kernel in kernels if kernel.phases], repeat)
+        ((name, lowered),) = network.variants.items()
+        library = self._library([network], record=True)
+        module = emit_networks([network], library)
+        if not library.recorders:
+            raise ScheduleError("No stage of the schedule has a kernel to run; TVM lowers it all.")
+        variants = self.compile(module, [name], inputs, pool)
+        runs = [[moments.numpy() for moments in variants(name, inputs)[1:]] for _ in range(repeat)]
+        fastest = min(runs, key=lambda run: max(map(np.max, run)) - min(map(np.min, run)))
+        numbers = {id(stage): number for number, stage in enumerate(lowered.stages)}
+        return timeline(list(zip(library.recorders, fastest, strict=True)), numbers)
 
 
 def network_kernels(lowered: LoweredGraph[Kernel]) -> list[Kernel]:

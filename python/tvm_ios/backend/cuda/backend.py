@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import tvm
 from tvm import relax
 
@@ -15,14 +15,14 @@ from ...database.identity import gpu_model
 from ...graph.operators import OperatorGraph
 from ...measure.cache import MeasurementCache
 from ...measure.model import Variants
-from ...measure.pool import LocalPool, RunnerPool, trace
+from ...measure.pool import LocalPool, RunnerPool
 from ...measure.remote import RemotePool
 from ...measure.runners import Runner
 from ...measure.session import LocalSession, Session
 from ...schedule.options import Options
-from ...schedule.timeline import Span
-from ...support.errors import OptionError
-from ..shared.emitter import LoweredSchedule, Network, emit_networks
+from ...schedule.timeline import Span, Timeline
+from ...support.errors import DeviceError, OptionError, ScheduleError
+from ..shared.emitter import Network, emit_networks
 from ..shared.export import check_linker
 from ..shared.tuned import active_database
 from .code.network import CudaLibrary
@@ -149,19 +149,43 @@ class CudaBackend:
 
     def trace(
         self,
-        lowered: LoweredSchedule[CudaStage],
+        network: Network[CudaStage],
+        inputs: Sequence[Any],
         pool: RunnerPool[CudaKernel, CudaStage],
         repeat: int,
-    ) -> list[Span]:
-        """Record when each stream computes what.
+    ) -> Timeline:
+        """Record when each stream computes what, in the fastest of several runs.
 
-        All stages run as one CUDA graph, in the order that they have in a compiled network.
-        Operators that are left to TVM's default lowering have no kernel to run; the trace leaves
-        them out.
+        All stages run as one CUDA graph, in the order that they have in a compiled network, on
+        random inputs. Operators that are left to TVM's default lowering have no kernel to run.
         """
+        (lowered,) = network.variants.values()
         kept = {n: s for n, s in enumerate(lowered.stages) if isinstance(s, CudaStage)}
         numbers = [n for n, stage in kept.items() for _ in stage.launches]
+        if not numbers:
+            raise ScheduleError("No stage of the schedule has a kernel to run; TVM lowers it all.")
         whole, _ = joined(tuple(kept.values()), lowered.synchronization, lowered.slots)
-        spans = trace(pool, {0: whole}, [launch.kernel for launch in whole.launches], repeat)
-        pairs = zip(spans, numbers, strict=True)
-        return [replace(span, stage=number, level=number) for span, number in pairs]
+        pool.compile([launch.kernel for launch in whole.launches])
+
+        def run(runner: Any, stage: CudaStage) -> np.ndarray:
+            return runner.trace(stage, repeat)
+
+        found: list[np.ndarray | None] = []
+        pool.each([whole], run, lambda _, seconds: found.append(seconds))
+        if found[0] is None:
+            raise DeviceError("The network failed on the device when its timeline was recorded.")
+        rows = zip(whole.launches, numbers, found[0].tolist(), strict=True)
+        return Timeline(
+            tuple(
+                Span(
+                    worker=launch.stream,
+                    stage=number,
+                    operators=whole.computed_by(launch),
+                    kernel=launch.kernel.variant or launch.kernel.name,
+                    phase=0,
+                    begin=begin,
+                    end=end,
+                )
+                for launch, number, (begin, end) in rows
+            )
+        )

@@ -86,6 +86,10 @@ class Emitter(ABC, Generic[S]):
             else:
                 self._define(binding.var, new)
 
+    def returned(self, result: relax.Expr) -> relax.Expr:
+        """Return what the function returns, whose original returned ``result``."""
+        return self.translate(result)
+
     def export(self) -> None:
         """Make what the dataflow block computed visible after it."""
         for variable in self._pending:
@@ -102,16 +106,16 @@ class Emitter(ABC, Generic[S]):
         name: str,
         arguments: Sequence[relax.Expr],
         written: Sequence[TensorSpec],
-        wanted: int,
+        wanted: Iterable[int],
     ) -> list[relax.Expr]:
-        """The first ``wanted`` of the tensors that a function of the library writes."""
+        """Emit a call of a function of the library, and return some of the tensors it writes."""
         types = [relax.TensorType(spec.shape, spec.dtype) for spec in written]
         several = len(types) > 1
         call = relax.call_dps_packed(name, relax.Tuple(arguments), types if several else types[0])
         result = self.builder.emit(call)
         if not several:
-            return [result][:wanted]
-        return [self.builder.emit(relax.TupleGetItem(result, i)) for i in range(wanted)]
+            return [result for _ in wanted]
+        return [self.builder.emit(relax.TupleGetItem(result, i)) for i in wanted]
 
     def _define(self, variable: relax.Var, value: relax.Expr) -> None:
         self.values[variable] = value
@@ -269,7 +273,7 @@ def _emit_blocks(emitter: Emitter[S], original: relax.Function, stages: Stages[S
                 else:
                     emitter.call(part, _visible(part, stages, result))
             emitter.export()
-    builder.emit_func_output(emitter.translate(result))
+    builder.emit_func_output(emitter.returned(result))
 
 
 _Part = Operator | tuple[S, ...]

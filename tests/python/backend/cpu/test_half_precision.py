@@ -222,7 +222,7 @@ def test_kernels_of_both_precisions_are_traced() -> None:
     schedule = scheduler.unsearched()
     exact = [replace(o, kernel="direct") if o.kernel else o for o in schedule.operators]
     for operators in (schedule.operators, exact):
-        assert scheduler.trace(replace(schedule, operators=tuple(operators)), 2)
+        assert scheduler.trace(replace(schedule, operators=tuple(operators)), 2).spans
 
 
 def auto(mod: tvm.IRModule, tolerance: float) -> Schedule:

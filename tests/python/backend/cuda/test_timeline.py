@@ -69,7 +69,7 @@ def trace(variant: str) -> Traced:
     """
     scheduler, schedule = scheduled(variant)
     with settings(NOT_COMPUTING), Driver().journal() as journal:
-        spans = scheduler.trace(schedule, repeat=2)
+        spans = scheduler.trace(schedule, repeat=2).spans
     stages = [stage for stage in scheduler.lower(schedule) if isinstance(stage, CudaStage)]
     launches = [[(la.stream, *stage.computed_by(la)) for la in stage.launches] for stage in stages]
     return schedule, spans, launches, journal

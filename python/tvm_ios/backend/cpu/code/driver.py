@@ -23,6 +23,7 @@ from .cpu_check import checked_cpu
 from .following import Reading, following_place
 from .functions import KernelFunctions
 from .progress import Progress
+from .recorder import Recorder
 from .region import Place, Region
 from .separation import Separation
 from .wait_check import WaitCheck, check_tables, checks
@@ -37,6 +38,7 @@ def driver_function(
     constants: Constants,
     target: tvm.target.Target,
     synchronization: Synchronization,
+    recorder: Recorder | None = None,
 ) -> tirx.PrimFunc:
     """Build the public function of a region's inputs, outputs and workspace.
 
@@ -47,8 +49,8 @@ def driver_function(
     region : Region
         The stages to run.
     parameters : sequence of TensorSpec
-        The tensor passed for each parameter that the region's places refer to, and
-        :attr:`.Shadow.spec` if the region's waits are checked.
+        The tensor passed for each parameter that the region's places refer to,
+        :attr:`.Shadow.spec` if the region's waits are checked, and :attr:`.Recorder.spec`.
     kernels : KernelFunctions
         Collects the kernels that the function calls.
     constants : Constants
@@ -57,6 +59,8 @@ def driver_function(
         The target of the code; on another CPU the function raises an error.
     synchronization : Synchronization
         How workers wait for each other.
+    recorder : Recorder, optional
+        Records when the workers compute what.
 
     Returns
     -------
@@ -71,9 +75,10 @@ def driver_function(
             for i, spec in enumerate(parameters)
         ]
         with checked_cpu(target), constants.linked():
-            _Driver(
+            driver = _Driver(
                 name, region, parameters, buffers, kernels, constants, target, synchronization
-            ).emit()
+            )
+            driver.emit(recorder)
     return builder.get()
 
 
@@ -96,12 +101,19 @@ class _Driver:
         self.plan = waits_of(synchronization, self.launched, region, kernels, self.workers)
         self.separation = Separation(target)
         self.progress = Progress(name, self.plan, len(self.launched), self.workers, target)
-        self.check = None
+        self.check: WaitCheck | None = None
+        self.recorder: Recorder | None = None
         if checks(region):
             tables = check_tables(self.launched, region, kernels, self.workers)
-            self.check = WaitCheck(name, tables, self.workers, buffers[-1])
+            self.check = WaitCheck(name, tables, self.workers, buffers[region.num_parameters])
 
-    def emit(self) -> None:
+    def emit(self, recorder: Recorder | None) -> None:
+        """Emit the launch; ``recorder`` has the last parameter."""
+        self.recorder = recorder
+        with recorder.launch(self.buffers[-1], self.plan) if recorder else nullcontext():
+            self._emit_launch()
+
+    def _emit_launch(self) -> None:
         """Emit all positions, in order; the workers wait for each other as the plan says."""
         if self.workers == 1:
             for number in range(len(self.launched)):
@@ -158,20 +170,24 @@ class _Driver:
         readings = [Reading(implementation, share.phase, tile) for tile in share.cuts[:-1]]
         distances = [self._distance(r, self._after(number, w)) for w, r in enumerate(readings)]
         begin, end = _per_worker(worker, share.cuts[:-1]), _per_worker(worker, share.cuts[1:])
-        self._call(implementation, share.phase, begin, end, _per_worker(worker, distances))
+        with self._recorded(number, 0 if worker is None else worker):
+            self._call(implementation, share.phase, begin, end, _per_worker(worker, distances))
 
     def _emit_steps(self, number: int, worker: int, steps: Sequence[Step]) -> None:
         """Emit the row strips of a worker; a plane's weights are followed by those of the next."""
-        for step in steps:
+        for index, step in enumerate(steps):
             implementation = self.launched[number].stage.implementations[step.call]
             plane = implementation.kernel.strip_plane
             readings = [Reading(implementation, 0, o * plane.tiles) for o in range(plane.outer)]
             places = [reading.place(self.region) for reading in readings[1:]]
             places.append(self._after(number, worker) if step == steps[-1] else None)
             distances = list(map(self._distance, readings, places))
-            with T.serial(plane.outer) as outer:
+            with self._recorded(number, worker, index), T.serial(plane.outer) as outer:
                 begin, end = (outer * plane.tiles + tile for tile in (step.begin, step.end))
                 self._call(implementation, 0, begin, end, _per_worker(outer, distances))
+
+    def _recorded(self, number: int, worker: Any, step: int = 0) -> AbstractContextManager[None]:
+        return self.recorder.around(number, worker, step) if self.recorder else nullcontext()
 
     def _after(self, number: int, worker: int) -> int | None:
         """Return where the weights begin that a worker reads after a position, if it reads any."""

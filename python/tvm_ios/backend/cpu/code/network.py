@@ -25,6 +25,7 @@ from ..stage.stage import CpuStage
 from .constants import Constants
 from .driver import driver_function
 from .functions import KernelFunctions, build_drivers
+from .recorder import Recorder
 from .region import Region, form_region
 from .thread_pool import defaults_function, set_defaults, set_num_threads
 from .wait_check import Shadow, checks
@@ -42,11 +43,17 @@ class CpuLibrary(Library[CpuStage]):
         The constants of all stages.
     workers : int
         Threads that the functions request from TVM's thread pool.
+    record : bool
+        Whether the functions also return when their workers compute what.
+    recorders : list of Recorder
+        Those of the regions, in order, if they record.
     """
 
     target: tvm.target.Target
     constants: Constants
     workers: int
+    record: bool = False
+    recorders: list[Recorder] = field(default_factory=list)
     drivers: dict[str, tirx.PrimFunc] = field(default_factory=dict)
 
     @cached_property
@@ -70,6 +77,7 @@ class CpuLibrary(Library[CpuStage]):
         region: Region,
         parameters: Sequence[TensorSpec],
         synchronization: Synchronization,
+        recorder: Recorder | None,
     ) -> None:
         self.drivers[name] = driver_function(
             name,
@@ -79,6 +87,7 @@ class CpuLibrary(Library[CpuStage]):
             self.constants,
             self.target,
             synchronization,
+            recorder,
         )
 
     def compile(self) -> tvm.runtime.Module | None:
@@ -92,6 +101,7 @@ class _CpuEmitter(Emitter[CpuStage]):
     synchronization: Synchronization
     slots: Mapping[relax.Var, Slot]
     _regions: int = 0
+    _recorded: list[relax.Var] = field(default_factory=list)
 
     @property
     def pure(self) -> bool:
@@ -116,11 +126,25 @@ class _CpuEmitter(Emitter[CpuStage]):
             written.append(Shadow(region).spec)
         name = f"{self.prefix}_region{self._regions}"
         self._regions += 1
+        variables, wanted = list(region.outputs), list(range(len(region.outputs)))
+        recorder = Recorder(name, region) if library.record else None
+        if recorder is not None:
+            library.recorders.append(recorder)
+            self._recorded.append(relax.Var("recorded"))
+            variables.append(self._recorded[-1])
+            wanted.append(len(written))
+            written.append(recorder.spec)
         specs = [*map(_spec_of, inputs), *written]
-        library.add(name, region, specs, self.synchronization)
-        results = self._call(name, inputs, written, len(region.outputs))
-        for variable, result in zip(region.outputs, results, strict=True):
+        library.add(name, region, specs, self.synchronization, recorder)
+        results = self._call(name, inputs, written, wanted)
+        for variable, result in zip(variables, results, strict=True):
             self._define(variable, result)
+
+    def returned(self, result: relax.Expr) -> relax.Expr:
+        results = self.translate(result)
+        if not self.library.record:
+            return results
+        return relax.Tuple([results, *(self.values[variable] for variable in self._recorded)])
 
 
 def _spec_of(expr: relax.Expr) -> TensorSpec:

@@ -65,6 +65,11 @@ class Region:
     workspace_bytes: int
     places: Mapping[int, tuple[Place, ...]]
 
+    @property
+    def num_parameters(self) -> int:
+        """The number of parameters that the places refer to."""
+        return len(self.inputs) + len(self.outputs) + (self.workspace_bytes > 0)
+
 
 def form_region(
     stages: Sequence[CpuStage],

@@ -89,41 +89,6 @@ class NativeRunner(SessionRunner[Kernel]):
         table = times[2:].reshape(len(runs), 2 + len(levels))
         return Turn(table[:, 2:], table[:, :2], times[:2])
 
-    def trace(self, calls: Sequence[Call], program: np.ndarray, workers: int) -> np.ndarray:
-        """Record when each worker computes which call, in one run.
-
-        Parameters
-        ----------
-        calls : sequence of Call
-            The calls.
-        program : numpy.ndarray
-            As for :meth:`time`.
-        workers : int
-            Number of workers.
-
-        Returns
-        -------
-        numpy.ndarray
-            float64 ``[n, 4]``: worker, call, and the seconds at which it begins and ends.
-
-        Raises
-        ------
-        DeviceLost
-            If the session's answer does not have that form.
-        """
-        numbers = np.array([n for call in calls for n in self._encode(call)], "int64")
-        spans = self._call(
-            "TraceOnRunner",
-            program.tobytes(),
-            numbers.tobytes(),
-            workers,
-            self._session.limit,
-        )
-        found = floats(spans)
-        if len(found) % 4:
-            raise DeviceLost(f"it answered {len(found)} numbers where each call has four")
-        return found.reshape(-1, 4)
-
     def _encode(self, call: Call) -> Iterable[int]:
         yield self._number(call.kernel, call.phase)
         for place in call.places:

@@ -10,7 +10,6 @@ import numpy as np
 
 from ....measure.session import Session
 from ....measure.stage_runner import Turn
-from ....schedule.timeline import Span
 from ...shared.cold import ColdWeights, Place, arena_bytes, level_of
 from ...shared.implementation import Implementation, LoweredGraph, constants, present
 from ..kernels.kernel import Kernel
@@ -75,30 +74,6 @@ class CpuStageRunner:
         levels = [len(stage.plan.levels) for stage in stages]
         workers = stages[0].plan.workers
         return self._timed(network.implementations, places, network.rows, levels, workers)
-
-    def trace(self, stages: Sequence[CpuStage], repeat: int) -> list[Span]:
-        """Record when each worker computes what, in the fastest of ``repeat`` runs of a network.
-
-        All stages run in one launch and on the network's weights, as they do in a compiled network.
-        """
-        self.prepare()
-        network = _Network.of(stages)
-        calls = list(dict.fromkeys(row[:2] for row in network.rows))
-        workspace = self._tensors.workspace(network.calls)
-        places = [self._tensors.places(i, workspace) for i in network.implementations]
-        made = [Call(network.implementations[i].kernel, p, places[i]) for i, p in calls]
-        program, workers = _program(network.rows, calls), stages[0].plan.workers
-        runs = [self._bench.trace(made, program, workers) for _ in range(repeat)]
-        levels = {row[:2]: row[2] for row in network.rows}
-        meaning = []
-        for i, phase in calls:
-            computed, stage, level = network.implementations[i], network.stages[i], levels[i, phase]
-            meaning.append((stage, level, computed.operators, computed.kernel.name, phase))
-        fastest = min(runs, key=lambda run: run[:, 3].max())
-        return [
-            Span(int(worker), *meaning[int(call)], begin, end)
-            for worker, call, begin, end in fastest.tolist()
-        ]
 
     def prepare(self) -> None:
         """Compute the network's values; a second call does nothing."""

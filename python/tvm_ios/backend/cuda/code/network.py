@@ -141,7 +141,7 @@ class _CudaEmitter(Emitter[CudaStage]):
 
     def _run(self, program: StageProgram) -> None:
         """Emit the call of a program."""
-        wanted = len(program.outputs)
+        wanted = range(len(program.outputs))
         inputs = [self._place(value) for value in program.inputs]
         if program.single:
             (kernel,) = program.kernels
@@ -183,5 +183,5 @@ class _CudaEmitter(Emitter[CudaStage]):
         }
         axes = permutations.get((now, then), tuple(range(len(spec.shape))))
         kernel = copy_kernel(spec, axes, self.library.target)
-        (result,) = self._call(self.library.names.name_of(kernel), [tensor], kernel.outputs, 1)
+        (result,) = self._call(self.library.names.name_of(kernel), [tensor], kernel.outputs, [0])
         return result

@@ -10,7 +10,6 @@ import numpy as np
 
 from ....measure.session import Session
 from ....measure.stage_runner import Turn
-from ....schedule.timeline import Span
 from ....tir.tensor import TensorSpec
 from ...shared.cold import ColdWeights, Place
 from ...shared.implementation import Implementation, constants
@@ -94,30 +93,19 @@ class CudaStageRunner:
         )
         return seconds
 
-    def trace(self, stages: Sequence[CudaStage], repeat: int) -> list[Span]:
-        """Record when each stream computes what, in the fastest of ``repeat`` runs of a network.
+    def trace(self, stage: CudaStage, repeat: int) -> np.ndarray:
+        """Return when each launch of a stage begins and ends, in the fastest of ``repeat`` runs.
 
-        All stages run as one graph, as they do in a compiled network. In the graph, each kernel
-        stands between two events.
+        The stage runs as a graph, in which each kernel stands between two events.
+
+        Returns
+        -------
+        numpy.ndarray
+            float64 [launches, 2], seconds.
         """
-        places = self._tensors.computed(stages)
-        calls = [self._tensors.calls(s, computed=places) for s in stages if s.launches]
-        runs = self._native.trace(calls, repeat)
-        fastest = min(runs, key=lambda run: float(run.max()))
-        launches = [(n, launch) for n, stage in enumerate(stages) for launch in stage.launches]
-        return [
-            Span(
-                worker=launch.stream,
-                stage=number,
-                level=number,
-                operators=stages[number].computed_by(launch),
-                kernel=launch.kernel.variant or launch.kernel.name,
-                phase=0,
-                begin=begin,
-                end=end,
-            )
-            for (number, launch), (begin, end) in zip(launches, fastest.tolist(), strict=True)
-        ]
+        calls = self._tensors.calls(stage, computed=self._tensors.computed([stage]))
+        runs = self._native.trace([calls], repeat)
+        return min(runs, key=lambda run: float(run.max()))
 
     @cached_property
     def _native(self) -> NativeRunner:

@@ -56,6 +56,15 @@ def test_without_one_they_wait_for_whom_they_must() -> None:
     assert waits(calls, plan) == [(1, 1, 0, 2.0, 4.5)]
 
 
+def test_what_another_one_did_in_the_meantime_was_not_waited_for() -> None:
+    calls = [
+        *((0, 0, 0.0, 2.0), (0, 1, 0.0, 1.0)),
+        *((1, 0, 2.0, 4.0), (1, 1, 1.0, 1.5)),
+        *((2, 0, 4.0, 5.0), (2, 1, 2.5, 5.0)),
+    ]
+    assert waits(calls, WaitPlan(frozenset(), (Wait(2, 1, 0, 1),))) == [(1, 0, 0, 1.5, 2.5)]
+
+
 def test_a_worker_without_tiles_waits_through() -> None:
     """The third one waits for what it would read, until it has something to compute."""
     calls = [

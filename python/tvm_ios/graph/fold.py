@@ -11,6 +11,7 @@ import tvm
 from tvm import relax
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
+from ..support.modules import module_path
 from .scaling import is_wide, scale
 
 
@@ -122,7 +123,10 @@ def _per_channel(values: np.ndarray, rank: int, dtype: str) -> relax.Expr | None
 
 @dataclass(frozen=True)
 class _Affine:
-    """A term ``conv * scale + shift``, per output channel; ``name`` is that of the convolution."""
+    """A term ``conv * scale + shift``, per output channel.
+
+    ``name`` is that of the convolution, or the first one after it that is a module's.
+    """
 
     conv: relax.Call
     scale: np.ndarray
@@ -165,9 +169,11 @@ class _AffineFolder(PyExprMutator):
                 return None
             channels = weights.shape[0]
             return _Affine(expr, np.ones(channels), np.zeros(channels), name)
-        for name in ("multiply", "divide", "add", "subtract"):
-            if is_op(expr, name):
-                return self._step(name, *expr.args)
+        for operation in ("multiply", "divide", "add", "subtract"):
+            if is_op(expr, operation):
+                inner = self._step(operation, *expr.args)
+                known = inner is None or module_path(inner.name)
+                return inner if known else replace(inner, name=name)
         return None
 
     def _step(self, name: str, left: relax.Expr, right: relax.Expr) -> _Affine | None:

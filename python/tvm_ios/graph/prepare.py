@@ -22,6 +22,7 @@ from .indices import safe_indices
 from .layout import channels_first
 from .means import divide_integer_sums
 from .pads import absorb_pads
+from .quantization import dequantize_in_float
 from .raising import raise_calls
 from .reciprocals import multiply_by_reciprocals
 from .recognise import static_shape
@@ -75,6 +76,7 @@ def prepare(
         relax.transform.CanonicalizeBindings(),
         _on(function, raise_calls),
         safe_indices(function, checked=checks_indices),
+        _on(function, dequantize_in_float),
         _on(function, fill_empty_sums),
         _on(function, divide_integer_sums),
         _on(function, absorb_pads),

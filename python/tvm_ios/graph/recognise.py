@@ -27,6 +27,7 @@ ELEMENTWISE = {
     "clip": "clip",
     "negative": "negative",
     "abs": "abs",
+    "round": "round",
     "square": "square",
     "exp": "exp",
     "log": "log",

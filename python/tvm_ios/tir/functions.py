@@ -261,6 +261,7 @@ FUNCTIONS: dict[str, Callable[..., Expr]] = {
     "leaky_relu": _leaky_relu,
     "negative": lambda x: like(x, 0.0) - x,
     "abs": _once(_abs),
+    "round": lambda x: tirx.nearbyint(x),
     "square": _once(lambda x: x * x),
     "exp": exp,
     "log": lambda x: tirx.log(x),

@@ -172,8 +172,9 @@ class _AffineFolder(PyExprMutator):
         for operation in ("multiply", "divide", "add", "subtract"):
             if is_op(expr, operation):
                 inner = self._step(operation, *expr.args)
-                known = inner is None or module_path(inner.name)
-                return inner if known else replace(inner, name=name)
+                if inner is None or module_path(inner.name):
+                    return inner
+                return replace(inner, name=name)
         return None
 
     def _step(self, name: str, left: relax.Expr, right: relax.Expr) -> _Affine | None:

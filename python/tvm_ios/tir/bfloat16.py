@@ -2,8 +2,8 @@
 """Numbers in bfloat16: rounding, products of pairs, and tensors that hold them.
 
 A bfloat16 is the upper half of a float32. Tensors hold it as ``uint16``, because TVM's passes
-replace arithmetic of type ``bfloat16``. Kernels compute in float32: :class:`Stored` widens what
-they read, and :func:`store` rounds what they write.
+replace arithmetic of type ``bfloat16``. Kernels compute in float32: they widen what they read, and
+round what they write.
 
 Processors multiply bfloat16 in pairs: one instruction adds the two products of a pair to a float32
 sum in each lane. Where two neighbouring factors are a pair, a tensor is read as ``int32``.
@@ -12,13 +12,14 @@ sum in each lane. Where two neighbouring factors are a pair, a tensor is read as
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from tvm import tirx
 from tvm.tirx.script import builder as T
 
-from .emit import splat, tile_scope
+from .emit import splat
 from .functions import keep, lanes_in
 
 Expr = Any
@@ -35,30 +36,30 @@ FIRST, _SECOND = 0xFFFF, -65536
 _QUIET = 0x40  # the bit that tells a quiet NaN
 
 
-class Stored:
-    """A buffer of bfloat16 that is read as float32, and written by :func:`store`.
+@dataclass(frozen=True)
+class Bfloat16:
+    """The format of tensors that hold bfloat16, see :class:`~.storage.Format`.
 
-    Vectors of ``instruction_lanes`` are rounded by the processor's instruction, which
-    :func:`round_source` gives access to; it is 0 if there is none.
+    Attributes
+    ----------
+    instruction_lanes : int
+        The numbers that the processor's instruction rounds, which :func:`round_source` gives access
+        to; 0 if there is none.
     """
 
-    def __init__(self, buffer: Any, instruction_lanes: int = 0) -> None:
-        self.buffer, self.instruction_lanes = buffer, instruction_lanes
+    instruction_lanes: int = 0
+    dtype: str = field(default=STORED, init=False)
+    num_bytes: int = field(default=2, init=False)
 
-    def __getitem__(self, place: Any) -> Expr:
-        return widened(self.buffer[place])
+    @property
+    def sources(self) -> frozenset[str]:
+        return round_source(self.instruction_lanes)
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.buffer, name)
+    def widened(self, bits: Expr) -> Expr:
+        return widened(bits)
 
-
-def store(buffer: Any, value: Expr, place: Sequence[Expr]) -> None:
-    """Write float32 numbers to a buffer, rounded if it holds bfloat16."""
-    if not isinstance(buffer, Stored):
-        T.buffer_store(buffer, value, list(place))
-        return
-    with tile_scope():
-        T.buffer_store(buffer.buffer, bits_of(value, buffer.instruction_lanes), list(place))
+    def narrowed(self, value: Expr) -> Expr:
+        return bits_of(value, self.instruction_lanes)
 
 
 def bits_of(value: Expr, instruction_lanes: int) -> Expr:

@@ -20,7 +20,6 @@ from typing import Any
 from tvm.tirx.script import builder as T
 
 from ....target import Core
-from ....tir.bfloat16 import store
 from ....tir.emit import (
     Accumulators,
     lanes_of,
@@ -33,6 +32,7 @@ from ....tir.emit import (
 )
 from ....tir.epilogue import NOTHING, Epilogue
 from ....tir.functions import exp, keep, transposed
+from ....tir.storage import store
 from .layout import blocks
 from .scan import LOWEST, along
 from .tiling import choose_tile

@@ -17,7 +17,6 @@ from tvm import tirx
 from tvm.tirx.script import builder as T
 
 from ....target import Core
-from ....tir.bfloat16 import store
 from ....tir.emit import (
     Accumulators,
     bind,
@@ -32,6 +31,7 @@ from ....tir.emit import (
 )
 from ....tir.epilogue import NOTHING, Epilogue
 from ....tir.functions import keep
+from ....tir.storage import store
 from .kernel import Kernel, Phase
 from .layout import Layout, blocks
 from .plane import PlaneTiles

@@ -11,7 +11,7 @@ from typing import Any
 
 from tvm.tirx.script import builder as T
 
-from ....tir.bfloat16 import STORED, Stored
+from ....tir.storage import Stored
 from ....tir.tensor import TensorSpec
 from .kernel import Emit, Kernel, Phase
 
@@ -91,8 +91,8 @@ def _reshaped(
 def _view(buffer: Any, spec: TensorSpec) -> Any:
     """Return the memory of ``buffer`` in the shape of ``spec``."""
     if isinstance(buffer, Stored):
-        viewed = _view(buffer.buffer, replace(spec, dtype=STORED))
-        return Stored(viewed, buffer.instruction_lanes)
+        viewed = _view(buffer.buffer, replace(spec, dtype=buffer.format.dtype))
+        return Stored(viewed, buffer.format)
     if tuple(int(size) for size in buffer.shape) == spec.shape:
         return buffer
     return T.decl_buffer(spec.shape, spec.dtype, data=buffer.data, layout=None)

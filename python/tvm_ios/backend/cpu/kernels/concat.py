@@ -10,8 +10,8 @@ from typing import Any
 
 from tvm.tirx.script import builder as T
 
-from ....tir.bfloat16 import store
 from ....tir.emit import lanes_of, select
+from ....tir.storage import store
 from .kernel import Kernel, Phase
 from .layout import Layout, blocks
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from tvm.tirx.script import builder as T
 
-from ....tir.bfloat16 import FIRST, store
+from ....tir.bfloat16 import FIRST
 from ....tir.emit import (
     Accumulators,
     bind,
@@ -24,6 +24,7 @@ from ....tir.emit import (
     unroll,
     zeros,
 )
+from ....tir.storage import store
 from .conv2d_shape import ConvShape
 from .layout import blocks
 from .prefetch import NEAR, Ahead, fetch_near, per_line

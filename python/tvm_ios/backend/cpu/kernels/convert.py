@@ -8,7 +8,7 @@ from typing import Any
 
 from tvm.tirx.script import builder as T
 
-from ....tir.bfloat16 import store
+from ....tir.storage import store
 from ....tir.tensor import TensorSpec
 from .kernel import Kernel, Phase
 from .layout import Layout, blocks

@@ -23,7 +23,6 @@ import numpy as np
 from tvm.tirx.script import builder as T
 
 from ....target import Core
-from ....tir.bfloat16 import store
 from ....tir.emit import (
     Accumulators,
     bind,
@@ -35,6 +34,7 @@ from ....tir.emit import (
     unroll,
     zeros,
 )
+from ....tir.storage import store
 from ....tir.tensor import TensorSpec
 from ...shared.product import Matmul
 from .kernel import Kernel, Phase, Weights

@@ -17,10 +17,10 @@ from typing import Any, Literal
 from tvm.tirx.script import builder as T
 
 from ....target import Core
-from ....tir.bfloat16 import store
 from ....tir.emit import bind, lanes_of, splat, tile_scope
 from ....tir.epilogue import NOTHING, Epilogue
 from ....tir.functions import largest
+from ....tir.storage import store
 from ....tir.tensor import TensorSpec
 from ....tir.window import Window
 from .gather import pooled, pooled_width, weighted_sums, weighted_width

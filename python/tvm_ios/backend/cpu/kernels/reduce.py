@@ -15,10 +15,10 @@ from typing import Any, Literal
 from tvm.tirx.script import builder as T
 
 from ....target import Core
-from ....tir.bfloat16 import store
 from ....tir.emit import Accumulators, lanes_of, loop, splat, tile_scope
 from ....tir.epilogue import NOTHING, Epilogue
 from ....tir.functions import largest, smallest
+from ....tir.storage import store
 from ....tir.tensor import TensorSpec
 from .kernel import Kernel, Phase
 from .layout import blocks

@@ -18,9 +18,9 @@ from typing import Any
 from tvm.tirx.script import builder as T
 
 from ....target import Core
-from ....tir.bfloat16 import store
 from ....tir.emit import lanes_of, loop, splat, tile_scope
 from ....tir.epilogue import NOTHING, Epilogue
+from ....tir.storage import store
 from ....tir.strides import Strides
 from ....tir.tensor import TensorSpec
 from .compose import with_shapes

@@ -23,7 +23,6 @@ import numpy as np
 from tvm.tirx.script import builder as T
 
 from ....target import Core
-from ....tir.bfloat16 import store
 from ....tir.emit import (
     Accumulators,
     bind,
@@ -36,6 +35,7 @@ from ....tir.emit import (
     unroll,
     zeros,
 )
+from ....tir.storage import store
 from ....tir.tensor import TensorSpec
 from .conv2d_shape import Conv2d
 from .kernel import Kernel, Phase, Weights

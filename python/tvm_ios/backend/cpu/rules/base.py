@@ -14,6 +14,7 @@ from tvm import relax
 from ....graph.operators import Operator
 from ....schedule.options import Precision
 from ....target import TYPICAL, Core, MachineBalance
+from ....tir.storage import Format
 from ...shared.implementation import Implementation, LoweredGraph
 from ...shared.no_rule import NoRule, shape_of
 from ..kernels.compose import with_shapes
@@ -69,13 +70,13 @@ class CpuLoweredGraph(LoweredGraph[Kernel]):
     Attributes
     ----------
     layouts : mapping of relax.Var to Layout
-    narrow : frozenset of relax.Var
-        Values that are stored as bfloat16.
+    narrow : mapping of relax.Var to Format
+        The values that are not stored as float32.
     config : LoweringConfig
     """
 
     layouts: Mapping[relax.Var, Layout] = field(default_factory=dict)
-    narrow: frozenset[relax.Var] = frozenset()
+    narrow: Mapping[relax.Var, Format] = field(default_factory=dict)
     config: LoweringConfig = field(kw_only=True)
 
     @property

@@ -8,7 +8,7 @@ Any other value is converted by a phase in front of the kernel.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,8 +17,9 @@ from tvm import relax
 from ....graph.fold import constant_array
 from ....graph.recognise import static_shape
 from ....target import Core
-from ....tir.bfloat16 import nearest
+from ....tir.bfloat16 import Bfloat16, nearest
 from ....tir.epilogue import Broadcast
+from ....tir.storage import Format
 from ....tir.tensor import TensorSpec
 from ...shared.no_rule import NoRule
 from ..kernels.convert import block_kernel, pack_weights_kernel, unblock_kernel
@@ -51,20 +52,24 @@ class InputBinder:
     Parameters
     ----------
     layouts : mapping of relax.Var to Layout
-    narrow : collection of relax.Var
-        Values that are stored as bfloat16.
+    narrow : mapping of relax.Var to Format
+        The values that are not stored as float32.
     core : Core
         The core that converts values.
     """
 
     def __init__(
-        self, layouts: Mapping[relax.Var, Layout], narrow: Collection[relax.Var], core: Core
+        self, layouts: Mapping[relax.Var, Layout], narrow: Mapping[relax.Var, Format], core: Core
     ) -> None:
         self._layouts, self._narrow, self._core = layouts, narrow, core
 
     def layout(self, expr: relax.Expr) -> Layout:
         """Return the layout of ``expr``."""
         return self._layouts.get(expr, PLAIN) if isinstance(expr, relax.Var) else PLAIN
+
+    def format(self, value: relax.Expr | np.ndarray | None) -> Format | None:
+        """Return the format of a value that is not stored as float32; else None."""
+        return self._narrow.get(value) if isinstance(value, relax.Var) else None
 
     def plain(self, expr: relax.Expr) -> InputBinding:
         """Bind ``expr`` as a row-major tensor."""
@@ -96,10 +101,12 @@ class InputBinder:
             return InputBinding(nearest(binding.value))
         if binding.conversion is not None:
             return InputBinding(binding.value, self._rounding(binding.conversion))
-        if binding.value in self._narrow:
+        if isinstance(self.format(binding.value), Bfloat16):
             return binding
-        spec = layout.spec(static_shape(expr, "a value"))
-        return InputBinding(binding.value, self._rounding(copy_kernel(spec, self._core)))
+        copy = copy_kernel(layout.spec(static_shape(expr, "a value")), self._core)
+        return InputBinding(
+            binding.value, self._rounding(with_storage(copy, self._formats([binding.value]), {}))
+        )
 
     def bound(
         self, kernel: Kernel, bindings: tuple[InputBinding, ...], outputs: Sequence[relax.Var]
@@ -115,20 +122,20 @@ class InputBinder:
         outputs : sequence of relax.Var
             Its results.
         """
-        read = [i for i, b in enumerate(bindings) if b.conversion is None and self._stored(b.value)]
-        written = [i for i, value in enumerate(outputs) if self._stored(value)]
-        return apply_conversions(with_storage(kernel, read, written, self._core), bindings)
+        read = [b.value if b.conversion is None else None for b in bindings]
+        stored = with_storage(kernel, self._formats(read), self._formats(outputs))
+        return apply_conversions(stored, bindings)
 
     def _converted(self, expr: relax.Var, conversion: Kernel) -> InputBinding:
-        source = [0] if self._stored(expr) else []
-        return InputBinding(expr, with_storage(conversion, source, (), self._core))
+        return InputBinding(expr, with_storage(conversion, self._formats([expr]), {}))
 
     def _rounding(self, conversion: Kernel) -> Kernel:
-        return with_storage(conversion, (), [0], self._core)
+        return with_storage(conversion, {}, {0: Bfloat16(self._core.pair_lanes)})
 
-    def _stored(self, value: relax.Var | np.ndarray) -> bool:
-        """Return whether a value is stored as bfloat16."""
-        return not isinstance(value, np.ndarray) and value in self._narrow
+    def _formats(self, values: Sequence[relax.Var | np.ndarray | None]) -> dict[int, Format]:
+        """Return the formats of those values that are not stored as float32."""
+        found = ((i, self.format(value)) for i, value in enumerate(values))
+        return {i: kind for i, kind in found if kind is not None}
 
     def argument(
         self, expr: relax.Expr, kind: Broadcast, layout: Layout, shape: tuple[int, ...]

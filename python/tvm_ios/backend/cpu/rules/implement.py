@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 import numpy as np
@@ -11,6 +11,7 @@ from tvm import relax
 
 from ....graph.operators import Operator, OperatorGraph
 from ....graph.recognise import static_shape
+from ....tir.storage import Format
 from ...shared.implementation import Implementation
 from ...shared.no_rule import NoRule
 from ..kernels.convert import unblock_kernel
@@ -59,14 +60,14 @@ def implement(
         read = {v for op in opaque for v in op.inputs}
         exchanged = read.union(*(op.outputs for op in opaque))
         blocked = read & lowered.layouts.keys()
-        if not blocked and not exchanged & narrow:
+        if not blocked and not exchanged & narrow.keys():
             return lowered
         plain |= blocked
         wide |= exchanged
 
 
 class _NotNarrow(Exception):
-    """The kernel of an operator cannot read or write some values as bfloat16."""
+    """The kernel of an operator cannot read or write some values in their formats."""
 
     def __init__(self, values: set[relax.Var]) -> None:
         self.values = values
@@ -75,12 +76,12 @@ class _NotNarrow(Exception):
 def _implement(
     graph: OperatorGraph,
     plain: set[relax.Var],
-    narrow: frozenset[relax.Var],
+    narrow: Mapping[relax.Var, Format],
     config: LoweringConfig,
 ) -> CpuLoweredGraph:
     """Choose a kernel for every operator, in order.
 
-    The values ``plain`` are row-major, and those of ``narrow`` bfloat16.
+    The values ``plain`` are row-major, and those of ``narrow`` are stored in their formats.
     """
     layouts: dict[relax.Var, Layout] = {}
     implementations: list[Implementation[Kernel] | None] = []
@@ -120,11 +121,11 @@ def _finish(
     choice: Choice,
     plain: set[relax.Var],
     binder: InputBinder,
-    narrow: frozenset[relax.Var],
+    narrow: Mapping[relax.Var, Format],
 ) -> tuple[Implementation[Kernel], Layout]:
     """Apply the choice's conversions; a value that leaves the function becomes row-major."""
     if not choice.kernel.narrows:
-        refused = narrow & {*_float_inputs(choice), *op.outputs}
+        refused = narrow.keys() & {*_float_inputs(choice), *op.outputs}
         if refused:
             raise _NotNarrow(set(refused))
     kernel, layout = binder.bound(choice.kernel, choice.bindings, op.outputs), choice.layout

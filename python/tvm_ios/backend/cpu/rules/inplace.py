@@ -20,7 +20,7 @@ from ..kernels.kernel import Kernel
 from .base import CpuLoweredGraph
 from .concat import copying
 
-_BYTES, _NARROW_BYTES = 4, 2  # of a float32, and of a bfloat16
+_BYTES = 4  # of a float32
 
 
 def place_concatenations(lowered: CpuLoweredGraph) -> CpuLoweredGraph:
@@ -35,9 +35,10 @@ def place_concatenations(lowered: CpuLoweredGraph) -> CpuLoweredGraph:
     concatenations = [c for c in found if c is not None]
 
     def suits(concatenation: Concatenation, _slots: Slots) -> list[int]:
-        narrow = concatenation.result in lowered.narrow
+        formats = lowered.narrow
+        whole = formats.get(concatenation.result)
         parts = enumerate(concatenation.parts)
-        return [i for i, p in parts if p in lowered.layouts and (p in lowered.narrow) == narrow]
+        return [i for i, p in parts if p in lowered.layouts and formats.get(p) == whole]
 
     slots = place(concatenations, suits)
     implementations = list(lowered.implementations)
@@ -54,7 +55,8 @@ def _concatenation(lowered: CpuLoweredGraph, op: Operator) -> Concatenation | No
     shapes = [static_shape(part, "a feature map") for part in parts]
     if not parts or shapes[0][0] != 1 or not whole_blocks(_channels(shapes), layout):
         return None
-    element = _NARROW_BYTES if op.outputs[0] in lowered.narrow else _BYTES
+    narrow = lowered.narrow.get(op.outputs[0])
+    element = _BYTES if narrow is None else narrow.num_bytes
     return Concatenation(op, tuple(parts), tuple(math.prod(shape) * element for shape in shapes))
 
 

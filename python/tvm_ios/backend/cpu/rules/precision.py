@@ -19,6 +19,8 @@ from ....graph.fold import constant_array, held_array
 from ....graph.operators import Operator, OperatorGraph
 from ....graph.recognise import is_float32
 from ....schedule.rounding import PAIRED
+from ....tir.bfloat16 import Bfloat16
+from ....tir.storage import Format
 from ...shared.convolution import conv_geometry
 from ...shared.no_rule import NoRule, shape_of
 from ...shared.product import product_of
@@ -93,8 +95,8 @@ def _counts(weights: np.ndarray) -> bool:
 
 def narrow_values(
     graph: OperatorGraph, config: LoweringConfig, wide: Collection[relax.Var]
-) -> frozenset[relax.Var]:
-    """Return the values that are stored as bfloat16.
+) -> dict[relax.Var, Format]:
+    """Return the values that are not stored as float32, with their formats.
 
     Parameters
     ----------
@@ -106,7 +108,7 @@ def narrow_values(
         Values that must be float32.
     """
     if config.precision == "fp32":
-        return frozenset()
+        return {}
     computed = {value for op in graph.operators for value in op.outputs if is_float32(value)}
     allowed = computed - set(wide)
     narrow: set[relax.Var] = set()
@@ -115,4 +117,4 @@ def narrow_values(
             narrow |= {op.call.args[0]} & allowed
         if op.kind in _FEATURE_MAPS and narrow.intersection(op.outputs):
             narrow |= {value for value in op.inputs if value in allowed and value.ty.ndim == 4}
-    return frozenset(narrow)
+    return dict.fromkeys(narrow, Bfloat16(config.core.pair_lanes))

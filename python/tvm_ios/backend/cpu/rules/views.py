@@ -35,7 +35,7 @@ def place_views(lowered: CpuLoweredGraph, results: Collection[relax.Var]) -> Cpu
         if not _only_reshapes(op) or not {op.call.args[0], *op.outputs} <= computed:
             continue
         (result,), source = op.outputs, op.call.args[0]
-        alike = (source in lowered.narrow) == (result in lowered.narrow)
+        alike = lowered.narrow.get(source) == lowered.narrow.get(result)
         if result not in results and alike:
             implementations[op.index] = _view(lowered, op, source, result)
             slots[result] = Slot(source, 0)

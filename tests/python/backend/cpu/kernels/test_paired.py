@@ -23,7 +23,7 @@ from tvm_ios.backend.cpu.kernels.storage import with_storage
 from tvm_ios.backend.cpu.kernels.strided import copy_kernel
 from tvm_ios.backend.shared.product import Matmul
 from tvm_ios.target import Core
-from tvm_ios.tir.bfloat16 import exact, nearest
+from tvm_ios.tir.bfloat16 import Bfloat16, exact, nearest
 from tvm_ios.tir.epilogue import Epilogue, Operand, Step
 from tvm_ios.tir.tensor import TensorSpec
 
@@ -44,6 +44,10 @@ CASES = {
 }
 NO_INSTRUCTIONS = "this machine does not run bfloat16"
 BLOCKS = {"blocked": None, "few lanes": 4}
+
+
+def _half(core: Core) -> Bfloat16:
+    return Bfloat16(core.pair_lanes)
 
 
 def rounded(values: np.ndarray) -> np.ndarray:
@@ -67,7 +71,7 @@ def check(case: Case, target: tvm.target.Target, core: Core, layout: Layout) -> 
     ]
     conv = Conv2d(case.batch, case.channels, *case.windows(), case.out_channels, case.groups, BIAS)
     kernel = conv2d_kernel(conv, layout, result, core, paired=True)
-    narrow = with_storage(kernel, (), range(len(kernel.outputs)), core)
+    narrow = with_storage(kernel, {}, dict.fromkeys(range(len(kernel.outputs)), _half(core)))
     exactly, stored = (run_kernel(k, inputs, target, 0) for k in (kernel, narrow))
     for wide, bits, w, b in zip(exactly, stored, weights, biases, strict=True):
         expected = np.maximum(reference(case, image, w) + b, 0).astype("float32")
@@ -105,7 +109,7 @@ def check_product(rows: int, depth: int, columns: int, target: tvm.target.Target
     product = Matmul(rows, depth, columns, Epilogue(STEPS, ("last", "full")))
     packed = pack_matrix_pairs(pack_matrix(b, core.lanes))
     kernel = paired_matmul_kernel(product, core)
-    kernel = with_storage(kernel, [3], (), core)
+    kernel = with_storage(kernel, {3: _half(core)}, {})
     inputs = [nearest(a[None]), packed, bias, nearest(residual[None])]
     (output,) = run_kernel(kernel, inputs, target)
     expected = a.astype("float64") @ b + bias + residual
@@ -138,7 +142,7 @@ def test_numbers_are_rounded_to_the_nearest_even_one() -> None:
     values = np.concatenate([special, random]).view("float32")
     values = np.concatenate([values, np.array([np.inf, -np.inf, 0.0, -0.0], "float32")])
     core = replace(isa_of(NATIVE)[0], pair_products=None)
-    kernel = with_storage(copy_kernel(TensorSpec((1024,)), core), (), [0], core)
+    kernel = with_storage(copy_kernel(TensorSpec((1024,)), core), {}, {0: _half(core)})
     (bits,) = run_kernel(kernel, [values], NATIVE)
     np.testing.assert_array_equal(bits, nearest(values))
     with np.errstate(invalid="ignore"):
@@ -152,7 +156,7 @@ def test_numbers_are_rounded_by_instructions() -> None:
         pytest.skip(NO_INSTRUCTIONS)
     bits = np.random.default_rng(1).integers(0, 1 << 32, 4096, dtype="uint32")
     values = bits[(bits >> 23 & 255) > 0][:2048].view("float32")
-    kernel = with_storage(copy_kernel(TensorSpec((2048,)), core), (), [0], core)
+    kernel = with_storage(copy_kernel(TensorSpec((2048,)), core), {}, {0: _half(core)})
     (found,) = run_kernel(kernel, [values], NATIVE)
     np.testing.assert_array_equal(exact(found), exact(nearest(values)))
 

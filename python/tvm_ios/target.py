@@ -35,6 +35,9 @@ class Core:
     pair_products : str or None
         LLVM's name of the instruction that multiplies pairs of bfloat16 and adds the products to
         float32 sums; None if the core has none.
+    quad_products : str or None
+        LLVM's name of the instruction that multiplies quads of bytes and adds the products to int32
+        sums; None if the core has none.
     """
 
     lanes: int
@@ -42,11 +45,17 @@ class Core:
     l1_bytes: int = 32 << 10
     l2_bytes: int = 512 << 10
     pair_products: str | None = None
+    quad_products: str | None = None
 
     @property
     def pair_lanes(self) -> int:
         """The float32 sums of that instruction, 0 if there is none."""
         return self.lanes if self.pair_products else 0
+
+    @property
+    def quad_lanes(self) -> int:
+        """The int32 sums of that of quads, 0 if there is none."""
+        return self.lanes if self.quad_products else 0
 
 
 @dataclass(frozen=True)
@@ -224,7 +233,8 @@ def _isa_of(target: tvm.target.Target) -> Core:
         return Core(lanes=4, registers=32, pair_products=products)
     if has("avx512f", target):
         products = "llvm.x86.avx512bf16.dpbf16ps.512" if has("avx512bf16", target) else None
-        return Core(lanes=16, registers=32, pair_products=products)
+        quads = "llvm.x86.avx512.vpdpbusd.512" if has("avx512vnni", target) else None
+        return Core(lanes=16, registers=32, pair_products=products, quad_products=quads)
     return Core(lanes=8 if has("avx2", target) else 4, registers=16)
 
 

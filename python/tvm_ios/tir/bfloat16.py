@@ -12,8 +12,8 @@ sum in each lane. Where two neighbouring factors are a pair, a tensor is read as
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from tvm import tirx
@@ -48,8 +48,8 @@ class Bfloat16:
     """
 
     instruction_lanes: int = 0
-    dtype: str = field(default=STORED, init=False)
-    num_bytes: int = field(default=2, init=False)
+    dtype: ClassVar[str] = STORED
+    num_bytes: ClassVar[int] = 2
 
     @property
     def sources(self) -> frozenset[str]:

@@ -50,22 +50,22 @@ LLVM keeps it in registers only if it can prove that no store in a loop overwrit
 StorageRewrite drops the annotation, so kernels are built without that pass."""
 
 
-def on_stack(shape: Sequence[int]) -> Any:
+def on_stack(shape: Sequence[int], dtype: str = "float32") -> Any:
     """Allocate a buffer that is private to a worker."""
-    return T.alloc_buffer(tuple(shape), scope="local", layout=None, annotations=ON_STACK)
+    return T.alloc_buffer(tuple(shape), dtype, scope="local", layout=None, annotations=ON_STACK)
 
 
 class Accumulators:
-    """An array of ``count`` vectors of ``lanes`` float32 that LLVM keeps in registers.
+    """An array of ``count`` vectors of ``lanes`` numbers that LLVM keeps in registers.
 
     Every access is in an unrolled loop, so that its index is constant in the end. LLVM then splits
     the array into scalars ("SROA"), and it never touches memory. This requires an array on the
     stack, see :data:`ON_STACK`.
     """
 
-    def __init__(self, count: int, lanes: int, initial: Expr) -> None:
+    def __init__(self, count: int, lanes: int, initial: Expr, dtype: str = "float32") -> None:
         self.lanes = lanes
-        self._buffer = on_stack([count * lanes])
+        self._buffer = on_stack([count * lanes], dtype)
 
         def clear(i: Expr) -> None:
             self[i] = initial

@@ -19,10 +19,9 @@ from typing import Any
 from tvm.tirx.script import builder as T
 
 from ....target import Core
-from ....tir.bfloat16 import dot_source
 from ....tir.emit import bind, select
 from ....tir.window import Window
-from .conv2d_shape import Conv2d, ConvShape
+from .conv2d_shape import Conv2d, ConvShape, Factors
 from .conv2d_tile import ConvBuffers, ConvTile
 from .kernel import Kernel, Phase, Weights
 from .layout import Layout
@@ -33,7 +32,13 @@ Expr = Any
 
 
 def conv2d_kernel(
-    conv: Conv2d, in_layout: Layout, out_layout: Layout, core: Core, *, paired: bool = False
+    conv: Conv2d,
+    in_layout: Layout,
+    out_layout: Layout,
+    core: Core,
+    *,
+    factors: Factors = "single",
+    low: int = 0,
 ) -> Kernel:
     """Return the kernel of a direct convolution.
 
@@ -41,8 +46,10 @@ def conv2d_kernel(
     (of all results one after another) and the epilogue's arguments. Per-channel arguments of all
     results are one tensor.
 
-    With paired operands, the feature map and the weights are bfloat16, the latter as
-    :func:`.layout.pack_pairs` leaves them.
+    Pairs are weights as :func:`.layout.pack_pairs` leaves them, and quads as
+    :func:`.layout.pack_quads` does. Sums of quads are the anchor's result as they are: a factor of
+    the grids belongs to the epilogue. If the lowest value of the feature map is not zero, the third
+    input is what :func:`.layout.pack_lowest` returns.
 
     Parameters
     ----------
@@ -54,24 +61,26 @@ def conv2d_kernel(
         Layout of the results and of the epilogue's arguments, blocked by ``core.lanes``.
     core : Core
         The core that runs the kernel.
-    paired : bool
-        Whether pairs of bfloat16 are multiplied. The feature map is then blocked.
+    factors : Factors
+        What is multiplied. A feature map of pairs or quads is blocked.
+    low : int
+        The lowest value of a feature map of quads.
 
     Returns
     -------
     Kernel
         A kernel of one phase with one output per result.
     """
-    emitter = ConvEmitter(conv, in_layout, out_layout, core, paired=paired)
+    emitter = ConvEmitter(conv, in_layout, out_layout, core, factors=factors, low=low)
     phase = Phase(
         emitter.tiles,
         emitter.emit,
         weights=emitter.weights(),
-        sources=dot_source(core.pair_products, core.lanes) if paired else frozenset(),
+        sources=emitter.sources,
     )
     return Kernel(
         name="conv2d_pointwise" if conv.pointwise else "conv2d",
-        key=("conv2d", conv, in_layout, out_layout, core, paired),
+        key=("conv2d", conv, in_layout, out_layout, core, factors, low),
         inputs=emitter.input_specs(),
         outputs=emitter.output_specs(),
         phases=(phase,),
@@ -133,9 +142,11 @@ class ConvEmitter(ConvShape):
             Where the weights begin that are needed after this range, in elements from this kernel's
             own weights.
         """
-        count = 2 + len(self.conv.epilogue.arguments)
+        first = 3 if self.low else 2
+        count = first + len(self.conv.epilogue.arguments)
         image, weights = self.operands(buffers)
-        bound = ConvBuffers(image, weights, buffers[2:count], buffers[count:])
+        lowest = buffers[2] if self.low else None
+        bound = ConvBuffers(image, weights, buffers[first:count], buffers[count:], lowest)
 
         def place(image: Expr, block: Expr, b: int, place: Expr, next_block: Expr) -> None:
             row = 0 if self.flat else place

@@ -7,11 +7,16 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Literal
+
+from tvm.tirx.script import builder as T
 
 from ....target import Core
-from ....tir.bfloat16 import STORED, as_pairs, dot
+from ....tir import bfloat16, int8
+from ....tir.bfloat16 import as_pairs
+from ....tir.emit import Accumulators, splat, zeros
 from ....tir.epilogue import NOTHING, Epilogue
+from ....tir.int8 import as_quads
 from ....tir.tensor import TensorSpec
 from ....tir.window import Window
 from .layout import Layout, blocks
@@ -19,6 +24,15 @@ from .taps import MultiplyAdd, float_multiply_add, tap_groups
 from .tiling import RegisterTile, choose_tile
 
 Expr = Any
+
+Factors = Literal["single", "pairs", "quads"]
+"""What a step of the reduction multiplies: float32 of one channel, bfloat16 of two, or bytes of
+four. The sums of bytes are int32."""
+
+_TYPES = {
+    "pairs": (bfloat16.STORED, bfloat16.STORED),
+    "quads": (int8.STORED, int8.FACTORS),
+}
 
 
 @dataclass(frozen=True)
@@ -63,8 +77,8 @@ class ConvShape:
     A convolution that shares its tiles with others takes ``tile`` from the caller, and ``flat`` if
     all of them are pointwise: only then do the pixels of a plane form one row.
 
-    With ``paired`` operands, the feature map and the weights are bfloat16. A step of the reduction
-    multiplies a pair of channels instead of one.
+    A step of the reduction multiplies a channel, or several neighbouring ones: see :data:`Factors`.
+    The lowest value ``low`` of a feature map of bytes is added to what is stored.
     """
 
     def __init__(
@@ -76,18 +90,22 @@ class ConvShape:
         *,
         flat: bool | None = None,
         tile: RegisterTile | None = None,
-        paired: bool = False,
+        factors: Factors = "single",
+        low: int = 0,
     ) -> None:
         assert result.block == core.lanes, "an output block is one vector"
-        assert not paired or source.block % 2 == 0 < source.block, "pairs lie in blocks"
+        self.step = {"single": 1, "pairs": 2, "quads": 4}[factors]
+        together = self.step == 1 or source.block % self.step == 0 < source.block
+        assert together, "what is multiplied in a step lies in a block"
         self.conv, self.source, self.result = conv, source, result
-        self.lanes, self.paired, self.core = core.lanes, paired, core
-        self.in_block = (source.block or 1) // (2 if paired else 1)
+        self.lanes, self.factors, self.core, self.low = core.lanes, factors, core, low
+        self.in_block = (source.block or 1) // self.step
         group_channels = conv.channels // conv.groups
-        self.steps = blocks(group_channels, 2) if paired else group_channels
+        self.steps = blocks(group_channels, self.step)
         # The last channel has no other one. In blocks narrower than a vector, which are those of
-        # images, that one is zero.
-        self.lone = paired and group_channels % 2 == 1 and source.block == core.lanes
+        # images, that one is zero. Whatever a byte is, its product with a weight of zero is zero.
+        pairs = factors == "pairs"
+        self.lone = pairs and group_channels % 2 == 1 and source.block == core.lanes
         self.result_blocks = [blocks(k, self.lanes) for k in conv.out_channels]
         self.rows, self.columns = conv.rows, conv.columns
         self.flat = conv.pointwise if flat is None else flat
@@ -117,7 +135,7 @@ class ConvShape:
 
     @property
     def weights_shape(self) -> tuple[int, ...]:
-        """The shape of the packed weights, each a float32 or a pair."""
+        """The shape of the packed weights, each a float32, a pair or a quad."""
         return (
             sum(self.result_blocks),
             blocks(self.steps, self.in_block),
@@ -128,7 +146,11 @@ class ConvShape:
         )
 
     def input_specs(self) -> tuple[TensorSpec, ...]:
-        """Return the feature map, the packed weights and the epilogue's arguments."""
+        """Return the feature map, the packed weights and the epilogue's arguments.
+
+        Behind the weights of quads is what the lowest value of the feature map adds at each tap,
+        unless it is zero.
+        """
         conv = self.conv
         image = (conv.batch, conv.channels, conv.rows.size, conv.columns.size)
         channels = sum(self.result_blocks) * self.lanes
@@ -137,25 +159,52 @@ class ConvShape:
             "full": (conv.batch, channels, conv.rows.out, conv.columns.out),
         }
         arguments = [self.result.spec(shapes[kind]) for kind in conv.epilogue.arguments]
-        if self.paired:
-            weights = TensorSpec((*self.weights_shape, 2), STORED)
-            return (self.source.spec(image, STORED), weights, *arguments)
-        return (self.source.spec(image), TensorSpec(self.weights_shape), *arguments)
+        if self.factors == "single":
+            return (self.source.spec(image), TensorSpec(self.weights_shape), *arguments)
+        stored, numbers = _TYPES[self.factors]
+        weights = TensorSpec((*self.weights_shape, self.step), numbers)
+        lowest = [TensorSpec(self.taps_shape, "int32")] if self.low else []
+        return (self.source.spec(image, stored), weights, *lowest, *arguments)
+
+    @property
+    def taps_shape(self) -> tuple[int, ...]:
+        """The shape of what the lowest value of the feature map adds at each tap."""
+        kernels = self.conv.rows.kernel, self.conv.columns.kernel
+        return (sum(self.result_blocks), *kernels, self.lanes)
 
     def operands(self, buffers: Sequence[Any]) -> tuple[Any, Any]:
         """Return the feature map and the weights, as what a step multiplies."""
         image, weights = buffers[:2]
-        if not self.paired:
+        if self.factors == "single":
             return image, weights
         *others, block = self.input_specs()[0].shape
-        return as_pairs(image, (*others, block // 2)), as_pairs(weights, self.weights_shape)
+        together = as_pairs if self.factors == "pairs" else as_quads
+        shape = (*others, block // self.step)
+        return together(image, shape), together(weights, self.weights_shape)
+
+    def sums(self, count: int) -> Accumulators:
+        """Allocate ``count`` vectors of sums, which are zero."""
+        if self.factors == "quads":
+            return Accumulators(count, self.lanes, splat(T.int32(0), self.lanes), "int32")
+        return Accumulators(count, self.lanes, zeros(self.lanes))
 
     @property
     def multiply_add(self) -> MultiplyAdd:
         """Adds the products of a step to a sum."""
-        if not self.paired:
+        if self.factors == "single":
             return float_multiply_add
-        return partial(dot, instruction_lanes=self.core.pair_lanes)
+        if self.factors == "pairs":
+            return partial(bfloat16.dot, instruction_lanes=self.core.pair_lanes)
+        return partial(int8.dot, instruction_lanes=self.core.quad_lanes)
+
+    @property
+    def sources(self) -> frozenset[str]:
+        """The LLVM IR of the functions that :attr:`multiply_add` calls."""
+        if self.factors == "pairs":
+            return bfloat16.dot_source(self.core.pair_products, self.lanes)
+        if self.factors == "quads":
+            return int8.dot_source(self.core.quad_products, self.lanes)
+        return frozenset()
 
     def output_specs(self) -> tuple[TensorSpec, ...]:
         """Return the results."""

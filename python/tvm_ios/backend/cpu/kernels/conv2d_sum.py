@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from ....target import Core
-from ....tir.emit import Accumulators, tile_scope, zeros
+from ....tir.emit import tile_scope
 from ....tir.epilogue import Epilogue
 from .conv2d import ConvEmitter
 from .conv2d_shape import Conv2d
@@ -119,9 +119,8 @@ class _SumEmitter:
 def _emit(tiles: Sequence[ConvTile], first: Expr, tile: ColumnTile) -> None:
     """Emit one register tile: the sums of all convolutions one after another, then the results."""
     lead = tiles[0]
-    lanes = lead.conv.lanes
     with tile_scope():
-        registers = [Accumulators(tile.width, lanes, zeros(lanes)) for _ in range(lead.b)]
+        registers = [lead.conv.sums(tile.width) for _ in range(lead.b)]
         for part in tiles:
             part.reduce(registers, first, tile.through(part.conv.columns))
         lead.store(registers, first, tile.width)

@@ -22,7 +22,6 @@ from ....tir.emit import (
     splat,
     tile_scope,
     unroll,
-    zeros,
 )
 from ....tir.storage import store
 from .conv2d_shape import ConvShape
@@ -41,6 +40,7 @@ class ConvBuffers:
     weights: Any
     arguments: Sequence[Any]
     results: Sequence[Any]
+    lowest: Any = None
 
 
 @dataclass(frozen=True)
@@ -62,11 +62,29 @@ class ConvTile:
 
     def emit(self, first: Expr, tile: ColumnTile) -> None:
         """Emit the columns of ``tile`` from column ``first``: the reduction, then the stores."""
-        lanes = self.conv.lanes
         with tile_scope():
-            registers = [Accumulators(tile.width, lanes, zeros(lanes)) for _ in range(self.b)]
+            registers = [self.conv.sums(tile.width) for _ in range(self.b)]
+            if self.buffers.lowest is not None:
+                self._add_lowest(registers, tile)
             self.reduce(registers, first, tile)
             self.store(registers, first, tile.width)
+
+    def _add_lowest(self, registers: Sequence[Accumulators], tile: ColumnTile) -> None:
+        """Add what the lowest value of the feature map adds at the taps inside of it."""
+        conv, vector = self.conv, lanes_of(0, self.conv.lanes)
+
+        def weight(k: int, r: Expr, tap: int) -> Expr:
+            return self.buffers.lowest[self.block + k, r, tap, vector]
+
+        def row_of_taps(r: Expr, _row: Expr) -> None:
+            for taps in conv.taps:
+                for columns, inside in tile.runs(taps):
+                    for k, tap in product(range(self.b), inside):
+                        value = T.Bind(weight(k, r, tap))
+                        for column in columns:
+                            registers[k][column] = registers[k][column] + value
+
+        rows_inside(conv.rows, self.row, row_of_taps)
 
     def reduce(self, registers: Sequence[Accumulators], first: Expr, tile: ColumnTile) -> None:
         """Emit the sums over input channels and taps.
@@ -210,6 +228,8 @@ class ConvTile:
         lanes, epilogue = self.conv.lanes, self.conv.conv.epilogue
         vector = lanes_of(0, lanes)
         pixel = self.row * self.conv.columns.out + column
+        if self.conv.factors == "quads":
+            value = T.cast(value, f"float32x{lanes}")
 
         def load(a: int) -> Expr:
             if epilogue.arguments[a] == "channel":

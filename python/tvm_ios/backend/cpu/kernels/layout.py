@@ -64,6 +64,43 @@ def pack_pairs(weights: np.ndarray, in_block: int, out_block: int, groups: int) 
     return np.ascontiguousarray(split.transpose(0, 1, 2, 3, 5, 6, 4))
 
 
+def pack_quads(weights: np.ndarray, in_block: int, out_block: int, groups: int) -> np.ndarray:
+    """Pack convolution weights of int8 as :func:`pack_weights` does, in quads.
+
+    Returns
+    -------
+    numpy.ndarray
+        int8 ``[ceil(K / out_block), ceil(C / groups / in_block), R, in_block / 4, S, out_block,
+        4]``.
+    """
+    kb, cb, r, _, s, _ = (packed := pack_weights(weights, in_block, out_block, groups)).shape
+    split = packed.reshape(kb, cb, r, in_block // 4, 4, s, out_block)
+    return np.ascontiguousarray(split.transpose(0, 1, 2, 3, 5, 6, 4))
+
+
+def pack_lowest(weights: np.ndarray, low: int, out_block: int) -> np.ndarray:
+    """Return what ``low`` in all channels adds at each tap.
+
+    Parameters
+    ----------
+    weights : numpy.ndarray
+        int8 ``[K, C / groups, R, S]``.
+    low : int
+    out_block : int
+        Channels of the output that lie together.
+
+    Returns
+    -------
+    numpy.ndarray
+        int32 ``[ceil(K / out_block), R, S, out_block]``.
+    """
+    k, _, r, s = weights.shape
+    padded = np.zeros((blocks(k, out_block) * out_block, r, s), "int32")
+    padded[:k] = low * weights.sum(axis=1, dtype="int32")
+    split = padded.reshape(-1, out_block, r, s)
+    return np.ascontiguousarray(split.transpose(0, 2, 3, 1))
+
+
 def pack_weights(weights: np.ndarray, in_block: int, out_block: int, groups: int) -> np.ndarray:
     """Pack convolution weights for the register-tiled kernel.
 

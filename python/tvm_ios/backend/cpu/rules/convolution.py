@@ -94,7 +94,7 @@ def convolve_pairs(
     """
     few = not binder.layout(data).block and conv.channels <= IMAGE.block
     source = IMAGE if few else Layout(core.lanes)
-    kernel = conv2d_kernel(conv, source, Layout(core.lanes), core, paired=True)
+    kernel = conv2d_kernel(conv, source, Layout(core.lanes), core, factors="pairs")
     packed = [binder.paired_weights(w, source.block, core.lanes, conv.groups) for w in weights]
     together = InputBinding(np.concatenate([binding.value for binding in packed]))
     return kernel, (binder.paired(data, source), together)

@@ -70,7 +70,7 @@ def check(case: Case, target: tvm.target.Target, core: Core, layout: Layout) -> 
         np.concatenate([result.pack(b) for b in biases], axis=1),
     ]
     conv = Conv2d(case.batch, case.channels, *case.windows(), case.out_channels, case.groups, BIAS)
-    kernel = conv2d_kernel(conv, layout, result, core, paired=True)
+    kernel = conv2d_kernel(conv, layout, result, core, factors="pairs")
     narrow = with_storage(kernel, {}, dict.fromkeys(range(len(kernel.outputs)), _half(core)))
     exactly, stored = (run_kernel(k, inputs, target, 0) for k in (kernel, narrow))
     for wide, bits, w, b in zip(exactly, stored, weights, biases, strict=True):

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Integers of eight bits: values on a grid, and products of four neighbours.
+
+Values of a quantised network are multiples of a scale. Tensors hold which multiple it is, counted
+from the lowest one, as ``uint8``.
+
+Processors multiply bytes in quads: one instruction adds the four products of unsigned and signed
+bytes to an int32 sum in each lane. Where four neighbouring factors are a quad, a tensor is read as
+``int32``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from tvm import tirx
+from tvm.tirx.script import builder as T
+
+from .emit import splat
+from .functions import lanes_in
+
+Expr = Any
+
+STORED = "uint8"
+"""The type of tensors that hold values on a grid."""
+
+FACTORS = "int8"
+"""The type of tensors that hold what they are multiplied by."""
+
+QUAD = "int32"
+"""The type of a quad, whose lowest byte comes first in memory."""
+
+_DOT = "tvm_ios_int8_dot"
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The format of values ``scale * (low + n)`` with ``n`` of 0 to 255.
+
+    See :class:`~.storage.Format`. A value that is not on the grid is rounded to it.
+
+    Attributes
+    ----------
+    scale : float
+    low : int
+        Which multiple of the scale is the lowest one.
+    """
+
+    scale: float
+    low: int
+    dtype: ClassVar[str] = STORED
+    num_bytes: ClassVar[int] = 1
+    sources: ClassVar[frozenset[str]] = frozenset()
+
+    def widened(self, bits: Expr) -> Expr:
+        lanes = lanes_in(bits)
+        number = T.cast(bits, _typed("int32", lanes)) + splat(T.int32(self.low), lanes)
+        return T.cast(number, _typed("float32", lanes)) * splat(T.float32(self.scale), lanes)
+
+    def narrowed(self, value: Expr) -> Expr:
+        lanes = lanes_in(value)
+        multiple = tirx.nearbyint(value * splat(T.float32(1.0 / self.scale), lanes))
+        number = T.cast(multiple, _typed("int32", lanes)) - splat(T.int32(self.low), lanes)
+        return T.cast(number, _typed(STORED, lanes))
+
+
+def as_quads(buffer: Any, shape: Sequence[int]) -> Any:
+    """Return a buffer of bytes as one of quads, in a shape with a quarter of the elements."""
+    return T.decl_buffer(tuple(shape), QUAD, data=buffer.data, layout=None)
+
+
+def dot(total: Expr, a: Expr, b: Expr, instruction_lanes: int) -> Expr:
+    """Add to each lane of ``total`` the four products of a quad of ``a`` and one of ``b``.
+
+    Parameters
+    ----------
+    total : Expr
+        int32 sums.
+    a, b : Expr
+        Quads of unsigned and of signed bytes, as many as sums.
+    instruction_lanes : int
+        Lanes of the processor's instruction, which :func:`dot_source` gives access to; 0 if it has
+        none.
+    """
+    lanes = lanes_in(total)
+    if lanes == instruction_lanes:
+        return T.call_pure_extern(_typed("int32", lanes), _DOT, total, a, b)
+
+    def constant(number: int) -> Expr:
+        return splat(T.int32(number), lanes)
+
+    for place in range(0, 32, 8):
+        unsigned = T.bitwise_and(T.shift_right(a, constant(place)), constant(255))
+        signed = T.shift_right(T.shift_left(b, constant(24 - place)), constant(24))
+        total = total + unsigned * signed
+    return total
+
+
+def dot_source(intrinsic: str | None, lanes: int) -> frozenset[str]:
+    """Return the LLVM IR of the function that :func:`dot` calls for an instruction.
+
+    Parameters
+    ----------
+    intrinsic : str or None
+        The name of LLVM's intrinsic; None if the processor has none.
+    lanes : int
+        The number of sums.
+    """
+    if intrinsic is None:
+        return frozenset()
+    quads, numbers = f"<{lanes} x i32>", f"<{4 * lanes} x i8>"
+    source = f"""
+declare {quads} @{intrinsic}({quads}, {numbers}, {numbers})
+define internal {quads} @{_DOT}({quads} %total, {quads} %a, {quads} %b) alwaysinline {{
+  %x = bitcast {quads} %a to {numbers}
+  %y = bitcast {quads} %b to {numbers}
+  %result = call {quads} @{intrinsic}({quads} %total, {numbers} %x, {numbers} %y)
+  ret {quads} %result
+}}
+"""
+    return frozenset((source,))
+
+
+def _typed(name: str, lanes: int) -> str:
+    return name if lanes == 1 else f"{name}x{lanes}"

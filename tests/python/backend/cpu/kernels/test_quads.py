@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Convolutions that multiply quads of bytes, and tensors that hold values on a grid."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import tvm
+
+from support.conv2d import Case, reference
+from support.networks import NATIVE, TARGETS, isa_of, run_kernel, unpack
+from tvm_ios.backend.cpu.kernels.conv2d import conv2d_kernel
+from tvm_ios.backend.cpu.kernels.conv2d_shape import Conv2d
+from tvm_ios.backend.cpu.kernels.layout import Layout, blocks, pack_lowest, pack_quads
+from tvm_ios.backend.cpu.kernels.storage import with_storage
+from tvm_ios.backend.cpu.kernels.strided import copy_kernel
+from tvm_ios.target import Core
+from tvm_ios.tir.int8 import Grid
+from tvm_ios.tir.tensor import TensorSpec
+
+CASES = {
+    "1x1": Case(kernel=(1, 1), padding=(0, 0, 0, 0)),
+    "3x3 of a batch": Case(batch=2, channels=33),
+    "five channels": Case(channels=5, out_channels=(40,)),
+    "one channel": Case(channels=1),
+    "7x7, strided": Case(channels=3, size=(17, 19), kernel=(7, 7), stride=(2, 2)),
+    "dilated": Case(dilation=(2, 3), padding=(2, 3, 2, 3)),
+    "1x19, its taps in groups": Case(
+        channels=9, size=(3, 23), kernel=(1, 19), padding=(0, 9, 0, 9), dilation=(1, 2)
+    ),
+    "groups": Case(channels=32, out_channels=(64,), groups=2),
+    "two results": Case(out_channels=(10, 24)),
+    "many weights": Case(channels=130, out_channels=(200,), size=(5, 6)),
+}
+
+
+def stored(image: np.ndarray, block: int, random: np.random.Generator) -> np.ndarray:
+    """Return bytes in blocks of channels; what lies behind the last channel may be anything."""
+    batch, channels, *size = image.shape
+    shape = (batch, blocks(channels, block) * block, *size)
+    whole = random.integers(0, 256, shape, dtype="uint8")
+    whole[:, :channels] = image
+    return Layout(block).pack(whole)
+
+
+def check(case: Case, target: tvm.target.Target, core: Core, block: int, low: int) -> None:
+    """Compare with sums of integers, which float32 has as they are."""
+    random = np.random.default_rng(0)
+    layout, result = Layout(block), Layout(core.lanes)
+    image = random.integers(0, 256, (case.batch, case.channels, *case.size), dtype="uint8")
+    shape = (case.channels // case.groups, *case.kernel)
+    weights = [random.integers(-128, 128, (k, *shape), dtype="int8") for k in case.out_channels]
+    inputs = [
+        stored(image, block, random),
+        np.concatenate([pack_quads(w, block, core.lanes, case.groups) for w in weights]),
+    ]
+    if low:
+        inputs.append(np.concatenate([pack_lowest(w, low, core.lanes) for w in weights]))
+    conv = Conv2d(case.batch, case.channels, *case.windows(), case.out_channels, case.groups)
+    kernel = conv2d_kernel(conv, layout, result, core, factors="quads", low=low)
+    for found, w in zip(run_kernel(kernel, inputs, target, 0), weights, strict=True):
+        expected = reference(case, image.astype("float64") + low, w.astype("float64"))
+        np.testing.assert_array_equal(unpack(found, expected.shape), expected.astype("float32"))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("low", [0, -131])
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_convolutions(case: Case, low: int, target: tvm.target.Target) -> None:
+    core, layout = isa_of(target)
+    check(case, target, replace(core, quad_products=None), layout.block, low)
+
+
+@pytest.mark.parametrize("low", [0, 7])
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_convolutions_by_instructions(case: Case, low: int) -> None:
+    core, layout = isa_of(NATIVE)
+    if core.quad_products is None:
+        pytest.skip("this machine does not multiply bytes")
+    check(case, NATIVE, core, layout.block, low)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("grid", [Grid(0.037, 0), Grid(1.0, -128), Grid(3e-5, -17)])
+def test_values_on_a_grid_are_stored_exactly(grid: Grid, target: tvm.target.Target) -> None:
+    core, _ = isa_of(target)
+    multiples = np.arange(256, dtype="float32") + grid.low
+    values = multiples * np.float32(grid.scale)
+    copy = copy_kernel(TensorSpec((256,)), core)
+    (found,) = run_kernel(with_storage(copy, {}, {0: grid}), [values], target)
+    np.testing.assert_array_equal(found, np.arange(256, dtype="uint8"))
+    (again,) = run_kernel(with_storage(copy, {0: grid}, {}), [found], target)
+    np.testing.assert_array_equal(again, values)

@@ -10,6 +10,9 @@ from typing import Any
 PAIRED = "bf16"
 """How a schedule names a kernel that multiplies pairs of bfloat16."""
 
+QUADS = "int8"
+"""How a schedule names a kernel that multiplies bytes, four at a time."""
+
 
 @dataclass(frozen=True)
 class Rounding:

@@ -20,7 +20,7 @@ MODEL = "zoo:bert_tiny"
 @pytest.fixture(autouse=True)
 def emulated(monkeypatch: pytest.MonkeyPatch) -> None:
     """Compute on processors without the instructions, too."""
-    monkeypatch.setenv("TVM_IOS_EMULATE_BF16", "1")
+    monkeypatch.setenv("TVM_IOS_EMULATE_INSTRUCTIONS", "1")
 
 
 def compile_words(tmp_path: Path, *more: str) -> list[str]:

@@ -54,6 +54,8 @@ class CpuBackend:
     options : Options
     database : MeasurementDatabase or None
         Keeps the machine balance.
+    quads : bool
+        Whether quantised networks are computed in integers.
     """
 
     checks_indices = True
@@ -65,9 +67,10 @@ class CpuBackend:
         runner: Runner,
         options: Options,
         database: MeasurementDatabase | None,
+        quads: bool,
     ) -> None:
         self._target, self._runner, self._options = target, runner, options
-        self._database = database
+        self._database, self._quads = database, quads
         self.workers = num_workers(target)
 
     def stage_builder(self, graph: OperatorGraph, results: Sequence[relax.Var]) -> CpuStageBuilder:
@@ -82,6 +85,7 @@ class CpuBackend:
             active_database(),
             self._balance() if winograd else TYPICAL,
             precision=precision,
+            quads=self._quads,
         )
         return CpuStageBuilder.of(graph, results, config)
 

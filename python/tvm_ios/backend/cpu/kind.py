@@ -17,11 +17,11 @@ from ...target import CPU, check_runnable, core_of, parse, resolve
 from .backend import CpuBackend
 
 _PRECISIONS = ("fp32", "bf16", "auto")
-_EMULATION = "TVM_IOS_EMULATE_BF16"
+_EMULATION = "TVM_IOS_EMULATE_INSTRUCTIONS"
 
 
 def emulated() -> bool:
-    """Return whether processors without instructions for bfloat16 compute it by others.
+    """Return whether processors without instructions for bfloat16 or bytes use others instead.
 
     That is slower than float32, and for tests.
     """
@@ -92,7 +92,8 @@ class CpuKind:
             If ``precision`` is one that the processor cannot multiply in, or ``cudnn`` is set.
         """
         self.check_options(target, options, None)
-        multiplies = core_of(target).pair_products is not None or emulated()
+        core = core_of(target)
+        multiplies = core.pair_products is not None or emulated()
         if options.precision == "auto":
             if runner.machine is not None:
                 raise OptionError(
@@ -105,7 +106,8 @@ class CpuKind:
                 f"{target.attrs.get('mcpu', 'This CPU')} has no instructions that multiply "
                 "bfloat16 (AVX512_BF16 on x86-64, BF16 on AArch64); leave the precision at fp32."
             )
-        return CpuBackend(target, runner, options, database)
+        quads = core.quad_products is not None or emulated()
+        return CpuBackend(target, runner, options, database, quads)
 
     def pipeline(self, target: tvm.target.Target) -> tvm.transform.Pass:
         """Return TVM's default pipeline for the rest of a scheduled module."""

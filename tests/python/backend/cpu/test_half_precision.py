@@ -45,7 +45,7 @@ SMALL = [n for n in zoo.names() if n.endswith("_small") and n != "randwire_small
 @pytest.fixture(autouse=True)
 def emulated(monkeypatch: pytest.MonkeyPatch) -> None:
     """Compute on processors without the instructions, too."""
-    monkeypatch.setenv("TVM_IOS_EMULATE_BF16", "1")
+    monkeypatch.setenv("TVM_IOS_EMULATE_INSTRUCTIONS", "1")
 
 
 def fire(emit, x):
@@ -280,7 +280,7 @@ def test_whole_numbers_are_not_rounded() -> None:
 
 
 def test_processors_without_the_instructions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("TVM_IOS_EMULATE_BF16")
+    monkeypatch.delenv("TVM_IOS_EMULATE_INSTRUCTIONS")
     old = tvm.target.Target({**NATIVE.export(), "mcpu": "haswell"})
     assert core_of(old).pair_products is None
     with pytest.raises(OptionError, match="haswell has no instructions that multiply bfloat16"):

@@ -15,6 +15,7 @@ import numpy as np
 from tvm import relax
 
 from ....tir.bfloat16 import STORED
+from ....tir.int8 import FACTORS
 from ....tir.tensor import TensorSpec
 from ...shared.cold import Place
 from ...shared.implementation import Implementation, LoweredGraph, present
@@ -29,7 +30,7 @@ Calls = Sequence[tuple[int, Implementation[Kernel]]]
 Workspace = Mapping[object, Place]
 """Where tensors lie that have no place of their own, by their roots."""
 
-WEIGHTS = ("float32", STORED)
+WEIGHTS = ("float32", STORED, FACTORS)
 """The types of weights; other constants are indices, and not random."""
 
 _BLOCK = 1 << 18  # random numbers, repeated to fill a memory

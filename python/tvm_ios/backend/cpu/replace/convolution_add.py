@@ -66,9 +66,10 @@ def _conv(term: Term, epilogue: Epilogue) -> Conv2d:
 def _summable(lowered: CpuLoweredGraph, op: Operator) -> bool:
     """Return whether a sum of the operator's result with others has a kernel.
 
-    Products of pairs are not added up.
+    Products of pairs or quads are not added up.
     """
-    return lowered.config.precision == "fp32" and stays_blocked(lowered, op)
+    exact = lowered.config.precision == "fp32" and not lowered.narrow
+    return exact and stays_blocked(lowered, op)
 
 
 CONVOLUTION_ADD = Rule("convolution-add", sums_of(_summable), _add)

@@ -16,6 +16,7 @@ from tvm import relax
 from ....graph.fold import constant_array, held_array
 from ....graph.operators import Operator
 from ....graph.recognise import static_shape
+from ....schedule.rounding import QUADS
 from ...shared.implementation import Implementation
 from ...shared.replacements.rule import Alike, Rule
 from ...shared.replacements.windows import Windows, enlarge, held_windows, windows_of
@@ -37,9 +38,15 @@ def stays_blocked(lowered: CpuLoweredGraph, op: Operator) -> bool:
     return all(lowered.layouts.get(value, Layout()).block for value in op.outputs)
 
 
+def _in_bytes(lowered: CpuLoweredGraph, op: Operator) -> bool:
+    """Return whether a convolution multiplies bytes: the grids of several results differ."""
+    implementation = lowered.implementations[op.index]
+    return implementation is not None and implementation.kernel.variant == QUADS
+
+
 def _key(lowered: CpuLoweredGraph, op: Operator) -> Hashable | None:
     windows = windows_of(op)
-    if windows is None or not stays_blocked(lowered, op):
+    if windows is None or not stays_blocked(lowered, op) or _in_bytes(lowered, op):
         return None
     constants = all(constant_array(argument) is not None for argument in op.arguments)
     channelwise = all(kind == "channel" for kind in op.epilogue.arguments)

@@ -52,6 +52,8 @@ class LoweringConfig:
         Which of its kernels an operator gets, by the operator's name, whatever the rules prefer.
     precision : str
         ``fp32``, or ``bf16``: operators may multiply pairs of bfloat16, see :mod:`.precision`.
+    quads : bool
+        Whether convolutions of quantised networks multiply bytes, see :mod:`.quantized`.
     """
 
     core: Core
@@ -61,6 +63,7 @@ class LoweringConfig:
     balance: MachineBalance = TYPICAL
     variants: Mapping[str, str] = field(default_factory=dict)
     precision: Precision = "fp32"
+    quads: bool = False
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from ....graph.recognise import static_shape
 from ....target import Core
 from ....tir.bfloat16 import Bfloat16, nearest
 from ....tir.epilogue import Broadcast
+from ....tir.int8 import Grid
 from ....tir.storage import Format
 from ....tir.tensor import TensorSpec
 from ...shared.no_rule import NoRule
@@ -107,6 +108,13 @@ class InputBinder:
         return InputBinding(
             binding.value, self._rounding(with_storage(copy, self._formats([binding.value]), {}))
         )
+
+    def on_grid(self, expr: relax.Expr, layout: Layout, grid: Grid) -> InputBinding:
+        """Bind ``expr``, which is stored on a grid, in ``layout`` as it is stored."""
+        binding = self.feature_map(expr, layout)
+        if binding.conversion is None:
+            return binding
+        return InputBinding(binding.value, with_storage(binding.conversion, {}, {0: grid}))
 
     def bound(
         self, kernel: Kernel, bindings: tuple[InputBinding, ...], outputs: Sequence[relax.Var]

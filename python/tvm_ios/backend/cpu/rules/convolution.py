@@ -32,6 +32,7 @@ from ..kernels.winograd_model import (
 from .base import Choice, LoweringConfig, epilogue_inputs
 from .bindings import InputBinder, InputBinding
 from .precision import is_paired
+from .quantized import convolve_quads
 
 
 def conv2d(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
@@ -57,6 +58,9 @@ def conv2d(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
         batch, channels, geometry.rows, geometry.columns, (out_channels,), groups, op.epilogue
     )
     arguments = epilogue_inputs(op, binder, result)
+    quads = convolve_quads(op, conv, arguments, binder, config)
+    if quads is not None:
+        return quads
     if is_paired(op, config):
         kernel, operands = convolve_pairs(conv, data, [weights], binder, core)
         return Choice(replace(kernel, variant=PAIRED), (*operands, *arguments), result)

@@ -21,6 +21,7 @@ from . import RULES, Choice, CpuLoweredGraph, LoweringConfig
 from .bindings import InputBinder
 from .legalize import generic
 from .precision import narrow_values
+from .quantized import stored_on_grids
 from .tuned import tuned
 
 
@@ -50,7 +51,8 @@ def implement(
     plain = set(results) | {v for op in graph.operators if op.opaque for v in op.inputs}
     wide = plain | {v for op in graph.operators if op.opaque for v in op.outputs}
     while True:
-        narrow = narrow_values(graph, config, wide)
+        grids = stored_on_grids(graph, config, wide)
+        narrow = narrow_values(graph, config, wide) | grids
         try:
             lowered = _implement(graph, plain, narrow, config)
         except _NotNarrow as error:

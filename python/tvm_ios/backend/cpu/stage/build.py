@@ -12,7 +12,7 @@ from typing import get_args
 from tvm import relax
 
 from ....graph.operators import OperatorGraph
-from ....schedule.rounding import PAIRED
+from ....schedule.rounding import PAIRED, QUADS
 from ....schedule.synchronization import Synchronization
 from ....support.errors import ScheduleError
 from ...shared.machine import Machine
@@ -66,7 +66,10 @@ class CpuStageBuilder(StageBuilder[Kernel, CpuStage]):
     def variants(self, op: int) -> frozenset[str]:
         if self.variant(op) is None:
             return frozenset()
-        return VARIANTS | ({PAIRED} if self._narrow else frozenset())
+        config = self.lowered.config
+        return VARIANTS | {
+            name for name, known in ((PAIRED, self._narrow), (QUADS, config.quads)) if known
+        }
 
     @property
     def _narrow(self) -> bool:
@@ -81,9 +84,14 @@ class CpuStageBuilder(StageBuilder[Kernel, CpuStage]):
             raise ScheduleError(
                 "The schedule was made with the precision bf16; give that precision to apply it."
             )
+        if QUADS in kernels.values() and not config.quads:
+            raise ScheduleError(
+                "The schedule multiplies bytes, for which this processor has no instruction; "
+                "search for another one."
+            )
         mine = {op.name: v for op in graph.operators if (v := self.variant(op.index)) is not None}
         named = {name: kernels.get(name) or variant for name, variant in mine.items()}
-        if named == mine or not (config.winograd or self._narrow):
+        if named == mine or not (config.winograd or self._narrow or config.quads):
             return self
         return CpuStageBuilder.of(graph, self.results, replace(config, variants=named))
 

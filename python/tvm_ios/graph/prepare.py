@@ -31,7 +31,7 @@ from .simplify import distribute_over_concat, sink_scales
 from .splits import slice_channels
 from .takes import slice_takes
 
-_NESTED = 3  # enough for a scale, a shift and a relu after one concatenation
+_NESTED = 6  # enough for a scale, a shift and a relu after one concatenation, or a quantisation
 
 
 def prepare(

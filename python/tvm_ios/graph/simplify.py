@@ -23,11 +23,15 @@ from .fold import bindings_of, constant_array, held_array, is_op, use_counts
 from .scaling import scale
 
 _AXES = 4  # of the concatenations that are rewritten
+_UNARY = ("nn.relu", "round", "clip")  # further operands are numbers
 _BINARY = ("multiply", "divide", "add", "subtract")
 
 
 def distribute_over_concat(mod: tvm.IRModule, func: relax.Function) -> relax.Function:
-    """Rewrite ``f(concat(a, b))`` to ``concat(f(a), f(b))`` for relu and per-channel constants."""
+    """Rewrite ``f(concat(a, b))`` to ``concat(f(a), f(b))`` for operations of one tensor.
+
+    They are relu, what quantises, and operations with constants per channel.
+    """
     return _Distributor(mod, func).visit_expr(func)
 
 
@@ -76,8 +80,8 @@ class _Distributor(_Rewriter):
 
 def _split_operand(call: relax.Call, parts: list[relax.Expr]) -> list[list[relax.Expr]] | None:
     """Return the operands to combine with each part of the concatenation; None if impossible."""
-    if is_op(call, "nn.relu"):
-        return [[] for _ in parts]
+    if any(is_op(call, name) for name in _UNARY):
+        return [list(call.args[1:]) for _ in parts]
     if not any(is_op(call, name) for name in _BINARY):
         return None
     value = constant_array(call.args[1])

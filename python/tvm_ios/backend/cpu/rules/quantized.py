@@ -9,7 +9,7 @@ scales. Other operators compute in float32.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -28,6 +28,7 @@ from .base import Choice, LoweringConfig
 from .bindings import InputBinder, InputBinding
 
 _LARGEST = 127  # of the integers that weights are
+_MOVING = ("concat", "max_pool2d", "strided_slice")
 _SAMPLE = 16  # weights of a channel that tell most grids apart
 _EXACT = 1e-4  # distance from an integer that rounding explains
 
@@ -75,13 +76,27 @@ def stored_on_grids(
     """
     if not config.quads:
         return {}
-    grids = {
-        op.outputs[0]: grid
-        for op in graph.operators
-        if len(op.outputs) == 1 and (grid := grid_of(op.epilogue)) is not None
-    }
+    grids: dict[relax.Var, Grid] = {}
+    for op in graph.operators:
+        grid = _grid_of_parts(op, grids) if _moves(op) else grid_of(op.epilogue)
+        if grid is not None and len(op.outputs) == 1 and op.outputs[0] not in wide:
+            grids[op.outputs[0]] = grid
     read = {op.call.args[0] for op in graph.operators if _may_multiply(op, config, grids)}
-    return {value: grid for value, grid in grids.items() if value in read and value not in wide}
+    for op in reversed(graph.operators):  # readers before producers
+        if _moves(op) and read.intersection(op.outputs):
+            read.update(value for value in op.inputs if value in grids)
+    return {value: grid for value, grid in grids.items() if value in read}
+
+
+def _moves(op: Operator) -> bool:
+    """Return whether all elements of an operator's results are elements of its inputs."""
+    return op.kind in _MOVING and not op.epilogue.steps
+
+
+def _grid_of_parts(op: Operator, grids: Mapping[relax.Var, Grid]) -> Grid | None:
+    """Return the grid that all inputs are on; None if they are on none or on several."""
+    found = {grids.get(value) for value in op.inputs}
+    return found.pop() if len(found) == 1 else None
 
 
 def _may_multiply(op: Operator, config: LoweringConfig, grids: Collection[relax.Var]) -> bool:

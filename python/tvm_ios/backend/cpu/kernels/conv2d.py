@@ -21,8 +21,9 @@ from tvm.tirx.script import builder as T
 from ....target import Core
 from ....tir.emit import bind, select
 from ....tir.window import Window
-from .conv2d_shape import Conv2d, ConvShape, Factors
+from .conv2d_shape import Conv2d, ConvShape
 from .conv2d_tile import ConvBuffers, ConvTile
+from .factors import Factors
 from .kernel import Kernel, Phase, Weights
 from .layout import Layout
 from .plane import PlaneTiles
@@ -76,7 +77,7 @@ def conv2d_kernel(
         emitter.tiles,
         emitter.emit,
         weights=emitter.weights(),
-        sources=emitter.sources,
+        sources=emitter.multiplication.sources,
     )
     return Kernel(
         name="conv2d_pointwise" if conv.pointwise else "conv2d",

@@ -6,33 +6,18 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, Literal
-
-from tvm.tirx.script import builder as T
+from typing import Any
 
 from ....target import Core
-from ....tir import bfloat16, int8
-from ....tir.bfloat16 import as_pairs
-from ....tir.emit import Accumulators, splat, zeros
 from ....tir.epilogue import NOTHING, Epilogue
-from ....tir.int8 import as_quads
 from ....tir.tensor import TensorSpec
 from ....tir.window import Window
+from .factors import Factors, Multiplication
 from .layout import Layout, blocks
-from .taps import MultiplyAdd, float_multiply_add, tap_groups
+from .taps import tap_groups
 from .tiling import RegisterTile, choose_tile
 
 Expr = Any
-
-Factors = Literal["single", "pairs", "quads"]
-"""What a step of the reduction multiplies: float32 of one channel, bfloat16 of two, or bytes of
-four. The sums of bytes are int32."""
-
-_TYPES = {
-    "pairs": (bfloat16.STORED, bfloat16.STORED),
-    "quads": (int8.STORED, int8.FACTORS),
-}
 
 
 @dataclass(frozen=True)
@@ -94,14 +79,15 @@ class ConvShape:
         low: int = 0,
     ) -> None:
         assert result.block == core.lanes, "an output block is one vector"
-        self.step = {"single": 1, "pairs": 2, "quads": 4}[factors]
-        together = self.step == 1 or source.block % self.step == 0 < source.block
+        self.multiplication = Multiplication.of(factors, core)
+        step = self.multiplication.step
+        together = step == 1 or source.block % step == 0 < source.block
         assert together, "what is multiplied in a step lies in a block"
         self.conv, self.source, self.result = conv, source, result
         self.lanes, self.factors, self.core, self.low = core.lanes, factors, core, low
-        self.in_block = (source.block or 1) // self.step
+        self.in_block = (source.block or 1) // step
         group_channels = conv.channels // conv.groups
-        self.steps = blocks(group_channels, self.step)
+        self.steps = blocks(group_channels, step)
         # The last channel has no other one. In blocks narrower than a vector, which are those of
         # images, that one is zero. Whatever a byte is, its product with a weight of zero is zero.
         pairs = factors == "pairs"
@@ -159,12 +145,13 @@ class ConvShape:
             "full": (conv.batch, channels, conv.rows.out, conv.columns.out),
         }
         arguments = [self.result.spec(shapes[kind]) for kind in conv.epilogue.arguments]
-        if self.factors == "single":
-            return (self.source.spec(image), TensorSpec(self.weights_shape), *arguments)
-        stored, numbers = _TYPES[self.factors]
-        weights = TensorSpec((*self.weights_shape, self.step), numbers)
+        multiplication = self.multiplication
+        shape = self.weights_shape
+        if multiplication.step > 1:
+            shape = (*shape, multiplication.step)
+        weights = TensorSpec(shape, multiplication.right)
         lowest = [TensorSpec(self.taps_shape, "int32")] if self.low else []
-        return (self.source.spec(image, stored), weights, *lowest, *arguments)
+        return (self.source.spec(image, multiplication.left), weights, *lowest, *arguments)
 
     @property
     def taps_shape(self) -> tuple[int, ...]:
@@ -175,36 +162,11 @@ class ConvShape:
     def operands(self, buffers: Sequence[Any]) -> tuple[Any, Any]:
         """Return the feature map and the weights, as what a step multiplies."""
         image, weights = buffers[:2]
-        if self.factors == "single":
-            return image, weights
-        *others, block = self.input_specs()[0].shape
-        together = as_pairs if self.factors == "pairs" else as_quads
-        shape = (*others, block // self.step)
+        shape, step = self.input_specs()[0].shape, self.multiplication.step
+        if step > 1:
+            shape = (*shape[:-1], shape[-1] // step)
+        together = self.multiplication.together
         return together(image, shape), together(weights, self.weights_shape)
-
-    def sums(self, count: int) -> Accumulators:
-        """Allocate ``count`` vectors of sums, which are zero."""
-        if self.factors == "quads":
-            return Accumulators(count, self.lanes, splat(T.int32(0), self.lanes), "int32")
-        return Accumulators(count, self.lanes, zeros(self.lanes))
-
-    @property
-    def multiply_add(self) -> MultiplyAdd:
-        """Adds the products of a step to a sum."""
-        if self.factors == "single":
-            return float_multiply_add
-        if self.factors == "pairs":
-            return partial(bfloat16.dot, instruction_lanes=self.core.pair_lanes)
-        return partial(int8.dot, instruction_lanes=self.core.quad_lanes)
-
-    @property
-    def sources(self) -> frozenset[str]:
-        """The LLVM IR of the functions that :attr:`multiply_add` calls."""
-        if self.factors == "pairs":
-            return bfloat16.dot_source(self.core.pair_products, self.lanes)
-        if self.factors == "quads":
-            return int8.dot_source(self.core.quad_products, self.lanes)
-        return frozenset()
 
     def output_specs(self) -> tuple[TensorSpec, ...]:
         """Return the results."""

@@ -120,7 +120,7 @@ def _emit(tiles: Sequence[ConvTile], first: Expr, tile: ColumnTile) -> None:
     """Emit one register tile: the sums of all convolutions one after another, then the results."""
     lead = tiles[0]
     with tile_scope():
-        registers = [lead.conv.sums(tile.width) for _ in range(lead.b)]
+        registers = lead.accumulators(tile.width)
         for part in tiles:
             part.reduce(registers, first, tile.through(part.conv.columns))
         lead.store(registers, first, tile.width)

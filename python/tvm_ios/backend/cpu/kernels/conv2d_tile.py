@@ -63,11 +63,16 @@ class ConvTile:
     def emit(self, first: Expr, tile: ColumnTile) -> None:
         """Emit the columns of ``tile`` from column ``first``: the reduction, then the stores."""
         with tile_scope():
-            registers = [self.conv.sums(tile.width) for _ in range(self.b)]
+            registers = self.accumulators(tile.width)
             if self.buffers.lowest is not None:
                 self._add_lowest(registers, tile)
             self.reduce(registers, first, tile)
             self.store(registers, first, tile.width)
+
+    def accumulators(self, width: int) -> list[Accumulators]:
+        """Allocate the sums of each block, which are zero."""
+        new = self.conv.multiplication.accumulators
+        return [new(width, self.conv.lanes) for _ in range(self.b)]
 
     def _add_lowest(self, registers: Sequence[Accumulators], tile: ColumnTile) -> None:
         """Add what the lowest value of the feature map adds at the taps inside of it."""
@@ -121,7 +126,7 @@ class ConvTile:
                     registers,
                     lambda distance: self._input(index, c, row, begin + distance),
                     lambda k, tap: self._weight(k, index, r, c, tap),
-                    conv.multiply_add,
+                    conv.multiplication.multiply_add,
                 )
                 self._fetch_weights(index, r, c, taps)
 
@@ -228,8 +233,7 @@ class ConvTile:
         lanes, epilogue = self.conv.lanes, self.conv.conv.epilogue
         vector = lanes_of(0, lanes)
         pixel = self.row * self.conv.columns.out + column
-        if self.conv.factors == "quads":
-            value = T.cast(value, f"float32x{lanes}")
+        value = self.conv.multiplication.result(value)
 
         def load(a: int) -> Expr:
             if epilogue.arguments[a] == "channel":

@@ -24,7 +24,6 @@ from tvm.tirx.script import builder as T
 
 from ....target import Core
 from ....tir.emit import (
-    Accumulators,
     bind,
     lanes_of,
     loop,
@@ -32,16 +31,15 @@ from ....tir.emit import (
     splat,
     tile_scope,
     unroll,
-    zeros,
 )
 from ....tir.storage import store
 from ....tir.tensor import TensorSpec
 from ...shared.product import Matmul
+from .factors import Factors, Multiplication
 from .kernel import Kernel, Phase, Weights
 from .layout import blocks
 from .plane import PlaneTiles
 from .prefetch import NEAR, Ahead, fetch_near
-from .taps import MultiplyAdd, float_multiply_add
 from .tiling import choose_tile
 
 Expr = Any
@@ -73,15 +71,14 @@ def pack_side_by_side(matrices: Sequence[np.ndarray], lanes: int) -> np.ndarray:
     return np.concatenate([p[:n] for p, n in pairs] + [p[n:] for p, n in pairs])
 
 
-def matmul_kernel(
-    matmul: Matmul, core: Core, multiply_add: MultiplyAdd = float_multiply_add
-) -> Kernel:
+def matmul_kernel(matmul: Matmul, core: Core, factors: Factors = "single") -> Kernel:
     """Return the kernel of a matrix product.
 
     Its inputs are the left and the right side and the epilogue's arguments. If there are several
-    results, the right side and the arguments are packed by :func:`pack_side_by_side`.
+    results, the right side and the arguments are packed by :func:`pack_side_by_side`. A step of the
+    depth multiplies ``factors``, which the tensors of both sides consist of.
     """
-    m, emitter = matmul, _MatmulEmitter(matmul, core, multiply_add)
+    m, emitter = matmul, _MatmulEmitter(matmul, core, factors)
     assert not m.results or (m.weights and m.batch == 1 and sum(m.results) == m.columns)
     assert not m.results or set(m.epilogue.arguments) <= {"last"}, "one value a column"
     results = tuple(TensorSpec((m.batch, m.rows, part)) for part in m.parts)
@@ -146,8 +143,9 @@ class _MatmulEmitter:
     chunk begins, so that the chunk's weights, which every group of rows reads, stay in L2.
     """
 
-    def __init__(self, matmul: Matmul, core: Core, multiply_add: MultiplyAdd) -> None:
-        self.matmul, self.lanes, self.multiply_add = matmul, core.lanes, multiply_add
+    def __init__(self, matmul: Matmul, core: Core, factors: Factors) -> None:
+        self.matmul, self.lanes, self.factors = matmul, core.lanes, factors
+        self.multiplication = Multiplication.of(factors, core)
         self.full = [part // core.lanes for part in matmul.parts]
         # (result, columns) of each partly filled block.
         tails = enumerate(part % core.lanes for part in matmul.parts)
@@ -182,8 +180,14 @@ class _MatmulEmitter:
         m, chunk = self.matmul, self.tile.blocks * core.lanes
         read = 4 * m.depth * (m.rows + 2 * chunk)  # one chunk is multiplied, one is prefetched
         fits = read <= core.l2_bytes * _DEPTH_SHARE
-        pairs = self.multiply_add is not float_multiply_add  # whose results may be bfloat16
-        if fits or pairs or not m.weights or m.batch > 1 or m.rows > _MOST_SLAB_ROWS:
+        # Results of others may be stored in fewer bits, and sums of quads are no results.
+        if (
+            fits
+            or self.factors != "single"
+            or not m.weights
+            or m.batch > 1
+            or m.rows > _MOST_SLAB_ROWS
+        ):
             return 1
         counts = (n for n in range(2, _MAX_SLABS + 1) if m.depth % (n * core.lanes) == 0)
         return next((n for n in counts if read <= n * core.l2_bytes * _SLAB_SHARE), 1)
@@ -321,7 +325,8 @@ class _Tile:
         left = self.matrix if self.matmul.left_batch else 0
         first, count, width = columns.first, columns.count, columns.width
         with tile_scope():
-            registers = Accumulators(height * count, width, zeros(width))
+            multiplication = self.emitter.multiplication
+            registers = multiplication.accumulators(height * count, width)
 
             def load(i: Expr, j: Expr) -> None:
                 def read(tensor: Any, place: Sequence[Expr]) -> None:
@@ -333,7 +338,7 @@ class _Tile:
                 at = i * height + j
                 value = splat(self.buffers[0][left, row + j, k], width)
                 right = self._right(first + i, k, width)
-                registers[at] = self.emitter.multiply_add(registers[at], value, right)
+                registers[at] = multiplication.multiply_add(registers[at], value, right)
 
             def store(i: Expr, j: Expr) -> None:
                 def write(tensor: Any, place: Sequence[Expr]) -> None:
@@ -342,7 +347,8 @@ class _Tile:
                 self._at(row + j, i, columns, write)
 
             def finish(i: Expr, j: Expr) -> None:
-                self._store(registers[i * height + j], row + j, i, columns)
+                total = multiplication.result(registers[i * height + j])
+                self._store(total, row + j, i, columns)
 
             def outer(body: Callable[[Expr, Expr], None]) -> None:
                 unroll(0, height, lambda j: unroll(0, count, lambda i: body(i, j)))

@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Matrix products of bfloat16 by weights, of which pairs are multiplied."""
+"""Matrix products by weights, of which pairs of bfloat16 or quads of bytes are multiplied."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ....target import Core
-from ....tir.bfloat16 import STORED, as_pairs, dot, dot_source, nearest
+from ....tir.bfloat16 import nearest
 from ....tir.tensor import TensorSpec
 from ...shared.product import Matmul
+from .factors import Factors, Multiplication
 from .kernel import Emit, Kernel
 from .matmul import matmul_kernel
 
@@ -31,34 +31,47 @@ def pack_pairs(packed: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(split.transpose(0, 1, 3, 2))
 
 
-def paired_matmul_kernel(matmul: Matmul, core: Core) -> Kernel:
-    """Return the kernel of a product of bfloat16 by weights, of which pairs are multiplied.
+def pack_quads(packed: np.ndarray) -> np.ndarray:
+    """Bring every four rows of the depth of packed weights of int8 together.
 
-    It is the kernel of a product of half the depth, whose elements are pairs. Its weights are
-    packed by :func:`pack_pairs`.
+    Returns
+    -------
+    numpy.ndarray
+        int8 ``[blocks, K / 4, lanes, 4]``.
     """
-    assert matmul.weights, "only weights are brought together in pairs"
-    assert matmul.depth % 2 == 0, "the depth consists of pairs"
-    half = replace(matmul, depth=matmul.depth // 2)
-    multiply_add = partial(dot, instruction_lanes=core.pair_lanes)
-    kernel = matmul_kernel(half, core, multiply_add)
+    number, depth, lanes = packed.shape
+    split = packed.reshape(number, depth // 4, 4, lanes)
+    return np.ascontiguousarray(split.transpose(0, 1, 3, 2))
+
+
+def paired_matmul_kernel(matmul: Matmul, core: Core, factors: Factors = "pairs") -> Kernel:
+    """Return the kernel of a product by weights, a step of which multiplies pairs or quads.
+
+    It is the kernel of a product of a part of the depth, whose elements are pairs or quads. Its
+    weights are packed by :func:`pack_pairs` or :func:`pack_quads`.
+    """
+    multiplication = Multiplication.of(factors, core)
+    step = multiplication.step
+    assert matmul.weights, "only weights are brought together"
+    assert matmul.depth % step == 0, "the depth consists of pairs or quads"
+    kernel = matmul_kernel(replace(matmul, depth=matmul.depth // step), core, factors)
     shapes = [spec.shape for spec in kernel.inputs[:2]]
 
-    def paired(emit: Emit) -> Emit:
-        def on_pairs(buffers: Sequence[Any], *rest: Any) -> None:
-            operands = map(as_pairs, buffers[:2], shapes)
+    def together(emit: Emit) -> Emit:
+        def on_several(buffers: Sequence[Any], *rest: Any) -> None:
+            operands = map(multiplication.together, buffers[:2], shapes)
             emit([*operands, *buffers[2:]], *rest)
 
-        return on_pairs
+        return on_several
 
-    sources = dot_source(core.pair_products, core.lanes)
+    sources = multiplication.sources
     return replace(
         kernel,
-        key=("paired", kernel.key),
+        key=(factors, kernel.key),
         inputs=(
-            TensorSpec(matmul.left.shape, STORED),
-            TensorSpec((*shapes[1], 2), STORED),
+            TensorSpec(matmul.left.shape, multiplication.left),
+            TensorSpec((*shapes[1], step), multiplication.right),
             *kernel.inputs[2:],
         ),
-        phases=tuple(replace(p, emit=paired(p.emit), sources=sources) for p in kernel.phases),
+        phases=tuple(replace(p, emit=together(p.emit), sources=sources) for p in kernel.phases),
     )

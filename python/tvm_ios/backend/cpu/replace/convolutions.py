@@ -16,7 +16,6 @@ from tvm import relax
 from ....graph.fold import constant_array, held_array
 from ....graph.operators import Operator
 from ....graph.recognise import static_shape
-from ....schedule.rounding import QUADS
 from ...shared.implementation import Implementation
 from ...shared.replacements.rule import Alike, Rule
 from ...shared.replacements.windows import Windows, enlarge, held_windows, windows_of
@@ -28,6 +27,7 @@ from ..rules.base import CpuLoweredGraph
 from ..rules.bindings import InputBinder, InputBinding
 from ..rules.convolution import convolve_pairs
 from ..rules.precision import is_paired
+from ..rules.quantized import multiplies_bytes
 
 
 def stays_blocked(lowered: CpuLoweredGraph, op: Operator) -> bool:
@@ -38,15 +38,9 @@ def stays_blocked(lowered: CpuLoweredGraph, op: Operator) -> bool:
     return all(lowered.layouts.get(value, Layout()).block for value in op.outputs)
 
 
-def _in_bytes(lowered: CpuLoweredGraph, op: Operator) -> bool:
-    """Return whether a convolution multiplies bytes: the grids of several results differ."""
-    implementation = lowered.implementations[op.index]
-    return implementation is not None and implementation.kernel.variant == QUADS
-
-
 def _key(lowered: CpuLoweredGraph, op: Operator) -> Hashable | None:
     windows = windows_of(op)
-    if windows is None or not stays_blocked(lowered, op) or _in_bytes(lowered, op):
+    if windows is None or not stays_blocked(lowered, op) or multiplies_bytes(lowered, op):
         return None
     constants = all(constant_array(argument) is not None for argument in op.arguments)
     channelwise = all(kind == "channel" for kind in op.epilogue.arguments)

@@ -25,6 +25,7 @@ from ..kernels.paired_matmul import pack_pairs, paired_matmul_kernel
 from ..rules.base import CpuLoweredGraph, on_row_major
 from ..rules.bindings import InputBinding
 from ..rules.precision import is_paired
+from ..rules.quantized import multiplies_bytes
 
 
 def _merge(lowered: CpuLoweredGraph, operators: tuple[int, ...]) -> Implementation[Kernel]:
@@ -57,7 +58,9 @@ def _side_by_side(constants: Sequence[relax.Expr], rows: int, lanes: int) -> np.
 
 def _key(lowered: CpuLoweredGraph, op: Operator) -> Hashable | None:
     key = shared_left_side(lowered, op)
-    return None if key is None else (key, is_paired(op, lowered.config))
+    if key is None or multiplies_bytes(lowered, op):
+        return None
+    return key, is_paired(op, lowered.config)
 
 
 MERGE_DENSE: Rule[CpuLoweredGraph, Kernel] = Rule("merge-dense", Alike(_key), _merge)

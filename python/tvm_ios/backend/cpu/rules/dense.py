@@ -16,6 +16,7 @@ from ..kernels.winograd_model import variant_name
 from .base import Choice, LoweringConfig, epilogue_inputs, row_major
 from .bindings import InputBinder, InputBinding
 from .precision import is_paired
+from .quantized import multiply_quads
 
 
 def matmul(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
@@ -28,7 +29,10 @@ def matmul(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
     """
     core = config.core
     left, right = op.call.args
-    product = product_of(op)
+    product, arguments = product_of(op), epilogue_inputs(op, binder, PLAIN)
+    quads = multiply_quads(op, arguments, binder, config)
+    if quads is not None:
+        return row_major(*quads, op)
     paired = is_paired(op, config)
     if product.weights:
         matrix = held_array(right).reshape(product.depth, product.columns)
@@ -37,7 +41,7 @@ def matmul(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
     else:
         right_feed = binder.plain(right)
     left_feed = binder.paired(left, PLAIN) if paired else binder.plain(left)
-    bindings = (left_feed, right_feed, *epilogue_inputs(op, binder, PLAIN))
+    bindings = (left_feed, right_feed, *arguments)
     kernel = (paired_matmul_kernel if paired else matmul_kernel)(product, core)
     if config.precision != "fp32" and product.weights:
         kernel = replace(kernel, variant=PAIRED if paired else variant_name(None))

@@ -1,36 +1,46 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quantised networks: values on a grid, and the convolutions that multiply their integers.
+"""Quantised networks: values on a grid, and the operators that multiply their integers.
 
 A value whose operator ends with ``clip(round(x), low, high) * scale`` is one of at most 256
-multiples of a scale. It is stored as a byte if a convolution by weights on a grid reads it. That
-one multiplies and adds integers, exactly, and its first step after that is the product of both
-scales. Other operators compute in float32.
+multiples of a scale. It is stored as a byte if a convolution or a product by weights on a grid
+reads it. That one multiplies and adds integers, exactly, and its first step after that is the
+product of both scales. Other operators compute in float32.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import replace
+from typing import TypeAlias
 
 import numpy as np
 from tvm import relax
 
-from ....graph.fold import constant_array
+from ....graph.fold import constant_array, held_array
 from ....graph.operators import Operator, OperatorGraph
 from ....schedule.rounding import QUADS
-from ....tir.epilogue import Epilogue, Operand, Step
+from ....tir.epilogue import Broadcast, Epilogue, Operand, Step
 from ....tir.int8 import Grid
-from ...shared.no_rule import shape_of
+from ...shared.no_rule import NoRule, shape_of
+from ...shared.product import product_of
 from ..kernels.conv2d import conv2d_kernel
 from ..kernels.conv2d_shape import Conv2d
-from ..kernels.layout import Layout, pack_lowest, pack_quads
-from .base import Choice, LoweringConfig
+from ..kernels.kernel import Kernel
+from ..kernels.layout import PLAIN, Layout, pack_lowest, pack_quads
+from ..kernels.matmul import pack_matrix
+from ..kernels.paired_matmul import pack_quads as pack_matrix_quads
+from ..kernels.paired_matmul import paired_matmul_kernel
+from .base import Choice, CpuLoweredGraph, LoweringConfig
 from .bindings import InputBinder, InputBinding
 
 _LARGEST = 127  # of the integers that weights are
-_MOVING = ("concat", "max_pool2d", "strided_slice")
+_MOVING = ("concat", "max_pool2d", "strided_slice", "reshape")
+_QUAD = 4
 _SAMPLE = 16  # weights of a channel that tell most grids apart
 _EXACT = 1e-4  # distance from an integer that rounding explains
+
+_Integers: TypeAlias = tuple[np.ndarray, np.ndarray]
 
 
 def grid_of(epilogue: Epilogue) -> Grid | None:
@@ -100,21 +110,33 @@ def _grid_of_parts(op: Operator, grids: Mapping[relax.Var, Grid]) -> Grid | None
 
 
 def _may_multiply(op: Operator, config: LoweringConfig, grids: Collection[relax.Var]) -> bool:
-    return (
-        op.kind == "conv2d"
-        and not op.opaque
-        and op.call.args[0] in grids
-        and multiplied(op, config) is not None
-    )
+    if op.opaque or op.kind not in _INTEGERS or op.call.args[0] not in grids:
+        return False
+    return _INTEGERS[op.kind](op, config) is not None
 
 
-def multiplied(op: Operator, config: LoweringConfig) -> tuple[np.ndarray, np.ndarray] | None:
+def _chosen(op: Operator, config: LoweringConfig) -> bool:
+    """Return whether an operator multiplies bytes if it can."""
+    return config.quads and config.variants.get(op.name) in (None, QUADS)
+
+
+def _of_product(op: Operator, config: LoweringConfig) -> _Integers | None:
+    """Return the integers of a product's weights, ``[K, N]``, and the scale of each column."""
+    with suppress(NoRule):
+        product = product_of(op)
+        if _chosen(op, config) and product.weights and product.depth % _QUAD == 0:
+            weights = held_array(op.call.args[1]).reshape(product.depth, product.columns)
+            found = integers_of(np.ascontiguousarray(weights.T))
+            return None if found is None else (found[0].T, found[1])
+    return None
+
+
+def _of_convolution(op: Operator, config: LoweringConfig) -> _Integers | None:
     """Return the integers of a convolution's weights, and the scale of each result's channel.
 
     None if the convolution computes in float32.
     """
-    variant = config.variants.get(op.name)
-    if not config.quads or variant not in (None, QUADS):
+    if not _chosen(op, config):
         return None
     groups, lanes = int(op.call.attrs.groups), config.core.lanes
     channels, results = shape_of(op.call.args[0])[1], shape_of(op.call)[1]
@@ -124,13 +146,23 @@ def multiplied(op: Operator, config: LoweringConfig) -> tuple[np.ndarray, np.nda
     return None if weights is None else integers_of(weights)
 
 
-def integers_of(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+_INTEGERS = {"conv2d": _of_convolution, "matmul": _of_product}
+"""What returns the integers that an operator of a kind multiplies by, if it does."""
+
+
+def multiplies_bytes(lowered: CpuLoweredGraph, op: Operator) -> bool:
+    """Return whether an operator multiplies bytes; such are not merged, as their grids differ."""
+    implementation = lowered.implementations[op.index]
+    return implementation is not None and implementation.kernel.variant == QUADS
+
+
+def integers_of(weights: np.ndarray) -> _Integers | None:
     """Return the integers that weights are multiples of, by each channel of the result.
 
     Parameters
     ----------
     weights : numpy.ndarray
-        float32 ``[K, C / groups, R, S]``.
+        float32 ``[K, ...]``.
 
     Returns
     -------
@@ -185,12 +217,12 @@ def convolve_quads(
         The lowering config.
     """
     data, core = op.call.args[0], config.core
-    grid, found = binder.format(data), multiplied(op, config)
+    grid, found = binder.format(data), _of_convolution(op, config)
     if not isinstance(grid, Grid) or found is None:
         return None
     integers, scales = found
     layout = Layout(core.lanes)
-    conv = replace(conv, epilogue=_scaled(conv.epilogue))
+    conv = replace(conv, epilogue=_after(("multiply", "channel"), conv.epilogue))
     kernel = conv2d_kernel(conv, layout, layout, core, factors="quads", low=grid.low)
     bindings = [
         binder.on_grid(data, layout, grid),
@@ -202,13 +234,51 @@ def convolve_quads(
     return Choice(replace(kernel, variant=QUADS), tuple(bindings), layout)
 
 
-def _scaled(epilogue: Epilogue) -> Epilogue:
-    """Return an epilogue that multiplies by one more argument, of each channel, first."""
-    factor = Operand("argument", len(epilogue.arguments))
-    first = Step("multiply", (Operand("value", 0), factor))
+def multiply_quads(
+    op: Operator, arguments: tuple[InputBinding, ...], binder: InputBinder, config: LoweringConfig
+) -> tuple[Kernel, tuple[InputBinding, ...]] | None:
+    """Return the kernel of a product of bytes, and its bindings; None if its operands are none.
+
+    Parameters
+    ----------
+    op : Operator
+        The product.
+    arguments : tuple of InputBinding
+        Of its epilogue.
+    binder : InputBinder
+        Makes the bindings.
+    config : LoweringConfig
+        The lowering config.
+    """
+    left, lanes = op.call.args[0], config.core.lanes
+    grid, found = binder.format(left), _of_product(op, config)
+    if not isinstance(grid, Grid) or found is None:
+        return None
+    integers, scales = found
+    factors = scales * np.float32(grid.scale)
+    lowest = (grid.low * integers.sum(axis=0, dtype="int64")).astype("float32") * factors
+    product = product_of(op)
+    epilogue = _after(("add", "last"), product.epilogue) if grid.low else product.epilogue
+    product = replace(product, epilogue=_after(("multiply", "last"), epilogue))
+    kernel = paired_matmul_kernel(product, config.core, "quads")
+    bindings = (
+        binder.on_grid(left, PLAIN, grid),
+        InputBinding(pack_matrix_quads(pack_matrix(integers, lanes))),
+        *arguments,
+        *([InputBinding(lowest)] if grid.low else []),
+        InputBinding(factors),
+    )
+    return replace(kernel, variant=QUADS), bindings
+
+
+def _after(first: tuple[str, Broadcast], epilogue: Epilogue) -> Epilogue:
+    """Return an epilogue whose first step is an operation with one more argument."""
+    name, kind = first
+    argument = Operand("argument", len(epilogue.arguments))
+    step = Step(name, (Operand("value", 0), argument))
 
     def later(operand: Operand) -> Operand:
         return replace(operand, index=operand.index + 1) if operand.kind == "value" else operand
 
     steps = (replace(s, operands=tuple(map(later, s.operands))) for s in epilogue.steps)
-    return Epilogue((first, *steps), (*epilogue.arguments, "channel"))
+    return Epilogue((step, *steps), (*epilogue.arguments, kind))

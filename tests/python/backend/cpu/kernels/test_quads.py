@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions that multiply quads of bytes, and tensors that hold values on a grid."""
+"""Convolutions and products of quads of bytes, and tensors that hold values on a grid."""
 
 from __future__ import annotations
 
@@ -14,8 +14,12 @@ from support.networks import NATIVE, TARGETS, isa_of, run_kernel, unpack
 from tvm_ios.backend.cpu.kernels.conv2d import conv2d_kernel
 from tvm_ios.backend.cpu.kernels.conv2d_shape import Conv2d
 from tvm_ios.backend.cpu.kernels.layout import Layout, blocks, pack_lowest, pack_quads
+from tvm_ios.backend.cpu.kernels.matmul import pack_matrix
+from tvm_ios.backend.cpu.kernels.paired_matmul import pack_quads as pack_matrix_quads
+from tvm_ios.backend.cpu.kernels.paired_matmul import paired_matmul_kernel
 from tvm_ios.backend.cpu.kernels.storage import with_storage
 from tvm_ios.backend.cpu.kernels.strided import copy_kernel
+from tvm_ios.backend.shared.product import Matmul
 from tvm_ios.target import Core
 from tvm_ios.tir.int8 import Grid
 from tvm_ios.tir.tensor import TensorSpec
@@ -34,6 +38,8 @@ CASES = {
     "two results": Case(out_channels=(10, 24)),
     "many weights": Case(channels=130, out_channels=(200,), size=(5, 6)),
 }
+
+NO_INSTRUCTIONS = "this machine does not multiply bytes"
 
 
 def stored(image: np.ndarray, block: int, random: np.random.Generator) -> np.ndarray:
@@ -78,8 +84,38 @@ def test_convolutions(case: Case, low: int, target: tvm.target.Target) -> None:
 def test_convolutions_by_instructions(case: Case, low: int) -> None:
     core, layout = isa_of(NATIVE)
     if core.quad_products is None:
-        pytest.skip("this machine does not multiply bytes")
+        pytest.skip(NO_INSTRUCTIONS)
     check(case, NATIVE, core, layout.block, low)
+
+
+def check_product(rows: int, depth: int, columns: int, target: tvm.target.Target, core: Core):
+    random = np.random.default_rng(0)
+    left = random.integers(0, 256, (1, rows, depth), dtype="uint8")
+    right = random.integers(-128, 128, (depth, columns), dtype="int8")
+    kernel = paired_matmul_kernel(Matmul(rows, depth, columns), core, "quads")
+    packed = pack_matrix_quads(pack_matrix(right, core.lanes))
+    (output,) = run_kernel(kernel, [left, packed], target)
+    expected = left[0].astype("int64") @ right
+    np.testing.assert_array_equal(output[0], expected.astype("float32"))
+
+
+PRODUCTS = [(1, 512, 1000), (7, 36, 20), (3, 8, 16), (13, 64, 250), (2, 12, 5), (300, 768, 90)]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(("rows", "depth", "columns"), PRODUCTS)
+def test_products(rows: int, depth: int, columns: int, target: tvm.target.Target) -> None:
+    core, _ = isa_of(target)
+    check_product(rows, depth, columns, target, replace(core, quad_products=None))
+
+
+@pytest.mark.parametrize("l2_bytes", [1 << 14, 1 << 19])
+@pytest.mark.parametrize(("rows", "depth", "columns"), PRODUCTS)
+def test_products_by_instructions(rows: int, depth: int, columns: int, l2_bytes: int) -> None:
+    core, _ = isa_of(NATIVE)
+    if core.quad_products is None:
+        pytest.skip(NO_INSTRUCTIONS)
+    check_product(rows, depth, columns, NATIVE, replace(core, l2_bytes=l2_bytes))
 
 
 @pytest.mark.parametrize("target", TARGETS)

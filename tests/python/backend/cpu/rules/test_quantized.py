@@ -54,6 +54,13 @@ def conv(x: relax.Expr, channels: int, kernel: int = 3, seed: int = 0, groups: i
     )
 
 
+def matrix(depth: int, columns: int, seed: int = 0) -> relax.Expr:
+    """A matrix whose columns are on grids."""
+    random = np.random.default_rng(seed)
+    scales = random.uniform(0.002, 0.01, columns).astype("float32")
+    return relax.const(random.integers(-127, 128, (depth, columns)).astype("float32") * scales)
+
+
 def chain(emit, x):
     x = rounded(emit, emit(conv(rounded(emit, x, *SIGNED), 20, padding=1)), *POSITIVE)
     x = rounded(emit, emit(conv(x, 33, strides=2, seed=1)), *SIGNED)
@@ -86,13 +93,38 @@ def read_by_tvm(emit, x):
     return [emit(conv(x, 12, seed=1)), emit(op.sort(x, axis=1))]
 
 
-# Networks, and how many of their convolutions multiply bytes.
-NETWORKS = {chain: 3, residual: 3, branches: 3, groups: 3, read_by_tvm: 1}
+def dense(emit, x):
+    x = rounded(emit, emit(op.reshape(x, (1, 65, 11))), *SIGNED)
+    first = emit(op.matmul(x, matrix(11, 40)))  # no quads
+    x = rounded(emit, emit(op.nn.gelu(first)), *SIGNED)
+    bias = relax.const(np.random.default_rng(0).standard_normal(35).astype("float32"))
+    parts = [emit(op.add(emit(op.matmul(x, matrix(40, 35, seed=s))), bias)) for s in (1, 2)]
+    total = rounded(emit, emit(op.nn.relu(emit(op.add(*parts)))), *POSITIVE)
+    flat = emit(op.reshape(total, (1, 65 * 35)))
+    return emit(op.matmul(emit(op.reshape(flat, (5, 13 * 35))), matrix(13 * 35, 3, seed=3)))
+
+
+def pooled(emit, x):
+    x = rounded(emit, emit(conv(rounded(emit, x, *SIGNED), 32, padding=1)), *POSITIVE)
+    means = rounded(emit, emit(op.mean(x, [2, 3])), *POSITIVE)
+    return emit(op.matmul(means, matrix(32, 10)))
+
+
+# Networks, and how many of their convolutions and products multiply bytes.
+NETWORKS = {
+    chain: 3,
+    residual: 3,
+    branches: 4,
+    groups: 3,
+    read_by_tvm: 1,
+    dense: 2,
+    pooled: 2,
+}
 
 
 def variants(scheduler: Scheduler) -> list[str | None]:
     operators = scheduler.unsearched().operators
-    return [operator.kernel for operator in operators if operator.kind == "conv2d"]
+    return [operator.kernel for operator in operators]
 
 
 def check(mod: tvm.IRModule, **options: object) -> list[float]:
@@ -154,7 +186,7 @@ def test_a_schedule_of_another_processor(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_search_measures_them() -> None:
     mod = relax_module(branches, (1, 5, 13, 11))
     schedule = Scheduler.prepare(mod, NATIVE, options=Options(winograd=False)).search()
-    assert [o.kernel for o in schedule.operators].count("int8") == 3
+    assert [o.kernel for o in schedule.operators].count("int8") == 4
 
 
 def test_a_model_in_onnx(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from peer.process import Assignment, ContenderError, Worker
 from peer.record import Entry, Result
 
 _TOLERANCE = 1e-4  # relative to the largest output; sums in another order stay far below
-_ROUNDED = 0.1  # the same in another precision; a mistake is larger
+_ROUNDED = 0.1  # the same in another precision, or in integers; a mistake is larger
 _REPORTED = (
     "target",
     "threads",
@@ -104,7 +104,8 @@ class Contest:
             entry.prepare_s, entry.start_mb = ready["prepare_s"], ready["start_bytes"] / 1e6
             entry.precision = ready["precision"]
             entry.error = deviation(self._outputs(name), expected)
-            allowed = _TOLERANCE if CONTENDERS[name].exact else _ROUNDED
+            exact = CONTENDERS[name].exact and not self._model.quantized
+            allowed = _TOLERANCE if exact else _ROUNDED
             if not entry.error <= allowed:  # NaN is no agreement
                 raise ContenderError(f"wrong by {entry.error:.1e} of the largest output")
         except ContenderError as error:

@@ -30,12 +30,15 @@ class Model:
         Random: standard normal, or zeros and ones for integers.
     multiply_adds : int
         Of one run.
+    quantized : bool
+        Whether integers stand for some of its values.
     """
 
     name: str
     path: Path
     inputs: dict[str, np.ndarray]
     multiply_adds: int
+    quantized: bool
 
 
 def expand(names: str) -> list[str]:
@@ -63,7 +66,8 @@ def load(name: str, batch: int, directory: Path) -> Model:
     else:
         zoo.export_onnx(name, path, batch=batch)
         model = onnx.load(path)
-    return Model(Path(name).stem, path, _random_inputs(model), multiply_adds(model))
+    quantized = any(node.op_type == "QuantizeLinear" for node in model.graph.node)
+    return Model(Path(name).stem, path, _random_inputs(model), multiply_adds(model), quantized)
 
 
 def _read(name: str) -> onnx.ModelProto:

@@ -155,8 +155,8 @@ class ConvShape:
 
     @property
     def taps_shape(self) -> tuple[int, ...]:
-        """The shape of what the lowest value of the feature map adds at each tap."""
-        kernels = self.conv.rows.kernel, self.conv.columns.kernel
+        """The shape of what the lowest value of the feature map adds at each tap, and in a row."""
+        kernels = self.conv.rows.kernel, self.conv.columns.kernel + 1
         return (sum(self.result_blocks), *kernels, self.lanes)
 
     def operands(self, buffers: Sequence[Any]) -> tuple[Any, Any]:

@@ -77,17 +77,15 @@ class ConvTile:
     def _add_lowest(self, registers: Sequence[Accumulators], tile: ColumnTile) -> None:
         """Add what the lowest value of the feature map adds at the taps inside of it."""
         conv, vector = self.conv, lanes_of(0, self.conv.lanes)
-
-        def weight(k: int, r: Expr, tap: int) -> Expr:
-            return self.buffers.lowest[self.block + k, r, tap, vector]
+        kernel = range(conv.columns.kernel)
 
         def row_of_taps(r: Expr, _row: Expr) -> None:
-            for taps in conv.taps:
-                for columns, inside in tile.runs(taps):
-                    for k, tap in product(range(self.b), inside):
-                        value = T.Bind(weight(k, r, tap))
-                        for column in columns:
-                            registers[k][column] = registers[k][column] + value
+            for columns, inside in tile.runs(kernel):
+                taps = [conv.columns.kernel] if inside == kernel else inside  # their sum is last
+                for k, tap in product(range(self.b), taps):
+                    value = T.Bind(self.buffers.lowest[self.block + k, r, tap, vector])
+                    for column in columns:
+                        registers[k][column] = registers[k][column] + value
 
         rows_inside(conv.rows, self.row, row_of_taps)
 

@@ -8,6 +8,7 @@ that an image is blocked by four channels. Those that it does not have are zero.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 from tvm.tirx.script import builder as T
@@ -15,6 +16,8 @@ from tvm.tirx.script import builder as T
 from ....target import Core
 from ....tir.bfloat16 import PAIR, STORED, as_pairs, bits_of, round_source
 from ....tir.emit import lanes_of, shuffled, splat, tile_scope
+from ....tir.int8 import QUAD, as_quads
+from ....tir.int8 import STORED as BYTES
 from ....tir.tensor import TensorSpec
 from .kernel import Kernel, Phase
 from .layout import Layout
@@ -81,6 +84,46 @@ def image_kernel(shape: tuple[int, ...], core: Core) -> Kernel:
         outputs=(IMAGE.spec(shape, STORED),),
         phases=(Phase(n * h, emit, sources=round_source(core.pair_lanes)),),
         narrows=True,
+    )
+
+
+def byte_image_kernel(shape: tuple[int, ...], core: Core) -> Kernel:
+    """Return the kernel that brings a row-major image of bytes into blocks of four channels.
+
+    Channels that it does not have become zero. A tile is a row of pixels.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        ``[N, C, H, W]``, of at most four channels.
+    core : Core
+        The core that runs the kernel.
+    """
+    n, c, h, w = shape
+    assert c <= IMAGE.block, "the channels fit into a block"
+
+    def emit(buffers: Sequence[Any], begin: Expr, extent: Expr) -> None:
+        source, result = buffers[0], as_quads(buffers[1], (n * h * w,))
+        with T.serial(begin, begin + extent) as t:
+            image, row = t // h, t % h
+
+            def part(at: Expr, width: int) -> None:
+                def byte(channel: int) -> Expr:
+                    value = source[image, channel, row, lanes_of(at, width)]
+                    wide = T.cast(value, QUAD if width == 1 else f"{QUAD}x{width}")
+                    return T.shift_left(wide, splat(T.int32(8 * channel), width))
+
+                quad = reduce(T.bitwise_or, map(byte, range(c)))
+                T.buffer_store(result, quad, [lanes_of(t * w + at, width)])
+
+            along(w, core.lanes, part)
+
+    return Kernel(
+        name="image",
+        key=("byte_image", shape, core),
+        inputs=(TensorSpec(shape, BYTES),),
+        outputs=(IMAGE.spec(shape, BYTES),),
+        phases=(Phase(n * h, emit),),
     )
 
 

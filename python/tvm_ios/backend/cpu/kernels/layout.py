@@ -79,7 +79,7 @@ def pack_quads(weights: np.ndarray, in_block: int, out_block: int, groups: int) 
 
 
 def pack_lowest(weights: np.ndarray, low: int, out_block: int) -> np.ndarray:
-    """Return what ``low`` in all channels adds at each tap.
+    """Return what ``low`` in all channels adds at each tap, and behind these at all of a row.
 
     Parameters
     ----------
@@ -92,12 +92,13 @@ def pack_lowest(weights: np.ndarray, low: int, out_block: int) -> np.ndarray:
     Returns
     -------
     numpy.ndarray
-        int32 ``[ceil(K / out_block), R, S, out_block]``.
+        int32 ``[ceil(K / out_block), R, S + 1, out_block]``.
     """
     k, _, r, s = weights.shape
-    padded = np.zeros((blocks(k, out_block) * out_block, r, s), "int32")
-    padded[:k] = low * weights.sum(axis=1, dtype="int32")
-    split = padded.reshape(-1, out_block, r, s)
+    padded = np.zeros((blocks(k, out_block) * out_block, r, s + 1), "int32")
+    padded[:k, :, :s] = low * weights.sum(axis=1, dtype="int32")
+    padded[:, :, s] = padded.sum(axis=2)
+    split = padded.reshape(-1, out_block, r, s + 1)
     return np.ascontiguousarray(split.transpose(0, 2, 3, 1))
 
 

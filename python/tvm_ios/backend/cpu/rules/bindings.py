@@ -24,7 +24,7 @@ from ....tir.storage import Format
 from ....tir.tensor import TensorSpec
 from ...shared.no_rule import NoRule
 from ..kernels.convert import block_kernel, pack_weights_kernel, unblock_kernel
-from ..kernels.image import IMAGE, image_kernel
+from ..kernels.image import IMAGE, byte_image_kernel, image_kernel
 from ..kernels.kernel import Kernel, convert_input
 from ..kernels.layout import PLAIN, Layout, pack_pairs, pack_weights
 from ..kernels.storage import with_storage
@@ -111,6 +111,8 @@ class InputBinder:
 
     def on_grid(self, expr: relax.Expr, layout: Layout, grid: Grid) -> InputBinding:
         """Bind ``expr``, which is stored on a grid, in ``layout`` as it is stored."""
+        if layout == IMAGE and isinstance(expr, relax.Var):
+            return InputBinding(expr, byte_image_kernel(static_shape(expr, "an image"), self._core))
         binding = self.feature_map(expr, layout)
         if binding.conversion is None:
             return binding

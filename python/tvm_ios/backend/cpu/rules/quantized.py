@@ -26,6 +26,7 @@ from ...shared.no_rule import NoRule, shape_of
 from ...shared.product import product_of
 from ..kernels.conv2d import conv2d_kernel
 from ..kernels.conv2d_shape import Conv2d
+from ..kernels.image import IMAGE
 from ..kernels.kernel import Kernel
 from ..kernels.layout import PLAIN, Layout, pack_lowest, pack_quads
 from ..kernels.matmul import pack_matrix
@@ -34,7 +35,7 @@ from ..kernels.paired_matmul import paired_matmul_kernel
 from .base import Choice, CpuLoweredGraph, LoweringConfig
 from .bindings import InputBinder, InputBinding
 
-_LARGEST = 127  # of the integers that weights are
+_LARGEST = 128  # magnitude of an int8
 _MOVING = ("concat", "max_pool2d", "strided_slice", "reshape")
 _QUAD = 4
 _SAMPLE = 16  # weights of a channel that tell most grids apart
@@ -167,7 +168,7 @@ def integers_of(weights: np.ndarray) -> _Integers | None:
     Returns
     -------
     (numpy.ndarray, numpy.ndarray) or None
-        int8 of -127 to 127, and float32 ``[K]``: their product is the weights, but for rounding.
+        int8, and float32 ``[K]``: their product is the weights, but for rounding.
         None if there are none.
     """
     rows = weights.reshape(len(weights), -1)
@@ -183,8 +184,10 @@ def integers_of(weights: np.ndarray) -> _Integers | None:
         sure = likely[_on_grid(rows[likely], scale[likely])]
         scales[sure] = scale[sure]
         if (scales > 0).all():
-            integers = np.rint(rows / scales[:, None]).astype("int8")
-            return integers.reshape(weights.shape), scales
+            integers = np.rint(rows / scales[:, None])
+            if integers.max(initial=0) == _LARGEST:
+                return None
+            return integers.astype("int8").reshape(weights.shape), scales
     return None
 
 
@@ -221,12 +224,13 @@ def convolve_quads(
     if not isinstance(grid, Grid) or found is None:
         return None
     integers, scales = found
-    layout = Layout(core.lanes)
+    few = not binder.layout(data).block and conv.channels <= IMAGE.block
+    source, layout = IMAGE if few else Layout(core.lanes), Layout(core.lanes)
     conv = replace(conv, epilogue=_after(("multiply", "channel"), conv.epilogue))
-    kernel = conv2d_kernel(conv, layout, layout, core, factors="quads", low=grid.low)
+    kernel = conv2d_kernel(conv, source, layout, core, factors="quads", low=grid.low)
     bindings = [
-        binder.on_grid(data, layout, grid),
-        InputBinding(pack_quads(integers, layout.block, core.lanes, conv.groups)),
+        binder.on_grid(data, source, grid),
+        InputBinding(pack_quads(integers, source.block, core.lanes, conv.groups)),
         *([InputBinding(pack_lowest(integers, grid.low, core.lanes))] if grid.low else []),
         *arguments,
         InputBinding(layout.pack((scales * np.float32(grid.scale)).reshape(1, -1, 1, 1))),

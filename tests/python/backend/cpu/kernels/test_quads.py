@@ -13,6 +13,7 @@ from support.conv2d import Case, reference
 from support.networks import NATIVE, TARGETS, isa_of, run_kernel, unpack
 from tvm_ios.backend.cpu.kernels.conv2d import conv2d_kernel
 from tvm_ios.backend.cpu.kernels.conv2d_shape import Conv2d
+from tvm_ios.backend.cpu.kernels.image import IMAGE, byte_image_kernel
 from tvm_ios.backend.cpu.kernels.layout import Layout, blocks, pack_lowest, pack_quads
 from tvm_ios.backend.cpu.kernels.matmul import pack_matrix
 from tvm_ios.backend.cpu.kernels.paired_matmul import pack_quads as pack_matrix_quads
@@ -129,3 +130,20 @@ def test_values_on_a_grid_are_stored_exactly(grid: Grid, target: tvm.target.Targ
     np.testing.assert_array_equal(found, np.arange(256, dtype="uint8"))
     (again,) = run_kernel(with_storage(copy, {0: grid}, {}), [found], target)
     np.testing.assert_array_equal(again, values)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("channels", [1, 2, 3, 4])
+def test_images(channels: int, target: tvm.target.Target) -> None:
+    """Pixels of four channels, of which those that an image does not have are zero."""
+    core, _ = isa_of(target)
+    image = np.random.default_rng(0).integers(0, 256, (2, channels, 5, 37), dtype="uint8")
+    (found,) = run_kernel(byte_image_kernel(image.shape, core), [image], target)
+    np.testing.assert_array_equal(found, IMAGE.pack(image))
+
+
+@pytest.mark.parametrize("low", [0, -100])
+def test_an_image_of_blocks_of_four_channels(low: int) -> None:
+    core, _ = isa_of(NATIVE)
+    case = Case(channels=3, size=(23, 29), kernel=(7, 7), stride=(2, 2), padding=(3, 3, 3, 3))
+    check(case, NATIVE, core, IMAGE.block, low)

@@ -211,6 +211,13 @@ def test_integers_of_weights() -> None:
     np.testing.assert_allclose(integers * found[:, None, None, None], values, rtol=1e-6, atol=0)
 
 
+def test_the_lowest_integer_has_no_opposite() -> None:
+    values = np.array([[-128, 3], [5, 7]], "float32") * np.float32(0.03)
+    integers, scales = integers_of(values)
+    np.testing.assert_allclose(integers * scales[:, None], values, rtol=1e-6)
+    assert integers_of(-values) is None
+
+
 @pytest.mark.parametrize("value", [np.nan, np.inf, 0.1234])
 def test_weights_on_no_grid(value: float) -> None:
     values = np.random.default_rng(0).integers(-127, 128, (4, 8, 3, 3)).astype("float32")

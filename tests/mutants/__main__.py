@@ -11,7 +11,17 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
 
-from . import cuda, database, emitting, learning, measuring, preparing, searching, shapes
+from . import (
+    cuda,
+    database,
+    emitting,
+    learning,
+    measuring,
+    preparing,
+    quantizing,
+    searching,
+    shapes,
+)
 from .mutant import Mutant
 from .trial import Outcome, Trial, installed_library, run
 
@@ -22,6 +32,7 @@ MUTANTS = (
     *database.MUTANTS,
     *emitting.MUTANTS,
     *preparing.MUTANTS,
+    *quantizing.MUTANTS,
     *shapes.MUTANTS,
     *cuda.MUTANTS,
 )

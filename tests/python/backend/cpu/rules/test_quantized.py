@@ -122,6 +122,25 @@ NETWORKS = {
 }
 
 
+@pytest.mark.parametrize("other", [SIGNED, POSITIVE])
+def test_parts_of_several_grids(other: tuple[float, int]) -> None:
+    """A concatenation of them is on one grid if they all are."""
+
+    def body(emit, x):
+        x = rounded(emit, emit(conv(rounded(emit, x, *SIGNED), 32, 1)), *SIGNED)
+        parts = [emit(conv(x, 32, seed=s, padding=1)) for s in (1, 2)]
+        parts = [rounded(emit, part, *g) for part, g in zip(parts, (POSITIVE, other), strict=True)]
+        return emit(conv(emit(op.concat(parts, 1)), 16, 1, seed=3))
+
+    mod = relax_module(body, (1, 5, 13, 11))
+    scheduler = Scheduler.prepare(mod, NATIVE, cost_model=few_stages)
+    alike = other == POSITIVE
+    assert (variants(scheduler)[-1] == "int8") == alike
+    (concat,) = (o.index for o in scheduler.graph.operators if o.kind == "concat")
+    assert scheduler.stage_builder.lowered.implementations[concat].kernel.free == alike
+    assert max(check(mod)) < 0.02
+
+
 def variants(scheduler: Scheduler) -> list[str | None]:
     operators = scheduler.unsearched().operators
     return [operator.kernel for operator in operators]

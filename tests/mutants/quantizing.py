@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mutants of what computes quantised networks."""
+
+from __future__ import annotations
+
+from .mutant import Mutant
+
+_CPU = "python/tvm_ios/backend/cpu"
+_QUADS = "backend/cpu/kernels/test_quads.py"
+_QUANTIZED = "backend/cpu/rules/test_quantized.py"
+_GRAPH = "graph/test_quantization.py"
+
+MUTANTS = (
+    Mutant(
+        "the zero point does not move the range",
+        "python/tvm_ios/graph/quantization.py",
+        "limits.min - zero",
+        "limits.min",
+        (f"{_GRAPH}::test_ties_are_rounded_to_even",),
+    ),
+    Mutant(
+        "a value is dequantised by another scale than it was quantised by",
+        "python/tvm_ios/graph/quantization.py",
+        "grid != _grid(call)",
+        "False",
+        (f"{_GRAPH}::test_what_is_left_as_it_is",),
+    ),
+    Mutant(
+        "the lowest value of an image is that of the padding",
+        f"{_CPU}/kernels/conv2d_tile.py",
+        "if inside == kernel else inside",
+        "if inside else inside",
+        (f"{_QUADS}::test_convolutions",),
+    ),
+    Mutant(
+        "bytes are stored without their lowest value",
+        "python/tvm_ios/tir/int8.py",
+        "- splat(T.int32(self.low), lanes)",
+        "- splat(T.int32(0), lanes)",
+        (f"{_QUADS}::test_values_on_a_grid_are_stored_exactly",),
+    ),
+    Mutant(
+        "factors are unsigned, too",
+        "python/tvm_ios/tir/int8.py",
+        "signed = T.shift_right(T.shift_left(b, constant(24 - place)), constant(24))",
+        "signed = T.bitwise_and(T.shift_right(b, constant(place)), constant(255))",
+        (f"{_QUADS}::test_convolutions",),
+    ),
+    Mutant(
+        "weights are on a grid if they are near one",
+        f"{_CPU}/rules/quantized.py",
+        "_EXACT = 1e-4",
+        "_EXACT = 0.6",
+        (f"{_QUANTIZED}::test_weights_on_no_grid",),
+    ),
+    Mutant(
+        "a grid has 257 values",
+        f"{_CPU}/rules/quantized.py",
+        "0 <= high - low <= 255",
+        "0 <= high - low <= 256",
+        (f"{_QUANTIZED}::test_grids",),
+    ),
+    Mutant(
+        "parts of several grids are on that of the first",
+        f"{_CPU}/rules/quantized.py",
+        "found.pop() if len(found) == 1 else None",
+        "found.pop()",
+        (f"{_QUANTIZED}::test_parts_of_several_grids",),
+    ),
+    Mutant(
+        "what the lowest value adds to a product is forgotten",
+        f"{_CPU}/rules/quantized.py",
+        '_after(("add", "last"), product.epilogue) if grid.low else product.epilogue',
+        '_after(("add", "last"), product.epilogue) if grid.low > 0 else product.epilogue',
+        (f"{_QUANTIZED}::test_networks",),
+    ),
+)

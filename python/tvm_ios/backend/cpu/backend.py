@@ -67,7 +67,7 @@ class CpuBackend:
         runner: Runner,
         options: Options,
         database: MeasurementDatabase | None,
-        quads: bool,
+        quads: bool = False,
     ) -> None:
         self._target, self._runner, self._options = target, runner, options
         self._database, self._quads = database, quads

@@ -43,6 +43,8 @@ class Choices:
         How workers wait for each other.
     checked : bool
         Whether they check that they do, and are delayed at random.
+    emulated : bool
+        Whether what the CPU has no instructions for is computed by others.
     """
 
     variant: str
@@ -54,6 +56,7 @@ class Choices:
     json: bool
     synchronization: Synchronization
     checked: bool
+    emulated: bool
 
     def but(self, **chosen: str) -> Choices:
         """These with some that are given as text: a field's value, or one of the target's."""
@@ -65,7 +68,7 @@ class Choices:
                 fields[key] = None if text == "None" else text
             elif key in ("way", "synchronization"):
                 fields[key] = text
-            elif key in ("library", "json", "checked"):
+            elif key in ("library", "json", "checked", "emulated"):
                 fields[key] = text == "True"
             else:
                 raise ValueError(f"There is no choice {key!r}.")
@@ -78,6 +81,7 @@ class Choices:
         parts += [f"by {self.partitioning}"] if self.partitioning else []
         parts += ["as a library"] if self.library else []
         parts += [self.synchronization, *(["checked"] if self.checked else [])]
+        parts += ["emulated"] if self.emulated else []
         limits = self.options
         if self.variant in ("search", "greedy"):
             parts.append(
@@ -119,6 +123,7 @@ def random_choices(random: np.random.Generator) -> Choices:
         json=bool(random.random() < 0.2),
         synchronization=pick("barrier", "point-to-point", "point-to-point"),
         checked=bool(random.random() < 0.5),
+        emulated=bool(random.random() < 0.5),
     )
 
 

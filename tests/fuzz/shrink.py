@@ -16,6 +16,7 @@ _PLAINER = (
     {"way": "unsearched"},
     {"partitioning": "None"},
     {"checked": "False"},
+    {"emulated": "False"},
     {"synchronization": "barrier"},
     {"opt-level": "0"},
     {"num-cores": "1"},

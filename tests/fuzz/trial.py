@@ -56,9 +56,12 @@ class Trial:
 
     @contextmanager
     def _debugged(self) -> Iterator[None]:
-        """Let the network check its waits, and delay its workers, if that was chosen."""
+        """Let the network check its waits, delay its workers and emulate, if that was chosen."""
         debug = {"TVM_IOS_CHECK_WAITS": "1", "TVM_IOS_DELAYS": str(-1 - self.seed % 1000)}
-        os.environ.update(debug if self.choices.checked else {})
+        debug = debug if self.choices.checked else {}
+        if self.choices.emulated:
+            debug["TVM_IOS_EMULATE_INSTRUCTIONS"] = "1"
+        os.environ.update(debug)
         try:
             yield
         finally:

@@ -111,8 +111,10 @@ class InputBinder:
 
     def on_grid(self, expr: relax.Expr, layout: Layout, grid: Grid) -> InputBinding:
         """Bind ``expr``, which is stored on a grid, in ``layout`` as it is stored."""
-        if layout == IMAGE and isinstance(expr, relax.Var):
-            return InputBinding(expr, byte_image_kernel(static_shape(expr, "an image"), self._core))
+        shape = static_shape(expr, "an image")
+        few = layout == IMAGE and not self.layout(expr).block and shape[1] <= IMAGE.block
+        if few and isinstance(expr, relax.Var):
+            return InputBinding(expr, byte_image_kernel(shape, self._core))
         binding = self.feature_map(expr, layout)
         if binding.conversion is None:
             return binding

@@ -14,8 +14,8 @@ MUTANTS = (
     Mutant(
         "the zero point does not move the range",
         "python/tvm_ios/graph/quantization.py",
-        "limits.min - zero",
-        "limits.min",
+        "low - zero",
+        "low",
         (f"{_GRAPH}::test_ties_are_rounded_to_even",),
     ),
     Mutant(

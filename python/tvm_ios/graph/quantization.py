@@ -9,13 +9,15 @@ scale ``s``, the zero point ``z``, and the range of the integers.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import tvm
 from tvm import relax
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
 from .fold import bindings_of, constant_array, is_op
-from .recognise import is_float32
+from .recognise import is_float32, number_of
 
 _INTEGERS = ("int8", "uint8", "int16", "uint16")  # whose numbers float32 has
 
@@ -33,6 +35,13 @@ class _Rewriter(PyExprMutator):
 
     def visit_call_(self, call: relax.Call) -> relax.Expr:
         quantized = self._bound.get(call.args[0]) if is_op(call, "dequantize") else None
+        low, high = -math.inf, math.inf
+        if is_op(quantized, "clip"):  # to fewer integers than there are
+            bounds = [b for a in quantized.args[1:3] if (b := number_of(a)) is not None]
+            if len(bounds) != 2:
+                return super().visit_call_(call)
+            low, high = bounds
+            quantized = self._bound.get(quantized.args[0])
         if not is_op(quantized, "quantize") or not is_float32(quantized.args[0]):
             return super().visit_call_(call)
         grid = _grid(quantized)
@@ -40,10 +49,11 @@ class _Rewriter(PyExprMutator):
             return super().visit_call_(call)
         scale, zero = grid
         limits = np.iinfo(str(quantized.ty.dtype))
+        low, high = max(limits.min, low), min(limits.max, high)
         factor, emit = relax.const(scale, "float32"), self.builder_.emit
         quotient = emit(relax.op.divide(self.visit_expr(quantized.args[0]), factor))
         rounded = emit(relax.op.round(quotient))
-        inside = emit(relax.op.clip(rounded, limits.min - zero, limits.max - zero))
+        inside = emit(relax.op.clip(rounded, low - zero, high - zero))
         return relax.op.multiply(inside, factor)
 
 

@@ -69,7 +69,7 @@ def elementwise(expr: relax.Expr) -> ElementwiseCall | None:
     if name not in ELEMENTWISE or not is_float32(expr):
         return None
     if name == "clip":
-        bounds = [_number(argument) for argument in expr.args[1:3]]
+        bounds = [number_of(argument) for argument in expr.args[1:3]]
         numbers = tuple(bound for bound in bounds if bound is not None)
         if len(numbers) != len(bounds):
             return None
@@ -207,7 +207,7 @@ def _is_depthwise(conv: relax.Call) -> bool:
     return isinstance(inputs, tvm.tirx.IntImm) and int(inputs) == 1
 
 
-def _number(expr: relax.Expr) -> float | None:
+def number_of(expr: relax.Expr) -> float | None:
     """Return a number that is a prim value or a constant tensor with one element."""
     value = getattr(expr, "value", None)
     if isinstance(value, tvm.tirx.IntImm | tvm.tirx.FloatImm):

@@ -37,6 +37,17 @@ def test_it_joins_the_operator_before(grid: tuple) -> None:
     check_scheduled(mod)
 
 
+@pytest.mark.parametrize(("low", "high"), [(-127, 127), (-100, 3), (-128, 127)])
+def test_fewer_integers_than_there_are(low: int, high: int) -> None:
+    def body(emit, x):
+        whole = emit(op.clip(quantized(emit, x, 0.02, 1, "int8"), low, high))
+        return restored(emit, whole, 0.02, 1, "int8")
+
+    mod = relax_module(body, (3, 40))
+    assert kinds_of(mod) == ["elementwise"]
+    check_scheduled(mod)
+
+
 def another_scale(emit, x):
     return restored(emit, quantized(emit, x, 0.5, 2), 0.25, 2)
 

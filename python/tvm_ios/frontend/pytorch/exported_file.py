@@ -35,6 +35,7 @@ _INPUTS = re.compile(r"data/sample_inputs/[^/]+\.pt")
 _PAYLOAD = re.compile(r"(?:weight|tensor)_\d+", re.ASCII)
 _TARGET = re.compile(
     r"torch\.ops\.(?:aten|prims)\.(?!from_file)\w+\.\w+|_operator\.getitem"
+    r"|torch\.ops\.quantized_decomposed\.(?:de)?quantize_per_(?:tensor|channel)\.default"
     r"|torch\.ops\.higher_order\.(?:wrap_with_set_grad_enabled|wrap_with_autocast)",
     re.ASCII,
 )

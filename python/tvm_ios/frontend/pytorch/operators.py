@@ -12,6 +12,7 @@ from tvm import relax, tirx
 
 from ...support.errors import ModelError
 from .attention import ATTENTION, attention
+from .quantization import dequantize, dequantize_channels, quantize
 
 if TYPE_CHECKING:
     import torch
@@ -155,8 +156,11 @@ OPERATORS: dict[str, Convert] = {
     "grid_sampler_2d.default": _grid_sampler,
     "index.Tensor": _index,
     "max_pool2d_with_indices.default": _max_pool,
+    "dequantize_per_channel.default": dequantize_channels,
+    "dequantize_per_tensor.default": dequantize,
     "min.dim": _min_dim,
     "native_group_norm.default": _group_norm,
+    "quantize_per_tensor.default": quantize,
     "scatter_add.default": _scatter_add,
     "unfold.default": _unfold,
 }

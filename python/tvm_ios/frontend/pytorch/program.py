@@ -15,6 +15,7 @@ from ...support.text import first_line, last_line
 from ..importing import captured, closing_builders
 from ..shapes import Shapes
 from .exported_file import check_exported
+from .quantization import register_operators
 from .shapes import export_at
 
 if TYPE_CHECKING:
@@ -159,6 +160,7 @@ def load_program(path: Path, trust: bool = False) -> torch.export.ExportedProgra
         with captured():
             if not trust:
                 check_exported(path)
+            register_operators()
             return torch.export.load(path)
     except ModelError:
         raise

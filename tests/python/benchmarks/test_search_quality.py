@@ -144,7 +144,8 @@ def test_derived_latencies(squeezenet: Recorded) -> None:
     assert tables[0] == tables[1]
     for candidate, row in tables[0].seconds.items():
         assert "tiles" in row
-        assert all(0.5e-4 <= s <= 1.3e-4 * len(candidate.ops) for s in row.values())
+        # Two workers share an operator, of which row strips save up to 8%; noise is 6% at most.
+        assert all(0.43e-4 <= s <= 1.3e-4 * len(candidate.ops) for s in row.values())
 
 
 def test_figures_are_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

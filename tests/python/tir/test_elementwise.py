@@ -32,6 +32,7 @@ REFERENCES: dict[str, Callable[..., np.ndarray]] = {
     "leaky_relu": lambda x, slope: np.where(x > 0, x, slope * x),
     "negative": np.negative,
     "abs": np.abs,
+    "round": np.rint,
     "square": np.square,
     "exp": np.exp,
     "log": np.log,

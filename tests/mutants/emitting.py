@@ -243,8 +243,8 @@ MUTANTS = (
     Mutant(
         "a concatenation of bfloat16 has the offsets of float32",
         "python/tvm_ios/backend/cpu/rules/inplace.py",
-        "_BYTES, _NARROW_BYTES = 4, 2",
-        "_BYTES, _NARROW_BYTES = 4, 4",
+        "_BYTES if narrow is None else narrow.num_bytes",
+        "_BYTES",
         (f"{_HALF}::test_other_numbers_of_workers",),
     ),
     Mutant(

@@ -56,9 +56,16 @@ MUTANTS = (
     Mutant(
         "a grid has 257 values",
         f"{_CPU}/rules/quantized.py",
-        "0 <= high - low <= 255",
+        "0 <= high - low <= _STEPS",
         "0 <= high - low <= 256",
         (f"{_QUANTIZED}::test_grids",),
+    ),
+    Mutant(
+        "sums of any length are an int32",
+        f"{_CPU}/rules/quantized.py",
+        " or _overflows(integers)",
+        "",
+        (f"{_QUANTIZED}::test_sums_that_overflow",),
     ),
     Mutant(
         "parts of several grids are on that of the first",

@@ -36,6 +36,7 @@ from .base import Choice, CpuLoweredGraph, LoweringConfig
 from .bindings import InputBinder, InputBinding
 
 _LARGEST = 128  # magnitude of an int8
+_STEPS = 255  # from the lowest value of a grid to the highest one
 _MOVING = ("concat", "max_pool2d", "strided_slice", "reshape")
 _QUAD = 4
 _SAMPLE = 16  # weights of a channel that tell most grids apart
@@ -55,8 +56,8 @@ def grid_of(epilogue: Epilogue) -> Grid | None:
     if limits is None or len(steps) < 2 or steps[-2].op != "round":
         return None
     low, high = limits
-    whole = low == int(low) and high == int(high) and 0 <= high - low <= 255
-    if not whole or not np.finfo("float32").tiny <= scale < np.inf:
+    whole = low == int(low) and high == int(high) and 0 <= high - low <= _STEPS
+    if not whole or max(-low, high) > _STEPS or not np.finfo("float32").tiny <= scale < np.inf:
         return None
     return Grid(scale, int(low))
 
@@ -185,10 +186,15 @@ def integers_of(weights: np.ndarray) -> _Integers | None:
         scales[sure] = scale[sure]
         if (scales > 0).all():
             integers = np.rint(rows / scales[:, None])
-            if integers.max(initial=0) == _LARGEST:
+            if integers.max(initial=0) == _LARGEST or _overflows(integers):
                 return None
             return integers.astype("int8").reshape(weights.shape), scales
     return None
+
+
+def _overflows(integers: np.ndarray) -> bool:
+    """Return whether a sum of products by a row of integers may be no int32."""
+    return bool(_STEPS * np.abs(integers).sum(axis=1).max(initial=0) > np.iinfo("int32").max)
 
 
 def _on_grid(rows: np.ndarray, scales: np.ndarray) -> np.ndarray:

@@ -237,6 +237,13 @@ def test_the_lowest_integer_has_no_opposite() -> None:
     assert integers_of(-values) is None
 
 
+def test_sums_that_overflow() -> None:
+    """The largest bytes times these are more than the largest int32."""
+    row = np.tile(np.array([127, 126], "float32"), 35_000)
+    assert integers_of(row[None, :60_000]) is not None
+    assert integers_of(row[None]) is None
+
+
 @pytest.mark.parametrize("value", [np.nan, np.inf, 0.1234])
 def test_weights_on_no_grid(value: float) -> None:
     values = np.random.default_rng(0).integers(-127, 128, (4, 8, 3, 3)).astype("float32")
@@ -260,6 +267,7 @@ def _epilogue(*steps: tuple[str, tuple[float, ...]]) -> Epilogue:
         ((("relu", ()), ("round", ()), ("clip", (0.0, 127.0))), Grid(1.0, 0)),
         ((("round", ()), ("clip", (0.0, 256.0)), ("multiply", (0.5,))), None),
         ((("round", ()), ("clip", (0.5, 20.0))), None),
+        ((("round", ()), ("clip", (1000.0, 1020.0))), None),
         ((("clip", (0.0, 255.0)), ("multiply", (0.5,))), None),
         ((("round", ()), ("multiply", (0.5,))), None),
         ((("round", ()), ("clip", (0.0, 255.0)), ("multiply", (-0.5,))), None),

@@ -268,6 +268,7 @@ def _epilogue(*steps: tuple[str, tuple[float, ...]]) -> Epilogue:
         ((("round", ()), ("clip", (0.0, 256.0)), ("multiply", (0.5,))), None),
         ((("round", ()), ("clip", (0.5, 20.0))), None),
         ((("round", ()), ("clip", (1000.0, 1020.0))), None),
+        ((("round", ()), ("clip", (-100.0, 156.0))), None),
         ((("clip", (0.0, 255.0)), ("multiply", (0.5,))), None),
         ((("round", ()), ("multiply", (0.5,))), None),
         ((("round", ()), ("clip", (0.0, 255.0)), ("multiply", (-0.5,))), None),

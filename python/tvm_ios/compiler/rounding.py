@@ -19,12 +19,10 @@ from typing import Any
 import numpy as np
 import tvm
 
-from ..schedule.rounding import PAIRED, Rounding
+from ..schedule.rounding import Rounding, rounds
 from ..schedule.schedule import Schedule
 from ..support.progress import working
 from .scheduler import Scheduler
-
-_EXACT = "direct"  # how schedules name the kernels of float32 in place of those of bfloat16
 
 _SEGMENTS = 6
 _BEYOND = float(np.finfo("float32").max)  # an error that no tolerance allows
@@ -47,14 +45,15 @@ def round_within(
         Inputs of the network, on which the error is measured; by default random ones.
     """
     half = scheduler.unsearched()
-    paired = [op.name for op in half.operators if op.kernel == PAIRED]
+    paired = [op.name for op in half.operators if rounds(op.kernel)]
     if not paired:
         return
     with working("measuring the error of bfloat16"):
-        chosen, rounding = _within(_Trials(scheduler, half, sample), paired, tolerance)
+        trials = _Trials(scheduler, half, sample)
+        chosen, rounding = _within(trials, paired, tolerance)
     exact = [name for name in paired if name not in chosen]
     _logger.info("%s; in float32: %s", rounding, ", ".join(exact) or "nothing")
-    kernels = {op.name: op.kernel for op in _with_exact(half, exact).operators}
+    kernels = {op.name: op.kernel for op in trials.schedule(chosen).operators}
     scheduler.use(scheduler.stage_builder.chosen(kernels, {}))
     scheduler.rounding = rounding
 
@@ -81,7 +80,7 @@ class _Trials:
             if sample is None
             else [list(map(tvm.runtime.tensor, sample))]
         )
-        self._names = [op.name for op in half.operators if op.kernel == PAIRED]
+        self._exact = scheduler.stage_builder.exact_kernels()
         self._expected: list[list[np.ndarray]] = []
         self._expected = self._run(())
 
@@ -93,10 +92,20 @@ class _Trials:
             same.append(_same_top(expected[0], actual[0]))
         return Rounding(max(errors), float(np.mean(same)), tolerance)
 
+    def schedule(self, paired: Collection[str]) -> Schedule:
+        """Return the schedule with all but ``paired`` operators in float32."""
+        kept = frozenset(paired)
+        operators = (
+            replace(op, kernel=self._exact[op.name])
+            if rounds(op.kernel) and op.name not in kept
+            else op
+            for op in self._half.operators
+        )
+        return replace(self._half, operators=tuple(operators))
+
     def _run(self, paired: Collection[str]) -> list[list[np.ndarray]]:
         """Return the outputs on each of the inputs."""
-        schedule = _with_exact(self._half, [name for name in self._names if name not in paired])
-        variants = self._scheduler.compile({"trial": schedule})
+        variants = self._scheduler.compile({"trial": self.schedule(paired)})
         return [list(_arrays(variants("trial", given))) for given in self._inputs]
 
 
@@ -120,13 +129,6 @@ def _within(
         if rounding.error <= tolerance:
             return chosen, rounding
     return [], Rounding(0.0, 1.0, tolerance)
-
-
-def _with_exact(schedule: Schedule, exact: Collection[str]) -> Schedule:
-    """Return the schedule with some operators in float32."""
-    kept = frozenset(exact)
-    operators = (replace(op, kernel=_EXACT) if op.name in kept else op for op in schedule.operators)
-    return replace(schedule, operators=tuple(operators))
 
 
 def _arrays(value: Any) -> Iterator[np.ndarray]:

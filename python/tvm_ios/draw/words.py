@@ -7,7 +7,7 @@ import re
 
 from ..schedule.devices import device_terms, threads
 from ..schedule.partitioning import FUSED, FUSED_LEAN, StreamPartitioning
-from ..schedule.rounding import PAIRED
+from ..schedule.rounding import rounds
 from ..schedule.schedule import Schedule, ScheduledOperator, ScheduledStage
 from ..target import short_name
 
@@ -106,7 +106,7 @@ def heading(schedule: Schedule) -> list[str]:
 def precision(schedule: Schedule) -> str:
     """Say which operators of a CPU multiply bfloat16, and what that costs; empty if none could."""
     multiplying = [op for op in schedule.operators if op.kind in _MULTIPLYING]
-    narrow = sum(op.kernel == PAIRED for op in multiplying)
+    narrow = sum(rounds(op.kernel) for op in multiplying)
     if not narrow and schedule.rounding is None:
         return ""
     told = f"bf16 in {narrow} of {len(multiplying)} convolutions and products"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 from ..support.errors import OptionError
 from .partitioning import STRATEGIES
-from .rounding import PAIRED
+from .rounding import rounds
 
 if TYPE_CHECKING:
     from .schedule import Schedule
@@ -120,7 +120,7 @@ class Options:
             return self
         options = self
         if self.precision == AUTO:
-            narrow = any(operator.kernel == PAIRED for operator in schedule.operators)
+            narrow = any(rounds(operator.kernel) for operator in schedule.operators)
             options = replace(options, precision="bf16" if narrow else "fp32")
         if self.winograd is None:
             options = replace(options, winograd=schedule.winograd)

@@ -10,8 +10,17 @@ from typing import Any
 PAIRED = "bf16"
 """How a schedule names a kernel that multiplies pairs of bfloat16."""
 
+WIDENED = f"{PAIRED}-"
+"""How a schedule begins the name of a kernel that reads bfloat16, and multiplies float32. The name
+ends as that of the kernel that reads float32."""
+
 QUADS = "int8"
 """How a schedule names a kernel that multiplies bytes, four at a time."""
+
+
+def rounds(kernel: str | None) -> bool:
+    """Return whether a kernel of this name reads numbers that are rounded to bfloat16."""
+    return kernel is not None and (kernel == PAIRED or kernel.startswith(WIDENED))
 
 
 @dataclass(frozen=True)

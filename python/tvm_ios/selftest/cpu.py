@@ -17,7 +17,7 @@ from tvm_ios_env.machine import this_cpu
 from ..backend.cpu.measure.peak_flops import on_each_worker
 from ..compiler.scheduler import Scheduler
 from ..schedule.options import Options
-from ..schedule.rounding import PAIRED
+from ..schedule.rounding import PAIRED, rounds
 from ..support.threads import with_num_threads
 from ..target import check_runnable, core_of, num_workers, resolve
 from . import networks
@@ -136,7 +136,7 @@ def _half(target: tvm.target.Target, case: Case) -> str:
     schedule, inputs = scheduler.unsearched(), case.inputs()
     variants = scheduler.compile({"sequential": schedule})
     result = variants("sequential", [tvm.runtime.tensor(x) for x in inputs]).numpy()
-    paired = any(op.kernel == PAIRED for op in schedule.operators)
+    paired = any(rounds(op.kernel) for op in schedule.operators)
     expected = reference(case, PAIRED if paired else "fp32")(inputs)
     alone = len(schedule.operators) == 1
     return compare(result, expected, EXACT if alone else TOLERANCE[PAIRED])

@@ -97,6 +97,13 @@ def as_pairs(buffer: Any, shape: Sequence[int]) -> Any:
     return T.decl_buffer(tuple(shape), PAIR, data=buffer.data, layout=None)
 
 
+def joined(first: Expr, second: Expr) -> Expr:
+    """Return the pairs of two vectors of bfloat16, lane by lane."""
+    pair = _typed(PAIR, lanes_in(first))
+    shift = splat(T.int32(16), lanes_in(first))
+    return T.bitwise_or(T.cast(first, pair), T.shift_left(T.cast(second, pair), shift))
+
+
 def dot(total: Expr, a: Expr, b: Expr, instruction_lanes: int) -> Expr:
     """Add to each lane of ``total`` the two products of a pair of ``a`` and one of ``b``.
 

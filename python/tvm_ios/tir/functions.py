@@ -48,10 +48,10 @@ def lanes_in(x: Expr) -> int:
     return lanes
 
 
-def register(count: int) -> Any:
-    """Allocate ``count`` float32 on the stack, which LLVM can promote to registers."""
+def register(count: int, dtype: str = "float32") -> Any:
+    """Allocate ``count`` numbers of 4 bytes on the stack, which LLVM can promote to registers."""
     assert 4 * count < _STACK_BYTES, "the buffer is small"
-    return T.alloc_buffer((count,), scope="global", layout=None)
+    return T.alloc_buffer((count,), dtype, scope="global", layout=None)
 
 
 def keep(x: Expr) -> Expr:
@@ -60,7 +60,7 @@ def keep(x: Expr) -> Expr:
     TVM inlines an expression, even one bound to a variable, wherever it is read, and simplifies the
     result: a rounding such as ``(x + c) - c`` would disappear.
     """
-    at, buffer = lanes_of(0, lanes_in(x)), register(lanes_in(x))
+    at, buffer = lanes_of(0, lanes_in(x)), register(lanes_in(x), str(x.ty.dtype.with_lanes(1)))
     T.buffer_store(buffer, x, [at])
     return buffer[at]
 

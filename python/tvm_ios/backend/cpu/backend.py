@@ -37,6 +37,7 @@ from .measure.builder import CpuKernelBuilder
 from .measure.model import CompiledVariants
 from .measure.runner import CpuStageRunner, weights_from
 from .measure.timeline import timeline
+from .measure.tune import tuned
 from .rules import LoweringConfig
 from .stage.build import CpuStageBuilder
 from .stage.stage import CpuStage
@@ -134,8 +135,8 @@ class CpuBackend:
         pool: RunnerPool[Kernel, CpuStage],
         cache: MeasurementCache,
     ) -> CpuStageBuilder:
-        """Return ``stage_builder`` unchanged: the rules have chosen the kernels."""
-        return stage_builder
+        """Return the stage builder with the fastest kernel of each operator that has a choice."""
+        return tuned(stage_builder, pool, cache)
 
     def emit(self, networks: Sequence[Network[CpuStage]]) -> tvm.IRModule:
         """Emit one function per variant of a network; equal constants are shared."""

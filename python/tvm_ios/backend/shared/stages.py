@@ -167,6 +167,10 @@ class StageBuilder(ABC, Generic[K, S]):
         """Return the names of all kernels that an operator has a choice of."""
         return frozenset()
 
+    def exact_kernels(self) -> Mapping[str, str]:
+        """Return the kernels in float32 of operators that have a choice of precision, by name."""
+        return {}
+
     def lean_variant(self, _op: int) -> str | None:
         """Return which kernel takes less of a device for an operator; None if there is no other."""
         return None

@@ -98,6 +98,17 @@ def transformer(emit, x):
     return emit(op.matmul(x, constant(130, 33, seed=5, scale=0.1)))
 
 
+def attention(emit, x):
+    """Queries, keys and values, whose heads are reshaped and permuted."""
+    x = emit(op.reshape(x, (1, 20, 130)))
+    parts = []
+    for seed in (1, 2, 3):
+        part = emit(op.matmul(x, constant(130, 36, seed=seed, scale=0.1)))
+        parts.append(emit(op.reshape(part, (1, 20, 3, 12))))
+    x = emit(op.reshape(emit(op.nn.attention(*parts)), (1, 20, 36)))
+    return emit(op.matmul(x, constant(36, 33, seed=5, scale=0.1)))
+
+
 def left_to_tvm(emit, x):
     """Operators without a kernel read and write float32."""
     x = emit(conv(emit(op.sort(x, 1)), 24, 1))
@@ -105,8 +116,8 @@ def left_to_tvm(emit, x):
     return emit(conv(x, 9, 1, seed=2))
 
 
-SHAPES = {"transformer": (1, 20, 13, 10)}
-BODIES = [fire, residual, separable, groups, image, transformer, left_to_tvm]
+SHAPES = {"transformer": (1, 20, 13, 10), "attention": (1, 20, 13, 10)}
+BODIES = [fire, residual, separable, groups, image, transformer, attention, left_to_tvm]
 
 
 def module(body: Callable) -> tvm.IRModule:

@@ -5,7 +5,8 @@ A tile is a strip of queries of one head. The scores of a block of keys lie on t
 
 The rows of a head lie at the distance of all heads, which is often a multiple of a large power of
 two. Such rows displace each other from L1. Where there are many, the keys and the values of each
-head are copied together first.
+head are copied together first. In half precision they always are: the values of two keys are brought
+together as pairs.
 """
 
 from __future__ import annotations
@@ -14,12 +15,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from tvm import tirx
 from tvm.tirx.script import builder as T
 
 from ....target import Core
-from ....tir.emit import bind, lanes_of, loop, select, tile_scope
+from ....tir.bfloat16 import PAIR, STORED, as_pairs, joined, round_source
+from ....tir.emit import bind, lanes_of, loop, select, splat, tile_scope
 from ....tir.tensor import TensorSpec
 from .attention_strip import Attention, Head, Strip
+from .factors import Factors, Multiplication
 from .kernel import Kernel, Phase
 from .layout import blocks
 from .scan import along
@@ -45,22 +49,24 @@ def pack_bias(bias: np.ndarray, lanes: int) -> np.ndarray:
     return np.ascontiguousarray(padded.transpose(0, 1, 3, 2))
 
 
-def attention_kernel(attention: Attention, core: Core) -> Kernel:
+def attention_kernel(attention: Attention, core: Core, factors: Factors = "single") -> Kernel:
     """Return the kernel of an attention.
 
     Its inputs are the queries, the keys and the values, ``[batch, rows, heads, columns]``, then the
-    bias if there is one, ``[batch, heads, 1, keys]`` or packed, and the epilogue's arguments.
+    bias if there is one, ``[batch, heads, 1, keys]`` or packed, and the epilogue's arguments. Of
+    ``pairs``, the first three are bits of bfloat16, and the depth is even.
     """
-    a, emitter = attention, _AttentionEmitter(attention, core)
+    a, emitter = attention, _AttentionEmitter(attention, core, factors)
+    operand = emitter.multiplication.left
     result = TensorSpec((a.batch, a.queries, a.heads, a.columns))
     specs = {"full": result, "last": TensorSpec((a.columns,))}
     return Kernel(
         name="attention",
-        key=("attention", attention, core),
+        key=("attention", attention, core, factors),
         inputs=(
-            TensorSpec((a.batch, a.queries, a.heads, a.depth)),
-            TensorSpec((a.batch, a.keys, a.heads, a.depth)),
-            TensorSpec((a.batch, a.keys, a.heads, a.columns)),
+            TensorSpec((a.batch, a.queries, a.heads, a.depth), operand),
+            TensorSpec((a.batch, a.keys, a.heads, a.depth), operand),
+            TensorSpec((a.batch, a.keys, a.heads, a.columns), operand),
             *emitter.bias_specs(),
             *(specs[kind] for kind in a.epilogue.arguments),
         ),
@@ -74,18 +80,23 @@ def attention_kernel(attention: Attention, core: Core) -> Kernel:
 class _AttentionEmitter:
     """The tiles; those of a head follow each other and read the same keys and values."""
 
-    def __init__(self, attention: Attention, core: Core) -> None:
+    def __init__(self, attention: Attention, core: Core, factors: Factors) -> None:
         a = self.attention = attention
         assert max(a.depth, a.columns) <= MOST_DEPTH, "a strip fits on the stack"
+        self.multiplication = Multiplication.of(factors, core)
+        self.step = self.multiplication.step
+        assert a.depth % self.step == 0, "the depth consists of pairs"
         self.core, self.lanes = core, core.lanes
         most = _STRIP if max(a.depth, a.columns) <= _WIDE_DEPTH else 1
         self.strip = min(most, blocks(a.queries, core.lanes)) * core.lanes
         self.strips = blocks(a.queries, self.strip)
         self.tiles = a.batch * a.heads * self.strips
-        self.block = blocks(a.keys, blocks(a.keys, _KEYS))
+        parts = blocks(a.keys, _KEYS)
+        self.block = blocks(a.keys, parts * self.step) * self.step
         distances = {4 * a.heads * size for size in (a.depth, a.columns)}
         conflicts = any(distance % _L1_PERIOD == 0 for distance in distances)
-        self.gathers = a.heads > 1 and (conflicts or a.keys > _MOST_SCATTERED)
+        scattered = a.heads > 1 and (conflicts or a.keys > _MOST_SCATTERED)
+        self.gathers = scattered or self.step > 1
 
     def bias_specs(self) -> tuple[TensorSpec, ...]:
         a = self.attention
@@ -96,47 +107,85 @@ class _AttentionEmitter:
         return (TensorSpec((a.bias.batch, a.bias.heads, *last)),)
 
     def scratch(self) -> tuple[TensorSpec, ...]:
-        a = self.attention
-        sizes = (a.depth, a.columns) if self.gathers else ()
-        return tuple(TensorSpec((a.batch, a.heads, a.keys, size)) for size in sizes)
+        a, step = self.attention, self.step
+        if not self.gathers:
+            return ()
+        kind = "float32" if step == 1 else PAIR
+        sizes = (a.keys, a.depth // step), (blocks(a.keys, step), a.columns)
+        return tuple(TensorSpec((a.batch, a.heads, *size), kind) for size in sizes)
 
     def phases(self) -> tuple[Phase, ...]:
-        a, strips = self.attention, Phase(self.tiles, self.emit)
+        a, sources = self.attention, self.multiplication.sources
+        if self.step > 1:
+            sources |= round_source(self.core.pair_lanes)
+        strips = Phase(self.tiles, self.emit, sources=sources)
         if not self.gathers:
             return (strips,)
         return Phase(2 * a.batch * a.heads, self.gather, work=_GATHER_WORK / a.queries), strips
 
     def gather(self, buffers: Sequence[Any], begin: Expr, extent: Expr) -> None:
         """Emit the copies of keys and of values; a tile is one of them for one head."""
-        a = self.attention
-
-        def copy(source: Any, result: Any, size: int, matrix: Expr) -> None:
-            image, head = matrix // a.heads, matrix % a.heads
-
-            def row(key: Expr) -> None:
-                def part(at: Expr, width: int) -> None:
-                    place = lanes_of(at, width)
-                    value = source[image, key, head, place]
-                    T.buffer_store(result, value, [image, head, key, place])
-
-                along(size, self.lanes, part)
-
-            loop(a.keys, row)
-
+        a, step = self.attention, self.step
         matrices = a.batch * a.heads
-        keys, values = ((buffers[1], buffers[-2]), (buffers[2], buffers[-1]))
+        keys = self._together(buffers[1], (a.batch, a.keys, a.heads, a.depth))
+
+        def values(matrix: Expr) -> None:
+            if step == 1:
+                self._copy(buffers[2], buffers[-1], a.columns, matrix)
+            else:
+                self._pair_rows(buffers[2], buffers[-1], matrix)
+
         with T.serial(begin, begin + extent) as t:
             select(
                 t,
                 [
-                    (matrices, lambda i: copy(*keys, a.depth, i)),
-                    (matrices, lambda i: copy(*values, a.columns, i)),
+                    (matrices, lambda i: self._copy(keys, buffers[-2], a.depth // step, i)),
+                    (matrices, values),
                 ],
             )
+
+    def _copy(self, source: Any, result: Any, size: int, matrix: Expr) -> None:
+        """Copy the rows of a matrix together."""
+        image, head = matrix // self.attention.heads, matrix % self.attention.heads
+
+        def row(key: Expr) -> None:
+            def part(at: Expr, width: int) -> None:
+                place = lanes_of(at, width)
+                value = source[image, key, head, place]
+                T.buffer_store(result, value, [image, head, key, place])
+
+            along(size, self.lanes, part)
+
+        loop(self.attention.keys, row)
+
+    def _pair_rows(self, source: Any, result: Any, matrix: Expr) -> None:
+        """Bring every two rows of a matrix together; the last one may be beside zeros."""
+        image, head = matrix // self.attention.heads, matrix % self.attention.heads
+
+        def rows(pair: Expr, count: int) -> None:
+            def part(at: Expr, width: int) -> None:
+                place = lanes_of(at, width)
+                both = [source[image, pair * 2 + i, head, place] for i in range(count)]
+                both += [splat(tirx.IntImm(STORED, 0), width)] * (2 - count)
+                T.buffer_store(result, joined(*both), [image, head, pair, place])
+
+            along(self.attention.columns, self.lanes, part)
+
+        whole, lone = divmod(self.attention.keys, 2)
+        if whole:
+            loop(whole, lambda i: rows(i, 2))
+        if lone:
+            rows(whole, 1)
+
+    def _together(self, buffer: Any, shape: Sequence[int]) -> Any:
+        """Return queries or keys as what a step multiplies."""
+        return buffer if self.step == 1 else as_pairs(buffer, (*shape[:-1], shape[-1] // 2))
 
     def emit(self, buffers: Sequence[Any], begin: Expr, extent: Expr) -> None:
         """Emit strips of queries."""
         a = self.attention
+        queries = self._together(buffers[0], (a.batch, a.queries, a.heads, a.depth))
+        buffers = [queries, *buffers[1:]]
         with T.serial(begin, begin + extent) as t, tile_scope():
             strip = bind(t % self.strips)
             head = bind(t // self.strips % a.heads)
@@ -144,7 +193,7 @@ class _AttentionEmitter:
             tensors = Head(a, buffers, image, head, self.gathers)
 
             def rows(first: Expr, count: int) -> None:
-                Strip(tensors, self.block, self.core, first, count).emit()
+                Strip(tensors, self.multiplication, self.block, self.core, first, count).emit()
 
             full, rest = divmod(a.queries, self.strip)
             last = (1 if rest else 0, lambda _: rows(full * self.strip, rest))

@@ -9,6 +9,9 @@ The scores of a strip lie as ``[key][query]``. Maxima, exponentials and sums are
 whole vectors, and both products multiply a vector by a number: scores are sums of queries, which
 are transposed once for a strip, times elements of keys, and results are sums of rows of values
 times single scores.
+
+In half precision, a number is a pair of bfloat16: of neighbouring elements of queries and keys, and
+of the exponentials and the values of two keys.
 """
 
 from __future__ import annotations
@@ -17,9 +20,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tvm import tirx
 from tvm.tirx.script import builder as T
 
 from ....target import Core
+from ....tir.bfloat16 import PAIR, STORED, bits_of, joined
 from ....tir.emit import (
     Accumulators,
     lanes_of,
@@ -33,6 +38,7 @@ from ....tir.emit import (
 from ....tir.epilogue import NOTHING, Epilogue
 from ....tir.functions import exp, keep, transposed
 from ....tir.storage import store
+from .factors import Multiplication
 from .layout import blocks
 from .scan import LOWEST, along
 from .tiling import choose_tile
@@ -77,7 +83,10 @@ class Attention:
 
 @dataclass(frozen=True)
 class Head:
-    """The tensors of one head of one image; its keys and values may be gathered in two more."""
+    """The tensors of one head of one image; its keys and values may be gathered in two more.
+
+    Tensors of pairs have half as many columns, gathered values half as many rows.
+    """
 
     attention: Attention
     buffers: Sequence[Any]
@@ -131,12 +140,15 @@ class Strip:
     def __init__(
         self,
         head: Head,
+        multiplication: Multiplication,
         block: int,
         core: Core,
         first: Expr,
         rows: int,
     ) -> None:
+        assert block % multiplication.step == 0, "a block consists of pairs"
         self.attention, self.head, self.block = head.attention, head, block
+        self.multiplication, self.step = multiplication, multiplication.step
         self.core, self.lanes, self.first, self.rows = core, core.lanes, first, rows
         self.vectors = blocks(rows, self.lanes)
         self.width = self.vectors * self.lanes
@@ -144,9 +156,14 @@ class Strip:
     def emit(self) -> None:
         """Emit the strip, one block of keys after the other."""
         a, width = self.attention, self.width
+        kind = "float32" if self.step == 1 else PAIR
         with tile_scope():
-            self.queries = on_stack([a.depth, width])
+            self.queries = on_stack([a.depth // self.step, width], kind)
             self.scores = on_stack([self.block, width])
+            # The exponentials, as what is multiplied by values.
+            self.weights = self.scores
+            if self.step > 1:
+                self.weights = on_stack([self.block // self.step, width], kind)
             self.sums = on_stack([self.rows, a.columns])
             # What was subtracted from the scores, the sum of exponentials, and the factor by which
             # a block changes the sums.
@@ -168,9 +185,9 @@ class Strip:
         T.buffer_store(self.sums, zeros(width), [row, at])
 
     def _load_queries(self) -> None:
-        """Transpose the strip's queries, and scale them."""
+        """Transpose the strip's queries."""
         a, lanes = self.attention, self.lanes
-        full, rest = divmod(a.depth, lanes)
+        full, rest = divmod(a.depth // self.step, lanes)
 
         def row(vector: Expr, lane: int) -> Expr:
             return T.min(self.first + vector * lanes + lane, a.queries - 1)
@@ -182,13 +199,11 @@ class Strip:
             with tile_scope():
                 loaded = [read(vector, i, lanes_of(begin, lanes)) for i in range(lanes)]
                 for i, value in enumerate(transposed([keep(v) for v in loaded])):
-                    scaled = value * splat(T.float32(a.scale), lanes)
-                    T.buffer_store(self.queries, scaled, [begin + i, self._at(vector)])
+                    T.buffer_store(self.queries, value, [begin + i, self._at(vector)])
 
         def single(vector: Expr, k: int) -> None:
             for i in range(lanes):
-                value = read(vector, i, k) * T.float32(a.scale)
-                T.buffer_store(self.queries, value, [k, vector * lanes + i])
+                T.buffer_store(self.queries, read(vector, i, k), [k, vector * lanes + i])
 
         def vector(v: Expr) -> None:
             if full:
@@ -203,7 +218,11 @@ class Strip:
         tile = choose_tile(self.core, count, self.vectors)
         self._tiles(count, tile.columns, lambda key, height: self._score(begin, key, height))
         self._each_vector(lambda at: self._rescale(count, at))
-        loop(count, lambda key: self._each_vector(lambda at: self._exponential(key, at)))
+        whole, lone = divmod(count, self.step)
+        if whole:
+            loop(whole, lambda i: self._each_vector(lambda at: self._weigh(i, self.step, at)))
+        if lone:
+            self._each_vector(lambda at: self._weigh(whole, lone, at))
         a = self.attention
         full, rest = divmod(a.columns, self.lanes)
         tile = choose_tile(self.core, self.rows, max(full, 1))
@@ -235,19 +254,19 @@ class Strip:
             def step(k: Expr) -> None:
                 def multiply_add(j: Expr, v: Expr) -> None:
                     at = j * self.vectors + v
-                    key = self.head.key(begin + first + j, k)
+                    key = splat(self.head.key(begin + first + j, k), lanes)
                     query = self.queries[k, self._at(v)]
-                    registers[at] = registers[at] + splat(key, lanes) * query
+                    registers[at] = self.multiplication.multiply_add(registers[at], key, query)
 
                 each(multiply_add)
 
             def store(j: Expr, v: Expr) -> None:
                 queries = lanes_of(self.first + v * lanes, lanes)
                 bias = self.head.bias(begin + first + j, queries, lanes)
-                value = registers[j * self.vectors + v] + bias
-                T.buffer_store(self.scores, value, [first + j, self._at(v)])
+                score = registers[j * self.vectors + v] * splat(T.float32(a.scale), lanes)
+                T.buffer_store(self.scores, score + bias, [first + j, self._at(v)])
 
-            loop(a.depth, step)
+            loop(a.depth // self.step, step)
             each(store)
 
     def _rescale(self, count: int, at: Expr) -> None:
@@ -264,11 +283,22 @@ class Strip:
             T.buffer_store(self.total, self.total[at] * factor, [at])
             T.buffer_store(self.largest, largest[0], [at])
 
-    def _exponential(self, key: Expr, at: Expr) -> None:
+    def _weigh(self, index: Expr, count: int, at: Expr) -> None:
+        """Emit the exponentials of ``count`` keys, of which a pair consists, or one is left."""
         with tile_scope():
-            value = keep(exp(self.scores[key, at] - self.largest[at]))
-            T.buffer_store(self.scores, value, [key, at])
-            T.buffer_store(self.total, self.total[at] + value, [at])
+            scores = [self.scores[index * self.step + i, at] for i in range(count)]
+            values = [keep(exp(score - self.largest[at])) for score in scores]
+            for value in values:
+                T.buffer_store(self.total, self.total[at] + value, [at])
+            T.buffer_store(self.weights, self._factor(values), [index, at])
+
+    def _factor(self, values: Sequence[Expr]) -> Expr:
+        """Return numbers as what is multiplied; the second one of a pair may be missing."""
+        if self.step == 1:
+            return values[0]
+        rounded = [bits_of(value, self.core.pair_lanes) for value in values]
+        nothing = splat(tirx.IntImm(STORED, 0), self.lanes)
+        return joined(rounded[0], rounded[1] if len(rounded) > 1 else nothing)
 
     def _add(
         self,
@@ -280,7 +310,7 @@ class Strip:
         number: int,
         width: int,
     ) -> None:
-        """Add a block's values, times their scores, to the sums of some rows and columns."""
+        """Add a block's values, times their weights, to the sums of some rows and columns."""
         with tile_scope():
             registers = Accumulators(height * number, width, zeros(width))
 
@@ -296,9 +326,11 @@ class Strip:
 
             def step(key: Expr) -> None:
                 def multiply_add(j: Expr, i: Expr) -> None:
-                    value = self.head.value(begin + key, at(i))
-                    score = splat(self.scores[key, row + j], width)
-                    registers[j * number + i] = registers[j * number + i] + score * value
+                    value = self.head.value(begin // self.step + key, at(i))
+                    weight = splat(self.weights[key, row + j], width)
+                    total = registers[j * number + i]
+                    added = self.multiplication.multiply_add(total, weight, value)
+                    registers[j * number + i] = added
 
                 each(multiply_add)
 
@@ -306,7 +338,7 @@ class Strip:
                 T.buffer_store(self.sums, registers[j * number + i], [row + j, at(i)])
 
             each(load)
-            loop(count, step)
+            loop(blocks(count, self.step), step)
             each(store)
 
     def _finish(self, row: Expr) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from ....target import Core
@@ -19,6 +20,7 @@ from ....tir.epilogue import Epilogue
 from .conv2d import ConvEmitter
 from .conv2d_shape import Conv2d
 from .conv2d_tile import ConvBuffers, ConvTile
+from .factors import Factors
 from .kernel import Kernel, Phase
 from .layout import Layout
 from .taps import ColumnTile
@@ -32,6 +34,8 @@ def conv2d_sum_kernel(
     in_layouts: Sequence[Layout],
     out_layout: Layout,
     core: Core,
+    *,
+    factors: Factors = "single",
 ) -> Kernel:
     """Return the kernel of a sum of convolutions followed by an epilogue.
 
@@ -51,6 +55,8 @@ def conv2d_sum_kernel(
         Layout of the result, blocked by ``core.lanes``.
     core : Core
         The core that runs the kernel.
+    factors : Factors
+        What is multiplied: numbers, or pairs of bfloat16.
 
     Returns
     -------
@@ -63,15 +69,15 @@ def conv2d_sum_kernel(
     # The first one also stores the sum, so it carries the epilogue.
     first, *others = (replace(conv, epilogue=Epilogue()) for conv in convs)
     convs = (replace(first, epilogue=epilogue), *others)
-    emitter = _SumEmitter(convs, in_layouts, out_layout, core)
+    emitter = _SumEmitter(convs, in_layouts, out_layout, core, factors)
     feature_maps = [spec for part in emitter.parts for spec in part.input_specs()[:2]]
     lead = emitter.parts[0]
     return Kernel(
         name="conv2d_sum",
-        key=("conv2d_sum", convs, tuple(in_layouts), out_layout, core),
+        key=("conv2d_sum", convs, tuple(in_layouts), out_layout, core, factors),
         inputs=(*feature_maps, *lead.input_specs()[2:]),
         outputs=lead.output_specs(),
-        phases=(Phase(lead.tiles, emitter.emit),),
+        phases=(Phase(lead.tiles, emitter.emit, sources=lead.multiplication.sources),),
         narrows=True,
     )
 
@@ -85,23 +91,24 @@ class _SumEmitter:
         in_layouts: Sequence[Layout],
         out_layout: Layout,
         core: Core,
+        factors: Factors,
     ) -> None:
         flat = all(conv.pointwise for conv in convs)
+        part = partial(ConvEmitter, core=core, factors=factors, flat=flat)
         pairs = list(zip(convs, in_layouts, strict=True))
-        apart = [ConvEmitter(c, layout, out_layout, core, flat=flat) for c, layout in pairs]
+        apart = [part(conv, layout, out_layout) for conv, layout in pairs]
         # A tile that fits the taps of the widest window fits those of the others.
         widest = max(apart, key=lambda part: (len(part.taps[0]), _num_weights(part)))
-        self.parts = [
-            ConvEmitter(c, layout, out_layout, core, flat=flat, tile=widest.tile)
-            for c, layout in pairs
-        ]
+        self.parts = [part(conv, layout, out_layout, tile=widest.tile) for conv, layout in pairs]
 
     def emit(self, buffers: Sequence[Any], begin: Expr, extent: Expr) -> None:
         lead, fed = self.parts[0], 2 * len(self.parts)
         count = fed + len(lead.conv.epilogue.arguments)
         bound = [
-            ConvBuffers(buffers[i], buffers[i + 1], buffers[fed:count], buffers[count:])
-            for i in range(0, fed, 2)
+            ConvBuffers(
+                *part.operands(buffers[i : i + 2]), buffers[fed:count], buffers[count:]
+            )
+            for part, i in zip(self.parts, range(0, fed, 2), strict=True)
         ]
 
         def place(image: Expr, block: Expr, b: int, place: Expr, following: Expr) -> None:

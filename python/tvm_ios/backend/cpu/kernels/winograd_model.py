@@ -107,6 +107,20 @@ def choose_winograd(
     return tiling if winograd < _WORTH * direct else None
 
 
+def predicted_times(
+    conv: Conv2d, core: Core, workers: int, balance: MachineBalance, direct_speed: float
+) -> dict[str, float]:
+    """Return the predicted time of each kernel on one core, by its name.
+
+    The parameters are those of :func:`choose_winograd`.
+    """
+    times = {variant_name(None): _direct_time(conv, core, balance) / direct_speed}
+    for outputs in OUTPUTS:
+        tiling = best_tiling(conv, [outputs], core, workers, balance)
+        times[variant_name(tiling)] = winograd_times(conv, tiling, core, balance).total
+    return times
+
+
 def variant_name(tiling: WinogradTiling | None) -> str:
     """Return how a schedule names a kernel that could be either; None stands for the direct one."""
     return "direct" if tiling is None else f"winograd{tiling.outputs}"

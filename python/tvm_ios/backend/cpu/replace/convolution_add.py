@@ -11,7 +11,7 @@ from ....graph.operators import Operator
 from ....graph.recognise import static_shape
 from ....tir.epilogue import Epilogue
 from ...shared.implementation import Implementation
-from ...shared.replacements.convolution_sum import Term, added_up, sums_of
+from ...shared.replacements.convolution_sum import Adding, Term, added_up, sums_of
 from ...shared.replacements.rule import Rule
 from ...shared.replacements.sums import with_sum
 from ..kernels.conv2d_shape import Conv2d
@@ -20,16 +20,20 @@ from ..kernels.kernel import Kernel
 from ..kernels.layout import Layout
 from ..rules.base import CpuLoweredGraph
 from ..rules.bindings import InputBinding
-from ..rules.convolution import convolve
+from ..rules.convolution import convolve, convolve_pairs, paired_operands, paired_source
+from ..rules.precision import rounds_operands
+from ..rules.quantized import multiplies_bytes
 from .convolutions import stays_blocked
 
 
 def _add(lowered: CpuLoweredGraph, operators: tuple[int, ...]) -> Implementation[Kernel]:
     op = lowered.graph.operators[operators[-1]]  # the last one reads the others
-    combination = added_up(lowered, operators)
+    paired = rounds_operands(op, lowered.config)
+    combination = added_up(lowered, operators, identities=not paired)
     rewritten = with_sum(op, combination.shift, combination.addends)
     binder, result = lowered.binder, Layout(lowered.config.core.lanes)
-    kernel, bindings = _convolve(lowered, combination.terms, rewritten.epilogue)
+    convolve_terms = _convolve_pairs if paired else _convolve
+    kernel, bindings = convolve_terms(lowered, combination.terms, rewritten.epilogue)
     shape = static_shape(op.anchor, "a result")
     pairs = zip(rewritten.arguments, rewritten.epilogue.arguments, strict=True)
     bindings += tuple(binder.argument(expr, kind, result, shape) for expr, kind in pairs)
@@ -42,7 +46,7 @@ def _convolve(
     """Return the kernel of the sum of the terms, and its bindings without the epilogue's."""
     binder, core = lowered.binder, lowered.config.core
     sources = [binder.layout(term.data) for term in terms]
-    weights = [relax.const(term.weights.astype("float32"), "float32") for term in terms]
+    weights = [_weights(term) for term in terms]
     images = [binder.feature_map(t.data, source) for t, source in zip(terms, sources, strict=True)]
     convs = [_conv(term, epilogue) for term in terms]
     if len(terms) == 1:
@@ -56,6 +60,28 @@ def _convolve(
     return kernel, tuple(binding for pair in bindings for binding in pair)
 
 
+def _convolve_pairs(
+    lowered: CpuLoweredGraph, terms: Sequence[Term], epilogue: Epilogue
+) -> tuple[Kernel, tuple[InputBinding, ...]]:
+    """Do the same for a sum of convolutions of bfloat16."""
+    binder, core = lowered.binder, lowered.config.core
+    convs = [_conv(term, epilogue) for term in terms]
+    if len(terms) == 1:
+        return convolve_pairs(convs[0], terms[0].data, [_weights(terms[0])], binder, core)
+    sources = [paired_source(c, t.data, binder, core) for c, t in zip(convs, terms, strict=True)]
+    kernel = conv2d_sum_kernel(convs, epilogue, sources, Layout(core.lanes), core, factors="pairs")
+    bindings = [
+        binding
+        for term, source in zip(terms, sources, strict=True)
+        for binding in paired_operands(1, term.data, [_weights(term)], source, binder, core)
+    ]
+    return kernel, tuple(bindings)
+
+
+def _weights(term: Term) -> relax.Constant:
+    return relax.const(term.weights.astype("float32"), "float32")
+
+
 def _conv(term: Term, epilogue: Epilogue) -> Conv2d:
     batch, channels = static_shape(term.data, "a feature map")[:2]
     results = (term.weights.shape[0],)
@@ -63,13 +89,12 @@ def _conv(term: Term, epilogue: Epilogue) -> Conv2d:
     return Conv2d(batch, channels, windows.rows, windows.columns, results, epilogue=epilogue)
 
 
-def _summable(lowered: CpuLoweredGraph, op: Operator) -> bool:
-    """Return whether a sum of the operator's result with others has a kernel.
+def _adding(lowered: CpuLoweredGraph, op: Operator) -> Adding | None:
+    """Return how the operator's result is added to others; products of bytes are not."""
+    if not stays_blocked(lowered, op) or multiplies_bytes(lowered, op):
+        return None
+    paired = rounds_operands(op, lowered.config)
+    return Adding(paired, identities=not paired)
 
-    Products of pairs or quads are not added up.
-    """
-    exact = lowered.config.precision == "fp32" and not lowered.narrow
-    return exact and stays_blocked(lowered, op)
 
-
-CONVOLUTION_ADD = Rule("convolution-add", sums_of(_summable), _add)
+CONVOLUTION_ADD = Rule("convolution-add", sums_of(_adding), _add)

@@ -26,7 +26,7 @@ from ..kernels.layout import Layout
 from ..rules.base import CpuLoweredGraph
 from ..rules.bindings import InputBinder, InputBinding
 from ..rules.convolution import convolve_pairs
-from ..rules.precision import is_paired
+from ..rules.precision import rounds_operands
 from ..rules.quantized import multiplies_bytes
 
 
@@ -46,7 +46,7 @@ def _key(lowered: CpuLoweredGraph, op: Operator) -> Hashable | None:
     channelwise = all(kind == "channel" for kind in op.epilogue.arguments)
     if not (constants and channelwise):
         return None
-    return (op.call.args[0], windows.alignment, op.epilogue, is_paired(op, lowered.config))
+    return (op.call.args[0], windows.alignment, op.epilogue, rounds_operands(op, lowered.config))
 
 
 def _merge(lowered: CpuLoweredGraph, operators: tuple[int, ...]) -> Implementation[Kernel]:
@@ -69,7 +69,7 @@ def _merge(lowered: CpuLoweredGraph, operators: tuple[int, ...]) -> Implementati
         for a in range(len(ops[0].arguments))
     ]
     weights = [_weights(op, windows) for op in ops]
-    if is_paired(ops[0], lowered.config):
+    if rounds_operands(ops[0], lowered.config):
         kernel, operands = convolve_pairs(conv, data, weights, binder, core)
     else:
         packed = [binder.weights(w, source.block or 1, core.lanes, 1).value for w in weights]

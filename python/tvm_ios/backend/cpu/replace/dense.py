@@ -24,7 +24,7 @@ from ..kernels.matmul import matmul_kernel, pack_side_by_side
 from ..kernels.paired_matmul import pack_pairs, paired_matmul_kernel
 from ..rules.base import CpuLoweredGraph, on_row_major
 from ..rules.bindings import InputBinding
-from ..rules.precision import is_paired
+from ..rules.precision import rounds_operands
 from ..rules.quantized import multiplies_bytes
 
 
@@ -39,7 +39,7 @@ def _merge(lowered: CpuLoweredGraph, operators: tuple[int, ...]) -> Implementati
     ]
     left = ops[0].call.args[0]
     packed = _side_by_side([op.call.args[1] for op in ops], merged.depth, core.lanes)
-    if is_paired(ops[0], lowered.config):
+    if rounds_operands(ops[0], lowered.config):
         operands = (lowered.binder.paired(left, PLAIN), InputBinding(pack_pairs(packed)))
         kernel = paired_matmul_kernel(merged, core)
     else:
@@ -60,7 +60,7 @@ def _key(lowered: CpuLoweredGraph, op: Operator) -> Hashable | None:
     key = shared_left_side(lowered, op)
     if key is None or multiplies_bytes(lowered, op):
         return None
-    return key, is_paired(op, lowered.config)
+    return key, rounds_operands(op, lowered.config)
 
 
 MERGE_DENSE: Rule[CpuLoweredGraph, Kernel] = Rule("merge-dense", Alike(_key), _merge)

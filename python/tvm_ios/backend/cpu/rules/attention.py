@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 from tvm import relax
@@ -11,12 +12,15 @@ from tvm import relax
 from ....graph.fold import constant_array
 from ....graph.operators import Operator
 from ....graph.recognise import is_float32
+from ....schedule.rounding import PAIRED
 from ...shared.no_rule import NoRule, shape_of
 from ..kernels.attention import MOST_DEPTH, attention_kernel, pack_bias
 from ..kernels.attention_strip import Attention, Bias
 from ..kernels.layout import PLAIN
+from ..kernels.winograd_model import variant_name
 from .base import Choice, LoweringConfig, epilogue_inputs, row_major
 from .bindings import InputBinder, InputBinding
+from .precision import rounds_operands
 
 
 def attention(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
@@ -49,12 +53,16 @@ def attention(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choi
         None if shape is None else Bias(shape[0], shape[1], of_queries=shape[2] > 1),
         op.epilogue,
     )
+    paired = rounds_operands(op, config)
     bindings = (
-        *map(binder.plain, operands),
+        *(binder.paired(x, PLAIN) if paired else binder.plain(x) for x in operands),
         *_bound(bias, binder, config.core.lanes),
         *epilogue_inputs(op, binder, PLAIN),
     )
-    return row_major(attention_kernel(found, config.core), bindings, op)
+    kernel = attention_kernel(found, config.core, "pairs" if paired else "single")
+    if config.precision != "fp32":
+        kernel = replace(kernel, variant=PAIRED if paired else variant_name(None))
+    return row_major(kernel, bindings, op)
 
 
 def _bias(op: Operator, queries: int, keys: int) -> relax.Var | np.ndarray | None:

@@ -11,7 +11,7 @@ from tvm import relax
 
 from ....graph.fold import constant_array
 from ....graph.operators import Operator
-from ....schedule.rounding import PAIRED
+from ....schedule.rounding import PAIRED, WIDENED
 from ....target import Core
 from ...shared.convolution import conv_geometry
 from ...shared.no_rule import NoRule, shape_of
@@ -31,7 +31,7 @@ from ..kernels.winograd_model import (
 )
 from .base import Choice, LoweringConfig, epilogue_inputs
 from .bindings import InputBinder, InputBinding
-from .precision import is_paired
+from .precision import rounded_kernel
 from .quantized import convolve_quads
 
 
@@ -61,13 +61,14 @@ def conv2d(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
     quads = convolve_quads(op, conv, arguments, binder, config)
     if quads is not None:
         return quads
-    if is_paired(op, config):
+    rounded = rounded_kernel(op, config)
+    if rounded == PAIRED or (rounded is not None and not source.block):
         kernel, operands = convolve_pairs(conv, data, [weights], binder, core)
         return Choice(replace(kernel, variant=PAIRED), (*operands, *arguments), result)
-    variant = config.variants.get(op.name)
+    variant = config.variants.get(op.name) if rounded is None else rounded.removeprefix(WIDENED)
     kernel, packed = convolve(conv, source, weights, binder, config, variant)
-    if config.precision != "fp32" and kernel.variant is None:
-        kernel = replace(kernel, variant=variant_name(None))
+    if config.precision != "fp32":
+        kernel = replace(kernel, variant=rounded or kernel.variant or variant_name(None))
     return Choice(kernel, (binder.feature_map(data, source), packed, *arguments), result)
 
 
@@ -96,12 +97,29 @@ def convolve_pairs(
     core : Core
         The core that runs the kernel.
     """
-    few = not binder.layout(data).block and conv.channels <= IMAGE.block
-    source = IMAGE if few else Layout(core.lanes)
+    source = paired_source(conv, data, binder, core)
     kernel = conv2d_kernel(conv, source, Layout(core.lanes), core, factors="pairs")
-    packed = [binder.paired_weights(w, source.block, core.lanes, conv.groups) for w in weights]
+    return kernel, paired_operands(conv.groups, data, weights, source, binder, core)
+
+
+def paired_source(conv: Conv2d, data: relax.Expr, binder: InputBinder, core: Core) -> Layout:
+    """Return the layout in which a convolution of bfloat16 reads its feature map."""
+    few = not binder.layout(data).block and conv.channels <= IMAGE.block
+    return IMAGE if few else Layout(core.lanes)
+
+
+def paired_operands(
+    groups: int,
+    data: relax.Expr,
+    weights: Sequence[relax.Expr],
+    source: Layout,
+    binder: InputBinder,
+    core: Core,
+) -> tuple[InputBinding, InputBinding]:
+    """Return the bindings of the feature map, in the layout ``source``, and of the weights."""
+    packed = [binder.paired_weights(w, source.block, core.lanes, groups) for w in weights]
     together = InputBinding(np.concatenate([binding.value for binding in packed]))
-    return kernel, (binder.paired(data, source), together)
+    return binder.paired(data, source), together
 
 
 def convolve(

@@ -15,7 +15,7 @@ from ..kernels.paired_matmul import pack_pairs, paired_matmul_kernel
 from ..kernels.winograd_model import variant_name
 from .base import Choice, LoweringConfig, epilogue_inputs, row_major
 from .bindings import InputBinder, InputBinding
-from .precision import is_paired
+from .precision import rounds_operands
 from .quantized import multiply_quads
 
 
@@ -33,7 +33,7 @@ def matmul(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
     quads = multiply_quads(op, arguments, binder, config)
     if quads is not None:
         return row_major(*quads, op)
-    paired = is_paired(op, config)
+    paired = rounds_operands(op, config)
     if product.weights:
         matrix = held_array(right).reshape(product.depth, product.columns)
         packed = pack_matrix(matrix, core.lanes)

@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Half precision: the operators that multiply pairs of bfloat16, and the values stored so.
 
-Convolutions and products by weights multiply bfloat16, and add in float32. A value that one of them
-reads is stored as bfloat16, so that its producer rounds it once. So are the feature maps that such
-a value is made of by poolings, sums and concatenations: they move half the bytes. All other values,
-such as those between layer normalisations, softmax and sums of transformers, stay in float32.
+Convolutions, products by weights and attentions multiply bfloat16, and add in float32. A value that
+one of them reads is stored as bfloat16, so that its producer rounds it once. Winograd's algorithm
+reads such values, too, but multiplies float32. So are the feature maps
+that such a value is made of by poolings, sums and concatenations, and what is reshaped or permuted
+to it: they move half the bytes. All other values, such as those between layer normalisations,
+softmax and sums of transformers, stay in float32.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 
 import numpy as np
@@ -17,15 +19,21 @@ from tvm import relax
 
 from ....graph.fold import constant_array, held_array
 from ....graph.operators import Operator, OperatorGraph
+from ....graph.rearrange import moves
 from ....graph.recognise import is_float32
-from ....schedule.rounding import PAIRED
+from ....schedule.rounding import PAIRED, QUADS, WIDENED, rounds
 from ....tir.bfloat16 import Bfloat16
 from ....tir.storage import Format
 from ...shared.convolution import conv_geometry
 from ...shared.no_rule import NoRule, shape_of
 from ...shared.product import product_of
 from ..kernels.conv2d_shape import Conv2d
-from ..kernels.winograd_model import choose_winograd, is_filter
+from ..kernels.winograd_model import (
+    choose_winograd,
+    is_filter,
+    predicted_times,
+    variant_name,
+)
 from .base import LoweringConfig
 
 _FEATURE_MAPS = frozenset(
@@ -43,43 +51,101 @@ _FEATURE_MAPS = frozenset(
 )
 """The kinds of operators whose operands are stored as their result is."""
 
+_ATTENTIONS = frozenset(("attention", "attention_bias"))
+
 _SPEED = 2.0  # of products of pairs over those of float32
+_PROMISING = 1.6  # times the shortest predicted time; predictions are seldom further off
 _WHOLE = 256  # the whole numbers up to it are exact in bfloat16
 _SAMPLE = 64  # elements that tell most weights apart from whole numbers
 
 
-def is_paired(op: Operator, config: LoweringConfig) -> bool:
-    """Return whether an operator multiplies pairs of bfloat16."""
+def rounds_operands(op: Operator, config: LoweringConfig) -> bool:
+    """Return whether an operator reads what it multiplies as bfloat16."""
+    return rounded_kernel(op, config) is not None
+
+
+def rounded_kernel(op: Operator, config: LoweringConfig) -> str | None:
+    """Return the name of the kernel of an operator that reads bfloat16; None if it reads float32.
+
+    What is stored as bfloat16 does not depend on which of these kernels is chosen.
+    """
     if config.precision == "fp32" or op.opaque:
-        return False
+        return None
     variant = config.variants.get(op.name)
-    if variant is not None and variant != PAIRED:
-        return False
+    if variant is not None and not rounds(variant):
+        return None
     with suppress(NoRule):
-        if op.kind == "matmul":
-            product = product_of(op)
-            if not product.weights or product.depth % 2:
-                return False
-            return not _counts(held_array(op.call.args[1]))
-        if op.kind == "conv2d":
-            return _multiplies_pairs(op, config, chosen=variant is not None)
-    return False
+        if op.kind == "conv2d" and _rounds_convolution(op, config):
+            return _convolution_kernel(op, config)
+        if op.kind == "matmul" and _rounds_product(op):
+            return PAIRED
+        if op.kind in _ATTENTIONS and shape_of(op.call.args[0])[3] % 2 == 0:
+            return PAIRED
+    return None
 
 
-def _multiplies_pairs(op: Operator, config: LoweringConfig, chosen: bool) -> bool:
-    """Return whether a convolution has such a kernel, and it is ``chosen`` or the fastest one."""
-    geometry, core = conv_geometry(op.anchor), config.core
-    data, weights = op.call.args
-    (batch, channels), results = shape_of(data)[:2], shape_of(op.anchor)[1]
-    groups = geometry.groups
-    whole = groups == 1 or not (channels // groups % core.lanes or results // groups % core.lanes)
-    array = constant_array(weights)
-    if not whole or array is None or _counts(array):
+def _rounds_product(op: Operator) -> bool:
+    """Return whether a product by weights has a kernel of pairs."""
+    product = product_of(op)
+    if not product.weights or product.depth % 2:
         return False
-    conv = Conv2d(batch, channels, geometry.rows, geometry.columns, (results,), groups, op.epilogue)
-    if chosen or not config.winograd or not is_filter(conv):
-        return True
-    return choose_winograd(conv, core, config.workers, config.balance, _SPEED) is None
+    return not _counts(held_array(op.call.args[1]))
+
+
+def _rounds_convolution(op: Operator, config: LoweringConfig) -> bool:
+    """Return whether a convolution has a kernel of pairs."""
+    core, weights = config.core, constant_array(op.call.args[1])
+    conv = _geometry(op)
+    sizes = (conv.channels // conv.groups, conv.out_channels[0] // conv.groups)
+    whole = conv.groups == 1 or not any(size % core.lanes for size in sizes)
+    return whole and weights is not None and not _counts(weights)
+
+
+def _convolution_kernel(op: Operator, config: LoweringConfig) -> str:
+    """Return the kernel that was chosen, or else the one that is predicted to be the fastest."""
+    conv, chosen = _geometry(op), config.variants.get(op.name)
+    if not config.winograd or not is_filter(conv):
+        return PAIRED
+    if chosen is not None:
+        return chosen
+    tiling = choose_winograd(conv, config.core, config.workers, config.balance, _SPEED)
+    return PAIRED if tiling is None else WIDENED + variant_name(tiling)
+
+
+def promising_kernels(op: Operator, chosen: str, config: LoweringConfig) -> tuple[str, ...]:
+    """Return which kernels of a convolution may be as fast as the ``chosen`` one, which is first.
+
+    All read the same input: if it is bfloat16, the direct one multiplies pairs.
+    """
+    if not config.winograd or chosen == QUADS or not is_filter(_geometry(op)):
+        return (chosen,)
+    core, workers, balance = config.core, config.workers, config.balance
+    speed = _SPEED if rounds(chosen) else 1.0
+    times = predicted_times(_geometry(op), core, workers, balance, speed)
+    limit = _PROMISING * min(times.values())
+    likely = sorted((name for name, time in times.items() if time <= limit), key=times.__getitem__)
+    if rounds(chosen):
+        likely = [PAIRED if name == variant_name(None) else WIDENED + name for name in likely]
+    return (chosen, *(name for name in likely if name != chosen))
+
+
+def _geometry(op: Operator) -> Conv2d:
+    geometry = conv_geometry(op.anchor)
+    (batch, channels), results = shape_of(op.call.args[0])[:2], shape_of(op.anchor)[1]
+    return Conv2d(
+        batch,
+        channels,
+        geometry.rows,
+        geometry.columns,
+        (results,),
+        geometry.groups,
+        op.epilogue,
+    )
+
+
+def _factors(op: Operator) -> Sequence[relax.Expr]:
+    """Return the operands that an operator multiplies, if they are not weights."""
+    return op.call.args[: 3 if op.kind in _ATTENTIONS else 1]
 
 
 def _counts(weights: np.ndarray) -> bool:
@@ -113,8 +179,12 @@ def narrow_values(
     allowed = computed - set(wide)
     narrow: set[relax.Var] = set()
     for op in reversed(graph.operators):  # readers before producers
-        if is_paired(op, config):
-            narrow |= {op.call.args[0]} & allowed
-        if op.kind in _FEATURE_MAPS and narrow.intersection(op.outputs):
+        if rounds_operands(op, config):
+            narrow |= allowed.intersection(_factors(op))
+        if not narrow.intersection(op.outputs):
+            continue
+        if op.anchor is not None and moves(op.anchor) and not op.epilogue.steps:
+            narrow |= allowed.intersection(op.inputs)
+        if op.kind in _FEATURE_MAPS:
             narrow |= {value for value in op.inputs if value in allowed and value.ty.ndim == 4}
     return dict.fromkeys(narrow, Bfloat16(config.core.pair_lanes))

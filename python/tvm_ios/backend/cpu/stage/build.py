@@ -12,18 +12,19 @@ from typing import get_args
 from tvm import relax
 
 from ....graph.operators import OperatorGraph
-from ....schedule.rounding import PAIRED, QUADS
+from ....schedule.rounding import PAIRED, QUADS, WIDENED, rounds
 from ....schedule.synchronization import Synchronization
 from ....support.errors import ScheduleError
 from ...shared.machine import Machine
 from ...shared.replacements.find import Replacements, find_replacements
 from ...shared.stages import Stage, StageBuilder
 from ..kernels.kernel import Kernel
-from ..kernels.winograd_model import VARIANTS
+from ..kernels.winograd_model import VARIANTS, variant_name
 from ..replace.table import RULES
 from ..rules.base import CpuLoweredGraph, LoweringConfig
 from ..rules.implement import implement
 from ..rules.inplace import place_concatenations
+from ..rules.precision import promising_kernels
 from ..rules.views import place_views
 from .ownership import divided_by_rows
 from .partition import Partitioning, partitionings, plan
@@ -66,10 +67,27 @@ class CpuStageBuilder(StageBuilder[Kernel, CpuStage]):
     def variants(self, op: int) -> frozenset[str]:
         if self.variant(op) is None:
             return frozenset()
-        config = self.lowered.config
-        return VARIANTS | {
-            name for name, known in ((PAIRED, self._narrow), (QUADS, config.quads)) if known
+        rounded = {PAIRED, *(WIDENED + name for name in VARIANTS)} if self._narrow else set()
+        return VARIANTS | rounded | ({QUADS} if self.lowered.config.quads else set())
+
+    def exact_kernels(self) -> Mapping[str, str]:
+        config = replace(self.lowered.config, precision="fp32", variants={})
+        exact = implement(self.lowered.graph, self.results, config)
+        return {
+            op.name: i.kernel.variant or variant_name(None)
+            for op, i in zip(exact.graph.operators, exact.implementations, strict=True)
+            if i is not None
         }
+
+    def promising(self, op: int) -> tuple[str, ...]:
+        """Return the kernels of an operator that may be the fastest; the one that it has is first.
+
+        There is none if it has no choice.
+        """
+        variant, operator = self.variant(op), self.lowered.graph.operators[op]
+        if variant is None or operator.kind != "conv2d":
+            return ()
+        return promising_kernels(operator, variant, self.lowered.config)
 
     @property
     def _narrow(self) -> bool:
@@ -80,7 +98,7 @@ class CpuStageBuilder(StageBuilder[Kernel, CpuStage]):
         self, kernels: Mapping[str, str | None], _lean: Mapping[str, str | None]
     ) -> CpuStageBuilder:
         graph, config = self.lowered.graph, self.lowered.config
-        if PAIRED in kernels.values() and not self._narrow:
+        if any(map(rounds, kernels.values())) and not self._narrow:
             raise ScheduleError(
                 "The schedule was made with the precision bf16; give that precision to apply it."
             )

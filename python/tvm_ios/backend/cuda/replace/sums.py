@@ -16,7 +16,13 @@ from tvm import relax
 
 from ....graph.operators import Operator
 from ...shared.implementation import Implementation
-from ...shared.replacements.convolution_sum import Combination, Term, added_up, sums_of
+from ...shared.replacements.convolution_sum import (
+    Adding,
+    Combination,
+    Term,
+    added_up,
+    sums_of,
+)
 from ...shared.replacements.rule import Rule
 from ...shared.replacements.sums import leading_sum
 from ..kernels.kernel import CudaKernel
@@ -28,8 +34,8 @@ from ..stage.stage import Value, identity
 from .combine import Emit, combines, convolution, rebuilt
 
 
-def _fits(lowered: CudaLoweredGraph, op: Operator) -> bool:
-    return combines(op) and op.outputs[0] in lowered.layouts
+def _fits(lowered: CudaLoweredGraph, op: Operator) -> Adding | None:
+    return Adding() if combines(op) and op.outputs[0] in lowered.layouts else None
 
 
 def _add(lowered: CudaLoweredGraph, operators: tuple[int, ...]) -> Implementation[CudaKernel]:

@@ -10,7 +10,7 @@ forbids it, and so does another reader of the convolution.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Hashable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -25,8 +25,27 @@ from .rule import Reading
 from .sums import leading_sum
 from .windows import Windows, enlarge, held_windows, windows_of
 
-Fits = Callable[[G, Operator], bool]
-"""Whether a device's kernels for sums take a convolution of one group and of known weights."""
+
+@dataclass(frozen=True)
+class Adding:
+    """How the kernels of a device add up a convolution and others.
+
+    Attributes
+    ----------
+    factors : Hashable
+        What is multiplied. The convolutions of a sum have it in common.
+    identities : bool
+        Whether an input that is added to its convolution may become a part of the weights. Few bits
+        hold either one or the weights beside it.
+    """
+
+    factors: Hashable = None
+    identities: bool = True
+
+
+Fits = Callable[[G, Operator], Adding | None]
+"""How a device's kernels for sums take a convolution of one group and of known weights; None if
+they do not."""
 
 _MOST = 4
 """Operators of a set. The sets of one wide sum grow exponentially with it, and a kernel of many
@@ -69,18 +88,33 @@ def sums_of(fits: Fits[G]) -> Reading[G]:
     return Reading(partial(_sets, fits))
 
 
-def added_up(lowered: LoweredGraph[Kernel], operators: Sequence[int]) -> Combination:
-    """Return what a set of operators sums up before its epilogue, in as few terms as possible."""
+def added_up(
+    lowered: LoweredGraph[Kernel], operators: Sequence[int], *, identities: bool = True
+) -> Combination:
+    """Return what a set of operators sums up before its epilogue, in as few terms as possible.
+
+    Parameters
+    ----------
+    lowered : LoweredGraph
+        The operators.
+    operators : sequence of int
+        The set.
+    identities : bool
+        Whether inputs become weights, see :class:`Adding`.
+    """
     op = lowered.graph.operators[operators[-1]]  # it reads the others
-    combination = _with_identities(_combine(lowered, op, set(operators)))
+    combination = _combine(lowered, op, set(operators))
+    if identities:
+        combination = _with_identities(combination)
     return replace(combination, terms=tuple(_gather(combination.terms)))
 
 
 def _sets(fits: Fits[G], lowered: G, op: Operator) -> Iterator[tuple[int, ...]]:
     """Sets that end in ``op`` and are connected by sums, and ``op`` alone if its input is added."""
-    if windows_of(op) is None or not fits(lowered, op) or not leading_sum(op).addends:
+    adding = None if windows_of(op) is None else fits(lowered, op)
+    if adding is None or not leading_sum(op).addends:
         return
-    if _with_identities(_combine(lowered, op, {op.index})).terms[1:]:
+    if adding.identities and _with_identities(_combine(lowered, op, {op.index})).terms[1:]:
         yield (op.index,)
     known = {frozenset({op.index})}
     pending = list(known)
@@ -100,7 +134,7 @@ def _summands(fits: Fits[G], lowered: G, reader: int) -> list[int]:
     producers = []
     for before in lowered.graph.predecessors[reader]:
         producer = lowered.graph.operators[before]
-        if _is_summand(fits, lowered, producer) and _adds_once(op, producer.outputs[0]):
+        if _is_summand(fits, lowered, producer, op) and _adds_once(op, producer.outputs[0]):
             producers.append(before)
     return producers
 
@@ -117,8 +151,11 @@ def _adds_once(op: Operator, value: relax.Expr) -> bool:
     return read == 1 == sum(value.same_as(expr) for expr in leading_sum(op).addends)
 
 
-def _is_summand(fits: Fits[G], lowered: G, op: Operator) -> bool:
-    """Return whether the operator is a convolution, and perhaps a sum, with one reader."""
+def _is_summand(fits: Fits[G], lowered: G, op: Operator, reader: Operator) -> bool:
+    """Return whether the operator is a convolution, and perhaps a sum, that ``reader`` may hold.
+
+    The reader is the only one.
+    """
     if windows_of(op) is None or lowered.implementations[op.index] is None:
         return False
     (value,) = op.outputs
@@ -126,7 +163,7 @@ def _is_summand(fits: Fits[G], lowered: G, op: Operator) -> bool:
     inner = isinstance(value, relax.DataflowVar)
     once = len(lowered.graph.readers.get(value, ())) == 1
     only = inner and once and leading_sum(op).steps == len(op.epilogue.steps)
-    return only and fits(lowered, op)
+    return only and fits(lowered, op) == fits(lowered, reader) is not None
 
 
 def _combine(lowered: LoweredGraph[Kernel], op: Operator, members: Set[int]) -> Combination:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,11 +12,13 @@ import tvm
 from tvm import relax
 
 import tvm_ios
-from support.networks import TARGETS, assert_close, isa_of, run_kernel
+from support.networks import NATIVE, TARGETS, assert_close, isa_of, run_kernel
 from tvm_ios.backend.cpu.kernels.attention import attention_kernel, pack_bias
 from tvm_ios.backend.cpu.kernels.attention_strip import Attention, Bias
+from tvm_ios.backend.cpu.kernels.storage import with_storage
 from tvm_ios.compiler.scheduler import Scheduler
-from tvm_ios.target import resolve
+from tvm_ios.target import Core, resolve
+from tvm_ios.tir.bfloat16 import Bfloat16, exact, nearest
 from tvm_ios.tir.epilogue import Epilogue, Operand, Step
 
 STEPS = (
@@ -77,6 +80,57 @@ def test_attention(sizes: Sizes, target: tvm.target.Target) -> None:
     kernel = attention_kernel(Attention(*sizes, scale=0.3), core)
     (output,) = run_kernel(kernel, inputs, target)
     assert_close(output, attended(*inputs, 0.3), 1e-5)
+
+
+PAIRS = {
+    "odd": Sizes(2, 3, 37, 53, 22, 19),
+    "whole vectors": Sizes(1, 2, 64, 32, 32, 48),
+    "one key": Sizes(1, 2, 5, 1, 4, 20),
+    "several blocks of keys": Sizes(2, 2, 33, 1031, 16, 16),
+    "large heads": Sizes(1, 1, 21, 18, 300, 400),
+}
+ROUNDING = 2.0**-8  # exponentials are rounded to 8 bits
+
+
+def check_pairs(sizes: Sizes, target: tvm.target.Target, core: Core, result: bool) -> None:
+    """Compare an attention of bfloat16 with one in float64, of the same queries, keys and values.
+
+    The ``result`` is bfloat16, too, or float32.
+    """
+    inputs = [exact(nearest(tensor)) for tensor in tensors(sizes)]
+    kernel = attention_kernel(Attention(*sizes, scale=0.3), core, "pairs")
+    kernel = with_storage(kernel, {}, {0: Bfloat16(core.pair_lanes)} if result else {})
+    (output,) = run_kernel(kernel, [nearest(tensor) for tensor in inputs], target)
+    output = exact(output) if result else output
+    assert_close(output, attended(*inputs, 0.3), 2 * ROUNDING if result else ROUNDING)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("sizes", PAIRS.values(), ids=PAIRS)
+def test_pairs(sizes: Sizes, target: tvm.target.Target) -> None:
+    core, _ = isa_of(target)
+    check_pairs(sizes, target, replace(core, pair_products=None), result=False)
+
+
+@pytest.mark.parametrize("sizes", PAIRS.values(), ids=PAIRS)
+def test_pairs_by_instructions(sizes: Sizes) -> None:
+    core, _ = isa_of(NATIVE)
+    if core.pair_products is None:
+        pytest.skip("this machine does not run bfloat16")
+    check_pairs(sizes, NATIVE, core, result=True)
+
+
+def test_scores_of_pairs_are_exact() -> None:
+    """Only exponentials are rounded: with one key that counts, the answer is its value."""
+    target, sizes = resolve("llvm"), Sizes(1, 1, 3, 7, 4, 9)
+    core, _ = isa_of(target)
+    query, key, value = (exact(nearest(tensor)) for tensor in tensors(sizes))
+    bias = np.full((1, 1, 1, 7), -np.inf, "float32")
+    bias[..., 4] = 0.5
+    attention = Attention(*sizes, scale=0.3, bias=Bias(1, 1, of_queries=False))
+    kernel = attention_kernel(attention, replace(core, pair_products=None), "pairs")
+    (output,) = run_kernel(kernel, [*map(nearest, (query, key, value)), bias], target)
+    np.testing.assert_array_equal(output[0, :, 0], np.broadcast_to(value[0, 4, 0], (3, 9)))
 
 
 BIASES = {

@@ -40,8 +40,11 @@ from support.sums import (
 )
 from tvm_ios.backend.cpu.kernels.conv2d_shape import Conv2d
 from tvm_ios.backend.cpu.kernels.conv2d_sum import conv2d_sum_kernel
-from tvm_ios.backend.cpu.kernels.layout import PLAIN, pack_weights
+from tvm_ios.backend.cpu.kernels.image import IMAGE
+from tvm_ios.backend.cpu.kernels.layout import PLAIN, pack_pairs, pack_weights
 from tvm_ios.compiler.scheduler import Scheduler
+from tvm_ios.options import Options
+from tvm_ios.tir.bfloat16 import exact, nearest
 
 op = relax.op
 
@@ -72,7 +75,7 @@ def check_sum(sum_of: Sequence[Case], target: tvm.target.Target, seed: int = 0) 
 ONE = Case(kernel=(1, 1), padding=(0, 0, 0, 0))
 SUMS = {
     "pointwise": (ONE, replace(ONE, channels=33)),
-    "pointwise, of a plain image": (replace(ONE, channels=5, plain=True), ONE),
+    "pointwise, of a plain image": (replace(ONE, channels=3, plain=True), ONE),
     "3x3 and pointwise": (Case(), ONE),
     "pointwise and 3x3 of a batch": (replace(ONE, batch=2), Case(batch=2, channels=7)),
     "strided and not": (
@@ -91,6 +94,32 @@ SUMS = {
 @pytest.mark.parametrize("sum_of", SUMS.values(), ids=SUMS)
 def test_sums_of_convolutions(sum_of: Sequence[Case]) -> None:
     check_sum(sum_of, NATIVE)
+
+
+@pytest.mark.parametrize("emulated", [True, False], ids=["emulated", "by instructions"])
+@pytest.mark.parametrize("sum_of", SUMS.values(), ids=SUMS)
+def test_sums_of_pairs(sum_of: Sequence[Case], emulated: bool) -> None:
+    """Sums of convolutions of bfloat16, of rounded factors."""
+    core, layout = isa_of(NATIVE)
+    if not emulated and core.pair_products is None:
+        pytest.skip("this machine does not run bfloat16")
+    core = replace(core, pair_products=None) if emulated else core
+    random = np.random.default_rng(0)
+    draw = lambda *shape: random.standard_normal(shape).astype("float32")  # noqa: E731
+    bias = draw(1, *sum_of[0].out_channels, 1, 1)
+    expected, inputs = bias.astype("float64"), []
+    for case in sum_of:
+        image = exact(nearest(draw(case.batch, case.channels, *case.size)))
+        weights = exact(nearest(draw(*case.out_channels, case.channels, *case.kernel)))
+        expected = expected + reference(case, image, weights)
+        source = IMAGE if case.plain else layout
+        image = IMAGE.pack(image) if case.plain else poisoned(layout, image)
+        inputs += [nearest(image), pack_pairs(weights, source.block, core.lanes, 1)]
+    convs = [Conv2d(c.batch, c.channels, *c.windows(), c.out_channels) for c in sum_of]
+    layouts = [IMAGE if case.plain else layout for case in sum_of]
+    kernel = conv2d_sum_kernel(convs, BIAS, layouts, layout, core, factors="pairs")
+    (output,) = run_kernel(kernel, [*inputs, layout.pack(bias)], NATIVE)
+    assert_close(unpack(output, expected.shape), np.maximum(expected, 0).astype("float32"))
 
 
 @settings(max_examples=8, deadline=None, derandomize=True, database=None)
@@ -114,6 +143,17 @@ def test_sums_in_a_network(body: Body, operators: int) -> None:
     schedule = Scheduler.prepare(mod, NATIVE, cost_model=merging).search()
     assert replaced(schedule) == [operators]
     check_scheduled(mod, schedule=schedule)
+
+
+@pytest.mark.parametrize(("body", "operators"), REPLACED.values(), ids=REPLACED)
+def test_sums_in_half_precision(body: Body, operators: int, monkeypatch) -> None:
+    """An input that is added to its own convolution becomes no weight, which would be rounded."""
+    monkeypatch.setenv("TVM_IOS_EMULATE_INSTRUCTIONS", "1")
+    mod = network(body)
+    options = Options(precision="bf16", winograd=False)
+    schedule = Scheduler.prepare(mod, NATIVE, cost_model=merging, options=options).search()
+    assert replaced(schedule) == ([operators] if operators > 1 else [])
+    check_scheduled(mod, schedule=schedule, precision="bf16", winograd=False, relative=0.02)
 
 
 @st.composite

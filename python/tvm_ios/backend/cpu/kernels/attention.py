@@ -5,8 +5,8 @@ A tile is a strip of queries of one head. The scores of a block of keys lie on t
 
 The rows of a head lie at the distance of all heads, which is often a multiple of a large power of
 two. Such rows displace each other from L1. Where there are many, the keys and the values of each
-head are copied together first. In half precision they always are: the values of two keys are brought
-together as pairs.
+head are copied together first. In half precision they always are: the values of two keys become
+pairs.
 """
 
 from __future__ import annotations

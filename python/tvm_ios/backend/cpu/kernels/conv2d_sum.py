@@ -105,9 +105,7 @@ class _SumEmitter:
         lead, fed = self.parts[0], 2 * len(self.parts)
         count = fed + len(lead.conv.epilogue.arguments)
         bound = [
-            ConvBuffers(
-                *part.operands(buffers[i : i + 2]), buffers[fed:count], buffers[count:]
-            )
+            ConvBuffers(*part.operands(buffers[i : i + 2]), buffers[fed:count], buffers[count:])
             for part, i in zip(self.parts, range(0, fed, 2), strict=True)
         ]
 

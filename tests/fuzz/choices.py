@@ -15,6 +15,7 @@ from tvm_ios.schedule.synchronization import Synchronization
 from tvm_ios.target import MachineBalance, resolve
 
 MOST_WORKERS = 8
+_HALF = 0.2  # the share of networks in half precision
 
 WAYS = ("unsearched", "sequential", "greedy", "search", "search", "drawn", "drawn", "drawn")
 """Where a schedule comes from: a baseline, the dynamic programme under random prices, or chance."""
@@ -66,6 +67,8 @@ class Choices:
                 target[key] = type(target[key])(text)
             elif key == "partitioning":
                 fields[key] = None if text == "None" else text
+            elif key == "precision":
+                fields["options"] = replace(self.options, precision=text)
             elif key in ("way", "synchronization"):
                 fields[key] = text
             elif key in ("library", "json", "checked", "emulated"):
@@ -82,6 +85,7 @@ class Choices:
         parts += ["as a library"] if self.library else []
         parts += [self.synchronization, *(["checked"] if self.checked else [])]
         parts += ["emulated"] if self.emulated else []
+        parts += [self.options.precision]
         limits = self.options
         if self.variant in ("search", "greedy"):
             parts.append(
@@ -113,7 +117,7 @@ def random_choices(random: np.random.Generator) -> Choices:
     )
     # Near memory makes Winograd's algorithm the faster one.
     balance = pick(MachineBalance(), MachineBalance(1.0, 1.0), MachineBalance(0.01, 0.01))
-    return Choices(
+    choices = Choices(
         variant=pick(*WAYS),
         target=json.dumps(target),
         options=options,
@@ -125,6 +129,7 @@ def random_choices(random: np.random.Generator) -> Choices:
         checked=bool(random.random() < 0.5),
         emulated=bool(random.random() < 0.5),
     )
+    return choices.but(precision="bf16") if random.random() < _HALF else choices
 
 
 @cache

@@ -12,6 +12,9 @@ In three steps, of which most results need the first only:
    cancel each other.
 3. Where there is nothing in double precision, the second part of that counts alone, doubled for
    every operator that passes an error on.
+
+Results in half precision may be off by many times what the result changes when all numbers move as
+far as rounding to bfloat16 moves them. That finds what is wrong, not what is rounded once too often.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ import numpy as np
 _LEAST = 1e-25  # what is nearer to each other is equal: some exponentials end at zero before
 _ROUNDINGS = 64.0  # of the largest number: what is nearer is not looked at closely
 _WORSE = 16.0
+HALF_EPSILON = 2.0**-8  # of bfloat16
 _EPSILON = {"float32": 2.0**-24, "float64": 2.0**-53, "float16": 2.0**-11}
 
 
@@ -73,6 +77,36 @@ def difference(
         f"off by {error:.2e} (the reference by {own:.2e}), where the largest number is "
         f"{scale:.2e}; at [{where}] {actual[place]:.8g}, not {expected[place]:.8g}"
     )
+
+
+def half_difference(
+    actual: np.ndarray,
+    expected: np.ndarray,
+    double: Callable[[], np.ndarray | None],
+    rounded: Callable[[], np.ndarray | None],
+) -> str | None:
+    """Return what is wrong with a result in half precision; None if nothing is.
+
+    Parameters
+    ----------
+    actual, expected : numpy.ndarray
+    double, rounded : callable
+        The reference in double precision, and the same with numbers that are moved.
+    """
+    if (actual.shape, actual.dtype) != (expected.shape, expected.dtype):
+        return f"{actual.dtype}{list(actual.shape)}, not {expected.dtype}{list(expected.shape)}"
+    if actual.dtype.kind != "f":
+        return _unequal(actual, expected)
+    exact, near_by = double(), rounded()
+    if exact is None or near_by is None:
+        return None
+    finite = np.isfinite(exact) & np.isfinite(near_by) & np.isfinite(actual)
+    scale = float(np.abs(exact[finite]).max(initial=0.0))
+    own = error_of(near_by[finite], exact[finite])
+    error = error_of(actual[finite], exact[finite])
+    if error <= _WORSE * own + 2 * HALF_EPSILON * scale + _LEAST:
+        return None
+    return f"off by {error:.2e}, rounding by {own:.2e}, where the largest number is {scale:.2e}"
 
 
 def _unequal(actual: np.ndarray, expected: np.ndarray) -> str | None:

@@ -56,6 +56,8 @@ class Draw:
     exact : set of str
         Values without rounding errors: only these are given to operators that jump, such as a
         comparison.
+    jumps : bool
+        Whether such an operator was drawn, or tried.
     """
 
     def __init__(
@@ -68,6 +70,7 @@ class Draw:
         self.constants: dict[str, np.ndarray] = {}
         self.nodes: list[Node] = []
         self.exact: set[str] = set()
+        self.jumps = False
         self.read: set[str] = set()
 
     @property
@@ -80,7 +83,7 @@ class Draw:
         examples = {name: self.values[name] for name in self.inputs}
         nodes = tuple(self.nodes)
         network = Network(
-            front, opset, self.inputs, self.constants, nodes, (), self.types, examples
+            front, opset, self.inputs, self.constants, nodes, (), self.types, examples, self.jumps
         )
         return network.needed(outputs)
 
@@ -141,6 +144,7 @@ class Draw:
         exact : bool
             Whether it must be exact.
         """
+        self.jumps |= exact
         ranks = range(5) if rank is None else (rank,) if isinstance(rank, int) else tuple(rank)
         dtypes = (dtype,) if isinstance(dtype, str) else tuple(dtype)
         fitting = [

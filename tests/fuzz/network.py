@@ -59,6 +59,8 @@ class Network:
         Of all values.
     examples : dict of str to numpy.ndarray
         The inputs that it was drawn with; its operators need not take others.
+    jumps : bool
+        Whether some operator asked for operands without rounding errors.
     """
 
     front: str
@@ -69,6 +71,7 @@ class Network:
     outputs: tuple[str, ...]
     types: dict[str, Tensor]
     examples: dict[str, np.ndarray]
+    jumps: bool = False
 
     @property
     def operators(self) -> list[str]:

@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 
 from . import onnx_front, relax_front
-from .compare import difference
+from .compare import HALF_EPSILON, difference, half_difference
 from .network import Network
 
 FRONTS = {"onnx": onnx_front, "relax": relax_front}
@@ -57,12 +57,20 @@ class Reference:
     network : Network
     inputs : dict of str to numpy.ndarray
     lenient : Lenience
+    half : bool
+        Whether what is compared is computed in half precision.
     """
 
     def __init__(
-        self, network: Network, inputs: Mapping[str, np.ndarray], lenient: Lenience = Lenience.NONE
+        self,
+        network: Network,
+        inputs: Mapping[str, np.ndarray],
+        lenient: Lenience = Lenience.NONE,
+        *,
+        half: bool = False,
     ) -> None:
         self.network, self.inputs, self._lenient = network, dict(inputs), lenient
+        self._half = half
         self._front = FRONTS[network.front]
 
     @cached_property
@@ -92,14 +100,24 @@ class Reference:
 
         These are the inputs and constants, and what operators round.
         """
+        return self._moved(_neighbour)
+
+    @cached_property
+    def _rounded(self) -> dict[str, np.ndarray] | None:
+        """As above, with numbers moved as far as rounding to bfloat16 may move them."""
+        return self._moved(_rounded_to_half)
+
+    def _moved(
+        self, move: Callable[[np.ndarray, np.random.Generator], np.ndarray]
+    ) -> dict[str, np.ndarray] | None:
         random = np.random.default_rng(0)
-        constants = {name: _neighbour(a, random) for name, a in self.network.constants.items()}
-        inputs = {name: _neighbour(array, random) for name, array in self.inputs.items()}
+        constants = {name: move(a, random) for name, a in self.network.constants.items()}
+        inputs = {name: move(array, random) for name, array in self.inputs.items()}
         try:
             return self._front.double_reference(
                 replace(self.network, constants=constants),
                 inputs,
-                lambda array: _neighbour(array.astype("float32"), random).astype("float64"),
+                lambda array: move(array.astype("float32"), random).astype("float64"),
             )
         except Exception:  # another implementation's, as of an operator that takes whole numbers
             return None
@@ -117,8 +135,13 @@ class Reference:
                 actual = np.where(np.isnan(expected), expected, actual)
             coarsest = self.network.coarsest(name) if expected.dtype.kind == "f" else ""
             terms = self.network.terms
-            in_double = self._looked_up("_double", name), self._looked_up("_nudged", name)
-            wrong = difference(actual, expected, coarsest, terms, *in_double)
+            double = self._looked_up("_double", name)
+            if self._half:
+                rounded = self._looked_up("_rounded", name)
+                wrong = half_difference(actual, expected, double, rounded)
+            else:
+                nudged = self._looked_up("_nudged", name)
+                wrong = difference(actual, expected, coarsest, terms, double, nudged)
             if wrong:
                 raise Wrong(f"{name}: {wrong}", name)
 
@@ -148,3 +171,11 @@ def _neighbour(array: np.ndarray, random: np.random.Generator) -> np.ndarray:
         return array
     towards = random.choice([-np.inf, np.inf], array.shape)
     return np.asarray(np.nextafter(array, towards.astype(array.dtype)))  # also without axes
+
+
+def _rounded_to_half(array: np.ndarray, random: np.random.Generator) -> np.ndarray:
+    """Return numbers as far away as rounding to bfloat16 may move them, up or down."""
+    if array.dtype.kind != "f":
+        return array
+    moved = array * (1 + random.uniform(-HALF_EPSILON, HALF_EPSILON, array.shape))
+    return np.asarray(moved.astype(array.dtype))

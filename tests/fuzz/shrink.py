@@ -17,6 +17,7 @@ _PLAINER = (
     {"partitioning": "None"},
     {"checked": "False"},
     {"emulated": "False"},
+    {"precision": "fp32"},
     {"synchronization": "barrier"},
     {"opt-level": "0"},
     {"num-cores": "1"},

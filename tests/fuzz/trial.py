@@ -43,8 +43,11 @@ class Trial:
         chosen = dict(reduction.chosen)
         self._variant = int(chosen.pop("variant", 0))
         self.choices = random_choices(random_of(seed, "choices")).but(**chosen)
+        if self.network.jumps:  # where half precision may come out on the other side
+            self.choices = self.choices.but(precision="fp32")
+        self._half = self.choices.options.precision == "bf16"
         self.schedule: Schedule | None = None
-        self._reference = Reference(self.network, self.network.examples)
+        self._reference = Reference(self.network, self.network.examples, half=self._half)
         self._results: list[np.ndarray] = []
 
     def run(self) -> Outcome:
@@ -59,7 +62,7 @@ class Trial:
         """Let the network check its waits, delay its workers and emulate, if that was chosen."""
         debug = {"TVM_IOS_CHECK_WAITS": "1", "TVM_IOS_DELAYS": str(-1 - self.seed % 1000)}
         debug = debug if self.choices.checked else {}
-        if self.choices.emulated:
+        if self.choices.emulated or self._half:
             debug["TVM_IOS_EMULATE_INSTRUCTIONS"] = "1"
         os.environ.update(debug)
         try:
@@ -104,7 +107,7 @@ class Trial:
 
     def _check_specials(self, model: Model) -> None:
         """Call the model with what is no number, where that is compared."""
-        if not comparable(self.network):
+        if self._half or not comparable(self.network):
             return
         assert self.schedule is not None
         if any(stage.strategy == "merge" for stage in self.schedule.stages):

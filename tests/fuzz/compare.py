@@ -14,7 +14,7 @@ In three steps, of which most results need the first only:
    every operator that passes an error on.
 
 Results in half precision may be off by many times what the result changes when all numbers move as
-far as rounding to bfloat16 moves them. That finds what is wrong, not what is rounded once too often.
+far as rounding to bfloat16 moves them. That finds what is wrong, not what is rounded too often.
 """
 
 from __future__ import annotations

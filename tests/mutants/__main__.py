@@ -19,6 +19,7 @@ from . import (
     measuring,
     preparing,
     quantizing,
+    rounding,
     searching,
     shapes,
 )
@@ -33,6 +34,7 @@ MUTANTS = (
     *emitting.MUTANTS,
     *preparing.MUTANTS,
     *quantizing.MUTANTS,
+    *rounding.MUTANTS,
     *shapes.MUTANTS,
     *cuda.MUTANTS,
 )

@@ -140,6 +140,16 @@ def test_networks(body: Callable, target: tvm.target.Target) -> None:
     check_scheduled(mod, target=target, relative=BOUND, precision="bf16")
 
 
+def test_reshapes_of_what_is_multiplied_move_nothing() -> None:
+    """Queries, keys and values are bfloat16 from the product on, and lie where that wrote them."""
+    lowered = Scheduler.prepare(module(attention), NATIVE, options=HALF).stage_builder.lowered
+    reshapes = [op for op in lowered.graph.operators if op.kind == "reshape"][1:]
+    assert len(reshapes) == 4
+    for op_ in reshapes:
+        assert lowered.implementations[op_.index].kernel.free
+        assert {op_.call.args[0], *op_.outputs} <= lowered.narrow.keys()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("cost_model", [many_stages, merging])
 @pytest.mark.parametrize("body", BODIES, ids=lambda f: f.__name__)

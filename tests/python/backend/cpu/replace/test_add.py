@@ -156,6 +156,19 @@ def test_sums_in_half_precision(body: Body, operators: int, monkeypatch) -> None
     check_scheduled(mod, schedule=schedule, precision="bf16", winograd=False, relative=0.02)
 
 
+def test_convolutions_of_different_precision_are_not_added_up(monkeypatch) -> None:
+    monkeypatch.setenv("TVM_IOS_EMULATE_INSTRUCTIONS", "1")
+    mod = network(REPLACED["two inputs"][0])
+    options = Options(precision="bf16", winograd=False)
+    scheduler = Scheduler.prepare(mod, NATIVE, cost_model=merging, options=options)
+    convolutions = [op.name for op in scheduler.graph.operators if op.kind == "conv2d"][-2:]
+    for kernels in ({}, dict.fromkeys(convolutions, "direct"), {convolutions[0]: "direct"}):
+        builder = scheduler.stage_builder.chosen(kernels, {})
+        alike = len(kernels) != 1
+        ops = tuple(op.index for op in scheduler.graph.operators if op.name in convolutions)
+        assert (builder.replacements.find(ops) is not None) == alike
+
+
 @st.composite
 def summands(draw: st.DrawFn) -> tuple[list[dict], bool]:
     """Two convolutions whose results are as large as the image, and whether that is added, too."""

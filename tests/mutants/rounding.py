@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mutants of what computes in half precision, and of the choice of kernels by measuring."""
+
+from __future__ import annotations
+
+from .mutant import Mutant
+
+_CPU = "python/tvm_ios/backend/cpu"
+_ATTENTION = "backend/cpu/kernels/test_attention.py"
+_HALF = "backend/cpu/test_half_precision.py"
+_SUMS = "backend/cpu/replace/test_add.py"
+_TUNE = "backend/cpu/measure/test_tune.py"
+
+MUTANTS = (
+    Mutant(
+        "the weight of a pair's second key is left out",
+        f"{_CPU}/kernels/attention_strip.py",
+        "rounded[1] if len(rounded) > 1 else nothing",
+        "nothing",
+        (f"{_ATTENTION}::test_pairs",),
+    ),
+    Mutant(
+        "all blocks of keys have the values of the first pairs",
+        f"{_CPU}/kernels/attention_strip.py",
+        "self.head.value(begin // self.step + key, at(i))",
+        "self.head.value(begin + key if self.step == 1 else key, at(i))",
+        (f"{_ATTENTION}::test_pairs",),
+    ),
+    Mutant(
+        "scores of an attention are not scaled",
+        f"{_CPU}/kernels/attention_strip.py",
+        "* splat(T.float32(a.scale), lanes)",
+        "* splat(T.float32(1), lanes)",
+        (f"{_ATTENTION}::test_attention", f"{_ATTENTION}::test_pairs"),
+    ),
+    Mutant(
+        "what is reshaped to a factor stays in float32",
+        f"{_CPU}/rules/precision.py",
+        "narrow |= allowed.intersection(op.inputs)",
+        "pass",
+        (f"{_HALF}::test_reshapes_of_what_is_multiplied_move_nothing",),
+    ),
+    Mutant(
+        "an input becomes a weight that is rounded",
+        f"{_CPU}/replace/convolution_add.py",
+        "return Adding(paired, identities=not paired)",
+        "return Adding(paired)",
+        (f"{_SUMS}::test_sums_in_half_precision",),
+    ),
+    Mutant(
+        "convolutions of different precision are added up",
+        "python/tvm_ios/backend/shared/replacements/convolution_sum.py",
+        "fits(lowered, op) == fits(lowered, reader) is not None",
+        "fits(lowered, op) is not None",
+        (f"{_SUMS}::test_convolutions_of_different_precision_are_not_added_up",),
+    ),
+    Mutant(
+        "a kernel is chosen at another speed of the machine",
+        f"{_CPU}/measure/tune.py",
+        "turn.seconds * speed, np.nan",
+        "turn.seconds, np.nan",
+        (f"{_TUNE}::test_the_machine_may_change_its_speed",),
+    ),
+    Mutant(
+        "noise is a reason for another kernel",
+        f"{_CPU}/measure/tune.py",
+        "_FASTER = 0.97",
+        "_FASTER = 1.0",
+        (f"{_TUNE}::test_a_kernel_that_is_as_fast_does_not_replace_the_predicted_one",),
+    ),
+    Mutant(
+        "a worker that lost its core was the fastest",
+        f"{_CPU}/measure/tune.py",
+        "np.where(turn.seconds > 0,",
+        "np.where(turn.seconds > -2,",
+        (f"{_TUNE}::test_times_of_a_worker_that_lost_its_core_do_not_count",),
+    ),
+    Mutant(
+        "what reads bfloat16 depends on the kernel that is chosen",
+        f"{_CPU}/rules/precision.py",
+        "return rounded_kernel(op, config) is not None",
+        "return rounded_kernel(op, config) == PAIRED",
+        (f"{_TUNE}::test_values_are_stored_alike_whatever_is_chosen",),
+    ),
+)

@@ -97,9 +97,11 @@ def as_pairs(buffer: Any, shape: Sequence[int]) -> Any:
     return T.decl_buffer(tuple(shape), PAIR, data=buffer.data, layout=None)
 
 
-def joined(first: Expr, second: Expr) -> Expr:
-    """Return the pairs of two vectors of bfloat16, lane by lane."""
+def joined(first: Expr, second: Expr | None = None) -> Expr:
+    """Return the pairs of two vectors of bfloat16, lane by lane; zero stands for a missing one."""
     pair = _typed(PAIR, lanes_in(first))
+    if second is None:
+        return T.cast(first, pair)
     shift = splat(T.int32(16), lanes_in(first))
     return T.bitwise_or(T.cast(first, pair), T.shift_left(T.cast(second, pair), shift))
 

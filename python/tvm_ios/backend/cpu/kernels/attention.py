@@ -15,12 +15,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from tvm import tirx
 from tvm.tirx.script import builder as T
 
 from ....target import Core
-from ....tir.bfloat16 import PAIR, STORED, as_pairs, joined, round_source
-from ....tir.emit import bind, lanes_of, loop, select, splat, tile_scope
+from ....tir.bfloat16 import PAIR, as_pairs, joined, round_source
+from ....tir.emit import bind, lanes_of, loop, select, tile_scope
 from ....tir.tensor import TensorSpec
 from .attention_strip import Attention, Head, Strip
 from .factors import Factors, Multiplication
@@ -166,7 +165,6 @@ class _AttentionEmitter:
             def part(at: Expr, width: int) -> None:
                 place = lanes_of(at, width)
                 both = [source[image, pair * 2 + i, head, place] for i in range(count)]
-                both += [splat(tirx.IntImm(STORED, 0), width)] * (2 - count)
                 T.buffer_store(result, joined(*both), [image, head, pair, place])
 
             along(self.attention.columns, self.lanes, part)

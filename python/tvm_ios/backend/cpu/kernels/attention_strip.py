@@ -20,11 +20,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tvm import tirx
 from tvm.tirx.script import builder as T
 
 from ....target import Core
-from ....tir.bfloat16 import PAIR, STORED, bits_of, joined
+from ....tir.bfloat16 import PAIR, bits_of, joined
 from ....tir.emit import (
     Accumulators,
     lanes_of,
@@ -296,9 +295,7 @@ class Strip:
         """Return numbers as what is multiplied; the second one of a pair may be missing."""
         if self.step == 1:
             return values[0]
-        rounded = [bits_of(value, self.core.pair_lanes) for value in values]
-        nothing = splat(tirx.IntImm(STORED, 0), self.lanes)
-        return joined(rounded[0], rounded[1] if len(rounded) > 1 else nothing)
+        return joined(*(bits_of(value, self.core.pair_lanes) for value in values))
 
     def _add(
         self,

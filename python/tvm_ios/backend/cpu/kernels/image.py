@@ -14,7 +14,7 @@ from typing import Any
 from tvm.tirx.script import builder as T
 
 from ....target import Core
-from ....tir.bfloat16 import PAIR, STORED, as_pairs, bits_of, round_source
+from ....tir.bfloat16 import STORED, as_pairs, bits_of, joined, round_source
 from ....tir.emit import lanes_of, shuffled, splat, tile_scope
 from ....tir.int8 import QUAD, as_quads
 from ....tir.int8 import STORED as BYTES
@@ -57,14 +57,11 @@ def image_kernel(shape: tuple[int, ...], core: Core) -> Kernel:
             def part(at: Expr, width: int) -> None:
                 def bits(channel: int) -> Expr:
                     value = source[image, channel, row, lanes_of(at, width)]
-                    return _widened(bits_of(value, core.pair_lanes), width)
+                    return bits_of(value, core.pair_lanes)
 
                 def pair(first: int) -> Expr:
-                    if first >= c:
-                        return splat(T.int32(0), width)
-                    if first + 1 == c:
-                        return bits(first)
-                    return T.bitwise_or(bits(first), T.shift_left(bits(first + 1), _16(width)))
+                    present = [bits(channel) for channel in range(first, min(first + 2, c))]
+                    return joined(*present) if present else splat(T.int32(0), width)
 
                 with tile_scope():
                     pairs = [pair(0), pair(2)]
@@ -125,11 +122,3 @@ def byte_image_kernel(shape: tuple[int, ...], core: Core) -> Kernel:
         outputs=(IMAGE.spec(shape, BYTES),),
         phases=(Phase(n * h, emit),),
     )
-
-
-def _widened(bits: Expr, width: int) -> Expr:
-    return T.cast(bits, PAIR if width == 1 else f"{PAIR}x{width}")
-
-
-def _16(width: int) -> Expr:
-    return splat(T.int32(16), width)

@@ -59,9 +59,7 @@ def pack_pairs(weights: np.ndarray, in_block: int, out_block: int, groups: int) 
         Bits of bfloat16, ``[ceil(K / out_block), ceil(C / groups / in_block), R, in_block / 2, S,
         out_block, 2]``.
     """
-    kb, cb, r, _, s, _ = (packed := pack_weights(weights, in_block, out_block, groups)).shape
-    split = nearest(packed).reshape(kb, cb, r, in_block // 2, 2, s, out_block)
-    return np.ascontiguousarray(split.transpose(0, 1, 2, 3, 5, 6, 4))
+    return brought_together(nearest(pack_weights(weights, in_block, out_block, groups)), 3, 2)
 
 
 def pack_quads(weights: np.ndarray, in_block: int, out_block: int, groups: int) -> np.ndarray:
@@ -73,9 +71,14 @@ def pack_quads(weights: np.ndarray, in_block: int, out_block: int, groups: int) 
         int8 ``[ceil(K / out_block), ceil(C / groups / in_block), R, in_block / 4, S, out_block,
         4]``.
     """
-    kb, cb, r, _, s, _ = (packed := pack_weights(weights, in_block, out_block, groups)).shape
-    split = packed.reshape(kb, cb, r, in_block // 4, 4, s, out_block)
-    return np.ascontiguousarray(split.transpose(0, 1, 2, 3, 5, 6, 4))
+    return brought_together(pack_weights(weights, in_block, out_block, groups), 3, 4)
+
+
+def brought_together(packed: np.ndarray, axis: int, count: int) -> np.ndarray:
+    """Bring every ``count`` neighbours along an axis together, in a last axis of their own."""
+    *before, size = packed.shape[: axis + 1]
+    split = packed.reshape(*before, size // count, count, *packed.shape[axis + 1 :])
+    return np.ascontiguousarray(np.moveaxis(split, axis + 1, -1))
 
 
 def pack_lowest(weights: np.ndarray, low: int, out_block: int) -> np.ndarray:

@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import numpy as np
 from tvm.tirx.script import builder as T
 
 from ....target import Core
@@ -38,13 +37,13 @@ from ...shared.product import Matmul
 from .factors import Factors, Multiplication
 from .kernel import Kernel, Phase, Weights
 from .layout import blocks
+from .matmul_packing import PACK_WORK, Packing
 from .plane import PlaneTiles
 from .prefetch import NEAR, Ahead, fetch_near
 from .tiling import choose_tile
 
 Expr = Any
 
-_PACK_WORK = 50.0  # packing an element takes as long as this many multiply-adds
 _MAX_STRIDED_DEPTH = 2048  # rows of a wide matrix, each in its own page
 _MIN_PACKED_ROWS = 64
 _MAX_SLABS = 16
@@ -52,31 +51,13 @@ _MOST_SLAB_ROWS = 256
 _DEPTH_SHARE, _SLAB_SHARE = 0.75, 0.45  # of L2, for what is read of the whole depth or of a slab
 
 
-def pack_matrix(weights: np.ndarray, lanes: int) -> np.ndarray:
-    """Pack ``[K, N]`` as ``[ceil(N / lanes), K, lanes]``, padded with zeros."""
-    depth, columns = weights.shape
-    padded = np.zeros((depth, blocks(columns, lanes) * lanes), weights.dtype)
-    padded[:, :columns] = weights
-    return np.ascontiguousarray(padded.reshape(depth, -1, lanes).transpose(1, 0, 2))
-
-
-def pack_side_by_side(matrices: Sequence[np.ndarray], lanes: int) -> np.ndarray:
-    """Pack several ``[K, N]`` as :func:`pack_matrix` does, partly filled blocks at the end.
-
-    A row of biases, one value per column, is such a matrix, too.
-    """
-    packed = [pack_matrix(matrix, lanes) for matrix in matrices]
-    full = [matrix.shape[1] // lanes for matrix in matrices]
-    pairs = list(zip(packed, full, strict=True))
-    return np.concatenate([p[:n] for p, n in pairs] + [p[n:] for p, n in pairs])
-
-
 def matmul_kernel(matmul: Matmul, core: Core, factors: Factors = "single") -> Kernel:
     """Return the kernel of a matrix product.
 
     Its inputs are the left and the right side and the epilogue's arguments. If there are several
-    results, the right side and the arguments are packed by :func:`pack_side_by_side`. A step of the
-    depth multiplies ``factors``, which the tensors of both sides consist of.
+    results, the right side and the arguments are packed by
+    :func:`.matmul_packing.pack_side_by_side`. A step of the depth multiplies ``factors``, which the
+    tensors of both sides consist of.
     """
     m, emitter = matmul, _MatmulEmitter(matmul, core, factors)
     assert not m.results or (m.weights and m.batch == 1 and sum(m.results) == m.columns)
@@ -90,9 +71,9 @@ def matmul_kernel(matmul: Matmul, core: Core, factors: Factors = "single") -> Ke
     if m.weights:
         right = m.packed(core.lanes)
     elif emitter.packs:
-        pack = _Packing(m, core.lanes)
+        pack = Packing(m, core.lanes)
         scratch = (m.packed(core.lanes),)
-        phases = (Phase(pack.tiles, pack.emit, work=_PACK_WORK / m.rows), *phases)
+        phases = (Phase(pack.tiles, pack.emit, work=PACK_WORK / m.rows), *phases)
     return Kernel(
         name="matmul",
         key=("matmul", matmul, core),
@@ -103,37 +84,6 @@ def matmul_kernel(matmul: Matmul, core: Core, factors: Factors = "single") -> Ke
         plane=emitter.plane(),
         narrows=emitter.slabs == 1,
     )
-
-
-class _Packing:
-    """The phase that packs the right side; a tile is a block of columns.
-
-    Lanes beyond the last column are not written.
-    """
-
-    def __init__(self, matmul: Matmul, lanes: int) -> None:
-        self.matmul, self.lanes = matmul, lanes
-        self.blocks = blocks(matmul.columns, lanes)
-        self.tiles = matmul.right.shape[0] * self.blocks
-
-    def emit(self, buffers: Sequence[Any], begin: Expr, extent: Expr) -> None:
-        right, packed = buffers[1], buffers[-1]
-        full, rest = divmod(self.matmul.columns, self.lanes)
-        with T.serial(begin, begin + extent) as t:
-            block, matrix = t % self.blocks, t // self.blocks
-
-            def copy(first: Expr, width: int) -> None:
-                with T.serial(self.matmul.depth) as k:
-                    value = right[matrix, k, lanes_of(first * self.lanes, width)]
-                    T.buffer_store(packed, value, [matrix, first, k, lanes_of(0, width)])
-
-            select(
-                block,
-                [
-                    (full, lambda i: copy(i, self.lanes)),
-                    (1 if rest else 0, lambda _: copy(full, rest)),
-                ],
-            )
 
 
 class _MatmulEmitter:

@@ -15,6 +15,7 @@ from ....tir.tensor import TensorSpec
 from ...shared.product import Matmul
 from .factors import Factors, Multiplication
 from .kernel import Emit, Kernel
+from .layout import brought_together
 from .matmul import matmul_kernel
 
 
@@ -26,9 +27,7 @@ def pack_pairs(packed: np.ndarray) -> np.ndarray:
     numpy.ndarray
         Bits of bfloat16, ``[blocks, K / 2, lanes, 2]``.
     """
-    number, depth, lanes = packed.shape
-    split = nearest(packed).reshape(number, depth // 2, 2, lanes)
-    return np.ascontiguousarray(split.transpose(0, 1, 3, 2))
+    return brought_together(nearest(packed), 1, 2)
 
 
 def pack_quads(packed: np.ndarray) -> np.ndarray:
@@ -39,9 +38,7 @@ def pack_quads(packed: np.ndarray) -> np.ndarray:
     numpy.ndarray
         int8 ``[blocks, K / 4, lanes, 4]``.
     """
-    number, depth, lanes = packed.shape
-    split = packed.reshape(number, depth // 4, 4, lanes)
-    return np.ascontiguousarray(split.transpose(0, 1, 3, 2))
+    return brought_together(packed, 1, 4)
 
 
 def paired_matmul_kernel(matmul: Matmul, core: Core, factors: Factors = "pairs") -> Kernel:

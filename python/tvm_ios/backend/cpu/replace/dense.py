@@ -20,7 +20,8 @@ from ...shared.product import product_of, shared_left_side
 from ...shared.replacements.rule import Alike, Rule
 from ..kernels.kernel import Kernel
 from ..kernels.layout import PLAIN
-from ..kernels.matmul import matmul_kernel, pack_side_by_side
+from ..kernels.matmul import matmul_kernel
+from ..kernels.matmul_packing import pack_side_by_side
 from ..kernels.paired_matmul import pack_pairs, paired_matmul_kernel
 from ..rules.base import CpuLoweredGraph, on_row_major
 from ..rules.bindings import InputBinding

@@ -10,7 +10,8 @@ from ....graph.operators import Operator
 from ....schedule.rounding import PAIRED
 from ...shared.product import product_of
 from ..kernels.layout import PLAIN
-from ..kernels.matmul import matmul_kernel, pack_matrix
+from ..kernels.matmul import matmul_kernel
+from ..kernels.matmul_packing import pack_matrix
 from ..kernels.paired_matmul import pack_pairs, paired_matmul_kernel
 from ..kernels.winograd_model import variant_name
 from .base import Choice, LoweringConfig, epilogue_inputs, row_major

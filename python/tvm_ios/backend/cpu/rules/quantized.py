@@ -29,7 +29,7 @@ from ..kernels.conv2d_shape import Conv2d
 from ..kernels.image import IMAGE
 from ..kernels.kernel import Kernel
 from ..kernels.layout import PLAIN, Layout, pack_lowest, pack_quads
-from ..kernels.matmul import pack_matrix
+from ..kernels.matmul_packing import pack_matrix
 from ..kernels.paired_matmul import pack_quads as pack_matrix_quads
 from ..kernels.paired_matmul import paired_matmul_kernel
 from .base import Choice, CpuLoweredGraph, LoweringConfig

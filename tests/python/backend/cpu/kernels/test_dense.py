@@ -16,7 +16,8 @@ from tvm_ios.backend.cpu.kernels.concat import concat_kernel
 from tvm_ios.backend.cpu.kernels.convert import block_kernel, pack_weights_kernel, unblock_kernel
 from tvm_ios.backend.cpu.kernels.kernel import convert_input, convert_output
 from tvm_ios.backend.cpu.kernels.layout import pack_weights
-from tvm_ios.backend.cpu.kernels.matmul import Matmul, matmul_kernel, pack_matrix
+from tvm_ios.backend.cpu.kernels.matmul import Matmul, matmul_kernel
+from tvm_ios.backend.cpu.kernels.matmul_packing import pack_matrix
 from tvm_ios.tir.epilogue import Epilogue, Operand, Step
 
 

@@ -15,7 +15,7 @@ from tvm_ios.backend.cpu.kernels.conv2d import conv2d_kernel
 from tvm_ios.backend.cpu.kernels.conv2d_shape import Conv2d
 from tvm_ios.backend.cpu.kernels.image import IMAGE, byte_image_kernel
 from tvm_ios.backend.cpu.kernels.layout import Layout, blocks, pack_lowest, pack_quads
-from tvm_ios.backend.cpu.kernels.matmul import pack_matrix
+from tvm_ios.backend.cpu.kernels.matmul_packing import pack_matrix
 from tvm_ios.backend.cpu.kernels.paired_matmul import pack_quads as pack_matrix_quads
 from tvm_ios.backend.cpu.kernels.paired_matmul import paired_matmul_kernel
 from tvm_ios.backend.cpu.kernels.storage import with_storage

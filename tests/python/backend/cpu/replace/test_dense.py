@@ -23,7 +23,8 @@ from support.networks import (
     relax_module,
     run_kernel,
 )
-from tvm_ios.backend.cpu.kernels.matmul import Matmul, matmul_kernel, pack_side_by_side
+from tvm_ios.backend.cpu.kernels.matmul import Matmul, matmul_kernel
+from tvm_ios.backend.cpu.kernels.matmul_packing import pack_side_by_side
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.tir.epilogue import Epilogue, Operand, Step
 

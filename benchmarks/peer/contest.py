@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import random
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -102,7 +102,7 @@ class Contest:
             self._plan.say(f"starting {name}")
             ready = self._start(name, CONTENDERS[name], path).ready
             entry.prepare_s, entry.start_mb = ready["prepare_s"], ready["start_bytes"] / 1e6
-            entry.precision = ready["precision"]
+            entry.precision = entry.precision or ready["precision"]
             entry.error = deviation(self._outputs(name), expected)
             exact = CONTENDERS[name].exact and not self._model.quantized
             allowed = _TOLERANCE if exact else _ROUNDED
@@ -115,6 +115,7 @@ class Contest:
         self._plan.say(f"compiling {name}")
         library = self._compiler.compile(name)
         entry.compile_s = library.compile_s
+        entry.precision = _precision(library.report)
         self._result.compiled[name] = {k: v for k, v in library.report.items() if k in _REPORTED}
         return library.path
 
@@ -183,3 +184,11 @@ def deviation(actual: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> f
         float(np.abs(a.astype("float64") - e).max() / max(np.abs(e).max(), np.finfo(e.dtype).tiny))
         for a, e in zip(actual, expected, strict=True)
     )
+
+
+def _precision(report: Mapping[str, Any]) -> str:
+    """Return what a library of ours computes in, by what its compiler printed."""
+    rounded, multiplying = report["bf16_operators"], report["multiplying_operators"]
+    if not rounded:
+        return "f32"
+    return "bf16" if rounded == multiplying else f"bf16 in {rounded} of {multiplying}"

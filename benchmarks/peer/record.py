@@ -41,8 +41,7 @@ class Entry:
     gflops, share_of_peak : float
         By the network's multiply-adds and the median time.
     precision : str or None
-        What it says that it computes in; for ours with the precision ``auto``, see what was
-        printed.
+        What it says that it computes in.
     """
 
     failure: str | None = None

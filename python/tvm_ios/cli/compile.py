@@ -262,6 +262,7 @@ def _report_shared(
 
 
 def _result(model: str, library: Path, schedule: Schedule) -> dict[str, Any]:
+    rounded, multiplying = words.rounded_operators(schedule)
     result: dict[str, Any] = {
         "model": model,
         "output": str(library),
@@ -275,6 +276,8 @@ def _result(model: str, library: Path, schedule: Schedule) -> dict[str, Any]:
         "search_gap": schedule.search_gap,
         **output.times(schedule.measured or schedule.estimates),
         "speedup_interval": output.interval(schedule),
+        "bf16_operators": rounded,
+        "multiplying_operators": multiplying,
         "rounding": None if schedule.rounding is None else asdict(schedule.rounding),
     }
     if schedule.batch is not None:

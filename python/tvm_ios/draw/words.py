@@ -11,7 +11,7 @@ from ..schedule.rounding import rounds
 from ..schedule.schedule import Schedule, ScheduledOperator, ScheduledStage
 from ..target import short_name
 
-_MULTIPLYING = frozenset(("conv2d", "matmul"))
+_MULTIPLYING = frozenset(("conv2d", "matmul", "attention", "attention_bias"))
 
 # Characters that neither XML nor UTF-8 may contain, not even escaped.
 _UNSPEAKABLE = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -103,11 +103,16 @@ def heading(schedule: Schedule) -> list[str]:
     return [f"{size}; {target(schedule)}{made_for}", times]
 
 
+def rounded_operators(schedule: Schedule) -> tuple[int, int]:
+    """Return how many operators read what they multiply as bfloat16, and how many could."""
+    multiplying = [op for op in schedule.operators if op.kind in _MULTIPLYING]
+    return sum(rounds(op.kernel) for op in multiplying), len(multiplying)
+
+
 def precision(schedule: Schedule) -> str:
     """Say which operators of a CPU multiply bfloat16, and what that costs; empty if none could."""
-    multiplying = [op for op in schedule.operators if op.kind in _MULTIPLYING]
-    narrow = sum(rounds(op.kernel) for op in multiplying)
+    narrow, multiplying = rounded_operators(schedule)
     if not narrow and schedule.rounding is None:
         return ""
-    told = f"bf16 in {narrow} of {len(multiplying)} convolutions and products"
+    told = f"bf16 in {narrow} of {multiplying} convolutions, products and attentions"
     return told if schedule.rounding is None else f"{told}; {schedule.rounding}"

@@ -40,12 +40,14 @@ def test_a_tolerance_on_given_inputs(tmp_path: Path, capsys: pytest.CaptureFixtu
     for more in ([], ["-i", str(tmp_path / "in.npz")]):
         words = compile_words(tmp_path, "--precision", "auto", "--tolerance", "0.1", *more)
         assert main([*words, "--json"]) == 0
-        found.append(json.loads(capsys.readouterr().out)["rounding"])
+        printed = json.loads(capsys.readouterr().out)
+        assert printed["bf16_operators"] == printed["multiplying_operators"] == 14
+        found.append(printed["rounding"])
     assert all(0 < rounding["error"] <= 0.1 == rounding["tolerance"] for rounding in found)
     assert found[0]["error"] != found[1]["error"]
     assert Schedule.load(tmp_path / "s.json").rounding.error == found[1]["error"]
     assert main(["show", str(tmp_path / "s.json")]) == 0
-    assert "precision: bf16 in 12 of 12 convolutions and products" in capsys.readouterr().out
+    assert "bf16 in 14 of 14 convolutions, products and attentions" in capsys.readouterr().out
 
 
 def test_a_schedule_brings_its_precision(
@@ -62,7 +64,7 @@ def test_a_schedule_brings_its_precision(
         str(tmp_path / "s.json"),
     ]
     assert main([*again, "--precision", "auto"]) == 0
-    assert "bf16 in 12 of 12" in capsys.readouterr().out
+    assert "bf16 in 14 of 14" in capsys.readouterr().out
     assert main(again) == 4
     assert_one_sentence(capsys.readouterr(), "made with the precision bf16")
 

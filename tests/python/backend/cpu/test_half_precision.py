@@ -33,7 +33,7 @@ from tvm_ios.errors import OptionError, ScheduleError
 from tvm_ios.frontend import zoo
 from tvm_ios.options import Options
 from tvm_ios.schedule import Schedule
-from tvm_ios.target import core_of
+from tvm_ios.target import TYPICAL, core_of
 from tvm_ios.transform import InterOperatorSchedule
 
 op = relax.op
@@ -325,3 +325,24 @@ def test_a_search_measures_kernels_of_both_precisions() -> None:
     schedule(module(transformer))
     assert schedule.schedule.measured
     assert schedule.schedule.rounding.error > 0
+
+
+def test_what_stays_in_float32_has_the_kernel_of_float32(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Winograd's where that is the fastest; with a tolerance, it may read bfloat16."""
+    monkeypatch.setattr("tvm_ios.backend.cpu.backend.machine_balance", lambda *_: TYPICAL)
+
+    def body(emit, x):
+        x = emit(op.nn.max_pool2d(x, (3, 3), padding=1))
+        return emit(conv(emit(conv(x, 36, padding=1)), 12, 1))
+
+    mod, kernels = relax_module(body, (2, 36, 17, 19)), {}
+    for precision, tolerance in (("fp32", 0.0), ("auto", 0.0), ("auto", 0.1)):
+        schedule = InterOperatorSchedule(
+            NATIVE, search=False, precision=precision, tolerance=tolerance
+        )
+        schedule(mod)
+        assert schedule.schedule is not None
+        kernels[precision, tolerance] = [o.kernel for o in schedule.schedule.operators[1:]]
+    assert kernels["fp32", 0.0] == ["winograd4", None]
+    assert kernels["auto", 0.0] == ["winograd4", "direct"]
+    assert kernels["auto", 0.1] in (["bf16", "bf16"], ["bf16-winograd4", "bf16"])

@@ -15,8 +15,8 @@ MUTANTS = (
     Mutant(
         "the weight of a pair's second key is left out",
         f"{_CPU}/kernels/attention_strip.py",
-        "joined(*(bits_of(value, self.core.pair_lanes) for value in values))",
-        "joined(bits_of(values[0], self.core.pair_lanes))",
+        "joined(*rounded)",
+        "joined(rounded[0])",
         (f"{_ATTENTION}::test_pairs",),
     ),
     Mutant(

@@ -49,7 +49,7 @@ def lanes_in(x: Expr) -> int:
 
 
 def register(count: int, dtype: str = "float32") -> Any:
-    """Allocate ``count`` numbers of 4 bytes on the stack, which LLVM can promote to registers."""
+    """Allocate ``count`` numbers on the stack, which LLVM can promote to registers."""
     assert 4 * count < _STACK_BYTES, "the buffer is small"
     return T.alloc_buffer((count,), dtype, scope="global", layout=None)
 

@@ -23,7 +23,7 @@ from typing import Any
 from tvm.tirx.script import builder as T
 
 from ....target import Core
-from ....tir.bfloat16 import PAIR, bits_of, joined
+from ....tir.bfloat16 import PAIR, bits_of, joined, widened
 from ....tir.emit import (
     Accumulators,
     lanes_of,
@@ -287,15 +287,14 @@ class Strip:
         with tile_scope():
             scores = [self.scores[index * self.step + i, at] for i in range(count)]
             values = [keep(exp(score - self.largest[at])) for score in scores]
+            if self.step > 1:  # what is multiplied is added up, so that the weights' sum is one
+                rounded = [keep(bits_of(value, self.core.pair_lanes)) for value in values]
+                T.buffer_store(self.weights, joined(*rounded), [index, at])
+                values = list(map(widened, rounded))
+            else:
+                T.buffer_store(self.weights, values[0], [index, at])
             for value in values:
                 T.buffer_store(self.total, self.total[at] + value, [at])
-            T.buffer_store(self.weights, self._factor(values), [index, at])
-
-    def _factor(self, values: Sequence[Expr]) -> Expr:
-        """Return numbers as what is multiplied; the second one of a pair may be missing."""
-        if self.step == 1:
-            return values[0]
-        return joined(*(bits_of(value, self.core.pair_lanes) for value in values))
 
     def _add(
         self,

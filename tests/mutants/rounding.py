@@ -43,8 +43,8 @@ MUTANTS = (
     Mutant(
         "an input becomes a weight that is rounded",
         f"{_CPU}/replace/convolution_add.py",
-        "return Adding(paired, identities=not paired)",
-        "return Adding(paired)",
+        "identities=not paired)\n\n\nCONVOLUTION_ADD",
+        "identities=True)\n\n\nCONVOLUTION_ADD",
         (f"{_SUMS}::test_sums_in_half_precision",),
     ),
     Mutant(
@@ -81,5 +81,19 @@ MUTANTS = (
         "return rounded_kernel(op, config) is not None",
         "return rounded_kernel(op, config) == PAIRED",
         (f"{_TUNE}::test_values_are_stored_alike_whatever_is_chosen",),
+    ),
+    Mutant(
+        "the error of half precision is that of kernels that may still change",
+        "python/tvm_ios/compiler/rounding.py",
+        "**dict.fromkeys(paired, PAIRED)}",
+        "**{op.name: op.kernel for op in self._half.operators if op.name in paired}}",
+        (f"{_HALF}::test_the_error_is_that_of_products_of_bfloat16",),
+    ),
+    Mutant(
+        "what stays in float32 is computed directly",
+        "python/tvm_ios/backend/cpu/stage/build.py",
+        "op.name: i.kernel.variant or variant_name(None)",
+        "op.name: variant_name(None)",
+        (f"{_HALF}::test_what_stays_in_float32_has_the_kernel_of_float32",),
     ),
 )

@@ -6,20 +6,23 @@ difference is larger than the tolerance, the operators that multiply bfloat16 ar
 segments, and the error that each adds alone is measured. Rounding errors of different operators are
 independent, so that their squares add up: the segments that add least are kept in bfloat16, as many
 as the tolerance allows, and the result is measured again.
+
+The search may choose other kernels afterwards. Those that multiply bfloat16 round most, so that the
+error is measured with these.
 """
 
 from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import tvm
 
-from ..schedule.rounding import Rounding, rounds
+from ..schedule.rounding import PAIRED, Rounding, rounds
 from ..schedule.schedule import Schedule
 from ..support.progress import working
 from .scheduler import Scheduler
@@ -48,12 +51,14 @@ def round_within(
     paired = [op.name for op in half.operators if rounds(op.kernel)]
     if not paired:
         return
+    exact = scheduler.stage_builder.exact_kernels()
     with working("measuring the error of bfloat16"):
-        trials = _Trials(scheduler, half, sample)
+        trials = _Trials(scheduler, half, exact, sample)
         chosen, rounding = _within(trials, paired, tolerance)
-    exact = [name for name in paired if name not in chosen]
-    _logger.info("%s; in float32: %s", rounding, ", ".join(exact) or "nothing")
-    kernels = {op.name: op.kernel for op in trials.schedule(chosen).operators}
+    left = [name for name in paired if name not in chosen]
+    _logger.info("%s; in float32: %s", rounding, ", ".join(left) or "nothing")
+    kernels = {op.name: op.kernel for op in half.operators}
+    kernels.update((name, exact[name]) for name in left)
     scheduler.use(scheduler.stage_builder.chosen(kernels, {}))
     scheduler.rounding = rounding
 
@@ -66,21 +71,26 @@ class _Trials:
     scheduler : Scheduler
     half : Schedule
         The schedule with all of them in bfloat16.
+    exact : mapping of str to str
+        Their kernels in float32.
     sample : sequence of numpy.ndarray or None
         Inputs of the network; None stands for random ones.
     """
 
     def __init__(
-        self, scheduler: Scheduler, half: Schedule, sample: Sequence[np.ndarray] | None
+        self,
+        scheduler: Scheduler,
+        half: Schedule,
+        exact: Mapping[str, str],
+        sample: Sequence[np.ndarray] | None,
     ) -> None:
-        self._scheduler, self._half = scheduler, half
+        self._scheduler, self._half, self._exact = scheduler, half, exact
         seeds = (scheduler.options.seed, scheduler.options.seed + 1)
         self._inputs = (
             [scheduler.random_inputs(seed) for seed in seeds]
             if sample is None
             else [list(map(tvm.runtime.tensor, sample))]
         )
-        self._exact = scheduler.stage_builder.exact_kernels()
         self._expected: list[list[np.ndarray]] = []
         self._expected = self._run(())
 
@@ -92,20 +102,18 @@ class _Trials:
             same.append(_same_top(expected[0], actual[0]))
         return Rounding(max(errors), float(np.mean(same)), tolerance)
 
-    def schedule(self, paired: Collection[str]) -> Schedule:
-        """Return the schedule with all but ``paired`` operators in float32."""
-        kept = frozenset(paired)
+    def _schedule(self, paired: Collection[str]) -> Schedule:
+        """Return the schedule in which ``paired`` operators multiply bfloat16, others float32."""
+        kernels = {**self._exact, **dict.fromkeys(paired, PAIRED)}
         operators = (
-            replace(op, kernel=self._exact[op.name])
-            if rounds(op.kernel) and op.name not in kept
-            else op
+            replace(op, kernel=kernels[op.name]) if rounds(op.kernel) else op
             for op in self._half.operators
         )
         return replace(self._half, operators=tuple(operators))
 
     def _run(self, paired: Collection[str]) -> list[list[np.ndarray]]:
         """Return the outputs on each of the inputs."""
-        variants = self._scheduler.compile({"trial": self.schedule(paired)})
+        variants = self._scheduler.compile({"trial": self._schedule(paired)})
         return [list(_arrays(variants("trial", given))) for given in self._inputs]
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -327,22 +328,39 @@ def test_a_search_measures_kernels_of_both_precisions() -> None:
     assert schedule.schedule.rounding.error > 0
 
 
-def test_what_stays_in_float32_has_the_kernel_of_float32(monkeypatch: pytest.MonkeyPatch) -> None:
+def pooled(emit, x):
+    """A convolution that Winograd's algorithm is faster for, and one that it cannot compute."""
+    x = emit(op.nn.max_pool2d(x, (3, 3), padding=1))
+    return emit(conv(emit(conv(x, 36, padding=1)), 12, 1))
+
+
+def scheduled(body: Callable, **options) -> Schedule:
+    """The schedule without a search, as on a typical machine."""
+    schedule = InterOperatorSchedule(NATIVE, search=False, **options)
+    with mock.patch("tvm_ios.backend.cpu.backend.machine_balance", return_value=TYPICAL):
+        schedule(relax_module(body, (2, 36, 17, 19)))
+    assert schedule.schedule is not None
+    return schedule.schedule
+
+
+def test_what_stays_in_float32_has_the_kernel_of_float32() -> None:
     """Winograd's where that is the fastest; with a tolerance, it may read bfloat16."""
-    monkeypatch.setattr("tvm_ios.backend.cpu.backend.machine_balance", lambda *_: TYPICAL)
+    kernels = {
+        tolerance: [
+            o.kernel for o in scheduled(pooled, precision="auto", tolerance=tolerance).operators
+        ]
+        for tolerance in (0.0, 0.1)
+    }
+    assert [o.kernel for o in scheduled(pooled).operators] == [None, "winograd4", None]
+    assert kernels[0.0] == [None, "winograd4", "direct"]
+    assert kernels[0.1][1] in ("bf16", "bf16-winograd4")
+    assert kernels[0.1][2] == "bf16"
 
-    def body(emit, x):
-        x = emit(op.nn.max_pool2d(x, (3, 3), padding=1))
-        return emit(conv(emit(conv(x, 36, padding=1)), 12, 1))
 
-    mod, kernels = relax_module(body, (2, 36, 17, 19)), {}
-    for precision, tolerance in (("fp32", 0.0), ("auto", 0.0), ("auto", 0.1)):
-        schedule = InterOperatorSchedule(
-            NATIVE, search=False, precision=precision, tolerance=tolerance
-        )
-        schedule(mod)
-        assert schedule.schedule is not None
-        kernels[precision, tolerance] = [o.kernel for o in schedule.schedule.operators[1:]]
-    assert kernels["fp32", 0.0] == ["winograd4", None]
-    assert kernels["auto", 0.0] == ["winograd4", "direct"]
-    assert kernels["auto", 0.1] in (["bf16", "bf16"], ["bf16-winograd4", "bf16"])
+def test_the_error_is_that_of_products_of_bfloat16(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which round more than Winograd's algorithm, and which the search may still choose."""
+    monkeypatch.setattr("tvm_ios.backend.cpu.rules.precision._SPEED", 0.5)
+    fast = scheduled(pooled, precision="auto", tolerance=0.1)
+    assert fast.operators[1].kernel == "bf16-winograd4"
+    plain = scheduled(pooled, precision="auto", tolerance=0.1, winograd=False)
+    assert fast.rounding.error == pytest.approx(plain.rounding.error, rel=1e-3)

@@ -94,7 +94,7 @@ def _adding(lowered: CpuLoweredGraph, op: Operator) -> Adding | None:
     if not stays_blocked(lowered, op) or multiplies_bytes(lowered, op):
         return None
     paired = rounds_operands(op, lowered.config)
-    return Adding(paired, identities=not paired)
+    return Adding("pairs" if paired else "single", identities=not paired)
 
 
 CONVOLUTION_ADD = Rule("convolution-add", sums_of(_adding), _add)

@@ -2,11 +2,13 @@
 """Half precision: the operators that multiply pairs of bfloat16, and the values stored so.
 
 Convolutions, products by weights and attentions multiply bfloat16, and add in float32. A value that
-one of them reads is stored as bfloat16, so that its producer rounds it once. Winograd's algorithm
-reads such values, too, but multiplies float32. So are the feature maps
-that such a value is made of by poolings, sums and concatenations, and what is reshaped or permuted
-to it: they move half the bytes. All other values, such as those between layer normalisations,
-softmax and sums of transformers, stay in float32.
+one of them reads is stored as bfloat16, so that its producer rounds it once. So are the feature
+maps that such a value is made of by poolings, sums and concatenations, and what is reshaped or
+permuted to it: they move half the bytes. All other values, such as those between layer
+normalisations, softmax and sums of transformers, stay in float32.
+
+Winograd's algorithm reads bfloat16 where it takes the place of such a convolution, but multiplies
+float32.
 """
 
 from __future__ import annotations

@@ -138,8 +138,10 @@ def _half(target: tvm.target.Target, case: Case) -> str:
     result = variants("sequential", [tvm.runtime.tensor(x) for x in inputs]).numpy()
     paired = any(rounds(op.kernel) for op in schedule.operators)
     expected = reference(case, PAIRED if paired else "fp32")(inputs)
-    alone = len(schedule.operators) == 1
-    return compare(result, expected, EXACT if alone else TOLERANCE[PAIRED])
+    # What several operators exchange is rounded, too, and so are the exponentials of an attention.
+    (kind, *others) = (op.kind for op in schedule.operators)
+    exact = not others and not kind.startswith("attention")
+    return compare(result, expected, EXACT if exact else TOLERANCE[PAIRED])
 
 
 def _repartitioned(target: tvm.target.Target, case: Case, partitioning: str) -> str:

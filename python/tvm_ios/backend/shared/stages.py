@@ -167,6 +167,12 @@ class StageBuilder(ABC, Generic[K, S]):
         """Return the names of all kernels that an operator has a choice of."""
         return frozenset()
 
+    def promising(self, _op: int) -> tuple[str, ...]:
+        """Return the kernels of an operator that may be the fastest, its own first; none if it has
+        no choice, or if any choice is made by measuring it alone.
+        """
+        return ()
+
     def exact_kernels(self) -> Mapping[str, str]:
         """Return the kernels in float32 of operators that have a choice of precision, by name."""
         return {}

@@ -98,9 +98,10 @@ def half_difference(
     if actual.dtype.kind != "f":
         return _unequal(actual, expected)
     exact, near_by = double(), rounded()
-    if exact is None or near_by is None:
-        return None
-    finite = np.isfinite(exact) & np.isfinite(near_by) & np.isfinite(actual)
+    if exact is None or near_by is None:  # at least what is a number must be one
+        lost = np.isfinite(expected) & ~np.isfinite(actual)
+        return f"{lost.sum()} of {lost.size} are no finite numbers" if lost.any() else None
+    finite = np.isfinite(exact) & np.isfinite(near_by)
     scale = float(np.abs(exact[finite]).max(initial=0.0))
     own = error_of(near_by[finite], exact[finite])
     error = error_of(actual[finite], exact[finite])

@@ -104,7 +104,7 @@ def heading(schedule: Schedule) -> list[str]:
 
 
 def rounded_operators(schedule: Schedule) -> tuple[int, int]:
-    """Return how many operators read what they multiply as bfloat16, and how many could."""
+    """Return how many operators read what they multiply as bfloat16, and how many multiply."""
     multiplying = [op for op in schedule.operators if op.kind in _MULTIPLYING]
     return sum(rounds(op.kernel) for op in multiplying), len(multiplying)
 

@@ -168,8 +168,9 @@ class StageBuilder(ABC, Generic[K, S]):
         return frozenset()
 
     def promising(self, _op: int) -> tuple[str, ...]:
-        """Return the kernels of an operator that may be the fastest, its own first; none if it has
-        no choice, or if any choice is made by measuring it alone.
+        """Return the kernels of an operator that may be the fastest in a network, its own first.
+
+        There are none if it has no choice.
         """
         return ()
 

@@ -351,9 +351,10 @@ def test_what_stays_in_float32_has_the_kernel_of_float32() -> None:
         ]
         for tolerance in (0.0, 0.1)
     }
-    assert [o.kernel for o in scheduled(pooled).operators] == [None, "winograd4", None]
-    assert kernels[0.0] == [None, "winograd4", "direct"]
-    assert kernels[0.1][1] in ("bf16", "bf16-winograd4")
+    _, fastest, _ = (o.kernel for o in scheduled(pooled).operators)
+    assert fastest in ("winograd2", "winograd4")
+    assert kernels[0.0] == [None, fastest, "direct"]
+    assert kernels[0.1][1] in ("bf16", "bf16-winograd2", "bf16-winograd4")
     assert kernels[0.1][2] == "bf16"
 
 
@@ -361,6 +362,6 @@ def test_the_error_is_that_of_products_of_bfloat16(monkeypatch: pytest.MonkeyPat
     """Which round more than Winograd's algorithm, and which the search may still choose."""
     monkeypatch.setattr("tvm_ios.backend.cpu.rules.precision._SPEED", 0.5)
     fast = scheduled(pooled, precision="auto", tolerance=0.1)
-    assert fast.operators[1].kernel == "bf16-winograd4"
+    assert fast.operators[1].kernel in ("bf16-winograd2", "bf16-winograd4")
     plain = scheduled(pooled, precision="auto", tolerance=0.1, winograd=False)
     assert fast.rounding.error == pytest.approx(plain.rounding.error, rel=1e-3)

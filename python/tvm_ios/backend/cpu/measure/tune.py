@@ -52,7 +52,7 @@ def tuned(
         return stage_builder
     builders = _alternatives(stage_builder, alike)
     choices = [_Choice.of(ops, builders) for ops in alike]
-    workloads = [_workload(kernel) for choice in choices for kernel in choice.kernels]
+    workloads = [choice.workload(kernel) for choice in choices for kernel in choice.kernels]
     cache.lookup(workloads)
     if not all(cache.samples(workload.key) for workload in workloads):
         _measure(builders, choices, pool, cache)
@@ -85,7 +85,7 @@ class _Choice:
         seconds = {
             kernel.variant: float(np.median(samples[_NETWORK]))
             for kernel in self.kernels
-            if (samples := cache.samples(_workload(kernel).key))
+            if (samples := cache.samples(self.workload(kernel).key))
         }
         chosen = self.kernels[0].variant
         if chosen in seconds:
@@ -95,11 +95,14 @@ class _Choice:
             _logger.info("%s: %s, of %s", self.operators[0].name, chosen, times)
         return {op.name: chosen for op in self.operators}
 
+    def workload(self, kernel: Kernel) -> WorkloadKey:
+        """Return the workload key of a kernel, which ran in turn with the others of the choice.
 
-def _workload(kernel: Kernel) -> WorkloadKey:
-    """Return the workload key of a kernel in a run of the network."""
-    words = f"{kernel.name} by {kernel.variant}, in a network"
-    return WorkloadKey(("choice", kernel.key), (kernel,), "choice", words)
+        Its samples are compared with theirs only: others are from another time.
+        """
+        kernels = (kernel, *self.kernels)
+        words = f"{kernel.name} by {kernel.variant}, in a network"
+        return WorkloadKey(("choice", *(k.key for k in kernels)), kernels, "choice", words)
 
 
 def _alike(stage_builder: CpuStageBuilder) -> list[list[Operator]]:
@@ -155,7 +158,8 @@ def _measure(
             columns = [place[op.index] for op in choice.operators]
             for kernel, times in zip(choice.kernels, seconds, strict=True):
                 samples = times[:, columns].mean(axis=1)
-                cache.add(_workload(kernel), {_NETWORK: samples[~np.isnan(samples)].tolist()})
+                if kept := samples[~np.isnan(samples)].tolist():
+                    cache.add(choice.workload(kernel), {_NETWORK: kept})
 
     with working("choosing kernels"):
         pool.compile(i.kernel for builder in builders for i in present(builder.lowered))

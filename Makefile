@@ -24,7 +24,7 @@
 
 VENV := .venv
 BIN := $(VENV)/bin
-CPP_SOURCES = $(shell find src examples tests/cpp tests/cuda tests/cudnn -name '*.cc' -o -name '*.h')
+CPP_SOURCES = $(shell find src examples tests/cpp tests/cuda tests/cudnn tests/support/amx -name '*.cc' -o -name '*.h')
 
 # The first Python that is new enough; PYTHON=... overrides.
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11 python3.10; do \

@@ -12,12 +12,15 @@ from __future__ import annotations
 import json
 from collections.abc import Collection
 from dataclasses import dataclass, replace
+from typing import Any
 
 import tvm
 
+from tvm_ios_env.amx import permitted
 from tvm_ios_env.machine import data_caches, default_threads
 
 from .support.errors import TargetError
+from .tir import amx
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,9 @@ class Core:
     pair_products : str or None
         LLVM's name of the instruction that multiplies pairs of bfloat16 and adds the products to
         float32 sums; None if the core has none.
+    matrix_products : str or None
+        LLVM's name of the instruction that multiplies small matrices of bfloat16; None if the core
+        has none.
     quad_products : str or None
         LLVM's name of the instruction that multiplies quads of bytes and adds the products to int32
         sums; None if the core has none.
@@ -45,6 +51,7 @@ class Core:
     l1_bytes: int = 32 << 10
     l2_bytes: int = 512 << 10
     pair_products: str | None = None
+    matrix_products: str | None = None
     quad_products: str | None = None
 
     @property
@@ -100,6 +107,7 @@ def available_cores() -> int:
 
 
 _THIS = "this machine's"
+_NO_AMX = "-amx-tile"  # LLVM removes what needs the registers, too
 
 
 def resolve(
@@ -139,6 +147,8 @@ def resolve(
     if "mcpu" not in parsed.attrs and _is_native(parsed) and cpu is not None:
         here = cpu == _THIS
         config["mcpu"] = tvm.target.codegen.llvm_get_system_cpu() if here else cpu
+        if _may_lack_amx(config, here):
+            config["mattr"] = [*config.get("mattr", ()), _NO_AMX]
     if threads is not None:
         if threads < 1:
             raise TargetError(f"The number of threads must be at least 1, got {threads}.")
@@ -148,6 +158,16 @@ def resolve(
         raise TargetError(f"A target has 1 to {MOST_THREADS} cores, not {config['num-cores']}.")
     _check_cpu(parsed)
     return tvm.target.Target(config)
+
+
+def _may_lack_amx(config: dict[str, Any], here: bool) -> bool:
+    """Return whether a processor that has AMX by its name may not be used with it.
+
+    The user may have named the extension. Whether another machine permits it is not known.
+    """
+    named = any("amx" in feature for feature in config.get("mattr", ()))
+    has = tvm.target.codegen.llvm_cpu_has_features
+    return not named and has("amx-tile", tvm.target.Target(config)) and not (here and permitted())
 
 
 def _check_cpu(target: tvm.target.Target) -> None:
@@ -233,14 +253,23 @@ def _isa_of(target: tvm.target.Target) -> Core:
         return Core(lanes=4, registers=32, pair_products=products)
     if has("avx512f", target):
         products = "llvm.x86.avx512bf16.dpbf16ps.512" if has("avx512bf16", target) else None
+        matrices = amx.PRODUCTS if has("amx-bf16", target) else None
         quads = "llvm.x86.avx512.vpdpbusd.512" if has("avx512vnni", target) else None
-        return Core(lanes=16, registers=32, pair_products=products, quad_products=quads)
+        return Core(
+            lanes=16,
+            registers=32,
+            pair_products=products,
+            matrix_products=matrices,
+            quad_products=quads,
+        )
     return Core(lanes=8 if has("avx2", target) else 4, registers=16)
 
 
 def check_runnable(target: tvm.target.Target) -> None:
     """Raise TargetError if code for ``target`` would hit an illegal instruction on this machine."""
-    if not _is_native(target) or core_of(target).lanes > core_of(resolve("llvm")).lanes:
+    core, here = core_of(target), core_of(resolve("llvm"))
+    amx_is_missing = core.matrix_products == amx.PRODUCTS and not permitted()
+    if not _is_native(target) or core.lanes > here.lanes or amx_is_missing:
         cpu = target.attrs.get("mcpu", target.attrs.get("mtriple", "this target"))
         raise TargetError(
             f"This machine cannot run code for {cpu}; use a machine of that kind, or compile for "

@@ -17,6 +17,7 @@
 #include <functional>
 #include <vector>
 
+#include "runtime/amx.h"
 #include "runtime/cpu_stage.h"
 #include "runtime/kernel_table.h"
 
@@ -25,6 +26,8 @@ namespace tvm_ios {
 /*! \brief Kernels, memory, and the stages composed of them. */
 class StageRunner {
  public:
+  StageRunner() { PermitAmx(); }
+
   /*!
    * \brief Allocate memory, filled with zeros.
    * \return Its number.

@@ -31,8 +31,8 @@ PAIR = "int32"
 """The type of a pair, of which the lower half comes first in memory."""
 
 _DOT, _ROUND = "tvm_ios_bfloat16_dot", "tvm_ios_bfloat16_round"
-FIRST, _SECOND = 0xFFFF, -65536
-"""The bits of the first and of the second number of a pair."""
+FIRST, _SECOND, BOTH = 0xFFFF, -65536, -1
+"""The bits of the first number of a pair, of the second, and of both."""
 _QUIET = 0x40  # the bit that tells a quiet NaN
 
 

@@ -11,6 +11,7 @@ from ..kernels.footprint import Accessed
 
 _ACCESS = tvm.ir.Op.get("tirx.tvm_access_ptr")
 _ADDRESS = tvm.ir.Op.get("tirx.address_of")
+_EXTERN = tvm.ir.Op.get("tirx.call_extern")
 _READ_ONLY = 1
 
 
@@ -22,7 +23,8 @@ def accessed_tensors(function: tirx.PrimFunc) -> Accessed:
     function : tvm.tirx.PrimFunc
         The result of :func:`.c_functions.pointer_function`. Its pointers are only used by buffers
         that it declares, and by buffers that are declared as views of those. What a call does
-        with the address of an element is not known: its tensor counts as read and written.
+        with the address of an element is not known: its tensor counts as read and written, or as
+        read if the address says so. Prefetching reads nothing.
     """
     declared: list[tirx.DeclBuffer] = []
     loads: list[tvm.ir.TensorLoad] = []
@@ -41,7 +43,10 @@ def accessed_tensors(function: tirx.PrimFunc) -> Accessed:
         if source in tensor:
             tensor[declaration.buffer] = tensor[source]
     either = {buffer for call in calls if _may_write(call) for buffer in _variables(call)}
+    passed = [argument for call in calls if call.op == _EXTERN for argument in call.args]
+    pointers = [a for a in passed if isinstance(a, tvm.ir.Call) and a.op == _ACCESS]
     read = {load.source for load in loads} | either
+    read |= {buffer for pointer in pointers for buffer in _variables(pointer)}
     written = {store.buffer for store in stores} | either
     return Accessed(
         frozenset(tensor[buffer] for buffer in read if buffer in tensor),

@@ -15,6 +15,8 @@ import tvm
 from tvm import tirx
 from tvm.tirx.script import builder as T
 
+from tvm_ios_env.amx import REQUEST_PERMISSION, SYSCALL, TILE_DATA
+
 _FUNCTION = "tvm_ios_cpu_lacks"
 
 # LLVM's name of a feature: (leaf, sub-leaf, register, bit) of CPUID; registers 0 to 3 are EAX to
@@ -40,8 +42,10 @@ _FEATURES = {
     "avx512fp16": (7, 0, 3, 23),
     "avx512bf16": (7, 1, 0, 5),
 }
+_AMX = {"amx-bf16": (7, 0, 3, 22), "amx-tile": (7, 0, 3, 24)}
 _OS_SAVES_REGISTERS = (1, 0, 2, 27)
 _RESULT = "{ i32, i32, i32, i32 }"
+_SYSCALL = '"syscall", "={ax},{ax},{di},{si},~{rcx},~{r11},~{memory},~{dirflag},~{fpsr},~{flags}"'
 _CPUID = '"cpuid", "={ax},={bx},={cx},={dx},{ax},{cx},~{dirflag},~{fpsr},~{flags}"'
 
 
@@ -55,9 +59,15 @@ def required_features(target: tvm.target.Target) -> list[str]:
 
 
 @contextmanager
-def checked_cpu(target: tvm.target.Target) -> Iterator[None]:
-    """Guard the code emitted inside: it runs only on a CPU that has the features of ``target``."""
-    required = required_features(target)
+def checked_cpu(target: tvm.target.Target, amx: bool = False) -> Iterator[None]:
+    """Guard the code emitted inside: it runs only on a CPU that has the features of ``target``.
+
+    Code that multiplies by ``amx`` also needs the permission to use its registers, which the check
+    asks for.
+    """
+    features = {name: _FEATURES[name] for name in required_features(target)}
+    features |= _AMX if amx else {}
+    required = list(features)
     if not required:
         yield
         return
@@ -66,15 +76,18 @@ def checked_cpu(target: tvm.target.Target) -> Iterator[None]:
         f"This library was compiled for {name}, whose instructions this machine's CPU does not have"
         f" ({', '.join(required)}); compile the model for this machine."
     )
-    source = tvm.ir.StringImm(_llvm_ir([_FEATURES[feature] for feature in required]))
+    source = tvm.ir.StringImm(_llvm_ir(list(features.values()), amx))
     with T.attr(tirx.const(0, "int32"), "pragma_import_llvm", source):
         with T.Assert(T.call_extern("int32", _FUNCTION) == 0, sentence):
             pass
         yield
 
 
-def _llvm_ir(bits: Sequence[tuple[int, int, int, int]]) -> str:
-    """Return LLVM IR of a function that returns 0 if the CPU has all ``bits`` of CPUID, else 1."""
+def _llvm_ir(bits: Sequence[tuple[int, int, int, int]], permission: bool) -> str:
+    """Return LLVM IR of a function that returns 0 if the CPU has all ``bits`` of CPUID, else 1.
+
+    The answer is 1, too, if the ``permission`` for AMX is needed and refused.
+    """
     masks: dict[tuple[int, int], list[int]] = {}
     for leaf, subleaf, register, bit in (_OS_SAVES_REGISTERS, *bits):
         masks.setdefault((leaf, subleaf), [0] * 4)[register] |= 1 << bit
@@ -92,6 +105,14 @@ def _llvm_ir(bits: Sequence[tuple[int, int, int, int]]) -> str:
                     f"  {value}m = xor i32 {value}a, {mask}",
                 ]
                 missing.append(f"{value}m")
+    if permission:
+        numbers = ", ".join(f"i64 {n}" for n in (SYSCALL, REQUEST_PERMISSION, TILE_DATA))
+        lines += [
+            f"  %refusal = call i64 asm sideeffect {_SYSCALL}({numbers})",
+            "  %refused = icmp ne i64 %refusal, 0",
+            "  %refusedm = zext i1 %refused to i32",
+        ]
+        missing.append("%refusedm")
     total = missing[0]
     for i, value in enumerate(missing[1:]):
         lines.append(f"  %or{i} = or i32 {total}, {value}")

@@ -14,6 +14,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as T
 
 from ....schedule.synchronization import Synchronization
+from ....tir import amx
 from ....tir.tensor import TensorSpec
 from ...shared.implementation import Implementation
 from ..kernels.kernel import Kernel
@@ -74,12 +75,17 @@ def driver_function(
             T.arg(f"t{i}", T.buffer(spec.shape, spec.dtype, layout=None))
             for i, spec in enumerate(parameters)
         ]
-        with checked_cpu(target), constants.linked():
+        with checked_cpu(target, _needs_amx(region)), constants.linked():
             driver = _Driver(
                 name, region, parameters, buffers, kernels, constants, target, synchronization
             )
             driver.emit(recorder)
     return builder.get()
+
+
+def _needs_amx(region: Region) -> bool:
+    kernels = [item.kernel for stage in region.stages for item in stage.implementations]
+    return any(amx.needed(phase.sources) for kernel in kernels for phase in kernel.phases)
 
 
 class _Driver:

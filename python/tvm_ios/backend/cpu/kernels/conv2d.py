@@ -21,6 +21,7 @@ from tvm.tirx.script import builder as T
 from ....target import Core
 from ....tir.emit import bind, select
 from ....tir.window import Window
+from .conv2d_amx import AmxTile, amx_sources
 from .conv2d_shape import Conv2d, ConvShape
 from .conv2d_tile import ConvBuffers, ConvTile
 from .factors import Factors
@@ -77,7 +78,7 @@ def conv2d_kernel(
         emitter.tiles,
         emitter.emit,
         weights=emitter.weights(),
-        sources=emitter.multiplication.sources,
+        sources=emitter.sources,
     )
     return Kernel(
         name="conv2d_pointwise" if conv.pointwise else "conv2d",
@@ -97,6 +98,16 @@ Place = Callable[[Expr, Expr, int, Expr, Expr], None]
 
 class ConvEmitter(ConvShape):
     """The code of a convolution; a tile is (image, chunk of channel blocks, row or column tile)."""
+
+    @property
+    def tile_type(self) -> type[ConvTile]:
+        """The register tiles that the core has for what is multiplied."""
+        return AmxTile if self.amx else ConvTile
+
+    @property
+    def sources(self) -> frozenset[str]:
+        """The LLVM IR of the functions that the code calls."""
+        return amx_sources(self) if self.amx else self.multiplication.sources
 
     def plane(self) -> PlaneTiles:
         """Return how the tiles cover the result."""
@@ -151,7 +162,7 @@ class ConvEmitter(ConvShape):
 
         def place(image: Expr, block: Expr, b: int, place: Expr, next_block: Expr) -> None:
             row = 0 if self.flat else place
-            tile = ConvTile(self, bound, image, block, b, row, next_block, following)
+            tile = self.tile_type(self, bound, image, block, b, row, next_block, following)
             self.emit_columns(place, tile.emit)
 
         self.emit_tiles(begin, extent, place)

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from ....target import Core
+from ....tir.amx import COLUMNS, PRODUCTS
 from ....tir.epilogue import NOTHING, Epilogue
 from ....tir.tensor import TensorSpec
 from ....tir.window import Window
 from .factors import Factors, Multiplication
 from .layout import Layout, blocks
 from .taps import tap_groups
-from .tiling import RegisterTile, choose_tile
+from .tiling import RegisterTile, amx_tile, choose_tile
 
 Expr = Any
 
@@ -99,6 +100,8 @@ class ConvShape:
             pixels = self.rows.out * self.columns.out
             self.rows, self.columns = Window(1, 1, 1), Window(pixels, pixels, 1)
         self.group_blocks = sum(self.result_blocks) // conv.groups
+        blocked = source.block == core.lanes == COLUMNS
+        self.amx = factors == "pairs" and core.matrix_products == PRODUCTS and blocked
         self.tile = tile or self._choose_tile(core)
         self.taps = tap_groups(core, self.columns)
         self.far_weights = 4 * math.prod(self.weights_shape) > core.l1_bytes
@@ -109,6 +112,8 @@ class ConvShape:
 
     def _choose_tile(self, core: Core) -> RegisterTile:
         """Choose the register tile for the weights of one chunk."""
+        if self.amx:
+            return amx_tile(self.columns.out, self.group_blocks, self.conv.groups > 1)
         block_bytes = 4 * math.prod(self.weights_shape[1:])
         return choose_tile(
             core,

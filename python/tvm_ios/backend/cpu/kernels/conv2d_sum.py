@@ -77,7 +77,7 @@ def conv2d_sum_kernel(
         key=("conv2d_sum", convs, tuple(in_layouts), out_layout, core, factors),
         inputs=(*feature_maps, *lead.input_specs()[2:]),
         outputs=lead.output_specs(),
-        phases=(Phase(lead.tiles, emitter.emit, sources=lead.multiplication.sources),),
+        phases=(Phase(lead.tiles, emitter.emit, sources=lead.sources),),
         narrows=True,
     )
 
@@ -94,6 +94,8 @@ class _SumEmitter:
         factors: Factors,
     ) -> None:
         flat = all(conv.pointwise for conv in convs)
+        if any(layout.block != core.lanes for layout in in_layouts):  # one kind of tile for all
+            core = replace(core, matrix_products=None)
         part = partial(ConvEmitter, core=core, factors=factors, flat=flat)
         pairs = list(zip(convs, in_layouts, strict=True))
         apart = [part(conv, layout, out_layout) for conv, layout in pairs]
@@ -112,7 +114,7 @@ class _SumEmitter:
         def place(image: Expr, block: Expr, b: int, place: Expr, following: Expr) -> None:
             row = 0 if lead.flat else place
             tiles = [
-                ConvTile(part, own, image, block, b, row, following)
+                part.tile_type(part, own, image, block, b, row, following)
                 for part, own in zip(self.parts, bound, strict=True)
             ]
             windows = [part.columns for part in self.parts[1:]]

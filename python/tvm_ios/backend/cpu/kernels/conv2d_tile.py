@@ -14,7 +14,6 @@ from tvm.tirx.script import builder as T
 
 from ....tir.bfloat16 import FIRST
 from ....tir.emit import (
-    Accumulators,
     bind,
     lanes_of,
     loop,
@@ -30,6 +29,10 @@ from .prefetch import NEAR, Ahead, fetch_near, per_line
 from .taps import ColumnTile, add_taps, readers, rows_inside
 
 Expr = Any
+
+Sums = Any
+"""The sums of a block of output channels, a vector for each column: in registers
+(:class:`~tvm_ios.tir.emit.Accumulators`), or where a subclass of the tile has them."""
 
 
 @dataclass(frozen=True)
@@ -69,12 +72,12 @@ class ConvTile:
             self.reduce(registers, first, tile)
             self.store(registers, first, tile.width)
 
-    def accumulators(self, width: int) -> list[Accumulators]:
+    def accumulators(self, width: int) -> Sequence[Sums]:
         """Allocate the sums of each block, which are zero."""
         new = self.conv.multiplication.accumulators
         return [new(width, self.conv.lanes) for _ in range(self.b)]
 
-    def _add_lowest(self, registers: Sequence[Accumulators], tile: ColumnTile) -> None:
+    def _add_lowest(self, registers: Sequence[Sums], tile: ColumnTile) -> None:
         """Add what the lowest value of the feature map adds at the taps inside of it."""
         conv, vector = self.conv, lanes_of(0, self.conv.lanes)
         kernel = range(conv.columns.kernel)
@@ -89,12 +92,12 @@ class ConvTile:
 
         rows_inside(conv.rows, self.row, row_of_taps)
 
-    def reduce(self, registers: Sequence[Accumulators], first: Expr, tile: ColumnTile) -> None:
+    def reduce(self, registers: Sequence[Sums], first: Expr, tile: ColumnTile) -> None:
         """Emit the sums over input channels and taps.
 
         Parameters
         ----------
-        registers : sequence of Accumulators
+        registers : sequence of Sums
             The sums, one set per block of output channels.
         first : Expr
             The first column.
@@ -171,7 +174,7 @@ class ConvTile:
         if conv.source.block and conv.steps > block:
             runs = tile.runs(range(conv.columns.kernel))
             for distance, _ in readers(conv.columns, runs)[:: per_line(block)]:
-                fetch_near(self.buffers.image, self._place(index, 0, row, begin + distance))
+                fetch_near(self.buffers.image, self.place(index, 0, row, begin + distance))
 
     def _weight(self, k: int, index: Expr, r: Expr, c: Expr, tap: int) -> Expr:
         """Return the weights of block ``k`` of this tile for step ``c`` of block ``index``."""
@@ -181,13 +184,13 @@ class ConvTile:
     def _input(self, index: Expr, c: Expr, row: Expr, column: Expr) -> Expr:
         """Return the input of step ``c`` of block ``index`` of this group, in all lanes."""
         conv = self.conv
-        value = self.buffers.image[tuple(self._place(index, c, row, column))]
+        value = self.buffers.image[tuple(self.place(index, c, row, column))]
         if conv.lone:  # what lies beside the last channel is undefined
             last = index * conv.in_block + c == conv.steps - 1
             value = T.bitwise_and(value, T.Select(last, T.int32(FIRST), T.int32(-1)))
         return splat(value, conv.lanes)
 
-    def _place(self, index: Expr, c: Expr, row: Expr, column: Expr) -> list[Expr]:
+    def place(self, index: Expr, c: Expr, row: Expr, column: Expr) -> list[Expr]:
         """Return where the input of step ``c`` of block ``index`` of this group lies."""
         conv = self.conv
         if conv.conv.groups > 1:
@@ -200,12 +203,12 @@ class ConvTile:
             return [self.image, index, column // width, column % width]
         return [self.image, index, row, column]
 
-    def store(self, registers: Sequence[Accumulators], first: Expr, width: int) -> None:
+    def store(self, registers: Sequence[Sums], first: Expr, width: int) -> None:
         """Apply the epilogue and write each block to its result.
 
         Parameters
         ----------
-        registers : sequence of Accumulators
+        registers : sequence of Sums
             The sums, one set per block of output channels.
         first : Expr
             The first column.
@@ -213,7 +216,7 @@ class ConvTile:
             Number of columns.
         """
 
-        def block(k: int, sums: Accumulators) -> None:
+        def block(k: int, sums: Sums) -> None:
             def write(result: int, local: Expr) -> None:
                 unroll(0, width, lambda j: self._write(sums[j], first + j, k, result, local))
 

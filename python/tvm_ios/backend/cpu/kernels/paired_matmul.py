@@ -61,7 +61,6 @@ def paired_matmul_kernel(matmul: Matmul, core: Core, factors: Factors = "pairs")
 
         return on_several
 
-    sources = multiplication.sources
     return replace(
         kernel,
         key=(factors, kernel.key),
@@ -70,5 +69,5 @@ def paired_matmul_kernel(matmul: Matmul, core: Core, factors: Factors = "pairs")
             TensorSpec((*shapes[1], step), multiplication.right),
             *kernel.inputs[2:],
         ),
-        phases=tuple(replace(p, emit=together(p.emit), sources=sources) for p in kernel.phases),
+        phases=tuple(replace(p, emit=together(p.emit)) for p in kernel.phases),
     )

@@ -6,7 +6,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ....target import Core
+from ....tir.amx import MOST_BLOCKS, ROWS, split
 from ....tir.window import Window
+from .layout import blocks as parts_of
 from .taps import ColumnTile, readers, tap_groups
 
 
@@ -72,6 +74,25 @@ def choose_tile(
 
     tiles = register_tiles(core, columns, blocks, window.kernel, _INPUTS)
     return min((t for t in tiles if not (equal and blocks % t.blocks)), key=cost)
+
+
+def amx_tile(columns: int, count: int, equal: bool = False) -> RegisterTile:
+    """Return the register tile of ``columns`` x ``count`` blocks of output channels.
+
+    It is as large as the registers allow. All tiles are of about one size.
+
+    Parameters
+    ----------
+    columns, count : int
+        Extent of the output.
+    equal : bool
+        Whether all chunks of blocks must be of one size.
+    """
+    width = parts_of(columns, parts_of(columns, 2 * ROWS))
+    most = min(MOST_BLOCKS[len(split(width))], count)
+    if equal:
+        return RegisterTile(width, max(b for b in range(1, most + 1) if count % b == 0))
+    return RegisterTile(width, parts_of(count, parts_of(count, most)))
 
 
 def register_tiles(

@@ -28,6 +28,10 @@ def written_by_a_call(a, b) -> None:
     T.evaluate(T.call_extern("int32", "unknown", a.access_ptr("w")))
 
 
+def read_by_a_call(a, b) -> None:
+    T.evaluate(T.call_extern("int32", "unknown", b.access_ptr("r")))
+
+
 def address(a, b) -> None:
     T.evaluate(T.call_extern("int32", "unknown", T.address_of(b[3])))
 
@@ -38,6 +42,7 @@ def address(a, b) -> None:
         (load_and_store, {0}, {1}),
         (prefetch, set(), set()),
         (written_by_a_call, {0}, {0}),
+        (read_by_a_call, {1}, set()),
         (address, {1}, {1}),
     ],
     ids=lambda value: getattr(value, "__name__", ""),

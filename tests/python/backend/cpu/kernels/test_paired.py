@@ -5,26 +5,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import ml_dtypes
 import numpy as np
 import pytest
 import tvm
 
-from support.conv2d import BIAS, Case, reference
-from support.networks import NATIVE, TARGETS, assert_close, isa_of, poisoned, run_kernel, unpack
-from tvm_ios.backend.cpu.kernels.conv2d import conv2d_kernel
-from tvm_ios.backend.cpu.kernels.conv2d_shape import Conv2d
+from support.conv2d import Case
+from support.networks import NATIVE, TARGETS, isa_of, run_kernel
+from support.pairs import check_convolution, check_product, half_format, rounded
 from tvm_ios.backend.cpu.kernels.image import IMAGE, image_kernel
-from tvm_ios.backend.cpu.kernels.layout import Layout, pack_pairs
-from tvm_ios.backend.cpu.kernels.matmul_packing import pack_matrix
-from tvm_ios.backend.cpu.kernels.paired_matmul import pack_pairs as pack_matrix_pairs
-from tvm_ios.backend.cpu.kernels.paired_matmul import paired_matmul_kernel
+from tvm_ios.backend.cpu.kernels.layout import Layout
 from tvm_ios.backend.cpu.kernels.storage import with_storage
 from tvm_ios.backend.cpu.kernels.strided import copy_kernel
-from tvm_ios.backend.shared.product import Matmul
-from tvm_ios.target import Core
-from tvm_ios.tir.bfloat16 import Bfloat16, exact, nearest
-from tvm_ios.tir.epilogue import Epilogue, Operand, Step
+from tvm_ios.tir.bfloat16 import exact, nearest
 from tvm_ios.tir.tensor import TensorSpec
 
 CASES = {
@@ -46,45 +38,14 @@ NO_INSTRUCTIONS = "this machine does not run bfloat16"
 BLOCKS = {"blocked": None, "few lanes": 4}
 
 
-def _half(core: Core) -> Bfloat16:
-    return Bfloat16(core.pair_lanes)
-
-
-def rounded(values: np.ndarray) -> np.ndarray:
-    return values.astype(ml_dtypes.bfloat16).astype("float32")
-
-
-def check(case: Case, target: tvm.target.Target, core: Core, layout: Layout) -> None:
-    """Compare a convolution of rounded factors, with a result in float32 and in bfloat16."""
-    random = np.random.default_rng(0)
-    draw = lambda *shape: random.standard_normal(shape).astype("float32")  # noqa: E731
-    result = Layout(core.lanes)
-    image = rounded(draw(case.batch, case.channels, *case.size))
-    weights = [
-        rounded(draw(k, case.channels // case.groups, *case.kernel)) for k in case.out_channels
-    ]
-    biases = [draw(1, k, 1, 1) for k in case.out_channels]
-    inputs = [
-        nearest(poisoned(layout, image) if layout == result else layout.pack(image)),
-        np.concatenate([pack_pairs(w, layout.block, core.lanes, case.groups) for w in weights]),
-        np.concatenate([result.pack(b) for b in biases], axis=1),
-    ]
-    conv = Conv2d(case.batch, case.channels, *case.windows(), case.out_channels, case.groups, BIAS)
-    kernel = conv2d_kernel(conv, layout, result, core, factors="pairs")
-    narrow = with_storage(kernel, {}, dict.fromkeys(range(len(kernel.outputs)), _half(core)))
-    exactly, stored = (run_kernel(k, inputs, target, 0) for k in (kernel, narrow))
-    for wide, bits, w, b in zip(exactly, stored, weights, biases, strict=True):
-        expected = np.maximum(reference(case, image, w) + b, 0).astype("float32")
-        assert_close(unpack(wide, expected.shape), expected)
-        np.testing.assert_array_equal(exact(bits), rounded(wide))
-
-
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("block", BLOCKS.values(), ids=BLOCKS)
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_convolutions(case: Case, block: int | None, target: tvm.target.Target) -> None:
     core, layout = isa_of(target)
-    check(case, target, replace(core, pair_products=None), Layout(block or layout.block))
+    check_convolution(
+        case, target, replace(core, pair_products=None), Layout(block or layout.block)
+    )
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
@@ -92,28 +53,7 @@ def test_convolutions_by_instructions(case: Case) -> None:
     core, layout = isa_of(NATIVE)
     if core.pair_products is None:
         pytest.skip(NO_INSTRUCTIONS)
-    check(case, NATIVE, core, layout)
-
-
-STEPS = (
-    Step("add", (Operand("value", 0), Operand("argument", 0))),
-    Step("add", (Operand("value", 1), Operand("argument", 1))),
-)
-
-
-def check_product(rows: int, depth: int, columns: int, target: tvm.target.Target, core: Core):
-    random = np.random.default_rng(0)
-    draw = lambda *shape: random.standard_normal(shape).astype("float32")  # noqa: E731
-    a, b = rounded(draw(rows, depth)), rounded(draw(depth, columns))
-    bias, residual = draw(columns), rounded(draw(rows, columns))
-    product = Matmul(rows, depth, columns, Epilogue(STEPS, ("last", "full")))
-    packed = pack_matrix_pairs(pack_matrix(b, core.lanes))
-    kernel = paired_matmul_kernel(product, core)
-    kernel = with_storage(kernel, {3: _half(core)}, {})
-    inputs = [nearest(a[None]), packed, bias, nearest(residual[None])]
-    (output,) = run_kernel(kernel, inputs, target)
-    expected = a.astype("float64") @ b + bias + residual
-    assert_close(output[0], expected.astype("float32"))
+    check_convolution(case, NATIVE, core, layout)
 
 
 PRODUCTS = [(1, 512, 1000), (7, 34, 20), (3, 6, 16), (13, 64, 250), (2, 10, 5), (300, 768, 90)]
@@ -142,7 +82,7 @@ def test_numbers_are_rounded_to_the_nearest_even_one() -> None:
     values = np.concatenate([special, random]).view("float32")
     values = np.concatenate([values, np.array([np.inf, -np.inf, 0.0, -0.0], "float32")])
     core = replace(isa_of(NATIVE)[0], pair_products=None)
-    kernel = with_storage(copy_kernel(TensorSpec((1024,)), core), {}, {0: _half(core)})
+    kernel = with_storage(copy_kernel(TensorSpec((1024,)), core), {}, {0: half_format(core)})
     (bits,) = run_kernel(kernel, [values], NATIVE)
     np.testing.assert_array_equal(bits, nearest(values))
     with np.errstate(invalid="ignore"):
@@ -156,7 +96,7 @@ def test_numbers_are_rounded_by_instructions() -> None:
         pytest.skip(NO_INSTRUCTIONS)
     bits = np.random.default_rng(1).integers(0, 1 << 32, 4096, dtype="uint32")
     values = bits[(bits >> 23 & 255) > 0][:2048].view("float32")
-    kernel = with_storage(copy_kernel(TensorSpec((2048,)), core), {}, {0: _half(core)})
+    kernel = with_storage(copy_kernel(TensorSpec((2048,)), core), {}, {0: half_format(core)})
     (found,) = run_kernel(kernel, [values], NATIVE)
     np.testing.assert_array_equal(exact(found), exact(nearest(values)))
 

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The permission to use the matrix registers of Intel's AMX.
+
+Source: Linux, Documentation/arch/x86/xstate.rst.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import platform
+import sys
+from functools import cache
+
+SYSCALL = 158
+"""The number of Linux's ``arch_prctl`` on x86-64."""
+REQUEST_PERMISSION = 0x1023
+TILE_DATA = 18
+"""The processor's number of the registers' state."""
+
+
+@cache
+def permitted() -> bool:
+    """Ask Linux to let this process use the registers; return whether it does.
+
+    It does not if the processor has none, or if a virtual machine hides them.
+    """
+    if not sys.platform.startswith("linux") or platform.machine() != "x86_64":
+        return False
+    syscall = ctypes.CDLL(None).syscall
+    syscall.restype = ctypes.c_long
+    return bool(syscall(*map(ctypes.c_long, (SYSCALL, REQUEST_PERMISSION, TILE_DATA))) == 0)

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels that multiply bfloat16, compared with the products of rounded factors."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import tvm
+
+from support.conv2d import BIAS, Case, reference
+from support.networks import assert_close, poisoned, run_kernel, unpack
+from tvm_ios.backend.cpu.kernels.conv2d import conv2d_kernel
+from tvm_ios.backend.cpu.kernels.conv2d_shape import Conv2d
+from tvm_ios.backend.cpu.kernels.layout import Layout, pack_pairs
+from tvm_ios.backend.cpu.kernels.matmul_packing import pack_matrix
+from tvm_ios.backend.cpu.kernels.paired_matmul import pack_pairs as pack_matrix_pairs
+from tvm_ios.backend.cpu.kernels.paired_matmul import paired_matmul_kernel
+from tvm_ios.backend.cpu.kernels.storage import with_storage
+from tvm_ios.backend.shared.product import Matmul
+from tvm_ios.target import Core
+from tvm_ios.tir.bfloat16 import Bfloat16, exact, nearest
+from tvm_ios.tir.epilogue import Epilogue, Operand, Step
+
+
+def half_format(core: Core) -> Bfloat16:
+    return Bfloat16(core.pair_lanes)
+
+
+def rounded(values: np.ndarray) -> np.ndarray:
+    return values.astype(ml_dtypes.bfloat16).astype("float32")
+
+
+def check_convolution(case: Case, target: tvm.target.Target, core: Core, layout: Layout) -> None:
+    """Compare a convolution of rounded factors, with a result in float32 and in bfloat16."""
+    random = np.random.default_rng(0)
+    draw = lambda *shape: random.standard_normal(shape).astype("float32")  # noqa: E731
+    result = Layout(core.lanes)
+    image = rounded(draw(case.batch, case.channels, *case.size))
+    weights = [
+        rounded(draw(k, case.channels // case.groups, *case.kernel)) for k in case.out_channels
+    ]
+    biases = [draw(1, k, 1, 1) for k in case.out_channels]
+    inputs = [
+        nearest(poisoned(layout, image) if layout == result else layout.pack(image)),
+        np.concatenate([pack_pairs(w, layout.block, core.lanes, case.groups) for w in weights]),
+        np.concatenate([result.pack(b) for b in biases], axis=1),
+    ]
+    conv = Conv2d(case.batch, case.channels, *case.windows(), case.out_channels, case.groups, BIAS)
+    kernel = conv2d_kernel(conv, layout, result, core, factors="pairs")
+    narrow = with_storage(kernel, {}, dict.fromkeys(range(len(kernel.outputs)), half_format(core)))
+    exactly, stored = (run_kernel(k, inputs, target, 0) for k in (kernel, narrow))
+    for wide, bits, w, b in zip(exactly, stored, weights, biases, strict=True):
+        expected = np.maximum(reference(case, image, w) + b, 0).astype("float32")
+        assert_close(unpack(wide, expected.shape), expected)
+        np.testing.assert_array_equal(exact(bits), rounded(wide))
+
+
+STEPS = (
+    Step("add", (Operand("value", 0), Operand("argument", 0))),
+    Step("add", (Operand("value", 1), Operand("argument", 1))),
+)
+
+
+def check_product(rows: int, depth: int, columns: int, target: tvm.target.Target, core: Core):
+    random = np.random.default_rng(0)
+    draw = lambda *shape: random.standard_normal(shape).astype("float32")  # noqa: E731
+    a, b = rounded(draw(rows, depth)), rounded(draw(depth, columns))
+    bias, residual = draw(columns), rounded(draw(rows, columns))
+    product = Matmul(rows, depth, columns, Epilogue(STEPS, ("last", "full")))
+    packed = pack_matrix_pairs(pack_matrix(b, core.lanes))
+    kernel = paired_matmul_kernel(product, core)
+    kernel = with_storage(kernel, {3: half_format(core)}, {})
+    inputs = [nearest(a[None]), packed, bias, nearest(residual[None])]
+    (output,) = run_kernel(kernel, inputs, target)
+    expected = a.astype("float64") @ b + bias + residual
+    assert_close(output[0], expected.astype("float32"))

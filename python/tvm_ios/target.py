@@ -20,7 +20,7 @@ from tvm_ios_env.amx import permitted
 from tvm_ios_env.machine import data_caches, default_threads
 
 from .support.errors import TargetError
-from .tir import amx
+from .tir import amx, bfmmla
 
 
 @dataclass(frozen=True)
@@ -250,7 +250,8 @@ def _isa_of(target: tvm.target.Target) -> Core:
     has = tvm.target.codegen.llvm_cpu_has_features
     if "aarch64" in str(target.attrs.get("mtriple", "")):
         products = "llvm.aarch64.neon.bfdot.v4f32.v8bf16" if has("bf16", target) else None
-        return Core(lanes=4, registers=32, pair_products=products)
+        matrices = bfmmla.PRODUCTS if has("bf16", target) else None
+        return Core(lanes=4, registers=32, pair_products=products, matrix_products=matrices)
     if has("avx512f", target):
         products = "llvm.x86.avx512bf16.dpbf16ps.512" if has("avx512bf16", target) else None
         matrices = amx.PRODUCTS if has("amx-bf16", target) else None

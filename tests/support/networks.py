@@ -75,7 +75,7 @@ def run_kernel(
     assert [a.shape for a in inputs] == [s.shape for s in kernel.inputs]
     random = np.random.default_rng(seed)
     module = _built(_Known((kernel.key, str(target)), (kernel, target)))
-    written = [_poison(spec.shape, spec.dtype) for spec in kernel.outputs + kernel.scratch]
+    written = [poisoned_tensor(spec.shape, spec.dtype) for spec in kernel.outputs + kernel.scratch]
     tensors = [tvm.runtime.tensor(array) for array in (*inputs, *written)]
     for i, phase in enumerate(kernel.phases):
         inner = random.integers(0, phase.tiles + 1, min(phase.tiles, 4))
@@ -102,7 +102,8 @@ def _built(known: _Known) -> Any:
     return kernel_module({f"p{i}": (kernel, i) for i in range(len(kernel.phases))}, target)
 
 
-def _poison(shape: Sequence[int], dtype: str) -> np.ndarray:
+def poisoned_tensor(shape: Sequence[int], dtype: str) -> np.ndarray:
+    """Memory that nothing was written to: NaN, or the largest integer."""
     if dtype.startswith("float"):
         return np.full(shape, np.nan, dtype)
     return np.full(shape, 1 if dtype == "bool" else np.iinfo(dtype).max, dtype)

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import ml_dtypes
 import numpy as np
 import tvm
@@ -21,6 +23,24 @@ from tvm_ios.target import Core
 from tvm_ios.tir.bfloat16 import Bfloat16, exact, nearest
 from tvm_ios.tir.epilogue import Epilogue, Operand, Step
 
+MATRIX_CASES = {
+    "1x1": Case(kernel=(1, 1), padding=(0, 0, 0, 0)),
+    "1x1 of a batch": Case(batch=2, channels=48, kernel=(1, 1), padding=(0, 0, 0, 0)),
+    "3x3 of a batch": Case(batch=2, channels=33),
+    "3x3 of whole blocks": Case(channels=32, out_channels=(64,), size=(7, 7)),
+    "wide": Case(channels=16, out_channels=(48,), size=(5, 70)),
+    "odd channels": Case(channels=37, out_channels=(40,)),
+    "one channel": Case(channels=1),
+    "fifteen channels": Case(channels=15),
+    "one pixel": Case(channels=64, size=(1, 1)),
+    "strided": Case(channels=19, size=(17, 39), kernel=(7, 7), stride=(2, 2)),
+    "dilated": Case(dilation=(2, 3), padding=(2, 3, 2, 3)),
+    "1x19": Case(channels=9, size=(3, 23), kernel=(1, 19), padding=(0, 9, 0, 9), dilation=(1, 2)),
+    "groups": Case(channels=32, out_channels=(96,), groups=2),
+    "two results": Case(out_channels=(10, 24)),
+    "many weights": Case(channels=130, out_channels=(200,), size=(5, 6)),
+}
+
 
 def half_format(core: Core) -> Bfloat16:
     return Bfloat16(core.pair_lanes)
@@ -30,7 +50,13 @@ def rounded(values: np.ndarray) -> np.ndarray:
     return values.astype(ml_dtypes.bfloat16).astype("float32")
 
 
-def check_convolution(case: Case, target: tvm.target.Target, core: Core, layout: Layout) -> None:
+Run = Callable[..., list[np.ndarray]]
+"""``run(kernel, inputs, target)`` returns a kernel's outputs."""
+
+
+def check_convolution(
+    case: Case, target: tvm.target.Target, core: Core, layout: Layout, run: Run = run_kernel
+) -> None:
     """Compare a convolution of rounded factors, with a result in float32 and in bfloat16."""
     random = np.random.default_rng(0)
     draw = lambda *shape: random.standard_normal(shape).astype("float32")  # noqa: E731
@@ -48,7 +74,7 @@ def check_convolution(case: Case, target: tvm.target.Target, core: Core, layout:
     conv = Conv2d(case.batch, case.channels, *case.windows(), case.out_channels, case.groups, BIAS)
     kernel = conv2d_kernel(conv, layout, result, core, factors="pairs")
     narrow = with_storage(kernel, {}, dict.fromkeys(range(len(kernel.outputs)), half_format(core)))
-    exactly, stored = (run_kernel(k, inputs, target, 0) for k in (kernel, narrow))
+    exactly, stored = (run(k, inputs, target) for k in (kernel, narrow))
     for wide, bits, w, b in zip(exactly, stored, weights, biases, strict=True):
         expected = np.maximum(reference(case, image, w) + b, 0).astype("float32")
         assert_close(unpack(wide, expected.shape), expected)
@@ -61,7 +87,14 @@ STEPS = (
 )
 
 
-def check_product(rows: int, depth: int, columns: int, target: tvm.target.Target, core: Core):
+def check_product(
+    rows: int,
+    depth: int,
+    columns: int,
+    target: tvm.target.Target,
+    core: Core,
+    run: Run = run_kernel,
+) -> None:
     random = np.random.default_rng(0)
     draw = lambda *shape: random.standard_normal(shape).astype("float32")  # noqa: E731
     a, b = rounded(draw(rows, depth)), rounded(draw(depth, columns))
@@ -71,6 +104,6 @@ def check_product(rows: int, depth: int, columns: int, target: tvm.target.Target
     kernel = paired_matmul_kernel(product, core)
     kernel = with_storage(kernel, {3: half_format(core)}, {})
     inputs = [nearest(a[None]), packed, bias, nearest(residual[None])]
-    (output,) = run_kernel(kernel, inputs, target)
+    (output,) = run(kernel, inputs, target)
     expected = a.astype("float64") @ b + bias + residual
     assert_close(output[0], expected.astype("float32"))

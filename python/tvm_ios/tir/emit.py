@@ -75,6 +75,10 @@ class Accumulators:
     def __getitem__(self, i: Expr) -> Expr:
         return self._buffer[lanes_of(i * self.lanes, self.lanes)]
 
+    def first(self, i: Expr, lanes: int) -> Expr:
+        """Return the first numbers of vector ``i``."""
+        return self._buffer[lanes_of(i * self.lanes, lanes)]
+
     def __setitem__(self, i: Expr, value: Expr) -> None:
         T.buffer_store(self._buffer, value, [lanes_of(i * self.lanes, self.lanes)])
 

@@ -20,6 +20,7 @@ from support.networks import (
 from support.rounded import BODIES, BOUND, fire, image, module
 from tvm_ios import target as targets
 from tvm_ios.backend.cpu.code import driver
+from tvm_ios.backend.cpu.measure import peak_flops
 from tvm_ios.errors import TargetError
 from tvm_ios.target import check_runnable, core_of, resolve
 from tvm_ios.transform import InterOperatorSchedule
@@ -74,3 +75,11 @@ def test_a_processor_that_has_it_by_its_name(
     assert core_of(resolve('{"kind": "llvm", "mcpu": "sapphirerapids"}')).matrix_products
     assert core_of(resolve('{"kind": "llvm", "mattr": ["+amx-bf16"]}')).matrix_products
     assert resolve("llvm", cpu="znver5").attrs.get("mattr") is None
+
+
+def test_its_peak_is_measured(target: tvm.target.Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peak_flops, "STEPS", 10)
+    peak = peak_flops.MultiplyAdds(target, paired=True)
+    assert peak.flops == 2 * 10 * 2 * 32**3
+    with emulated_amx():
+        assert peak.gflops(repeat=1) > 0

@@ -8,12 +8,11 @@ import re
 import pytest
 import tvm
 
+from support.aarch64 import BF16, NEON
 from support.kernel_module import kernel_module
 from support.networks import conv, relax_module
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.options import Options
-
-NEON = {"kind": "llvm", "mtriple": "aarch64-linux-gnu", "mattr": ["+neon"], "num-cores": 2}
 
 
 def compiled(target: dict, **options: object) -> str:
@@ -41,8 +40,8 @@ def assembly() -> str:
 
 
 def test_neon_multiplies_and_rounds_bfloat16() -> None:
-    assembly = compiled({**NEON, "mattr": ["+neon", "+bf16"]}, precision="bf16")
-    assert re.search(r"bfdot\s+v\d+\.4s", assembly)
+    assembly = compiled(BF16, precision="bf16")
+    assert re.search(r"bfmmla\s+v\d+\.4s", assembly)
     assert re.search(r"bfcvtn\s+v\d+\.4h", assembly)
 
 

@@ -19,9 +19,11 @@ from typing import Any
 from tvm.tirx.script import builder as T
 
 from ....target import Core
+from ....tir import amx, bfmmla
 from ....tir.emit import bind, select
 from ....tir.window import Window
-from .conv2d_amx import AmxTile, amx_sources
+from .conv2d_amx import AmxTile
+from .conv2d_bfmmla import BfmmlaTile
 from .conv2d_shape import Conv2d, ConvShape
 from .conv2d_tile import ConvBuffers, ConvTile
 from .factors import Factors
@@ -78,7 +80,7 @@ def conv2d_kernel(
         emitter.tiles,
         emitter.emit,
         weights=emitter.weights(),
-        sources=emitter.sources,
+        sources=emitter.tile_type.sources(emitter),
     )
     return Kernel(
         name="conv2d_pointwise" if conv.pointwise else "conv2d",
@@ -96,18 +98,21 @@ Place = Callable[[Expr, Expr, int, Expr, Expr], None]
 ``b`` blocks of channels from ``block``. The next chunk begins with block ``following``."""
 
 
+_TILES: dict[str | None, type[ConvTile]] = {
+    None: ConvTile,
+    amx.PRODUCTS: AmxTile,
+    bfmmla.PRODUCTS: BfmmlaTile,
+}
+"""The register tiles of the instructions that multiply matrices."""
+
+
 class ConvEmitter(ConvShape):
     """The code of a convolution; a tile is (image, chunk of channel blocks, row or column tile)."""
 
     @property
     def tile_type(self) -> type[ConvTile]:
         """The register tiles that the core has for what is multiplied."""
-        return AmxTile if self.amx else ConvTile
-
-    @property
-    def sources(self) -> frozenset[str]:
-        """The LLVM IR of the functions that the code calls."""
-        return amx_sources(self) if self.amx else self.multiplication.sources
+        return _TILES[self.matrices]
 
     def plane(self) -> PlaneTiles:
         """Return how the tiles cover the result."""

@@ -9,14 +9,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from ....target import Core
-from ....tir.amx import COLUMNS, PRODUCTS
 from ....tir.epilogue import NOTHING, Epilogue
 from ....tir.tensor import TensorSpec
 from ....tir.window import Window
 from .factors import Factors, Multiplication
 from .layout import Layout, blocks
 from .taps import tap_groups
-from .tiling import RegisterTile, amx_tile, choose_tile
+from .tiling import RegisterTile, choose_tile, matrix_tile
 
 Expr = Any
 
@@ -100,8 +99,8 @@ class ConvShape:
             pixels = self.rows.out * self.columns.out
             self.rows, self.columns = Window(1, 1, 1), Window(pixels, pixels, 1)
         self.group_blocks = sum(self.result_blocks) // conv.groups
-        blocked = source.block == core.lanes == COLUMNS
-        self.amx = factors == "pairs" and core.matrix_products == PRODUCTS and blocked
+        blocked = source.block == core.lanes
+        self.matrices = core.matrix_products if factors == "pairs" and blocked else None
         self.tile = tile or self._choose_tile(core)
         self.taps = tap_groups(core, self.columns)
         self.far_weights = 4 * math.prod(self.weights_shape) > core.l1_bytes
@@ -112,8 +111,9 @@ class ConvShape:
 
     def _choose_tile(self, core: Core) -> RegisterTile:
         """Choose the register tile for the weights of one chunk."""
-        if self.amx:
-            return amx_tile(self.columns.out, self.group_blocks, self.conv.groups > 1)
+        if self.matrices:
+            count, equal = self.group_blocks, self.conv.groups > 1
+            return matrix_tile(self.matrices, self.columns.out, count, equal)
         block_bytes = 4 * math.prod(self.weights_shape[1:])
         return choose_tile(
             core,

@@ -63,6 +63,11 @@ class ConvTile:
     following: Expr
     after: Expr | None = None
 
+    @staticmethod
+    def sources(conv: ConvShape) -> frozenset[str]:
+        """Return the LLVM IR of the functions that the tiles of a convolution call."""
+        return conv.multiplication.sources
+
     def emit(self, first: Expr, tile: ColumnTile) -> None:
         """Emit the columns of ``tile`` from column ``first``: the reduction, then the stores."""
         with tile_scope():

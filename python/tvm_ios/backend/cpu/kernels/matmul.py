@@ -20,6 +20,7 @@ from typing import Any
 from tvm.tirx.script import builder as T
 
 from ....target import Core
+from ....tir import amx, bfmmla
 from ....tir.emit import (
     bind,
     loop,
@@ -29,7 +30,8 @@ from ....tir.tensor import TensorSpec
 from ...shared.product import Matmul
 from .factors import Factors
 from .kernel import Kernel, Phase, Weights
-from .matmul_amx import AmxTile, amx_sources
+from .matmul_amx import AmxTile
+from .matmul_bfmmla import BfmmlaTile
 from .matmul_packing import PACK_WORK, Packing
 from .matmul_shape import MatmulShape
 from .matmul_tile import Columns, MatmulTile
@@ -54,7 +56,12 @@ def matmul_kernel(matmul: Matmul, core: Core, factors: Factors = "single") -> Ke
     specs = {"full": results[0], "last": TensorSpec((last,))}
     right = m.right
     scratch: tuple[TensorSpec, ...] = ()
-    phase = Phase(emitter.tiles, emitter.emit, weights=emitter.weights(), sources=emitter.sources)
+    phase = Phase(
+        emitter.tiles,
+        emitter.emit,
+        weights=emitter.weights(),
+        sources=emitter.tile_type.sources(emitter),
+    )
     phases: tuple[Phase, ...] = (phase,)
     if m.weights:
         right = m.packed(core.lanes)
@@ -74,18 +81,21 @@ def matmul_kernel(matmul: Matmul, core: Core, factors: Factors = "single") -> Ke
     )
 
 
+_TILES: dict[str | None, type[MatmulTile]] = {
+    None: MatmulTile,
+    amx.PRODUCTS: AmxTile,
+    bfmmla.PRODUCTS: BfmmlaTile,
+}
+"""The register tiles of the instructions that multiply matrices."""
+
+
 class _MatmulEmitter(MatmulShape):
     """The code of a product."""
 
     @property
     def tile_type(self) -> type[MatmulTile]:
         """The register tiles that the core has for what is multiplied."""
-        return AmxTile if self.amx_pairs else MatmulTile
-
-    @property
-    def sources(self) -> frozenset[str]:
-        """The LLVM IR of the functions that the code calls."""
-        return amx_sources(self) if self.amx_pairs else self.multiplication.sources
+        return _TILES[self.matrices]
 
     def weights(self) -> Weights | None:
         """Return where the weights of a tile begin; None if the right side is computed."""

@@ -10,32 +10,30 @@ from __future__ import annotations
 from typing import Any
 
 from ....tir.amx import COLUMNS, PAIR_BYTES, Step, address, split
-from ....tir.emit import lanes_of, loop, on_stack, tile_scope, unroll
+from ....tir.emit import lanes_of, on_stack, tile_scope, unroll
 from .matmul_shape import MatmulShape
 from .matmul_tile import Columns, MatmulTile
 
 Expr = Any
 
 
-def amx_sources(shape: MatmulShape) -> frozenset[str]:
-    """Return the LLVM IR of the functions that the tiles of a product call."""
-    height = shape.tile.columns
-    heights = {height, shape.matmul.rows % height} - {0}
-    counts = {shape.tile.blocks, shape.rest_blocks, 1} - {0}
-    steps = (Step(split(h), b, shape.amx_pairs) for h in heights for b in counts)
-    return frozenset().union(*(step.sources for step in steps))
-
-
 class AmxTile(MatmulTile):
     """A register tile of up to 32 rows."""
 
+    @staticmethod
+    def sources(shape: MatmulShape) -> frozenset[str]:
+        height = shape.tile.columns
+        heights = {height, shape.matmul.rows % height} - {0}
+        counts = {shape.tile.blocks, shape.rest_blocks, 1} - {0}
+        steps = (Step(split(h), b, shape.matrix_pairs) for h in heights for b in counts)
+        return frozenset().union(*(step.sources for step in steps))
+
     def emit(self, row: Expr, height: int, columns: Columns) -> None:
-        """Emit ``height`` rows from ``row`` for these columns."""
-        step = Step(split(height), columns.count, self.shape.amx_pairs)
+        step = Step(split(height), columns.count, self.shape.matrix_pairs)
         with tile_scope():
             sums = on_stack([columns.count, height, COLUMNS])
             step.begin()
-            self._multiply(step, row, columns)
+            self._reduce(lambda k: self._multiply(step, row, k, columns), columns, step.pairs)
             step.end([address(sums, place, "w") for place in step.sums()])
             vector = lanes_of(0, columns.width)
 
@@ -44,19 +42,10 @@ class AmxTile(MatmulTile):
 
             unroll(0, height, lambda j: unroll(0, columns.count, lambda i: finish(i, j)))
 
-    def _multiply(self, step: Step, row: Expr, columns: Columns) -> None:
-        """Emit the steps of the whole depth."""
-        depth, (left, right) = self.matmul.depth, self.buffers[:2]
-        count = depth // step.pairs
+    def _multiply(self, step: Step, row: Expr, k: Expr, columns: Columns) -> None:
+        """Emit the step of the depth that begins with pair ``k``."""
+        left, right = self.buffers[:2]
         matrix = self.matrix if self.matmul.left_batch else 0
-        ahead = list(self._ahead(columns, count)) if self.shape.prefetches else []
-
-        def part(index: Expr) -> None:
-            for weights in ahead:
-                weights.step(index)
-            k = index * step.pairs
-            rows = [address(left, [matrix, row + start, k]) for start in step.starts]
-            blocks = [address(right, [columns.first + i, k, 0]) for i in range(columns.count)]
-            step.multiply(rows, depth * PAIR_BYTES, blocks, COLUMNS * PAIR_BYTES)
-
-        loop(count, part)
+        rows = [address(left, [matrix, row + start, k]) for start in step.starts]
+        blocks = [address(right, [columns.first + i, k, 0]) for i in range(columns.count)]
+        step.multiply(rows, self.matmul.depth * PAIR_BYTES, blocks, COLUMNS * PAIR_BYTES)

@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 from ....target import Core
-from ....tir.amx import COLUMNS, PRODUCTS, ROWS
+from ....tir import amx, bfmmla
 from ...shared.product import Matmul
 from .factors import Factors, Multiplication
 from .layout import blocks
-from .tiling import RegisterTile, amx_tile, choose_tile
+from .tiling import RegisterTile, choose_tile, matrix_tile
 
 _MAX_STRIDED_DEPTH = 2048  # rows of a wide matrix, each in its own page
 _MIN_PACKED_ROWS = 64
@@ -32,7 +32,8 @@ class MatmulShape:
         # (result, columns) of each partly filled block.
         tails = enumerate(part % core.lanes for part in matmul.parts)
         self.tails = [(result, width) for result, width in tails if width]
-        self.amx_pairs = self._count_amx_pairs(core)
+        self.matrix_pairs = self._count_matrix_pairs(core)
+        self.matrices = core.matrix_products if self.matrix_pairs else None
         self.tile = self._choose_tile(core)
         self.full_chunks, self.rest_blocks = divmod(sum(self.full), self.tile.blocks)
         self.chunks = self.full_chunks + (self.rest_blocks > 0) + len(self.tails)
@@ -53,18 +54,20 @@ class MatmulShape:
             and matmul.rows >= _MIN_PACKED_ROWS
         )
 
-    def _count_amx_pairs(self, core: Core) -> int:
-        """Return how many pairs AMX multiplies in a step, 0 if it is not used."""
-        amx = self.factors == "pairs" and core.matrix_products == PRODUCTS
-        if not amx or core.lanes != COLUMNS:
+    def _count_matrix_pairs(self, core: Core) -> int:
+        """Return how many pairs a row of a left matrix has; 0 if matrices are not multiplied."""
+        if self.factors != "pairs" or core.matrix_products is None:
             return 0
-        counts = range(ROWS, _FEWEST_AMX_PAIRS - 1, -1)
+        counts = [bfmmla.PAIRS]
+        if core.matrix_products == amx.PRODUCTS:
+            counts = list(range(amx.ROWS, _FEWEST_AMX_PAIRS - 1, -1))
         return next((n for n in counts if self.matmul.depth % n == 0), 0)
 
     def _choose_tile(self, core: Core) -> RegisterTile:
+        """Choose the register tile for the weights of one chunk."""
         count = max(sum(self.full), 1)
-        if self.amx_pairs:
-            return amx_tile(self.matmul.rows, count)
+        if self.matrices:
+            return matrix_tile(self.matrices, self.matmul.rows, count)
         block_bytes = 4 * core.lanes * self.matmul.depth
         return choose_tile(core, self.matmul.rows, count, block_bytes=block_bytes)
 

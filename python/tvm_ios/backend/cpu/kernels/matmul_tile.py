@@ -55,6 +55,11 @@ class MatmulTile:
         self.full, self.buffers, self.matrix = shape.full, buffers, matrix
         self.place, self.more, self.slab, self.after = place, more, slab, after
 
+    @staticmethod
+    def sources(shape: MatmulShape) -> frozenset[str]:
+        """Return the LLVM IR of the functions that the tiles of a product call."""
+        return shape.multiplication.sources
+
     def emit(self, row: Expr, height: int, columns: Columns) -> None:
         """Emit ``height`` rows from ``row`` for these columns."""
         left = self.matrix if self.matmul.left_batch else 0
@@ -111,24 +116,25 @@ class MatmulTile:
                 with T.Else():
                     outer(store)
 
-    def _reduce(self, step: Callable[[Expr], None], columns: Columns) -> None:
-        """Emit ``step(k)`` for the depth of the slab."""
-        depth, lanes = self.shape.slab, self.lanes
+    def _reduce(self, step: Callable[[Expr], None], columns: Columns, pace: int = 1) -> None:
+        """Emit ``step(k)`` for each ``pace``-th ``k`` of the depth of the slab."""
+        depth = self.shape.slab
         base = self.slab * depth
         if not self.shape.prefetches:
-            loop(depth, lambda k: step(base + k))
+            loop(depth // pace, lambda n: step(base + n * pace))
             return
-        full, rest = divmod(depth, lanes)
+        steps = max(self.lanes // pace, 1)
+        full, rest = divmod(depth, steps * pace)
         ahead = list(self._ahead(columns, full))
 
         def part(index: Expr) -> None:
             for weights in ahead:
                 weights.step(index)
-            loop(lanes, lambda k: step(base + index * lanes + k))
+            loop(steps, lambda n: step(base + (index * steps + n) * pace))
 
         loop(full, part)
         if rest:
-            loop(rest, lambda k: step(full * lanes + k))
+            loop(rest // pace, lambda n: step((full * steps + n) * pace))
 
     def _ahead(self, columns: Columns, steps: int) -> Iterator[Ahead]:
         """Yield this tile's shares of the next chunk's weights, which are read in ``steps`` steps.

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ....target import Core
-from ....tir.amx import MOST_BLOCKS, ROWS, split
+from ....tir import amx
 from ....tir.window import Window
 from .layout import blocks as parts_of
 from .taps import ColumnTile, readers, tap_groups
@@ -22,6 +22,7 @@ class RegisterTile:
 
 _ONE_TAP = Window(1, 1, 1)
 _MAX_BLOCKS = 8
+_BFMMLA_TILE = 2, 8  # vectors and columns: 16 sums, and 8 operands of a step
 _INPUTS = 2  # held in registers at a time by a kernel that loads one after another
 _SECOND_BODY = 0.03  # cost of a narrower chunk of blocks, which doubles the code
 
@@ -76,20 +77,28 @@ def choose_tile(
     return min((t for t in tiles if not (equal and blocks % t.blocks)), key=cost)
 
 
-def amx_tile(columns: int, count: int, equal: bool = False) -> RegisterTile:
-    """Return the register tile of ``columns`` x ``count`` blocks of output channels.
+def matrix_tile(products: str, columns: int, count: int, equal: bool = False) -> RegisterTile:
+    """Return the register tile of ``columns`` x ``count`` vectors, whose steps multiply matrices.
 
     It is as large as the registers allow. All tiles are of about one size.
 
     Parameters
     ----------
+    products : str
+        The instruction, see :attr:`Core.matrix_products`.
     columns, count : int
-        Extent of the output.
+        Extent of the output, in columns and in vectors of output channels.
     equal : bool
-        Whether all chunks of blocks must be of one size.
+        Whether all chunks of vectors must be of one size.
     """
-    width = parts_of(columns, parts_of(columns, 2 * ROWS))
-    most = min(MOST_BLOCKS[len(split(width))], count)
+    if products == amx.PRODUCTS:
+        width = parts_of(columns, parts_of(columns, 2 * amx.ROWS))
+        most = amx.MOST_BLOCKS[len(amx.split(width))]
+    else:
+        most, widest = _BFMMLA_TILE
+        width = parts_of(columns, parts_of(columns, widest))
+        width += width % 2 if width < columns else 0
+    most = min(most, count)
     if equal:
         return RegisterTile(width, max(b for b in range(1, most + 1) if count % b == 0))
     return RegisterTile(width, parts_of(count, parts_of(count, most)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Peak arithmetic throughput: vector multiply-adds in registers, on one core or on several.
+"""Peak arithmetic throughput: multiply-adds in registers, on one core or on several.
 
 The peak is measured, not looked up, by a loop of independent multiply-adds that is compiled like
 the kernels. The result is the fastest of many short runs, because it is to be an upper limit.
@@ -7,7 +7,8 @@ the kernels. The result is the fastest of many short runs, because it is to be a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import tvm
@@ -17,13 +18,15 @@ from tvm.tirx.script import builder as T
 
 from ....support.threads import with_num_threads
 from ....target import Core, core_of, num_workers
-from ....tir.bfloat16 import dot, dot_source
-from ....tir.emit import Accumulators, Expr, lanes_of, tile_scope, unroll, zeros
+from ....tir import amx, bfmmla
+from ....tir.bfloat16 import PAIR, dot, dot_source
+from ....tir.emit import Accumulators, Expr, lanes_of, on_stack, tile_scope, unroll, zeros
 from ..code.aligned_stack import aligned_stack
 
 CHAINS = 12  # independent multiply-adds: more than latency x pipelines, fewer than registers
 STEPS = 100_000
 _RUNS, _REPEAT = 5, 50
+_ROWS = 4 * amx.ROWS  # vectors of operands, of which most loops use fewer
 
 
 class MultiplyAdds:
@@ -34,7 +37,7 @@ class MultiplyAdds:
     target : tvm.target.Target
         Its ``num-cores`` is the number of workers.
     paired : bool
-        Whether pairs of bfloat16 are multiplied, by the processor's instruction.
+        Whether bfloat16 is multiplied, by the instruction of the processor that multiplies most.
 
     Attributes
     ----------
@@ -45,10 +48,11 @@ class MultiplyAdds:
     def __init__(self, target: tvm.target.Target, *, paired: bool = False) -> None:
         core, self.workers = core_of(target), num_workers(target)
         assert core.pair_products or not paired, "the processor has the instruction"
-        self.flops = (4 if paired else 2) * CHAINS * core.lanes * STEPS * self.workers
-        function = _function(core, STEPS, self.workers, paired)
+        loop = _LOOPS[core.matrix_products if paired else None](core, paired)
+        self.flops = 2 * loop.products * STEPS * self.workers
+        function = _function(core, STEPS, self.workers, loop)
         self._module = tvm.compile(tvm.IRModule({"fma": function}), target=target).mod
-        random = np.random.default_rng(0).uniform(0.5, 0.9, (CHAINS + 2, core.lanes))
+        random = np.random.default_rng(0).uniform(0.5, 0.9, (_ROWS, core.lanes))
         self._source = tvm.runtime.tensor(random.astype("float32"))
         shape = (self.workers, CHAINS, core.lanes)
         self._result = tvm.runtime.tensor(np.zeros(shape, "float32"))
@@ -74,46 +78,106 @@ def on_each_worker(workers: int, body: Callable[[Expr], None]) -> None:
         body(worker)
 
 
-def _function(core: Core, steps: int, workers: int, paired: bool) -> tirx.PrimFunc:
-    """Build a function of ``steps`` times ``CHAINS`` independent vector multiply-adds."""
-    instruction = dot_source(core.pair_products, core.lanes) if paired else ()
+def _function(core: Core, steps: int, workers: int, loop: _Loop) -> tirx.PrimFunc:
+    """Build a function of ``steps`` steps of a loop on each worker."""
     with IRBuilder() as builder, T.prim_func(s_tir=True):
         T.func_name("fma")
         T.func_attr({"tirx.noalias": True})
-        source = T.arg("source", T.buffer((CHAINS + 2, core.lanes), layout=None))
+        source = T.arg("source", T.buffer((_ROWS, core.lanes), layout=None))
         result = T.arg("result", T.buffer((workers, CHAINS, core.lanes), layout=None))
         with T.sblock("root"):
             T.reads()
             T.writes()
-            with aligned_stack(instruction):
-                on_each_worker(
-                    workers, lambda worker: _chains(core, steps, source, result, worker, paired)
-                )
+            with aligned_stack(loop.sources):
+                on_each_worker(workers, lambda worker: loop.emit(steps, source, result, worker))
     return builder.get()
 
 
-def _chains(
-    core: Core, steps: int, source: tirx.Buffer, result: tirx.Buffer, worker: Expr, paired: bool
-) -> None:
-    registers = Accumulators(CHAINS, core.lanes, zeros(core.lanes))
+class _Loop:
+    """Independent multiply-adds of vectors: of float32, or of pairs of bfloat16.
 
-    def vector(row: int) -> Expr:
-        return source[row, lanes_of(0, core.lanes)]
+    Attributes
+    ----------
+    products : int
+        The products of a step.
+    sources : frozenset of str
+        The LLVM IR of the functions that the code calls.
+    """
 
-    def start(i: int) -> None:
-        registers[i] = vector(i)
+    def __init__(self, core: Core, paired: bool) -> None:
+        self.core, self.paired, self.lanes = core, paired, core.lanes
+        self.products = (2 if paired else 1) * CHAINS * core.lanes
+        self.sources = dot_source(core.pair_products, core.lanes) if paired else frozenset()
 
-    def step(i: int) -> None:
-        if not paired:
-            registers[i] = registers[i] * vector(CHAINS) + vector(CHAINS + 1)
-            return
-        a, b = (T.reinterpret(f"int32x{core.lanes}", vector(CHAINS + k)) for k in range(2))
-        registers[i] = dot(registers[i], a, b, core.pair_lanes)
+    def emit(self, steps: int, source: Any, result: Any, worker: Expr) -> None:
+        """Emit the loop, of one worker."""
+        registers = Accumulators(CHAINS, self.lanes, zeros(self.lanes))
+        vector = lanes_of(0, self.lanes)
 
-    def finish(i: int) -> None:
-        T.buffer_store(result, registers[i], [worker, i, lanes_of(0, core.lanes)])
+        def start(i: int) -> None:
+            registers[i] = source[i, vector]
 
-    unroll(0, CHAINS, start)
-    with T.serial(steps):
+        def finish(i: int) -> None:
+            T.buffer_store(result, registers[i], [worker, i, vector])
+
+        unroll(0, CHAINS, start)
+        with T.serial(steps):
+            self._step(registers, [source[CHAINS + k, vector] for k in range(2)])
+        unroll(0, CHAINS, finish)
+
+    def _step(self, registers: Accumulators, operands: Sequence[Expr]) -> None:
+        a, b = map(self._pairs, operands) if self.paired else operands
+
+        def step(i: int) -> None:
+            if self.paired:
+                registers[i] = dot(registers[i], a, b, self.core.pair_lanes)
+            else:
+                registers[i] = registers[i] * a + b
+
         unroll(0, CHAINS, step)
-    unroll(0, CHAINS, finish)
+
+    def _pairs(self, vector: Expr) -> Expr:
+        return T.reinterpret(f"{PAIR}x{self.lanes}", vector)
+
+
+class _BfmmlaLoop(_Loop):
+    """Products of matrices in vectors."""
+
+    def __init__(self, core: Core, paired: bool) -> None:
+        super().__init__(core, paired)
+        self.products = 2 * bfmmla.PAIRS * CHAINS * core.lanes
+        self.sources = bfmmla.sources()
+
+    def _step(self, registers: Accumulators, operands: Sequence[Expr]) -> None:
+        rows, columns = map(self._pairs, operands)
+        left = [rows] * (CHAINS // 2)
+        bfmmla.multiply([registers], left, [(columns, columns)])
+
+
+class _AmxLoop(_Loop):
+    """Products of matrices in registers of their own, which are loaded in each step."""
+
+    def __init__(self, core: Core, paired: bool) -> None:
+        super().__init__(core, paired)
+        self._shapes = amx.Step((amx.ROWS, amx.ROWS), 2, amx.ROWS)
+        self.products = 4 * amx.ROWS * amx.COLUMNS * 2 * amx.ROWS
+        self.sources = self._shapes.sources
+
+    def emit(self, steps: int, source: Any, result: Any, worker: Expr) -> None:
+        shapes, row_bytes = self._shapes, amx.COLUMNS * amx.PAIR_BYTES
+        matrices = [amx.address(source, [n * amx.ROWS, 0]) for n in range(4)]
+        sums = on_stack([2, 2 * amx.ROWS, amx.COLUMNS])
+        shapes.begin()
+        with T.serial(steps):
+            shapes.multiply(matrices[:2], row_bytes, matrices[2:], row_bytes)
+        shapes.end([amx.address(sums, place, "w") for place in shapes.sums()])
+        vector = lanes_of(0, self.lanes)
+        T.buffer_store(result, sums[0, 0, vector], [worker, 0, vector])
+
+
+_LOOPS: dict[str | None, type[_Loop]] = {
+    None: _Loop,
+    amx.PRODUCTS: _AmxLoop,
+    bfmmla.PRODUCTS: _BfmmlaLoop,
+}
+"""The loops by the instruction that multiplies matrices."""

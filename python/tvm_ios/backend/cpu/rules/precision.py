@@ -24,7 +24,7 @@ from ....graph.operators import Operator, OperatorGraph
 from ....graph.rearrange import moves
 from ....graph.recognise import is_float32
 from ....schedule.rounding import PAIRED, QUADS, WIDENED, rounds
-from ....tir import amx
+from ....tir import amx, bfmmla
 from ....tir.bfloat16 import Bfloat16
 from ....tir.storage import Format
 from ...shared.convolution import conv_geometry
@@ -56,8 +56,9 @@ _FEATURE_MAPS = frozenset(
 
 _ATTENTIONS = frozenset(("attention", "attention_bias"))
 
-_SPEED = 2.0  # of products of pairs over those of float32
-_AMX_SPEED = 8.0  # of those by AMX, by the instructions' throughput: none was measured
+# Of products of bfloat16 over those of float32. Pairs were measured. Instructions for matrices are
+# predicted by their throughput: no processor with them was at hand.
+_SPEED = {None: 2.0, amx.PRODUCTS: 8.0, bfmmla.PRODUCTS: 3.0}
 _PROMISING = 1.6  # times the shortest predicted time; predictions are seldom further off
 _WHOLE = 256  # the whole numbers up to it are exact in bfloat16
 _SAMPLE = 64  # elements that tell most weights apart from whole numbers
@@ -112,7 +113,9 @@ def _convolution_kernel(op: Operator, config: LoweringConfig) -> str:
         return PAIRED
     if chosen is not None:
         return chosen
-    tiling = choose_winograd(conv, config.core, config.workers, config.balance, _speed(config))
+    tiling = choose_winograd(
+        conv, config.core, config.workers, config.balance, _SPEED[config.core.matrix_products]
+    )
     return PAIRED if tiling is None else WIDENED + variant_name(tiling)
 
 
@@ -124,18 +127,13 @@ def promising_kernels(op: Operator, chosen: str, config: LoweringConfig) -> tupl
     if not config.winograd or chosen == QUADS or not is_filter(_geometry(op)):
         return (chosen,)
     core, workers, balance = config.core, config.workers, config.balance
-    speed = _speed(config) if rounds(chosen) else 1.0
+    speed = _SPEED[config.core.matrix_products] if rounds(chosen) else 1.0
     times = predicted_times(_geometry(op), core, workers, balance, speed)
     limit = _PROMISING * min(times.values())
     likely = sorted((name for name, time in times.items() if time <= limit), key=times.__getitem__)
     if rounds(chosen):
         likely = [PAIRED if name == variant_name(None) else WIDENED + name for name in likely]
     return (chosen, *(name for name in likely if name != chosen))
-
-
-def _speed(config: LoweringConfig) -> float:
-    """Return how much faster the core multiplies bfloat16 than float32."""
-    return _AMX_SPEED if config.core.matrix_products == amx.PRODUCTS else _SPEED
 
 
 def _geometry(op: Operator) -> Conv2d:

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels that multiply small matrices of bfloat16 by ``bfmmla``, on an emulated AArch64."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pytest
+import tvm
+
+from support.aarch64 import BF16, emulate_bfmmla, run_by_qemu
+from support.conv2d import Case
+from support.networks import UNOPTIMISED
+from support.pairs import MATRIX_CASES, check_convolution, check_product
+from tvm_ios.backend.cpu.kernels.layout import Layout
+from tvm_ios.target import core_of
+from tvm_ios.tir.bfmmla import PRODUCTS as BFMMLA
+
+_NARROW = core_of(tvm.target.Target({"kind": "llvm", "mcpu": "x86-64"}))
+FOUR_LANES = replace(_NARROW, registers=32, matrix_products=BFMMLA)
+PRODUCTS = [(1, 512, 100), (7, 32, 20), (40, 96, 250), (13, 24, 16), (2, 12, 5), (7, 34, 20)]
+
+
+@pytest.mark.parametrize("case", MATRIX_CASES.values(), ids=MATRIX_CASES)
+def test_convolutions(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    emulate_bfmmla(monkeypatch)
+    check_convolution(case, UNOPTIMISED, FOUR_LANES, Layout(4))
+
+
+@pytest.mark.parametrize("l2_bytes", [1 << 14, 1 << 19])
+@pytest.mark.parametrize(("rows", "depth", "columns"), PRODUCTS)
+def test_products(
+    rows: int, depth: int, columns: int, l2_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    emulate_bfmmla(monkeypatch)
+    check_product(rows, depth, columns, UNOPTIMISED, replace(FOUR_LANES, l2_bytes=l2_bytes))
+
+
+@pytest.fixture
+def target() -> tvm.target.Target:
+    if "aarch64" not in tvm.target.codegen.llvm_get_targets():
+        pytest.skip("TVM's LLVM has no AArch64")
+    return tvm.target.Target(BF16)
+
+
+INSTRUCTIONS = pytest.mark.parametrize("matrices", [BFMMLA, None], ids=["bfmmla", "bfdot"])
+
+
+@INSTRUCTIONS
+@pytest.mark.parametrize("case", MATRIX_CASES.values(), ids=MATRIX_CASES)
+def test_convolutions_by_instructions(
+    case: Case, matrices: str | None, target: tvm.target.Target, tmp_path: Path
+) -> None:
+    run = partial(run_by_qemu, folder=tmp_path)
+    core = replace(core_of(target), matrix_products=matrices)
+    check_convolution(case, target, core, Layout(4), run)
+
+
+@INSTRUCTIONS
+@pytest.mark.parametrize(("rows", "depth", "columns"), PRODUCTS)
+def test_products_by_instructions(
+    rows: int,
+    depth: int,
+    columns: int,
+    matrices: str | None,
+    target: tvm.target.Target,
+    tmp_path: Path,
+) -> None:
+    run = partial(run_by_qemu, folder=tmp_path)
+    core = replace(core_of(target), matrix_products=matrices)
+    check_product(rows, depth, columns, target, core, run)

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels for AArch64 on this machine: by QEMU, or with ``bfmmla`` replaced by code for any CPU."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tvm
+
+from support.networks import poisoned_tensor
+from tvm_ios.backend.cpu.code.objects import kernel_object, static_library
+from tvm_ios.backend.cpu.kernels.kernel import Kernel
+from tvm_ios.database.objects import ObjectStore
+from tvm_ios.tir import bfmmla
+
+NEON = {"kind": "llvm", "mtriple": "aarch64-linux-gnu", "mattr": ["+neon"], "num-cores": 2}
+BF16 = {**NEON, "mattr": ["+neon", "+bf16"]}
+
+_COMPILER, _EMULATOR = "aarch64-linux-gnu-gcc", "qemu-aarch64"
+
+_PROGRAM = """
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+%(declarations)s
+
+int main(int count, char** paths) {
+  (void)count;
+  static const size_t sizes[] = {%(sizes)s};
+  enum { kTensors = sizeof sizes / sizeof *sizes };
+  void* t[kTensors];
+  FILE* file = fopen(paths[1], "r+b");
+  for (int i = 0; i < kTensors; ++i) {
+    t[i] = aligned_alloc(64, (sizes[i] + 127) / 64 * 64);
+    if (fread(t[i], 1, sizes[i], file) != sizes[i]) return 2;
+  }
+  %(calls)s
+  rewind(file);
+  for (int i = 0; i < kTensors; ++i) fwrite(t[i], 1, sizes[i], file);
+  return fclose(file);
+}
+"""
+
+
+def run_by_qemu(
+    kernel: Kernel, inputs: Sequence[np.ndarray], target: tvm.target.Target, folder: Path
+) -> list[np.ndarray]:
+    """The kernel's outputs, computed by an emulated processor."""
+    if not shutil.which(_COMPILER) or not shutil.which(_EMULATOR):
+        pytest.skip(f"{_EMULATOR} or {_COMPILER} is not installed")
+    store = ObjectStore(folder / "objects")
+    objects = [kernel_object(kernel, p, target, store) for p in range(len(kernel.phases))]
+    paths = []
+    for item in objects:
+        static_library(item, target, store)
+        content = store.get(item.key)
+        assert content is not None
+        paths.append(folder / f"{item.symbol}.o")
+        paths[-1].write_bytes(content)
+    written = [poisoned_tensor(spec.shape, spec.dtype) for spec in kernel.outputs + kernel.scratch]
+    arrays = [*map(np.ascontiguousarray, inputs), *written]
+    program, data = folder / "main.c", folder / "tensors"
+    program.write_text(_program(kernel, [o.symbol for o in objects], [a.nbytes for a in arrays]))
+    data.write_bytes(b"".join(a.tobytes() for a in arrays))
+    executable = str(folder / "main")
+    build = [_COMPILER, "-O1", "-static", str(program), *map(str, paths), "-lm", "-o", executable]
+    subprocess.run(build, check=True)
+    subprocess.run([_EMULATOR, "-cpu", "max", executable, str(data)], check=True)
+    found, results = data.read_bytes(), []
+    for array in arrays:
+        results.append(np.frombuffer(found[: array.nbytes], array.dtype).reshape(array.shape))
+        found = found[array.nbytes :]
+    return results[len(inputs) : len(inputs) + len(kernel.outputs)]
+
+
+def _program(kernel: Kernel, symbols: Sequence[str], sizes: Sequence[int]) -> str:
+    pointers = ", ".join(f"t[{i}]" for i in range(len(sizes)))
+    declarations, calls = [], []
+    for symbol, phase in zip(symbols, kernel.phases, strict=True):
+        following = ", 0" if phase.prefetches else ""
+        declarations.append(f"int32_t {symbol}();")
+        middle = phase.tiles // 2
+        for begin, end in ((middle, phase.tiles), (0, middle)):
+            calls.append(f"{symbol}({pointers}, {begin}, {end}{following});")
+    return _PROGRAM % {
+        "declarations": "\n".join(declarations),
+        "sizes": ", ".join(map(str, sizes)),
+        "calls": "\n  ".join(calls),
+    }
+
+
+def emulate_bfmmla(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replace the instruction by multiplications and additions of float32."""
+    steps = []
+    for k in range(4):
+        left = ", ".join(f"i32 {4 * row + k}" for row in (0, 0, 1, 1))
+        right = ", ".join(f"i32 {4 * column + k}" for column in (0, 1, 0, 1))
+        shuffle = "shufflevector <8 x float> {}, <8 x float> poison, <4 x i32> <{}>".format
+        steps += [
+            f"%l{k} = {shuffle('%x', left)}",
+            f"%r{k} = {shuffle('%y', right)}",
+            f"%p{k} = fmul <4 x float> %l{k}, %r{k}",
+            f"%s{k + 1} = fadd <4 x float> %s{k}, %p{k}",
+        ]
+    widened = [
+        line
+        for name, operand in (("x", "a"), ("y", "b"))
+        for line in (
+            f"%{name}b = bitcast <4 x i32> %{operand} to <8 x i16>",
+            f"%{name}w = zext <8 x i16> %{name}b to <8 x i32>",
+            f"%{name}u = shl <8 x i32> %{name}w, splat (i32 16)",
+            f"%{name} = bitcast <8 x i32> %{name}u to <8 x float>",
+        )
+    ]
+    parameters = "<4 x float> %s0, <4 x i32> %a, <4 x i32> %b"
+    name = bfmmla._FUNCTION
+    body = "\n  ".join([*widened, *steps, "ret <4 x float> %s4"])
+    source = f"define internal <4 x float> @{name}({parameters}) alwaysinline {{\n  {body}\n}}\n"
+    monkeypatch.setattr(bfmmla, "_SOURCE", source)

@@ -6,6 +6,8 @@ from __future__ import annotations
 from .mutant import Mutant
 
 _CPU = "python/tvm_ios/backend/cpu"
+_AMX = "backend/cpu/kernels/test_amx.py"
+_BFMMLA = "backend/cpu/kernels/test_bfmmla.py"
 _ATTENTION = "backend/cpu/kernels/test_attention.py"
 _HALF = "backend/cpu/test_half_precision.py"
 _SUMS = "backend/cpu/replace/test_add.py"
@@ -95,5 +97,68 @@ MUTANTS = (
         "op.name: i.kernel.variant or variant_name(None)",
         "op.name: variant_name(None)",
         (f"{_HALF}::test_what_stays_in_float32_has_the_kernel_of_float32",),
+    ),
+    Mutant(
+        "a left matrix has rows that lie in the padding",
+        f"{_CPU}/kernels/conv2d_matrices.py",
+        "if column not in inside:",
+        "if column not in range(self.tile.width):",
+        (f"{_AMX}::test_convolutions", f"{_BFMMLA}::test_convolutions"),
+    ),
+    Mutant(
+        "a left matrix has channels behind the last one",
+        f"{_CPU}/kernels/conv2d_matrices.py",
+        "return T.bitwise_and(value, bits)",
+        "return value",
+        (f"{_AMX}::test_convolutions", f"{_BFMMLA}::test_convolutions"),
+    ),
+    Mutant(
+        "an odd last channel has a neighbour",
+        f"{_CPU}/kernels/conv2d_matrices.py",
+        "[FIRST if conv.lone else BOTH]",
+        "[BOTH]",
+        (f"{_AMX}::test_convolutions",),
+    ),
+    Mutant(
+        "all columns are rows of a left matrix of AMX, whatever the stride",
+        f"{_CPU}/kernels/conv2d_amx.py",
+        "left_bytes = stride * conv",
+        "left_bytes = conv",
+        (f"{_AMX}::test_convolutions",),
+    ),
+    Mutant(
+        "the second left matrix is the first one",
+        "python/tvm_ios/tir/amx.py",
+        "[0] if len(self.rows) == 1 else [0, self.rows[0]]",
+        "[0] * len(self.rows)",
+        (f"{_AMX}::test_convolutions", f"{_AMX}::test_products"),
+    ),
+    Mutant(
+        "a library does not look for AMX",
+        f"{_CPU}/code/cpu_check.py",
+        "features |= _AMX if amx else {}",
+        "features |= {}",
+        ("backend/cpu/test_amx.py::test_a_machine_without_it_is_told",),
+    ),
+    Mutant(
+        "a machine that hides AMX gets its instructions",
+        "python/tvm_ios/target.py",
+        "not (here and permitted())",
+        "not here",
+        ("backend/cpu/test_amx.py::test_a_processor_that_has_it_by_its_name",),
+    ),
+    Mutant(
+        "sums of bfmmla stay in the order of the instruction",
+        "python/tvm_ios/tir/bfmmla.py",
+        "sums[row] = shuffled(both, [0, 1, 4, 5])",
+        "sums[row] = both[0]",
+        (f"{_BFMMLA}::test_convolutions", f"{_BFMMLA}::test_products"),
+    ),
+    Mutant(
+        "what a call reads by a pointer is not read",
+        f"{_CPU}/code/accessed.py",
+        "for pointer in pointers for buffer",
+        "for pointer in pointers[:0] for buffer",
+        ("backend/cpu/code/test_accessed.py::test_what_is_accessed",),
     ),
 )

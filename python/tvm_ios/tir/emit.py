@@ -84,8 +84,17 @@ class Accumulators:
 
 
 def bind(value: Expr) -> Expr:
-    """Bind ``value`` to a variable, so that every index that uses it stays small."""
-    return value if isinstance(value, int) else T.Bind(value)
+    """Give an index to what is computed from it as a variable, so that that stays small.
+
+    TVM's simplifier replaces variables by what they are bound to and simplifies that again wherever
+    they are used, which took half of the time to compile a kernel. It does not know what is in
+    memory. LLVM does, and keeps the value in a register.
+    """
+    if isinstance(value, int):
+        return value
+    held = on_stack([1], "int32")
+    T.buffer_store(held, value, [0])
+    return T.Bind(held[0])
 
 
 def select(index: Expr, bodies: list[tuple[int, Callable[[Expr], None]]]) -> None:

@@ -114,8 +114,10 @@ class ConvTile:
         ahead = self._ahead(first)
 
         def channel_block(index: Expr) -> None:
-            left = conv.steps - index * conv.in_block
-            channels = left if isinstance(left, int) else bind(T.min(conv.in_block, left))
+            channels = conv.in_block
+            if conv.steps % conv.in_block:
+                left = conv.steps - index * conv.in_block
+                channels = left if isinstance(left, int) else bind(T.min(conv.in_block, left))
 
             def row_of_taps(r: Expr, row: Expr) -> None:
                 if ahead:

@@ -155,9 +155,9 @@ class _MatmulEmitter(MatmulShape):
         step, lanes = self.tile.blocks, self.lanes
         rest = self.full_chunks * step
         with T.serial(begin, begin + extent) as t:
-            place, chunk = t % self.row_tiles, t // self.row_tiles % self.chunks
+            place, chunk = bind(t % self.row_tiles), bind(t // self.row_tiles % self.chunks)
             more = bind(T.Select(t - place + self.row_tiles < begin + extent, 1, 0))
-            matrix = t // (self.row_tiles * self.chunks)
+            matrix = bind(t // (self.row_tiles * self.chunks))
             rows = self.tile_type(self, buffers, matrix, place, more, slab, following)
 
             def columns(columns: Columns) -> None:

@@ -226,7 +226,8 @@ def convolve_quads(
         The lowering config.
     """
     data, core = op.call.args[0], config.core
-    grid, found = binder.format(data), _of_convolution(op, config)
+    grid = binder.format(data)
+    found = _of_convolution(op, config) if isinstance(grid, Grid) else None
     if not isinstance(grid, Grid) or found is None:
         return None
     integers, scales = found
@@ -261,7 +262,8 @@ def multiply_quads(
         The lowering config.
     """
     left, lanes = op.call.args[0], config.core.lanes
-    grid, found = binder.format(left), _of_product(op, config)
+    grid = binder.format(left)
+    found = _of_product(op, config) if isinstance(grid, Grid) else None
     if not isinstance(grid, Grid) or found is None:
         return None
     integers, scales = found

@@ -19,7 +19,8 @@ from tvm.tirx.script import builder as T
 from ....target import Core
 from ....tir.emit import bind, lanes_of, splat, tile_scope
 from ....tir.epilogue import NOTHING, Epilogue
-from ....tir.functions import largest
+from ....tir.maximum import maximum
+from ....tir.maximum import source as maximum_source
 from ....tir.storage import store
 from ....tir.tensor import TensorSpec
 from ....tir.window import Window
@@ -84,12 +85,13 @@ def planes_kernel(planes: Planes, layout: Layout, core: Core) -> Kernel:
         A kernel of one phase with one output.
     """
     emitter = PlanesEmitter(planes, layout, core)
+    sources = [maximum_source(core.lanes)] if planes.gather == "max" else []
     return Kernel(
         name=planes.gather,
         key=("planes", planes, layout, core),
         inputs=emitter.input_specs(),
         outputs=(emitter.plane(planes.rows.out, planes.columns.out),),
-        phases=(Phase(emitter.tiles, emitter.emit),),
+        phases=(Phase(emitter.tiles, emitter.emit, sources=frozenset(sources)),),
         plane=emitter.plane_tiles(),
         narrows=True,
     )
@@ -184,7 +186,7 @@ class PlanesEmitter:
         if p.gather == "depthwise":
             return weighted_sums(core, p.columns, tile, rows, load, weight)
         if p.gather == "max":
-            return pooled(core, p.columns, tile, rows, load, largest, -math.inf)
+            return pooled(core, p.columns, tile, rows, load, maximum, -math.inf)
         sums = pooled(core, p.columns, tile, rows, load, operator.add, 0.0)
         return sums if p.gather == "identity" else self._means(sums, row, tile)
 

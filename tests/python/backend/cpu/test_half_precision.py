@@ -41,6 +41,7 @@ from support.rounded import (
     residual,
     transformer,
 )
+from tvm_ios.backend.cpu.rules import precision
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.errors import OptionError, ScheduleError
 from tvm_ios.frontend import zoo
@@ -139,8 +140,8 @@ def test_zoo(name: str) -> None:
     mod = zoo.load(name)
     arguments = random_arguments(mod)
     outputs = []
-    for precision in ("fp32", "bf16"):
-        schedule = InterOperatorSchedule(NATIVE, search=False, precision=precision)
+    for computed_in in ("fp32", "bf16"):
+        schedule = InterOperatorSchedule(NATIVE, search=False, precision=computed_in)
         outputs.append(run_vm(compile_plain(schedule(mod)), arguments))
     for expected, actual in zip(*outputs, strict=True):
         assert_close(actual, expected, relative=3 * BOUND)
@@ -295,7 +296,7 @@ def test_what_stays_in_float32_has_the_kernel_of_float32() -> None:
 
 def test_the_error_is_that_of_products_of_bfloat16(monkeypatch: pytest.MonkeyPatch) -> None:
     """Which round more than Winograd's algorithm, and which the search may still choose."""
-    monkeypatch.setattr("tvm_ios.backend.cpu.rules.precision._SPEED", 0.5)
+    monkeypatch.setattr(precision, "_SPEED", dict.fromkeys(precision._SPEED, 0.5))
     fast = scheduled(pooled, precision="auto", tolerance=0.1)
     assert fast.operators[1].kernel in ("bf16-winograd2", "bf16-winograd4")
     plain = scheduled(pooled, precision="auto", tolerance=0.1, winograd=False)

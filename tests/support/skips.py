@@ -22,12 +22,14 @@ ALLOWED = re.compile(
             "the NVIDIA driver .*",
             "there is (a|one) GPU",
             "this machine has a driver",
+            "this machine has AMX",
             "compute-sanitizer .*",
             "PyTorch is installed without CUDA",
             "nvidia-cudnn-cu13 is not installed",  # PyPI's PyTorch brings it
             # Programs that the system may have.
             "no browser could be started: .*",
             "Graphviz is not installed",
+            "qemu-aarch64 or aarch64-linux-gnu-gcc is not installed",
         )
     ),
     re.DOTALL,

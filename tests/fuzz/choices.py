@@ -10,9 +10,10 @@ from functools import cache
 import numpy as np
 import tvm
 
+from support.amx import FEATURES
 from tvm_ios.options import Options
 from tvm_ios.schedule.synchronization import Synchronization
-from tvm_ios.target import MachineBalance, resolve
+from tvm_ios.target import MachineBalance, core_of, resolve
 
 MOST_WORKERS = 8
 _HALF = 0.2  # the share of networks in half precision
@@ -63,6 +64,8 @@ class Choices:
         """These with some that are given as text: a field's value, or one of the target's."""
         target, fields = json.loads(self.target), {}
         for key, text in chosen.items():
+            if key == "mcpu":
+                target.pop("mattr", None)
             if key in target:
                 target[key] = type(target[key])(text)
             elif key == "partitioning":
@@ -77,6 +80,11 @@ class Choices:
                 raise ValueError(f"There is no choice {key!r}.")
         return replace(self, target=json.dumps(target), **fields)
 
+    @property
+    def amx(self) -> bool:
+        """Whether matrices are multiplied by AMX, which is emulated."""
+        return "mattr" in json.loads(self.target)
+
     def __str__(self) -> str:
         config = json.loads(self.target)
         parts = [self.variant, f"{config['num-cores']} threads", config.get("mcpu", "native")]
@@ -85,7 +93,7 @@ class Choices:
         parts += ["as a library"] if self.library else []
         parts += [self.synchronization, *(["checked"] if self.checked else [])]
         parts += ["emulated"] if self.emulated else []
-        parts += [self.options.precision]
+        parts += [self.options.precision, *(["AMX"] if self.amx else [])]
         limits = self.options
         if self.variant in ("search", "greedy"):
             parts.append(
@@ -129,7 +137,12 @@ def random_choices(random: np.random.Generator) -> Choices:
         checked=bool(random.random() < 0.5),
         emulated=bool(random.random() < 0.5),
     )
-    return choices.but(precision="bf16") if random.random() < _HALF else choices
+    if random.random() >= _HALF:
+        return choices
+    choices = choices.but(precision="bf16")
+    if core_of(tvm.target.Target(target)).lanes == 16 and random.random() < 0.5:
+        choices = replace(choices, target=json.dumps({**target, "mattr": FEATURES}))
+    return choices
 
 
 @cache

@@ -7,12 +7,13 @@ import os
 import tempfile
 import traceback
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import numpy as np
 import tvm
 
+from support.amx import emulation, unchecked
 from tvm_ios.errors import ModelError
 from tvm_ios.schedule import Schedule
 from tvm_ios_runtime.model import Model
@@ -65,11 +66,15 @@ class Trial:
         if self.choices.emulated or self._half:
             debug["TVM_IOS_EMULATE_INSTRUCTIONS"] = "1"
         os.environ.update(debug)
-        try:
-            yield
-        finally:
-            for name in debug:
-                os.environ.pop(name, None)
+        with ExitStack() as stack:
+            if self.choices.amx:
+                stack.enter_context(emulation())
+                stack.enter_context(unchecked())
+            try:
+                yield
+            finally:
+                for name in debug:
+                    os.environ.pop(name, None)
 
     def _run(self, folder: Path) -> tuple[str, str]:
         try:

@@ -25,6 +25,8 @@ def slice_channels(mod: tvm.IRModule, func: relax.Function) -> relax.Function:
 class _Slicer(PyExprMutator):
     def visit_tuple_getitem_(self, item: relax.TupleGetItem) -> relax.Expr:
         item = super().visit_tuple_getitem_(item)
+        if not isinstance(item.tuple_value, relax.Var):
+            return item  # a tuple that is written where it is read
         split = self.lookup_binding(item.tuple_value)
         if not is_op(split, "split") or not isinstance(split.ty, relax.TupleType):
             return item

@@ -40,3 +40,11 @@ def test_other_splits_stay() -> None:
     mod = network(axis=2)
     assert "split" in kinds(mod)
     check_scheduled(mod)
+
+
+def test_a_part_of_a_tuple_that_is_written_out() -> None:
+    def body(emit, x):
+        both = relax.Tuple([emit(conv(x, 8)), emit(op.exp(x))])
+        return emit(op.nn.relu(relax.TupleGetItem(both, 1)))
+
+    check_scheduled(relax_module(body, (1, 6, 9, 7)))

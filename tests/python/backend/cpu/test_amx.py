@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 import tvm
 
-from support.amx import amx_target, emulated_amx
+from support.amx import amx_target, emulated_amx, unchecked
 from support.networks import (
     check_scheduled,
     compile_plain,
@@ -19,7 +19,6 @@ from support.networks import (
 )
 from support.rounded import BODIES, BOUND, fire, image, module
 from tvm_ios import target as targets
-from tvm_ios.backend.cpu.code import driver
 from tvm_ios.backend.cpu.measure import peak_flops
 from tvm_ios.errors import TargetError
 from tvm_ios.target import check_runnable, core_of, resolve
@@ -31,18 +30,10 @@ def target() -> tvm.target.Target:
     return amx_target()
 
 
-@pytest.fixture
-def emulated(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run code for AMX on a processor that does not have it."""
-    monkeypatch.setattr(targets, "permitted", lambda: True)
-    monkeypatch.setattr(driver, "_needs_amx", lambda region: False)
-
-
-@pytest.mark.usefixtures("emulated")
 @pytest.mark.parametrize("cost_model", [few_stages, merging])
 @pytest.mark.parametrize("body", [b for b in BODIES if b is not image], ids=lambda f: f.__name__)
 def test_networks(body: Callable, cost_model: Callable, target: tvm.target.Target) -> None:
-    with emulated_amx():
+    with emulated_amx(), unchecked():
         check_scheduled(
             module(body), target=target, relative=BOUND, precision="bf16", cost_model=cost_model
         )

@@ -9,6 +9,7 @@ from tvm import relax
 
 from support.networks import NATIVE, check_scheduled, conv, few_stages, relax_module
 from tvm_ios.compiler.scheduler import Scheduler
+from tvm_ios.graph.splits import slice_channels
 
 op = relax.op
 
@@ -43,8 +44,11 @@ def test_other_splits_stay() -> None:
 
 
 def test_a_part_of_a_tuple_that_is_written_out() -> None:
+    """As TVM writes the results of a batch normalisation that it takes apart."""
+
     def body(emit, x):
         both = relax.Tuple([emit(conv(x, 8)), emit(op.exp(x))])
-        return emit(op.nn.relu(relax.TupleGetItem(both, 1)))
+        return emit(op.nn.relu(emit(relax.TupleGetItem(both, 1))))
 
-    check_scheduled(relax_module(body, (1, 6, 9, 7)))
+    mod = relax_module(body, (1, 6, 9, 7))
+    tvm.ir.assert_structural_equal(slice_channels(mod, mod["main"]), mod["main"])

@@ -200,8 +200,8 @@ MUTANTS = (
     ),
     Mutant(
         "a product's weights are not prefetched into L1",
-        f"{_KERNELS}/matmul.py",
-        "if self.emitter.far_weights:",
+        f"{_KERNELS}/matmul_tile.py",
+        "if self.shape.far_weights:",
         "if False:",
         (_NEAR,),
     ),

@@ -8,9 +8,10 @@ from dataclasses import replace
 
 import pytest
 import tvm
+from hypothesis import given, settings
 
-from support.amx import amx_target, emulated_amx
-from support.conv2d import Case
+from support.amx import amx_target, emulated_amx, emulation
+from support.conv2d import Case, cases
 from support.networks import isa_of
 from support.pairs import MATRIX_CASES, check_convolution, check_product
 
@@ -43,3 +44,13 @@ def test_products(rows: int, depth: int, columns: int, target: tvm.target.Target
     core, _ = isa_of(target)
     with emulated_amx() if depth != 34 else nullcontext():
         check_product(rows, depth, columns, target, replace(core, l2_bytes=1 << 14))
+
+
+@pytest.mark.slow
+@settings(max_examples=30, deadline=None, derandomize=True, database=None)
+@given(cases())
+def test_convolutions_of_any_geometry(case: Case) -> None:
+    target = amx_target()
+    core, layout = isa_of(target)
+    with emulation():  # a convolution all of whose taps lie in the padding multiplies nothing
+        check_convolution(case, target, core, layout)

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 import tvm
+from hypothesis import given, settings
 
 from support.aarch64 import BF16, emulate_bfmmla, run_by_qemu
-from support.conv2d import Case
+from support.conv2d import Case, cases
 from support.networks import UNOPTIMISED
 from support.pairs import MATRIX_CASES, check_convolution, check_product
 from tvm_ios.backend.cpu.kernels.layout import Layout
@@ -27,6 +28,15 @@ PRODUCTS = [(1, 512, 100), (7, 32, 20), (40, 96, 250), (13, 24, 16), (2, 12, 5),
 def test_convolutions(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     emulate_bfmmla(monkeypatch)
     check_convolution(case, UNOPTIMISED, FOUR_LANES, Layout(4))
+
+
+@pytest.mark.slow
+@settings(max_examples=30, deadline=None, derandomize=True, database=None)
+@given(cases())
+def test_convolutions_of_any_geometry(case: Case) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        emulate_bfmmla(patch)
+        check_convolution(case, UNOPTIMISED, FOUR_LANES, Layout(4))
 
 
 @pytest.mark.parametrize("l2_bytes", [1 << 14, 1 << 19])

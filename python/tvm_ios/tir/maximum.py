@@ -24,7 +24,7 @@ def maximum(a: Expr, b: Expr) -> Expr:
     return T.call_pure_extern(f"float32x{lanes_in(a)}", _FUNCTION, a, b)
 
 
-def source(lanes: int) -> str:
+def maximum_source(lanes: int) -> str:
     """Return the LLVM IR of the function that :func:`maximum` calls."""
     vector = f"<{lanes} x float>"
     if lanes != _AVX512_LANES:

@@ -19,8 +19,7 @@ from tvm.tirx.script import builder as T
 from ....target import Core
 from ....tir.emit import bind, lanes_of, splat, tile_scope
 from ....tir.epilogue import NOTHING, Epilogue
-from ....tir.maximum import maximum
-from ....tir.maximum import source as maximum_source
+from ....tir.maximum import maximum, maximum_source
 from ....tir.storage import store
 from ....tir.tensor import TensorSpec
 from ....tir.window import Window

@@ -161,4 +161,18 @@ MUTANTS = (
         "for pointer in pointers[:0] for buffer",
         ("backend/cpu/code/test_accessed.py::test_what_is_accessed",),
     ),
+    Mutant(
+        "exponentials behind the last key are no numbers",
+        f"{_CPU}/kernels/attention_amx.py",
+        "splat(T.int32(0), self.lanes), [pair, at]",
+        "splat(T.int32(-1), self.lanes), [pair, at]",
+        (f"{_AMX}::test_attentions",),
+    ),
+    Mutant(
+        "values behind the last key are no numbers",
+        f"{_CPU}/kernels/attention.py",
+        "zero = splat(T.int32(0), width)",
+        "zero = splat(T.int32(-1), width)",
+        (f"{_AMX}::test_attentions",),
+    ),
 )

@@ -36,6 +36,7 @@ PAIR_BYTES = 4
 
 _PREFIX = "tvm_ios_amx"
 _REGISTERS = 8
+_FEWEST_PAIRS = 4  # fewer would leave most of each step's time unused
 _ROW_BYTES = 64
 _PALETTE = 1  # the numbers of registers and their sizes, as of the first processors with AMX
 
@@ -192,6 +193,11 @@ def _assembly(code: Sequence[str], operands: Sequence[str]) -> str:
 def needed(sources: Collection[str]) -> bool:
     """Return whether code that calls functions of these sources multiplies by AMX."""
     return any(_PREFIX in source for source in sources)
+
+
+def whole_pairs(depth: int) -> int:
+    """Return the most pairs of a step of which a depth consists; 0 if they are few."""
+    return next((n for n in range(ROWS, _FEWEST_PAIRS - 1, -1) if depth % n == 0), 0)
 
 
 def split(rows: int) -> tuple[int, ...]:

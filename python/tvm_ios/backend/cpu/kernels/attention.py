@@ -18,9 +18,11 @@ import numpy as np
 from tvm.tirx.script import builder as T
 
 from ....target import Core
-from ....tir.bfloat16 import PAIR, as_pairs, joined, round_source
-from ....tir.emit import bind, lanes_of, loop, select, tile_scope
+from ....tir.amx import COLUMNS
+from ....tir.bfloat16 import PAIR, as_pairs, joined
+from ....tir.emit import bind, lanes_of, loop, select, splat, tile_scope
 from ....tir.tensor import TensorSpec
+from .attention_amx import PAIRS, AmxStrip, depth_pairs
 from .attention_strip import Attention, Head, Strip
 from .factors import Factors, Multiplication
 from .kernel import Kernel, Phase
@@ -86,12 +88,13 @@ class _AttentionEmitter:
         self.step = self.multiplication.step
         assert a.depth % self.step == 0, "the depth consists of pairs"
         self.core, self.lanes = core, core.lanes
+        self.amx = self.step > 1 and depth_pairs(a, core) > 0
         most = _STRIP if max(a.depth, a.columns) <= _WIDE_DEPTH else 1
         self.strip = min(most, blocks(a.queries, core.lanes)) * core.lanes
         self.strips = blocks(a.queries, self.strip)
         self.tiles = a.batch * a.heads * self.strips
-        parts = blocks(a.keys, _KEYS)
-        self.block = blocks(a.keys, parts * self.step) * self.step
+        parts, self.together = blocks(a.keys, _KEYS), 2 * PAIRS if self.amx else self.step
+        self.block = blocks(a.keys, parts * self.together) * self.together
         distances = {4 * a.heads * size for size in (a.depth, a.columns)}
         conflicts = any(distance % _L1_PERIOD == 0 for distance in distances)
         scattered = a.heads > 1 and (conflicts or a.keys > _MOST_SCATTERED)
@@ -110,13 +113,16 @@ class _AttentionEmitter:
         if not self.gathers:
             return ()
         kind = "float32" if step == 1 else PAIR
-        sizes = (a.keys, a.depth // step), (blocks(a.keys, step), a.columns)
+        values, columns = blocks(a.keys, self.together) * self.together // step, a.columns
+        if self.amx:
+            columns = blocks(columns, COLUMNS) * COLUMNS
+        sizes = (a.keys, a.depth // step), (values, columns)
         return tuple(TensorSpec((a.batch, a.heads, *size), kind) for size in sizes)
 
     def phases(self) -> tuple[Phase, ...]:
-        a, sources = self.attention, self.multiplication.sources
-        if self.step > 1:
-            sources |= round_source(self.core.pair_lanes)
+        a, tensors = self.attention, Head(self.attention, (), 0, 0, self.gathers)
+        rows = {min(self.strip, a.queries), a.queries % self.strip} - {0}
+        sources = frozenset().union(*(self._strip(tensors, 0, n).sources() for n in rows))
         strips = Phase(self.tiles, self.emit, sources=sources)
         if not self.gathers:
             return (strips,)
@@ -158,7 +164,10 @@ class _AttentionEmitter:
         loop(self.attention.keys, row)
 
     def _pair_rows(self, source: Any, result: Any, matrix: Expr) -> None:
-        """Bring every two rows of a matrix together; the last one may be beside zeros."""
+        """Bring every two rows of a matrix together; the last one may be beside zeros.
+
+        Zeros fill up the last step.
+        """
         image, head = matrix // self.attention.heads, matrix % self.attention.heads
 
         def rows(pair: Expr, count: int) -> None:
@@ -174,6 +183,22 @@ class _AttentionEmitter:
             loop(whole, lambda i: rows(i, 2))
         if lone:
             rows(whole, 1)
+        first = whole + lone
+
+        def clear(pair: Expr) -> None:
+            def part(at: Expr, width: int) -> None:
+                zero = splat(T.int32(0), width)
+                T.buffer_store(result, zero, [image, head, pair, lanes_of(at, width)])
+
+            along(self.attention.columns, self.lanes, part)
+
+        if first < int(result.shape[2]):
+            loop(int(result.shape[2]) - first, lambda i: clear(first + i))
+
+    def _strip(self, tensors: Head, first: Expr, rows: int) -> Strip:
+        """Return the strip of ``rows`` queries from ``first`` on."""
+        kind = AmxStrip if self.amx else Strip
+        return kind(tensors, self.multiplication, self.block, self.core, first, rows)
 
     def _together(self, buffer: Any, shape: Sequence[int]) -> Any:
         """Return queries or keys as what a step multiplies."""
@@ -191,7 +216,7 @@ class _AttentionEmitter:
             tensors = Head(a, buffers, image, head, self.gathers)
 
             def rows(first: Expr, count: int) -> None:
-                Strip(tensors, self.multiplication, self.block, self.core, first, count).emit()
+                self._strip(tensors, first, count).emit()
 
             full, rest = divmod(a.queries, self.strip)
             last = (1 if rest else 0, lambda _: rows(full * self.strip, rest))

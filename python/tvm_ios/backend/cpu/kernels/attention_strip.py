@@ -23,7 +23,7 @@ from typing import Any
 from tvm.tirx.script import builder as T
 
 from ....target import Core
-from ....tir.bfloat16 import PAIR, bits_of, joined, widened
+from ....tir.bfloat16 import PAIR, bits_of, joined, round_source, widened
 from ....tir.emit import (
     Accumulators,
     lanes_of,
@@ -40,7 +40,7 @@ from ....tir.storage import store
 from .factors import Multiplication
 from .layout import blocks
 from .scan import LOWEST, along
-from .tiling import choose_tile
+from .tiling import RegisterTile, choose_tile
 
 Expr = Any
 
@@ -97,10 +97,20 @@ class Head:
         return self.buffers[0][self.image, row, self.head, at]
 
     def key(self, row: Expr, at: Expr) -> Expr:
-        return self._read(1, row, at)
+        tensor, place = self.key_place(row, at)
+        return tensor[tuple(place)]
 
     def value(self, row: Expr, at: Expr) -> Expr:
-        return self._read(2, row, at)
+        tensor, place = self.value_place(row, at)
+        return tensor[tuple(place)]
+
+    def key_place(self, row: Expr, at: Expr) -> tuple[Any, list[Expr]]:
+        """Return where elements of a key are: the tensor, and the place in it."""
+        return self._place(1, row, at)
+
+    def value_place(self, row: Expr, at: Expr) -> tuple[Any, list[Expr]]:
+        """Return where elements of a value are: the tensor, and the place in it."""
+        return self._place(2, row, at)
 
     def bias(self, key: Expr, queries: Expr, width: int) -> Expr:
         """Return what is added to the scores of a key."""
@@ -124,10 +134,10 @@ class Head:
 
         store(result, epilogue.apply(value, load, width), place)
 
-    def _read(self, operand: int, row: Expr, at: Expr) -> Expr:
+    def _place(self, operand: int, row: Expr, at: Expr) -> tuple[Any, list[Expr]]:
         if self.gathered:
-            return self.buffers[operand - 3][self.image, self.head, row, at]
-        return self.buffers[operand][self.image, row, self.head, at]
+            return self.buffers[operand - 3], [self.image, self.head, row, at]
+        return self.buffers[operand], [self.image, row, self.head, at]
 
 
 class Strip:
@@ -152,6 +162,11 @@ class Strip:
         self.vectors = blocks(rows, self.lanes)
         self.width = self.vectors * self.lanes
 
+    def sources(self) -> frozenset[str]:
+        """Return the LLVM IR of the functions that the code calls."""
+        rounding = round_source(self.core.pair_lanes) if self.step > 1 else frozenset()
+        return self.multiplication.sources | rounding
+
     def emit(self) -> None:
         """Emit the strip, one block of keys after the other."""
         a, width = self.attention, self.width
@@ -159,10 +174,7 @@ class Strip:
         with tile_scope():
             self.queries = on_stack([a.depth // self.step, width], kind)
             self.scores = on_stack([self.block, width])
-            # The exponentials, as what is multiplied by values.
-            self.weights = self.scores
-            if self.step > 1:
-                self.weights = on_stack([self.block // self.step, width], kind)
+            self.weights = self._new_weights()
             self.sums = on_stack([self.rows, a.columns])
             # What was subtracted from the scores, the sum of exponentials, and the factor by which
             # a block changes the sums.
@@ -175,6 +187,20 @@ class Strip:
             if rest:
                 self._keys(full * self.block, rest)
             loop(self.rows, self._finish)
+
+    def _new_weights(self) -> Any:
+        """Allocate the exponentials, as what is multiplied by values."""
+        if self.step == 1:
+            return self.scores
+        return on_stack([self.block // self.step, self.width], PAIR)
+
+    def _key_tile(self, count: int) -> RegisterTile:
+        """Return the register tile of the scores of ``count`` keys."""
+        return choose_tile(self.core, count, self.vectors)
+
+    def _value_tile(self, full: int) -> RegisterTile:
+        """Return the register tile of a result of ``full`` whole vectors."""
+        return choose_tile(self.core, self.rows, max(full, 1))
 
     def _begin(self, at: Expr) -> None:
         T.buffer_store(self.largest, splat(T.float32(LOWEST), self.lanes), [at])
@@ -214,17 +240,13 @@ class Strip:
 
     def _keys(self, begin: Expr, count: int) -> None:
         """Emit a block of keys: scores, exponentials, and the product with values."""
-        tile = choose_tile(self.core, count, self.vectors)
+        tile = self._key_tile(count)
         self._tiles(count, tile.columns, lambda key, height: self._score(begin, key, height))
         self._each_vector(lambda at: self._rescale(count, at))
-        whole, lone = divmod(count, self.step)
-        if whole:
-            loop(whole, lambda i: self._each_vector(lambda at: self._weigh(i, self.step, at)))
-        if lone:
-            self._each_vector(lambda at: self._weigh(whole, lone, at))
+        self._weigh_all(count)
         a = self.attention
         full, rest = divmod(a.columns, self.lanes)
-        tile = choose_tile(self.core, self.rows, max(full, 1))
+        tile = self._value_tile(full)
 
         def columns(first: Expr, number: int, width: int) -> None:
             self._tiles(
@@ -260,13 +282,18 @@ class Strip:
                 each(multiply_add)
 
             def store(j: Expr, v: Expr) -> None:
-                queries = lanes_of(self.first + v * lanes, lanes)
-                bias = self.head.bias(begin + first + j, queries, lanes)
-                score = registers[j * self.vectors + v] * splat(T.float32(a.scale), lanes)
-                T.buffer_store(self.scores, score + bias, [first + j, self._at(v)])
+                self._store_score(begin, first + j, v, registers[j * self.vectors + v])
 
             loop(a.depth // self.step, step)
             each(store)
+
+    def _store_score(self, begin: Expr, key: Expr, v: Expr, product: Expr) -> None:
+        """Store the scores of vector ``v`` of queries and a key, of which this is the product."""
+        a, lanes = self.attention, self.lanes
+        queries = lanes_of(self.first + v * lanes, lanes)
+        bias = self.head.bias(begin + key, queries, lanes)
+        score = product * splat(T.float32(a.scale), lanes)
+        T.buffer_store(self.scores, score + bias, [key, self._at(v)])
 
     def _rescale(self, count: int, at: Expr) -> None:
         """Emit the largest scores so far, and by what this scales what was summed before."""
@@ -281,6 +308,14 @@ class Strip:
             T.buffer_store(self.factor, factor, [at])
             T.buffer_store(self.total, self.total[at] * factor, [at])
             T.buffer_store(self.largest, largest[0], [at])
+
+    def _weigh_all(self, count: int) -> None:
+        """Emit the exponentials of ``count`` keys."""
+        whole, lone = divmod(count, self.step)
+        if whole:
+            loop(whole, lambda i: self._each_vector(lambda at: self._weigh(i, self.step, at)))
+        if lone:
+            self._each_vector(lambda at: self._weigh(whole, lone, at))
 
     def _weigh(self, index: Expr, count: int, at: Expr) -> None:
         """Emit the exponentials of ``count`` keys, of which a pair consists, or one is left."""

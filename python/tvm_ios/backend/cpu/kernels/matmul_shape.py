@@ -14,7 +14,6 @@ _MAX_STRIDED_DEPTH = 2048  # rows of a wide matrix, each in its own page
 _MIN_PACKED_ROWS = 64
 _MAX_SLABS = 16
 _MOST_SLAB_ROWS = 256
-_FEWEST_AMX_PAIRS = 4  # fewer would leave most of each step's time unused
 _DEPTH_SHARE, _SLAB_SHARE = 0.75, 0.45  # of L2, for what is read of the whole depth or of a slab
 
 
@@ -58,10 +57,9 @@ class MatmulShape:
         """Return how many pairs a row of a left matrix has; 0 if matrices are not multiplied."""
         if self.factors != "pairs" or core.matrix_products is None:
             return 0
-        counts = [bfmmla.PAIRS]
         if core.matrix_products == amx.PRODUCTS:
-            counts = list(range(amx.ROWS, _FEWEST_AMX_PAIRS - 1, -1))
-        return next((n for n in counts if self.matmul.depth % n == 0), 0)
+            return amx.whole_pairs(self.matmul.depth)
+        return bfmmla.PAIRS if self.matmul.depth % bfmmla.PAIRS == 0 else 0
 
     def _choose_tile(self, core: Core) -> RegisterTile:
         """Choose the register tile for the weights of one chunk."""

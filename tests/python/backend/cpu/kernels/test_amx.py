@@ -11,9 +11,11 @@ import tvm
 from hypothesis import given, settings
 
 from support.amx import amx_target, emulated_amx, emulation
+from support.attentions import PAIRS, Sizes, check_pairs
 from support.conv2d import Case, cases
 from support.networks import isa_of
 from support.pairs import MATRIX_CASES, check_convolution, check_product
+from tvm_ios.target import core_of
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +46,21 @@ def test_products(rows: int, depth: int, columns: int, target: tvm.target.Target
     core, _ = isa_of(target)
     with emulated_amx() if depth != 34 else nullcontext():
         check_product(rows, depth, columns, target, replace(core, l2_bytes=1 << 14))
+
+
+ATTENTIONS = {
+    **{name: sizes for name, sizes in PAIRS.items() if name not in ("odd", "one key")},
+    "odd": Sizes(2, 3, 37, 53, 24, 19),
+    "one key": Sizes(1, 2, 5, 1, 8, 20),
+    "several steps": Sizes(1, 2, 70, 197, 64, 64),
+    "whole blocks of keys": Sizes(1, 1, 20, 1024, 32, 33),
+}
+
+
+@pytest.mark.parametrize("sizes", ATTENTIONS.values(), ids=ATTENTIONS)
+def test_attentions(sizes: Sizes, target: tvm.target.Target) -> None:
+    with emulated_amx():
+        check_pairs(sizes, target, core_of(target), False)
 
 
 @pytest.mark.slow

@@ -151,7 +151,7 @@ def _measure(
             return
         steady = min(float(turn.arithmetic.min()) for turn in turns)
         seconds = [
-            np.concatenate([_scaled(turn, steady) for turn in turns[n :: len(runs)]])
+            _undisturbed(np.concatenate([_scaled(turn, steady) for turn in turns[n :: len(runs)]]))
             for n in range(len(runs))
         ]
         for choice in choices:
@@ -177,6 +177,17 @@ def _stages(builder: CpuStageBuilder) -> list[CpuStage]:
 
 
 def _scaled(turn: Turn, steady: float) -> np.ndarray:
-    """Return seconds at the machine's best speed; NaN where a worker lost its core."""
-    speed = steady / turn.arithmetic.mean(axis=1, keepdims=True)
-    return np.where(turn.seconds > 0, turn.seconds * speed, np.nan)
+    """Return seconds at the machine's best speed; negative where a worker lost its core."""
+    return turn.seconds * (steady / turn.arithmetic.mean(axis=1, keepdims=True))
+
+
+def _undisturbed(seconds: np.ndarray) -> np.ndarray:
+    """Return seconds with NaN where a worker lost its core.
+
+    A stage that lost it in all runs gets the time of the fastest, which was disturbed least: if its
+    kernel had no time, the next search would measure again and might choose another one.
+    """
+    kept = np.where(seconds > 0, seconds, np.nan)
+    lost = np.isnan(kept).all(axis=0)
+    kept[:, lost] = np.abs(seconds[:, lost]).min(axis=0)
+    return kept

@@ -59,8 +59,8 @@ MUTANTS = (
     Mutant(
         "a kernel is chosen at another speed of the machine",
         f"{_CPU}/measure/tune.py",
-        "turn.seconds * speed, np.nan",
-        "turn.seconds, np.nan",
+        "turn.seconds * (steady / turn.arithmetic.mean(axis=1, keepdims=True))",
+        "turn.seconds",
         (f"{_TUNE}::test_the_machine_may_change_its_speed",),
     ),
     Mutant(
@@ -73,9 +73,16 @@ MUTANTS = (
     Mutant(
         "a worker that lost its core was the fastest",
         f"{_CPU}/measure/tune.py",
-        "np.where(turn.seconds > 0,",
-        "np.where(turn.seconds > -2,",
+        "np.where(seconds > 0,",
+        "np.where(seconds > -2,",
         (f"{_TUNE}::test_times_of_a_worker_that_lost_its_core_do_not_count",),
+    ),
+    Mutant(
+        "a kernel that always lost its core has no time",
+        f"{_CPU}/measure/tune.py",
+        "lost = np.isnan(kept).all(axis=0)",
+        "lost = np.isnan(kept[:0]).any(axis=0)",
+        (f"{_TUNE}::test_what_always_lost_its_core_has_the_time_of_its_fastest_run",),
     ),
     Mutant(
         "what reads bfloat16 depends on the kernel that is chosen",

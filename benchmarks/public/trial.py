@@ -112,12 +112,12 @@ class Trial:
         return self._start(name, CONTENDERS["sequential"], library)
 
     def _compile(self, way: str, library: Path) -> float:
-        """Seconds of the command; the cache of object code is the trial's own."""
-        model = self._directory / f"model.{way}"
+        """Seconds of the command; the caches are the trial's own, and empty the first time."""
+        model, database = (self._directory / f"model.{end}" for end in (way, f"{way}.sqlite3"))
         command = ["tvm_ios", "compile", str(model), "-o", str(library), "--no-search"]
         begin = time.perf_counter()
         run_tool(
-            [*command, "--threads", str(self._plan.threads), "--no-database"],
+            [*command, "--threads", str(self._plan.threads), "--database", str(database)],
             self._directory / "compile.log",
             torch=way == "pt2",
             environment={OBJECTS: str(self._directory / f"objects_{way}")},

@@ -2,7 +2,8 @@
 """Folding of what an ONNX model computes from static shapes.
 
 Exporters write shapes as computations: ``Shape``, ``Gather``, ``Div``, ``Concat``, ``Reshape``.
-With static inputs they are constants, which TVM's importer needs to see.
+With static inputs they are constants, which TVM's importer needs to see. What folds them takes half
+a second to import, so that constants that are only written otherwise are lifted without it.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ def fold(model: onnx.ModelProto) -> onnx.ModelProto:
     A model that cannot be folded is returned as it is; what is wrong with it shows when it is
     converted.
     """
+    _lift(model.graph)
     weights = {tensor.name for tensor in model.graph.initializer}
     if not any(_is_constant(node, weights) for node in nodes_of(model.graph)):
         return model  # without loading what folds
@@ -45,6 +47,38 @@ def fold(model: onnx.ModelProto) -> onnx.ModelProto:
     except Exception as error:  # a damaged model raises various types
         _logger.debug("The model is not folded: %s", error)
         return model
+
+
+def _lift(graph: onnx.GraphProto) -> None:
+    """Make initializers of ``Constant`` nodes, and name a copy of an initializer as the original.
+
+    PyTorch's exporter writes equal weights once, and copies by ``Identity``.
+    """
+    weights = {tensor.name for tensor in graph.initializer}
+    results = {value.name for value in graph.output}
+    originals: dict[str, str] = {}
+    nodes = [*graph.node]
+    del graph.node[:]
+    for node in nodes:
+        source = originals.get(node.input[0], node.input[0]) if node.input else ""
+        if not results.isdisjoint(node.output):
+            graph.node.append(node)
+        elif node.op_type == "Identity" and source in weights:
+            originals[node.output[0]] = source
+        elif _is_literal(node):
+            weights.add(node.output[0])
+            graph.initializer.append(node.attribute[0].t)
+            graph.initializer[-1].name = node.output[0]
+        else:
+            graph.node.append(node)
+    for node in nodes_of(graph):
+        if not originals.keys().isdisjoint(node.input):
+            node.input[:] = [originals.get(name, name) for name in node.input]
+
+
+def _is_literal(node: onnx.NodeProto) -> bool:
+    """Return whether a node is a constant whose tensor is written out."""
+    return node.op_type == "Constant" and [a.name for a in node.attribute] == ["value"]
 
 
 def _is_constant(node: onnx.NodeProto, weights: set[str]) -> bool:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from onnx import TensorProto, helper
 import tvm_ios
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.frontend.models import load_model
+from tvm_ios.frontend.onnx.folding import fold
 from tvm_ios.frontend.onnx.names import path_of_node
 from tvm_ios.support.modules import module_path, variable_name
 from tvm_ios.target import resolve
@@ -85,6 +87,47 @@ def test_same_padding(tmp_path: Path) -> None:
     model = _save(tmp_path / "m.onnx", nodes, constants, [1, 3, 7, 9])
     x = np.random.default_rng(0).standard_normal((1, 3, 7, 9)).astype("float32")
     _agrees(tmp_path / "m.onnx", model, x)
+
+
+def test_copies_and_literals_need_no_folding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also inside of the branches of an If, which is folded, and as results, which stay."""
+    one = onnx.numpy_helper.from_array(np.array([1.5, -2, 3], "float32"))
+    nodes = [
+        NODE("Constant", [], ["c"], value=one),
+        NODE("Identity", ["w"], ["copy"]),
+        NODE("Identity", ["copy"], ["again"]),
+        NODE("Add", ["x", "again"], ["a"]),
+        NODE("Mul", ["a", "c"], ["m"]),
+        NODE("Sub", ["m", "copy"], ["y"]),
+    ]
+    weights = {"w": np.random.default_rng(0).standard_normal((4, 3)).astype("float32")}
+    model = _save(tmp_path / "m.onnx", nodes, weights, [2, 4, 3])
+    x = np.random.default_rng(1).standard_normal((2, 4, 3)).astype("float32")
+    with monkeypatch.context() as patched:
+        patched.setitem(sys.modules, "onnxscript.optimizer", None)  # cannot be imported
+        _agrees(tmp_path / "m.onnx", model, x)
+
+    branch = helper.make_graph(
+        [NODE("Add", ["m", "again"], ["inner"])],
+        "branch",
+        [],
+        [helper.make_tensor_value_info("inner", TensorProto.FLOAT, None)],
+    )
+    nodes[-1] = NODE("If", ["true"], ["y"], then_branch=branch, else_branch=branch)
+    model = _save(tmp_path / "i.onnx", nodes, {**weights, "true": np.array(True)}, [2, 4, 3])
+    _agrees(tmp_path / "i.onnx", model, x)
+
+
+@pytest.mark.parametrize("kind", ["Identity", "Constant"])
+def test_a_result_keeps_its_name(tmp_path: Path, kind: str) -> None:
+    weights = np.random.default_rng(0).standard_normal((4, 3)).astype("float32")
+    value = {"value": onnx.numpy_helper.from_array(weights)}
+    node = NODE(kind, ["w"], ["y"]) if kind == "Identity" else NODE(kind, [], ["y"], **value)
+    model = fold(_save(tmp_path / "m.onnx", [node], {"w": weights}, [2]))
+    (result,) = onnx.reference.ReferenceEvaluator(model).run(None, {"x": np.zeros(2, "float32")})
+    np.testing.assert_array_equal(result, weights)
 
 
 @pytest.mark.parametrize(

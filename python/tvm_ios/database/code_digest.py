@@ -17,7 +17,7 @@ import tvm_ffi
 
 from ..support import _ffi_api  # noqa: F401  (loads the library)
 from ..support.caches import object_directory
-from .objects import ObjectStore
+from .objects import ObjectStore, shared_store
 
 # Relative to the packages' directory: the code that partitions the work, emits, compiles, runs and
 # times the kernels, and selects the cores. The front ends and the graph do not matter, because the
@@ -64,7 +64,7 @@ def code_digest() -> str:
     library.
     """
     cpp = tvm_ffi.get_global_func("tvm_ios.runtime.SourceDigest")()
-    python = _remembered(Path(__file__).resolve().parents[2], ObjectStore(object_directory()))
+    python = _remembered(Path(__file__).resolve().parents[2], shared_store(object_directory()))
     return hashlib.sha256(f"{python} {cpp}".encode()).hexdigest()[:12]
 
 

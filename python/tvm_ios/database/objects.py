@@ -11,6 +11,7 @@ costs the time to compile again, and nothing else.
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import logging
 import os
@@ -129,3 +130,13 @@ class ObjectStore:
     def _path(self, key: str) -> Path:
         assert self.directory is not None, "a store that keeps nothing has no files"
         return self.directory / key[:2] / f"{key[2:]}{_SUFFIX}"
+
+
+@functools.cache
+def shared_store(directory: Path | None) -> ObjectStore:
+    """Return the store of a directory that this process uses.
+
+    How much there is, is looked up when a store writes for the first time: for every file, which a
+    process that compiles many networks would pay for each.
+    """
+    return ObjectStore(directory)

@@ -10,7 +10,7 @@ from pathlib import Path
 import tvm
 from tvm import tirx
 
-from ....database.objects import ObjectStore
+from ....database.objects import ObjectStore, shared_store
 from ....support.caches import object_directory
 from ...shared.export import export
 from ..kernels.footprint import Accessed
@@ -35,7 +35,7 @@ class KernelFunctions:
 
     target: tvm.target.Target
     objects: dict[str, KernelObject] = field(default_factory=dict)
-    store: ObjectStore = field(default_factory=lambda: ObjectStore(object_directory()))
+    store: ObjectStore = field(default_factory=lambda: shared_store(object_directory()))
     _known: dict[tuple[Hashable, int], str] = field(default_factory=dict)
 
     def get(self, kernel: Kernel, phase: int) -> str:

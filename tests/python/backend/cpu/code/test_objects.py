@@ -80,3 +80,17 @@ def test_without_the_object_code_it_is_compiled_again(tmp_path: Path) -> None:
 def test_a_store_that_keeps_nothing(tmp_path: Path) -> None:
     first = compiled(ObjectStore(None), kernel())
     assert first.symbol == compiled(ObjectStore(tmp_path), kernel()).symbol
+
+
+def test_a_process_looks_for_how_much_there_is_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not with each network that it compiles: a store may have thousands of files."""
+    monkeypatch.setenv("TVM_IOS_OBJECTS", str(tmp_path))
+    looks = []
+    monkeypatch.setattr(ObjectStore, "_files", lambda store: looks.append(store) or iter(()))
+    for channels in (20, 24):
+        functions = KernelFunctions(NATIVE)
+        functions.get(kernel(channels), 0)
+        build_drivers({}, functions)
+    assert len(looks) == 1

@@ -20,7 +20,7 @@ import machine
 from peers import progress, versions, whole
 from public import page
 from public.catalogue import MODELS, PublicModel, find
-from public.record import Survey, from_json
+from public.record import WAYS, Survey, from_json
 from public.trial import Plan, Trial
 from tvm_ios.errors import OptionError, TvmIosError
 from tvm_ios.support.files import replacing
@@ -56,6 +56,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--models", metavar="NAME,...", help="default: all of the catalogue")
     parser.add_argument("--peers", default=",".join(_PEERS), metavar="NAME,...")
+    parser.add_argument(
+        "--ways", default=",".join(WAYS), metavar="NAME,...", help=f"of {', '.join(WAYS)}"
+    )
     parser.add_argument("--threads", type=whole, default=available_cores(), metavar="N")
     parser.add_argument("--rounds", type=whole, default=7, metavar="R")
     parser.add_argument("--window", type=float, default=0.2, metavar="S")
@@ -72,6 +75,9 @@ def _parser() -> argparse.ArgumentParser:
 def _try(options: argparse.Namespace, survey: Survey | None) -> Survey:
     """Try the models that the survey does not have yet."""
     peers = [name for name in options.peers.split(",") if name]
+    ways = options.ways.split(",")
+    if not set(ways) <= set(WAYS):
+        raise OptionError(f"--ways {options.ways}: there are {' and '.join(WAYS)}.")
     if survey is None:
         survey = Survey(
             date=datetime.now(timezone.utc).isoformat(timespec="seconds"),
@@ -87,7 +93,7 @@ def _try(options: argparse.Namespace, survey: Survey | None) -> Survey:
         if model.name in known:
             continue
         say = progress(model.name)
-        plan = Plan(peers, options.threads, options.rounds, options.window, say)
+        plan = Plan(peers, options.threads, options.rounds, options.window, say, ways)
         with tempfile.TemporaryDirectory() as directory:
             survey.outcomes.append(Trial(model, plan, Path(directory)).run())
         if options.json:

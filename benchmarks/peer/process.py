@@ -54,7 +54,7 @@ class Worker:
     Attributes
     ----------
     ready : dict
-        What it reported after its first run.
+        What it reported after its first run, and ``process_s``, the seconds until then.
 
     Raises
     ------
@@ -65,6 +65,7 @@ class Worker:
     def __init__(self, contender: Contender, assignment: Assignment, log: Path) -> None:
         request = json.dumps({k: _plain(v) for k, v in vars(assignment).items()})
         environment = {"OMP_NUM_THREADS": str(assignment.threads)}
+        begin = time.perf_counter()
         with log.open("w") as stderr:
             self._process = subprocess.Popen(
                 _command(["peer.worker", contender.module, request], torch=contender.torch),
@@ -77,6 +78,7 @@ class Worker:
             )
         try:
             self.ready = self._answer(_PATIENCE["ready"])
+            self.ready["process_s"] = time.perf_counter() - begin
             self._settle()
         except BaseException:
             self.close()

@@ -55,6 +55,13 @@ def _summary(outcomes: list[Outcome]) -> str:
             f"- Best of the others ÷ ours: median {statistics.median(ratios):.2f}, geometric mean "
             f"{mean:.2f}, from {min(ratios):.2f} to {max(ratios):.2f}, over {len(ratios)} models."
         )
+    compiled = [found for o in outcomes if (found := o.compile_ratios("torch")) is not None]
+    if compiled:
+        first, again = (statistics.median(column) for column in zip(*compiled, strict=True))
+        lines.append(
+            f"- Our compile time ÷ that of torch.compile: median {first:.2f} the first time, "
+            f"{again:.3f} again, over {len(compiled)} models."
+        )
     return "\n".join(lines)
 
 
@@ -62,13 +69,15 @@ def _table(outcomes: list[Outcome]) -> str:
     shown = [name for name in _PEERS if any(name in o.runs for o in outcomes)]
     header = ["model", "ours", *(_PEERS[name] for name in shown)]
     header += ["ratio", "error", "compile s", "again s"]
+    header += ["torch.compile s", "again s"] if "torch" in shown else []
     return markdown.table(header, [_row(outcome, shown) for outcome in outcomes])
 
 
 def _row(outcome: Outcome, peers: list[str]) -> list[str]:
     own = outcome.runs.get(outcome.own or "", Run())
     onnx, estimate = outcome.runs.get(OURS[0], Run()), outcome.best_over_ours()
-    return [
+    torch = outcome.runs.get("torch", Run())
+    row = [
         outcome.name,
         _number(own.median_ms, "#.3g"),
         *(_number(outcome.runs.get(name, Run()).median_ms, "#.3g") for name in peers),
@@ -77,6 +86,9 @@ def _row(outcome: Outcome, peers: list[str]) -> list[str]:
         _number(onnx.compile_s, ".1f"),
         _number(onnx.again_s, ".1f"),
     ]
+    if "torch" in peers:
+        row += [_number(torch.compile_s, ".1f"), _number(torch.again_s, ".1f")]
+    return row
 
 
 def _failures(outcomes: list[Outcome]) -> Iterable[str]:

@@ -24,8 +24,8 @@ class Run:
     failure : str or None
         Why there are no figures.
     compile_s, again_s : float or None
-        Ours: seconds of the whole command, with an empty cache of object code and, of an ONNX file,
-        with a full one.
+        Ours: seconds of the whole command, with empty caches and, of an ONNX file, with full ones.
+        A peer's: seconds of a process until its first answer; again where it keeps compiled code.
     error : float or None
         The largest deviation from PyTorch, relative to the largest value.
     rounds_ms : list of float
@@ -61,6 +61,13 @@ class Outcome:
     source: str
     failure: str | None = None
     runs: dict[str, Run] = field(default_factory=dict)
+
+    def compile_ratios(self, name: str) -> tuple[float, float] | None:
+        """Return our seconds, first and again, over a peer's first, by the ONNX file."""
+        own, peer = self.runs.get(OURS[0]), self.runs.get(name)
+        if own is None or peer is None or not (own.compile_s and own.again_s and peer.compile_s):
+            return None
+        return own.compile_s / peer.compile_s, own.again_s / peer.compile_s
 
     @property
     def comes_in(self) -> bool:

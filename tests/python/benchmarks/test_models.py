@@ -60,6 +60,18 @@ def test_the_page_names_every_failure(survey: Survey) -> None:
     assert "- lost: it cannot be exported: why" in page
 
 
+def test_compile_times_beside_torch(survey: Survey) -> None:
+    assert "torch.compile s" not in render(survey)
+    good, half, _ = survey.outcomes
+    assert good.compile_ratios("torch") is None
+    good.runs["torch"] = Run(compile_s=28.0, again_s=4.0, error=0.0, rounds_ms=[2.5])
+    half.runs["torch"] = Run(failure="gave no answer within 300 s")
+    assert good.compile_ratios("torch") == (7 / 28, 2.5 / 28)
+    page = render(survey)
+    assert "÷ that of torch.compile: median 0.25 the first time, 0.089 again, over 1" in page
+    assert "28.0 |     4.0 |" in page
+
+
 def test_the_page_is_made_from_the_file(survey: Survey, tmp_path: Path, capsys) -> None:
     file, page = tmp_path / "s.json", tmp_path / "models.md"
     assert models.main(["--page", str(page)]) == 1
@@ -75,5 +87,7 @@ def test_the_page_is_made_from_the_file(survey: Survey, tmp_path: Path, capsys) 
 def test_the_catalogue(capsys) -> None:
     assert len({model.name for model in MODELS}) == len(MODELS) >= 60
     assert all(find(name).name == name for name in TINY)
+    assert models.main(["--ways", "tflite"]) == 1
+    assert "there are onnx and pt2" in capsys.readouterr().err
     assert models.main(["--models", "lcnet_050,resnet51"]) == 1
     assert "There is no model 'resnet51'; there are: alexnet" in capsys.readouterr().err

@@ -20,8 +20,30 @@ _PAIRED = "backend/cpu/kernels/test_paired.py"
 _HALF = "backend/cpu/test_half_precision.py"
 _TIMELINE = "backend/cpu/measure/test_timeline.py"
 _SEPARATION = "backend/cpu/code/test_separation.py::test_a_task_leaves_a_taken_core"
+_RECURRENCE = "backend/cpu/kernels/test_recurrence.py"
 
 MUTANTS = (
+    Mutant(
+        "a layer that runs backwards begins with the first step",
+        "python/tvm_ios/tir/recurrence.py",
+        "step = layer.steps - 1 - number if layer.backwards else number",
+        "step = number",
+        (f"{_RECURRENCE}::test_layers",),
+    ),
+    Mutant(
+        "a step reads units that it has written",
+        "python/tvm_ios/tir/recurrence.py",
+        "self._store(1 - parity, [row, columns], value)",
+        "self._store(parity, [row, columns], value)",
+        (f"{_RECURRENCE}::test_layers",),
+    ),
+    Mutant(
+        "results of a recurrent layer are taken for each other",
+        "python/tvm_ios/backend/cpu/rules/recurrence.py",
+        "read = [index[value] for value in op.outputs]",
+        "read = [*range(len(op.outputs))]",
+        (f"{_RECURRENCE}::test_networks",),
+    ),
     Mutant(
         "a timeline tells of waits for whom comes first",
         "python/tvm_ios/backend/cpu/measure/timeline.py",

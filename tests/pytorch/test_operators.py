@@ -13,6 +13,7 @@ import tvm_ios
 from tvm_ios.errors import ModelError
 
 SHAPE = (2, 4, 8, 10)
+PROJECTED = torch.nn.LSTM(10, 6, proj_size=3).eval()
 
 
 class Function(torch.nn.Module):
@@ -24,8 +25,21 @@ class Function(torch.nn.Module):
         return self.function(x)
 
 
-def _recurrent(layer: torch.nn.Module) -> Callable:
-    return lambda x: layer(x[0])[0]
+def _recurrent(kind: type[torch.nn.RNNBase], **given: object) -> Callable:
+    """A layer from a state that is not zero; all steps, and the last of each state."""
+    layer = kind(10, 6, **given).eval()
+
+    def run(x: torch.Tensor) -> torch.Tensor:
+        ways = layer.num_layers * (1 + layer.bidirectional)
+        state = torch.stack([x[1, : 4 if layer.batch_first else 8, i, :6] for i in range(ways)])
+        state = state[:, : x.shape[1]] if layer.batch_first else state.repeat(1, 2, 1)
+        states = (state, state.sin()) if kind is torch.nn.LSTM else state
+        data = x[0] if layer.batch_first else x[0].transpose(0, 1).repeat(1, 2, 1)
+        result, last = layer(data, states)
+        lasts = last if isinstance(last, tuple) else (last,)
+        return torch.cat([value.flatten() for value in (result, *lasts)])
+
+    return run
 
 
 FUNCTIONS = {
@@ -50,7 +64,13 @@ FUNCTIONS = {
     "scatter_add": lambda x: torch.zeros_like(x).scatter_add(2, (x > 0).long(), x),
     "adaptive max": lambda x: F.adaptive_max_pool2d(x, (3, 4)),
     "group_norm": lambda x: F.group_norm(x, 2),
-    "lstm": _recurrent(torch.nn.LSTM(10, 6, bidirectional=True, batch_first=True).eval()),
+    "lstm": _recurrent(torch.nn.LSTM, bidirectional=True, batch_first=True),
+    "lstm of steps first": _recurrent(torch.nn.LSTM, bias=False),
+    "layers of lstm": _recurrent(torch.nn.LSTM, num_layers=2, bidirectional=True),
+    "gru": _recurrent(torch.nn.GRU, bidirectional=True, batch_first=True),
+    "gru without a bias": _recurrent(torch.nn.GRU, num_layers=2, bias=False),
+    "rnn": _recurrent(torch.nn.RNN, batch_first=True),
+    "rnn of relu": _recurrent(torch.nn.RNN, nonlinearity="relu", bidirectional=True),
 }
 
 
@@ -73,6 +93,7 @@ def test_operator(name: str) -> None:
     ("function", "reason"),
     [
         (lambda x: F.max_pool2d(x, 2, return_indices=True)[1], "more than the first result"),
+        (lambda x: PROJECTED(x[0])[0], "lstm.* projects its state"),
         (lambda x: torch.fft.rfft(x).abs() + torch.cdist(x, x).sum(), "_cdist_forward.*_fft_r2c"),
     ],
 )

@@ -38,11 +38,14 @@ class Backend(Protocol[K, S, A]):
     attention_depth : int
         The largest size of the heads of an attention that is one operator. Products and a softmax
         stay apart otherwise; 0 keeps all apart.
+    recurrences : bool
+        Whether a recurrent layer is one operator.
     """
 
     workers: int
     checks_indices: bool
     attention_depth: int
+    recurrences: bool
 
     def stage_builder(self, graph: OperatorGraph, results: Sequence[relax.Var]) -> A:
         """Choose every operator's kernel, and return what builds stages of them.

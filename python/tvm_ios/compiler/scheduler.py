@@ -130,6 +130,7 @@ class Scheduler:
             function,
             checks_indices=backend.checks_indices,
             attention_depth=backend.attention_depth,
+            recurrences=backend.recurrences,
         )
         graph = extract(prepared, function)
         results = relax.analysis.free_vars(prepared[function].body.body)

@@ -26,6 +26,7 @@ from .quantization import dequantize_in_float
 from .raising import raise_calls
 from .reciprocals import multiply_by_reciprocals
 from .recognise import static_shape
+from .recurrence import unroll_recurrences
 from .results import inline_returned_tuple
 from .simplify import distribute_over_concat, sink_scales
 from .splits import slice_channels
@@ -40,6 +41,7 @@ def prepare(
     *,
     checks_indices: bool = True,
     attention_depth: int = 0,
+    recurrences: bool = True,
 ) -> tvm.IRModule:
     """Return ``mod`` in the form that :func:`~tvm_ios.graph.extract.extract` reads.
 
@@ -60,6 +62,8 @@ def prepare(
         clamped.
     attention_depth : int
         The largest size of the heads of an attention that becomes one operator.
+    recurrences : bool
+        Whether a recurrent layer stays one operator; if not, its steps are unrolled.
 
     Raises
     ------
@@ -75,6 +79,7 @@ def prepare(
         relax.transform.ConvertToDataflow(min_size=1),
         relax.transform.CanonicalizeBindings(),
         _on(function, raise_calls),
+        *([] if recurrences else [_on(function, unroll_recurrences)]),
         safe_indices(function, checked=checks_indices),
         _on(function, dequantize_in_float),
         _on(function, fill_empty_sums),

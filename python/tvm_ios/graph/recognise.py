@@ -13,6 +13,7 @@ from ..support.errors import ModelError
 from ..tir.epilogue import Broadcast
 from .fold import constant_array
 from .indices import checks_indices
+from .recurrence import is_recurrence
 
 ELEMENTWISE = {
     "add": "add",
@@ -89,6 +90,8 @@ def kind_of(expr: relax.Expr) -> str:
     """Return the kind of an anchor, as schedules show it."""
     if checks_indices(expr):
         return "check_indices"
+    if is_recurrence(expr):
+        return "recurrence"
     name = op_name(expr).removeprefix("nn.")
     if name == "conv2d" and _is_depthwise(expr):
         return "depthwise_conv2d"

@@ -149,3 +149,22 @@ def unroll(begin: int, end: int, body: Callable[[Expr], None]) -> None:
     elif end > begin:
         with T.unroll(begin, end) as i:
             body(i)
+
+
+def along(length: int, lanes: int, body: Callable[[Expr, int], None]) -> None:
+    """Call ``body(first, width)`` for the vectors of a row; the remainder is narrower.
+
+    Parameters
+    ----------
+    length : int
+        Elements of the row.
+    lanes : int
+        Elements of a vector.
+    body : callable
+        Emits the code of one vector.
+    """
+    full, rest = divmod(length, lanes)
+    if full:
+        loop(full, lambda i: body(i * lanes, lanes))
+    if rest:
+        body(full * lanes, rest)

@@ -61,6 +61,7 @@ class CpuBackend:
 
     checks_indices = True
     attention_depth = MOST_DEPTH
+    recurrences = True
 
     def __init__(
         self,

@@ -57,6 +57,7 @@ class CudaBackend:
     workers = 1
     checks_indices = False
     attention_depth = 0
+    recurrences = False
 
     def __init__(self, target: tvm.target.Target, runner: Runner, options: Options) -> None:
         check_architecture(target)

@@ -10,13 +10,16 @@ import tvm
 from tvm import relax
 from tvm.relax.frontend.onnx.onnx_frontend import ONNXGraphImporter
 
+from ...graph.recurrence import recurrence
 from ...support.errors import ModelError
 from ...support.text import last_line
+from ...tir.recurrence import layer_of
 from ..importing import captured
 from ..naming_builder import NamingBuilder
 from .inputs import static_shapes
 from .names import path_of_node
 from .operators import opset_of
+from .recurrent import OPERATOR
 
 if TYPE_CHECKING:
     import onnx
@@ -60,12 +63,18 @@ class _Importer(ONNXGraphImporter):  # type: ignore[misc]
         self.bb = NamingBuilder()
         self.current = ""
 
+    def _check_for_unsupported_ops(self, graph: onnx.GraphProto) -> None:
+        """Leave it to :func:`.operators.check_operators`, which knows our own operators."""
+
     def _convert_operator(
         self, op_name: str, inputs: list[Any], attrs: dict[str, Any], opset: int
     ) -> relax.Expr:
         self.current = op_name
         self.bb.module = path_of_node(attrs["tvm_custom"]["name"], op_name)
-        result = super()._convert_operator(op_name, inputs, attrs, opset)
+        if op_name == OPERATOR:
+            result = recurrence(self.bb, layer_of(attrs["layer"].decode()), list(inputs))
+        else:
+            result = super()._convert_operator(op_name, inputs, attrs, opset)
         self.current = ""
         if isinstance(result, relax.Call) and isinstance(result.ty, relax.TensorType):
             return self.bb.emit(result)

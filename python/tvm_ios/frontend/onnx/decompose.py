@@ -12,7 +12,7 @@ import numpy as np
 from ...support.errors import ModelError
 from ...support.text import last_line
 from .nodes import Nodes, attributes, described
-from .operators import STANDARD, known_operators, nodes_of, opset_of
+from .operators import INTERNAL, STANDARD, known_operators, nodes_of, opset_of
 from .recurrent import gru, lstm, rnn
 from .resize import resize
 
@@ -44,6 +44,8 @@ def decompose(path: Path, model: onnx.ModelProto) -> onnx.ModelProto:
     ModelError
         If a variant of an operator cannot be decomposed.
     """
+    if any(node.domain == INTERNAL for node in nodes_of(model.graph)):
+        raise ModelError(f"{path} has operators of the domain {INTERNAL}, which is not its own.")
     model = _inlined(path, model)
     if not any(node.op_type in _RULES for node in nodes_of(model.graph)):
         return model
@@ -56,6 +58,8 @@ def decompose(path: Path, model: onnx.ModelProto) -> onnx.ModelProto:
     del model.graph.node[:], model.graph.value_info[:]
     model.graph.node.extend(nodes.nodes)
     model.graph.initializer.extend(nodes.constants)
+    model.graph.value_info.extend(nodes.values)
+    model.opset_import.add(domain=INTERNAL, version=1)
     return model
 
 

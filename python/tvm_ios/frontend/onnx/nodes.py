@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from .operators import INTERNAL
 
 if TYPE_CHECKING:
     import onnx
@@ -37,12 +40,15 @@ class Nodes:
     ----------
     nodes : list of onnx.NodeProto
     constants : list of onnx.TensorProto
+    values : list of onnx.ValueInfoProto
+        The results of our own operators.
     """
 
     def __init__(self, graph: onnx.GraphProto, opset: int) -> None:
         self._opset = opset
         self.nodes: list[onnx.NodeProto] = []
         self.constants: list[onnx.TensorProto] = []
+        self.values: list[onnx.ValueInfoProto] = []
         values = (*graph.input, *graph.value_info, *graph.output)
         self._types = {value.name: value.type.tensor_type for value in values}
         self._weights = {tensor.name: tensor for tensor in graph.initializer}
@@ -69,6 +75,18 @@ class Nodes:
 
         self.nodes.append(onnx.helper.make_node(kind, list(inputs), outputs, name, **given))
         return outputs
+
+    def own(
+        self, kind: str, inputs: Sequence[str], shapes: Iterable[Sequence[int]], **given: Any
+    ) -> list[str]:
+        """Append a node of our own domain, and return the names of its results, of float32."""
+        import onnx
+
+        real, make = onnx.TensorProto.FLOAT, onnx.helper.make_tensor_value_info
+        values = [make(self._new(kind), real, shape) for shape in shapes]
+        self.values += values
+        names = [value.name for value in values]
+        return self.extend(kind, inputs, names, domain=INTERNAL, **given)
 
     def listed(self, kind: str, name: str, *values: int) -> tuple[list[str], dict[str, Any]]:
         """Return a list of an operator as a further input or as an attribute.

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 STANDARD = ("", "ai.onnx")
 """The names of ONNX's own domain."""
 
+INTERNAL = "tvm_ios.internal"
+"""The domain of operators that stand for some of ONNX's until they are converted."""
+
 _HANDLED = {"If", "Constant"}  # without an entry in the importer's table
 _TYPES = {
     "FLOAT", "FLOAT16", "DOUBLE", "BFLOAT16", "BOOL", "INT8", "INT16", "INT32", "INT64", "UINT8",
@@ -31,7 +34,7 @@ def check_operators(path: Path, model: onnx.ModelProto) -> None:
         It names all operators, or all types, that cannot be converted.
     """
     nodes, known = [*nodes_of(model.graph)], known_operators()
-    foreign = {f"{n.domain}.{n.op_type}" for n in nodes if n.domain not in STANDARD}
+    foreign = {f"{n.domain}.{n.op_type}" for n in nodes if n.domain not in (*STANDARD, INTERNAL)}
     missing = {n.op_type for n in nodes if n.domain in STANDARD and n.op_type not in known}
     if foreign:
         names = ", ".join(sorted(foreign | missing))

@@ -1,116 +1,47 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recurrent layers of ONNX, unrolled: the sequence has a static length.
+"""Recurrent layers of ONNX: the sequence has a static length.
 
-The products of all steps' inputs with the weights are one matrix product; what remains in a step is
-the product with the state. The equations are those of ONNX's operators LSTM, GRU and RNN.
+The products of all steps' inputs with the weights are one matrix product; what remains is one
+operator for each direction, which :mod:`.convert` converts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import json
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...support.errors import ModelError
+from ...tir.recurrence import Cell, Recurrence
 from .nodes import Nodes, attributes, described
 
 if TYPE_CHECKING:
     import onnx
 
-_LONGEST = 1024  # steps; each is some ten operators
 _ACTIVATIONS = ("Relu", "Sigmoid", "Tanh")
 _IGNORED = ("activation_alpha", "activation_beta")  # of other activations
 
 
-@dataclass(frozen=True)
-class _Cell:
-    """One direction of a layer.
-
-    Attributes
-    ----------
-    nodes : Nodes
-    activations : sequence of str
-    recurrent : numpy.ndarray
-        Weights of the state [hidden, gates * hidden].
-    bias : numpy.ndarray
-        What is added to the state's product, [gates * hidden].
-    options : dict
-        Attributes of the node.
-    """
-
-    nodes: Nodes
-    activations: list[str]
-    recurrent: np.ndarray
-    bias: np.ndarray
-    options: dict[str, Any]
-
-    def split(self, value: str, parts: int) -> list[str]:
-        """Split [batch, parts * hidden] by columns."""
-        size = self.recurrent.shape[0]
-        names = self.nodes.new("gate", parts)
-        inputs, given = self.nodes.listed("Split", "split", *[size] * parts)
-        return self.nodes.extend("Split", [value, *inputs], names, axis=1, **given)
-
-    def product(self, state: str, columns: slice = slice(None)) -> str:
-        """Multiply the state by weights, and add the bias."""
-        weights = self.nodes.constant(self.recurrent[:, columns])
-        bias = self.nodes.constant(self.bias[columns])
-        return self.nodes.add("Add", self.nodes.add("MatMul", state, weights), bias)
-
-
-State = tuple[str, ...]
-Step = Callable[[_Cell, str, State], State]
+OPERATOR = "Recurrence"
+"""Our operator for one direction of a layer, see :class:`~tvm_ios.tir.recurrence.Recurrence`."""
 
 
 def lstm(nodes: Nodes, node: onnx.NodeProto) -> bool:
-    """Unroll an LSTM; its state is the output and the cell."""
-    return _unroll(nodes, node, 4, ["Sigmoid", "Tanh", "Tanh"], 2, _lstm_step)
+    """Replace an LSTM, whose gates are i, o, f and c here."""
+    return _replace(nodes, node, "lstm", ["Sigmoid", "Tanh", "Tanh"], [0, 2, 3, 1])
 
 
 def gru(nodes: Nodes, node: onnx.NodeProto) -> bool:
-    """Unroll a GRU."""
-    return _unroll(nodes, node, 3, ["Sigmoid", "Tanh"], 1, _gru_step)
+    """Replace a GRU, whose gates are z, r and h here."""
+    return _replace(nodes, node, "gru", ["Sigmoid", "Tanh"], [1, 0, 2])
 
 
 def rnn(nodes: Nodes, node: onnx.NodeProto) -> bool:
-    """Unroll a simple recurrent layer."""
-    return _unroll(nodes, node, 1, ["Tanh"], 1, _rnn_step)
-
-
-def _lstm_step(cell: _Cell, gates: str, state: State) -> State:
-    nodes, (f, g, h) = cell.nodes, cell.activations
-    hidden, memory = state
-    entered, out, forgotten, new = cell.split(nodes.add("Add", gates, cell.product(hidden)), 4)
-    entered, out, forgotten = (nodes.add(f, gate) for gate in (entered, out, forgotten))
-    kept = nodes.add("Mul", forgotten, memory)
-    memory = nodes.add("Add", kept, nodes.add("Mul", entered, nodes.add(g, new)))
-    return nodes.add("Mul", out, nodes.add(h, memory)), memory
-
-
-def _gru_step(cell: _Cell, gates: str, state: State) -> State:
-    nodes, (f, g) = cell.nodes, cell.activations
-    (hidden,), size = state, cell.recurrent.shape[0]
-    update_in, reset_in, new_in = cell.split(gates, 3)
-    two = slice(0, 2 * size)
-    update, reset = cell.split(cell.product(hidden, two), 2)
-    update = nodes.add(f, nodes.add("Add", update_in, update))
-    reset = nodes.add(f, nodes.add("Add", reset_in, reset))
-    last = slice(2 * size, None)
-    if cell.options.get("linear_before_reset"):
-        new = nodes.add("Mul", reset, cell.product(hidden, last))
-    else:
-        new = cell.product(nodes.add("Mul", reset, hidden), last)
-    new = nodes.add(g, nodes.add("Add", new_in, new))
-    # (1 - z) * new + z * hidden
-    return (nodes.add("Add", new, nodes.add("Mul", update, nodes.add("Sub", hidden, new))),)
-
-
-def _rnn_step(cell: _Cell, gates: str, state: State) -> State:
-    nodes, (f,) = cell.nodes, cell.activations
-    return (nodes.add(f, nodes.add("Add", gates, cell.product(state[0]))),)
+    """Replace a simple recurrent layer."""
+    return _replace(nodes, node, "rnn", ["Tanh"], [0])
 
 
 @dataclass(frozen=True)
@@ -121,8 +52,8 @@ class _Layer:
     ----------
     nodes : Nodes
     node : onnx.NodeProto
-    gates : int
-        Parts of the weights.
+    order : list of int
+        The places of our gates among the operator's.
     activations : list of str
         Those of all directions.
     batch_first : bool
@@ -131,7 +62,7 @@ class _Layer:
 
     nodes: Nodes
     node: onnx.NodeProto
-    gates: int
+    order: list[int]
     activations: list[str]
     batch_first: bool
 
@@ -150,66 +81,98 @@ class _Layer:
         assert array is not None, "the layer was checked"
         return array
 
-    def cell(self, direction: int, biases: np.ndarray) -> _Cell:
-        """Return a direction."""
-        recurrent = self.weights(2)
-        share = len(self.activations) // len(recurrent)
-        names = self.activations[direction * share : (direction + 1) * share]
-        own = biases[direction, self.gates * recurrent.shape[2] :]
-        return _Cell(self.nodes, names, recurrent[direction].T, own, self.given)
+    def ordered(self, array: np.ndarray) -> np.ndarray:
+        """Return weights or a bias with its gates, along the first axis, in our order."""
+        parts = np.split(array, len(self.order))
+        return np.concatenate([parts[gate] for gate in self.order])
+
+    def biases(self, direction: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return what is added to the products of the input, and to those of the state."""
+        width = self.weights(2).shape[1]
+        if not self.inputs[3]:
+            return (np.zeros(width, self.weights(1).dtype),) * 2
+        both = self.weights(3)[direction]
+        return self.ordered(both[:width]), self.ordered(both[width:])
+
+    def cast(self, value: str, dtype: str) -> str:
+        """Return a value of the layer, or of a recurrence, in another type if it has not that."""
+        import onnx
+
+        if self.weights(1).dtype == "float32":
+            return value
+        return self.nodes.add(
+            "Cast", value, to=onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+        )
 
     def swapped(self, value: str) -> str:
         """Return the data, or a state, with the batch as the second axis."""
         return self.nodes.add("Transpose", value, perm=[1, 0, 2]) if self.batch_first else value
 
 
-def _unroll(
-    nodes: Nodes, node: onnx.NodeProto, gates: int, activations: list[str], states: int, step: Step
+def _replace(
+    nodes: Nodes, node: onnx.NodeProto, cell: Cell, activations: list[str], order: list[int]
 ) -> bool:
-    """Add all steps of all directions.
+    """Add the products of the input and the recurrence of each direction.
 
     Parameters
     ----------
     nodes : Nodes
     node : onnx.NodeProto
-    gates : int
-        Parts of the weights.
+    cell : "lstm", "gru" or "rnn"
     activations : list of str
         The default ones of a direction.
-    states : int
-        Values that a step hands on.
-    step : callable
-        Adds one step.
+    order : list of int
+        The places of our gates among the operator's.
     """
     given = attributes(node)
     directions = 2 if given.get("direction") == b"bidirectional" else 1
     names = [a.decode() for a in given.get("activations", [])] or activations * directions
-    layer = _Layer(nodes, node, gates, names, bool(given.get("layout", 0)))
+    layer = _Layer(nodes, node, order, names, bool(given.get("layout", 0)))
     length, batch = _checked(layer)
-    weights, (_, width, size) = layer.weights(1), layer.weights(2).shape
-    biases = np.zeros((directions, 2 * width), weights.dtype)
-    if layer.inputs[3]:
-        biases = layer.weights(3)
-    data = layer.swapped(layer.inputs[0])
-    zeros = np.zeros((directions, batch, size), weights.dtype)
+    size, share = layer.weights(2).shape[2], len(names) // directions
+    states = 2 if cell == "lstm" else 1
+    zeros = np.zeros((directions, batch, size), layer.weights(1).dtype)
     initial = [
         layer.swapped(name) if name else nodes.constant(zeros)
         for name in layer.inputs[5 : 5 + states]
     ]
-    rows, lasts = [], []
+    outputs = []
     for d in range(directions):
-        product = nodes.add("MatMul", data, nodes.constant(weights[d].T))
-        product = nodes.add("Add", product, nodes.constant(biases[d, :width]))
-        state = tuple(nodes.add("Gather", value, nodes.int64(d)) for value in initial)
-        backwards = given.get("direction") == b"reverse" or d == 1
-        results, cell = [], layer.cell(d, biases)
-        for t in reversed(range(length)) if backwards else range(length):
-            state = step(cell, nodes.add("Gather", product, nodes.int64(t), axis=0), state)
-            results.append(nodes.unsqueezed(state[0], 0, 1))
-        rows.append(nodes.add("Concat", *(results[::-1] if backwards else results), axis=0))
-        lasts.append(state)
-    _outputs(layer, rows, lasts)
+        recurrence = Recurrence(
+            cell=cell,
+            activations=tuple(name.lower() for name in names[d * share : (d + 1) * share]),
+            steps=length,
+            batch=batch,
+            hidden=size,
+            backwards=given.get("direction") == b"reverse" or d == 1,
+            batch_first=layer.batch_first,
+            reset_after=bool(given.get("linear_before_reset", 0)) and cell == "gru",
+        )
+        state = [nodes.add("Gather", value, nodes.int64(d)) for value in initial]
+        outputs.append(_recur(layer, recurrence, d, state))
+    _outputs(layer, outputs)
     return True
+
+
+def _recur(layer: _Layer, recurrence: Recurrence, direction: int, state: list[str]) -> list[str]:
+    """Add one direction, which is computed in float32, and return its outputs."""
+    nodes, size = layer.nodes, recurrence.hidden
+    weights, recurrent = (layer.ordered(layer.weights(place)[direction]).T for place in (1, 2))
+    bias, own = layer.biases(direction)
+    kept = np.zeros_like(own)  # the bias of a new state whose reset comes after the product
+    if recurrence.reset_after:
+        kept[2 * size :] = own[2 * size :]
+    products = nodes.add("MatMul", layer.inputs[0], nodes.constant(weights))
+    products = nodes.add("Add", products, nodes.constant(bias + own - kept))
+    constants = [recurrent, *([kept[2 * size :]] if recurrence.reset_after else [])]
+    inputs = [
+        layer.cast(products, "float32"),
+        *(nodes.constant(array.astype("float32")) for array in constants),
+        *(layer.cast(value, "float32") for value in state),
+    ]
+    text = json.dumps(asdict(recurrence))
+    outputs = nodes.own(OPERATOR, inputs, recurrence.outputs, layer=text)
+    return [layer.cast(value, str(weights.dtype)) for value in outputs]
 
 
 def _checked(layer: _Layer) -> tuple[int, int]:
@@ -218,7 +181,7 @@ def _checked(layer: _Layer) -> tuple[int, int]:
     Raises
     ------
     ModelError
-        For a layer that cannot be unrolled.
+        For a layer that cannot be converted.
     """
     nodes, inputs, given = layer.nodes, layer.inputs, layer.given
     shape, lengths = nodes.shape(inputs[0]), nodes.array(inputs[4])
@@ -227,7 +190,6 @@ def _checked(layer: _Layer) -> tuple[int, int]:
     constant = all(nodes.array(name) is not None for name in inputs[1:4] if name)
     reasons = {
         "a length that is not known": shape is None,
-        f"more than {_LONGEST} steps": length > _LONGEST,
         "sequences of several lengths": bool(inputs[4]) and not same,
         "peepholes": bool(inputs[7]),
         "a clip": "clip" in given,
@@ -237,6 +199,7 @@ def _checked(layer: _Layer) -> tuple[int, int]:
         ),
         "parameters of activations": any(name in given for name in _IGNORED),
         "weights that are computed": not constant,
+        "more digits than float32": constant and layer.weights(1).dtype == "float64",
     }
     found = [reason for reason, holds in reasons.items() if holds]
     if found:
@@ -247,17 +210,11 @@ def _checked(layer: _Layer) -> tuple[int, int]:
     return length, batch
 
 
-def _outputs(layer: _Layer, rows: list[str], lasts: list[State]) -> None:
+def _outputs(layer: _Layer, directions: list[list[str]]) -> None:
     """Write the outputs that are there: all steps, and the last of each state."""
-    nodes, node = layer.nodes, layer.node
-    wanted = [*node.output, *[""] * (3 - len(node.output))]
-    if wanted[0]:
-        joined = nodes.add("Concat", *rows, axis=1)
-        perm = [2, 0, 1, 3] if layer.batch_first else [0, 1, 2, 3]
-        nodes.add("Transpose", joined, output=wanted[0], perm=perm, name=node.name)
-    for name, values in zip(wanted[1:], zip(*lasts, strict=True), strict=False):
+    nodes, node, first = layer.nodes, layer.node, layer.batch_first
+    axes = (2 if first else 1, 1 if first else 0, 1 if first else 0)
+    for name, axis, values in zip(node.output, axes, zip(*directions, strict=True), strict=False):
         if name:
-            parts = [nodes.unsqueezed(value, 0) for value in values]
-            joined = nodes.add("Concat", *parts, axis=0)
-            perm = [1, 0, 2] if layer.batch_first else [0, 1, 2]
-            nodes.add("Transpose", joined, output=name, perm=perm)
+            parts = [nodes.unsqueezed(value, axis) for value in values]
+            nodes.add("Concat", *parts, output=name, axis=axis, name=node.name)

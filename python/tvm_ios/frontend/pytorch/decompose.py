@@ -14,7 +14,7 @@ _ROUNDS = 3  # decompositions of what decompositions bring
 
 
 def decomposed(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
-    """Decompose a program into PyTorch's core operators, but attention.
+    """Decompose a program into PyTorch's core operators, but attention and recurrent layers.
 
     Core operators that TVM does not know are decomposed further where PyTorch has a decomposition.
     """
@@ -22,7 +22,10 @@ def decomposed(program: torch.export.ExportedProgram) -> torch.export.ExportedPr
     from torch._decomp import get_decompositions
 
     table = torch.export.default_decompositions()
-    table.pop(torch.ops.aten.scaled_dot_product_attention.default, None)
+    aten = torch.ops.aten
+    table.pop(aten.scaled_dot_product_attention.default, None)
+    for layer in (aten.lstm, aten.gru, aten.rnn_tanh, aten.rnn_relu):
+        table.pop(layer.input, None)
     program = program.run_decompositions(table)
     for _ in range(_ROUNDS):
         further = get_decompositions(list(missing_operators(program)))

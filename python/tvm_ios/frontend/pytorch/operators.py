@@ -13,6 +13,7 @@ from tvm import relax, tirx
 from ...support.errors import ModelError
 from .attention import ATTENTION, attention
 from .quantization import dequantize, dequantize_channels, quantize
+from .recurrent import RECURRENT
 
 if TYPE_CHECKING:
     import torch
@@ -163,5 +164,6 @@ OPERATORS: dict[str, Convert] = {
     "quantize_per_tensor.default": quantize,
     "scatter_add.default": _scatter_add,
     "unfold.default": _unfold,
+    **RECURRENT,
 }
 """Conversions by the names of PyTorch's operators."""

@@ -20,14 +20,13 @@ from tvm.tirx.script import builder as T
 from ....target import Core
 from ....tir.amx import COLUMNS
 from ....tir.bfloat16 import PAIR, as_pairs, joined
-from ....tir.emit import bind, lanes_of, loop, select, splat, tile_scope
+from ....tir.emit import along, bind, lanes_of, loop, select, splat, tile_scope
 from ....tir.tensor import TensorSpec
 from .attention_amx import PAIRS, AmxStrip, depth_pairs
 from .attention_strip import Attention, Head, Strip
 from .factors import Factors, Multiplication
 from .kernel import Kernel, Phase
 from .layout import blocks
-from .scan import along
 
 Expr = Any
 

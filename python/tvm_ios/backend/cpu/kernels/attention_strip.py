@@ -26,6 +26,7 @@ from ....target import Core
 from ....tir.bfloat16 import PAIR, bits_of, joined, round_source, widened
 from ....tir.emit import (
     Accumulators,
+    along,
     lanes_of,
     loop,
     on_stack,
@@ -39,7 +40,7 @@ from ....tir.functions import exp, keep, transposed
 from ....tir.storage import store
 from .factors import Multiplication
 from .layout import blocks
-from .scan import LOWEST, along
+from .scan import LOWEST
 from .tiling import RegisterTile, choose_tile
 
 Expr = Any

@@ -15,13 +15,12 @@ from tvm.tirx.script import builder as T
 
 from ....target import Core
 from ....tir.bfloat16 import STORED, as_pairs, bits_of, joined, round_source
-from ....tir.emit import lanes_of, shuffled, splat, tile_scope
+from ....tir.emit import along, lanes_of, shuffled, splat, tile_scope
 from ....tir.int8 import QUAD, as_quads
 from ....tir.int8 import STORED as BYTES
 from ....tir.tensor import TensorSpec
 from .kernel import Kernel, Phase
 from .layout import Layout
-from .scan import along
 
 Expr = Any
 

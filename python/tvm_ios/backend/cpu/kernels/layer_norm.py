@@ -11,14 +11,14 @@ from tvm import tirx
 from tvm.tirx.script import builder as T
 
 from ....target import Core
-from ....tir.emit import lanes_of, splat, tile_scope
+from ....tir.emit import along, lanes_of, splat, tile_scope
 from ....tir.epilogue import NOTHING, Epilogue
 from ....tir.functions import keep
 from ....tir.storage import store
 from ....tir.tensor import TensorSpec
 from .kernel import Kernel, Phase
 from .plane import PlaneTiles
-from .scan import along, reduce_row
+from .scan import reduce_row
 
 Expr = Any
 

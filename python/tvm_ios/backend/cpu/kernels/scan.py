@@ -20,27 +20,8 @@ _WAYS = 4  # independent reductions hide the latency of an addition
 _CHAINS = 8  # of vectors that one core adds as it loads them
 
 
-def along(length: int, lanes: int, body: Callable[[Expr, int], None]) -> None:
-    """Call ``body(first, width)`` for the vectors of a row; the remainder is narrower.
-
-    Parameters
-    ----------
-    length : int
-        Elements of the row.
-    lanes : int
-        Elements of a vector.
-    body : callable
-        Emits the code of one vector.
-    """
-    full, rest = divmod(length, lanes)
-    if full:
-        loop(full, lambda i: body(i * lanes, lanes))
-    if rest:
-        body(full * lanes, rest)
-
-
 def chunk(index: Expr, length: int, lanes: int, body: Callable[[Expr, int], None]) -> None:
-    """Emit the vector of number ``index`` among those with which :func:`along` covers a row.
+    """Emit the vector of number ``index`` among those with which :func:`~.along` covers a row.
 
     Parameters
     ----------

@@ -11,13 +11,13 @@ from typing import Any
 from tvm.tirx.script import builder as T
 
 from ....target import Core
-from ....tir.emit import Accumulators, lanes_of, loop, splat, tile_scope, zeros
+from ....tir.emit import Accumulators, along, lanes_of, loop, splat, tile_scope, zeros
 from ....tir.epilogue import NOTHING, Epilogue
 from ....tir.functions import exp, keep, register
 from ....tir.tensor import TensorSpec
 from .kernel import Kernel, Phase
 from .layout import blocks
-from .scan import LOWEST, along, chunk, reduce_row
+from .scan import LOWEST, chunk, reduce_row
 
 Expr = Any
 

@@ -9,6 +9,7 @@ from .channels_last import to_channels_first, to_channels_last
 from .concat import concat
 from .convolution import conv2d
 from .dense import matmul
+from .recurrence import recurrence
 
 RULES: dict[str, Rule] = {
     "conv2d": first_of(conv2d, planes.narrow_groups),
@@ -30,6 +31,7 @@ RULES: dict[str, Rule] = {
     "max": rows.reduction,
     "min": rows.reduction,
     "elementwise": first_of(planes.elementwise, strided.elementwise),
+    "recurrence": recurrence,
     "reshape": first_of(reordered, strided.movement),
     "flatten": strided.movement,
     "expand_dims": strided.movement,

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recurrent layers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ....graph.operators import Operator
+from ....tir.recurrence import recurrence_of
+from ...shared.no_rule import NoRule
+from ..kernels.layout import PLAIN
+from ..kernels.recurrence import pack_recurrent, recurrence_kernel
+from .base import Choice, LoweringConfig
+from .bindings import InputBinder, InputBinding
+
+
+def recurrence(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
+    """Compute a recurrent layer.
+
+    Raises
+    ------
+    NoRule
+        If the function that is called is another one, or the tuple of outputs itself is read.
+    """
+    layer = recurrence_of(op.functions[op.call.args[0]])
+    if layer is None or op.bindings[0].var in op.outputs:
+        raise NoRule
+    index = {binding.var: binding.value.index for binding in op.bindings[1:]}
+    read = [index[value] for value in op.outputs]
+    bindings = [*map(binder.plain, op.call.args[1].fields)]
+    packed = isinstance(weights := bindings[1].value, np.ndarray)
+    if packed:
+        array = pack_recurrent(weights, layer, config.core, config.workers)
+        bindings[1] = InputBinding(array)
+    kernel = recurrence_kernel(layer, read, config.core, config.workers, packed=packed)
+    return Choice(kernel, tuple(bindings), PLAIN)

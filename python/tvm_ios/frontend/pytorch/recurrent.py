@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Conversion of PyTorch's recurrent layers, which it would decompose into all their steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from tvm import relax
+
+from ...graph.recognise import static_shape
+from ...graph.recurrence import recurrence
+from ...support.errors import ModelError
+from ...tir.recurrence import Cell, Recurrence
+
+if TYPE_CHECKING:
+    import torch
+
+Expr = Any
+
+_FLOAT32 = "float32"
+
+
+def _layers(cell: Cell, *activations: str) -> Callable[[torch.fx.Node, Any], Expr]:
+    """Return the conversion of a stack of layers of a cell."""
+
+    def convert(node: torch.fx.Node, importer: Any) -> Expr:
+        data, states, weights, biased, layers, *rest = importer.retrieve_args(node)
+        dropout, train, both, first = rest
+        states = list(states) if cell == "lstm" else [states]
+        directions, count = 1 + both, 4 if biased else 2
+        _check(node, data, projects=len(weights) != layers * directions * count)
+        if train and dropout:
+            raise ModelError("The model drops values out; export it in inference mode.")
+        builder, lasts = importer.block_builder, []
+        for number in range(layers):
+            results = []
+            for d in range(directions):
+                place = number * directions + d
+                layer = _Layer(builder, cell, activations, bool(first), backwards=d == 1)
+                own = weights[place * count : (place + 1) * count]
+                initial = [layer.row(state, place) for state in states]
+                result, *last = layer.emit(data, own[:2], own[2:], initial)
+                results.append(result)
+                lasts.append([builder.emit(relax.op.expand_dims(value, 0)) for value in last])
+            data = builder.emit(relax.op.concat(results, 2)) if both else results[0]
+        last = [builder.emit(relax.op.concat(rows, 0)) for rows in zip(*lasts, strict=True)]
+        return builder.emit(relax.Tuple([data, *last]))
+
+    return convert
+
+
+def _check(node: torch.fx.Node, data: Expr, *, projects: bool) -> None:
+    """Raise ModelError for a layer that cannot be converted."""
+    if projects:
+        raise ModelError(f"{node.name} projects its state, which is not supported.")
+    if str(data.ty.dtype.dtype) == "float64":
+        raise ModelError(f"{node.name} computes in float64; export the model in float32.")
+
+
+@dataclass(frozen=True)
+class _Layer:
+    """One direction of one layer."""
+
+    builder: relax.BlockBuilder
+    cell: Cell
+    activations: tuple[str, ...]
+    batch_first: bool
+    backwards: bool
+
+    def row(self, value: Expr, number: int) -> Expr:
+        """Return ``value[number]``."""
+        part = self.builder.emit(relax.op.strided_slice(value, [0], [number], [number + 1]))
+        return self.builder.emit(relax.op.squeeze(part, [0]))
+
+    def emit(
+        self, data: Expr, weights: list[Expr], biases: list[Expr], states: list[Expr]
+    ) -> list[Expr]:
+        """Emit the layer, which is computed in float32, and return its outputs."""
+        emit, dtype = self.builder.emit, str(data.ty.dtype.dtype)
+        first, second, _ = static_shape(data, "the input of a recurrent layer")
+        hidden = static_shape(weights[1], "a weight")[1]
+        layer = Recurrence(
+            cell=self.cell,
+            activations=self.activations,
+            steps=second if self.batch_first else first,
+            batch=first if self.batch_first else second,
+            hidden=hidden,
+            backwards=self.backwards,
+            batch_first=self.batch_first,
+            reset_after=self.cell == "gru",
+        )
+        entering, recurrent = (emit(relax.op.permute_dims(w, [1, 0])) for w in weights)
+        biases, own = self._biases(biases, hidden, dtype)
+        products = emit(relax.op.matmul(data, entering))
+        if biases:
+            products = emit(relax.op.add(products, emit(relax.op.add(*biases))))
+        inputs = [products, recurrent, *own, *states]
+        outputs = recurrence(self.builder, layer, [self._cast(v, _FLOAT32) for v in inputs])
+        parts = [emit(relax.TupleGetItem(outputs, n)) for n in range(1 + layer.states)]
+        return [self._cast(part, dtype) for part in parts]
+
+    def _biases(self, biases: list[Expr], hidden: int, dtype: str) -> tuple[list[Expr], list[Expr]]:
+        """Return what is added to the input's product, and the bias of a gru's new state."""
+        if self.cell != "gru":
+            return biases, []
+        zeros, emit = relax.const(np.zeros(hidden, dtype), dtype), self.builder.emit
+        if not biases:
+            return [], [zeros]
+        gates = emit(relax.op.strided_slice(biases[1], [0], [0], [2 * hidden]))
+        new = emit(relax.op.strided_slice(biases[1], [0], [2 * hidden], [3 * hidden]))
+        return [biases[0], emit(relax.op.concat([gates, zeros], 0))], [new]
+
+    def _cast(self, value: Expr, dtype: str) -> Expr:
+        if str(value.ty.dtype.dtype) == dtype:
+            return value
+        return self.builder.emit(relax.op.astype(value, dtype))
+
+
+RECURRENT = {
+    "lstm.input": _layers("lstm", "sigmoid", "tanh", "tanh"),
+    "gru.input": _layers("gru", "sigmoid", "tanh"),
+    "rnn_tanh.input": _layers("rnn", "tanh"),
+    "rnn_relu.input": _layers("rnn", "relu"),
+}
+"""Conversions of layers by the names of PyTorch's operators."""

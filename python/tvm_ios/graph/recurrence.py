@@ -1,46 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recurrent layers in a Relax function: one call of a TIR function, or operators of all steps."""
+"""Recurrent layers in a Relax function as the operators of all steps."""
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Sequence
 from typing import Any
 
 import tvm
 from tvm import relax, tirx
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
-from ..tir.recurrence import Recurrence, recurrence_function, recurrence_of
+from ..tir.recurrence import FUNCTION, Recurrence, recurrence_of
 from .fold import is_op
 
-_FUNCTION = "recurrence"
 _ACTIVATIONS = {"relu": relax.op.nn.relu, "sigmoid": relax.op.sigmoid, "tanh": relax.op.tanh}
 
 Expr = Any
 
 
-def recurrence(
-    builder: relax.BlockBuilder, layer: Recurrence, inputs: Sequence[relax.Expr]
-) -> relax.Var:
-    """Emit a layer, and return the tuple of its outputs.
-
-    Parameters
-    ----------
-    builder : relax.BlockBuilder
-    layer : Recurrence
-    inputs : sequence of relax.Expr
-        Float32 tensors of the shapes :attr:`Recurrence.inputs`.
-    """
-    name = f"{_FUNCTION}_{zlib.crc32(repr(layer).encode()):08x}"
-    function = builder.add_func(recurrence_function(layer, name), name)
-    types = [relax.TensorType(shape, "float32") for shape in layer.outputs]
-    return builder.emit(relax.call_tir(function, list(inputs), types))
-
-
 def is_recurrence(expr: relax.Expr) -> bool:
-    """Return whether ``expr`` is a call that :func:`recurrence` emits."""
-    return is_op(expr, "call_tir") and expr.args[0].name_hint.startswith(f"{_FUNCTION}_")
+    """Return whether ``expr`` is a call that :func:`~tvm_ios.tir.recurrence.recurrence` emits."""
+    return is_op(expr, "call_tir") and expr.args[0].name_hint.startswith(f"{FUNCTION}_")
 
 
 def unroll_recurrences(mod: tvm.IRModule, func: relax.Function) -> relax.Function:

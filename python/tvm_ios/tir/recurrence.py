@@ -9,12 +9,13 @@ batch do not depend on each other.
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, Literal
 
-from tvm import tirx
+from tvm import relax, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as T
 
@@ -23,6 +24,9 @@ from .functions import FUNCTIONS, keep
 
 Expr = Any
 Cell = Literal["lstm", "gru", "rnn"]
+
+FUNCTION = "recurrence"
+"""What the names of TIR functions that compute layers begin with."""
 
 _ATTRIBUTE = "tvm_ios.recurrence"  # of a TIR function: the layer that it computes
 _GATES = {"lstm": 4, "gru": 3, "rnn": 1}
@@ -105,6 +109,24 @@ class Recurrence:
     def _of_steps(self, width: int) -> tuple[int, int, int]:
         first = (self.batch, self.steps) if self.batch_first else (self.steps, self.batch)
         return (*first, width)
+
+
+def recurrence(
+    builder: relax.BlockBuilder, layer: Recurrence, inputs: Sequence[relax.Expr]
+) -> relax.Var:
+    """Emit a layer, and return the tuple of its outputs.
+
+    Parameters
+    ----------
+    builder : relax.BlockBuilder
+    layer : Recurrence
+    inputs : sequence of relax.Expr
+        Float32 tensors of the shapes :attr:`Recurrence.inputs`.
+    """
+    name = f"{FUNCTION}_{zlib.crc32(repr(layer).encode()):08x}"
+    function = builder.add_func(recurrence_function(layer, name), name)
+    types = [relax.TensorType(shape, "float32") for shape in layer.outputs]
+    return builder.emit(relax.call_tir(function, list(inputs), types))
 
 
 def recurrence_function(layer: Recurrence, name: str) -> tirx.PrimFunc:

@@ -10,10 +10,9 @@ import tvm
 from tvm import relax
 from tvm.relax.frontend.onnx.onnx_frontend import ONNXGraphImporter
 
-from ...graph.recurrence import recurrence
 from ...support.errors import ModelError
 from ...support.text import last_line
-from ...tir.recurrence import layer_of
+from ...tir.recurrence import layer_of, recurrence
 from ..importing import captured
 from ..naming_builder import NamingBuilder
 from .inputs import static_shapes

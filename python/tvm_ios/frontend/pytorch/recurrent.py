@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from tvm import relax
 
-from ...graph.recognise import static_shape
-from ...graph.recurrence import recurrence
 from ...support.errors import ModelError
-from ...tir.recurrence import Cell, Recurrence
+from ...tir.recurrence import Cell, Recurrence, recurrence
 
 if TYPE_CHECKING:
     import torch
@@ -80,8 +78,8 @@ class _Layer:
     ) -> list[Expr]:
         """Emit the layer, which is computed in float32, and return its outputs."""
         emit, dtype = self.builder.emit, str(data.ty.dtype.dtype)
-        first, second, _ = static_shape(data, "the input of a recurrent layer")
-        hidden = static_shape(weights[1], "a weight")[1]
+        first, second, _ = (int(size) for size in data.ty.shape.values)
+        hidden = int(weights[1].ty.shape.values[1])
         layer = Recurrence(
             cell=self.cell,
             activations=self.activations,

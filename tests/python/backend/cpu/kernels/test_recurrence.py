@@ -21,8 +21,7 @@ from support.networks import (
 )
 from tvm_ios.backend.cpu.kernels.recurrence import pack_recurrent, recurrence_kernel
 from tvm_ios.graph.prepare import prepare
-from tvm_ios.graph.recurrence import recurrence
-from tvm_ios.tir.recurrence import Recurrence
+from tvm_ios.tir.recurrence import Recurrence, recurrence
 from tvm_ios.transform import InterOperatorSchedule
 
 FUNCTIONS = {

@@ -59,6 +59,7 @@ class _Folder(PyExprMutator):
         super().__init__(mod)
         self._bound = bound
         self._known: dict[relax.Var, relax.Expr | None] = {}
+        self._results: dict[relax.Call, relax.Expr | None] = {}
 
     def visit_call_(self, call: relax.Call) -> relax.Expr:
         folded = self._folded(call)
@@ -72,7 +73,15 @@ class _Folder(PyExprMutator):
         return super().visit_dataflow_var_(var) if known is None else known
 
     def _folded(self, call: relax.Call) -> relax.Expr | None:
-        """Return the constant that a call computes; None if it is left to TVM."""
+        """Return the constant that a call computes; None if it is left to TVM.
+
+        It is computed once, for the binding and for all that read it.
+        """
+        if call not in self._results:
+            self._results[call] = self._computed(call)
+        return self._results[call]
+
+    def _computed(self, call: relax.Call) -> relax.Expr | None:
         fold = _FOLDS.get(call.op.name) if isinstance(call.op, tvm.ir.Op) else None
         if fold is None or not is_static(call):
             return None
@@ -82,12 +91,28 @@ class _Folder(PyExprMutator):
         if len(known) != len(arrays):
             return None
         result = fold(call, known)
-        return None if result is None else relax.const(result, str(call.ty.dtype))
+        return None if result is None else _constant(result, str(call.ty.dtype))
 
     def _array(self, expr: relax.Expr) -> np.ndarray | None:
         if isinstance(expr, relax.DataflowVar):
             expr = self.visit_expr(expr)
         return constant_array(expr)
+
+
+def _constant(array: np.ndarray, dtype: str) -> relax.Expr:
+    """Return a constant of an array, which may be in any order: it is copied once."""
+    tensor = tvm.runtime.empty(array.shape, dtype)
+    try:
+        result = np.from_dlpack(tensor)
+    except RuntimeError:  # NumPy does not have its type, such as bfloat16
+        return relax.const(array, dtype)
+    if array.ndim == 2 and array.flags.f_contiguous:
+        for begin in range(0, array.shape[1], _COLUMNS):
+            columns = slice(begin, begin + _COLUMNS)
+            result[:, columns] = array[:, columns]
+    else:
+        result[...] = array
+    return relax.const(tensor)
 
 
 def _shaped(call: relax.Call, arrays: Sequence[np.ndarray]) -> np.ndarray:
@@ -127,6 +152,7 @@ def _shape(call: relax.Call) -> list[int]:
     return [int(extent) for extent in call.ty.shape.values]
 
 
+_COLUMNS = 16  # of a transposition at a time: so many lines of the cache are written in turn
 _OF_SHAPES = ("relax.full_like", "relax.ones_like", "relax.zeros_like")
 _EXACT = ("float32", "float64")  # whose arithmetic NumPy rounds as TVM's code does
 _FOLDS: dict[str, Fold] = {

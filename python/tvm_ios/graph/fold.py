@@ -30,10 +30,20 @@ def fold_affine(mod: tvm.IRModule, func: relax.Function) -> relax.Function:
 
 
 def constant_array(expr: relax.Expr) -> np.ndarray | None:
-    """Return the value of a constant tensor; None for any other expression."""
+    """Return the value of a constant tensor, which is read-only; None for any other expression."""
     if isinstance(expr, tvm.ir.GenericConst) and isinstance(expr.value, tvm.runtime.Tensor):
-        return expr.value.numpy()
+        return _viewed(expr.value)
     return None
+
+
+def _viewed(tensor: tvm.runtime.Tensor) -> np.ndarray:
+    """Return a view of a tensor: to copy all weights whenever they are looked at takes seconds."""
+    try:
+        array = np.from_dlpack(tensor)
+    except RuntimeError:  # NumPy does not have its type, such as bfloat16
+        array = tensor.numpy()
+    array.flags.writeable = False
+    return array
 
 
 def held_array(expr: relax.Expr) -> np.ndarray:

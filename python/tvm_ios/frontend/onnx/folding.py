@@ -55,7 +55,7 @@ def _lift(graph: onnx.GraphProto) -> None:
     PyTorch's exporter writes equal weights once, and copies by ``Identity``.
     """
     weights = {tensor.name for tensor in graph.initializer}
-    results = {value.name for value in graph.output}
+    results = _results(graph)
     originals: dict[str, str] = {}
     nodes = [*graph.node]
     del graph.node[:]
@@ -74,6 +74,13 @@ def _lift(graph: onnx.GraphProto) -> None:
     for node in nodes_of(graph):
         if not originals.keys().isdisjoint(node.input):
             node.input[:] = [originals.get(name, name) for name in node.input]
+
+
+def _results(graph: onnx.GraphProto) -> set[str]:
+    """Return the names of the results of a graph and of the graphs inside of it."""
+    attributes = [attribute for node in nodes_of(graph) for attribute in node.attribute]
+    inner = [body for attribute in attributes for body in (attribute.g, *attribute.graphs)]
+    return {value.name for body in (graph, *inner) for value in body.output}
 
 
 def _is_literal(node: onnx.NodeProto) -> bool:

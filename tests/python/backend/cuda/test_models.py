@@ -23,6 +23,8 @@ from support.networks import (
     relax_module,
     run_vm,
 )
+from support.recurrent import recurrent_network
+from tvm_ios.tir.recurrence import Recurrence
 
 op = relax.op
 DIVISIONS = ["streams", "streams-2", "streams-widest", "fused"]
@@ -98,6 +100,16 @@ def test_models(emulated: Emulated, name: str) -> None:
             made = emulated.call(run_whole, name, variant, given[i], order)
             for actual, wanted in zip(made, expected[i], strict=True):
                 assert_close(actual, wanted, 1e-5)
+
+
+def test_recurrent_layers_are_unrolled(emulated: Emulated) -> None:
+    mod = recurrent_network(Recurrence("gru", ("sigmoid", "tanh"), 3, 2, 5, backwards=True))
+    emulated.call(compile_whole, "recurrent", mod, ["streams"])
+    given = random_arguments(mod)
+    made = emulated.call(run_whole, "recurrent", "streams", given)
+    (expected,) = on_the_cpu(mod, [given])
+    for actual, wanted in zip(made, expected, strict=True):
+        assert_close(actual, wanted, 1e-5)
 
 
 def test_two_models_in_turn(emulated: Emulated) -> None:

@@ -7,7 +7,8 @@ function they would be held several times over while TVM loads them. All constan
 data, because LLVM takes minutes to compile hundreds of constants that are passed as arguments.
 
 The bytes bypass LLVM: the assembler includes them from a file when the module is exported or first
-run. The file is removed when the process ends.
+run. The file is removed when the process ends. They are a module of their own, so that the code
+that reads them is known again in another process.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ from __future__ import annotations
 import errno
 import functools
 import hashlib
+import itertools
 import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,14 +29,17 @@ from typing import Any
 import numpy as np
 import tvm
 from tvm import tirx
+from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as T
 
 from ....support.folders import TemporaryFolder, naming
 from ..stage.stage import CpuStage
 from .memory import ALIGNMENT, aligned
+from .pipeline import PIPELINE
 
+_FUNCTION, _NOTHING = "tvm_ios_constant", "tvm_ios_nothing"
+_numbers = itertools.count()  # of modules, which a library may have several of
 _CODE = 4 << 20  # bytes of object code without constants, and of the linker's other output
-_FUNCTION = "tvm_ios_constant"
 
 
 @dataclass(frozen=True)
@@ -80,18 +85,37 @@ class Constants:
         return Constants(offsets, _write(distinct), size)
 
     @contextmanager
-    def linked(self) -> Iterator[None]:
-        """Link the constants into functions emitted inside, which may then use :meth:`pointer`."""
+    def declared(self) -> Iterator[None]:
+        """Declare the constants for functions emitted inside, which may use :meth:`pointer`."""
         if not self.num_bytes:
             yield
             return
-        source = tvm.ir.StringImm(_llvm_ir(self.path, self.num_bytes))
-        with T.attr(tirx.const(0, "int32"), "pragma_import_llvm", source):
+        with _importing(_declaration(self.symbol, self.num_bytes)):
             yield
 
     def pointer(self, offset: int) -> Any:
         """Return the address of the byte ``offset``, as TIR."""
         return T.call_extern("handle", _FUNCTION, tirx.const(offset, "int64"))
+
+    def module(self, target: tvm.target.Target) -> tvm.runtime.Module:
+        """Return a module of the data, to be linked with the code that uses :meth:`pointer`."""
+        name = f"{self.symbol}_module{next(_numbers)}"
+        with IRBuilder() as builder, T.prim_func(s_tir=True):
+            T.func_name(name)
+            with _importing(_definition(self.symbol, self.path)):
+                T.evaluate(T.call_extern("int32", _NOTHING))  # TVM removes what does nothing
+        functions = tvm.IRModule({name: builder.get()})
+        return tvm.compile(functions, target=target, tir_pipeline=PIPELINE).mod
+
+    @property
+    def symbol(self) -> str:
+        """The name of the data, which depends on its content."""
+        return f"tvm_ios_constants_{self.path.name[:16]}"
+
+
+def _importing(source: str) -> AbstractContextManager[Any]:
+    """Link LLVM IR into functions emitted inside."""
+    return T.attr(tirx.const(0, "int32"), "pragma_import_llvm", tvm.ir.StringImm(source))
 
 
 def _bytes(array: np.ndarray) -> memoryview:
@@ -134,29 +158,41 @@ def _directory() -> TemporaryFolder:
     return TemporaryFolder()
 
 
-def _llvm_ir(path: Path, num_bytes: int) -> str:
-    """Return LLVM IR of the data and of a function that maps an offset to its address.
+def _declaration(symbol: str, num_bytes: int) -> str:
+    """Return LLVM IR of a function that maps an offset into the data to its address.
 
-    The label is local to the object file. TVM links the code into a module once for every function
-    that uses it.
+    TVM inlines it into each function that uses it.
+    """
+    return "\n".join(
+        [
+            f"@{symbol} = external hidden constant [{num_bytes} x i8], align {ALIGNMENT}",
+            f"define ptr @{_FUNCTION}(i64 %offset) {{",
+            f"  %place = getelementptr inbounds i8, ptr @{symbol}, i64 %offset",
+            "  ret ptr %place",
+            "}",
+        ]
+    )
+
+
+def _definition(symbol: str, path: Path) -> str:
+    """Return LLVM IR of the data.
+
+    It is local to a library, which may link equal data twice.
     """
     assembly = (
-        ".ifndef tvm_ios_constants",
         ".section .rodata.tvm_ios,\\22a\\22,@progbits",
         f".p2align {ALIGNMENT.bit_length() - 1}",
-        "tvm_ios_constants:",
+        f".weak {symbol}",
+        f".hidden {symbol}",
+        f"{symbol}:",
         f".incbin \\22{_escaped(path)}\\22",
         ".previous",
-        ".endif",
     )
     return "\n".join(
         [
             *(f'module asm "{line}"' for line in assembly),
-            f"@tvm_ios_constants = external dso_local constant [{num_bytes} x i8], "
-            f"align {ALIGNMENT}",
-            f"define ptr @{_FUNCTION}(i64 %offset) {{",
-            "  %place = getelementptr inbounds i8, ptr @tvm_ios_constants, i64 %offset",
-            "  ret ptr %place",
+            f"define i32 @{_NOTHING}() {{",
+            "  ret i32 0",
             "}",
         ]
     )

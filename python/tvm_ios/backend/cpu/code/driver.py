@@ -75,7 +75,7 @@ def driver_function(
             T.arg(f"t{i}", T.buffer(spec.shape, spec.dtype, layout=None))
             for i, spec in enumerate(parameters)
         ]
-        with checked_cpu(target, _needs_amx(region)), constants.linked():
+        with checked_cpu(target, _needs_amx(region)), constants.declared():
             driver = _Driver(
                 name, region, parameters, buffers, kernels, constants, target, synchronization
             )

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,7 +16,14 @@ from ...shared.export import export
 from ..kernels.footprint import Accessed
 from ..kernels.kernel import Kernel
 from .c_functions import calling_function
-from .objects import KernelObject, kernel_object, static_libraries, static_library
+from .constants import Constants
+from .objects import (
+    KernelObject,
+    drivers_library,
+    kernel_object,
+    static_libraries,
+    static_library,
+)
 from .pipeline import PIPELINE
 
 
@@ -60,14 +67,19 @@ def build_functions(
 
 
 def build_drivers(
-    drivers: dict[str, tirx.PrimFunc], kernels: KernelFunctions
+    drivers: dict[str, tirx.PrimFunc],
+    kernels: KernelFunctions,
+    constants: Iterable[Constants] = (),
 ) -> tvm.runtime.Module:
-    """Compile drivers, and import the object code of the kernels that they call.
+    """Return the object code of drivers, of the kernels that they call and of constants.
 
-    The module runs once it is linked, as :meth:`tvm.runtime.Executable.jit` and
-    ``export_library`` do.
+    Code that the store has is not compiled. The module runs once it is linked, as
+    :meth:`tvm.runtime.Executable.jit` and ``export_library`` do.
     """
-    code = build_functions(drivers, kernels.target).mod
+    code = drivers_library(drivers, kernels.target, kernels.store)
+    for data in constants:
+        if data.num_bytes:
+            code.import_module(data.module(kernels.target))
     for library in static_libraries([*kernels.objects.values()], kernels.target, kernels.store):
         code.import_module(library)
     return code

@@ -91,7 +91,9 @@ class CpuLibrary(Library[CpuStage]):
         )
 
     def compile(self) -> tvm.runtime.Module | None:
-        return build_drivers(self.drivers, self.kernels) if self.drivers else None
+        if not self.drivers:
+            return None
+        return build_drivers(self.drivers, self.kernels, [self.constants])
 
 
 @dataclass(kw_only=True)

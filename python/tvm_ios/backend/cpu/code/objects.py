@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Object code of kernels: each is compiled alone, in parallel, and only if it was not before."""
+"""Object code of kernels, each of which is compiled alone, in parallel, and of drivers.
+
+What was compiled before is not compiled again.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,8 @@ import functools
 import hashlib
 import inspect
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import tvm
 from tvm import tirx
@@ -116,20 +118,42 @@ def static_library(
     item: KernelObject, target: tvm.target.Target, store: ObjectStore
 ) -> tvm.runtime.Module:
     """Return a module of object code from the store, or compile and keep it."""
+    made = _library(item.key, store, lambda: _compiled(item, target), [])
+    if item.unknown:
+        store.put(item.unknown, item.record())
+    return made
+
+
+def drivers_library(
+    drivers: Mapping[str, tirx.PrimFunc], target: tvm.target.Target, store: ObjectStore
+) -> tvm.runtime.Module:
+    """Return a module of functions that TVM calls by name, from the store or compiled."""
+    codes = {name: tvm.ir.save_json(function) for name, function in drivers.items()}
+    text = json.dumps([codes, str(target), _compiler()])
+    key = hashlib.sha256(text.encode()).hexdigest()
+
+    def compile_all() -> tvm.runtime.Module:
+        return tvm.compile(tvm.IRModule(drivers), target=target, tir_pipeline=PIPELINE).mod
+
+    return _library(key, store, compile_all, list(drivers))
+
+
+def _library(
+    key: str, store: ObjectStore, make: Callable[[], tvm.runtime.Module], names: list[str]
+) -> tvm.runtime.Module:
+    """Return the object code of a key as a module that has the functions ``names``."""
     with TemporaryFolder() as folder:
-        path = folder / f"{item.symbol}.o"
-        content = store.get(item.key)
+        path = folder / "code.o"
+        content = store.get(key)
         if content is None:
-            _compile(item, target, path)
-            store.put(item.key, path.read_bytes())
+            make().write_to_file(str(path), "o")
+            store.put(key, path.read_bytes())
         else:
             path.write_bytes(content)
-        if item.unknown:
-            store.put(item.unknown, item.record())
-        return tvm.runtime.load_static_library(str(path), [])
+        return tvm.runtime.load_static_library(str(path), names)
 
 
-def _compile(item: KernelObject, target: tvm.target.Target, path: Path) -> None:
+def _compiled(item: KernelObject, target: tvm.target.Target) -> tvm.runtime.Module:
     function = item.function().with_attr(SYMBOL, item.symbol)
     module = tvm.IRModule({tvm.ir.GlobalVar(item.symbol): function})
-    tvm.compile(module, target=target, tir_pipeline=PIPELINE).mod.write_to_file(str(path), "o")
+    return tvm.compile(module, target=target, tir_pipeline=PIPELINE).mod

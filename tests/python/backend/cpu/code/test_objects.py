@@ -5,14 +5,28 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
+import tvm
+from tvm import relax
 
-from support.networks import NATIVE, isa_of
+from support.networks import (
+    NATIVE,
+    add_function,
+    assert_close,
+    compile_plain,
+    constant,
+    isa_of,
+    run_vm,
+)
 from tvm_ios.backend.cpu.code import objects
 from tvm_ios.backend.cpu.code.functions import KernelFunctions, build_drivers
+from tvm_ios.backend.cpu.code.thread_pool import defaults_function
 from tvm_ios.backend.cpu.kernels.channel_norm import ChannelNorm, channel_norm_kernel
 from tvm_ios.backend.cpu.kernels.kernel import Kernel
 from tvm_ios.database.objects import ObjectStore
+from tvm_ios.graph.fold import constant_array
+from tvm_ios.transform import InterOperatorSchedule
 
 
 def kernel(channels: int = 20) -> Kernel:
@@ -94,3 +108,41 @@ def test_a_process_looks_for_how_much_there_is_once(
         functions.get(kernel(channels), 0)
         build_drivers({}, functions)
     assert len(looks) == 1
+
+
+def test_drivers_that_were_compiled_are_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernels = KernelFunctions(NATIVE, store=ObjectStore(tmp_path))
+    first = build_drivers({"begin": defaults_function("begin")}, kernels)
+
+    def fail(*_: object, **__: object) -> None:
+        raise AssertionError("it is compiled again")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(objects.tvm, "compile", fail)
+        again = build_drivers({"begin": defaults_function("begin")}, kernels)
+        with pytest.raises(AssertionError, match="compiled again"):
+            build_drivers({"start": defaults_function("start")}, kernels)
+    for module in (first, again):
+        assert module.implements_function("begin")
+        tvm.runtime.Executable(module).jit()["begin"]()
+
+
+def test_two_functions_of_a_module_have_equal_constants() -> None:
+    """Each is scheduled alone, and brings its own."""
+    builder = relax.BlockBuilder()
+
+    def body(emit, x):
+        return emit(relax.op.matmul(x, constant(12, 20)))
+
+    for name, op in (("f", relax.op.nn.relu), ("g", relax.op.tanh)):
+        add_function(builder, name, lambda emit, x, op=op: emit(op(body(emit, x))), (3, 12))
+    mod = builder.get()
+    for name in ("f", "g"):
+        mod = InterOperatorSchedule(NATIVE, function=name, search=False)(mod)
+    executable, x = compile_plain(mod), np.ones((3, 12), "float32")
+    weights = constant_array(constant(12, 20))
+    (f,), (g,) = (run_vm(executable, [x], name) for name in ("f", "g"))
+    assert_close(f, np.maximum(x @ weights, 0))
+    assert_close(g, np.tanh(x @ weights))

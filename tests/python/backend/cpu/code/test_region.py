@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -66,6 +66,7 @@ class Network:
     in_place: bool
 
     def __post_init__(self) -> None:
+        self.constants: dict[str, Constants] = {}
         core, layout = isa_of(NATIVE)
         windows = Window(6, 6, 3, before=1), Window(7, 7, 3, before=1)
         conv = Conv2d(1, 20, *windows, CHANNELS[:1])
@@ -149,6 +150,7 @@ class Network:
         region = self.region(stages)
         specs = [TensorSpec(a.shape, str(a.dtype)) for a in self._arrays(region)]
         constants = Constants.of(stages)
+        self.constants[constants.symbol] = constants
         return driver_function(name, region, specs, kernels, constants, NATIVE, synchronization)
 
     def _arrays(self, region: Region) -> list[np.ndarray]:
@@ -194,7 +196,7 @@ class Regions:
             stages = self.network.stages(CUTS[cut], COSTS[costs], workers, partitioning)
             self._stages[name] = stages
             drivers[name] = self.network.driver(name, stages, kernels, synchronization)
-        self._module = linked(drivers, kernels)
+        self._module = linked(drivers, kernels, self.network.constants.values())
 
     def run(self, *way: object) -> dict[str, np.ndarray]:
         """What is computed with this cut, workers, partitioning, costs and synchronization."""
@@ -202,8 +204,10 @@ class Regions:
         return self.network.run(self._stages[name], self._module[name])
 
 
-def linked(drivers: dict, kernels: KernelFunctions) -> tvm.runtime.Module:
-    return tvm.runtime.Executable(build_drivers(drivers, kernels)).jit()
+def linked(
+    drivers: dict, kernels: KernelFunctions, constants: Iterable[Constants] = ()
+) -> tvm.runtime.Module:
+    return tvm.runtime.Executable(build_drivers(drivers, kernels, constants)).jit()
 
 
 def _name(*way: object) -> str:

@@ -20,6 +20,7 @@ from support.networks import (
     run_kernel,
     run_vm,
 )
+from support.recurrent import recurrent_network
 from tvm_ios.backend.cpu.kernels.recurrence import pack_recurrent, recurrence_kernel
 from tvm_ios.graph.prepare import prepare
 from tvm_ios.tir.recurrence import Recurrence, recurrence
@@ -114,31 +115,11 @@ def test_packed_weights(name: str) -> None:
     assert_close(result, expected(layer, inputs)[0], 1e-5)
 
 
-def network(layer: Recurrence) -> tvm.IRModule:
-    """A layer on what is computed; with its last output and its first one is computed, too."""
-    builder = relax.BlockBuilder()
-    parameters = [
-        relax.Var(f"x{n}", relax.TensorType(shape, "float32"))
-        for n, shape in enumerate(layer.inputs)
-    ]
-    with builder.function("main", parameters):
-        with builder.dataflow():
-            data, *others = parameters
-            outputs = recurrence(builder, layer, [builder.emit(relax.op.negative(data)), *others])
-            parts = [
-                builder.emit(relax.op.tanh(builder.emit(relax.TupleGetItem(outputs, n))))
-                for n in (len(layer.outputs) - 1, 0)
-            ]
-            result = builder.emit_output(relax.Tuple(parts))
-        builder.emit_func_output(result)
-    return builder.get()
-
-
 @pytest.mark.parametrize("name", ["lstm", "gru", "gru reset after the product", "rnn"])
 @pytest.mark.parametrize("way", ["kernel", "unrolled", "by TVM"])
 def test_networks(name: str, way: str) -> None:
     """By the kernel, by operators of all steps, and by TVM alone."""
-    mod = network(LAYERS[name])
+    mod = recurrent_network(LAYERS[name])
     data, *others = inputs = tensors(LAYERS[name])
     if way == "kernel":
         schedule = InterOperatorSchedule(NATIVE, search=False)

@@ -148,6 +148,31 @@ def _mean(call: relax.Call, arrays: Sequence[np.ndarray]) -> np.ndarray | None:
     return np.asarray(mean, array.dtype)
 
 
+def _in_double(compute: Callable[..., np.ndarray]) -> Fold:
+    """Return a fold that computes in float64, which rounds less than TVM's code does."""
+
+    def fold(call: relax.Call, arrays: Sequence[np.ndarray]) -> np.ndarray | None:
+        dtype = str(call.ty.dtype)
+        if any(str(array.dtype) != dtype for array in arrays) or dtype not in _EXACT:
+            return None
+        with np.errstate(all="ignore"):
+            return np.asarray(compute(*(array.astype("float64") for array in arrays)), dtype)
+
+    return fold
+
+
+def _taken(call: relax.Call, arrays: Sequence[np.ndarray]) -> np.ndarray | None:
+    if call.attrs.mode != "clip":
+        return None
+    data, indices = arrays
+    axis = None if call.attrs.axis is None else int(call.attrs.axis)
+    return np.take(data, indices, axis, mode="clip")
+
+
+def _of_any_type(compute: Callable[..., np.ndarray]) -> Fold:
+    return lambda _call, arrays: compute(*arrays)
+
+
 def _shape(call: relax.Call) -> list[int]:
     return [int(extent) for extent in call.ty.shape.values]
 
@@ -160,11 +185,18 @@ _FOLDS: dict[str, Fold] = {
     "relax.broadcast_to": _broadcast,
     "relax.divide": _arithmetic(np.divide),
     "relax.expand_dims": _shaped,
+    "relax.isnan": _of_any_type(np.isnan),
+    "relax.logical_not": _of_any_type(np.logical_not),
+    "relax.matmul": _in_double(np.matmul),
     "relax.mean": _mean,
     "relax.multiply": _arithmetic(np.multiply),
+    "relax.nn.relu": _arithmetic(lambda x: np.maximum(x, 0)),
     "relax.permute_dims": _permuted,
     "relax.reshape": _shaped,
+    "relax.sigmoid": _in_double(lambda x: 1 / (1 + np.exp(-x))),
     "relax.sqrt": _arithmetic(np.sqrt),
     "relax.squeeze": _shaped,
     "relax.subtract": _arithmetic(np.subtract),
+    "relax.take": _taken,
+    "relax.where": _of_any_type(np.where),
 }

@@ -142,6 +142,9 @@ class _IndexRewriter(PyExprMutator):
         bounds = Bounds(extents, counted is not None or name in _COUNT_FROM_THE_END)
         indices = self._uncut(indices if counted is None else counted)
         what = f"The indices of {name.removeprefix('relax.')}, {self._name(indices)},"
+        known = constant_array(indices)
+        if known is not None:
+            return relax.const(_counted_from_the_begin(known, bounds, what), str(known.dtype))
         return self._safe(self.builder_, self.visit_expr(indices), bounds, what)
 
     def _counted(self, indices: relax.Expr, extents: Sequence[int]) -> relax.Expr | None:
@@ -209,6 +212,22 @@ def _scope(function: relax.Function) -> str:
     """Return digits for the shapes of a network, of which a library may have several."""
     types = ", ".join(str(parameter.ty) for parameter in function.params)
     return hashlib.sha256(types.encode()).hexdigest()[:8]
+
+
+def _counted_from_the_begin(indices: np.ndarray, bounds: Bounds, what: str) -> np.ndarray:
+    """Return constant indices as :func:`~tvm_ios.tir.index_check.index_check` does.
+
+    To compile that function for each of a transformer's constants would take seconds.
+    """
+    values = indices.astype("int64")
+    for number, extent in enumerate(bounds.extents):
+        part = values[..., number] if len(bounds.extents) > 1 else values[...]
+        first = bounds.first(extent)
+        outside = part[(part < first) | (part >= extent)]
+        if outside.size:
+            raise IndexError(f"{what} must be from {first} to {extent - 1}, got {outside[-1]}.")
+        part[part < 0] += extent
+    return values.astype(indices.dtype)
 
 
 def _checked(

@@ -15,6 +15,7 @@ from tvm_ios.graph.fold import bindings_of, constant_array
 
 RANDOM = np.random.default_rng(0)
 TABLE = RANDOM.standard_normal((2, 3)).astype("float32")
+SQUARE = RANDOM.standard_normal((3, 3)).astype("float32")
 
 
 def _module(compute: Callable) -> tvm.IRModule:
@@ -61,6 +62,28 @@ CASES = {
             )
         ),
         (TABLE * TABLE - TABLE) / np.sqrt(TABLE + np.float32(9.0)),
+    ),
+    "product": (
+        lambda emit, c: emit(
+            relax.op.sigmoid(emit(relax.op.matmul(c, relax.const(SQUARE))))
+        ),
+        np.float32(1 / (1 + np.exp(-np.float64(np.float32(TABLE.astype("f8") @ SQUARE))))),
+    ),
+    "choice": (
+        lambda emit, c: emit(
+            relax.op.where(
+                emit(relax.op.logical_not(emit(relax.op.isnan(c)))),
+                emit(relax.op.nn.relu(c)),
+                relax.const(7.0, "float32"),
+            )
+        ),
+        np.maximum(TABLE, 0),
+    ),
+    "take": (
+        lambda emit, c: emit(
+            relax.op.take(c, relax.const(np.array([1, 0, 1])), axis=1, mode="clip")
+        ),
+        TABLE[:, [1, 0, 1]],
     ),
 }  # fmt: skip
 

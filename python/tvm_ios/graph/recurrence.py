@@ -39,7 +39,14 @@ class _Unroller(PyExprMutator):
         layer = recurrence_of(function) if isinstance(function, tirx.PrimFunc) else None
         if layer is None:
             return call
-        return _Steps(self.builder_, layer, list(call.args[1].fields)).emit()
+        return unrolled(self.builder_, layer, list(call.args[1].fields))
+
+
+def unrolled(
+    builder: relax.BlockBuilder, layer: Recurrence, inputs: list[relax.Expr]
+) -> relax.Tuple:
+    """Emit the operators of all steps of a layer, and return its outputs."""
+    return _Steps(builder, layer, inputs).emit()
 
 
 class _Steps:

@@ -16,6 +16,9 @@ import numpy as np
 import tvm
 from tvm import relax
 
+from ..graph.recurrence import unrolled
+from ..tir.recurrence import Recurrence, recurrence
+
 op = relax.op
 
 
@@ -25,18 +28,23 @@ class Builder:
 
     Attributes
     ----------
-    emit : callable
-        Binds an expression to a variable.
+    block : relax.BlockBuilder
     dtype : str
         The data type.
     rounded : callable
         Rounds factors to the precision of the multiplication, from float64 to float64.
     """
 
-    emit: Callable[[relax.Expr], relax.Var]
+    block: relax.BlockBuilder
     dtype: str
     rounded: Callable[[np.ndarray], np.ndarray]
     _random: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0))
+
+    @property
+    def emit(self) -> Callable[[relax.Expr], relax.Var]:
+        """What binds an expression to a variable."""
+        emit: Callable[[relax.Expr], relax.Var] = self.block.emit
+        return emit
 
     def weights(self, *shape: int) -> relax.Expr:
         """Return random weights, scaled to keep the variance of activations."""
@@ -115,7 +123,7 @@ def module_of(
     inputs = [relax.Var(f"x{i}", relax.TensorType(shape, dtype)) for i, shape in enumerate(shapes)]
     with block.function("main", inputs):
         with block.dataflow():
-            result = block.emit_output(body(Builder(block.emit, dtype, rounded), *inputs))
+            result = block.emit_output(body(Builder(block, dtype, rounded), *inputs))
         block.emit_func_output(result)
     return block.get()
 
@@ -236,6 +244,16 @@ def _plain(function: Callable[..., relax.Expr], **attributes: Any) -> Body:
     return lambda b, *inputs: b.emit(function(*inputs, **attributes))
 
 
+def _recurrent(b: Builder, x: relax.Expr) -> relax.Expr:
+    """Emit a layer of LSTM, in double precision step by step."""
+    layer = Recurrence("lstm", ("sigmoid", "tanh", "tanh"), steps=5, batch=3, hidden=21)
+    zeros = relax.const(np.zeros((3, 21), b.dtype), b.dtype)
+    inputs = [x, b.weights(21, 84), zeros, zeros]
+    if b.dtype != "float32":
+        return unrolled(b.block, layer, inputs).fields[0]
+    return b.emit(relax.TupleGetItem(recurrence(b.block, layer, inputs), 0))
+
+
 _IMAGE = (1, 19, 15, 13)
 
 CASES: tuple[Case, ...] = (
@@ -285,3 +303,6 @@ CASES: tuple[Case, ...] = (
     Case("split", partial(_split, axis=2), (_IMAGE,)),
     Case("parts of channels", _parts_of_channels, (_IMAGE,), product=True),
 )
+
+CPU_CASES = (*CASES, Case("recurrent layer", _recurrent, ((5, 3, 84),)))
+"""All cases that a CPU has a kernel for; other devices compute a recurrent layer by others."""

@@ -21,7 +21,7 @@ from ..schedule.rounding import PAIRED, rounds
 from ..support.threads import with_num_threads
 from ..target import check_runnable, core_of, num_workers, resolve
 from . import networks
-from .cases import CASES, Case
+from .cases import CASES, CPU_CASES, Case
 from .checks import Check, Group, KernelFault, Settings
 from .networks import TestedSchedules, check_library
 from .reference import EXACT, TOLERANCE, compare, reference
@@ -49,7 +49,7 @@ def plan(settings: Settings) -> list[Group]:
             (check("vector width", _vector_width), check("threads", _threads)),
             required=True,
         ),
-        Group("kernels", tuple(check(case.name, _kernel, case) for case in CASES)),
+        Group("kernels", tuple(check(case.name, _kernel, case) for case in CPU_CASES)),
         Group(
             "stages",
             (

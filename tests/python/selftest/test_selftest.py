@@ -26,7 +26,7 @@ from tvm_ios.cli.main import main
 from tvm_ios.graph.extract import extract
 from tvm_ios.graph.prepare import prepare
 from tvm_ios.selftest import FAILED, LEFT_OUT, NOT_RUN, OK, PLANS, Outcome, Settings
-from tvm_ios.selftest.cases import CASES, Case
+from tvm_ios.selftest.cases import CASES, CPU_CASES, Case
 from tvm_ios.selftest.checks import KernelFault
 from tvm_ios.selftest.reference import ROUNDING, compare, reference
 from tvm_ios.selftest.supervisor import run_plan
@@ -89,7 +89,7 @@ def wait_for(condition) -> None:
         time.sleep(0.05)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", CPU_CASES, ids=lambda case: case.name)
 def test_references(case: Case) -> None:
     """In double precision a case computes what it computes in single precision."""
     inputs = case.inputs()
@@ -99,7 +99,7 @@ def test_references(case: Case) -> None:
 
 
 def test_every_rule_has_a_case() -> None:
-    prepared = (prepare(case.module(), attention_depth=MOST_DEPTH) for case in CASES)
+    prepared = (prepare(case.module(), attention_depth=MOST_DEPTH) for case in CPU_CASES)
     kinds = {op.kind for mod in prepared for op in extract(mod).operators}
     twins = {"avg_pool2d": "max_pool2d", "mean": "sum", "min": "max"}  # of one rule
     moved = {"flatten", "expand_dims", "squeeze", "reshape", "broadcast_to"}  # as permute_dims

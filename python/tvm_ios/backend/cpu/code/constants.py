@@ -97,15 +97,17 @@ class Constants:
         """Return the address of the byte ``offset``, as TIR."""
         return T.call_extern("handle", _FUNCTION, tirx.const(offset, "int64"))
 
-    def module(self, target: tvm.target.Target) -> tvm.runtime.Module:
-        """Return a module of the data, to be linked with the code that uses :meth:`pointer`."""
+    def modules(self, target: tvm.target.Target) -> list[tvm.runtime.Module]:
+        """Return a module of the data, to be linked with the code that uses it, if there is any."""
+        if not self.num_bytes:
+            return []
         name = f"{self.symbol}_module{next(_numbers)}"
         with IRBuilder() as builder, T.prim_func(s_tir=True):
             T.func_name(name)
             with _importing(_definition(self.symbol, self.path)):
                 T.evaluate(T.call_extern("int32", _NOTHING))  # TVM removes what does nothing
         functions = tvm.IRModule({name: builder.get()})
-        return tvm.compile(functions, target=target, tir_pipeline=PIPELINE).mod
+        return [tvm.compile(functions, target=target, tir_pipeline=PIPELINE).mod]
 
     @property
     def symbol(self) -> str:

@@ -16,7 +16,6 @@ from ...shared.export import export
 from ..kernels.footprint import Accessed
 from ..kernels.kernel import Kernel
 from .c_functions import calling_function
-from .constants import Constants
 from .objects import (
     KernelObject,
     drivers_library,
@@ -69,17 +68,16 @@ def build_functions(
 def build_drivers(
     drivers: dict[str, tirx.PrimFunc],
     kernels: KernelFunctions,
-    constants: Iterable[Constants] = (),
+    data: Iterable[tvm.runtime.Module] = (),
 ) -> tvm.runtime.Module:
-    """Return the object code of drivers, of the kernels that they call and of constants.
+    """Return the object code of drivers, of the kernels that they call and of data.
 
     Code that the store has is not compiled. The module runs once it is linked, as
     :meth:`tvm.runtime.Executable.jit` and ``export_library`` do.
     """
     code = drivers_library(drivers, kernels.target, kernels.store)
-    for data in constants:
-        if data.num_bytes:
-            code.import_module(data.module(kernels.target))
+    for module in data:
+        code.import_module(module)
     for library in static_libraries([*kernels.objects.values()], kernels.target, kernels.store):
         code.import_module(library)
     return code

@@ -93,7 +93,7 @@ class CpuLibrary(Library[CpuStage]):
     def compile(self) -> tvm.runtime.Module | None:
         if not self.drivers:
             return None
-        return build_drivers(self.drivers, self.kernels, [self.constants])
+        return build_drivers(self.drivers, self.kernels, self.constants.modules(self.target))
 
 
 @dataclass(kw_only=True)

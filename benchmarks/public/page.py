@@ -38,7 +38,8 @@ def _heading(survey: Survey) -> str:
         "Milliseconds are medians of interleaved rounds, of the faster of our two ways. *Ratio* is "
         "the best of the others\ndivided by ours: above 1 ours is faster. *Error* is the largest "
         "deviation from PyTorch, relative to the largest\nvalue. *Compile* is the whole command on "
-        "the ONNX file, first with an empty cache of object code, then again."
+        "the ONNX file, first with empty caches, then again; of torch.compile it is a\nprocess "
+        "from its start to its first answer."
     )
 
 
@@ -47,8 +48,9 @@ def _summary(outcomes: list[Outcome]) -> str:
     ratios = [e.median for o in outcomes if (e := o.best_over_ours()) is not None]
     lines = [f"- {len(entered)} of {len(outcomes)} models come in by at least one way."]
     for name, title in zip(OURS, ("ONNX", "`torch.export`"), strict=True):
-        count = sum(name in o.runs and o.runs[name].failure is None for o in outcomes)
-        lines.append(f"- {count} come in by {title}.")
+        tried = [o.runs[name] for o in outcomes if name in o.runs]
+        count = sum(run.failure is None for run in tried)
+        lines += [f"- {count} come in by {title}."] if tried else []
     if ratios:
         mean = math.exp(statistics.fmean(map(math.log, ratios)))
         lines.append(

@@ -61,6 +61,13 @@ class _Folder(PyExprMutator):
         self._known: dict[relax.Var, relax.Expr | None] = {}
         self._results: dict[relax.Call, relax.Expr | None] = {}
 
+    def visit_var_binding_(self, binding: relax.VarBinding) -> None:
+        """Leave out a binding of a constant, as all that read it get the constant."""
+        inside, value = isinstance(binding.var, relax.DataflowVar), binding.value
+        if inside and isinstance(value, relax.Call) and self._folded(value) is not None:
+            return
+        super().visit_var_binding_(binding)
+
     def visit_call_(self, call: relax.Call) -> relax.Expr:
         folded = self._folded(call)
         return super().visit_call_(call) if folded is None else folded

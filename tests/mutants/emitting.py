@@ -110,8 +110,8 @@ MUTANTS = (
     Mutant(
         "all heads read the keys of the first",
         f"{_KERNELS}/attention_strip.py",
-        "return self.buffers[operand - 3][self.image, self.head, row, at]",
-        "return self.buffers[operand - 3][self.image, 0, row, at]",
+        "return self.buffers[operand - 3], [self.image, self.head, row, at]",
+        "return self.buffers[operand - 3], [self.image, 0, row, at]",
         (f"{_ATTENTION}::test_attention",),
     ),
     Mutant(

@@ -13,6 +13,7 @@ import tvm_ios
 from tvm_ios.errors import ModelError
 
 SHAPE = (2, 4, 8, 10)
+LAYER = torch.nn.GRU(10, 6, batch_first=True).eval()
 PROJECTED = torch.nn.LSTM(10, 6, proj_size=3).eval()
 
 
@@ -94,6 +95,7 @@ def test_operator(name: str) -> None:
     [
         (lambda x: F.max_pool2d(x, 2, return_indices=True)[1], "more than the first result"),
         (lambda x: PROJECTED(x[0])[0], "lstm.* projects its state"),
+        (lambda x: LAYER(x[0, :0])[0], "gru.* has an empty sequence or batch"),
         (lambda x: torch.fft.rfft(x).abs() + torch.cdist(x, x).sum(), "_cdist_forward.*_fft_r2c"),
     ],
 )

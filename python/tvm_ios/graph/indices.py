@@ -71,7 +71,7 @@ def safe_indices(function: str, *, checked: bool) -> tvm.transform.Pass:
         The name of the function.
     checked : bool
         Whether to raise IndexError for an index out of bounds. Otherwise, for devices whose kernels
-        cannot raise, indices are clamped.
+        cannot raise, indices are clamped. A constant out of bounds raises in any case.
     """
 
     @tvm.transform.module_pass(opt_level=0, name="tvm_ios.safe_indices")

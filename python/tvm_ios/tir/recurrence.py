@@ -99,6 +99,11 @@ class Recurrence:
         return (self.batch, self.states + (3 if self._reset_before else 1), self.hidden)
 
     @property
+    def text(self) -> str:
+        """A description, which :func:`layer_of` reads."""
+        return json.dumps(asdict(self))
+
+    @property
     def _reset_before(self) -> bool:
         return self.cell == "gru" and not self.reset_after
 
@@ -137,7 +142,7 @@ def recurrence_function(layer: Recurrence, name: str) -> tirx.PrimFunc:
             {
                 "tirx.is_scheduled": True,
                 "tirx.noalias": True,
-                _ATTRIBUTE: json.dumps(asdict(layer)),
+                _ATTRIBUTE: layer.text,
             }
         )
         tensors = [
@@ -157,7 +162,7 @@ def recurrence_of(function: tirx.PrimFunc) -> Recurrence | None:
 
 
 def layer_of(text: str) -> Recurrence:
-    """Return the layer that JSON describes."""
+    """Return the layer of a :attr:`Recurrence.text`."""
     given = json.loads(text)
     return Recurrence(**{**given, "activations": tuple(given["activations"])})
 

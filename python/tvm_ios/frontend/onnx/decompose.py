@@ -59,7 +59,8 @@ def decompose(path: Path, model: onnx.ModelProto) -> onnx.ModelProto:
     model.graph.node.extend(nodes.nodes)
     model.graph.initializer.extend(nodes.constants)
     model.graph.value_info.extend(nodes.values)
-    model.opset_import.add(domain=INTERNAL, version=1)
+    if nodes.values:
+        model.opset_import.add(domain=INTERNAL, version=1)
     return model
 
 

@@ -7,8 +7,7 @@ operator for each direction, which :mod:`.convert` converts.
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -170,8 +169,7 @@ def _recur(layer: _Layer, recurrence: Recurrence, direction: int, state: list[st
         *(nodes.constant(array.astype("float32")) for array in constants),
         *(layer.cast(value, "float32") for value in state),
     ]
-    text = json.dumps(asdict(recurrence))
-    outputs = nodes.own(OPERATOR, inputs, recurrence.outputs, layer=text)
+    outputs = nodes.own(OPERATOR, inputs, recurrence.outputs, layer=recurrence.text)
     return [layer.cast(value, str(weights.dtype)) for value in outputs]
 
 
@@ -190,6 +188,7 @@ def _checked(layer: _Layer) -> tuple[int, int]:
     constant = all(nodes.array(name) is not None for name in inputs[1:4] if name)
     reasons = {
         "a length that is not known": shape is None,
+        "an empty sequence or batch": shape is not None and 0 in (length, batch),
         "sequences of several lengths": bool(inputs[4]) and not same,
         "peepholes": bool(inputs[7]),
         "a clip": "clip" in given,

@@ -53,7 +53,11 @@ def _layers(cell: Cell, *activations: str) -> Callable[[torch.fx.Node, Any], Exp
 def _check(node: torch.fx.Node, data: Expr, *, projects: bool) -> None:
     """Raise ModelError for a layer that cannot be converted."""
     if projects:
-        raise ModelError(f"{node.name} projects its state, which is not supported.")
+        raise ModelError(f"{node.name} projects its state; export the model without projections.")
+    if 0 in map(int, data.ty.shape.values):
+        raise ModelError(
+            f"{node.name} has an empty sequence or batch; export the model for others."
+        )
     if str(data.ty.dtype.dtype) == "float64":
         raise ModelError(f"{node.name} computes in float64; export the model in float32.")
 

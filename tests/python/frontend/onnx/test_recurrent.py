@@ -86,3 +86,15 @@ def test_what_cannot_be_unrolled_is_named(tmp_path: Path) -> None:
     _save(tmp_path / "model.onnx", "LSTM", {"clip": 1.0, "input_forget": 1}, initial=False)
     with pytest.raises(ModelError, match=r"^LSTM has a clip and coupled gates, which is not"):
         tvm_ios.compile(tmp_path / "model.onnx", search=False)
+
+
+@pytest.mark.parametrize("shape", [(0, BATCH, WIDTH), (LENGTH, 0, WIDTH)])
+def test_an_empty_sequence_or_batch_is_refused(shape: tuple[int, ...], tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    _save(path, "GRU", {}, initial=False)
+    model = onnx.load(path)
+    given = model.graph.input[0]
+    given.CopyFrom(helper.make_tensor_value_info(given.name, TensorProto.FLOAT, shape))
+    onnx.save(model, path)
+    with pytest.raises(ModelError, match=r"^GRU has an empty sequence or batch, which is not"):
+        tvm_ios.compile(path, search=False)

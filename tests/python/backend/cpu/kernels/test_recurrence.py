@@ -44,6 +44,7 @@ LAYERS = {
     "gru reset after the product, many rows": replace(GRU, reset_after=True, batch=30, steps=4),
     "rnn": Recurrence("rnn", ("relu",), 6, 2, 40, backwards=True, batch_first=True),
     "rnn of many rows": Recurrence("rnn", ("tanh",), 3, 70, 19),
+    "rnn of one row": Recurrence("rnn", ("tanh",), 3, 1, 300),
     "one step of one unit": replace(LSTM, steps=1, hidden=1),
 }
 

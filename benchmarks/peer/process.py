@@ -70,7 +70,7 @@ class Worker:
             self._process = subprocess.Popen(
                 _command(["peer.worker", contender.module, request], torch=contender.torch),
                 cwd=_BENCHMARKS,
-                env={**os.environ, **environment},
+                env=_environment(environment),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=stderr,
@@ -149,7 +149,7 @@ def run_tool(
         done = subprocess.run(
             _command(arguments, torch=torch),
             cwd=_BENCHMARKS,
-            env={**os.environ, **(environment or {})},
+            env=_environment(environment or {}),
             stdout=subprocess.PIPE,
             stderr=stderr,
             text=True,
@@ -163,6 +163,13 @@ def _reason(said: str) -> str:
     """The sentence of the command line, or the exception of a traceback; "" for neither."""
     errors = [line for line in said.splitlines() if _ERROR.match(line)]
     return errors[-1].removeprefix("error: ").strip()[:200] if errors else ""
+
+
+def _environment(more: Mapping[str, str]) -> dict[str, str]:
+    """Return what a process sees, which may keep bytecode, as those of users do."""
+    environment = {**os.environ, **more}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    return environment
 
 
 def _command(arguments: Sequence[str], *, torch: bool) -> list[str]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import sys
 from pathlib import Path
 
 import tvm
@@ -15,6 +16,9 @@ from ...support.errors import OptionError
 from ...support.folders import TemporaryFolder
 from ...support.messages import logged
 from ...support.progress import working
+
+# An identifier is a digest of the library with its constants, which takes longer than linking them.
+_OPTIONS = ["-Wl,--build-id=none"]
 
 
 def export(executable: tvm.runtime.Executable, path: Path, compiler: str | None = None) -> None:
@@ -36,13 +40,16 @@ def export(executable: tvm.runtime.Executable, path: Path, compiler: str | None 
     """
     check_linker(compiler)
     link = cc.cross_compiler(compiler) if compiler else None
+    options = _OPTIONS if sys.platform == "linux" else []
     with (
         working("linking the library"),
         TemporaryFolder() as folder,
         logged(),
     ):
         try:
-            executable.export_library(str(path), fcompile=link, workspace_dir=str(folder))
+            executable.export_library(
+                str(path), fcompile=link, workspace_dir=str(folder), options=options
+            )
         except RuntimeError as error:
             if os.strerror(errno.ENOSPC) in str(error):
                 full = str(_fullest(path, folder.parent))

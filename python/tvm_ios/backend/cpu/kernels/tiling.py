@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cache
 
 from ....target import Core
 from ....tir import amx
 from ....tir.window import Window
 from .layout import blocks as parts_of
-from .taps import ColumnTile, readers, tap_groups
+from .taps import tap_groups
 
 
 @dataclass(frozen=True)
@@ -172,13 +173,19 @@ def step_time(
     total, taps = 0.0, window.kernel
     channel_parts = _split(blocks, tile.blocks)
     for w, w_count in _split(columns, tile.columns):
-        inputs = len(readers(window, ColumnTile(w).runs(range(taps))))
+        inputs = _inputs(w, taps, window.stride, window.dilation)
         for b, b_count in channel_parts:
             weights = taps * b
             busy = max(weights * w, taps * _CHAINS, inputs + weights, transfer * weights)
             step = busy + _INPUT * inputs + weight_load * weights + _STEP
             total += step / taps * w_count * b_count
     return total * (1.0 + _SECOND_BODY * (len(channel_parts) - 1))
+
+
+@cache
+def _inputs(columns: int, taps: int, stride: int, dilation: int) -> int:
+    """Return how many inputs ``columns`` neighbouring columns read through ``taps``."""
+    return len({c * stride + t * dilation for c in range(columns) for t in range(taps)})
 
 
 def _fetch(core: Core, chunk_bytes: int) -> tuple[float, float]:

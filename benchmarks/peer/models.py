@@ -67,7 +67,7 @@ def load(name: str, batch: int, directory: Path) -> Model:
         zoo.export_onnx(name, path, batch=batch)
         model = onnx.load(path)
     quantized = any(node.op_type == "QuantizeLinear" for node in model.graph.node)
-    return Model(Path(name).stem, path, _random_inputs(model), multiply_adds(model), quantized)
+    return Model(Path(name).stem, path, _random(model), multiply_adds(model), quantized)
 
 
 def _read(name: str) -> onnx.ModelProto:
@@ -91,8 +91,13 @@ def _with_batch(model: onnx.ModelProto, batch: int) -> onnx.ModelProto:
     return model
 
 
-def _random_inputs(model: onnx.ModelProto) -> dict[str, np.ndarray]:
-    random = np.random.default_rng(0)
+def random_inputs(path: Path, seed: int) -> dict[str, np.ndarray]:
+    """Make up inputs of a file that :func:`load` wrote, as :attr:`Model.inputs` are."""
+    return _random(onnx.load(path, load_external_data=False), seed)
+
+
+def _random(model: onnx.ModelProto, seed: int = 0) -> dict[str, np.ndarray]:
+    random = np.random.default_rng(seed)
     arrays = {}
     for value in _inputs(model):
         tensor = value.type.tensor_type

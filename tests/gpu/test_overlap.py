@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -44,7 +45,8 @@ def test_timeline() -> None:
     """By events inside of a CUDA graph: streams side by side, and stages one after another."""
     options = Options(strategies=["concurrent"])
     scheduler = Scheduler.prepare(branches(), target(), cost_model=few_stages, options=options)
-    schedule = repartitioned(scheduler, scheduler.search(), "streams")
+    found = replace(scheduler.search(), synchronization="barrier")
+    schedule = repartitioned(scheduler, found, "streams")
     spans = scheduler.trace(schedule).spans
     assert all(0 <= span.begin < span.end for span in spans)
     for stage in range(1, len(schedule.stages)):

@@ -81,6 +81,14 @@ def first_of_cuda(settings: Settings) -> list[Group]:
     return [group for group in cuda.plan(settings) if group.name in ("device", "launches")]
 
 
+def products_of_cuda(settings: Settings) -> list[Group]:
+    """Of a GPU's checks in half precision those in which a product reads another's result."""
+    name = "kernels in bf16"
+    (group,) = (group for group in cuda.plan(settings) if group.name == name)
+    checks = tuple(check for check in group.checks if check.name.startswith("attention"))
+    return [Group(name, checks)]
+
+
 def note_process(_settings: Settings) -> list[Group]:
     """A check that writes down its process and waits, see ``test_an_interrupt_ends_all``."""
 

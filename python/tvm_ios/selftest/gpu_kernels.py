@@ -34,8 +34,9 @@ from .cases import Case
 
 _TO_MEMORY, _TO_RELAX = (0, 2, 3, 1), (0, 3, 1, 2)  # axes of feature maps; kernels use NHWC
 
-
 _SAMPLES = 20
+PRODUCT = "gemm_"
+"""What the variants of kernels of matrix products begin with."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,11 @@ class KernelNetwork:
     @property
     def lowered(self) -> CudaLoweredGraph:
         return self.network.lowered
+
+    @property
+    def products(self) -> int:
+        """How many operators multiply factors in the network's precision."""
+        return sum(any(_multiplies(i) for i in found) for found in self.network.candidates)
 
     @cached_property
     def variants(self) -> dict[str, tuple[Implementation[CudaKernel], ...]]:
@@ -221,10 +227,14 @@ class KernelRunner:
         )
 
 
+def _multiplies(implementation: Implementation[CudaKernel]) -> bool:
+    return implementation.kernel.variant.startswith(PRODUCT)
+
+
 def _family(variant: str) -> str:
     """Return the part of a kernel variant's name that does not depend on sizes."""
     parts = variant.split("_")
-    if parts[0] == "gemm":
+    if variant.startswith(PRODUCT):
         _, factors, block, _ = parts
         return f"gemm_{factors}{'*' * ('*' in block)}{'/' * ('/' in block)}"
     return parts[0] if parts[0] == "window" else variant

@@ -213,6 +213,14 @@ def test_a_gpu(fake_driver: Path) -> None:
 
 
 @pytest.mark.slow
+def test_products_of_products_on_a_gpu(fake_driver: Path) -> None:
+    """The reference rounds what a network is given, and kernels what passes between them, too."""
+    found = on_fake_driver(fake_driver, "products_of_cuda")
+    assert [o["name"] for o in found] == ["attention", "attention with a bias"]
+    assert all(o["status"] == OK and "gemm_bf16" in o["detail"] for o in found)
+
+
+@pytest.mark.slow
 def test_a_gpu_that_computes_nothing(fake_driver: Path) -> None:
     found = on_fake_driver(fake_driver, "first_of_cuda", {"TVM_IOS_FAKE_DRIVER_COMPUTE": "0"})
     wrong = {o["name"]: o["detail"] for o in found if o["status"] == FAILED}

@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 import tvm
 
 from support.aarch64 import BF16, NEON
+from support.elf import readelf
 from support.kernel_module import kernel_module
 from support.networks import conv, relax_module
 from tvm_ios.backend.cpu.code import network
@@ -17,8 +19,8 @@ from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.options import Options
 
 
-def compiled(target: dict, **options: object) -> str:
-    """Return the assembly of two convolutions, and of what calls them."""
+def compiled(target: dict, **options: object) -> tuple[str, list[tvm.runtime.Module]]:
+    """Return the assembly of two convolutions and of what calls them, and what is linked."""
     if "aarch64" not in tvm.target.codegen.llvm_get_targets():
         pytest.skip("TVM's LLVM has no AArch64")
     body = lambda emit, x: emit(conv(emit(conv(x, 20, 3)), 20, 1))  # noqa: E731
@@ -37,19 +39,22 @@ def compiled(target: dict, **options: object) -> str:
         for n, kernel in enumerate(kernels.values())
         for p in range(len(kernel.phases))
     }
-    data = [module for module in library.imports if module.kind == "llvm"]
-    drivers = build_functions(found, resolved).mod
-    codes = (kernel_module(functions, resolved), drivers, *data)
-    return "".join(code.inspect_source("asm") for code in codes)
+    codes = (kernel_module(functions, resolved), build_functions(found, resolved).mod)
+    return "".join(code.inspect_source("asm") for code in codes), list(library.imports)
 
 
 @pytest.fixture(scope="module")
-def assembly() -> str:
+def network_for_neon() -> tuple[str, list[tvm.runtime.Module]]:
     return compiled(NEON)
 
 
+@pytest.fixture(scope="module")
+def assembly(network_for_neon: tuple[str, list[tvm.runtime.Module]]) -> str:
+    return network_for_neon[0]
+
+
 def test_neon_multiplies_and_rounds_bfloat16() -> None:
-    assembly = compiled(BF16, precision="bf16")
+    assembly, _ = compiled(BF16, precision="bf16")
     assert re.search(r"bfmmla\s+v\d+\.4s", assembly)
     assert re.search(r"bfcvtn\s+v\d+\.4h", assembly)
 
@@ -62,5 +67,14 @@ def test_a_network_for_another_cpu_does_not_ask_this_one(assembly: str) -> None:
     assert "cpuid" not in assembly
 
 
-def test_constants_are_data_of_the_library_there_too(assembly: str) -> None:
-    assert re.search(r"^tvm_ios_constants_\w+:$", assembly, re.MULTILINE)
+def test_constants_are_data_of_the_library_there_too(
+    network_for_neon: tuple[str, list[tvm.runtime.Module]], tmp_path: Path
+) -> None:
+    path = tmp_path / "code.o"
+    found = []
+    for module in network_for_neon[1]:
+        module.write_to_file(str(path), "o")
+        shown = readelf(path)
+        assert "Machine: AArch64" in shown
+        found += re.findall(r"OBJECT WEAK HIDDEN 1 (tvm_ios_constants_\w+)", shown)
+    assert len(found) == 1

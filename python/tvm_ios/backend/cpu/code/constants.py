@@ -6,9 +6,9 @@ processes share one copy, and only the pages that are used take memory. As const
 function they would be held several times over while TVM loads them. All constants are one piece of
 data, because LLVM takes minutes to compile hundreds of constants that are passed as arguments.
 
-The bytes bypass LLVM: the assembler includes them from a file when the module is exported or first
-run. The file is removed when the process ends. They are a module of their own, so that the code
-that reads them is known again in another process.
+The bytes bypass LLVM: they are written to a file that becomes object code, which is linked when the
+module is exported or first run. The file is removed when the process ends. They are a module of
+their own, so that the code that reads them is known again in another process.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from __future__ import annotations
 import errno
 import functools
 import hashlib
-import itertools
 import os
 import shutil
 import tempfile
@@ -29,22 +28,20 @@ from typing import Any
 import numpy as np
 import tvm
 from tvm import tirx
-from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as T
 
 from ....support.folders import TemporaryFolder, naming
 from ..stage.stage import CpuStage
+from .elf import ObjectFormat
 from .memory import ALIGNMENT, aligned
-from .pipeline import PIPELINE
 
-_FUNCTION, _NOTHING = "tvm_ios_constant", "tvm_ios_nothing"
-_numbers = itertools.count()  # of modules, which a library may have several of
+_FUNCTION = "tvm_ios_constant"
 _CODE = 4 << 20  # bytes of object code without constants, and of the linker's other output
 
 
 @dataclass(frozen=True)
 class Constants:
-    """Arrays one after another in a file.
+    """Arrays one after another in a file, behind room for the header of an object file.
 
     Attributes
     ----------
@@ -97,17 +94,20 @@ class Constants:
         """Return the address of the byte ``offset``, as TIR."""
         return T.call_extern("handle", _FUNCTION, tirx.const(offset, "int64"))
 
-    def modules(self, target: tvm.target.Target) -> list[tvm.runtime.Module]:
-        """Return a module of the data, to be linked with the code that uses it, if there is any."""
-        if not self.num_bytes:
-            return []
-        name = f"{self.symbol}_module{next(_numbers)}"
-        with IRBuilder() as builder, T.prim_func(s_tir=True):
-            T.func_name(name)
-            with _importing(_definition(self.symbol, self.path)):
-                T.evaluate(T.call_extern("int32", _NOTHING))  # TVM removes what does nothing
-        functions = tvm.IRModule({name: builder.get()})
-        return [tvm.compile(functions, target=target, tir_pipeline=PIPELINE).mod]
+    def module(self, code: bytes) -> tvm.runtime.Module:
+        """Return the data as a module, to be linked with the code that uses it.
+
+        Parameters
+        ----------
+        code : bytes
+            Any object code for the same target.
+        """
+        head, tail = ObjectFormat.of(code).around(self.symbol, self.num_bytes, ALIGNMENT)
+        with self.path.open("r+b") as file:
+            file.write(head)
+            file.seek(ALIGNMENT + self.num_bytes)
+            file.write(tail)
+        return tvm.runtime.load_static_library(str(self.path), [])
 
     @property
     def symbol(self) -> str:
@@ -136,6 +136,7 @@ def _write(arrays: Mapping[bytes, np.ndarray]) -> Path:
     name = hashlib.sha256(b"".join(arrays)).hexdigest()
     folder = _directory().path
     with tempfile.NamedTemporaryFile(dir=folder, delete=False) as file, naming(folder):
+        file.write(bytes(ALIGNMENT))
         for array in arrays.values():
             data = _bytes(array)
             file.write(data)
@@ -146,10 +147,7 @@ def _write(arrays: Mapping[bytes, np.ndarray]) -> Path:
 
 
 def _check_room(folder: Path, num_bytes: int) -> None:
-    """Raise OSError unless the object code, which holds the constants again, fits into the folder.
-
-    LLVM would end the process.
-    """
+    """Raise OSError unless the file that is linked, which holds the constants again, fits, too."""
     if shutil.disk_usage(folder).free < num_bytes + _CODE:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -173,36 +171,4 @@ def _declaration(symbol: str, num_bytes: int) -> str:
             "  ret ptr %place",
             "}",
         ]
-    )
-
-
-def _definition(symbol: str, path: Path) -> str:
-    """Return LLVM IR of the data.
-
-    It is local to a library, which may link equal data twice.
-    """
-    assembly = (
-        ".section .rodata.tvm_ios,\\22a\\22,@progbits",
-        f".p2align {ALIGNMENT.bit_length() - 1}",
-        f".weak {symbol}",
-        f".hidden {symbol}",
-        f"{symbol}:",
-        f".incbin \\22{_escaped(path)}\\22",
-        ".previous",
-    )
-    return "\n".join(
-        [
-            *(f'module asm "{line}"' for line in assembly),
-            f"define i32 @{_NOTHING}() {{",
-            "  ret i32 0",
-            "}",
-        ]
-    )
-
-
-def _escaped(path: Path) -> str:
-    """Escape a path for a string of assembly inside a string of LLVM IR."""
-    return "".join(
-        c if c.isalnum() or c in "/._-" else "".join(f"\\5C{b:03o}" for b in c.encode())
-        for c in str(path)
     )

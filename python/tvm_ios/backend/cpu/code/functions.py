@@ -16,10 +16,12 @@ from ...shared.export import export
 from ..kernels.footprint import Accessed
 from ..kernels.kernel import Kernel
 from .c_functions import calling_function
+from .constants import Constants
 from .objects import (
     KernelObject,
-    drivers_library,
+    drivers_code,
     kernel_object,
+    module_of,
     static_libraries,
     static_library,
 )
@@ -68,19 +70,20 @@ def build_functions(
 def build_drivers(
     drivers: dict[str, tirx.PrimFunc],
     kernels: KernelFunctions,
-    data: Iterable[tvm.runtime.Module] = (),
+    data: Iterable[Constants] = (),
 ) -> tvm.runtime.Module:
-    """Return the object code of drivers, of the kernels that they call and of data.
+    """Return the object code of drivers, of the kernels that they call and of the data they read.
 
     Code that the store has is not compiled. The module runs once it is linked, as
     :meth:`tvm.runtime.Executable.jit` and ``export_library`` do.
     """
-    code = drivers_library(drivers, kernels.target, kernels.store)
-    for module in data:
-        code.import_module(module)
+    code = drivers_code(drivers, kernels.target, kernels.store)
+    root = module_of(code, list(drivers))
+    for constants in data:
+        root.import_module(constants.module(code))
     for library in static_libraries([*kernels.objects.values()], kernels.target, kernels.store):
-        code.import_module(library)
-    return code
+        root.import_module(library)
+    return root
 
 
 def link_kernels(

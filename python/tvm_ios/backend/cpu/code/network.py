@@ -93,7 +93,8 @@ class CpuLibrary(Library[CpuStage]):
     def compile(self) -> tvm.runtime.Module | None:
         if not self.drivers:
             return None
-        return build_drivers(self.drivers, self.kernels, self.constants.modules(self.target))
+        data = [self.constants] if self.constants.num_bytes else []
+        return build_drivers(self.drivers, self.kernels, data)
 
 
 @dataclass(kw_only=True)

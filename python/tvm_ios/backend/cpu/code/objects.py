@@ -118,16 +118,16 @@ def static_library(
     item: KernelObject, target: tvm.target.Target, store: ObjectStore
 ) -> tvm.runtime.Module:
     """Return a module of object code from the store, or compile and keep it."""
-    made = _library(item.key, store, lambda: _compiled(item, target), [])
+    code = _code(item.key, store, lambda: _compiled(item, target))
     if item.unknown:
         store.put(item.unknown, item.record())
-    return made
+    return module_of(code)
 
 
-def drivers_library(
+def drivers_code(
     drivers: Mapping[str, tirx.PrimFunc], target: tvm.target.Target, store: ObjectStore
-) -> tvm.runtime.Module:
-    """Return a module of functions that TVM calls by name, from the store or compiled."""
+) -> bytes:
+    """Return the object code of functions that TVM calls by name, from the store or compiled."""
     codes = {name: tvm.ir.save_json(function) for name, function in drivers.items()}
     text = json.dumps([codes, str(target), _compiler()])
     key = hashlib.sha256(text.encode()).hexdigest()
@@ -135,22 +135,28 @@ def drivers_library(
     def compile_all() -> tvm.runtime.Module:
         return tvm.compile(tvm.IRModule(drivers), target=target, tir_pipeline=PIPELINE).mod
 
-    return _library(key, store, compile_all, list(drivers))
+    return _code(key, store, compile_all)
 
 
-def _library(
-    key: str, store: ObjectStore, make: Callable[[], tvm.runtime.Module], names: list[str]
-) -> tvm.runtime.Module:
-    """Return the object code of a key as a module that has the functions ``names``."""
+def module_of(code: bytes, names: Sequence[str] = ()) -> tvm.runtime.Module:
+    """Return object code as a module that has the functions ``names``, once it is linked."""
     with TemporaryFolder() as folder:
         path = folder / "code.o"
-        content = store.get(key)
-        if content is None:
-            make().write_to_file(str(path), "o")
-            store.put(key, path.read_bytes())
-        else:
-            path.write_bytes(content)
-        return tvm.runtime.load_static_library(str(path), names)
+        path.write_bytes(code)
+        return tvm.runtime.load_static_library(str(path), list(names))
+
+
+def _code(key: str, store: ObjectStore, make: Callable[[], tvm.runtime.Module]) -> bytes:
+    """Return the object code of a key, which is made and kept if the store does not have it."""
+    known = store.get(key)
+    if known is not None:
+        return known
+    with TemporaryFolder() as folder:
+        path = folder / "code.o"
+        make().write_to_file(str(path), "o")
+        code = path.read_bytes()
+    store.put(key, code)
+    return code
 
 
 def _compiled(item: KernelObject, target: tvm.target.Target) -> tvm.runtime.Module:

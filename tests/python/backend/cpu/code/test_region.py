@@ -207,8 +207,7 @@ class Regions:
 def linked(
     drivers: dict, kernels: KernelFunctions, constants: Iterable[Constants] = ()
 ) -> tvm.runtime.Module:
-    data = [module for some in constants for module in some.modules(NATIVE)]
-    return tvm.runtime.Executable(build_drivers(drivers, kernels, data)).jit()
+    return tvm.runtime.Executable(build_drivers(drivers, kernels, constants)).jit()
 
 
 def _name(*way: object) -> str:

@@ -12,7 +12,7 @@
 #   make fuzz MINUTES=10   random networks, compiled in random ways, against other implementations;
 #                SEED=... begins there, JOBS=... is the number of processes
 #   make faults COUNT=500   processes killed at random points; SEED=... repeats a run
-#   make mutants  known mistakes, each applied to a copy: a test must notice it
+#   make mutants  known mistakes, each applied to a copy: a test must notice it; PART=1/3 tries a third
 #   make mutation COUNT=300   the same with random mistakes, of which tests must notice 80%; SEED=...
 #   make lint    formatting and static checks            make format   mend what can be mended
 #   make asan    under AddressSanitizer and UBSan: the C++ tests, and the Python tests that reach most
@@ -85,7 +85,7 @@ faults: $(VENV)/developed
 	PYTHONPATH=tests $(BIN)/python -m faults --count $(COUNT) $(if $(SEED),--seed $(SEED))
 
 mutants: $(VENV)/developed
-	PYTHONPATH=tests $(BIN)/python -m mutants
+	PYTHONPATH=tests $(BIN)/python -m mutants $(if $(PART),--part $(PART))
 
 mutation: COUNT = 300
 mutation: $(VENV)/with-mutmut

@@ -19,7 +19,6 @@ from pathlib import Path
 
 import numpy as np
 import onnxruntime
-import openvino
 
 import markdown
 import tvm_ios
@@ -83,6 +82,8 @@ def _ours(model: Model, precision: str, threads: int) -> Compute:
 
 
 def _openvino(model: Model, threads: int) -> Compute:
+    import openvino
+
     settings = {"INFERENCE_NUM_THREADS": threads}
     compiled = openvino.Core().compile_model(model.path, "CPU", settings)
     return lambda inputs: list(compiled(dict(inputs)).values())
@@ -110,11 +111,12 @@ def table(results: Sequence[Errors]) -> str:
     return markdown.table(["model", "ours", "OpenVINO", "ours ÷ OpenVINO (95%)"], rows)
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> None:
+    """Compare networks and print a table."""
     arguments = parser(__doc__, ["all"], "errors")
     arguments.add_argument("--precision", choices=("bf16", "auto"), default="auto")
     arguments.add_argument("--inputs", type=int, default=_INPUTS, metavar="N")
-    args = arguments.parse_args()
+    args = arguments.parse_args(argv)
     threads = args.threads or available_cores()
     results: list[Errors] = []
     for name in [name for names in args.models for name in expand(names)]:

@@ -269,8 +269,13 @@ def _isa_of(target: tvm.target.Target) -> Core:
 def check_runnable(target: tvm.target.Target) -> None:
     """Raise TargetError if code for ``target`` would hit an illegal instruction on this machine."""
     core, here = core_of(target), core_of(resolve("llvm"))
-    amx_is_missing = core.matrix_products == amx.PRODUCTS and not permitted()
-    if not _is_native(target) or core.lanes > here.lanes or amx_is_missing:
+    missing = (
+        core.lanes > here.lanes
+        or core.pair_products not in (None, here.pair_products)
+        or core.quad_products not in (None, here.quad_products)
+        or (core.matrix_products == amx.PRODUCTS and not permitted())
+    )
+    if missing or not _is_native(target):
         cpu = target.attrs.get("mcpu", target.attrs.get("mtriple", "this target"))
         raise TargetError(
             f"This machine cannot run code for {cpu}; use a machine of that kind, or compile for "

@@ -12,33 +12,10 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
 from multiprocessing.context import ForkServerContext
 
-from . import (
-    cuda,
-    database,
-    emitting,
-    learning,
-    measuring,
-    preparing,
-    quantizing,
-    rounding,
-    searching,
-    shapes,
-)
+from .known import MUTANTS
 from .mutant import Mutant
 from .trial import Outcome, Trial, installed_library, run
 
-MUTANTS = (
-    *measuring.MUTANTS,
-    *learning.MUTANTS,
-    *searching.MUTANTS,
-    *database.MUTANTS,
-    *emitting.MUTANTS,
-    *preparing.MUTANTS,
-    *quantizing.MUTANTS,
-    *rounding.MUTANTS,
-    *shapes.MUTANTS,
-    *cuda.MUTANTS,
-)
 _IMPORTED = ["tvm", "numpy", "pytest", "xgboost", "networkx", "scipy.stats", "hypothesis"]
 """What every trial imports, and no mutant changes."""
 _AGAIN = 2
@@ -73,14 +50,23 @@ def _trials(chosen: Sequence[Mutant]) -> list[Trial]:
     return [*sound, *(Trial(mutant, mutant.tests, library) for mutant in chosen)]
 
 
+def _part(text: str) -> slice:
+    """Return which of the mutants are in part K of N; the parts are about equally long."""
+    number, _, parts = text.partition("/")
+    return slice(int(number) - 1, None, int(parts))
+
+
 def main() -> int:
     """Try all mutants, or those whose name contains what is given."""
     parser = argparse.ArgumentParser(prog="mutants", description=__doc__)
     parser.add_argument("name", nargs="?", default="", help="a part of the names of some mutants")
     parser.add_argument("--jobs", type=int, default=2, help="processes, by default 2")
+    parser.add_argument(
+        "--part", type=_part, default=slice(None), metavar="K/N", help="every Nth from the Kth on"
+    )
     arguments = parser.parse_args()
     begin, wrong = time.monotonic(), 0
-    chosen = [mutant for mutant in MUTANTS if arguments.name in mutant.name]
+    chosen = [mutant for mutant in MUTANTS if arguments.name in mutant.name][arguments.part]
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(_IMPORTED)
     trials = _trials(chosen)

@@ -38,8 +38,17 @@ class Mutant:
             If the old text does not occur exactly once.
         """
         path = root / self.file
-        text = path.read_text()
+        path.write_text(self.changed(path.read_text()))
+
+    def changed(self, text: str) -> str:
+        """Return the text of the file with the change.
+
+        Raises
+        ------
+        ValueError
+            If the old text does not occur exactly once.
+        """
         count = text.count(self.old)
         if count != 1:
             raise ValueError(f"{self.file} has {self.old!r} {count} times; mend the list")
-        path.write_text(text.replace(self.old, self.new))
+        return text.replace(self.old, self.new)

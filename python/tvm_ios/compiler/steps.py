@@ -78,14 +78,17 @@ def prepare(
 ) -> Scheduler:
     """Find the operators of a function, and kernels that compute them.
 
-    With the precision ``auto``, the network runs to find out how much bfloat16 it bears, on the
-    inputs ``sample`` or on random ones. The other parameters, and errors, are those of
-    :meth:`Scheduler.prepare`.
+    With the precision ``auto``, the network runs where it is timed to find out how much bfloat16
+    it bears, on the inputs ``sample`` or on random ones. The other parameters, and errors, are
+    those of :meth:`Scheduler.prepare`; TargetError is also raised if it would run here and cannot.
     """
-    runner = runner or kind_of(target).runner(0)
+    kind = kind_of(target)
+    runner = runner or kind.runner(0)
     with working("preparing the network"), lowering():
         scheduler = Scheduler.prepare(mod, target, function, cost_model, options, runner)
     if options.precision == "auto":
+        if runner.machine is None:
+            kind.check(scheduler.target, runner.device_id)
         round_within(scheduler, options.tolerance, sample)
     return scheduler
 

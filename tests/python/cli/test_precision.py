@@ -15,6 +15,7 @@ from tvm_ios.frontend import zoo
 from tvm_ios.schedule import Schedule
 
 MODEL = "zoo:bert_tiny"
+BOARD = json.dumps({"kind": "llvm", "mtriple": "aarch64-linux-gnu", "mcpu": "cortex-x2"})
 
 
 @pytest.fixture(autouse=True)
@@ -76,6 +77,7 @@ def test_a_schedule_brings_its_precision(
         (["--precision", "auto", "--tolerance", "-1"], "tolerance must be a number of at least 0"),
         (["--inputs", "x.npz"], "--inputs is for --precision auto"),
         (["--precision", "auto", "--inputs", "x.npz"], "Cannot read the inputs from x.npz"),
+        (["--precision", "auto", "--target", BOARD], "This machine cannot run code for cortex-x2"),
     ],
 )
 def test_what_is_refused(

@@ -18,7 +18,9 @@ from support.database import branches
 from support.networks import NATIVE, compile_plain, random_arguments, run_vm
 from support.rpc import Cluster, free_port, kill
 from tvm_ios import DeviceError, OptionError, database
+from tvm_ios.backend.cpu.measure.model import CompiledVariants
 from tvm_ios.cli.main import main
+from tvm_ios.compiler import steps
 from tvm_ios.compiler.compare import compare
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.database import MeasurementDatabase
@@ -67,6 +69,21 @@ def test_a_network_is_scheduled_and_timed_on_a_device(
     (result,) = [outcome.variants(outcome.name, [tvm.runtime.tensor(a) for a in arguments])]
     np.testing.assert_allclose(result.numpy(), expected[0], rtol=1e-3, atol=1e-3)
     made.close()
+
+
+def test_rounding_errors_are_those_of_a_device(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The network runs there in both precisions, and never here."""
+    monkeypatch.setenv("TVM_IOS_EMULATE_INSTRUCTIONS", "1")
+    monkeypatch.delattr(CompiledVariants, "compile")
+    options = Options(precision="auto", tolerance=0.05, winograd=False)
+    runner = RPCRunner(cluster.address, "pair")
+    with closing(steps.prepare(branches(), NATIVE, options, runner)) as scheduler:
+        schedule = steps.choose(scheduler, search=False)
+    assert schedule.rounding is not None
+    assert 0 < schedule.rounding.error <= 0.05
+    assert "bf16" in {op.kernel for op in schedule.operators}
 
 
 @pytest.mark.parametrize(

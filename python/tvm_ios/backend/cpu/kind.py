@@ -95,11 +95,6 @@ class CpuKind:
         core = core_of(target)
         multiplies = core.pair_products is not None or emulated()
         if options.precision == "auto":
-            if runner.machine is not None:
-                raise OptionError(
-                    "The precision auto measures errors on this machine; give fp32 or bf16 for "
-                    "another one."
-                )
             options = replace(options, precision="bf16" if multiplies else "fp32")
         if options.precision == "bf16" and not multiplies:
             raise OptionError(

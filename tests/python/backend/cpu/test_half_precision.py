@@ -41,13 +41,14 @@ from support.rounded import (
     residual,
     transformer,
 )
+from tvm_ios import target as targets
 from tvm_ios.backend.cpu.rules import precision
 from tvm_ios.compiler.scheduler import Scheduler
-from tvm_ios.errors import OptionError, ScheduleError
+from tvm_ios.errors import OptionError, ScheduleError, TargetError
 from tvm_ios.frontend import zoo
 from tvm_ios.options import Options
 from tvm_ios.schedule import Schedule
-from tvm_ios.target import TYPICAL, core_of
+from tvm_ios.target import TYPICAL, check_runnable, core_of
 from tvm_ios.transform import InterOperatorSchedule
 
 op = relax.op
@@ -247,6 +248,16 @@ def test_processors_without_the_instructions(monkeypatch: pytest.MonkeyPatch) ->
     exact(module(fire))
     assert "bf16" not in [o.kernel for o in exact.schedule.operators]
     assert exact.schedule.rounding is None
+
+
+@pytest.mark.parametrize("cpu", ["cascadelake", "znver4"])
+def test_instructions_that_this_machine_lacks(cpu: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It multiplies as many numbers at a time, but neither bytes nor bfloat16."""
+    here = tvm.target.Target({"kind": "llvm", "mcpu": "skylake-avx512"})
+    monkeypatch.setattr(targets, "resolve", lambda _target: here)
+    check_runnable(here)
+    with pytest.raises(TargetError, match=f"This machine cannot run code for {cpu}"):
+        check_runnable(tvm.target.Target({"kind": "llvm", "mcpu": cpu}))
 
 
 @pytest.mark.parametrize("precision", ["tf32", "fp16"])

@@ -87,9 +87,7 @@ class ObjectFormat:
         own = struct.calcsize(self._layout(_HEADERS))
         kind = (_RELOCATABLE, self.machine, _VERSION)
         tables = (own, 0, 0, size, count, _STRINGS)
-        return self._pack(
-            _HEADERS, self.identification, *kind, 0, 0, sections, self.flags, *tables
-        )
+        return self._pack(_HEADERS, self.identification, *kind, 0, 0, sections, self.flags, *tables)
 
     def _symbol(self, name: int, num_bytes: int) -> bytes:
         """Return the entry of the data, or without a name the first one, which stands for none."""

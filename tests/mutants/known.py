@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All known mistakes."""
+
+from __future__ import annotations
+
+from . import (
+    cuda,
+    database,
+    emitting,
+    learning,
+    measuring,
+    preparing,
+    quantizing,
+    rounding,
+    searching,
+    shapes,
+)
+
+MUTANTS = (
+    *measuring.MUTANTS,
+    *learning.MUTANTS,
+    *searching.MUTANTS,
+    *database.MUTANTS,
+    *emitting.MUTANTS,
+    *preparing.MUTANTS,
+    *quantizing.MUTANTS,
+    *rounding.MUTANTS,
+    *shapes.MUTANTS,
+    *cuda.MUTANTS,
+)

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import tvm
 from tvm import relax
 
@@ -11,10 +13,12 @@ from ...measure.runners import ProcessRunner, Runner
 from ...schedule.options import Options
 from ...support.errors import OptionError
 from ...target import CUDA, parse
-from .backend import CudaBackend
 from .code.pipeline import finish_pipeline
 from .code.toolchain import check_compiler, compile_sources, cuda_compiler
 from .target import check_device, resolve_cuda
+
+if TYPE_CHECKING:
+    from .backend import CudaBackend
 
 
 class CudaKind:
@@ -74,6 +78,8 @@ class CudaKind:
         database: MeasurementDatabase | None,
     ) -> CudaBackend:
         """Return the back end of a resolved target."""
+        from .backend import CudaBackend  # which CPUs need not load
+
         if options.precision == "auto":
             raise OptionError("The precision auto is for a CPU; name one for a CUDA device.")
         return CudaBackend(target, runner, options)

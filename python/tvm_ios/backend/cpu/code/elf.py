@@ -9,12 +9,14 @@ Files".
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 
-_HEADERS = {1: "16sHHIIIIIHHHHHH", 2: "16sHHIQQQIHHHHHH"}  # by class: of 32 and of 64 bits
-_SECTIONS = {1: "10I", 2: "IIQQQQIIQQ"}
-_SYMBOLS = {1: "IIIBBH", 2: "IBBHQQ"}
+_CLASS, _ORDER = 4, 5  # bytes of the identification
+_WIDE, _LITTLE = 2, 1  # 64 bits, and the order in which the lowest byte comes first
+_HEADERS = {1: "16sHHIIIIIHHHHHH", _WIDE: "16sHHIQQQIHHHHHH"}  # by class
+_SECTIONS = {1: "10I", _WIDE: "IIQQQQIIQQ"}
+_SYMBOLS = {1: "IIIBBH", _WIDE: "IBBHQQ"}
 _RELOCATABLE, _VERSION = 1, 1
 _PROGBITS, _SYMTAB, _STRTAB = 1, 2, 3  # kinds of sections
 _ALLOCATED = 2  # flag of a section that is part of the running program
@@ -42,9 +44,9 @@ class ObjectFormat:
     def of(code: bytes) -> ObjectFormat:
         """Return the format of an object file."""
         assert code[:4] == b"\x7fELF", "TVM's object code is ELF"
-        order = "<" if code[5] == 1 else ">"
-        fields = struct.unpack_from(order + _HEADERS[code[4]], code)
-        return ObjectFormat(fields[0], fields[2], fields[7])
+        unknown = ObjectFormat(code[:16], 0, 0)
+        fields = struct.unpack_from(unknown._layout(_HEADERS), code)
+        return replace(unknown, machine=fields[2], flags=fields[7])
 
     def around(self, symbol: str, num_bytes: int, alignment: int) -> tuple[bytes, bytes]:
         """Return what precedes and what follows constant data in its object file.
@@ -92,13 +94,13 @@ class ObjectFormat:
     def _symbol(self, name: int, num_bytes: int) -> bytes:
         """Return the entry of the data, or without a name the first one, which stands for none."""
         info, other, section = (_WEAK_OBJECT, _HIDDEN, _DATA) if name else (0, 0, 0)
-        if self.identification[4] == 1:
-            return self._pack(_SYMBOLS, name, 0, num_bytes, info, other, section)
-        return self._pack(_SYMBOLS, name, info, other, section, 0, num_bytes)
+        if self.identification[_CLASS] == _WIDE:
+            return self._pack(_SYMBOLS, name, info, other, section, 0, num_bytes)
+        return self._pack(_SYMBOLS, name, 0, num_bytes, info, other, section)
 
     def _pack(self, layouts: dict[int, str], *fields: int | bytes) -> bytes:
         return struct.pack(self._layout(layouts), *fields)
 
     def _layout(self, layouts: dict[int, str]) -> str:
-        order = "<" if self.identification[5] == 1 else ">"
-        return order + layouts[self.identification[4]]
+        order = "<" if self.identification[_ORDER] == _LITTLE else ">"
+        return order + layouts[self.identification[_CLASS]]

@@ -133,7 +133,8 @@ class RemoteVariants:
 
     def _load(self, session: RemoteSession, name: str) -> relax.VirtualMachine:
         library = self.variants[name].library
-        module = session.load_file(str(library), library.name)
+        # A session keeps what it has loaded by name; other variants have a folder of their own.
+        module = session.load_file(str(library), f"{library.parent.name}-{library.name}")
         return session.watched(lambda: relax.VirtualMachine(module, self.devices(session)))
 
     def _set_inputs(

@@ -37,6 +37,7 @@ _UNTIMED = (
     "tvm_ios/backend/cpu/code/constants.py",
     "tvm_ios/backend/cpu/code/cpu_check.py",
     "tvm_ios/backend/cpu/code/driver.py",
+    "tvm_ios/backend/cpu/code/elf.py",
     "tvm_ios/backend/cpu/code/following.py",
     "tvm_ios/backend/cpu/code/llvm_ir.py",
     "tvm_ios/backend/cpu/code/network.py",

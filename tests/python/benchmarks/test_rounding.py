@@ -39,7 +39,7 @@ def test_the_same_inputs_are_compared(
     assert len(set(network["ours"])) == 3
     assert network["theirs"] == pytest.approx([0.5] * 3)
     mean = math.prod(network["ours"]) ** (1 / 3) / 0.5
-    assert f"| {mean:.2f} (" in capsys.readouterr().out
+    assert f" {mean:.2f} (" in capsys.readouterr().out
 
 
 def test_an_interval_holds_most_of_what_is_drawn() -> None:

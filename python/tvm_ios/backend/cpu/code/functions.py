@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,7 +16,6 @@ from ...shared.export import export
 from ..kernels.footprint import Accessed
 from ..kernels.kernel import Kernel
 from .c_functions import calling_function
-from .constants import Constants
 from .objects import (
     KernelObject,
     drivers_code,
@@ -70,17 +69,24 @@ def build_functions(
 def build_drivers(
     drivers: dict[str, tirx.PrimFunc],
     kernels: KernelFunctions,
-    data: Iterable[Constants] = (),
+    data: Iterable[Callable[[bytes], tvm.runtime.Module]] = (),
 ) -> tvm.runtime.Module:
     """Return the object code of drivers, of the kernels that they call and of the data they read.
 
     Code that the store has is not compiled. The module runs once it is linked, as
     :meth:`tvm.runtime.Executable.jit` and ``export_library`` do.
+
+    Parameters
+    ----------
+    drivers : dict of str to tirx.PrimFunc
+    kernels : KernelFunctions
+    data : iterable of callable
+        Each returns a module of data, given some object code for the same target.
     """
     code = drivers_code(drivers, kernels.target, kernels.store)
     root = module_of(code, list(drivers))
-    for constants in data:
-        root.import_module(constants.module(code))
+    for module in data:
+        root.import_module(module(code))
     for library in static_libraries([*kernels.objects.values()], kernels.target, kernels.store):
         root.import_module(library)
     return root

@@ -93,7 +93,7 @@ class CpuLibrary(Library[CpuStage]):
     def compile(self) -> tvm.runtime.Module | None:
         if not self.drivers:
             return None
-        data = [self.constants] if self.constants.num_bytes else []
+        data = [self.constants.module] if self.constants.num_bytes else []
         return build_drivers(self.drivers, self.kernels, data)
 
 

@@ -26,6 +26,7 @@ from support.tiled import convolutions
 from tvm_ios.backend.cpu.code import network
 from tvm_ios.backend.cpu.code.constants import Constants
 from tvm_ios.backend.cpu.code.following import following_place
+from tvm_ios.backend.cpu.code.memory import ALIGNMENT
 from tvm_ios.backend.cpu.code.region import Region
 from tvm_ios.backend.cpu.code.waits import Position, positions
 from tvm_ios.backend.cpu.kernels.kernel import Kernel
@@ -103,7 +104,7 @@ def weights_at(launch: Launch, number: int, worker: int) -> np.ndarray | None:
 def test_the_next_weights_follow(body, partitioning, monkeypatch: pytest.MonkeyPatch) -> None:
     launch = launch_of(body, monkeypatch, partitioning)
     count, checked = len(launch.positions), 0
-    content = np.fromfile(launch.constants.path, "float32")
+    content = np.fromfile(launch.constants.path, "float32", offset=ALIGNMENT)
     for number in range(count):
         for worker in range(2):
             later = (weights_at(launch, n, worker) for n in range(number + 1, count))

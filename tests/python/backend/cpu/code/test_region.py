@@ -207,7 +207,8 @@ class Regions:
 def linked(
     drivers: dict, kernels: KernelFunctions, constants: Iterable[Constants] = ()
 ) -> tvm.runtime.Module:
-    return tvm.runtime.Executable(build_drivers(drivers, kernels, constants)).jit()
+    data = [some.module for some in constants]
+    return tvm.runtime.Executable(build_drivers(drivers, kernels, data)).jit()
 
 
 def _name(*way: object) -> str:

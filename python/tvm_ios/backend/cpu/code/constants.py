@@ -19,6 +19,7 @@ import hashlib
 import os
 import shutil
 import tempfile
+import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -36,6 +37,7 @@ from .elf import ObjectFormat
 from .memory import ALIGNMENT, aligned
 
 _FUNCTION = "tvm_ios_constant"
+_writing = threading.Lock()
 _CODE = 4 << 20  # bytes of object code without constants, and of the linker's other output
 
 
@@ -103,11 +105,12 @@ class Constants:
             Any object code for the same target.
         """
         head, tail = ObjectFormat.of(code).around(self.symbol, self.num_bytes, ALIGNMENT)
-        with self.path.open("r+b") as file:
-            file.write(head)
-            file.seek(ALIGNMENT + self.num_bytes)
-            file.write(tail)
-        return tvm.runtime.load_static_library(str(self.path), [])
+        with _writing:  # equal constants for another target are in the same file
+            with self.path.open("r+b") as file:
+                file.write(head)
+                file.seek(ALIGNMENT + self.num_bytes)
+                file.write(tail)
+            return tvm.runtime.load_static_library(str(self.path), [])
 
     @property
     def symbol(self) -> str:

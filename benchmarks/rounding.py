@@ -82,7 +82,7 @@ def _ours(model: Model, precision: str, threads: int) -> Compute:
 
 
 def _openvino(model: Model, threads: int) -> Compute:
-    import openvino
+    import openvino  # which tests do without
 
     settings = {"INFERENCE_NUM_THREADS": threads}
     compiled = openvino.Core().compile_model(model.path, "CPU", settings)

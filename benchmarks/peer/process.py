@@ -136,10 +136,9 @@ def run_tool(
     arguments: Sequence[str],
     log: Path,
     *,
-    torch: bool = False,
     environment: Mapping[str, str] | None = None,
 ) -> str:
-    """Run a module of ours as a program, by default without torch, and return what it prints.
+    """Run ``tvm_ios``, as users start it, or a module without torch, and return what it prints.
 
     Raises
     ------
@@ -148,7 +147,7 @@ def run_tool(
     """
     with log.open("w") as stderr:
         done = subprocess.run(
-            _command(arguments, torch=torch),
+            _tool(arguments),
             cwd=_BENCHMARKS,
             env=_environment(environment or {}),
             stdout=subprocess.PIPE,
@@ -173,9 +172,13 @@ def _environment(more: Mapping[str, str]) -> dict[str, str]:
     return environment
 
 
-def _command(arguments: Sequence[str], *, torch: bool) -> list[str]:
+def _tool(arguments: Sequence[str]) -> list[str]:
     if arguments[0] == "tvm_ios":
         return [sys.executable, "-c", _OURS, *arguments[1:]]
+    return _command(arguments, torch=False)
+
+
+def _command(arguments: Sequence[str], *, torch: bool) -> list[str]:
     launcher = [] if torch else ["peer.without_torch"]
     return [sys.executable, "-m", *launcher, *arguments]
 

@@ -123,7 +123,6 @@ class Trial:
         run_tool(
             [*command, "--threads", str(self._plan.threads), "--database", str(database)],
             self._directory / "compile.log",
-            torch=way == "pt2",
             environment={OBJECTS: str(self._directory / f"objects_{way}")},
         )
         return time.perf_counter() - begin

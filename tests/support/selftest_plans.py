@@ -83,10 +83,11 @@ def first_of_cuda(settings: Settings) -> list[Group]:
 
 def products_of_cuda(settings: Settings) -> list[Group]:
     """Of a GPU's checks in half precision those in which a product reads another's result."""
-    name = "kernels in bf16"
-    (group,) = (group for group in cuda.plan(settings) if group.name == name)
-    checks = tuple(check for check in group.checks if check.name.startswith("attention"))
-    return [Group(name, checks)]
+    return [
+        Group(group.name, tuple(c for c in group.checks if c.name.startswith("attention")))
+        for group in cuda.plan(settings)
+        if group.name in ("kernels in tf32", "kernels in fp16", "kernels in bf16")
+    ]
 
 
 def note_process(_settings: Settings) -> list[Group]:

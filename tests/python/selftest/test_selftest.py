@@ -216,8 +216,10 @@ def test_a_gpu(fake_driver: Path) -> None:
 def test_products_of_products_on_a_gpu(fake_driver: Path) -> None:
     """The reference rounds what a network is given, and kernels what passes between them, too."""
     found = on_fake_driver(fake_driver, "products_of_cuda")
-    assert [o["name"] for o in found] == ["attention", "attention with a bias"]
-    assert all(o["status"] == OK and "gemm_bf16" in o["detail"] for o in found)
+    assert [o["name"] for o in found] == ["attention", "attention with a bias"] * 3
+    for precision, outcome in zip(np.repeat(["tf32", "fp16", "bf16"], 2), found, strict=True):
+        assert outcome["status"] == OK, outcome
+        assert f"gemm_{precision}" in outcome["detail"]
 
 
 @pytest.mark.slow

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Winograd's convolution beside the direct one on one core: time and error.
 
-Each distinct 3x3 convolution of stride 1 of a network is computed directly and with both sizes of
-Winograd's tiles, in turns, with its epilogue. Weights come from an arena as large as all that are
+Each distinct convolution that Winograd's algorithm can compute is computed directly and with each
+size of its tiles, in turns, with its epilogue. Weights come from an arena as large as all that are
 compared, so that they are as cold as in a network; of the times that the core spends on it the
 shortest counts. The error is that of normally distributed data and weights against float64,
 relative to the largest output.
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -32,7 +33,7 @@ from tvm_ios.backend.cpu.kernels.winograd_model import (
     WinogradTiling,
     best_tiling,
     choose_winograd,
-    is_filter,
+    tile_sizes,
 )
 from tvm_ios.backend.cpu.kernels.winograd_transform import OUTPUTS
 from tvm_ios.backend.cpu.measure.balance import machine_balance
@@ -47,9 +48,10 @@ from tvm_ios.graph.prepare import prepare
 from tvm_ios.graph.recognise import static_shape
 from tvm_ios.target import Core, core_of, resolve
 from tvm_ios.tir.epilogue import NOTHING
+from tvm_ios.tir.tensor import TensorSpec
 
 ROUNDS = 30
-NAMES = ("direct", *(f"F({m}x{m})" for m in OUTPUTS))
+NAMES = ("direct", *(f"F({m})" for m in OUTPUTS))
 
 
 @dataclass
@@ -58,6 +60,7 @@ class Result:
 
     model: str
     input: list[int]
+    taps: list[int]
     out_channels: int
     count: int
     chosen: str
@@ -74,7 +77,8 @@ class Runner:
     """A compiled kernel with tensors of its own."""
 
     def __init__(self, kernel: Kernel, target: tvm.target.Target) -> None:
-        library = CpuKernelBuilder(target).library(kernel)
+        builder = CpuKernelBuilder(target)  # its folder goes with it
+        library = builder.library(kernel)
         module = tvm.runtime.load_module(str(library.path))
         self.kernel = kernel
         self._phases = [
@@ -100,8 +104,30 @@ class Runner:
         return time.thread_time() - begin
 
 
+class Arena:
+    """Random weights that are as cold as in a network with all of ``specs``."""
+
+    def __init__(self, specs: Sequence[TensorSpec]) -> None:
+        self._random, self._memories = np.random.default_rng(0), list[tvm.runtime.Tensor]()
+        self._cold = ColdWeights(specs, self._allocate)
+
+    def take(self, spec: TensorSpec) -> tvm.runtime.Tensor:
+        """The next weights of this shape."""
+        place = self._cold.take(spec)
+        flat = np.from_dlpack(self._memories[place.memory])
+        begin = place.offset // flat.itemsize
+        taken = flat[begin : begin + math.prod(spec.shape)].reshape(spec.shape)
+        return tvm.runtime.from_dlpack(taken)
+
+    def _allocate(self, size: int) -> int:
+        self._memories.append(
+            tvm.runtime.tensor(self._random.standard_normal(size // 4, dtype="float32"))
+        )
+        return len(self._memories) - 1
+
+
 def convolutions(model: str, core: Core) -> Counter[Conv2d]:
-    """The 3x3 convolutions of a network that read a blocked feature map."""
+    """The convolutions of a network that read a blocked feature map and have a choice."""
     prepared = prepare(zoo.load(model), "main")
     graph = extract(prepared, "main")
     results = relax.analysis.free_vars(prepared["main"].body.body)
@@ -115,7 +141,7 @@ def convolutions(model: str, core: Core) -> Counter[Conv2d]:
         outputs = (static_shape(op.anchor, "a result")[1],)
         windows = (geometry.rows, geometry.columns)
         conv = Conv2d(batch, channels, *windows, outputs, geometry.groups, op.epilogue)
-        if is_filter(conv):
+        if tile_sizes(conv):
             found[conv] += 1
     return found
 
@@ -123,7 +149,7 @@ def convolutions(model: str, core: Core) -> Counter[Conv2d]:
 def tilings_of(conv: Conv2d, target: tvm.target.Target) -> list[WinogradTiling]:
     """The best for each size of tile."""
     core, balance = core_of(target), machine_balance(target)
-    return [best_tiling(conv, (m,), core, 1, balance) for m in OUTPUTS]
+    return [best_tiling(conv, (m,), core, 1, balance) for m in tile_sizes(conv)]
 
 
 def kernels_of(conv: Conv2d, target: tvm.target.Target) -> list[Kernel]:
@@ -140,16 +166,17 @@ def measure(model: str, target: tvm.target.Target) -> Iterator[Result]:
     for conv, count in convolutions(model, core).items():
         runners = [Runner(kernel, target) for kernel in kernels_of(conv, target)]
         specs = [runner.kernel.inputs[1] for runner in runners]
-        cold = ColdWeights(specs * 4, np.random.default_rng(0))
+        arena = Arena(specs * 4)
         times = [
-            [runner.run(cold.take(spec)) for runner, spec in zip(runners, specs, strict=True)]
+            [runner.run(arena.take(spec)) for runner, spec in zip(runners, specs, strict=True)]
             for _ in range(ROUNDS)
         ]
         tiling = choose_winograd(conv, core, 1, machine_balance(target))
         chosen = NAMES[1 + OUTPUTS.index(tiling.outputs)] if tiling else NAMES[0]
         image = [conv.batch, conv.channels, conv.rows.size, conv.columns.size]
-        result = Result(model, image, *conv.out_channels, count, chosen)
-        result.microseconds = dict(zip(NAMES, np.min(times, axis=0) * 1e6, strict=True))
+        taps = [conv.rows.kernel, conv.columns.kernel]
+        result = Result(model, image, taps, *conv.out_channels, count, chosen)
+        result.microseconds = dict(zip(NAMES, np.min(times, axis=0) * 1e6, strict=False))
         result.errors = errors(conv, target)
         yield result
 
@@ -160,14 +187,15 @@ def errors(conv: Conv2d, target: tvm.target.Target) -> dict[str, float]:
     core = core_of(target)
     random, layout = np.random.default_rng(0), Layout(core.lanes)
     image = random.standard_normal((conv.batch, conv.channels, conv.rows.size, conv.columns.size))
-    weights = random.standard_normal((*conv.out_channels, conv.channels, 3, 3)).astype("float32")
+    shape = (*conv.out_channels, conv.channels, conv.rows.kernel, conv.columns.kernel)
+    weights = random.standard_normal(shape).astype("float32")
     image = image.astype("float32")
     packed = [pack_weights(weights, core.lanes, core.lanes, 1)]
-    packed += [pack_winograd(weights, t, core.lanes) for t in tilings_of(conv, target)]
+    packed += [pack_winograd(weights, conv, t, core.lanes) for t in tilings_of(conv, target)]
     expected = layout.pack(reference(conv, image, weights))
     lanes = conv.out_channels[0] % core.lanes or core.lanes
     found = {}
-    for name, kernel, array in zip(NAMES, kernels_of(conv, target), packed, strict=True):
+    for name, kernel, array in zip(NAMES, kernels_of(conv, target), packed, strict=False):
         difference = np.abs(Runner(kernel, target).compute(layout.pack(image), array) - expected)
         difference[:, -1, :, lanes:] = 0.0  # lanes that hold no channel
         found[name] = float(difference.max() / np.abs(expected).max())
@@ -177,15 +205,15 @@ def errors(conv: Conv2d, target: tvm.target.Target) -> dict[str, float]:
 def reference(conv: Conv2d, image: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """The convolution in float64, tap by tap."""
     rows, columns = conv.rows, conv.columns
-    after = [w.out + 2 - w.size - w.before for w in (rows, columns)]
+    after = [w.out + w.kernel - 1 - w.size - w.before for w in (rows, columns)]
     padding = ((0, 0), (0, 0), (rows.before, after[0]), (columns.before, after[1]))
     padded, weights = np.pad(image.astype("float64"), padding), weights.astype("float64")
     taps = [
         np.tensordot(
             weights[:, :, r, s], padded[..., r : r + rows.out, s : s + columns.out], (1, 1)
         )
-        for r in range(3)
-        for s in range(3)
+        for r in range(rows.kernel)
+        for s in range(columns.kernel)
     ]
     return sum(taps).swapaxes(0, 1)
 
@@ -193,22 +221,23 @@ def reference(conv: Conv2d, image: np.ndarray, weights: np.ndarray) -> np.ndarra
 def show(results: Sequence[Result], target: tvm.target.Target) -> None:
     """Print a table, and the sum of each network's convolutions."""
     print(f"{target}\n")
-    header = ["input", "to", "count", *(f"{n} µs" for n in NAMES), "chosen", "ratio"]
+    header = ["input", "taps", "to", "count", *(f"{n} µs" for n in NAMES), "chosen", "ratio"]
     header += [f"{name} error" for name in NAMES]
     rows = []
     for r in results:
-        times = [f"{r.microseconds[name]:.0f}" for name in NAMES]
-        shares = [r.chosen, f"{r.ratio:.2f}", *(f"{r.errors[name]:.1e}" for name in NAMES)]
-        shape = "x".join(map(str, r.input))
-        rows.append((shape, str(r.out_channels), str(r.count), *times, *shares))
+        times = [f"{r.microseconds[name]:.0f}" if name in r.errors else "" for name in NAMES]
+        errors_of = [f"{r.errors[name]:.1e}" if name in r.errors else "" for name in NAMES]
+        shapes = ("x".join(map(str, shape)) for shape in (r.input, r.taps))
+        chosen = (r.chosen, f"{r.ratio:.2f}")
+        rows.append((*shapes, str(r.out_channels), str(r.count), *times, *chosen, *errors_of))
     for model in dict.fromkeys(r.model for r in results):
         of_model = [r for r in results if r.model == model]
-        times = [sum(r.count * r.microseconds[name] for r in of_model) for name in NAMES]
+        direct = sum(r.count * r.microseconds[NAMES[0]] for r in of_model)
         chosen = sum(r.count * r.microseconds[r.chosen] for r in of_model)
-        worst = [f"{max(r.errors[name] for r in of_model):.1e}" for name in NAMES]
-        numbers = [f"{t:.0f}" for t in times] + [f"{chosen:.0f}", f"{times[0] / chosen:.2f}"]
+        worst = [f"{max(r.errors.get(name, 0.0) for r in of_model):.1e}" for name in NAMES]
+        times = [f"{direct:.0f}", *[""] * len(OUTPUTS), f"{chosen:.0f}", f"{direct / chosen:.2f}"]
         count = str(sum(r.count for r in of_model))
-        rows.append((f"all of {model}", "", count, *numbers, *worst))
+        rows.append((f"all of {model}", "", "", count, *times, *worst))
     print(markdown.table(header, rows))
 
 

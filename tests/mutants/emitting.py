@@ -20,9 +20,32 @@ _PAIRED = "backend/cpu/kernels/test_paired.py"
 _HALF = "backend/cpu/test_half_precision.py"
 _TIMELINE = "backend/cpu/measure/test_timeline.py"
 _SEPARATION = "backend/cpu/code/test_separation.py::test_a_task_leaves_a_taken_core"
+_WINOGRAD = "backend/cpu/kernels/test_winograd.py"
+_STRIPS = "schedule/test_winograd.py"
 _RECURRENCE = "backend/cpu/kernels/test_recurrence.py"
 
 MUTANTS = (
+    Mutant(
+        "Winograd's algorithm rounds as much as it likes",
+        f"{_KERNELS}/winograd_model.py",
+        "_MOST_ERROR = 5.0",
+        "_MOST_ERROR = 50.0",
+        (f"{_WINOGRAD}::test_tiles_that_round_too_much_are_left_out",),
+    ),
+    Mutant(
+        "weights are transformed along the other axis",
+        f"{_KERNELS}/winograd.py",
+        "padded.swapaxes(2, 3)",
+        "padded",
+        (f"{_WINOGRAD}::test_convolutions",),
+    ),
+    Mutant(
+        "a convolution that a schedule has without a kernel may get one without row strips",
+        "python/tvm_ios/backend/cpu/stage/build.py",
+        "if name in kernels and is_winograd(variant):",
+        "if False:",
+        (f"{_STRIPS}::test_row_strips_of_a_machine_on_which_the_direct_kernel_was_faster",),
+    ),
     Mutant(
         "a layer that runs backwards begins with the first step",
         "python/tvm_ios/tir/recurrence.py",

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolution of 3x3 windows by Winograd's minimal filtering.
+"""Convolution by Winograd's minimal filtering, along one axis or both.
 
-The output is cut into tiles of ``m`` x ``m``, each computed from ``n`` x ``n`` inputs. The inputs
-are transformed to ``n * n`` points, each of which is a vector of channels. At each point, the
-matrix of all tiles is multiplied by the matrix of the weights, which are transformed at compile
-time. The products are transformed to outputs while they are in the core's L1 cache.
+The output is cut into tiles of ``m`` x ``m``, each computed from ``n`` x ``n`` inputs; along an
+axis of one tap, ``m`` and ``n`` are 1. The inputs of a tile are transformed to as many points, each
+of which is a vector of channels. At each point, the matrix of all tiles is multiplied by the matrix
+of the weights, which are transformed at compile time. The products are transformed to outputs while
+they are in the core's L1 cache.
 
 A *strip* is as many tiles as one set of registers multiplies. A *chunk* is as many blocks of output
 channels. If there are many strips, a worker computes each strip from its inputs to its outputs, and
@@ -43,18 +44,22 @@ from .layout import Layout, blocks
 from .prefetch import NEAR, Ahead, fetch_near
 from .winograd_model import WinogradTiling, winograd_times
 from .winograd_tiles import Tiles
-from .winograd_transform import Transform
+from .winograd_transform import transforms
 
 Expr = Any
 
 
-def pack_winograd(weights: np.ndarray, tiling: WinogradTiling, lanes: int) -> np.ndarray:
-    """Transform and pack weights ``[K, C, 3, 3]`` in the order in which the kernel reads them.
+def pack_winograd(
+    weights: np.ndarray, conv: Conv2d, tiling: WinogradTiling, lanes: int
+) -> np.ndarray:
+    """Transform and pack weights ``[K, C, R, S]`` in the order in which the kernel reads them.
 
     Parameters
     ----------
     weights : numpy.ndarray
-        Weights, ``[K, C, 3, 3]``.
+        Weights, ``[K, C, R, S]``.
+    conv : Conv2d
+        The convolution.
     tiling : WinogradTiling
         The tiling of the kernel that reads them.
     lanes : int
@@ -66,20 +71,21 @@ def pack_winograd(weights: np.ndarray, tiling: WinogradTiling, lanes: int) -> np
         ``[points, C, b, lanes]`` of each chunk of ``b`` blocks of output channels, one after
         another. Points are in column-major order.
     """
-    transform, chunk = Transform(tiling.outputs), tiling.registers.blocks
+    down, across = transforms(conv, tiling.outputs)
+    matrix, chunk = np.kron(across.filter, down.filter), tiling.registers.blocks
     k, c = weights.shape[:2]
     padded = np.zeros((blocks(k, lanes) * lanes, c, *weights.shape[2:]), weights.dtype)
     padded[:k] = weights
-    split = padded.reshape(-1, lanes, c, *weights.shape[2:])
+    taps = padded.swapaxes(2, 3).reshape(-1, lanes, c, matrix.shape[1])
     parts = []
-    for first in range(0, len(split), chunk):
-        transformed = transform.filter(split[first : first + chunk])
-        parts.append(transformed.transpose(4, 3, 2, 0, 1).astype("float32").ravel())
+    for first in range(0, len(taps), chunk):
+        points = taps[first : first + chunk].astype("float64") @ matrix.T
+        parts.append(points.transpose(3, 2, 0, 1).astype("float32").ravel())
     return np.concatenate(parts)
 
 
 def winograd_kernel(conv: Conv2d, tiling: WinogradTiling, layout: Layout, core: Core) -> Kernel:
-    """Return the kernel of a convolution of 3x3 windows with stride 1, one result and one group.
+    """Return the kernel of a convolution whose windows have :func:`.tile_sizes`.
 
     The kernel's inputs are the feature map, the weights as :func:`pack_winograd` leaves them and
     the epilogue's arguments.

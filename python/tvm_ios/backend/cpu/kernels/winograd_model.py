@@ -8,6 +8,7 @@ that came from memory (``benchmarks/winograd.py``).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -16,7 +17,7 @@ from ....tir.window import Window
 from .conv2d_shape import Conv2d
 from .layout import blocks
 from .tiling import RegisterTile, choose_tile, register_tiles, step_time
-from .winograd_transform import OUTPUTS, TAPS, Transform
+from .winograd_transform import ERRORS, OUTPUTS, transforms
 
 _WEIGHT_LOAD = 0.6  # a vector of weights from L2; every set of registers reads its own
 _FAR_WEIGHT_LOAD = 1.2  # from L3, if L2 does not hold what each strip needs
@@ -27,6 +28,7 @@ _FAR_EXCHANGE = 15.0  # the same through memory
 _PRODUCT_OVERHEAD = 16.0  # per register tile: its loops, and filling the pipelines
 _BARRIER = 4e3  # between two phases: 1 µs
 _KEPT_BYTES = 128 << 10  # limit for a strip's transformed inputs on the worker's stack
+_MOST_ERROR = 5.0  # times that of the direct sum, root mean square
 _WORTH = 0.9  # of the direct time: the larger weights and the rounding must pay off
 
 
@@ -37,7 +39,7 @@ class WinogradTiling:
     Attributes
     ----------
     outputs : int
-        Outputs of a tile along an axis.
+        Outputs of a tile along an axis of several taps.
     registers : RegisterTile
         Tiles and blocks of output channels that one set of registers multiplies.
     fused : bool
@@ -99,9 +101,10 @@ def choose_winograd(
     WinogradTiling or None
         The chosen tiling.
     """
-    if not is_filter(conv):
+    outputs = tile_sizes(conv)
+    if not outputs:
         return None
-    tiling = best_tiling(conv, OUTPUTS, core, workers, balance)
+    tiling = best_tiling(conv, outputs, core, workers, balance)
     winograd = winograd_times(conv, tiling, core, balance).total
     direct = _direct_time(conv, core, balance) / direct_speed
     return tiling if winograd < _WORTH * direct else None
@@ -115,7 +118,7 @@ def predicted_times(
     The parameters are those of :func:`choose_winograd`.
     """
     times = {variant_name(None): _direct_time(conv, core, balance) / direct_speed}
-    for outputs in OUTPUTS:
+    for outputs in tile_sizes(conv):
         tiling = best_tiling(conv, [outputs], core, workers, balance)
         times[variant_name(tiling)] = winograd_times(conv, tiling, core, balance).total
     return times
@@ -123,28 +126,45 @@ def predicted_times(
 
 def variant_name(tiling: WinogradTiling | None) -> str:
     """Return how a schedule names a kernel that could be either; None stands for the direct one."""
-    return "direct" if tiling is None else f"winograd{tiling.outputs}"
+    return "direct" if tiling is None else _name(tiling.outputs)
+
+
+def variants(conv: Conv2d) -> tuple[str, ...]:
+    """Return the names of the kernels that a convolution can have; none if it has no choice."""
+    sizes = tile_sizes(conv)
+    return (variant_name(None), *map(_name, sizes)) if sizes else ()
 
 
 def named_tiling(
     variant: str, conv: Conv2d, core: Core, workers: int, balance: MachineBalance = TYPICAL
 ) -> WinogradTiling | None:
     """Return the best tiling of the kernel that :func:`variant_name` names so; None if direct."""
-    outputs = _OUTPUTS_OF[variant]
+    outputs = next((m for m in tile_sizes(conv) if _name(m) == variant), None)
     return None if outputs is None else best_tiling(conv, [outputs], core, workers, balance)
 
 
-_OUTPUTS_OF: dict[str, int | None] = {"direct": None, **{f"winograd{m}": m for m in OUTPUTS}}
+def tile_sizes(conv: Conv2d) -> tuple[int, ...]:
+    """Return the outputs of a tile along an axis that Winograd's algorithm can have.
 
-VARIANTS = frozenset(_OUTPUTS_OF)
-"""All kernels of a convolution that Winograd's algorithm can compute."""
+    There is none unless the convolution has windows of stride 1, one group and one result. Tiles
+    that round too much are left out.
+    """
+    taps = [axis.kernel for axis in (conv.rows, conv.columns) if axis.kernel > 1]
+    dense = all((axis.stride, axis.dilation) == (1, 1) for axis in (conv.rows, conv.columns))
+    if not taps or not dense or conv.groups > 1 or len(conv.out_channels) > 1:
+        return ()
+    return tuple(
+        m for m in OUTPUTS if math.prod(ERRORS.get((m, r), math.inf) for r in taps) <= _MOST_ERROR
+    )
 
 
-def is_filter(conv: Conv2d) -> bool:
-    """Return whether Winograd's algorithm applies: 3x3 windows, stride 1, one group, one result."""
-    axes = (conv.rows, conv.columns)
-    simple = conv.groups == 1 and len(conv.out_channels) == 1
-    return simple and all((a.kernel, a.stride, a.dilation) == (TAPS, 1, 1) for a in axes)
+def is_winograd(variant: str) -> bool:
+    """Return whether a schedule names a kernel of Winograd's algorithm so."""
+    return variant in map(_name, OUTPUTS)
+
+
+def _name(outputs: int) -> str:
+    return f"winograd{outputs}"
 
 
 def best_tiling(
@@ -199,7 +219,7 @@ def winograd_tilings(conv: Conv2d, outputs: int, core: Core) -> list[WinogradTil
         The candidates.
     """
     tiles, out_blocks = count_tiles(conv, outputs), blocks(conv.out_channels[0], core.lanes)
-    vectors = Transform(outputs).n ** 2 * blocks(conv.channels, core.lanes)
+    vectors = count_points(conv, outputs) * blocks(conv.channels, core.lanes)
     return [
         WinogradTiling(outputs, registers, fused)
         for registers in register_tiles(core, tiles, out_blocks)
@@ -212,7 +232,14 @@ def winograd_tilings(conv: Conv2d, outputs: int, core: Core) -> list[WinogradTil
 
 def count_tiles(conv: Conv2d, outputs: int) -> int:
     """Return the number of tiles of all images."""
-    return conv.batch * blocks(conv.rows.out, outputs) * blocks(conv.columns.out, outputs)
+    down, across = transforms(conv, outputs)
+    return conv.batch * blocks(conv.rows.out, down.m) * blocks(conv.columns.out, across.m)
+
+
+def count_points(conv: Conv2d, outputs: int) -> int:
+    """Return the number of points of a transformed tile."""
+    down, across = transforms(conv, outputs)
+    return down.n * across.n
 
 
 def winograd_times(
@@ -236,7 +263,7 @@ def winograd_times(
     WinogradTimes
         Times on one core, in vector multiply-adds.
     """
-    points = Transform(tiling.outputs).n ** 2
+    points = count_points(conv, tiling.outputs)
     tiles, tile = count_tiles(conv, tiling.outputs), tiling.registers
     in_blocks, out_blocks = (blocks(c, core.lanes) for c in (conv.channels, conv.out_channels[0]))
     weights, transformed = points * conv.channels * out_blocks, points * tiles * in_blocks
@@ -285,7 +312,8 @@ def _direct_time(conv: Conv2d, core: Core, balance: MachineBalance) -> float:
     row = step_time(choose_tile(core, conv.columns.out, out_blocks), conv.columns.out, out_blocks)
     taps = _taps_inside(conv.rows) * _taps_inside(conv.columns) / conv.columns.out
     multiply = conv.batch * conv.channels * taps * row
-    return max(multiply, balance.memory * TAPS * TAPS * conv.channels * out_blocks)
+    weights = conv.rows.kernel * conv.columns.kernel * conv.channels * out_blocks
+    return max(multiply, balance.memory * weights)
 
 
 def _taps_inside(window: Window) -> int:

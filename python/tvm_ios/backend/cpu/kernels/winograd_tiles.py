@@ -18,7 +18,7 @@ from ....tir.emit import bind, lanes_of, on_stack, select, tile_scope, unroll, z
 from ....tir.window import Window
 from .conv2d_shape import Conv2d
 from .layout import blocks
-from .winograd_transform import Transform
+from .winograd_transform import transforms
 
 Expr = Any
 
@@ -43,7 +43,7 @@ class Tiles:
     conv : Conv2d
         The convolution.
     outputs : int
-        Outputs of a tile along an axis.
+        Outputs of a tile along an axis of several taps.
     lanes : int
         Elements of a vector.
 
@@ -57,18 +57,19 @@ class Tiles:
 
     def __init__(self, conv: Conv2d, outputs: int, lanes: int) -> None:
         self._conv, self._lanes = conv, lanes
-        self._transform = Transform(outputs)
-        self._high, self._wide = (blocks(w.out, outputs) for w in (conv.rows, conv.columns))
-        self.points = self._transform.n**2
+        self._down, self._across = transforms(conv, outputs)
+        self._high = blocks(conv.rows.out, self._down.m)
+        self._wide = blocks(conv.columns.out, self._across.m)
+        self.points = self._down.n * self._across.n
         self.count = conv.batch * self._high * self._wide
 
     def place(self, tile: Expr) -> Place:
         """Return the position of a tile."""
-        size, row = self._transform.m, tile // self._wide
+        row = tile // self._wide
         return Place(
             image=bind(row // self._high),
-            row=bind(row % self._high * size),
-            column=bind(tile % self._wide * size),
+            row=bind(row % self._high * self._down.m),
+            column=bind(tile % self._wide * self._across.m),
         )
 
     def transform_in(
@@ -87,22 +88,22 @@ class Tiles:
         store : callable
             Emits the store of one transformed point.
         """
-        n, lanes = self._transform.n, self._lanes
+        high, wide, lanes = self._down.n, self._across.n, self._lanes
         with tile_scope():
-            square = _Square(n, lanes)
+            half = _Vectors(high, wide, lanes)
 
             def row(load: Callable[[Expr, int], Expr], r: Expr) -> None:
-                x = [T.Bind(load(r, s)) for s in range(n)]
-                for column, value in enumerate(self._transform.data(x, lanes)):
-                    square[r, column] = value
+                x = [T.Bind(load(r, s)) for s in range(wide)]
+                for column, value in enumerate(self._across.data(x, lanes)):
+                    half[r, column] = value
 
             def column(s: Expr) -> None:
-                x = [T.Bind(square[r, s]) for r in range(n)]
-                for r, value in enumerate(self._transform.data(x, lanes)):
-                    store(s * n + r, value)
+                x = [T.Bind(half[r, s]) for r in range(high)]
+                for r, value in enumerate(self._down.data(x, lanes)):
+                    store(s * high + r, value)
 
             self._rows_in(image, block, self.place(tile), row)
-            unroll(0, n, column)
+            unroll(0, wide, column)
 
     def _rows_in(
         self,
@@ -112,7 +113,8 @@ class Tiles:
         row: Callable[[Callable[[Expr, int], Expr], Expr], None],
     ) -> None:
         """Call ``row(load, r)`` for each row of a tile's inputs; ``load(r, s)`` returns one."""
-        conv, n, vector = self._conv, self._transform.n, lanes_of(0, self._lanes)
+        conv, vector = self._conv, lanes_of(0, self._lanes)
+        high, wide = self._down.n, self._across.n
         top, left = bind(place.row - conv.rows.before), bind(place.column - conv.columns.before)
 
         def pixel(y: Expr, x: Expr) -> Expr:
@@ -126,11 +128,11 @@ class Tiles:
             x, x_inside = _clamp(conv.columns, left + s)
             return tirx.Select(tirx.And(y_inside, x_inside), pixel(y, x), zeros(self._lanes))
 
-        with T.If(tirx.And(_within(conv.rows, top, n), _within(conv.columns, left, n))):
+        with T.If(tirx.And(_within(conv.rows, top, high), _within(conv.columns, left, wide))):
             with T.Then():
-                unroll(0, n, lambda r: row(inner, r))
+                unroll(0, high, lambda r: row(inner, r))
             with T.Else():
-                unroll(0, n, lambda r: row(outer, r))
+                unroll(0, high, lambda r: row(outer, r))
 
     def transform_out(
         self, place: Place, load: Callable[[Expr], Expr], store: Callable[[Expr, Expr], None]
@@ -153,11 +155,11 @@ class Tiles:
             with tile_scope():
                 self._transform_out(place, width, load, store)
 
-        whole, rest = divmod(self._conv.columns.out, self._transform.m)
-        begin = whole * self._transform.m
+        across = self._across.m
+        whole, rest = divmod(self._conv.columns.out, across)
         select(
             place.column,
-            [(begin, lambda _: columns(self._transform.m)), (rest, lambda _: columns(rest))],
+            [(whole * across, lambda _: columns(across)), (rest, lambda _: columns(rest))],
         )
 
     def _transform_out(
@@ -167,38 +169,38 @@ class Tiles:
         load: Callable[[Expr], Expr],
         store: Callable[[Expr, Expr], None],
     ) -> None:
-        transform, lanes = self._transform, self._lanes
+        down, across, lanes = self._down, self._across, self._lanes
         height, row_length = self._conv.rows.out, self._conv.columns.out
-        square = _Square(transform.n, lanes)
+        half = _Vectors(down.m, across.n, lanes)
 
         def column(s: Expr) -> None:
-            x = [T.Bind(load(s * transform.n + r)) for r in range(transform.n)]
-            for r, value in enumerate(transform.outputs(x, lanes)):
-                square[r, s] = value
+            x = [T.Bind(load(s * down.n + r)) for r in range(down.n)]
+            for r, value in enumerate(down.outputs(x, lanes)):
+                half[r, s] = value
 
         def row(r: Expr) -> None:
-            x = [T.Bind(square[r, s]) for s in range(transform.n)]
+            x = [T.Bind(half[r, s]) for s in range(across.n)]
             pixel = bind((place.row + r) * row_length + place.column)
-            for s, value in enumerate(transform.outputs(x, lanes)[:width]):
+            for s, value in enumerate(across.outputs(x, lanes)[:width]):
                 store(pixel + s, value)
 
         def row_inside(r: Expr) -> None:
-            if height % transform.m == 0:
+            if height % down.m == 0:
                 row(r)
                 return
             with T.If(place.row + r < height), T.Then():
                 row(r)
 
-        unroll(0, transform.n, column)
-        unroll(0, transform.m, row_inside)
+        unroll(0, across.n, column)
+        unroll(0, down.m, row_inside)
 
 
-class _Square:
-    """A square of vectors between the transforms of its two axes."""
+class _Vectors:
+    """A tile of vectors between the transforms of its two axes."""
 
-    def __init__(self, size: int, lanes: int) -> None:
-        self._size, self._lanes = size, lanes
-        self._buffer = on_stack((size * size * lanes,))
+    def __init__(self, high: int, wide: int, lanes: int) -> None:
+        self._wide, self._lanes = wide, lanes
+        self._buffer = on_stack((high * wide * lanes,))
 
     def __getitem__(self, place: tuple[Expr, Expr]) -> Expr:
         return self._buffer[self._index(*place)]
@@ -207,7 +209,7 @@ class _Square:
         T.buffer_store(self._buffer, value, [self._index(*place)])
 
     def _index(self, i: Expr, j: Expr) -> Expr:
-        return lanes_of((i * self._size + j) * self._lanes, self._lanes)
+        return lanes_of((i * self._wide + j) * self._lanes, self._lanes)
 
 
 def _within(window: Window, begin: Expr, length: int) -> Expr:

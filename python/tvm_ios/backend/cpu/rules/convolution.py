@@ -22,12 +22,11 @@ from ..kernels.kernel import Kernel
 from ..kernels.layout import PLAIN, Layout
 from ..kernels.winograd import pack_winograd, winograd_kernel
 from ..kernels.winograd_model import (
-    VARIANTS,
     WinogradTiling,
     choose_winograd,
-    is_filter,
     named_tiling,
     variant_name,
+    variants,
 )
 from .base import Choice, LoweringConfig, epilogue_inputs
 from .bindings import InputBinder, InputBinding
@@ -145,7 +144,7 @@ def convolve(
     config : LoweringConfig
         The lowering config.
     variant : str, optional
-        The kernel to use, of :data:`~tvm_ios.backend.cpu.kernels.winograd_model.VARIANTS`; by
+        The kernel to use, of :func:`~tvm_ios.backend.cpu.kernels.winograd_model.variants`; by
         default the one that is predicted to be the fastest.
 
     Returns
@@ -155,12 +154,14 @@ def convolve(
     """
     core = config.core
     blocked = source.block == core.lanes
-    choice = is_filter(conv) and blocked and constant_array(weights) is not None
+    choice = bool(variants(conv)) and blocked and constant_array(weights) is not None
     tiling = _winograd_tiling(conv, config, variant) if choice else None
     name = variant_name(tiling) if choice else None
     if tiling is not None:
         kernel = replace(winograd_kernel(conv, tiling, source, core), variant=name)
-        return kernel, binder.constant(weights, lambda w: pack_winograd(w, tiling, core.lanes))
+        return kernel, binder.constant(
+            weights, lambda w: pack_winograd(w, conv, tiling, core.lanes)
+        )
     kernel = replace(conv2d_kernel(conv, source, Layout(core.lanes), core), variant=name)
     return kernel, binder.weights(weights, source.block or 1, core.lanes, conv.groups)
 
@@ -172,6 +173,6 @@ def _winograd_tiling(
     if not config.winograd:
         return None
     core, workers, balance = config.core, config.workers, config.balance
-    if variant in VARIANTS:
+    if variant in variants(conv):
         return named_tiling(variant, conv, core, workers, balance)
     return choose_winograd(conv, core, workers, balance)

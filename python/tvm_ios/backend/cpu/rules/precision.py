@@ -33,9 +33,9 @@ from ...shared.product import product_of
 from ..kernels.conv2d_shape import Conv2d
 from ..kernels.winograd_model import (
     choose_winograd,
-    is_filter,
     predicted_times,
     variant_name,
+    variants,
 )
 from .base import LoweringConfig
 
@@ -109,7 +109,7 @@ def _rounds_convolution(op: Operator, config: LoweringConfig) -> bool:
 def _convolution_kernel(op: Operator, config: LoweringConfig) -> str:
     """Return the kernel that was chosen, or else the one that is predicted to be the fastest."""
     conv, chosen = _geometry(op), config.variants.get(op.name)
-    if not config.winograd or not is_filter(conv):
+    if not config.winograd or not variants(conv):
         return PAIRED
     if chosen is not None:
         return chosen
@@ -119,12 +119,19 @@ def _convolution_kernel(op: Operator, config: LoweringConfig) -> str:
     return PAIRED if tiling is None else WIDENED + variant_name(tiling)
 
 
+def possible_kernels(op: Operator, config: LoweringConfig) -> frozenset[str]:
+    """Return the kernels that a schedule may name of an operator that has a choice."""
+    exact = {variant_name(None), *(variants(_geometry(op)) if op.kind == "conv2d" else ())}
+    rounded = {PAIRED, *(WIDENED + name for name in exact)} if config.precision != "fp32" else set()
+    return frozenset(exact | rounded | ({QUADS} if config.quads else set()))
+
+
 def promising_kernels(op: Operator, chosen: str, config: LoweringConfig) -> tuple[str, ...]:
     """Return which kernels of a convolution may be as fast as the ``chosen`` one, which is first.
 
     All read the same input: if it is bfloat16, the direct one multiplies pairs.
     """
-    if not config.winograd or chosen == QUADS or not is_filter(_geometry(op)):
+    if not config.winograd or chosen == QUADS or not variants(_geometry(op)):
         return (chosen,)
     core, workers, balance = config.core, config.workers, config.balance
     speed = _SPEED[config.core.matrix_products] if rounds(chosen) else 1.0

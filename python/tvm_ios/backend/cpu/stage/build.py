@@ -12,19 +12,19 @@ from typing import get_args
 from tvm import relax
 
 from ....graph.operators import OperatorGraph
-from ....schedule.rounding import PAIRED, QUADS, WIDENED, rounds
+from ....schedule.rounding import QUADS, rounds
 from ....schedule.synchronization import Synchronization
 from ....support.errors import ScheduleError
 from ...shared.machine import Machine
 from ...shared.replacements.find import Replacements, find_replacements
 from ...shared.stages import Stage, StageBuilder
 from ..kernels.kernel import Kernel
-from ..kernels.winograd_model import VARIANTS, variant_name
+from ..kernels.winograd_model import is_winograd, variant_name
 from ..replace.table import RULES
 from ..rules.base import CpuLoweredGraph, LoweringConfig
 from ..rules.implement import implement
 from ..rules.inplace import place_concatenations
-from ..rules.precision import promising_kernels
+from ..rules.precision import possible_kernels, promising_kernels
 from ..rules.views import place_views
 from .ownership import divided_by_rows
 from .partition import Partitioning, partitionings, plan
@@ -67,8 +67,7 @@ class CpuStageBuilder(StageBuilder[Kernel, CpuStage]):
     def variants(self, op: int) -> frozenset[str]:
         if self.variant(op) is None:
             return frozenset()
-        rounded = {PAIRED, *(WIDENED + name for name in VARIANTS)} if self._narrow else set()
-        return VARIANTS | rounded | ({QUADS} if self.lowered.config.quads else set())
+        return possible_kernels(self.lowered.graph.operators[op], self.lowered.config)
 
     def exact_kernels(self) -> Mapping[str, str]:
         config = replace(self.lowered.config, precision="fp32", variants={})
@@ -108,7 +107,7 @@ class CpuStageBuilder(StageBuilder[Kernel, CpuStage]):
                 "search for another one."
             )
         mine = {op.name: v for op in graph.operators if (v := self.variant(op.index)) is not None}
-        named = {name: kernels.get(name) or variant for name, variant in mine.items()}
+        named = {name: _named(kernels, name, variant) for name, variant in mine.items()}
         if named == mine or not (config.winograd or self._narrow or config.quads):
             return self
         return CpuStageBuilder.of(graph, self.results, replace(config, variants=named))
@@ -208,6 +207,17 @@ class CpuStageBuilder(StageBuilder[Kernel, CpuStage]):
 
     def _names(self, operators: tuple[int, ...]) -> list[str]:
         return self.lowered.graph.names(operators)
+
+
+def _named(kernels: Mapping[str, str | None], name: str, variant: str) -> str:
+    """Return the kernel of an operator that a schedule names, ``variant`` if it leaves it out.
+
+    A convolution that a schedule has without a kernel is computed directly: the release that made
+    the schedule had no other kernel for it, and may have cut row strips of it.
+    """
+    if name in kernels and is_winograd(variant):
+        return kernels[name] or variant_name(None)
+    return kernels.get(name) or variant
 
 
 def _single(stage: Stage[Kernel]) -> int | None:

@@ -33,6 +33,7 @@ from tvm_ios.backend.cpu.kernels.winograd import pack_winograd, winograd_kernel
 from tvm_ios.backend.cpu.kernels.winograd_model import (
     WinogradTiling,
     choose_winograd,
+    tile_sizes,
     winograd_tilings,
     winograd_times,
 )
@@ -61,7 +62,7 @@ WIDE = Core(lanes=16, registers=32, l1_bytes=32 << 10, l2_bytes=1 << 20)
 
 @dataclass(frozen=True)
 class Case:
-    """A convolution of 3x3 windows; ``padding`` is top, left, bottom, right."""
+    """A convolution; ``padding`` is top, left, bottom, right."""
 
     batch: int = 1
     channels: int = 20
@@ -69,12 +70,14 @@ class Case:
     out_channels: int = 24
     padding: tuple[int, int, int, int] = (1, 1, 1, 1)
     epilogue: Epilogue = NOTHING
+    taps: tuple[int, int] = (3, 3)
 
     def conv(self) -> Conv2d:
         windows = []
         for axis, size in enumerate(self.size):
             before, after = self.padding[axis], self.padding[axis + 2]
-            windows.append(Window(size, size + before + after - 2, 3, before=before))
+            out = size + before + after - self.taps[axis] + 1
+            windows.append(Window(size, out, self.taps[axis], before=before))
         outputs = (self.out_channels,)
         return Conv2d(self.batch, self.channels, *windows, outputs, epilogue=self.epilogue)
 
@@ -83,11 +86,12 @@ def reference(case: Case, image: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """The convolution in float64, tap by tap."""
     top, left, bottom, right = case.padding
     padded = np.pad(image.astype("float64"), ((0, 0), (0, 0), (top, bottom), (left, right)))
-    height, width = padded.shape[2] - 2, padded.shape[3] - 2
+    high, wide = case.taps
+    height, width = padded.shape[2] - high + 1, padded.shape[3] - wide + 1
     return sum(
         np.einsum("nchw,kc->nkhw", padded[:, :, r : r + height, s : s + width], weights[:, :, r, s])
-        for r in range(3)
-        for s in range(3)
+        for r in range(high)
+        for s in range(wide)
     )
 
 
@@ -98,9 +102,10 @@ def compute(
     core, layout = isa_of(target)
     random = np.random.default_rng(seed)
     image = random.standard_normal((case.batch, case.channels, *case.size)).astype("float32")
-    weights = random.standard_normal((case.out_channels, case.channels, 3, 3)).astype("float32")
+    shape = (case.out_channels, case.channels, *case.taps)
+    weights = random.standard_normal(shape).astype("float32")
     expected = reference(case, image, weights)
-    inputs = [poisoned(layout, image), pack_winograd(weights, tiling, core.lanes)]
+    inputs = [poisoned(layout, image), pack_winograd(weights, case.conv(), tiling, core.lanes)]
     shapes = {"channel": (1, case.out_channels, 1, 1), "full": expected.shape}
     for kind in case.epilogue.arguments:
         argument = random.standard_normal(shapes[kind]).astype("float32")
@@ -126,6 +131,31 @@ CASES = {
     ),
     "asymmetric padding": (Case(size=(6, 13), padding=(0, 2, 1, 0)), RegisterTile(2, 1), False),
     "no padding": (Case(channels=5, size=(7, 14), padding=(0, 0, 0, 0)), RegisterTile(5, 2), True),
+    "rows of seven": (
+        Case(channels=17, size=(5, 17), padding=(0, 3, 0, 3), epilogue=BIAS, taps=(1, 7)),
+        RegisterTile(4, 2),
+        False,
+    ),
+    "columns of seven": (
+        Case(size=(17, 6), padding=(3, 0, 3, 0), taps=(7, 1)),
+        RegisterTile(4, 1),
+        True,
+    ),
+    "rows of three": (
+        Case(size=(3, 8), padding=(0, 1, 0, 1), taps=(1, 3)),
+        RegisterTile(2, 2),
+        True,
+    ),
+    "five by five": (
+        Case(size=(11, 9), padding=(2, 2, 2, 2), epilogue=RESIDUAL, taps=(5, 5)),
+        RegisterTile(3, 2),
+        False,
+    ),
+    "three by five": (
+        Case(batch=2, size=(6, 9), padding=(1, 0, 1, 2), taps=(3, 5)),
+        RegisterTile(3, 1),
+        False,
+    ),
 }
 """A convolution, the tile of registers, and whether a worker takes strips from end to end."""
 
@@ -143,7 +173,8 @@ def test_convolutions(
 def cases(draw: st.DrawFn) -> tuple[Case, WinogradTiling]:
     """Small convolutions of any size and padding, in any tiling."""
     padding = draw(st.tuples(*[st.integers(0, 2)] * 4))
-    smallest = [max(1, 3 - padding[a] - padding[a + 2]) for a in range(2)]
+    taps = draw(st.sampled_from([(r, s) for r in (1, 3, 5, 7) for s in (1, 3, 5, 7) if r * s > 1]))
+    smallest = [max(1, taps[a] - padding[a] - padding[a + 2]) for a in range(2)]
     case = Case(
         batch=draw(st.integers(1, 3)),
         channels=draw(st.integers(1, 36)),
@@ -151,8 +182,9 @@ def cases(draw: st.DrawFn) -> tuple[Case, WinogradTiling]:
         out_channels=draw(st.integers(1, 70)),
         padding=padding,
         epilogue=draw(st.sampled_from([NOTHING, BIAS, RESIDUAL])),
+        taps=taps,
     )
-    outputs = draw(st.sampled_from([2, 4]))
+    outputs = draw(st.sampled_from(tile_sizes(case.conv())))
     return case, draw(st.sampled_from(winograd_tilings(case.conv(), outputs, core_of(NATIVE))))
 
 
@@ -163,10 +195,21 @@ def test_convolutions_of_any_size_in_any_tiling(drawn: tuple[Case, WinogradTilin
     check(*drawn, NATIVE)
 
 
-@pytest.mark.parametrize(("outputs", "bound"), [(2, 1.5e-6), (4, 5e-6)])
-def test_the_error_is_within_its_bound(outputs: int, bound: float) -> None:
+@pytest.mark.parametrize(
+    ("taps", "outputs", "bound"),
+    [
+        ((3, 3), 2, 1.5e-6),
+        ((3, 3), 4, 5e-6),
+        ((1, 7), 2, 5e-6),
+        ((7, 1), 4, 1.5e-5),
+        ((5, 5), 2, 5e-6),
+        ((5, 5), 4, 2e-5),
+    ],
+)
+def test_the_error_is_within_its_bound(taps: tuple[int, int], outputs: int, bound: float) -> None:
     """Relative to the largest output, of a sum over 256 channels."""
-    case = Case(channels=256, size=(14, 14), out_channels=16)
+    padding = (taps[0] // 2, taps[1] // 2) * 2
+    case = Case(channels=256, size=(14, 14), out_channels=16, padding=padding, taps=taps)
     actual, expected = compute(case, WinogradTiling(outputs, RegisterTile(4, 1), False), NATIVE)
     assert np.abs(actual - expected).max() < bound * np.abs(expected).max()
 
@@ -176,67 +219,80 @@ def convolve(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """By tiles of ``outputs``, in float64, and the same of absolute values."""
     core, layout = isa_of(NATIVE)
-    channels, *size = image.shape[1:]
-    case = Case(channels=channels, size=(size[0], size[1]), out_channels=len(weights))
+    (channels, *size), taps = image.shape[1:], weights.shape[2:]
+    padding = (taps[0] // 2, taps[1] // 2) * 2
+    case = Case(1, channels, tuple(size), len(weights), padding, taps=taps)
     tiling = WinogradTiling(outputs, RegisterTile(2, 1), False)
-    inputs = [poisoned(layout, image), pack_winograd(weights, tiling, core.lanes)]
+    inputs = [poisoned(layout, image), pack_winograd(weights, case.conv(), tiling, core.lanes)]
     (output,) = run_kernel(winograd_kernel(case.conv(), tiling, layout, core), inputs, NATIVE, 0)
     expected = reference(case, image, weights)
     return unpack(output, expected.shape), expected, reference(case, abs(image), abs(weights))
 
 
-def by_tile(values: np.ndarray, outputs: int) -> np.ndarray:
-    """The largest of what each tile reads, for every output of the tile; a pad of one around."""
+def by_tile(values: np.ndarray, taps: tuple[int, int], outputs: int) -> np.ndarray:
+    """The largest of what each tile reads, for every output of the tile."""
     _, _, height, width = values.shape
-    padded = np.pad(values, ((0, 0), (0, 0), (1, outputs + 1), (1, outputs + 1)))
+    high, wide = (outputs if r > 1 else 1 for r in taps)
+    pads = [(r // 2, m + r // 2 - 1) for r, m in zip(taps, (high, wide), strict=True)]
+    padded = np.pad(values, ((0, 0), (0, 0), *pads))
     result = np.zeros((height, width))
-    for row in range(0, height, outputs):
-        for column in range(0, width, outputs):
-            read = padded[:, :, row : row + outputs + 2, column : column + outputs + 2]
-            result[row : row + outputs, column : column + outputs] = read.max()
+    for y in range(0, height, high):
+        for x in range(0, width, wide):
+            read = padded[:, :, y : y + high + taps[0] - 1, x : x + wide + taps[1] - 1]
+            result[y : y + high, x : x + wide] = read.max()
     return result
 
 
-@pytest.mark.parametrize("outputs", [2, 4])
+WINDOWS = [((3, 3), 2), ((3, 3), 4), ((1, 7), 4), ((7, 1), 2), ((5, 5), 4), ((5, 3), 4)]
+"""The taps of a window, and the outputs of a tile."""
+
+
+@pytest.mark.parametrize(("taps", "outputs"), WINDOWS)
 @pytest.mark.parametrize(
     ("data", "filters"), [(1e30, 1e-3), (1e-30, 1e3), (1e3, 1e30), (1e3, 1e-30)]
 )
-def test_extreme_magnitudes_lose_nothing(data: float, filters: float, outputs: int) -> None:
+def test_extreme_magnitudes_lose_nothing(
+    data: float, filters: float, taps: tuple[int, int], outputs: int
+) -> None:
     random = np.random.default_rng(0)
     image = (data * random.standard_normal((1, 16, 10, 10))).astype("float32")
-    weights = (filters * random.standard_normal((16, 16, 3, 3))).astype("float32")
+    weights = (filters * random.standard_normal((16, 16, *taps))).astype("float32")
     actual, expected, scale = convolve(image, weights, outputs)
     assert np.all(abs(actual - expected) <= 5e-6 * scale.max())
 
 
-@pytest.mark.parametrize("outputs", [2, 4])
-def test_a_large_value_costs_its_tiles_alone(outputs: int) -> None:
+@pytest.mark.parametrize(("taps", "outputs"), WINDOWS)
+def test_a_large_value_costs_its_tiles_alone(taps: tuple[int, int], outputs: int) -> None:
     """Errors are relative to the largest value that a tile reads, not to an output's own window."""
     random = np.random.default_rng(0)
     image = random.standard_normal((1, 16, 13, 15)).astype("float32")
     image[0, 3, 6, 7] = 1e6
-    weights = random.standard_normal((16, 16, 3, 3)).astype("float32")
+    weights = random.standard_normal((16, 16, *taps)).astype("float32")
     actual, expected, _ = convolve(image, weights, outputs)
-    largest = by_tile(abs(image), outputs)
+    largest = by_tile(abs(image), taps, outputs)
     assert np.all(abs(actual - expected)[0] <= 5e-6 * abs(weights).sum((1, 2, 3)).max() * largest)
-    assert np.count_nonzero(largest > 10) <= (2 * outputs) ** 2
+    reached = np.prod([r + 2 * (outputs - 1) if r > 1 else 1 for r in taps])
+    assert np.count_nonzero(largest > 10) <= reached
 
 
-@pytest.mark.parametrize("outputs", [2, 4])
+@pytest.mark.parametrize(("taps", "outputs"), WINDOWS)
 @pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan, 3e38])
-def test_what_is_not_finite_stays_in_the_tiles_that_read_it(value: float, outputs: int) -> None:
+def test_what_is_not_finite_stays_in_the_tiles_that_read_it(
+    value: float, taps: tuple[int, int], outputs: int
+) -> None:
     """In these tiles outputs may be NaN or infinite where a direct sum is not."""
     random = np.random.default_rng(0)
     image = random.standard_normal((1, 16, 13, 15)).astype("float32")
     image[0, 3, 6, 7] = value
-    weights = random.standard_normal((16, 16, 3, 3)).astype("float32")
+    weights = random.standard_normal((16, 16, *taps)).astype("float32")
     with np.errstate(invalid="ignore"):
         actual, expected, _ = convolve(image, weights, outputs)
     finite = np.nan_to_num(abs(image), nan=np.inf, posinf=np.inf)
-    touched = by_tile(np.where(finite > 1e37, 1.0, 0.0), outputs) > 0
+    touched = by_tile(np.where(finite > 1e37, 1.0, 0.0), taps, outputs) > 0
     assert_close(actual[:, :, ~touched], expected[:, :, ~touched].astype("float32"), 1e-5)
     window = np.zeros((13, 15), bool)
-    window[5:8, 6:9] = True
+    high, wide = taps[0] // 2, taps[1] // 2
+    window[6 - high : 7 + high, 7 - wide : 8 + wide] = True
     assert not np.isfinite(actual[:, :, window]).any() or value == 3e38
 
 
@@ -274,9 +330,20 @@ def test_other_convolutions_are_not_computed_by_winograd() -> None:
     dilated = Window(58, 54, 3, dilation=2)
     assert outputs_of(replace(good, rows=strided, columns=strided)) is None
     assert outputs_of(replace(good, rows=dilated)) is None
-    assert outputs_of(replace(good, columns=Window(56, 56, 5, before=2))) is None
+    assert outputs_of(replace(good, columns=Window(56, 56, 9, before=4))) is None
+    assert outputs_of(replace(good, rows=Window(56, 56, 1), columns=Window(56, 56, 1))) is None
     assert outputs_of(replace(good, groups=2)) is None
     assert outputs_of(replace(good, out_channels=(32, 32))) is None
+
+
+@pytest.mark.parametrize(
+    ("taps", "sizes"),
+    [((3, 3), (2, 4)), ((1, 7), (2, 4)), ((5, 5), (2, 4)), ((7, 7), (2,)), ((5, 7), (2,))],
+)
+def test_tiles_that_round_too_much_are_left_out(taps: tuple[int, int], sizes: tuple[int]) -> None:
+    """Both axes add to the error."""
+    windows = [Window(28, 28, r, before=r // 2) for r in taps]
+    assert tile_sizes(Conv2d(1, 64, *windows, (64,))) == sizes
 
 
 CORES = {"avx512": WIDE, "avx2": Core(8, 16), "neon": Core(4, 32), "sse": Core(4, 16)}

@@ -16,7 +16,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 
 import numpy as np
 import tvm
@@ -34,8 +34,9 @@ from tvm_ios.backend.cpu.kernels.winograd_model import (
     best_tiling,
     choose_winograd,
     tile_sizes,
+    variant_name,
+    variants,
 )
-from tvm_ios.backend.cpu.kernels.winograd_transform import OUTPUTS
 from tvm_ios.backend.cpu.measure.balance import machine_balance
 from tvm_ios.backend.cpu.measure.builder import CpuKernelBuilder
 from tvm_ios.backend.cpu.rules import LoweringConfig
@@ -49,9 +50,10 @@ from tvm_ios.graph.recognise import static_shape
 from tvm_ios.target import Core, core_of, resolve
 from tvm_ios.tir.epilogue import NOTHING
 from tvm_ios.tir.tensor import TensorSpec
+from tvm_ios.tir.window import Window
 
 ROUNDS = 30
-NAMES = ("direct", *(f"F({m})" for m in OUTPUTS))
+NAMES = ("direct", "winograd2", "winograd3", "winograd4")
 
 
 @dataclass
@@ -172,18 +174,18 @@ def measure(model: str, target: tvm.target.Target) -> Iterator[Result]:
             for _ in range(ROUNDS)
         ]
         tiling = choose_winograd(conv, core, 1, machine_balance(target))
-        chosen = NAMES[1 + OUTPUTS.index(tiling.outputs)] if tiling else NAMES[0]
+        chosen = variant_name(tiling)
         image = [conv.batch, conv.channels, conv.rows.size, conv.columns.size]
         taps = [conv.rows.kernel, conv.columns.kernel]
         result = Result(model, image, taps, *conv.out_channels, count, chosen)
-        result.microseconds = dict(zip(NAMES, np.min(times, axis=0) * 1e6, strict=False))
+        result.microseconds = dict(zip(variants(conv), np.min(times, axis=0) * 1e6, strict=True))
         result.errors = errors(conv, target)
         yield result
 
 
 def errors(conv: Conv2d, target: tvm.target.Target) -> dict[str, float]:
     """The largest error of each algorithm, relative to the largest output, without epilogue."""
-    conv = Conv2d(conv.batch, conv.channels, conv.rows, conv.columns, conv.out_channels, 1, NOTHING)
+    conv = replace(conv, epilogue=NOTHING)
     core = core_of(target)
     random, layout = np.random.default_rng(0), Layout(core.lanes)
     image = random.standard_normal((conv.batch, conv.channels, conv.rows.size, conv.columns.size))
@@ -195,7 +197,7 @@ def errors(conv: Conv2d, target: tvm.target.Target) -> dict[str, float]:
     expected = layout.pack(reference(conv, image, weights))
     lanes = conv.out_channels[0] % core.lanes or core.lanes
     found = {}
-    for name, kernel, array in zip(NAMES, kernels_of(conv, target), packed, strict=False):
+    for name, kernel, array in zip(variants(conv), kernels_of(conv, target), packed, strict=True):
         difference = np.abs(Runner(kernel, target).compute(layout.pack(image), array) - expected)
         difference[:, -1, :, lanes:] = 0.0  # lanes that hold no channel
         found[name] = float(difference.max() / np.abs(expected).max())
@@ -205,17 +207,20 @@ def errors(conv: Conv2d, target: tvm.target.Target) -> dict[str, float]:
 def reference(conv: Conv2d, image: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """The convolution in float64, tap by tap."""
     rows, columns = conv.rows, conv.columns
-    after = [w.out + w.kernel - 1 - w.size - w.before for w in (rows, columns)]
+    after = [max(0, w.position(w.out, w.kernel - 1) - w.size) for w in (rows, columns)]
     padding = ((0, 0), (0, 0), (rows.before, after[0]), (columns.before, after[1]))
     padded, weights = np.pad(image.astype("float64"), padding), weights.astype("float64")
     taps = [
-        np.tensordot(
-            weights[:, :, r, s], padded[..., r : r + rows.out, s : s + columns.out], (1, 1)
-        )
+        np.tensordot(weights[:, :, r, s], padded[..., _reads(rows, r), _reads(columns, s)], (1, 1))
         for r in range(rows.kernel)
         for s in range(columns.kernel)
     ]
     return sum(taps).swapaxes(0, 1)
+
+
+def _reads(window: Window, tap: int) -> slice:
+    """What a tap reads of a padded axis."""
+    return slice(tap, tap + window.stride * (window.out - 1) + 1, window.stride)
 
 
 def show(results: Sequence[Result], target: tvm.target.Target) -> None:
@@ -235,7 +240,7 @@ def show(results: Sequence[Result], target: tvm.target.Target) -> None:
         direct = sum(r.count * r.microseconds[NAMES[0]] for r in of_model)
         chosen = sum(r.count * r.microseconds[r.chosen] for r in of_model)
         worst = [f"{max(r.errors.get(name, 0.0) for r in of_model):.1e}" for name in NAMES]
-        times = [f"{direct:.0f}", *[""] * len(OUTPUTS), f"{chosen:.0f}", f"{direct / chosen:.2f}"]
+        times = [f"{direct:.0f}", *[""] * len(NAMES[1:]), f"{chosen:.0f}", f"{direct / chosen:.2f}"]
         count = str(sum(r.count for r in of_model))
         rows.append((f"all of {model}", "", "", count, *times, *worst))
     print(markdown.table(header, rows))

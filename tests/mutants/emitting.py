@@ -33,6 +33,13 @@ MUTANTS = (
         (f"{_WINOGRAD}::test_tiles_that_round_too_much_are_left_out",),
     ),
     Mutant(
+        "windows of stride two read the even inputs twice",
+        f"{_KERNELS}/winograd_transform.py",
+        "part.data(x[first :: self._stride], lanes)",
+        "part.data(x[0 : part.n * self._stride : self._stride], lanes)",
+        (f"{_WINOGRAD}::test_convolutions",),
+    ),
+    Mutant(
         "weights are transformed along the other axis",
         f"{_KERNELS}/winograd.py",
         "padded.swapaxes(2, 3)",

@@ -17,7 +17,7 @@ from ....tir.window import Window
 from .conv2d_shape import Conv2d
 from .layout import blocks
 from .tiling import RegisterTile, choose_tile, register_tiles, step_time
-from .winograd_transform import ERRORS, OUTPUTS, transforms
+from .winograd_transform import ERRORS, transforms
 
 _WEIGHT_LOAD = 0.6  # a vector of weights from L2; every set of registers reads its own
 _FAR_WEIGHT_LOAD = 1.2  # from L3, if L2 does not hold what each strip needs
@@ -29,6 +29,7 @@ _PRODUCT_OVERHEAD = 16.0  # per register tile: its loops, and filling the pipeli
 _BARRIER = 4e3  # between two phases: 1 µs
 _KEPT_BYTES = 128 << 10  # limit for a strip's transformed inputs on the worker's stack
 _MOST_ERROR = 5.0  # times that of the direct sum, root mean square
+_WINOGRAD = "winograd"  # what the names of its kernels begin with
 _WORTH = 0.9  # of the direct time: the larger weights and the rounding must pay off
 
 
@@ -146,25 +147,30 @@ def named_tiling(
 def tile_sizes(conv: Conv2d) -> tuple[int, ...]:
     """Return the outputs of a tile along an axis that Winograd's algorithm can have.
 
-    There is none unless the convolution has windows of stride 1, one group and one result. Tiles
+    There is none unless the convolution has windows of one stride, one group and one result. Tiles
     that round too much are left out.
     """
-    taps = [axis.kernel for axis in (conv.rows, conv.columns) if axis.kernel > 1]
-    dense = all((axis.stride, axis.dilation) == (1, 1) for axis in (conv.rows, conv.columns))
-    if not taps or not dense or conv.groups > 1 or len(conv.out_channels) > 1:
+    axes = [axis for axis in (conv.rows, conv.columns) if (axis.kernel, axis.stride) != (1, 1)]
+    strides = {axis.stride for axis in axes}
+    dense = all(axis.dilation == 1 for axis in axes)
+    if len(strides) != 1 or not dense or conv.groups > 1 or len(conv.out_channels) > 1:
         return ()
+    errors = ERRORS.get(strides.pop(), {})
+    sizes = sorted({m for m, _ in errors})
     return tuple(
-        m for m in OUTPUTS if math.prod(ERRORS.get((m, r), math.inf) for r in taps) <= _MOST_ERROR
+        m
+        for m in sizes
+        if math.prod(errors.get((m, a.kernel), math.inf) for a in axes) <= _MOST_ERROR
     )
 
 
 def is_winograd(variant: str) -> bool:
     """Return whether a schedule names a kernel of Winograd's algorithm so."""
-    return variant in map(_name, OUTPUTS)
+    return variant.startswith(_WINOGRAD)
 
 
 def _name(outputs: int) -> str:
-    return f"winograd{outputs}"
+    return f"{_WINOGRAD}{outputs}"
 
 
 def best_tiling(

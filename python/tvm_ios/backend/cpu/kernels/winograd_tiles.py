@@ -115,7 +115,8 @@ class Tiles:
         """Call ``row(load, r)`` for each row of a tile's inputs; ``load(r, s)`` returns one."""
         conv, vector = self._conv, lanes_of(0, self._lanes)
         high, wide = self._down.n, self._across.n
-        top, left = bind(place.row - conv.rows.before), bind(place.column - conv.columns.before)
+        top = bind(conv.rows.position(place.row, 0))
+        left = bind(conv.columns.position(place.column, 0))
 
         def pixel(y: Expr, x: Expr) -> Expr:
             return image[place.image, block, y * conv.columns.size + x, vector]

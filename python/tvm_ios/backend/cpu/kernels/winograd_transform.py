@@ -7,6 +7,9 @@ each point, interpolate. In two dimensions rows and columns are transformed one 
 the multiplications of a tile are as many as its points (Lavin and Gray, "Fast Algorithms for
 Convolutional Neural Networks", section 4). An axis of one tap stays as it is.
 
+Windows of stride 2 read the even inputs through the even taps and the odd inputs through the odd
+taps. Each half is a filter of stride 1, and the outputs are the sums of both.
+
 The points decide the rounding error. They are 0, infinity and pairs of ``p`` and ``-p``; a pair
 shares its even and its odd part. The pairs were chosen among those with few bits, so that the
 data's transforms contain no rounded constant, and have the least error of these.
@@ -14,8 +17,10 @@ data's transforms contain no rounded constant, and have the least error of these
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -26,11 +31,12 @@ from .conv2d_shape import Conv2d
 
 Expr = Any
 
-OUTPUTS = (2, 4)
-"""The supported values of ``m`` along an axis of several taps."""
-
-ERRORS = {(2, 3): 0.8, (4, 3): 1.35, (2, 5): 1.1, (4, 5): 2.1, (2, 7): 2.1, (4, 7): 4.6}
-"""The root mean square errors of ``F(m, r)`` along an axis, relative to those of the direct sum.
+ERRORS = {
+    1: {(2, 3): 0.8, (4, 3): 1.35, (2, 5): 1.1, (4, 5): 2.1, (2, 7): 2.1, (4, 7): 4.6},
+    2: {(3, 3): 0.9},
+}
+"""The root mean square errors along an axis by stride and by ``(m, r)``, relative to those of the
+direct sum.
 
 They were measured with normally distributed data, weights in float32 and 48 channels; with both
 axes transformed, the errors multiply.
@@ -56,32 +62,69 @@ def transforms(conv: Conv2d, outputs: int) -> tuple[Transform, Transform]:
         Outputs of a tile along an axis of several taps.
     """
     down, across = (
-        Transform(outputs if axis.kernel > 1 else 1, axis.kernel)
+        Transform(outputs if axis.kernel > 1 else 1, axis.kernel, axis.stride)
         for axis in (conv.rows, conv.columns)
     )
     return down, across
 
 
 class Transform:
-    """The three one-dimensional transforms of ``F(m, r)``; those of ``F(1, 1)`` change nothing.
-
-    The factor ``prod (p - q)`` over all other points, which belongs to the polynomial of each
-    finite point, is part of the filter's transform. That transform is computed at compile time, so
-    that the data's transform is free of divisions.
+    """The three transforms along an axis of windows.
 
     Attributes
     ----------
     m, n : int
-        Outputs and inputs along an axis.
+        Outputs, and inputs, of a tile along the axis. There are as many points as inputs.
     """
 
-    def __init__(self, m: int, taps: int) -> None:
-        self.m, self.n, self._taps = m, m + taps - 1, taps
-        self._pairs = _PAIRS[self.n] if self.n > 1 else ()
+    def __init__(self, m: int, taps: int, stride: int) -> None:
+        self.m, self._taps, self._stride = m, taps, stride
+        self._filters = [_Filter(m, len(range(first, taps, stride))) for first in range(stride)]
+        self.n = sum(part.n for part in self._filters)
 
     @property
     def filter(self) -> np.ndarray:
         """The matrix that transforms the taps to the points, ``[n, taps]``, in float64."""
+        matrix, begin = np.zeros((self.n, self._taps)), 0
+        for first, part in enumerate(self._filters):
+            matrix[begin : begin + part.n, first :: self._stride] = part.matrix
+            begin += part.n
+        return matrix
+
+    def data(self, x: Sequence[Expr], lanes: int) -> list[Expr]:
+        """Evaluate ``n`` inputs at the points; every ``x`` is a variable."""
+        return [
+            value
+            for first, part in enumerate(self._filters)
+            for value in part.data(x[first :: self._stride], lanes)
+        ]
+
+    def outputs(self, x: Sequence[Expr], lanes: int) -> list[Expr]:
+        """Compute ``m`` outputs from the products at the points; every ``x`` is a variable."""
+        rest, parts = list(x), []
+        for part in self._filters:
+            parts.append(part.outputs(rest[: part.n], lanes))
+            rest = rest[part.n :]
+        return [reduce(operator.add, values) for values in zip(*parts, strict=True)]
+
+
+class _Filter:
+    """The three transforms of ``F(m, r)``; those of one tap change nothing.
+
+    The factor ``prod (p - q)`` over all other points, which belongs to the polynomial of each
+    finite point, is part of the filter's transform. That transform is computed at compile time, so
+    that the data's transform is free of divisions.
+    """
+
+    def __init__(self, m: int, taps: int) -> None:
+        self.m, self.n, self._taps = m, m + taps - 1, taps
+        self._pairs = _PAIRS[self.n] if taps > 1 else ()
+
+    @property
+    def matrix(self) -> np.ndarray:
+        """The transform of the taps, ``[n, taps]``."""
+        if self._taps == 1:
+            return np.ones((self.n, 1))
         points = [Fraction(0), *(s * p for p in self._pairs for s in (1, -1))]
         matrix = np.zeros((self.n, self._taps))
         for row, p in enumerate(points[: self.n - 1]):
@@ -93,13 +136,13 @@ class Transform:
         return matrix
 
     def data(self, x: Sequence[Expr], lanes: int) -> list[Expr]:
-        """Evaluate ``n`` inputs at the points; every ``x`` is a variable.
+        """Evaluate the inputs at the points.
 
         The value at ``p`` is the inner product with the coefficients of the polynomial whose roots
         are all other finite points: ``z (z + p) prod (z^2 - q^2)`` over the other pairs ``q``. At 0
         it is ``prod (z^2 - q^2)``, at infinity ``z prod (z^2 - q^2)``, over all pairs.
         """
-        if self.n == 1:
+        if self._taps == 1:
             return list(x)
         every = _even_polynomial(self._pairs)
         result = [_sum(every, x[0::2], lanes)]
@@ -112,12 +155,12 @@ class Transform:
         return [*result, _sum(every, x[1::2], lanes)]
 
     def outputs(self, x: Sequence[Expr], lanes: int) -> list[Expr]:
-        """Compute ``m`` outputs from the products at the ``n`` points; every ``x`` is a variable.
+        """Interpolate the outputs.
 
         Output ``i`` is the sum of ``p^i x_p`` over the finite points. The last output also adds the
         product at infinity.
         """
-        if self.n == 1:
+        if self._taps == 1:
             return list(x)
         pairs = list(zip(x[1:-1:2], x[2:-1:2], strict=True))
         parts = [[T.Bind(a + b) for a, b in pairs], [T.Bind(a - b) for a, b in pairs]]

@@ -71,13 +71,14 @@ class Case:
     padding: tuple[int, int, int, int] = (1, 1, 1, 1)
     epilogue: Epilogue = NOTHING
     taps: tuple[int, int] = (3, 3)
+    stride: int = 1
 
     def conv(self) -> Conv2d:
         windows = []
         for axis, size in enumerate(self.size):
             before, after = self.padding[axis], self.padding[axis + 2]
-            out = size + before + after - self.taps[axis] + 1
-            windows.append(Window(size, out, self.taps[axis], before=before))
+            out = (size + before + after - self.taps[axis]) // self.stride + 1
+            windows.append(Window(size, out, self.taps[axis], self.stride, before=before))
         outputs = (self.out_channels,)
         return Conv2d(self.batch, self.channels, *windows, outputs, epilogue=self.epilogue)
 
@@ -88,11 +89,12 @@ def reference(case: Case, image: np.ndarray, weights: np.ndarray) -> np.ndarray:
     padded = np.pad(image.astype("float64"), ((0, 0), (0, 0), (top, bottom), (left, right)))
     high, wide = case.taps
     height, width = padded.shape[2] - high + 1, padded.shape[3] - wide + 1
-    return sum(
+    every = sum(
         np.einsum("nchw,kc->nkhw", padded[:, :, r : r + height, s : s + width], weights[:, :, r, s])
         for r in range(high)
         for s in range(wide)
     )
+    return every[:, :, :: case.stride, :: case.stride]
 
 
 def compute(
@@ -151,6 +153,16 @@ CASES = {
         RegisterTile(3, 2),
         False,
     ),
+    "stride of two": (
+        Case(channels=17, size=(11, 16), padding=(1, 1, 0, 1), epilogue=RESIDUAL, stride=2),
+        RegisterTile(4, 2),
+        False,
+    ),
+    "stride of two, no padding": (
+        Case(batch=2, size=(13, 9), padding=(0, 0, 0, 0), epilogue=BIAS, stride=2),
+        RegisterTile(3, 1),
+        True,
+    ),
     "three by five": (
         Case(batch=2, size=(6, 9), padding=(1, 0, 1, 2), taps=(3, 5)),
         RegisterTile(3, 1),
@@ -161,11 +173,12 @@ CASES = {
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("outputs", [2, 4])
+@pytest.mark.parametrize("larger", [False, True], ids=["small", "large"])
 @pytest.mark.parametrize(("case", "registers", "fused"), CASES.values(), ids=CASES)
 def test_convolutions(
-    case: Case, registers: RegisterTile, fused: bool, outputs: int, target: tvm.target.Target
+    case: Case, registers: RegisterTile, fused: bool, larger: bool, target: tvm.target.Target
 ) -> None:
+    outputs = tile_sizes(case.conv())[-1 if larger else 0]
     check(case, WinogradTiling(outputs, registers, fused), target)
 
 
@@ -173,7 +186,10 @@ def test_convolutions(
 def cases(draw: st.DrawFn) -> tuple[Case, WinogradTiling]:
     """Small convolutions of any size and padding, in any tiling."""
     padding = draw(st.tuples(*[st.integers(0, 2)] * 4))
-    taps = draw(st.sampled_from([(r, s) for r in (1, 3, 5, 7) for s in (1, 3, 5, 7) if r * s > 1]))
+    stride = draw(st.integers(1, 2))
+    sizes = (1, 3, 5, 7)
+    dense = [(r, s) for r in sizes for s in sizes if r * s > 1]
+    taps = draw(st.sampled_from(dense if stride == 1 else [(3, 3)]))
     smallest = [max(1, taps[a] - padding[a] - padding[a + 2]) for a in range(2)]
     case = Case(
         batch=draw(st.integers(1, 3)),
@@ -183,6 +199,7 @@ def cases(draw: st.DrawFn) -> tuple[Case, WinogradTiling]:
         padding=padding,
         epilogue=draw(st.sampled_from([NOTHING, BIAS, RESIDUAL])),
         taps=taps,
+        stride=stride,
     )
     outputs = draw(st.sampled_from(tile_sizes(case.conv())))
     return case, draw(st.sampled_from(winograd_tilings(case.conv(), outputs, core_of(NATIVE))))
@@ -328,7 +345,8 @@ def test_other_convolutions_are_not_computed_by_winograd() -> None:
     good = square(64, 56, 64)
     strided = Window(57, 28, 3, stride=2)
     dilated = Window(58, 54, 3, dilation=2)
-    assert outputs_of(replace(good, rows=strided, columns=strided)) is None
+    assert outputs_of(replace(good, rows=strided)) is None
+    assert outputs_of(replace(good, rows=Window(57, 28, 1, stride=2))) is None
     assert outputs_of(replace(good, rows=dilated)) is None
     assert outputs_of(replace(good, columns=Window(56, 56, 9, before=4))) is None
     assert outputs_of(replace(good, rows=Window(56, 56, 1), columns=Window(56, 56, 1))) is None

@@ -40,6 +40,13 @@ MUTANTS = (
         (f"{_WINOGRAD}::test_convolutions",),
     ),
     Mutant(
+        "the strips of a group keep their products in one place",
+        f"{_KERNELS}/winograd_products.py",
+        "self._multiply(point, strip, index * size, count)",
+        "self._multiply(point, strip, 0, count)",
+        (f"{_WINOGRAD}::test_groups_of_strips",),
+    ),
+    Mutant(
         "weights are transformed along the other axis",
         f"{_KERNELS}/winograd.py",
         "padded.swapaxes(2, 3)",

@@ -9,7 +9,7 @@ that came from memory (``benchmarks/winograd.py``).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ....target import TYPICAL, Core, MachineBalance
@@ -27,7 +27,8 @@ _NEAR_EXCHANGE = 5.0  # per point of a tile: between the phases, through caches
 _FAR_EXCHANGE = 15.0  # the same through memory
 _PRODUCT_OVERHEAD = 16.0  # per register tile: its loops, and filling the pipelines
 _BARRIER = 4e3  # between two phases: 1 µs
-_KEPT_BYTES = 128 << 10  # limit for a strip's transformed inputs on the worker's stack
+_KEPT_BYTES = 128 << 10  # limit for the inputs of a strip, or the products of a group, on the stack
+_MOST_STRIPS = 4  # of a group
 _MOST_ERROR = 5.0  # times that of the direct sum, root mean square
 _WINOGRAD = "winograd"  # what the names of its kernels begin with
 _WORTH = 0.9  # of the direct time: the larger weights and the rounding must pay off
@@ -45,11 +46,15 @@ class WinogradTiling:
         Tiles and blocks of output channels that one set of registers multiplies.
     fused : bool
         Whether a worker transforms exactly the inputs of the tiles that it multiplies.
+    group : int
+        Strips, the tiles of a set of registers, that are multiplied by the weights of one point
+        before those of the next; 1 if fused.
     """
 
     outputs: int
     registers: RegisterTile
     fused: bool
+    group: int = 1
 
 
 @dataclass(frozen=True)
@@ -225,14 +230,23 @@ def winograd_tilings(conv: Conv2d, outputs: int, core: Core) -> list[WinogradTil
         The candidates.
     """
     tiles, out_blocks = count_tiles(conv, outputs), blocks(conv.out_channels[0], core.lanes)
-    vectors = count_points(conv, outputs) * blocks(conv.channels, core.lanes)
+    points, in_blocks = count_points(conv, outputs), blocks(conv.channels, core.lanes)
+
+    def ways(registers: RegisterTile) -> Iterator[WinogradTiling]:
+        """Yield the tilings with a register tile whose kept values fit into the stack."""
+        strips, vector = blocks(tiles, registers.columns), 4 * core.lanes * points
+        yield WinogradTiling(outputs, registers, fused=False)
+        if 1 < strips <= _MOST_STRIPS and vector * tiles * registers.blocks <= _KEPT_BYTES:
+            yield WinogradTiling(outputs, registers, fused=False, group=strips)
+        if vector * in_blocks * registers.columns <= _KEPT_BYTES:
+            yield WinogradTiling(outputs, registers, fused=True)
+
     return [
-        WinogradTiling(outputs, registers, fused)
+        tiling
         for registers in register_tiles(core, tiles, out_blocks)
         if registers.columns == blocks(tiles, blocks(tiles, registers.columns))
         and (registers.blocks > 1 or out_blocks == 1)
-        for fused in (False, True)
-        if not fused or 4 * core.lanes * vectors * registers.columns <= _KEPT_BYTES
+        for tiling in ways(registers)
     ]
 
 
@@ -274,11 +288,14 @@ def winograd_times(
     in_blocks, out_blocks = (blocks(c, core.lanes) for c in (conv.channels, conv.out_channels[0]))
     weights, transformed = points * conv.channels * out_blocks, points * tiles * in_blocks
     strips = blocks(tiles, tile.columns)
-    # A strip reads all weights if fused, else those of a chunk while the next is prefetched.
-    again = weights if tiling.fused else 2 * points * conv.channels * tile.blocks
+    # A strip reads all weights if fused, else those of a chunk, or of a point of it, while the next
+    # are prefetched.
+    together = 1 if tiling.group > 1 else points
+    again = weights if tiling.fused else 2 * together * conv.channels * tile.blocks
     streamed = strips > 1 and _exceeds_cache(again, core)
     load, transfer = (_FAR_WEIGHT_LOAD, balance.far) if streamed else (_WEIGHT_LOAD, 1.0)
-    near = 4 * points * core.lanes * tile.columns * tile.blocks <= core.l1_bytes
+    kept = 4 * points * core.lanes * tiling.group * tile.columns * tile.blocks
+    near = kept <= core.l1_bytes
     clear_and_store = (2.0 if near else 4.0) * tiles * out_blocks
     overhead = _PRODUCT_OVERHEAD * strips * blocks(out_blocks, tile.blocks)
     multiply = conv.channels * step_time(tile, tiles, out_blocks, load, transfer=transfer)
@@ -308,7 +325,8 @@ def _time_of_all(
     strips = blocks(tiles, strip)
     if tiling.fused:
         return total * min(blocks(strips, workers) * strip, tiles) * workers / tiles
-    units = strips * blocks(blocks(conv.out_channels[0], core.lanes), tiling.registers.blocks)
+    chunks = blocks(blocks(conv.out_channels[0], core.lanes), tiling.registers.blocks)
+    units = blocks(strips, tiling.group) * chunks
     return total * blocks(units, workers) * workers / units + _BARRIER * workers
 
 

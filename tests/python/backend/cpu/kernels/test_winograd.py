@@ -182,6 +182,14 @@ def test_convolutions(
     check(case, WinogradTiling(outputs, registers, fused), target)
 
 
+@pytest.mark.parametrize("group", [2, 3])
+@pytest.mark.parametrize("case", [CASES["bias of a batch"][0], CASES["five by five"][0]])
+def test_groups_of_strips(case: Case, group: int) -> None:
+    """The last group may have fewer strips, and the last strip fewer tiles."""
+    tiling = WinogradTiling(tile_sizes(case.conv())[-1], RegisterTile(4, 2), False, group)
+    check(case, tiling, NATIVE)
+
+
 @st.composite
 def cases(draw: st.DrawFn) -> tuple[Case, WinogradTiling]:
     """Small convolutions of any size and padding, in any tiling."""
@@ -379,6 +387,12 @@ def test_a_choice_fits_the_core_and_can_be_divided(core: Core, workers: int) -> 
             busiest = -(-phase.tiles // workers)
             assert busiest * workers <= 1.3 * phase.tiles
         assert len(kernel.phases) == (1 if tiling.fused else 2)
+
+
+def test_few_strips_share_the_weights_of_a_point() -> None:
+    """Those of a chunk exceed the cache."""
+    assert choose_winograd(square(160, 14, 320), WIDE, 2).group == 2
+    assert choose_winograd(square(128, 28, 128), WIDE, 2).group == 1
 
 
 def test_large_images_are_not_transformed_as_a_whole() -> None:

@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Products of transformed inputs and weights in Winograd's algorithm, and their way to outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tvm.tirx.script import builder as T
+
+from ....tir.emit import (
+    Accumulators,
+    bind,
+    lanes_of,
+    loop,
+    select,
+    splat,
+    tile_scope,
+    unroll,
+    zeros,
+)
+from ....tir.storage import store
+from .layout import blocks
+from .prefetch import NEAR, Ahead, fetch_near
+from .winograd_shape import WinogradShape
+
+Expr = Any
+
+
+@dataclass(frozen=True)
+class Buffers:
+    """The tensors of a kernel."""
+
+    image: Any
+    weights: Any
+    arguments: Sequence[Any]
+    result: Any
+
+
+@dataclass(frozen=True)
+class Following:
+    """What comes after a chunk.
+
+    Attributes
+    ----------
+    more : Expr
+        1 if the caller continues with the next chunk, else 0.
+    after : Expr or None
+        Element at which the weights begin that are needed after the last chunk; None if not known.
+    """
+
+    more: Expr
+    after: Expr | None = None
+
+
+@dataclass(frozen=True)
+class Strips:
+    """Some strips from strip ``first`` on.
+
+    Attributes
+    ----------
+    first, count : Expr
+    kept : bool
+        Whether their transformed inputs are on the worker's stack, and not with those of all
+        others.
+    """
+
+    first: Expr
+    count: Expr
+    kept: bool
+
+
+@dataclass(frozen=True)
+class Products:
+    """The tiles of some strips for ``width`` blocks of output channels from block ``first``."""
+
+    shape: WinogradShape
+    buffers: Buffers
+    transformed: Any
+    products: Any
+    strips: Strips
+    first: Expr
+    width: int
+    following: Following
+
+    def multiply(self) -> None:
+        """Emit the products at all points, summed over the input channels.
+
+        The last strip may be narrower.
+        """
+        size = self.shape.strip
+        full, rest = divmod(self.shape.tiles.count, size)
+
+        def tiles(strip: Expr, index: Expr, count: int) -> None:
+            with tile_scope():
+                self._multiply(point, strip, index * size, count)
+
+        def multiply_strip(index: Expr) -> None:
+            strip = bind(self.strips.first + index)
+            select(
+                strip,
+                [
+                    (full, lambda _: tiles(strip, index, size)),
+                    (1 if rest else 0, lambda _: tiles(strip, index, rest)),
+                ],
+            )
+
+        with T.serial(self.shape.tiles.points) as point:
+            loop(self.strips.count, multiply_strip)
+
+    def _multiply(self, point: Expr, strip: Expr, begin: Expr, count: int) -> None:
+        """Emit the product of the tiles of a strip by this part's weights at one point.
+
+        The products of its ``count`` tiles are kept from place ``begin`` on.
+        """
+        shape, width, lanes = self.shape, self.width, self.shape.lanes
+        channels = shape.conv.channels
+        registers = Accumulators(width * count, lanes, zeros(lanes))
+        base = bind((self.first * shape.tiles.points + point * width) * channels * lanes)
+
+        ahead, slot = self._ahead(point, strip), 0 if self.strips.kept else strip
+
+        def step(block: Expr, c: Expr) -> None:
+            def multiply_add(k: Expr, i: Expr) -> None:
+                place = base + ((block * lanes + c) * width + k) * lanes
+                value = splat(self.transformed[slot, point, block * shape.strip + i, c], lanes)
+                weights = self.buffers.weights[lanes_of(place, lanes)]
+                registers[k * count + i] = registers[k * count + i] + value * weights
+
+            def fetch(k: Expr) -> None:
+                later = base + ((block * lanes + c + NEAR) * width + k) * lanes
+                fetch_near(self.buffers.weights, [later])
+
+            unroll(0, width, lambda k: unroll(0, count, lambda i: multiply_add(k, i)))
+            unroll(0, width, fetch)
+
+        full, rest = divmod(channels, lanes)
+        if full:
+
+            def channel_block(block: Expr) -> None:
+                if ahead:
+                    ahead.step(block)
+                loop(lanes, lambda c: step(block, c))
+
+            loop(full, channel_block)
+        if rest:
+            loop(rest, lambda c: step(full, c))
+
+        def store(k: Expr, i: Expr) -> None:
+            place = [k, begin + i, point, lanes_of(0, lanes)]
+            T.buffer_store(self.products, registers[k * count + i], place)
+
+        unroll(0, width, lambda k: unroll(0, count, lambda i: store(k, i)))
+
+    def _ahead(self, point: Expr, strip: Expr) -> Ahead | None:
+        """Return this strip's share of the next chunk's weights at ``point``, None if no gain."""
+        shape, lanes = self.shape, self.shape.lanes
+        channels, strips = shape.conv.channels, shape.strips
+        more, after = self.following.more, self.following.after
+        last = after is None and shape.chunks == 1
+        if shape.tiling.fused or last or strips == 1:
+            return None
+        steps = blocks(channels, lanes)
+        share = blocks(self.width * lanes, strips)
+        begin = (self.first + self.width * more) * shape.block_elements
+        if after is not None:
+            begin = T.Select(more > 0, begin, after)
+        begin = begin + (point * (self.width * channels) + strip * (steps * share)) * lanes
+        return Ahead(self.buffers.weights, bind(begin), share, lanes)
+
+    def transform(self) -> None:
+        """Emit the outputs of all tiles."""
+        shape, vector = self.shape, lanes_of(0, self.shape.lanes)
+        first = bind(self.strips.first * shape.strip)
+        count = bind(T.min(self.strips.count * shape.strip, shape.tiles.count - first))
+        with T.serial(self.width) as k, T.serial(count) as i:
+            place = shape.tiles.place(first + i)
+            shape.tiles.transform_out(
+                place,
+                lambda point: self.products[k, i, point, vector],
+                lambda pixel, value: self._store(place.image, self.first + k, pixel, value),
+            )
+
+    def _store(self, image: Expr, block: Expr, pixel: Expr, value: Expr) -> None:
+        """Apply the epilogue to one vector of the result and store it."""
+        epilogue, vector = self.shape.conv.epilogue, lanes_of(0, self.shape.lanes)
+
+        def load(a: int) -> Expr:
+            if epilogue.arguments[a] == "channel":
+                return self.buffers.arguments[a][0, block, 0, vector]
+            return self.buffers.arguments[a][image, block, pixel, vector]
+
+        value = epilogue.apply(value, load, self.shape.lanes)
+        store(self.buffers.result, value, [image, block, pixel, vector])

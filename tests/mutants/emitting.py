@@ -21,10 +21,18 @@ _HALF = "backend/cpu/test_half_precision.py"
 _TIMELINE = "backend/cpu/measure/test_timeline.py"
 _SEPARATION = "backend/cpu/code/test_separation.py::test_a_task_leaves_a_taken_core"
 _WINOGRAD = "backend/cpu/kernels/test_winograd.py"
+_DEPTH_FIRST = "backend/cpu/stage/test_depth_first.py"
 _STRIPS = "schedule/test_winograd.py"
 _RECURRENCE = "backend/cpu/kernels/test_recurrence.py"
 
 MUTANTS = (
+    Mutant(
+        "a feature map that others read, too, is pooled by strips",
+        "python/tvm_ios/backend/cpu/stage/depth_first.py",
+        "graph.readers.get(value) != (op.index,)",
+        "op.index not in graph.readers.get(value, ())",
+        (f"{_DEPTH_FIRST}::test_others_are_not",),
+    ),
     Mutant(
         "Winograd's algorithm rounds as much as it likes",
         f"{_KERNELS}/winograd_model.py",

@@ -178,11 +178,17 @@ class Scheduler:
         )
 
     def unsearched(self) -> Schedule:
-        """Return the schedule of one operator a stage; nothing is measured."""
+        """Return the schedule of one operator a stage; nothing is measured.
+
+        Operators that the back end computes depth-first in any case share a stage.
+        """
         operators = [describe(op, self.graph, self.stage_builder) for op in self.graph.operators]
+        chains = {chain[-1]: chain for chain in self.stage_builder.depth_first()}
+        inside = {op for chain in chains.values() for op in chain[:-1]}
         stages = [
-            ScheduledStage(((op.name,),), partitioning=self._unmeasured(op.index))
-            for op in self.graph.operators
+            self._unmeasured_stage(chains.get(op, (op,)))
+            for op in range(len(self.graph.operators))
+            if op not in inside
         ]
         return self._in_sequence(self._new_schedule(operators, stages))
 
@@ -190,13 +196,13 @@ class Scheduler:
         """Return a schedule whose operators run one after another."""
         return replace(schedule, synchronization=self.stage_builder.sequential_synchronization)
 
-    def _unmeasured(self, op: int) -> str:
-        """Return the work partitioning of an operator of which nothing was measured."""
-        if op in self.stage_builder.lowered.opaque:
-            return self.stage_builder.default_partitioning
-        return self.stage_builder.preferred_partitioning(
-            self.stage_builder.stage_of((op,), "concurrent")
-        )
+    def _unmeasured_stage(self, ops: tuple[int, ...]) -> ScheduledStage:
+        """Return the stage of one group of operators of which nothing was measured."""
+        builder = self.stage_builder
+        partitioning = builder.default_partitioning
+        if builder.lowered.opaque.isdisjoint(ops):
+            partitioning = builder.preferred_partitioning(builder.stage([ops], "concurrent"))
+        return ScheduledStage((tuple(self.graph.names(ops)),), partitioning=partitioning)
 
     def sequential(self) -> Schedule:
         """Return the baseline of one operator a stage, with prices."""

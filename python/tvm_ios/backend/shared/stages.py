@@ -92,6 +92,14 @@ class StageBuilder(ABC, Generic[K, S]):
         """Return the work partitioning of a stage of which nothing was measured."""
         return self.default_partitioning
 
+    def depth_first(self) -> Iterable[tuple[int, ...]]:
+        """Yield the operators that make one group of a stage where nothing was measured.
+
+        They are in topological order, only the last one is read by others, and no operator is in
+        two groups. By default every operator has a stage of its own.
+        """
+        return ()
+
     @property
     def synchronization(self) -> Synchronization:
         """How workers wait for each other if nothing says otherwise."""

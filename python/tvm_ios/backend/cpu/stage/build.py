@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import get_args
@@ -26,6 +26,7 @@ from ..rules.implement import implement
 from ..rules.inplace import place_concatenations
 from ..rules.precision import possible_kernels, promising_kernels
 from ..rules.views import place_views
+from .depth_first import pooled_by_strips
 from .ownership import divided_by_rows
 from .partition import Partitioning, partitionings, plan
 from .plan import PlannedCall
@@ -140,7 +141,17 @@ class CpuStageBuilder(StageBuilder[Kernel, CpuStage]):
 
     def preferred_partitioning(self, stage: Stage[Kernel]) -> str:
         """Return the work partitioning of a stage of which nothing was measured."""
-        return "strips" if _single(stage) in self._by_rows else self.default_partitioning
+        operators = tuple(op for i in stage.implementations for op in i.operators)
+        strips = operators in self._depth_first or _single(stage) in self._by_rows
+        return "strips" if strips else self.default_partitioning
+
+    def depth_first(self) -> Iterable[tuple[int, ...]]:
+        return self._depth_first
+
+    @cached_property
+    def _depth_first(self) -> tuple[tuple[int, ...], ...]:
+        pairs = pooled_by_strips(self.lowered, self.workers)
+        return tuple(p for p in pairs if in_strips(_calls(self.stage([p], "concurrent"), {})))
 
     def partitionings(
         self, stage: Stage[Kernel], costs: Mapping[Hashable, float]

@@ -304,5 +304,9 @@ CASES: tuple[Case, ...] = (
     Case("parts of channels", _parts_of_channels, (_IMAGE,), product=True),
 )
 
-CPU_CASES = (*CASES, Case("recurrent layer", _recurrent, ((5, 3, 84),)))
-"""All cases that a CPU has a kernel for; other devices compute a recurrent layer by others."""
+CPU_CASES = (
+    *CASES,
+    Case("wide convolution 5x5", lambda b, x: conv(b, x, 48, 5), ((1, 48, 27, 27),), product=True),
+    Case("recurrent layer", _recurrent, ((5, 3, 84),)),
+)
+"""All cases that a CPU has a kernel of its own for, which other devices compute by others."""

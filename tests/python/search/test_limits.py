@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 
+import psutil
 import pytest
 
 from support.registry_fuzz import sanitized
@@ -35,13 +36,14 @@ ENDLESS = {
 @pytest.mark.slow
 @pytest.mark.parametrize("work", ENDLESS)
 def test_ctrl_c_stops_long_work(work: str) -> None:
-    """Within a second."""
+    """Within a second of processor time, whatever else the machine does."""
     script = f"""{RANDOM_WIRING}
+import time
 print("ready", flush=True)
 try:
     {ENDLESS[work]}
 except KeyboardInterrupt:
-    print("interrupted", flush=True)
+    print(time.process_time(), flush=True)
 """
     with subprocess.Popen(
         [sys.executable, "-c", script], stdout=subprocess.PIPE, text=True
@@ -49,13 +51,13 @@ except KeyboardInterrupt:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
         time.sleep(0.3)
+        times = psutil.Process(process.pid).cpu_times()
         process.send_signal(signal.SIGINT)
-        start = time.monotonic()
         try:
-            assert process.communicate(timeout=10)[0] == "interrupted\n"
+            interrupted = float(process.communicate(timeout=60)[0])
         finally:
             process.kill()
-        assert time.monotonic() - start < 1.5  # with the end of the process
+        assert interrupted - (times.user + times.system) < 1.0
         assert process.returncode == 0
 
 

@@ -17,7 +17,7 @@ from ....tir.window import Window
 from .conv2d_shape import Conv2d
 from .layout import blocks
 from .tiling import RegisterTile, choose_tile, register_tiles, step_time
-from .winograd_transform import ERRORS, transforms
+from .winograd_transform import ERRORS, tile_outputs
 
 _WEIGHT_LOAD = 0.6  # a vector of weights from L2; every set of registers reads its own
 _FAR_WEIGHT_LOAD = 1.2  # from L3, if L2 does not hold what each strip needs
@@ -252,14 +252,16 @@ def winograd_tilings(conv: Conv2d, outputs: int, core: Core) -> list[WinogradTil
 
 def count_tiles(conv: Conv2d, outputs: int) -> int:
     """Return the number of tiles of all images."""
-    down, across = transforms(conv, outputs)
-    return conv.batch * blocks(conv.rows.out, down.m) * blocks(conv.columns.out, across.m)
+    high, wide = (blocks(w.out, tile_outputs(w, outputs)) for w in (conv.rows, conv.columns))
+    return conv.batch * high * wide
 
 
 def count_points(conv: Conv2d, outputs: int) -> int:
-    """Return the number of points of a transformed tile."""
-    down, across = transforms(conv, outputs)
-    return down.n * across.n
+    """Return the number of points of a transformed tile, as many as it has inputs."""
+    high, wide = (
+        w.distance(tile_outputs(w, outputs) - 1, w.kernel) for w in (conv.rows, conv.columns)
+    )
+    return int(high * wide)
 
 
 def winograd_times(

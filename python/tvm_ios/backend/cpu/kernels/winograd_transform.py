@@ -27,6 +27,7 @@ import numpy as np
 from tvm.tirx.script import builder as T
 
 from ....tir.emit import splat
+from ....tir.window import Window
 from .conv2d_shape import Conv2d
 
 Expr = Any
@@ -62,10 +63,15 @@ def transforms(conv: Conv2d, outputs: int) -> tuple[Transform, Transform]:
         Outputs of a tile along an axis of several taps.
     """
     down, across = (
-        Transform(outputs if axis.kernel > 1 else 1, axis.kernel, axis.stride)
+        Transform(tile_outputs(axis, outputs), axis.kernel, axis.stride)
         for axis in (conv.rows, conv.columns)
     )
     return down, across
+
+
+def tile_outputs(window: Window, outputs: int) -> int:
+    """Return the outputs of a tile along an axis; 1 if its windows have one tap."""
+    return outputs if window.kernel > 1 else 1
 
 
 class Transform:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from fuzz.choices import random_choices
-from fuzz.compare import difference
+from fuzz.compare import difference, half_difference
 from fuzz.draw import Draw, Refused
 from fuzz.generate import random_network, random_of
 from fuzz.network import Network, Node, Tensor
@@ -147,6 +147,15 @@ def test_what_counts_as_a_difference() -> None:
     assert (
         difference(np.arange(3), np.array([0, 1, 3]), "", 1, lambda: None, lambda: None) is not None
     )
+
+
+def test_moved_numbers_may_give_another_shape() -> None:
+    """As scales of an image do; what is a number must be one nevertheless."""
+    image, larger = np.ones((2, 3), "float32"), np.ones((2, 4))
+    lost = np.where(np.arange(3) == 1, np.nan, image)
+    for actual, agrees in ((image, True), (lost.astype("float32"), False)):
+        told = half_difference(actual, image, lambda: image.astype("float64"), lambda: larger)
+        assert (told is None) == agrees
 
 
 def test_a_wrong_result_is_told() -> None:

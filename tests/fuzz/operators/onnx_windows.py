@@ -20,7 +20,7 @@ def window(d: Draw, size: tuple[int, ...], dilated: bool = True) -> dict[str, An
     """Kernel, strides, padding and dilation that leave at least one output a row."""
     kernel = [d.integer(1, min(5, s + 2)) for s in size]
     if d.chance(0.4):
-        kernel = [d.pick([1, 3, 3, 5]) for _ in size]
+        kernel = [d.pick([1, 3, 3, 5, 7]) for _ in size]
     pads = [d.integer(0, k - 1) if d.chance(0.6) else 0 for k in kernel * 2]
     if d.chance(0.5):  # such that the image keeps its size
         pads = [(k - 1) // 2 for k in kernel] + [k // 2 for k in kernel]

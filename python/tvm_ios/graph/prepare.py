@@ -97,6 +97,7 @@ def prepare(
         _on(function, assign_ranges),
         _on(function, remove_empty_moves),
         _on(function, keep_batches),
+        relax.transform.CanonicalizeBindings(),  # patterns match names that are defined later
         _on(function, raise_compositions),
         _on(function, attention_raiser(attention_depth)),
         relax.transform.DeadCodeElimination(entries),

@@ -270,3 +270,12 @@ def test_a_composition_whose_parts_are_results_stays_whole(tmp_path: Path) -> No
     path = saved(composition._replace(nodes=nodes), tmp_path)
     assert "nn.layer_norm" in operators(path)
     assert_as_onnx_runtime(path, composition.shape)
+
+
+def test_a_copy_of_what_a_composition_reads_may_come_later(tmp_path: Path) -> None:
+    composition = RAISED["layer"]
+    nodes = composition.nodes.replace("y = Add(b, a)", "o = Add(b, a) c = Mean(x) y = Sub(c, o)")
+    assert nodes != composition.nodes
+    path = saved(composition._replace(nodes=nodes), tmp_path)
+    assert "nn.layer_norm" in operators(path)
+    assert_as_onnx_runtime(path, composition.shape)

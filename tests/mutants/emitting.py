@@ -38,7 +38,9 @@ MUTANTS = (
         f"{_KERNELS}/winograd_model.py",
         "_MOST_ERROR = 5.0",
         "_MOST_ERROR = 50.0",
-        (f"{_WINOGRAD}::test_tiles_that_round_too_much_are_left_out",),
+        (
+            "backend/cpu/kernels/test_winograd_model.py::test_tiles_that_round_too_much_are_left_out",
+        ),
     ),
     Mutant(
         "windows of stride two read the even inputs twice",

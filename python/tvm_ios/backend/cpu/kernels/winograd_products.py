@@ -110,9 +110,9 @@ class Products:
             loop(self.strips.count, multiply_strip)
 
     def _multiply(self, point: Expr, strip: Expr, begin: Expr, count: int) -> None:
-        """Emit the product of the tiles of a strip by this part's weights at one point.
+        """Emit the products of the tiles of a strip and the chunk's weights at one point.
 
-        The products of its ``count`` tiles are kept from place ``begin`` on.
+        Those of its ``count`` tiles are stored from place ``begin`` on.
         """
         shape, width, lanes = self.shape, self.width, self.shape.lanes
         channels = shape.conv.channels

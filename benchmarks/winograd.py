@@ -26,13 +26,15 @@ from tvm import relax
 import markdown
 from tvm_ios.backend.cpu.kernels.conv2d import conv2d_kernel
 from tvm_ios.backend.cpu.kernels.conv2d_shape import Conv2d
-from tvm_ios.backend.cpu.kernels.kernel import Kernel
-from tvm_ios.backend.cpu.kernels.layout import Layout, pack_weights
+from tvm_ios.backend.cpu.kernels.fold import fold_kernel, fold_weights, folds
+from tvm_ios.backend.cpu.kernels.kernel import Kernel, convert_input
+from tvm_ios.backend.cpu.kernels.layout import PLAIN, Layout, pack_weights
 from tvm_ios.backend.cpu.kernels.winograd import pack_winograd, winograd_kernel
 from tvm_ios.backend.cpu.kernels.winograd_model import (
     WinogradTiling,
     best_tiling,
     choose_winograd,
+    filtered,
     tile_sizes,
     variant_name,
     variants,
@@ -129,21 +131,21 @@ class Arena:
 
 
 def convolutions(model: str, core: Core) -> Counter[Conv2d]:
-    """The convolutions of a network that read a blocked feature map and have a choice."""
+    """The convolutions of a network that have a choice."""
     prepared = prepare(zoo.load(model), "main")
     graph = extract(prepared, "main")
     results = relax.analysis.free_vars(prepared["main"].body.body)
     layouts = implement(graph, results, LoweringConfig(core)).layouts
     found: Counter[Conv2d] = Counter()
     for op in graph.operators:
-        if op.kind != "conv2d" or op.anchor.args[0] not in layouts:
+        if op.kind != "conv2d":
             continue
         geometry = conv_geometry(op.anchor)
         batch, channels = static_shape(op.anchor.args[0], "an image")[:2]
         outputs = (static_shape(op.anchor, "a result")[1],)
         windows = (geometry.rows, geometry.columns)
         conv = Conv2d(batch, channels, *windows, outputs, geometry.groups, op.epilogue)
-        if tile_sizes(conv):
+        if tile_sizes(conv) and (op.anchor.args[0] in layouts) != folds(conv):
             found[conv] += 1
     return found
 
@@ -151,15 +153,33 @@ def convolutions(model: str, core: Core) -> Counter[Conv2d]:
 def tilings_of(conv: Conv2d, target: tvm.target.Target) -> list[WinogradTiling]:
     """The best for each size of tile."""
     core, balance = core_of(target), machine_balance(target)
-    return [best_tiling(conv, (m,), core, 1, balance) for m in tile_sizes(conv)]
+    return [best_tiling(filtered(conv), (m,), core, 1, balance) for m in tile_sizes(conv)]
+
+
+def source_of(conv: Conv2d, core: Core) -> Layout:
+    """The layout in which the network has the feature map."""
+    return PLAIN if folds(conv) else Layout(core.lanes)
 
 
 def kernels_of(conv: Conv2d, target: tvm.target.Target) -> list[Kernel]:
     """The direct kernel, and one for each size of tile."""
     core = core_of(target)
-    layout = Layout(core.lanes)
-    winograd = [winograd_kernel(conv, t, layout, core) for t in tilings_of(conv, target)]
-    return [conv2d_kernel(conv, layout, layout, core), *winograd]
+    layout, source = Layout(core.lanes), source_of(conv, core)
+    winograd = [winograd_kernel(filtered(conv), t, layout, core) for t in tilings_of(conv, target)]
+    if folds(conv):
+        winograd = [convert_input(k, 0, fold_kernel(conv, layout, core)) for k in winograd]
+    return [conv2d_kernel(conv, source, layout, core), *winograd]
+
+
+def weights_of(
+    conv: Conv2d, weights: np.ndarray, target: tvm.target.Target
+) -> Iterator[np.ndarray]:
+    """The weights as each of these kernels reads them."""
+    core = core_of(target)
+    yield pack_weights(weights, source_of(conv, core).block or 1, core.lanes, 1)
+    taps = fold_weights(weights, conv) if folds(conv) else weights
+    for tiling in tilings_of(conv, target):
+        yield pack_winograd(taps, filtered(conv), tiling, core.lanes)
 
 
 def measure(model: str, target: tvm.target.Target) -> Iterator[Result]:
@@ -192,13 +212,12 @@ def errors(conv: Conv2d, target: tvm.target.Target) -> dict[str, float]:
     shape = (*conv.out_channels, conv.channels, conv.rows.kernel, conv.columns.kernel)
     weights = random.standard_normal(shape).astype("float32")
     image = image.astype("float32")
-    packed = [pack_weights(weights, core.lanes, core.lanes, 1)]
-    packed += [pack_winograd(weights, conv, t, core.lanes) for t in tilings_of(conv, target)]
+    source, packed = source_of(conv, core).pack(image), weights_of(conv, weights, target)
     expected = layout.pack(reference(conv, image, weights))
     lanes = conv.out_channels[0] % core.lanes or core.lanes
     found = {}
     for name, kernel, array in zip(variants(conv), kernels_of(conv, target), packed, strict=True):
-        difference = np.abs(Runner(kernel, target).compute(layout.pack(image), array) - expected)
+        difference = np.abs(Runner(kernel, target).compute(source, array) - expected)
         difference[:, -1, :, lanes:] = 0.0  # lanes that hold no channel
         found[name] = float(difference.max() / np.abs(expected).max())
     return found

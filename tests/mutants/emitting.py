@@ -21,6 +21,7 @@ _HALF = "backend/cpu/test_half_precision.py"
 _TIMELINE = "backend/cpu/measure/test_timeline.py"
 _SEPARATION = "backend/cpu/code/test_separation.py::test_a_task_leaves_a_taken_core"
 _WINOGRAD = "backend/cpu/kernels/test_winograd.py"
+_FOLD = "backend/cpu/kernels/test_fold.py"
 _DEPTH_FIRST = "backend/cpu/stage/test_depth_first.py"
 _STRIPS = "schedule/test_winograd.py"
 _RECURRENCE = "backend/cpu/kernels/test_recurrence.py"
@@ -48,6 +49,34 @@ MUTANTS = (
         "part.data(x[first :: self._stride], lanes)",
         "part.data(x[0 : part.n * self._stride : self._stride], lanes)",
         (f"{_WINOGRAD}::test_convolutions",),
+    ),
+    Mutant(
+        "an odd number of points has zero among them, too",
+        f"{_KERNELS}/winograd_transform.py",
+        "self._zero = 1 - self.n % 2",
+        "self._zero = 1",
+        (f"{_WINOGRAD}::test_convolutions",),
+    ),
+    Mutant(
+        "the squares of a folded image begin with the first tap",
+        f"{_KERNELS}/fold.py",
+        "return -window.before % window.stride",
+        "return 0",
+        (f"{_FOLD}::test_convolutions",),
+    ),
+    Mutant(
+        "pixels below a folded image are read",
+        f"{_KERNELS}/fold.py",
+        "row * stride + y < height",
+        "row * stride + y >= 0",
+        (f"{_FOLD}::test_a_square_of_pixels_becomes_channels",),
+    ),
+    Mutant(
+        "an image whose channels lie in blocks is folded",
+        "python/tvm_ios/backend/cpu/rules/convolution.py",
+        "suits = not source.block if fold else source.block == core.lanes",
+        "suits = fold or source.block == core.lanes",
+        (f"{_FOLD}::test_an_image_that_a_convolution_computed_is_not_folded",),
     ),
     Mutant(
         "the strips of a group keep their products in one place",

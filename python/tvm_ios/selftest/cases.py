@@ -307,6 +307,12 @@ CASES: tuple[Case, ...] = (
 CPU_CASES = (
     *CASES,
     Case("wide convolution 5x5", lambda b, x: conv(b, x, 48, 5), ((1, 48, 27, 27),), product=True),
+    Case(
+        "wide first convolution",
+        lambda b, x: conv(b, x, 64, 7, strides=2),
+        ((1, 3, 61, 67),),
+        product=True,
+    ),
     Case("recurrent layer", _recurrent, ((5, 3, 84),)),
 )
 """All cases that a CPU has a kernel of its own for, which other devices compute by others."""

@@ -29,7 +29,8 @@ def window(d: Draw, size: tuple[int, ...], dilated: bool = True) -> dict[str, An
         raise Refused
     attributes = {"kernel_shape": kernel, "pads": pads}
     if d.chance(0.5):
-        attributes["strides"] = [d.pick([1, 1, 2, 3]) for _ in size]
+        both = d.pick([None, None, 2, 4])  # a kernel folds images by these
+        attributes["strides"] = [both or d.pick([1, 1, 2, 3]) for _ in size]
     if dilated and d.chance(0.3):
         most = [(p - 1) // (k - 1) if k > 1 else 3 for k, p in zip(kernel, padded, strict=True)]
         attributes["dilations"] = [min(m, d.pick([1, 2, 3])) for m in most]

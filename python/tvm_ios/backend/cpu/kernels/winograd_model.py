@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from ....target import TYPICAL, Core, MachineBalance
 from ....tir.window import Window
 from .conv2d_shape import Conv2d
+from .fold import folded, folds
 from .layout import blocks
 from .tiling import RegisterTile, choose_tile, register_tiles, step_time
 from .winograd_transform import ERRORS, tile_outputs
@@ -26,6 +27,7 @@ _OUTPUT_TRANSFORM = 6.0
 _NEAR_EXCHANGE = 5.0  # per point of a tile: between the phases, through caches
 _FAR_EXCHANGE = 15.0  # the same through memory
 _PRODUCT_OVERHEAD = 16.0  # per register tile: its loops, and filling the pipelines
+_FOLD = 2.0  # per row of a square of pixels: load and store
 _BARRIER = 4e3  # between two phases: 1 µs
 _KEPT_BYTES = 128 << 10  # limit for the inputs of a strip, or the products of a group, on the stack
 _MOST_STRIPS = 4  # of a group
@@ -87,7 +89,8 @@ def choose_winograd(
 ) -> WinogradTiling | None:
     """Return the tiling with the least predicted time, None if the direct kernel is as fast.
 
-    The caller makes sure that the input is blocked and the weights are constant.
+    The caller makes sure that the input is blocked, or row-major if the convolution is computed by
+    :func:`filtered` on a folded image, and that the weights are constant.
 
     Parameters
     ----------
@@ -110,10 +113,9 @@ def choose_winograd(
     outputs = tile_sizes(conv)
     if not outputs:
         return None
-    tiling = best_tiling(conv, outputs, core, workers, balance)
-    winograd = winograd_times(conv, tiling, core, balance).total
+    tiling = best_tiling(filtered(conv), outputs, core, workers, balance)
     direct = _direct_time(conv, core, balance) / direct_speed
-    return tiling if winograd < _WORTH * direct else None
+    return tiling if _time_with_fold(conv, tiling, core, balance) < _WORTH * direct else None
 
 
 def predicted_times(
@@ -125,9 +127,14 @@ def predicted_times(
     """
     times = {variant_name(None): _direct_time(conv, core, balance) / direct_speed}
     for outputs in tile_sizes(conv):
-        tiling = best_tiling(conv, [outputs], core, workers, balance)
-        times[variant_name(tiling)] = winograd_times(conv, tiling, core, balance).total
+        tiling = best_tiling(filtered(conv), [outputs], core, workers, balance)
+        times[variant_name(tiling)] = _time_with_fold(conv, tiling, core, balance)
     return times
+
+
+def filtered(conv: Conv2d) -> Conv2d:
+    """Return the convolution that Winograd's algorithm computes; that of an image may be folded."""
+    return folded(conv) if folds(conv) else conv
 
 
 def variant_name(tiling: WinogradTiling | None) -> str:
@@ -146,7 +153,9 @@ def named_tiling(
 ) -> WinogradTiling | None:
     """Return the best tiling of the kernel that :func:`variant_name` names so; None if direct."""
     outputs = next((m for m in tile_sizes(conv) if _name(m) == variant), None)
-    return None if outputs is None else best_tiling(conv, [outputs], core, workers, balance)
+    if outputs is None:
+        return None
+    return best_tiling(filtered(conv), [outputs], core, workers, balance)
 
 
 def tile_sizes(conv: Conv2d) -> tuple[int, ...]:
@@ -155,6 +164,7 @@ def tile_sizes(conv: Conv2d) -> tuple[int, ...]:
     There is none unless the convolution has windows of one stride, one group and one result. Tiles
     that round too much are left out.
     """
+    conv = filtered(conv)
     axes = [axis for axis in (conv.rows, conv.columns) if (axis.kernel, axis.stride) != (1, 1)]
     strides = {axis.stride for axis in axes}
     dense = all(axis.dilation == 1 for axis in axes)
@@ -308,6 +318,17 @@ def winograd_times(
         inputs=(_DATA_TRANSFORM + (0.0 if tiling.fused else handed_over)) * transformed,
         products=compute + fetch + _OUTPUT_TRANSFORM * points * tiles * out_blocks,
     )
+
+
+def _time_with_fold(
+    conv: Conv2d, tiling: WinogradTiling, core: Core, balance: MachineBalance
+) -> float:
+    """Predict the time of a convolution by Winograd's algorithm, and of folding its image."""
+    folding = 0.0
+    if folds(conv):
+        rows = conv.batch * conv.channels * conv.rows.size
+        folding = _FOLD * rows * blocks(conv.columns.size, conv.columns.stride)
+    return folding + winograd_times(filtered(conv), tiling, core, balance).total
 
 
 def _exceeds_cache(vectors: int, core: Core) -> bool:

@@ -10,9 +10,10 @@ Convolutional Neural Networks", section 4). An axis of one tap stays as it is.
 Windows of stride 2 read the even inputs through the even taps and the odd inputs through the odd
 taps. Each half is a filter of stride 1, and the outputs are the sums of both.
 
-The points decide the rounding error. They are 0, infinity and pairs of ``p`` and ``-p``; a pair
-shares its even and its odd part. The pairs were chosen among those with few bits, so that the
-data's transforms contain no rounded constant, and have the least error of these.
+The points decide the rounding error. They are infinity and pairs of ``p`` and ``-p``, and 0 if
+their number is even; a pair shares its even and its odd part. The pairs were chosen among those
+with few bits, so that the data's transforms contain no rounded constant, and have the least error
+of these.
 """
 
 from __future__ import annotations
@@ -33,7 +34,16 @@ from .conv2d_shape import Conv2d
 Expr = Any
 
 ERRORS = {
-    1: {(2, 3): 0.8, (4, 3): 1.35, (2, 5): 1.1, (4, 5): 2.1, (2, 7): 2.1, (4, 7): 4.6},
+    1: {
+        (2, 3): 0.8,
+        (4, 3): 1.35,
+        (2, 4): 0.9,
+        (4, 4): 1.6,
+        (2, 5): 1.1,
+        (4, 5): 2.1,
+        (2, 7): 2.1,
+        (4, 7): 4.6,
+    },
     2: {(3, 3): 0.75},
 }
 """The root mean square errors along an axis by stride and by ``(m, r)``, relative to those of the
@@ -46,7 +56,9 @@ multiply. ``test_winograd_model.py`` compares them with the kernels'.
 # By the number of points n.
 _PAIRS = {
     4: (Fraction(1),),
+    5: (Fraction(3, 8), Fraction(3, 2)),
     6: (Fraction(5, 8), Fraction(3, 2)),
+    7: (Fraction(1, 4), Fraction(7, 8), Fraction(7, 4)),
     8: (Fraction(1, 2), Fraction(1), Fraction(2)),
     10: (Fraction(3, 8), Fraction(3, 4), Fraction(5, 4), Fraction(5, 2)),
 }
@@ -125,13 +137,14 @@ class _Filter:
     def __init__(self, m: int, taps: int) -> None:
         self.m, self.n, self._taps = m, m + taps - 1, taps
         self._pairs = _PAIRS[self.n] if taps > 1 else ()
+        self._zero = 1 - self.n % 2  # the number of points at 0
 
     @property
     def matrix(self) -> np.ndarray:
         """The transform of the taps, ``[n, taps]``."""
         if self._taps == 1:
             return np.ones((self.n, 1))
-        points = [Fraction(0), *(s * p for p in self._pairs for s in (1, -1))]
+        points = [Fraction(0)] * self._zero + [s * p for p in self._pairs for s in (1, -1)]
         matrix = np.zeros((self.n, self._taps))
         for row, p in enumerate(points[: self.n - 1]):
             scale = Fraction(1)
@@ -145,20 +158,22 @@ class _Filter:
         """Evaluate the inputs at the points.
 
         The value at ``p`` is the inner product with the coefficients of the polynomial whose roots
-        are all other finite points: ``z (z + p) prod (z^2 - q^2)`` over the other pairs ``q``. At 0
-        it is ``prod (z^2 - q^2)``, at infinity ``z prod (z^2 - q^2)``, over all pairs.
+        are all other finite points: ``z (z + p) prod (z^2 - q^2)`` over the other pairs ``q``,
+        without the factor ``z`` if 0 is no point. At 0 it is ``prod (z^2 - q^2)``, at infinity ``z
+        prod (z^2 - q^2)``, over all pairs.
         """
         if self._taps == 1:
             return list(x)
         every = _even_polynomial(self._pairs)
-        result = [_sum(every, x[0::2], lanes)]
+        result = [_sum(every, x[0::2], lanes)] * self._zero
+        shifted = x[self._zero :]
         for p in self._pairs:
             others = _even_polynomial([q for q in self._pairs if q != p])
-            odd = T.Bind(_sum(others, x[1:-1:2], lanes))
-            even = T.Bind(_sum(others, x[2::2], lanes))
+            low = T.Bind(_sum(others, shifted[0:-1:2], lanes))
+            high = T.Bind(_sum(others, shifted[1::2], lanes))
             scale = _constant(p, lanes)
-            result += [even + odd * scale, even - odd * scale]
-        return [*result, _sum(every, x[1::2], lanes)]
+            result += [high + low * scale, high - low * scale]
+        return [*result, _sum(every, shifted[0::2], lanes)]
 
     def outputs(self, x: Sequence[Expr], lanes: int) -> list[Expr]:
         """Interpolate the outputs.
@@ -168,10 +183,12 @@ class _Filter:
         """
         if self._taps == 1:
             return list(x)
-        pairs = list(zip(x[1:-1:2], x[2:-1:2], strict=True))
+        finite = x[self._zero : -1]
+        pairs = list(zip(finite[0::2], finite[1::2], strict=True))
         parts = [[T.Bind(a + b) for a, b in pairs], [T.Bind(a - b) for a, b in pairs]]
         result = [_sum([p**i for p in self._pairs], parts[i % 2], lanes) for i in range(self.m)]
-        result[0] = x[0] + result[0]
+        if self._zero:
+            result[0] = x[0] + result[0]
         result[-1] = result[-1] + x[-1]
         return result
 

@@ -47,11 +47,11 @@ def _convolve(
     binder, core = lowered.binder, lowered.config.core
     sources = [binder.layout(term.data) for term in terms]
     weights = [_weights(term) for term in terms]
-    images = [binder.feature_map(t.data, source) for t, source in zip(terms, sources, strict=True)]
     convs = [_conv(term, epilogue) for term in terms]
     if len(terms) == 1:
-        kernel, packed = convolve(convs[0], sources[0], weights[0], binder, lowered.config)
-        return kernel, (images[0], packed)
+        data = terms[0].data
+        return convolve(convs[0], data, sources[0], weights[0], binder, lowered.config)
+    images = [binder.feature_map(t.data, source) for t, source in zip(terms, sources, strict=True)]
     kernel = conv2d_sum_kernel(convs, epilogue, sources, Layout(core.lanes), core)
     bindings = [
         (image, binder.weights(w, source.block or 1, core.lanes, 1))

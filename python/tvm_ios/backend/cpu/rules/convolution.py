@@ -17,6 +17,7 @@ from ...shared.convolution import conv_geometry
 from ...shared.no_rule import NoRule, shape_of
 from ..kernels.conv2d import conv2d_kernel
 from ..kernels.conv2d_shape import Conv2d
+from ..kernels.fold import fold_weights, folds
 from ..kernels.image import IMAGE
 from ..kernels.kernel import Kernel
 from ..kernels.layout import PLAIN, Layout
@@ -24,6 +25,7 @@ from ..kernels.winograd import pack_winograd, winograd_kernel
 from ..kernels.winograd_model import (
     WinogradTiling,
     choose_winograd,
+    filtered,
     named_tiling,
     variant_name,
     variants,
@@ -65,10 +67,10 @@ def conv2d(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
         kernel, operands = convolve_pairs(conv, data, [weights], binder, core)
         return Choice(replace(kernel, variant=PAIRED), (*operands, *arguments), result)
     variant = config.variants.get(op.name) if rounded is None else rounded.removeprefix(WIDENED)
-    kernel, packed = convolve(conv, source, weights, binder, config, variant)
+    kernel, operands = convolve(conv, data, source, weights, binder, config, variant)
     if config.precision != "fp32":
         kernel = replace(kernel, variant=rounded or kernel.variant or variant_name(None))
-    return Choice(kernel, (binder.feature_map(data, source), packed, *arguments), result)
+    return Choice(kernel, (*operands, *arguments), result)
 
 
 def convolve_pairs(
@@ -123,24 +125,27 @@ def paired_operands(
 
 def convolve(
     conv: Conv2d,
+    data: relax.Expr,
     source: Layout,
     weights: relax.Expr,
     binder: InputBinder,
     config: LoweringConfig,
     variant: str | None = None,
-) -> tuple[Kernel, InputBinding]:
-    """Return the kernel of a convolution of one result, and the binding of its weights.
+) -> tuple[Kernel, tuple[InputBinding, InputBinding]]:
+    """Return the kernel of a convolution of one result, and the bindings of its two operands.
 
     Parameters
     ----------
     conv : Conv2d
         The convolution.
+    data : relax.Expr
+        The feature map.
     source : Layout
-        Layout of the feature map.
+        The layout in which the direct kernel reads it.
     weights : relax.Expr
         The weights, ``[K, C / groups, R, S]``.
     binder : InputBinder
-        Makes the binding of the weights.
+        Makes the bindings.
     config : LoweringConfig
         The lowering config.
     variant : str, optional
@@ -149,21 +154,29 @@ def convolve(
 
     Returns
     -------
-    (Kernel, InputBinding)
-        The kernel, and the weights packed for it.
+    (Kernel, (InputBinding, InputBinding))
+        The kernel, and the feature map and the weights as it reads them.
     """
     core = config.core
-    blocked = source.block == core.lanes
-    choice = bool(variants(conv)) and blocked and constant_array(weights) is not None
+    # An image that is folded has a layout of its own; other inputs are read as they are.
+    fold = folds(conv) and isinstance(data, relax.Var)
+    suits = not source.block if fold else source.block == core.lanes
+    choice = bool(variants(conv)) and suits and constant_array(weights) is not None
     tiling = _winograd_tiling(conv, config, variant) if choice else None
     name = variant_name(tiling) if choice else None
     if tiling is not None:
-        kernel = replace(winograd_kernel(conv, tiling, source, core), variant=name)
-        return kernel, binder.constant(
-            weights, lambda w: pack_winograd(w, conv, tiling, core.lanes)
-        )
+        geometry, layout = filtered(conv), Layout(core.lanes)
+        kernel = replace(winograd_kernel(geometry, tiling, layout, core), variant=name)
+
+        def pack(array: np.ndarray) -> np.ndarray:
+            taps = fold_weights(array, conv) if fold else array
+            return pack_winograd(taps, geometry, tiling, core.lanes)
+
+        image = binder.folded(data, conv) if fold else binder.feature_map(data, source)
+        return kernel, (image, binder.constant(weights, pack))
     kernel = replace(conv2d_kernel(conv, source, Layout(core.lanes), core), variant=name)
-    return kernel, binder.weights(weights, source.block or 1, core.lanes, conv.groups)
+    packed = binder.weights(weights, source.block or 1, core.lanes, conv.groups)
+    return kernel, (binder.feature_map(data, source), packed)
 
 
 def _winograd_tiling(

@@ -31,6 +31,7 @@ from ...shared.convolution import conv_geometry
 from ...shared.no_rule import NoRule, shape_of
 from ...shared.product import product_of
 from ..kernels.conv2d_shape import Conv2d
+from ..kernels.fold import folds
 from ..kernels.winograd_model import (
     choose_winograd,
     predicted_times,
@@ -109,8 +110,8 @@ def _rounds_convolution(op: Operator, config: LoweringConfig) -> bool:
 def _convolution_kernel(op: Operator, config: LoweringConfig) -> str:
     """Return the kernel that was chosen, or else the one that is predicted to be the fastest."""
     conv, chosen = _geometry(op), config.variants.get(op.name)
-    if not config.winograd or not variants(conv):
-        return PAIRED
+    if not config.winograd or not variants(conv) or folds(conv):
+        return PAIRED  # an image is read as it is, and in pairs if it is rounded
     if chosen is not None:
         return chosen
     tiling = choose_winograd(
@@ -131,11 +132,13 @@ def promising_kernels(op: Operator, chosen: str, config: LoweringConfig) -> tupl
 
     All read the same input: if it is bfloat16, the direct one multiplies pairs.
     """
-    if not config.winograd or chosen == QUADS or not variants(_geometry(op)):
+    conv = _geometry(op)
+    alone = chosen == QUADS or (rounds(chosen) and folds(conv))
+    if not config.winograd or alone or not variants(conv):
         return (chosen,)
     core, workers, balance = config.core, config.workers, config.balance
     speed = _SPEED[config.core.matrix_products] if rounds(chosen) else 1.0
-    times = predicted_times(_geometry(op), core, workers, balance, speed)
+    times = predicted_times(conv, core, workers, balance, speed)
     limit = _PROMISING * min(times.values())
     likely = sorted((name for name, time in times.items() if time <= limit), key=times.__getitem__)
     if rounds(chosen):

@@ -149,6 +149,16 @@ CASES = {
         RegisterTile(3, 2),
         False,
     ),
+    "four by four": (
+        Case(size=(10, 13), padding=(2, 1, 1, 2), epilogue=BIAS, taps=(4, 4)),
+        RegisterTile(4, 2),
+        False,
+    ),
+    "four by three": (
+        Case(size=(9, 7), padding=(0, 1, 0, 1), taps=(4, 3)),
+        RegisterTile(3, 1),
+        True,
+    ),
     "stride of two": (
         Case(channels=17, size=(11, 16), padding=(1, 1, 0, 1), epilogue=RESIDUAL, stride=2),
         RegisterTile(4, 2),
@@ -191,7 +201,7 @@ def cases(draw: st.DrawFn) -> tuple[Case, WinogradTiling]:
     """Small convolutions of any size and padding, in any tiling."""
     padding = draw(st.tuples(*[st.integers(0, 2)] * 4))
     stride = draw(st.integers(1, 2))
-    sizes = (1, 3, 5, 7)
+    sizes = (1, 3, 4, 5, 7)
     dense = [(r, s) for r in sizes for s in sizes if r * s > 1]
     taps = draw(st.sampled_from(dense if stride == 1 else [(3, 3)]))
     smallest = [max(1, taps[a] - padding[a] - padding[a + 2]) for a in range(2)]
@@ -223,6 +233,8 @@ def test_convolutions_of_any_size_in_any_tiling(drawn: tuple[Case, WinogradTilin
         ((3, 3), 4, 5e-6),
         ((1, 7), 2, 5e-6),
         ((7, 1), 4, 1.5e-5),
+        ((4, 4), 2, 2e-6),
+        ((4, 4), 4, 8e-6),
         ((5, 5), 2, 5e-6),
         ((5, 5), 4, 2e-5),
     ],

@@ -70,7 +70,14 @@ def test_other_convolutions_are_not_computed_by_winograd() -> None:
 
 @pytest.mark.parametrize(
     ("taps", "sizes"),
-    [((3, 3), (2, 4)), ((1, 7), (2, 4)), ((5, 5), (2, 4)), ((7, 7), (2,)), ((5, 7), (2,))],
+    [
+        ((3, 3), (2, 4)),
+        ((4, 4), (2, 4)),
+        ((1, 7), (2, 4)),
+        ((5, 5), (2, 4)),
+        ((7, 7), (2,)),
+        ((5, 7), (2,)),
+    ],
 )
 def test_tiles_that_round_too_much_are_left_out(taps: tuple[int, int], sizes: tuple[int]) -> None:
     """Both axes add to the error."""

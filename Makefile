@@ -57,8 +57,12 @@ test-cpp: $(VENV)/developed
 	$(BIN)/cmake --build $(LIBRARY)
 	$(BIN)/ctest --test-dir $(LIBRARY) --output-on-failure
 
+# A test that hangs ends its process, which prints where its threads are. In a new process it is tried
+# again, and after that no further one.
+LIMITED = -o faulthandler_timeout=400 -o faulthandler_exit_on_timeout=true
 # Tests of a file in one process, which makes once what they share.
-SIDE_BY_SIDE = --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+SIDE_BY_SIDE = $(LIMITED) --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder \
+	--max-worker-restart 1
 MARKED = -m 'not slow'
 
 # Many tests start processes that import the package: its bytecode is kept, whatever the environment.
@@ -92,7 +96,7 @@ mutation: $(VENV)/with-mutmut
 	PYTHONPATH=tests $(BIN)/python -m mutation --count $(COUNT) $(if $(SEED),--seed $(SEED))
 
 tutorials: $(VENV)/with-pytorch
-	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 2 --dist worksteal -p nbmake --nbmake tutorials
+	$(BIN)/python -m pytest $(LIMITED) --numprocesses auto --maxprocesses 2 --dist worksteal -p nbmake --nbmake tutorials
 
 SANITIZED_TESTS = $(addprefix tests/python/,runtime/test_registry_fuzz.py runtime/test_stage_runner.py \
 	search/test_search.py search/test_best_first.py search/test_limits.py search/test_templates.py)
@@ -106,7 +110,7 @@ asan: $(VENV)/developed
 	ASAN_OPTIONS=detect_leaks=0 TVM_IOS_LIBRARY_PATH=build/asan/lib \
 		LD_LIBRARY_PATH="$$(echo $(VENV)/lib/python3*/site-packages/nvidia/cudnn/lib)" \
 		LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" \
-		$(BIN)/python -m pytest $(SANITIZED_TESTS)
+		$(BIN)/python -m pytest $(LIMITED) $(SANITIZED_TESTS)
 
 tsan: $(VENV)/developed
 	$(call run_cpp_tests,tsan,thread)

@@ -26,15 +26,14 @@ from tvm import relax
 import markdown
 from tvm_ios.backend.cpu.kernels.conv2d import conv2d_kernel
 from tvm_ios.backend.cpu.kernels.conv2d_shape import Conv2d
-from tvm_ios.backend.cpu.kernels.fold import fold_kernel, fold_weights, folds
-from tvm_ios.backend.cpu.kernels.kernel import Kernel, convert_input
+from tvm_ios.backend.cpu.kernels.fold import folds
+from tvm_ios.backend.cpu.kernels.kernel import Kernel
 from tvm_ios.backend.cpu.kernels.layout import PLAIN, Layout, pack_weights
 from tvm_ios.backend.cpu.kernels.winograd import pack_winograd, winograd_kernel
 from tvm_ios.backend.cpu.kernels.winograd_model import (
     WinogradTiling,
     best_tiling,
     choose_winograd,
-    filtered,
     tile_sizes,
     variant_name,
     variants,
@@ -153,7 +152,7 @@ def convolutions(model: str, core: Core) -> Counter[Conv2d]:
 def tilings_of(conv: Conv2d, target: tvm.target.Target) -> list[WinogradTiling]:
     """The best for each size of tile."""
     core, balance = core_of(target), machine_balance(target)
-    return [best_tiling(filtered(conv), (m,), core, 1, balance) for m in tile_sizes(conv)]
+    return [best_tiling(conv, (m,), core, 1, balance) for m in tile_sizes(conv)]
 
 
 def source_of(conv: Conv2d, core: Core) -> Layout:
@@ -164,11 +163,9 @@ def source_of(conv: Conv2d, core: Core) -> Layout:
 def kernels_of(conv: Conv2d, target: tvm.target.Target) -> list[Kernel]:
     """The direct kernel, and one for each size of tile."""
     core = core_of(target)
-    layout, source = Layout(core.lanes), source_of(conv, core)
-    winograd = [winograd_kernel(filtered(conv), t, layout, core) for t in tilings_of(conv, target)]
-    if folds(conv):
-        winograd = [convert_input(k, 0, fold_kernel(conv, layout, core)) for k in winograd]
-    return [conv2d_kernel(conv, source, layout, core), *winograd]
+    source = source_of(conv, core)
+    winograd = [winograd_kernel(conv, t, source, core) for t in tilings_of(conv, target)]
+    return [conv2d_kernel(conv, source, Layout(core.lanes), core), *winograd]
 
 
 def weights_of(
@@ -177,9 +174,8 @@ def weights_of(
     """The weights as each of these kernels reads them."""
     core = core_of(target)
     yield pack_weights(weights, source_of(conv, core).block or 1, core.lanes, 1)
-    taps = fold_weights(weights, conv) if folds(conv) else weights
     for tiling in tilings_of(conv, target):
-        yield pack_winograd(taps, filtered(conv), tiling, core.lanes)
+        yield pack_winograd(weights, conv, tiling, core.lanes)
 
 
 def measure(model: str, target: tvm.target.Target) -> Iterator[Result]:

@@ -21,7 +21,7 @@ _HALF = "backend/cpu/test_half_precision.py"
 _TIMELINE = "backend/cpu/measure/test_timeline.py"
 _SEPARATION = "backend/cpu/code/test_separation.py::test_a_task_leaves_a_taken_core"
 _WINOGRAD = "backend/cpu/kernels/test_winograd.py"
-_FOLD = "backend/cpu/kernels/test_fold.py"
+_IMAGE = "backend/cpu/kernels/test_winograd_image.py"
 _DEPTH_FIRST = "backend/cpu/stage/test_depth_first.py"
 _STRIPS = "schedule/test_winograd.py"
 _RECURRENCE = "backend/cpu/kernels/test_recurrence.py"
@@ -62,21 +62,42 @@ MUTANTS = (
         f"{_KERNELS}/fold.py",
         "return -window.before % window.stride",
         "return 0",
-        (f"{_FOLD}::test_convolutions",),
+        (f"{_IMAGE}::test_squares_of_pixels_become_channels", f"{_IMAGE}::test_convolutions"),
     ),
     Mutant(
         "pixels below a folded image are read",
         f"{_KERNELS}/fold.py",
-        "row * stride + y < height",
+        "row * stride + y < self._high",
         "row * stride + y >= 0",
-        (f"{_FOLD}::test_a_square_of_pixels_becomes_channels",),
+        (f"{_IMAGE}::test_convolutions",),
+    ),
+    Mutant(
+        "the first row of tiles of a worker finds nothing folded",
+        f"{_KERNELS}/winograd_image.py",
+        "T.Select(T.Or(fresh, row == 0), 0, high - step)",
+        "T.Select(row == 0, 0, high - step)",
+        (f"{_IMAGE}::test_convolutions",),
+    ),
+    Mutant(
+        "the rows of an image are those of the one before",
+        f"{_KERNELS}/winograd_image.py",
+        "T.Select(T.Or(fresh, row == 0), 0, high - step)",
+        "T.Select(fresh, 0, high - step)",
+        (f"{_IMAGE}::test_convolutions",),
+    ),
+    Mutant(
+        "a row of tiles reads one row less",
+        f"{_KERNELS}/winograd_image.py",
+        "kernel=rows.stride * span",
+        "kernel=rows.stride * (span - 1)",
+        ("backend/cpu/kernels/test_footprint.py::test_rows_of_tiles",),
     ),
     Mutant(
         "an image whose channels lie in blocks is folded",
         "python/tvm_ios/backend/cpu/rules/convolution.py",
-        "suits = not source.block if fold else source.block == core.lanes",
-        "suits = fold or source.block == core.lanes",
-        (f"{_FOLD}::test_an_image_that_a_convolution_computed_is_not_folded",),
+        "suits = source.block == (0 if folds(conv) else core.lanes)",
+        "suits = folds(conv) or source.block == core.lanes",
+        (f"{_IMAGE}::test_an_image_that_a_convolution_computed_is_not_folded",),
     ),
     Mutant(
         "the strips of a group keep their products in one place",

@@ -9,25 +9,21 @@ Winograd's algorithm. Taps that complete a square are zero.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from tvm.tirx.script import builder as T
 
-from ....target import Core
 from ....tir.emit import lanes_of, loop, tile_scope, unroll, zeros
-from ....tir.storage import store
-from ....tir.tensor import TensorSpec
 from ....tir.window import Window
 from .conv2d_shape import Conv2d
-from .kernel import Kernel, Phase
-from .layout import Layout, blocks
+from .layout import blocks
 
 Expr = Any
 
-_STRIDES = (2, 4)  # squares' rows are vectors
+_STRIDES = (2, 4)  # a row of a square is part of a vector
 _CHANNELS = 4  # at most; others fill the lanes of a vector without folding
 
 
@@ -86,88 +82,71 @@ def fold_weights(weights: np.ndarray, conv: Conv2d) -> np.ndarray:
     return squares.transpose(0, 3, 1, 5, 2, 4).reshape(k, -1, *taps)
 
 
-def fold_kernel(conv: Conv2d, layout: Layout, core: Core) -> Kernel:
-    """Return the kernel that folds a row-major image.
+class Folding:
+    """The code that folds rows of an image.
 
-    A tile is a row of squares. The channels of a square are in the order row, channel, column:
-    neighbouring pixels of the image stay neighbours. Pixels beyond the image are zero.
+    The channels of a square are in the order row, channel, column: neighbouring pixels of the image
+    stay neighbours. Pixels beyond the image are zero, and so are lanes without a channel.
 
     Parameters
     ----------
     conv : Conv2d
         The convolution of the image, before it is folded.
-    layout : Layout
-        Layout of the folded image.
-    core : Core
-        The core that runs the kernel.
-
-    Returns
-    -------
-    Kernel
-        A kernel of one phase.
+    lanes : int
+        Elements of a block of channels.
     """
-    emitter = _Folding(conv, layout)
-    shape = (conv.batch, conv.channels, conv.rows.size, conv.columns.size)
-    return Kernel(
-        name="fold",
-        key=("fold", shape, conv.rows.stride, layout, core),
-        inputs=(TensorSpec(shape),),
-        outputs=(layout.spec(emitter.result),),
-        phases=(Phase(conv.batch * emitter.result[2], emitter.emit),),
-        narrows=True,
-    )
 
+    def __init__(self, conv: Conv2d, lanes: int) -> None:
+        self._channels, self._stride, self._lanes = conv.channels, conv.rows.stride, lanes
+        assert lanes % self._stride == 0, "the row of a square lies in a block"
+        self._high, self._wide = conv.rows.size, conv.columns.size
 
-class _Folding:
-    """The code that folds an image."""
+    def emit(
+        self, source: Any, image: Expr, row: Expr, store: Callable[[Expr, Expr, Expr, Expr], None]
+    ) -> None:
+        """Emit a row of squares.
 
-    def __init__(self, conv: Conv2d, layout: Layout) -> None:
-        whole = folded(conv)
-        self._channels, self._stride, self._block = conv.channels, conv.rows.stride, layout.block
-        assert self._block % self._stride == 0, "the row of a square lies in a block"
-        self._size = (conv.rows.size, conv.columns.size)
-        self.result = (conv.batch, whole.channels, whole.rows.size, whole.columns.size)
+        Parameters
+        ----------
+        source : Buffer
+            The row-major image ``[N, C, H, W]``.
+        image, row : Expr
+            The image's number, and the row of squares.
+        store : callable
+            ``store(block, column, lanes, value)`` emits the store of some lanes of a square.
+        """
+        stride = self._stride
 
-    def emit(self, buffers: Sequence[Any], begin: Expr, extent: Expr) -> None:
-        """Emit a range of rows of squares."""
-        stride, (height, _) = self._stride, self._size
-        with T.serial(begin, begin + extent) as t:
-            image, row = t // self.result[2], t % self.result[2]
+        def pixels(y: Expr) -> None:
+            def load(x: Expr, channel: Expr, width: int) -> Expr:
+                return source[image, channel, row * stride + y, lanes_of(x * stride, width)]
 
-            def pixels(y: Expr) -> None:
-                with T.If(row * stride + y < height):
-                    with T.Then():
-                        self._row(buffers, image, row, y, inside=True)
-                    with T.Else():
-                        self._row(buffers, image, row, y, inside=False)
+            with T.If(row * stride + y < self._high):
+                with T.Then():
+                    self._row(y, load, store)
+                with T.Else():
+                    self._row(y, lambda _x, _channel, width: zeros(width), store)
 
-            unroll(0, stride, pixels)
+        unroll(0, stride, pixels)
+        self._clear(store)
 
     def _row(
-        self, buffers: Sequence[Any], image: Expr, row: Expr, y: Expr, *, inside: bool
+        self,
+        y: Expr,
+        load: Callable[[Expr, Expr, int], Expr],
+        store: Callable[[Expr, Expr, Expr, Expr], None],
     ) -> None:
-        """Emit row ``y`` of the squares of a row; zeros if it is not ``inside`` the image."""
-        (source, result), stride = buffers, self._stride
-        full, rest = divmod(self._size[1], stride)
+        """Emit row ``y`` of the squares."""
+        stride = self._stride
+        full, rest = divmod(self._wide, stride)
 
         def part(x: Expr, channel: Expr, first: int, width: int, value: Expr) -> None:
             lane = (y * self._channels + channel) * stride + first
-            place = [lane // self._block, row * self.result[3] + x]
-            vector = lanes_of(lane % self._block, width)
             with tile_scope():
-                store(result, value, [image, *place, vector])
-
-        def load(x: Expr, channel: Expr, width: int) -> Expr:
-            if not inside:
-                return zeros(width)
-            return source[image, channel, row * stride + y, lanes_of(x * stride, width)]
+                store(lane // self._lanes, x, lanes_of(lane % self._lanes, width), value)
 
         def square(x: Expr) -> None:
-            unroll(
-                0,
-                self._channels,
-                lambda channel: part(x, channel, 0, stride, load(x, channel, stride)),
-            )
+            unroll(0, self._channels, lambda c: part(x, c, 0, stride, load(x, c, stride)))
 
         def last(channel: Expr) -> None:
             part(full, channel, 0, rest, load(full, channel, rest))
@@ -177,3 +156,11 @@ class _Folding:
             loop(full, square)
         if rest:
             unroll(0, self._channels, last)
+
+    def _clear(self, store: Callable[[Expr, Expr, Expr, Expr], None]) -> None:
+        """Clear the lanes behind the last channel: numbers that are left there may be slow."""
+        block, first = divmod(self._channels * self._stride**2, self._lanes)
+        if first:
+            width = self._lanes - first
+            lanes, value = lanes_of(first, width), zeros(width)
+            loop(blocks(self._wide, self._stride), lambda x: store(block, x, lanes, value))

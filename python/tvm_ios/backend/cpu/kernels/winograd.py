@@ -14,6 +14,9 @@ all inputs, and the second phase works on a group of strips of one chunk at a ti
 fastest, so that a chunk's weights, which are large, come from memory once. The strips of a group
 are multiplied by the weights of one point after another: if a chunk's weights exceed the cache,
 those of a point do not.
+
+An image that folds (:mod:`.fold`) is computed row of tiles by row of tiles, see
+:mod:`.winograd_image`.
 """
 
 from __future__ import annotations
@@ -25,14 +28,17 @@ import numpy as np
 from tvm.tirx.script import builder as T
 
 from ....target import Core
-from ....tir.emit import bind, lanes_of, on_stack, select
+from ....tir.emit import bind, lanes_of
 from ....tir.tensor import TensorSpec
 from .conv2d_shape import Conv2d
+from .fold import fold_weights, folded, folds
 from .kernel import Kernel, Phase, Weights
 from .layout import Layout, blocks
+from .winograd_emitter import WinogradEmitter
+from .winograd_image import ImageEmitter
 from .winograd_model import WinogradTiling, winograd_times
-from .winograd_products import Buffers, Following, Products, Strips
-from .winograd_shape import WinogradShape
+from .winograd_products import Following, Strips
+from .winograd_tiles import Pixel
 from .winograd_transform import transforms
 
 Expr = Any
@@ -60,6 +66,8 @@ def pack_winograd(
         ``[points, C, b, lanes]`` of each chunk of ``b`` blocks of output channels, one after
         another. Points are in column-major order.
     """
+    if folds(conv):
+        return pack_winograd(fold_weights(weights, conv), folded(conv), tiling, lanes)
     down, across = transforms(conv, tiling.outputs)
     matrix, chunk = np.kron(across.filter, down.filter), tiling.registers.blocks
     k, c = weights.shape[:2]
@@ -73,7 +81,7 @@ def pack_winograd(
     return np.concatenate(parts)
 
 
-def winograd_kernel(conv: Conv2d, tiling: WinogradTiling, layout: Layout, core: Core) -> Kernel:
+def winograd_kernel(conv: Conv2d, tiling: WinogradTiling, source: Layout, core: Core) -> Kernel:
     """Return the kernel of a convolution whose windows have :func:`.tile_sizes`.
 
     The kernel's inputs are the feature map, the weights as :func:`pack_winograd` leaves them and
@@ -85,39 +93,44 @@ def winograd_kernel(conv: Conv2d, tiling: WinogradTiling, layout: Layout, core: 
         The convolution.
     tiling : WinogradTiling
         How the kernel cuts it.
-    layout : Layout
-        Layout of the inputs and of the result, blocked by ``core.lanes``.
+    source : Layout
+        Layout of the feature map: row-major if it folds, else blocked by ``core.lanes``.
     core : Core
         The core that runs the kernel.
 
     Returns
     -------
     Kernel
-        A kernel of one phase if the tiling is fused, else of two phases.
+        A kernel of one phase if the tiling is fused, else of two phases. Its result and other
+        inputs are blocked by ``core.lanes``.
     """
-    assert layout.block == core.lanes, "a block of channels is one vector"
-    emitter = _Emitter(conv, tiling, core)
+    assert source.block == (0 if folds(conv) else core.lanes), "a block of channels is one vector"
+    emitter = (ImageEmitter if folds(conv) else _MapEmitter)(conv, tiling, core)
+    layout = Layout(core.lanes)
     image = (conv.batch, conv.channels, conv.rows.size, conv.columns.size)
     result = (conv.batch, *conv.out_channels, conv.rows.out, conv.columns.out)
     arguments = {"channel": (1, *conv.out_channels, 1, 1), "full": result}
     return Kernel(
         name="conv2d_winograd",
-        key=("winograd", conv, tiling, layout, core),
+        key=("winograd", conv, tiling, source, core),
         inputs=(
-            layout.spec(image),
-            TensorSpec((emitter.out_blocks * emitter.tiles.points * conv.channels * core.lanes,)),
+            source.spec(image),
+            TensorSpec((emitter.out_blocks * emitter.block_elements,)),
             *(layout.spec(arguments[kind]) for kind in conv.epilogue.arguments),
         ),
         outputs=(layout.spec(result),),
         scratch=() if tiling.fused else (TensorSpec(emitter.transformed(emitter.strips)),),
         phases=emitter.phases(),
+        plane=emitter.plane,
         order="rows" if tiling.fused else "channels",
         narrows=True,
     )
 
 
-class _Emitter(WinogradShape):
-    """The code of a convolution."""
+class _MapEmitter(WinogradEmitter):
+    """The code of a convolution of a blocked feature map."""
+
+    plane = None  # its strips are no rows
 
     def phases(self) -> tuple[Phase, ...]:
         if self.tiling.fused:
@@ -139,81 +152,35 @@ class _Emitter(WinogradShape):
 
     def _emit_fused(self, buffers: Sequence[Any], begin: Expr, extent: Expr) -> None:
         """Emit a range of strips, each from its inputs to its outputs."""
-        bound, transformed = self._bind(buffers), on_stack(self.transformed(1))
-        products = self._products()
+        bound, transformed, products = self.bind(buffers), self.one_strip(), self.products()
         with T.serial(begin, begin + extent) as strip:
-            first = bind(strip * self.strip)
-            count = bind(T.min(self.strip, self.tiles.count - first))
-            with T.serial(self.in_blocks) as block, T.serial(count) as i:
-                self._transform(bound.image, transformed, 0, block, bind(first + i), i)
-            with T.serial(self.chunks) as chunk:
-                strips = Strips(strip, 1, kept=True)
-                self._emit_chunk(bound, transformed, products, strips, chunk, Following(0))
+            strips = Strips(strip, 1, kept=True, tiles=self.tiles.count)
+            self.transform_strip(self._pixel(bound.image), transformed, strips)
+            self.emit_chunks(bound, transformed, products, strips)
 
     def _emit_inputs(self, buffers: Sequence[Any], begin: Expr, extent: Expr) -> None:
         """Emit the transforms of the inputs; the unit is one tile of one block of channels."""
+        pixel = self._pixel(buffers[0])
         with T.serial(begin, begin + extent) as t:
             block, tile = bind(t // self.tiles.count), bind(t % self.tiles.count)
             strip, i = bind(tile // self.strip), bind(tile % self.strip)
-            self._transform(buffers[0], buffers[-1], strip, block, tile, i)
+            self.transform(pixel, buffers[-1], strip, block, tile, i)
 
     def _emit_products(
         self, buffers: Sequence[Any], begin: Expr, extent: Expr, following: Expr | None = None
     ) -> None:
         """Emit the products and the outputs; the unit is one group of strips of one chunk."""
-        bound, products, size = self._bind(buffers), self._products(), self.tiling.group
+        bound, products, size = self.bind(buffers), self.products(), self.tiling.group
         with T.serial(begin, begin + extent) as t:
             chunk, group = bind(t // self.groups), bind(t % self.groups)
             more = bind(T.Select(t - group + self.groups < begin + extent, 1, 0))
             first = bind(group * size)
             count = bind(T.min(size, self.strips - first)) if size > 1 else 1
-            strips = Strips(first, count, kept=False)
-            self._emit_chunk(
-                bound, buffers[-1], products, strips, chunk, Following(more, following)
-            )
+            strips = Strips(first, count, kept=False, tiles=self.tiles.count)
+            after = Following(more, following)
+            self.emit_chunk(bound, buffers[-1], products, strips, chunk, after)
 
-    def _bind(self, buffers: Sequence[Any]) -> Buffers:
-        count = 2 + len(self.conv.epilogue.arguments)
-        return Buffers(buffers[0], buffers[1], buffers[2:count], buffers[count])
-
-    def _products(self) -> Any:
-        tiles = self.tiling.group * self.strip
-        return on_stack((self.chunk, tiles, self.tiles.points, self.lanes))
-
-    def _transform(
-        self, image: Any, transformed: Any, slot: Expr, block: Expr, tile: Expr, i: Expr
-    ) -> None:
-        """Transform a tile's inputs to tile ``i`` of the strip in ``slot``."""
-        position, vector = bind(block * self.strip + i), lanes_of(0, self.lanes)
-
-        def store(point: Expr, value: Expr) -> None:
-            T.buffer_store(transformed, value, [slot, point, position, vector])
-
-        self.tiles.transform_in(image, block, tile, store)
-
-    def _emit_chunk(
-        self,
-        buffers: Buffers,
-        transformed: Any,
-        products: Any,
-        strips: Strips,
-        chunk: Expr,
-        following: Following,
-    ) -> None:
-        """Emit the outputs of some strips and one chunk; the last chunk may be narrower."""
-        full, rest = divmod(self.out_blocks, self.chunk)
-
-        def part(width: int, first: Expr) -> None:
-            strips_of_chunk = Products(
-                self, buffers, transformed, products, strips, bind(first), width, following
-            )
-            strips_of_chunk.multiply()
-            strips_of_chunk.transform()
-
-        select(
-            chunk,
-            [
-                (full, lambda i: part(self.chunk, i * self.chunk)),
-                (1 if rest else 0, lambda i: part(rest, full * self.chunk)),
-            ],
-        )
+    def _pixel(self, image: Any) -> Pixel:
+        """Return how a feature map is read."""
+        wide, vector = self.conv.columns.size, lanes_of(0, self.lanes)
+        return lambda n, block, y, x: image[n, block, y * wide + x, vector]

@@ -89,8 +89,8 @@ def choose_winograd(
 ) -> WinogradTiling | None:
     """Return the tiling with the least predicted time, None if the direct kernel is as fast.
 
-    The caller makes sure that the input is blocked, or row-major if the convolution is computed by
-    :func:`filtered` on a folded image, and that the weights are constant.
+    The caller makes sure that the input is blocked, or row-major if it folds, and that the weights
+    are constant.
 
     Parameters
     ----------
@@ -113,9 +113,10 @@ def choose_winograd(
     outputs = tile_sizes(conv)
     if not outputs:
         return None
-    tiling = best_tiling(filtered(conv), outputs, core, workers, balance)
+    tiling = best_tiling(conv, outputs, core, workers, balance)
+    winograd = winograd_times(conv, tiling, core, balance).total
     direct = _direct_time(conv, core, balance) / direct_speed
-    return tiling if _time_with_fold(conv, tiling, core, balance) < _WORTH * direct else None
+    return tiling if winograd < _WORTH * direct else None
 
 
 def predicted_times(
@@ -127,14 +128,9 @@ def predicted_times(
     """
     times = {variant_name(None): _direct_time(conv, core, balance) / direct_speed}
     for outputs in tile_sizes(conv):
-        tiling = best_tiling(filtered(conv), [outputs], core, workers, balance)
-        times[variant_name(tiling)] = _time_with_fold(conv, tiling, core, balance)
+        tiling = best_tiling(conv, [outputs], core, workers, balance)
+        times[variant_name(tiling)] = winograd_times(conv, tiling, core, balance).total
     return times
-
-
-def filtered(conv: Conv2d) -> Conv2d:
-    """Return the convolution that Winograd's algorithm computes; that of an image may be folded."""
-    return folded(conv) if folds(conv) else conv
 
 
 def variant_name(tiling: WinogradTiling | None) -> str:
@@ -153,9 +149,7 @@ def named_tiling(
 ) -> WinogradTiling | None:
     """Return the best tiling of the kernel that :func:`variant_name` names so; None if direct."""
     outputs = next((m for m in tile_sizes(conv) if _name(m) == variant), None)
-    if outputs is None:
-        return None
-    return best_tiling(filtered(conv), [outputs], core, workers, balance)
+    return None if outputs is None else best_tiling(conv, [outputs], core, workers, balance)
 
 
 def tile_sizes(conv: Conv2d) -> tuple[int, ...]:
@@ -164,7 +158,7 @@ def tile_sizes(conv: Conv2d) -> tuple[int, ...]:
     There is none unless the convolution has windows of one stride, one group and one result. Tiles
     that round too much are left out.
     """
-    conv = filtered(conv)
+    conv = _filtered(conv)
     axes = [axis for axis in (conv.rows, conv.columns) if (axis.kernel, axis.stride) != (1, 1)]
     strides = {axis.stride for axis in axes}
     dense = all(axis.dilation == 1 for axis in axes)
@@ -223,7 +217,8 @@ def winograd_tilings(conv: Conv2d, outputs: int, core: Core) -> list[WinogradTil
     """Return the tilings worth considering for one tile size.
 
     All sets of registers but the last are equally full. With a single block of channels every
-    multiply-add loads an input, and a late load of weights would delay it.
+    multiply-add loads an input, and a late load of weights would delay it. An image that folds is
+    computed from end to end.
 
     Parameters
     ----------
@@ -239,14 +234,21 @@ def winograd_tilings(conv: Conv2d, outputs: int, core: Core) -> list[WinogradTil
     list of WinogradTiling
         The candidates.
     """
-    tiles, out_blocks = count_tiles(conv, outputs), blocks(conv.out_channels[0], core.lanes)
-    points, in_blocks = count_points(conv, outputs), blocks(conv.channels, core.lanes)
+    (_, tiles), whole = _runs(conv, outputs), not folds(conv)
+    conv = _filtered(conv)
+    points, in_blocks = _count_points(conv, outputs), blocks(conv.channels, core.lanes)
+    out_blocks = blocks(conv.out_channels[0], core.lanes)
 
     def ways(registers: RegisterTile) -> Iterator[WinogradTiling]:
         """Yield the tilings with a register tile whose kept values fit into the stack."""
         strips, vector = blocks(tiles, registers.columns), 4 * core.lanes * points
-        yield WinogradTiling(outputs, registers, fused=False)
-        if 1 < strips <= _MOST_STRIPS and vector * tiles * registers.blocks <= _KEPT_BYTES:
+        if whole:
+            yield WinogradTiling(outputs, registers, fused=False)
+        if (
+            whole
+            and 1 < strips <= _MOST_STRIPS
+            and vector * tiles * registers.blocks <= _KEPT_BYTES
+        ):
             yield WinogradTiling(outputs, registers, fused=False, group=strips)
         if vector * in_blocks * registers.columns <= _KEPT_BYTES:
             yield WinogradTiling(outputs, registers, fused=True)
@@ -260,13 +262,17 @@ def winograd_tilings(conv: Conv2d, outputs: int, core: Core) -> list[WinogradTil
     ]
 
 
-def count_tiles(conv: Conv2d, outputs: int) -> int:
-    """Return the number of tiles of all images."""
+def _runs(conv: Conv2d, outputs: int) -> tuple[int, int]:
+    """Return the number of runs of tiles that are cut into strips, and the tiles of each.
+
+    A row of tiles is a run if the convolution folds its image, else all tiles together are.
+    """
     high, wide = (blocks(w.out, tile_outputs(w, outputs)) for w in (conv.rows, conv.columns))
-    return conv.batch * high * wide
+    rows = conv.batch * high
+    return (rows, wide) if folds(conv) else (1, rows * wide)
 
 
-def count_points(conv: Conv2d, outputs: int) -> int:
+def _count_points(conv: Conv2d, outputs: int) -> int:
     """Return the number of points of a transformed tile, as many as it has inputs."""
     high, wide = (
         w.distance(tile_outputs(w, outputs) - 1, w.kernel) for w in (conv.rows, conv.columns)
@@ -295,11 +301,12 @@ def winograd_times(
     WinogradTimes
         Times on one core, in vector multiply-adds.
     """
-    points = count_points(conv, tiling.outputs)
-    tiles, tile = count_tiles(conv, tiling.outputs), tiling.registers
+    runs, run = _runs(conv, tiling.outputs)
+    folding, conv = _folding_time(conv), _filtered(conv)
+    points, tiles, tile = _count_points(conv, tiling.outputs), runs * run, tiling.registers
     in_blocks, out_blocks = (blocks(c, core.lanes) for c in (conv.channels, conv.out_channels[0]))
     weights, transformed = points * conv.channels * out_blocks, points * tiles * in_blocks
-    strips = blocks(tiles, tile.columns)
+    strips = runs * blocks(run, tile.columns)
     # A strip reads all weights if fused, else those of a chunk, or of a point of it, while the next
     # are prefetched.
     together = 1 if tiling.group > 1 else points
@@ -310,25 +317,27 @@ def winograd_times(
     near = kept <= core.l1_bytes
     clear_and_store = (2.0 if near else 4.0) * tiles * out_blocks
     overhead = _PRODUCT_OVERHEAD * strips * blocks(out_blocks, tile.blocks)
-    multiply = conv.channels * step_time(tile, tiles, out_blocks, load, transfer=transfer)
-    compute = points * (multiply + clear_and_store + overhead)
+    step = runs * step_time(tile, run, out_blocks, load, transfer=transfer)
+    compute = points * (conv.channels * step + clear_and_store + overhead)
     fetch = balance.memory * weights  # hardly overlaps: too few tiles use the weights
     handed_over = _FAR_EXCHANGE if _exceeds_cache(transformed, core) else _NEAR_EXCHANGE
     return WinogradTimes(
-        inputs=(_DATA_TRANSFORM + (0.0 if tiling.fused else handed_over)) * transformed,
+        inputs=folding + (_DATA_TRANSFORM + (0.0 if tiling.fused else handed_over)) * transformed,
         products=compute + fetch + _OUTPUT_TRANSFORM * points * tiles * out_blocks,
     )
 
 
-def _time_with_fold(
-    conv: Conv2d, tiling: WinogradTiling, core: Core, balance: MachineBalance
-) -> float:
-    """Predict the time of a convolution by Winograd's algorithm, and of folding its image."""
-    folding = 0.0
-    if folds(conv):
-        rows = conv.batch * conv.channels * conv.rows.size
-        folding = _FOLD * rows * blocks(conv.columns.size, conv.columns.stride)
-    return folding + winograd_times(filtered(conv), tiling, core, balance).total
+def _filtered(conv: Conv2d) -> Conv2d:
+    """Return the convolution that Winograd's algorithm computes: of an image that folds, folded."""
+    return folded(conv) if folds(conv) else conv
+
+
+def _folding_time(conv: Conv2d) -> float:
+    """Predict the time of folding an image."""
+    if not folds(conv):
+        return 0.0
+    squares = blocks(conv.columns.size, conv.columns.stride)
+    return _FOLD * conv.batch * conv.channels * conv.rows.size * squares
 
 
 def _exceeds_cache(vectors: int, core: Core) -> bool:
@@ -344,8 +353,10 @@ def _time_of_all(
 ) -> float:
     """Predict the time of all workers together, including idle time."""
     total = winograd_times(conv, tiling, core, balance).total
-    tiles, strip = count_tiles(conv, tiling.outputs), tiling.registers.columns
-    strips = blocks(tiles, strip)
+    (runs, run), strip = _runs(conv, tiling.outputs), tiling.registers.columns
+    if folds(conv):
+        return total * blocks(runs, workers) * workers / runs
+    tiles, strips = run, blocks(run, strip)
     if tiling.fused:
         return total * min(blocks(strips, workers) * strip, tiles) * workers / tiles
     chunks = blocks(blocks(conv.out_channels[0], core.lanes), tiling.registers.blocks)

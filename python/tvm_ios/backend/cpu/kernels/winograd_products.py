@@ -56,7 +56,7 @@ class Following:
 
 @dataclass(frozen=True)
 class Strips:
-    """Some strips from strip ``first`` on.
+    """Some strips of a run of tiles, from strip ``first`` of the run on.
 
     Attributes
     ----------
@@ -64,11 +64,17 @@ class Strips:
     kept : bool
         Whether their transformed inputs are on the worker's stack, and not with those of all
         others.
+    tiles : int
+        The tiles of the run, all of them or those of a row.
+    before : Expr
+        The tiles before the run.
     """
 
     first: Expr
     count: Expr
     kept: bool
+    tiles: int
+    before: Expr = 0
 
 
 @dataclass(frozen=True)
@@ -90,7 +96,7 @@ class Products:
         The last strip may be narrower.
         """
         size = self.shape.strip
-        full, rest = divmod(self.shape.tiles.count, size)
+        full, rest = divmod(self.strips.tiles, size)
 
         def tiles(strip: Expr, index: Expr, count: int) -> None:
             with tile_scope():
@@ -173,9 +179,9 @@ class Products:
         """Emit the outputs of all tiles."""
         shape, vector = self.shape, lanes_of(0, self.shape.lanes)
         first = bind(self.strips.first * shape.strip)
-        count = bind(T.min(self.strips.count * shape.strip, shape.tiles.count - first))
+        count = bind(T.min(self.strips.count * shape.strip, self.strips.tiles - first))
         with T.serial(self.width) as k, T.serial(count) as i:
-            place = shape.tiles.place(first + i)
+            place = shape.tiles.place(self.strips.before + first + i)
             shape.tiles.transform_out(
                 place,
                 lambda point: self.products[k, i, point, vector],

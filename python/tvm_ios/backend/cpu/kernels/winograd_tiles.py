@@ -23,6 +23,10 @@ from .winograd_transform import transforms
 Expr = Any
 
 
+Pixel = Callable[[Expr, Expr, Expr, Expr], Expr]
+"""``pixel(image, block, y, x)`` returns a vector of channels of a feature map."""
+
+
 @dataclass(frozen=True)
 class Place:
     """The image of a tile and the position of its first output."""
@@ -53,34 +57,39 @@ class Tiles:
         Points of a transformed tile.
     count : int
         Number of tiles.
+    rows, columns : int
+        Rows of tiles of an image, and tiles of a row.
+    inputs, outputs : int
+        Rows of inputs, and of outputs, of a tile.
     """
 
     def __init__(self, conv: Conv2d, outputs: int, lanes: int) -> None:
         self._conv, self._lanes = conv, lanes
         self._down, self._across = transforms(conv, outputs)
-        self._high = blocks(conv.rows.out, self._down.m)
-        self._wide = blocks(conv.columns.out, self._across.m)
-        self.points = self._down.n * self._across.n
-        self.count = conv.batch * self._high * self._wide
+        self.inputs, self.outputs = self._down.n, self._down.m
+        self.rows = blocks(conv.rows.out, self.outputs)
+        self.columns = blocks(conv.columns.out, self._across.m)
+        self.points = self.inputs * self._across.n
+        self.count = conv.batch * self.rows * self.columns
 
     def place(self, tile: Expr) -> Place:
         """Return the position of a tile."""
-        row = tile // self._wide
+        row = tile // self.columns
         return Place(
-            image=bind(row // self._high),
-            row=bind(row % self._high * self._down.m),
-            column=bind(tile % self._wide * self._across.m),
+            image=bind(row // self.rows),
+            row=bind(row % self.rows * self.outputs),
+            column=bind(tile % self.columns * self._across.m),
         )
 
     def transform_in(
-        self, image: Any, block: Expr, tile: Expr, store: Callable[[Expr, Expr], None]
+        self, pixel: Pixel, block: Expr, tile: Expr, store: Callable[[Expr, Expr], None]
     ) -> None:
         """Call ``store(point, value)`` for every point of a tile of one block of channels.
 
         Parameters
         ----------
-        image : Buffer
-            The feature map.
+        pixel : callable
+            ``pixel(image, block, y, x)`` returns a vector of channels of the feature map.
         block : Expr
             The block of channels.
         tile : Expr
@@ -102,32 +111,29 @@ class Tiles:
                 for r, value in enumerate(self._down.data(x, lanes)):
                     store(s * high + r, value)
 
-            self._rows_in(image, block, self.place(tile), row)
+            self._rows_in(pixel, block, self.place(tile), row)
             unroll(0, wide, column)
 
     def _rows_in(
         self,
-        image: Any,
+        pixel: Pixel,
         block: Expr,
         place: Place,
         row: Callable[[Callable[[Expr, int], Expr], Expr], None],
     ) -> None:
         """Call ``row(load, r)`` for each row of a tile's inputs; ``load(r, s)`` returns one."""
-        conv, vector = self._conv, lanes_of(0, self._lanes)
-        high, wide = self._down.n, self._across.n
+        conv, high, wide = self._conv, self.inputs, self._across.n
         top = bind(conv.rows.position(place.row, 0))
         left = bind(conv.columns.position(place.column, 0))
 
-        def pixel(y: Expr, x: Expr) -> Expr:
-            return image[place.image, block, y * conv.columns.size + x, vector]
-
         def inner(r: Expr, s: int) -> Expr:
-            return pixel(top + r, left + s)
+            return pixel(place.image, block, top + r, left + s)
 
         def outer(r: Expr, s: int) -> Expr:
             y, y_inside = _clamp(conv.rows, top + r)
             x, x_inside = _clamp(conv.columns, left + s)
-            return tirx.Select(tirx.And(y_inside, x_inside), pixel(y, x), zeros(self._lanes))
+            value = pixel(place.image, block, y, x)
+            return tirx.Select(tirx.And(y_inside, x_inside), value, zeros(self._lanes))
 
         with T.If(tirx.And(_within(conv.rows, top, high), _within(conv.columns, left, wide))):
             with T.Then():

@@ -23,9 +23,7 @@ from ....tir.int8 import Grid
 from ....tir.storage import Format
 from ....tir.tensor import TensorSpec
 from ...shared.no_rule import NoRule
-from ..kernels.conv2d_shape import Conv2d
 from ..kernels.convert import block_kernel, pack_weights_kernel, unblock_kernel
-from ..kernels.fold import fold_kernel
 from ..kernels.image import IMAGE, byte_image_kernel, image_kernel
 from ..kernels.kernel import Kernel, convert_input
 from ..kernels.layout import PLAIN, Layout, pack_pairs, pack_weights
@@ -92,10 +90,6 @@ class InputBinder:
         if current.block:
             return self._converted(expr, unblock_kernel(shape, current))
         return self._converted(expr, block_kernel(shape, layout))
-
-    def folded(self, expr: relax.Var, conv: Conv2d) -> InputBinding:
-        """Bind the row-major image of a convolution, folded."""
-        return self._converted(expr, fold_kernel(conv, Layout(self._core.lanes), self._core))
 
     def paired(self, expr: relax.Expr, layout: Layout) -> InputBinding:
         """Bind ``expr`` in ``layout`` as bfloat16, rounded if it is not stored so."""

@@ -17,7 +17,7 @@ from ...shared.convolution import conv_geometry
 from ...shared.no_rule import NoRule, shape_of
 from ..kernels.conv2d import conv2d_kernel
 from ..kernels.conv2d_shape import Conv2d
-from ..kernels.fold import fold_weights, folds
+from ..kernels.fold import folds
 from ..kernels.image import IMAGE
 from ..kernels.kernel import Kernel
 from ..kernels.layout import PLAIN, Layout
@@ -25,7 +25,6 @@ from ..kernels.winograd import pack_winograd, winograd_kernel
 from ..kernels.winograd_model import (
     WinogradTiling,
     choose_winograd,
-    filtered,
     named_tiling,
     variant_name,
     variants,
@@ -158,25 +157,19 @@ def convolve(
         The kernel, and the feature map and the weights as it reads them.
     """
     core = config.core
-    # An image that is folded has a layout of its own; other inputs are read as they are.
-    fold = folds(conv) and isinstance(data, relax.Var)
-    suits = not source.block if fold else source.block == core.lanes
+    suits = source.block == (0 if folds(conv) else core.lanes)
     choice = bool(variants(conv)) and suits and constant_array(weights) is not None
     tiling = _winograd_tiling(conv, config, variant) if choice else None
     name = variant_name(tiling) if choice else None
+    image = binder.feature_map(data, source)
     if tiling is not None:
-        geometry, layout = filtered(conv), Layout(core.lanes)
-        kernel = replace(winograd_kernel(geometry, tiling, layout, core), variant=name)
-
-        def pack(array: np.ndarray) -> np.ndarray:
-            taps = fold_weights(array, conv) if fold else array
-            return pack_winograd(taps, geometry, tiling, core.lanes)
-
-        image = binder.folded(data, conv) if fold else binder.feature_map(data, source)
-        return kernel, (image, binder.constant(weights, pack))
+        kernel = replace(winograd_kernel(conv, tiling, source, core), variant=name)
+        return kernel, (
+            image,
+            binder.constant(weights, lambda w: pack_winograd(w, conv, tiling, core.lanes)),
+        )
     kernel = replace(conv2d_kernel(conv, source, Layout(core.lanes), core), variant=name)
-    packed = binder.weights(weights, source.block or 1, core.lanes, conv.groups)
-    return kernel, (binder.feature_map(data, source), packed)
+    return kernel, (image, binder.weights(weights, source.block or 1, core.lanes, conv.groups))
 
 
 def _winograd_tiling(

@@ -17,6 +17,7 @@ from support.merging import branches
 from support.networks import NATIVE, few_stages, relax_module
 from support.tiled import BODIES, products
 from tvm_ios.backend.cpu.code.functions import KernelFunctions
+from tvm_ios.backend.cpu.kernels.conv2d_shape import Conv2d
 from tvm_ios.backend.cpu.kernels.footprint import (
     Accessed,
     Touched,
@@ -24,8 +25,14 @@ from tvm_ios.backend.cpu.kernels.footprint import (
     strip_footprint,
 )
 from tvm_ios.backend.cpu.kernels.kernel import Kernel
+from tvm_ios.backend.cpu.kernels.layout import PLAIN
+from tvm_ios.backend.cpu.kernels.tiling import RegisterTile
+from tvm_ios.backend.cpu.kernels.winograd import winograd_kernel
+from tvm_ios.backend.cpu.kernels.winograd_model import WinogradTiling
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.options import Options
+from tvm_ios.target import core_of
+from tvm_ios.tir.window import Window
 
 _random = np.random.default_rng(0)
 SENTINEL = 0x5A
@@ -100,6 +107,25 @@ def accessed(kernel: Kernel) -> Accessed:
 def two_of(count: int, data: st.DataObject) -> tuple[int, int]:
     begin = data.draw(st.integers(0, count - 1))
     return begin, data.draw(st.integers(begin + 1, count))
+
+
+@cache
+def image_kernel(images: int) -> tuple[Kernel, tvm.runtime.Module]:
+    """A kernel of Winograd's algorithm whose tiles are rows of tiles."""
+    rows, columns = Window(38, 19, 7, 2, before=3), Window(25, 13, 7, 2, before=3)
+    conv = Conv2d(images, 3, rows, columns, (20,))
+    tiling = WinogradTiling(4, RegisterTile(2, 2), fused=True)
+    (found,) = compiled([winograd_kernel(conv, tiling, PLAIN, core_of(NATIVE))])
+    return found
+
+
+@pytest.mark.parametrize("images", IMAGES)
+@settings(max_examples=15, deadline=None)
+@given(data=st.data())
+def test_rows_of_tiles(images: int, data: st.DataObject) -> None:
+    kernel, function = image_kernel(images)
+    tiles = two_of(kernel.tiles, data)
+    check(kernel, function, [tiles], footprint(kernel, tiles, accessed(kernel)))
 
 
 @pytest.mark.parametrize("images", IMAGES)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions of images by large strides, on a folded image by Winograd's algorithm."""
+"""Convolutions of images by large strides, which Winograd's algorithm computes on folded images."""
 
 from __future__ import annotations
 
@@ -23,15 +23,21 @@ from support.networks import (
     unpack,
 )
 from tvm_ios.backend.cpu.kernels.conv2d_shape import Conv2d
-from tvm_ios.backend.cpu.kernels.fold import fold_kernel, fold_weights, folded, folds
-from tvm_ios.backend.cpu.kernels.kernel import convert_input
+from tvm_ios.backend.cpu.kernels.fold import fold_weights, folded, folds
+from tvm_ios.backend.cpu.kernels.layout import PLAIN
 from tvm_ios.backend.cpu.kernels.tiling import RegisterTile
 from tvm_ios.backend.cpu.kernels.winograd import pack_winograd, winograd_kernel
-from tvm_ios.backend.cpu.kernels.winograd_model import WinogradTiling, tile_sizes
+from tvm_ios.backend.cpu.kernels.winograd_model import (
+    WinogradTiling,
+    tile_sizes,
+    winograd_tilings,
+)
 from tvm_ios.backend.cpu.rules import LoweringConfig
 from tvm_ios.backend.cpu.rules.implement import implement
+from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.graph.extract import extract
 from tvm_ios.graph.prepare import prepare
+from tvm_ios.options import Options
 from tvm_ios.target import core_of
 from tvm_ios.tir.window import Window
 
@@ -67,60 +73,73 @@ class Case:
         shape = (20, self.channels, *self.taps)
         return np.random.default_rng(1).standard_normal(shape).astype("float32")
 
-    def expected(self) -> np.ndarray:
-        """In float64, tap by tap."""
-        padded = np.pad(self.image.astype("float64"), ((0, 0), (0, 0), self.padding, self.padding))
-        (high, wide), (height, width) = self.taps, padded.shape[2:]
-        every = sum(
-            np.einsum(
-                "nchw,kc->nkhw",
-                padded[:, :, r : height - high + 1 + r, s : width - wide + 1 + s],
-                self.weights[:, :, r, s],
-            )
-            for r in range(high)
-            for s in range(wide)
+
+def convolve(image: np.ndarray, weights: np.ndarray, padding: tuple[int, int]) -> np.ndarray:
+    """A convolution of stride 1 in float64, tap by tap."""
+    padded = np.pad(image.astype("float64"), ((0, 0), (0, 0), padding, padding))
+    (high, wide), (height, width) = weights.shape[2:], padded.shape[2:]
+    return sum(
+        np.einsum(
+            "nchw,kc->nkhw",
+            padded[:, :, r : height - high + 1 + r, s : width - wide + 1 + s],
+            weights[:, :, r, s],
         )
-        return every[:, :, :: self.stride, :: self.stride]
+        for r in range(high)
+        for s in range(wide)
+    )
 
 
 CASES = {
     "seven, odd padding": Case((22, 26), (7, 7), (3, 3)),
-    "seven, no padding": Case((21, 27), (7, 7), (0, 0), batch=2),
+    "seven, no padding": Case((29, 21), (7, 7), (0, 0), batch=4),
     "five, even padding": Case((15, 14), (5, 5), (2, 2), channels=4),
     "eleven, stride of four": Case((31, 29), (11, 11), (2, 2), stride=4),
     "seven by five, one channel": Case((17, 18), (7, 5), (2, 1), channels=1),
 }
 
 
-@pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_a_square_of_pixels_becomes_channels(case: Case, target: tvm.target.Target) -> None:
-    core, layout = isa_of(target)
-    (result,) = run_kernel(fold_kernel(case.conv, layout, core), [case.image], target)
+def test_squares_of_pixels_become_channels(case: Case) -> None:
     shape, stride = folded(case.conv), case.stride
     high, wide = shape.rows.size, shape.columns.size
     behind = [(0, stride * n - size) for n, size in zip((high, wide), case.size, strict=True)]
     whole = np.pad(case.image, ((0, 0), (0, 0), *behind))
     split = whole.reshape(case.batch, case.channels, high, stride, wide, stride)
-    expected = split.transpose(0, 3, 1, 5, 2, 4).reshape(case.batch, -1, high, wide)
-    np.testing.assert_array_equal(unpack(result, expected.shape), expected)
+    image = split.transpose(0, 3, 1, 5, 2, 4).reshape(case.batch, -1, high, wide)
+    weights = fold_weights(case.weights, case.conv)
+    assert weights.shape[2:] == (shape.rows.kernel, shape.columns.kernel)
+    before = shape.rows.before
+    result = convolve(image, weights, (before, max(weights.shape)))
+    rows, columns = case.conv.rows.out, case.conv.columns.out
+    expected = convolve(case.image, case.weights, case.padding)[:, :, ::stride, ::stride]
+    np.testing.assert_allclose(result[:, :, :rows, :columns], expected, atol=1e-9)
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("larger", [False, True], ids=["small", "large"])
+@pytest.mark.parametrize("outputs", [2, 4])
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_convolutions(case: Case, larger: bool, target: tvm.target.Target) -> None:
-    core, layout = isa_of(target)
-    outputs = tile_sizes(case.conv)[-1 if larger else 0]
-    tiling = WinogradTiling(outputs, RegisterTile(2, 2), fused=larger)
-    shape = folded(case.conv)
-    kernel = convert_input(
-        winograd_kernel(shape, tiling, layout, core), 0, fold_kernel(case.conv, layout, core)
-    )
-    packed = pack_winograd(fold_weights(case.weights, case.conv), shape, tiling, core.lanes)
+def test_convolutions(case: Case, outputs: int, target: tvm.target.Target) -> None:
+    """Computed in ranges of units in random order: each begins with what it folds itself."""
+    core, _ = isa_of(target)
+    tiling = WinogradTiling(outputs, RegisterTile(2, 2), fused=True)
+    kernel = winograd_kernel(case.conv, tiling, PLAIN, core)
+    packed = pack_winograd(case.weights, case.conv, tiling, core.lanes)
     (result,) = run_kernel(kernel, [case.image, packed], target)
-    expected = case.expected()
+    expected = convolve(case.image, case.weights, case.padding)[
+        :, :, :: case.stride, :: case.stride
+    ]
     assert_close(unpack(result, expected.shape), expected.astype("float32"), 1e-5)
+
+
+def test_every_tiling_that_may_be_chosen() -> None:
+    case, (core, _) = CASES["seven, odd padding"], isa_of(NATIVE)
+    expected = convolve(case.image, case.weights, case.padding)[:, :, ::2, ::2]
+    for outputs in tile_sizes(case.conv):
+        for tiling in winograd_tilings(case.conv, outputs, core):
+            kernel = winograd_kernel(case.conv, tiling, PLAIN, core)
+            packed = pack_winograd(case.weights, case.conv, tiling, core.lanes)
+            (result,) = run_kernel(kernel, [case.image, packed], NATIVE)
+            assert_close(unpack(result, expected.shape), expected.astype("float32"), 1e-5)
 
 
 def test_what_does_not_fold() -> None:
@@ -173,6 +192,23 @@ def test_an_image_that_several_convolutions_read() -> None:
         return emit(relax.op.concat([stem(emit, x), stem(emit, x)], axis=1))
 
     check_scheduled(relax_module(body, IMAGE), relative=1e-5)
+
+
+def test_a_pooling_shares_its_row_strips() -> None:
+    """Those of the pooling overlap: rows of tiles are computed for both."""
+
+    def body(emit, x):
+        first = emit(conv(x, 64, 7, strides=2, padding=3))
+        x = emit(relax.op.nn.max_pool2d(first, (3, 3), (2, 2), padding=1))
+        return emit(conv(x, 16, 1, padding=0, seed=3))
+
+    size = 16 + 2 * int((2 * core_of(NATIVE).l2_bytes / (4 * 64)) ** 0.5)
+    mod = relax_module(body, (1, 3, size, size - 1))
+    scheduler = Scheduler.prepare(mod, NATIVE, options=Options())
+    stage, _ = scheduler.unsearched().stages
+    assert (len(stage.groups[0]), stage.partitioning) == (2, "strips")
+    assert variants(mod)[0] == "winograd4"
+    check_scheduled(mod, relative=1e-5, search=False)
 
 
 def test_weights_known_at_run_time_are_not_folded() -> None:

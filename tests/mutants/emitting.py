@@ -11,6 +11,9 @@ _WAITS = "backend/cpu/code/test_waits.py"
 _FOLLOWING = (
     "backend/cpu/code/test_following.py::test_what_follows_is_prefetched_after_the_last_chunk"
 )
+_NEXT_POINT = (
+    "backend/cpu/code/test_following.py::test_a_group_prefetches_the_weights_of_the_next_point"
+)
 _PREFETCH = "backend/cpu/kernels/test_prefetch.py"
 _NEAR = f"{_PREFETCH}::test_weights_come_into_the_first_cache"
 _FOOTPRINT = "backend/cpu/kernels/test_footprint.py"
@@ -295,6 +298,20 @@ MUTANTS = (
         "launched[number + 1 : number + 1 + _REACH]",
         "launched[number : number + _REACH]",
         ("backend/cpu/code/test_following.py::test_the_next_weights_follow",),
+    ),
+    Mutant(
+        "a group prefetches the weights that it multiplies",
+        f"{_KERNELS}/winograd_products.py",
+        "(point + 1) * row",
+        "point * row",
+        (_NEXT_POINT,),
+    ),
+    Mutant(
+        "after the last point of all the next chunk's weights are prefetched",
+        f"{_KERNELS}/winograd_products.py",
+        "T.Select(ended, self.following.after, begin)",
+        "begin + self.following.after * 0",
+        (_NEXT_POINT,),
     ),
     Mutant(
         "the next chunk's weights are prefetched after the last chunk",

@@ -47,11 +47,20 @@ def of_network(body) -> list[Kernel]:
     return [kernel for kernel in found if kernel.phases and kernel.phases[-1].weights]
 
 
+CONV = Conv2d(1, 40, Window(9, 9, 3, before=1), Window(11, 11, 3, before=1), (72,))
+
+
 def of_winograd() -> list[Kernel]:
     core, layout = isa_of(NATIVE)
-    conv = Conv2d(1, 40, Window(9, 9, 3, before=1), Window(11, 11, 3, before=1), (72,))
     tilings = (WinogradTiling(2, RegisterTile(3, 2), fused) for fused in (False, True))
-    return [winograd_kernel(conv, tiling, layout, core) for tiling in tilings]
+    return [winograd_kernel(CONV, tiling, layout, core) for tiling in tilings]
+
+
+def in_one_group() -> Kernel:
+    """A kernel of Winograd's algorithm that multiplies all tiles by the weights of each point."""
+    core, layout = isa_of(NATIVE)
+    tiling = WinogradTiling(2, RegisterTile(10, 2), fused=False, group=3)
+    return winograd_kernel(CONV, tiling, layout, core)
 
 
 KERNELS = {

@@ -319,11 +319,16 @@ def winograd_times(
     overhead = _PRODUCT_OVERHEAD * strips * blocks(out_blocks, tile.blocks)
     step = runs * step_time(tile, run, out_blocks, load, transfer=transfer)
     compute = points * (conv.channels * step + clear_and_store + overhead)
-    fetch = balance.memory * weights  # hardly overlaps: too few tiles use the weights
+    fetch = balance.memory * weights
+    chunk = points * conv.channels * tile.blocks
+    # They come in time for the next point, or for the next chunk if L2 holds most of both.
+    in_time = tiling.group > 1 or not _exceeds_cache(chunk + chunk // 2, core)
+    overlaps = strips > 1 and not tiling.fused and in_time
+    multiplied = max(compute, fetch) if overlaps else compute + fetch
     handed_over = _FAR_EXCHANGE if _exceeds_cache(transformed, core) else _NEAR_EXCHANGE
     return WinogradTimes(
         inputs=folding + (_DATA_TRANSFORM + (0.0 if tiling.fused else handed_over)) * transformed,
-        products=compute + fetch + _OUTPUT_TRANSFORM * points * tiles * out_blocks,
+        products=multiplied + _OUTPUT_TRANSFORM * points * tiles * out_blocks,
     )
 
 

@@ -141,17 +141,16 @@ class Products:
             unroll(0, width, lambda k: unroll(0, count, lambda i: multiply_add(k, i)))
             unroll(0, width, fetch)
 
+        def channel_block(block: Expr, count: int) -> None:
+            if ahead:
+                ahead.step(block)
+            loop(count, lambda c: step(block, c))
+
         full, rest = divmod(channels, lanes)
         if full:
-
-            def channel_block(block: Expr) -> None:
-                if ahead:
-                    ahead.step(block)
-                loop(lanes, lambda c: step(block, c))
-
-            loop(full, channel_block)
+            loop(full, lambda block: channel_block(block, lanes))
         if rest:
-            loop(rest, lambda c: step(full, c))
+            channel_block(full, rest)
 
         def store(k: Expr, i: Expr) -> None:
             place = [k, begin + i, point, lanes_of(0, lanes)]
@@ -160,20 +159,40 @@ class Products:
         unroll(0, width, lambda k: unroll(0, count, lambda i: store(k, i)))
 
     def _ahead(self, point: Expr, strip: Expr) -> Ahead | None:
-        """Return this strip's share of the next chunk's weights at ``point``, None if no gain."""
-        shape, lanes = self.shape, self.shape.lanes
-        channels, strips = shape.conv.channels, shape.strips
-        more, after = self.following.more, self.following.after
-        last = after is None and shape.chunks == 1
-        if shape.tiling.fused or last or strips == 1:
+        """Return this strip's share of the weights that are needed later, None if there is no gain.
+
+        A group of all strips reads each weight once: those of the next point come into L2, which
+        may be too small for a chunk. Several groups read the chunk's weights again, while those of
+        the next chunk come. A single strip reads a stream, which processors follow.
+        """
+        shape, lanes, after = self.shape, self.shape.lanes, self.following.after
+        if shape.tiling.fused or shape.strips == 1 or (after is None and shape.chunks == 1):
             return None
-        steps = blocks(channels, lanes)
-        share = blocks(self.width * lanes, strips)
-        begin = (self.first + self.width * more) * shape.block_elements
-        if after is not None:
-            begin = T.Select(more > 0, begin, after)
-        begin = begin + (point * (self.width * channels) + strip * (steps * share)) * lanes
-        return Ahead(self.buffers.weights, bind(begin), share, lanes)
+        steps, channels = blocks(shape.conv.channels, lanes), shape.conv.channels
+        share, row = blocks(self.width * lanes, shape.strips), self.width * channels * lanes
+        if shape.groups == 1:
+            begin = self._next_point(point, row)
+        else:
+            begin = self._next_chunk() + point * row
+        begin = bind(begin + strip * (steps * share * lanes))
+        return Ahead(self.buffers.weights, begin, share, lanes)
+
+    def _next_point(self, point: Expr, row: int) -> Expr:
+        """Return where the weights of the next point begin, of which a point has ``row``.
+
+        Behind those of the last point of a chunk lie those of the next chunk.
+        """
+        begin = self.first * self.shape.block_elements + (point + 1) * row
+        if self.following.after is None:
+            return begin
+        ended = T.And(self.following.more == 0, point == self.shape.tiles.points - 1)
+        return T.Select(ended, self.following.after, begin)
+
+    def _next_chunk(self) -> Expr:
+        """Return where the weights of the next chunk begin, or else those that follow."""
+        more, after = self.following.more, self.following.after
+        begin = (self.first + self.width * more) * self.shape.block_elements
+        return begin if after is None else T.Select(more > 0, begin, after)
 
     def transform(self) -> None:
         """Emit the outputs of all tiles."""

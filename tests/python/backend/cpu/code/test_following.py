@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ from support.prefetched import (
     SECOND_CACHE,
     chunks,
     compiled,
+    in_one_group,
     marked,
     recorded,
 )
@@ -180,3 +182,23 @@ def test_what_follows_is_prefetched_after_the_last_chunk(
         assert min(after) < size + (last - begin) / 8, "it is from the beginning"
         others = [n for n, (_, *part) in enumerate(parts) if np.ptp(np.searchsorted(found, part))]
         assert others == list(range(1, 1 if end < tiles else len(parts)))
+
+
+def test_a_group_prefetches_the_weights_of_the_next_point(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Behind those of a chunk lie those of the next, and what follows is needed after the last."""
+    kernel = in_one_group()
+    tensor, tiles = kernel.phases[-1].weights.tensor, kernel.phases[-1].tiles
+    function = recorded(kernel, tensor, SECOND_CACHE, monkeypatch)
+    size, parts = kernel.tensors[tensor].num_elements, list(chunks(kernel))
+    assert len(parts) == tiles > 2
+    for (tile, begin, end), more in product(parts, (False, True)):
+        last = min(tile + 1 + more, tiles)
+        stop, row = parts[last - 1][2], (parts[last - 1][2] - parts[last - 1][1]) // 16
+        found = set(marked(function, kernel, tensor, (tile, last), size).tolist())
+        first = begin + (end - begin) // 16
+        whole = range(first, stop, LINE)
+        assert found.issuperset(whole)
+        assert min(found) == first
+        after = range(size, size + row, LINE)
+        assert found.issuperset(after)
+        assert max(found) < size + 2 * row

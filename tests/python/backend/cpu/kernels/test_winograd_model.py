@@ -44,11 +44,12 @@ def test_large_tiles_are_chosen_for_large_images() -> None:
 
 
 def test_small_tiles_are_chosen_where_weights_are_far() -> None:
-    assert outputs_of(square(256, 14, 256), MachineBalance(far=13.0, memory=22.0)) == 2
+    assert outputs_of(square(256, 14, 256), MachineBalance(far=13.0, memory=40.0)) == 2
 
 
 def test_more_weights_are_not_worth_it_where_few_tiles_use_them() -> None:
-    assert outputs_of(square(512, 7, 512)) is None
+    assert outputs_of(square(512, 7, 512)) == 2
+    assert outputs_of(square(512, 4, 512)) is None
 
 
 def test_few_channels_are_not_worth_the_transforms() -> None:

@@ -16,7 +16,6 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -103,13 +102,16 @@ class _Trials:
         return Rounding(max(errors), float(np.mean(same)), tolerance)
 
     def _schedule(self, paired: Collection[str]) -> Schedule:
-        """Return the schedule in which ``paired`` operators multiply bfloat16, others float32."""
-        kernels = {**self._exact, **dict.fromkeys(paired, PAIRED)}
-        operators = (
-            replace(op, kernel=kernels[op.name]) if rounds(op.kernel) else op
+        """Return the schedule in which ``paired`` operators multiply bfloat16, others float32.
+
+        Row strips of one kernel may not be those of another, so that its stages are its own.
+        """
+        rounded = {**self._exact, **dict.fromkeys(paired, PAIRED)}
+        kernels = {
+            op.name: rounded[op.name] if rounds(op.kernel) else op.kernel
             for op in self._half.operators
-        )
-        return replace(self._half, operators=tuple(operators))
+        }
+        return self._scheduler.unsearched(kernels)
 
     def _run(self, paired: Collection[str]) -> list[list[np.ndarray]]:
         """Return the outputs on each of the inputs."""

@@ -177,16 +177,24 @@ class Scheduler:
             search_gap=search.gap,
         )
 
-    def unsearched(self) -> Schedule:
+    def unsearched(self, kernels: Mapping[str, str | None] | None = None) -> Schedule:
         """Return the schedule of one operator a stage; nothing is measured.
 
         Operators that the back end computes depth-first in any case share a stage.
+
+        Parameters
+        ----------
+        kernels : mapping of str to str or None, optional
+            The kernel of each operator, by its name; by default the one that it has.
         """
-        operators = [describe(op, self.graph, self.stage_builder) for op in self.graph.operators]
-        chains = {chain[-1]: chain for chain in self.stage_builder.depth_first()}
+        builder = self.stage_builder
+        if kernels is not None:
+            builder = builder.chosen(kernels, {})
+        operators = [describe(op, self.graph, builder) for op in self.graph.operators]
+        chains = {chain[-1]: chain for chain in builder.depth_first()}
         inside = {op for chain in chains.values() for op in chain[:-1]}
         stages = [
-            self._unmeasured_stage(chains.get(op, (op,)))
+            self._unmeasured_stage(builder, chains.get(op, (op,)))
             for op in range(len(self.graph.operators))
             if op not in inside
         ]
@@ -196,9 +204,8 @@ class Scheduler:
         """Return a schedule whose operators run one after another."""
         return replace(schedule, synchronization=self.stage_builder.sequential_synchronization)
 
-    def _unmeasured_stage(self, ops: tuple[int, ...]) -> ScheduledStage:
+    def _unmeasured_stage(self, builder: AnyStageBuilder, ops: tuple[int, ...]) -> ScheduledStage:
         """Return the stage of one group of operators of which nothing was measured."""
-        builder = self.stage_builder
         partitioning = builder.default_partitioning
         if builder.lowered.opaque.isdisjoint(ops):
             partitioning = builder.preferred_partitioning(builder.stage([ops], "concurrent"))

@@ -212,6 +212,22 @@ def test_a_tolerance_decides_what_stays_in_float32() -> None:
     assert again.schedule == found[1]
 
 
+@pytest.mark.parametrize("tolerance", [0.03, 0.0])
+def test_row_strips_of_one_precision_need_not_be_those_of_the_other(tolerance: float) -> None:
+    """Rows are divided among workers by the direct kernel, and not by Winograd's algorithm."""
+
+    def divided(emit, x):
+        x = emit(conv(emit(conv(x, 8, 1)), 64))  # eight channels fill half a vector
+        return emit(op.nn.max_pool2d(x, (3, 3), (2, 2), padding=1))
+
+    schedule = InterOperatorSchedule(NATIVE, search=False, precision="auto", tolerance=tolerance)
+    schedule(relax_module(divided, (1, 3, 128, 128)))
+    kernel = {o.name: o.kernel for o in schedule.schedule.operators}["conv2d_1"]
+    partitioning = {s.groups[0][0]: s.partitioning for s in schedule.schedule.stages}["conv2d_1"]
+    expected = ("bf16", "strips") if tolerance else ("winograd4", "tiles")
+    assert (kernel, partitioning) == expected
+
+
 def test_values_that_become_infinite_stay_in_float32() -> None:
     """The largest numbers of float32 round to infinity."""
 

@@ -25,14 +25,17 @@ Expr = Any
 
 _STRIDES = (2, 4)  # a row of a square is part of a vector
 _CHANNELS = 4  # at most; others fill the lanes of a vector without folding
+_ROW_BYTES = 32 << 10  # of a folded row, at most: a worker has several rows on its stack
 
 
 def folds(conv: Conv2d) -> bool:
     """Return whether a convolution of a row-major image has a folded form with fewer taps."""
     axes = (conv.rows, conv.columns)
     strides = {axis.stride for axis in axes}
+    pixels = blocks(conv.columns.size, conv.columns.stride) * conv.columns.stride
     return (
         conv.channels <= _CHANNELS
+        and 4 * conv.channels * conv.rows.stride * pixels <= _ROW_BYTES
         and conv.groups == 1
         and len(strides) == 1
         and strides <= set(_STRIDES)

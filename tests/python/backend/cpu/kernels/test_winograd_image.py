@@ -151,6 +151,7 @@ def test_what_does_not_fold() -> None:
     assert not folds(Case((21, 21), (7, 7), (3, 3), stride=3).conv)
     assert not folds(replace(whole, rows=replace(whole.rows, kernel=2)))  # squares that stay apart
     assert not folds(replace(whole, channels=4, groups=2))
+    assert not folds(Case((21, 4000), (7, 7), (3, 3)).conv)  # whose rows would fill a stack
 
 
 IMAGE = (1, 3, 65, 67)

@@ -321,10 +321,11 @@ def winograd_times(
     compute = points * (conv.channels * step + clear_and_store + overhead)
     fetch = balance.memory * weights
     chunk = points * conv.channels * tile.blocks
-    # They come in time for the next point, or for the next chunk if L2 holds most of both.
+    # They come in time for the next point, or for the next chunk if L2 holds most of both. Two
+    # workers that do nothing but wait for memory have less of its bandwidth.
     in_time = tiling.group > 1 or not _exceeds_cache(chunk + chunk // 2, core)
-    overlaps = strips > 1 and not tiling.fused and in_time
-    multiplied = max(compute, fetch) if overlaps else compute + fetch
+    overlaps = strips > 1 and not tiling.fused and in_time and fetch <= compute
+    multiplied = compute if overlaps else compute + fetch
     handed_over = _FAR_EXCHANGE if _exceeds_cache(transformed, core) else _NEAR_EXCHANGE
     return WinogradTimes(
         inputs=folding + (_DATA_TRANSFORM + (0.0 if tiling.fused else handed_over)) * transformed,

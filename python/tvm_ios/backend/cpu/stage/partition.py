@@ -125,7 +125,8 @@ def _tile_at(point: float, begin: float, cost: float, tiles: int) -> int:
     """Return the tile boundary nearest to ``point`` in a phase that begins at ``begin``."""
     if cost == 0.0:
         return 0 if point <= begin else tiles
-    return min(max(round((point - begin) / cost * tiles), 0), tiles)
+    # A schedule may state any times: bounded before it is rounded, which infinities are not.
+    return round(min(max(0.0, (point - begin) / cost * tiles), float(tiles)))
 
 
 def _whole(tiles: int, owner: int, workers: int) -> tuple[int, ...]:

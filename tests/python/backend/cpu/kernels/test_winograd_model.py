@@ -50,6 +50,7 @@ def test_small_tiles_are_chosen_where_weights_are_far() -> None:
 def test_more_weights_are_not_worth_it_where_few_tiles_use_them() -> None:
     assert outputs_of(square(512, 7, 512)) == 2
     assert outputs_of(square(512, 4, 512)) is None
+    assert outputs_of(square(208, 7, 208)) != 4
 
 
 def test_few_channels_are_not_worth_the_transforms() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -111,6 +112,15 @@ def test_groups_stay_whole_and_in_order(calls, count) -> None:
 def test_free_kernels_are_divided_by_tiles() -> None:
     calls = [PlannedCall(kernel([8], [1.0]), 0.0, 0, ())]
     assert plan(calls, 4, "tiles", CACHE).levels[0][0].cuts == (0, 2, 4, 6, 8)
+
+
+@pytest.mark.parametrize("longest", [1e301, 1.7e308])
+def test_absurd_costs_are_divided_nevertheless(longest: float) -> None:
+    """Those of a file may be any."""
+    costs = [longest, longest, 8e-8]
+    calls = [PlannedCall(kernel([3], [1.0]), c, g, ()) for g, c in enumerate(costs)]
+    (level,) = plan(calls, 2, "tiles", CACHE).levels
+    assert all(s.cuts[0] == 0 and s.cuts[-1] == 3 and list(s.cuts) == sorted(s.cuts) for s in level)
 
 
 def test_the_longest_groups_are_packed_first() -> None:

@@ -47,6 +47,16 @@ MUTANTS = (
         ),
     ),
     Mutant(
+        "weights come in time however long they take",
+        f"{_KERNELS}/winograd_model.py",
+        "and in_time and fetch <= compute",
+        "and in_time",
+        (
+            "backend/cpu/kernels/test_winograd_model.py"
+            "::test_weights_that_take_longer_than_the_products_are_waited_for",
+        ),
+    ),
+    Mutant(
         "windows of stride two read the even inputs twice",
         f"{_KERNELS}/winograd_transform.py",
         "part.data(x[first :: self._stride], lanes)",

@@ -50,11 +50,16 @@ def test_small_tiles_are_chosen_where_weights_are_far() -> None:
 def test_more_weights_are_not_worth_it_where_few_tiles_use_them() -> None:
     assert outputs_of(square(512, 7, 512)) == 2
     assert outputs_of(square(512, 4, 512)) is None
-    assert outputs_of(square(208, 7, 208)) != 4
 
 
 def test_few_channels_are_not_worth_the_transforms() -> None:
     assert outputs_of(square(3, 224, 64)) is None
+
+
+def test_weights_that_take_longer_than_the_products_are_waited_for() -> None:
+    """Larger tiles multiply less, and wait for more."""
+    core, balance = replace(WIDE, l1_bytes=48 << 10), MachineBalance(far=4.41, memory=9.83)
+    assert choose_winograd(square(208, 7, 208), core, 2, balance).outputs == 2
 
 
 def test_other_convolutions_are_not_computed_by_winograd() -> None:

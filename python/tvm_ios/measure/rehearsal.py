@@ -67,11 +67,15 @@ def operators(stage: AnyStage) -> list[int]:
 def _completed(
     stage_builder: AnyStageBuilder, wanted: Sequence[AnyStage], excluded: frozenset[int]
 ) -> Rehearsal:
-    """Return the run of these stages and of all other operators."""
+    """Return the run of these stages and of all other operators.
+
+    Stages that are free run nothing and have no place in it, but say what runs before what.
+    """
     taken = {op for stage in wanted for op in operators(stage)} | excluded
     count = len(stage_builder.lowered.implementations)
     alone = [stage_builder.stage_of((op,), "concurrent") for op in range(count) if op not in taken]
-    stages = _in_order([*wanted, *alone], stage_builder.lowered.graph.predecessors)
+    ordered = _in_order([*wanted, *alone], stage_builder.lowered.graph.predecessors)
+    stages = [stage for stage in ordered if not stage.free]
     timed = {id(stage) for stage in wanted}
     last = len(stages)  # a stage that is timed, at or behind the current one
     kept = []

@@ -9,8 +9,10 @@ import pytest
 import tvm
 from tvm import relax
 
-from support.networks import conv, relax_module
+from support.concatenating import two_parts
+from support.networks import NATIVE, conv, few_stages, relax_module
 from support.simulated_device import Simulation, branches, by_size
+from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.measure.rehearsal import Rehearsal, operators, rehearsals
 
 
@@ -73,3 +75,13 @@ def test_stages_that_read_from_each_other_both_run() -> None:
 def test_what_cannot_run_is_left_out() -> None:
     _, (run,) = rehearsed(chain(4), [3], excluded=[1])
     assert ran(run) == [[0], [2], [3]]
+
+
+def test_what_launches_nothing_is_left_out() -> None:
+    """Parts are written where their concatenation has them; what reads it still follows them."""
+    network = relax_module(two_parts(16, 32), (1, 8, 6, 6))
+    builder = Scheduler.prepare(network, NATIVE, cost_model=few_stages).stage_builder
+    stages = [builder.stage_of((op,), "concurrent") for op in range(4)]
+    assert [stage.free for stage in stages] == [False, False, True, False]
+    (run,) = rehearsals(builder, stages[3:], frozenset())
+    assert ran(run) == [[0], [1], [3]]

@@ -12,7 +12,9 @@ from pathlib import Path
 import tvm_ffi
 from tvm_ffi.libinfo import load_lib_ctypes
 
-from .library import load_library, nvidia_directories
+from tvm_ios_env.nvidia import nvidia_directories
+
+from .library import load_library
 
 _DRIVER, _CUDART = "libcuda.so.1", "libcudart.so.13"
 _FAILURE = re.compile(r"\s*CUDA(Launch| Runtime)? ?Error")

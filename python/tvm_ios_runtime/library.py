@@ -10,6 +10,8 @@ from pathlib import Path
 import tvm_ffi  # loads libtvm_ffi.so, which libtvm_ios.so is bound to
 from tvm_ffi.libinfo import load_lib_module
 
+from tvm_ios_env.nvidia import nvidia_directories
+
 _NAME = "libtvm_ios.so"
 
 
@@ -54,13 +56,6 @@ def find_cudnn() -> Path | None:
     """Return cuDNN as PyPI installs it, outside the loader's search path; None if not installed."""
     libraries = (place / "cudnn" / "lib" / "libcudnn.so.9" for place in nvidia_directories())
     return next((library for library in libraries if library.is_file()), None)
-
-
-def nvidia_directories() -> list[Path]:
-    """Return the directories of NVIDIA's packages from PyPI, without importing them."""
-    package = find_spec("nvidia")
-    places = package.submodule_search_locations if package else None
-    return [Path(place) for place in places or ()]
 
 
 def _directories() -> list[Path]:

@@ -130,7 +130,7 @@ class _GpuChecks:
     def _compiler(self) -> str:
         check_compiler(self.target())
         self._runner().compile([KernelNetwork.of(_ELEMENTWISE, self.target(), self._device_id)])
-        return find_toolchain().name
+        return str(find_toolchain())
 
     def _memory(self) -> str:
         sent = np.random.default_rng(0).integers(0, 256, _COPIED, "uint8")

@@ -15,10 +15,11 @@ from pathlib import Path
 import pytest
 
 from support.cli import COMMAND, assert_one_sentence
+from support.cuda.toolkit import write_headers, write_nvcc
 from support.paths import ROOT
 from tvm_ios.cli.main import main
 from tvm_ios.target import available_cores
-from tvm_ios_env import cgroup, cuda, gpu, machine, report, requirements
+from tvm_ios_env import cgroup, cuda, gpu, machine, nvidia, report, requirements
 from tvm_ios_env.command import main as command
 from tvm_ios_env.diagnostics import diagnostics
 from tvm_ios_env.machine import Cpu
@@ -182,23 +183,41 @@ def test_no_driver(monkeypatch) -> None:
     assert "no NVIDIA driver" in found.reason
 
 
-def compiler(toolkit: str | None = None, **found: str | None) -> cuda.CudaCompiler:
+def compiler(headers: str | None = "/headers", **others: str | None) -> cuda.CudaCompiler:
     versions = {"bindings": "13.1.0", "nvrtc": "13.5.37", "runtime": "13.5.37", "cccl": "13.3.5"}
-    packages = dict(zip(cuda.PARTS, (versions | found).values(), strict=True))
-    return cuda.CudaCompiler(packages, toolkit)
+    found = (others.pop(name, version) for name, version in versions.items())
+    return cuda.CudaCompiler(dict(zip(cuda.PARTS, found, strict=True)), headers, **others)
 
 
-NOTHING = dict.fromkeys(("bindings", "nvrtc", "runtime", "cccl"))
+NOTHING = dict.fromkeys(("headers", "bindings", "nvrtc", "runtime", "cccl"))
+NVRTC = "NVRTC 13.5.37, headers of /headers"
+NVCC = "/cuda/nvcc"
 
 
 @pytest.mark.parametrize(
     ("found", "told", "advice"),
     [
-        (compiler(), "NVRTC 13.5.37", None),
+        (compiler(), NVRTC, None),
         (compiler(**NOTHING), "not installed, which only compiling for a GPU needs (pip", None),
-        (compiler("/cuda/nvcc", cccl=None), "/cuda/nvcc", None),
+        (compiler(runtime=None, cccl=None, nvcc=NVCC), NVRTC, None),
+        (compiler(None, cccl=None, nvcc=NVCC), NVCC, nvidia.SLOWER),
+        (compiler(None, cccl=None, nvcc=NVCC, mode="nvcc"), NVCC, None),
+        (compiler(None, nvrtc=None, cccl=None, nvcc=NVCC), NVCC, None),
+        (compiler(mode="nvcc"), "not installed, which", None),
         (
-            compiler(cccl=None, nvrtc="12.8.93"), "not installed, which",
+            compiler(None, toolkit="/cuda", nvcc=NVCC), "NVRTC 13.5.37, without headers",
+            nvidia.missing_headers("/cuda"),
+        ),
+        (
+            compiler(None, cccl=None, mode="nvrtc"), "not installed, which",
+            "Compiling for a GPU lacks nvidia-cuda-cccl: pip install 'tvm-ios[cuda]'.",
+        ),
+        (
+            compiler(None), "not installed, which",
+            "Compiling for a GPU lacks headers: pip install 'tvm-ios[cuda]'.",
+        ),
+        (
+            compiler(None, cccl=None, nvrtc="12.8.93"), "not installed, which",
             "Compiling for a GPU lacks nvidia-cuda-nvrtc of CUDA 13 (that of 12.8.93 is installed) "
             "and nvidia-cuda-cccl: pip install 'tvm-ios[cuda]'.",
         ),
@@ -209,10 +228,44 @@ def test_the_compiler_for_gpus(found: cuda.CudaCompiler, told: str, advice: str 
     assert found.advice() == advice
 
 
+def test_env_names_the_headers(monkeypatch, capsys, tmp_path: Path) -> None:
+    versions = dict.fromkeys(cuda.PARTS, "13.0")
+    monkeypatch.setattr(cuda, "version", versions.get)
+    monkeypatch.delenv("TVM_CUDA_COMPILE_MODE", raising=False)
+    monkeypatch.setenv("CUDA_PATH", str(tmp_path))
+    facts = report.as_text(report.collect())
+    assert "cuda compiler   NVRTC 13.0, without headers\n" in facts
+    assert "warning: NVRTC needs cuda_runtime.h and cuda/std/cstdint, which CUDA_PATH=/" in facts
+    write_headers(tmp_path)
+    include = str(tmp_path / "include")
+    assert main(["env", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["cuda_compiler"]["headers"] == include
+    assert f"cuda compiler   NVRTC 13.0, headers of {include}\n" in report.as_text(found)
+    assert not any("NVRTC" in sentence for sentence in found["warnings"])
+
+
+def test_env_tells_of_nvcc_in_place_of_nvrtc(monkeypatch, tmp_path: Path) -> None:
+    """The toolkit that nvcc belongs to has no headers either."""
+    monkeypatch.setattr(cuda, "version", dict.fromkeys(cuda.PARTS[:2], "13.0").get)
+    monkeypatch.setattr(nvidia, "nvidia_directories", list)
+    program = write_nvcc(tmp_path / "bin")
+    monkeypatch.setenv("PATH", str(program.parent), prepend=os.pathsep)
+    for name in ("CUDA_PATH", "TVM_CUDA_COMPILE_MODE"):
+        monkeypatch.delenv(name, raising=False)
+    facts = report.as_text(report.collect())
+    assert f"cuda compiler   {program}\n" in facts
+    assert f"warning: {nvidia.SLOWER}" in facts
+    monkeypatch.setenv("TVM_CUDA_COMPILE_MODE", "nvrtc")
+    facts = report.as_text(report.collect())
+    assert "warning: Compiling for a GPU lacks nvidia-cuda-runtime and nvidia-cuda-cccl: p" in facts
+
+
 def test_a_compiler_for_gpus_that_is_there_in_part(monkeypatch, capsys) -> None:
     real = cuda.version
     monkeypatch.setattr(cuda, "version", lambda n: "13.0" if "nvrtc" in n else real("no such"))
     monkeypatch.setattr(cuda.shutil, "which", lambda name: None)
+    monkeypatch.setattr(cuda, "find_headers", lambda: None)
     monkeypatch.delenv("CUDA_PATH", raising=False)
     facts = report.as_text(report.collect())
     assert "cuda compiler   not installed" in facts
@@ -221,7 +274,7 @@ def test_a_compiler_for_gpus_that_is_there_in_part(monkeypatch, capsys) -> None:
 
 def test_the_parts_are_those_of_the_extra() -> None:
     text = (ROOT / "pyproject.toml").read_text()
-    assert all(f'"{name}=={cuda.MAJOR}.*"' in text for name in cuda.PARTS)
+    assert all(f'"{name}=={nvidia.MAJOR}.*"' in text for name in cuda.PARTS)
 
 
 def test_a_system_that_is_silent(monkeypatch, tmp_path: Path) -> None:

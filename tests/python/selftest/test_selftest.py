@@ -22,6 +22,7 @@ from support.selftest_plans import NOTHING
 from tvm_ios import selftest
 from tvm_ios.backend.cpu.kernels.attention import MOST_DEPTH
 from tvm_ios.backend.cpu.rules import RULES
+from tvm_ios.backend.cuda.code.toolchain import find_toolchain
 from tvm_ios.cli.main import main
 from tvm_ios.graph.extract import extract
 from tvm_ios.graph.prepare import prepare
@@ -209,6 +210,7 @@ def test_a_gpu(fake_driver: Path) -> None:
         )
     ]  # fmt: skip
     assert found[0]["detail"].startswith("Stand-in 0, sm_90, 132 multiprocessors")
+    assert found[1]["detail"] == str(find_toolchain())
     assert found[4]["detail"].endswith("3 streams")
 
 

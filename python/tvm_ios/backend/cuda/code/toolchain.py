@@ -9,9 +9,9 @@ that few kernels use, which takes more than a second.
 
 from __future__ import annotations
 
+import logging
 import os
 import re
-import shlex
 import shutil
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -23,15 +23,16 @@ from typing import Any
 
 import tvm
 import tvm_ffi
-from tvm.support import nvcc
 
-from tvm_ios_runtime.library import nvidia_directories
+from tvm_ios_env.nvidia import EXTRA, MODE, OPTIONS, SLOWER, TOOLKIT, find_headers, missing_headers
 
 from ....support import _ffi_api  # noqa: F401  (loads the library whose functions are looked up below)
 from ....support.errors import OptionError, TargetError
 
-_MODE, _TOOLKIT = "TVM_CUDA_COMPILE_MODE", "CUDA_PATH"  # TVM reads them; the user may have set them
-_EXTRA, _EXACT = "TVM_CUDA_NVRTC_EXTRA_OPTS", "TVM_CUDA_NVCC_NO_FAST_MATH"
+_logger = logging.getLogger(__name__)
+_told = threading.Lock()  # held for good by the thread that has told of slow compilation
+
+_EXACT = "TVM_CUDA_NVCC_NO_FAST_MATH"  # TVM reads it
 _FAST = b"--use_fast_math"
 _REFUSAL = re.compile(r"unrecognized option|Cannot find CUDA headers|could not open source file")
 
@@ -56,11 +57,17 @@ class Toolchain:
         Environment variables by which TVM finds it.
     architectures : frozenset of int
         The supported architectures, 90 for ``sm_90``; empty if they are unknown.
+    headers : Path or None
+        The folder of CUDA's headers that NVRTC uses; None for nvcc, which has its own.
     """
 
     name: str
     environment: Mapping[str, str]
     architectures: frozenset[int] = field(default_factory=frozenset)
+    headers: Path | None = None
+
+    def __str__(self) -> str:
+        return self.name if self.headers is None else f"{self.name}, headers of {self.headers}"
 
 
 def check_compiler(target: tvm.target.Target) -> None:
@@ -69,7 +76,7 @@ def check_compiler(target: tvm.target.Target) -> None:
     Raises
     ------
     OptionError
-        If there is no compiler.
+        If there is no compiler, or ``CUDA_PATH`` names a toolkit without headers.
     TargetError
         If the compiler does not support the architecture.
     """
@@ -85,21 +92,28 @@ def check_compiler(target: tvm.target.Target) -> None:
 def find_toolchain() -> Toolchain:
     """Return the installed compiler: the one that the user has set, else NVRTC, else nvcc.
 
+    The first call in a process that finds NVRTC without headers, and nvcc, logs a warning.
+
     Raises
     ------
     OptionError
-        If there is no compiler.
+        If there is no compiler, or ``CUDA_PATH`` names a toolkit without the headers for NVRTC.
     """
-    wanted = os.environ.get(_MODE, "").lower()
+    wanted = os.environ.get(MODE, "").lower()
     architectures = frozenset() if wanted == "nvcc" else _nvrtc_architectures()
     if architectures:
-        headers = _headers()
+        headers = find_headers()
         if headers is not None:
-            return Toolchain("nvrtc", headers, architectures)
+            return Toolchain("nvrtc", headers.environment(), architectures, headers.include)
+        toolkit = os.environ.get(TOOLKIT)
+        if toolkit:
+            raise OptionError(missing_headers(toolkit))
     if wanted != "nvrtc" and shutil.which("nvcc"):
-        return Toolchain("nvcc", {_MODE: "nvcc", _EXACT: "1"})
+        if architectures and _told.acquire(blocking=False):
+            _logger.warning("%s", SLOWER)
+        return Toolchain("nvcc", {MODE: "nvcc", _EXACT: "1"})
     raise OptionError(
-        "CUDA's compiler is not installed; run pip install 'tvm-ios[cuda]', which needs no GPU."
+        f"CUDA's compiler or its headers are not installed; run {EXTRA}, which needs no GPU."
     )
 
 
@@ -169,8 +183,8 @@ def cuda_compiler() -> Iterator[None]:
             if not reasons:
                 raise
             raise OptionError(
-                f"CUDA's compiler cannot be used ({reasons[0].strip()}); look at {_TOOLKIT} and "
-                f"{_EXTRA}."
+                f"CUDA's compiler cannot be used ({reasons[0].strip()}); look at {TOOLKIT} and "
+                f"{OPTIONS}."
             ) from error
 
 
@@ -232,25 +246,3 @@ def _nvrtc_architectures() -> frozenset[int]:
     except Exception:  # its type depends on the missing part
         return frozenset()
     return frozenset(architectures) if int(status) == 0 else frozenset()
-
-
-def _headers() -> dict[str, str] | None:
-    """Return the variables by which TVM finds CUDA's headers, None if there are none."""
-    if _TOOLKIT in os.environ:
-        return {}  # the user's; TVM reports its faults
-    for place in nvidia_directories():
-        toolkit = place / "cu13"
-        if _complete(toolkit / "include"):
-            others = os.environ.get(_EXTRA, "")
-            option = shlex.quote(f"-I{toolkit / 'include' / 'cccl'}")
-            return {_TOOLKIT: str(toolkit), _EXTRA: f"{others} {option}".strip()}
-    try:
-        toolkit = Path(nvcc.find_cuda_path())
-    except RuntimeError:
-        return None
-    return {} if any(map(_complete, toolkit.glob("targets/*/include"))) else None
-
-
-def _complete(include: Path) -> bool:
-    needed = ("cuda_runtime.h", "cccl/cuda/std/cstdint")
-    return all((include / header).exists() for header in needed)

@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import os
+import platform
 import shutil
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,7 @@ import tvm_ios
 from support.cuda.fake_driver import TARGET, with_fake_driver
 from support.cuda.functions import function_of
 from support.cuda.nvrtc import compile_source, needs_nvrtc
+from support.cuda.toolkit import write_headers, write_nvcc
 from support.networks import conv, relax_module
 from tvm_ios.backend.cuda.code import toolchain
 from tvm_ios.backend.cuda.kernels.copy import copy_kernel
@@ -26,6 +29,7 @@ from tvm_ios.backend.cuda.kernels.schedule import schedule
 from tvm_ios.backend.cuda.measure import builder
 from tvm_ios.backend.cuda.measure.builder import CudaKernelBuilder
 from tvm_ios.tir.tensor import TensorSpec
+from tvm_ios_env import nvidia
 
 CROSS = {"kind": "cuda", "arch": "sm_90"}
 
@@ -135,18 +139,128 @@ def test_headers_that_are_left_out_change_nothing(monkeypatch: pytest.MonkeyPatc
 
 def test_the_users_toolkit_is_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     needs_nvrtc()
+    write_headers(tmp_path)
     monkeypatch.setenv("CUDA_PATH", str(tmp_path))
+    assert str(toolchain.find_toolchain()) == f"nvrtc, headers of {tmp_path}/include"
     with toolchain.cuda_compiler():
         assert os.environ["CUDA_PATH"] == str(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("include", "library"),
+    [("include", ""), ("include", "cccl"), ("targets/{}-linux/include", "cccl")],
+)
+def test_nvrtc_finds_the_headers_that_are_found(
+    include: str, library: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The headers lie in the folders of a toolkit."""
+    needs_nvrtc()
+    real = toolchain.find_toolchain().headers
+    assert real is not None
+    mine = tmp_path / include.format(platform.machine())
+    link_all(real, mine, but="cccl")
+    link_all(real / "cccl", mine / library)
+    monkeypatch.setenv("CUDA_PATH", str(tmp_path))
+    assert toolchain.find_toolchain().headers == mine
+    assert compile_source('extern "C" __global__ void nothing() {}', "ptx", "sm_90")
+
+
+def link_all(source: Path, folder: Path, but: str = "") -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in source.iterdir():
+        if path.name != but and not (folder / path.name).exists():
+            (folder / path.name).symlink_to(path)
+
+
+def test_a_toolkit_without_headers_is_missed_first(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    needs_nvrtc()
+    monkeypatch.delenv("TVM_CUDA_COMPILE_MODE", raising=False)
+    monkeypatch.setenv("PATH", str(write_nvcc(tmp_path).parent), prepend=os.pathsep)
+    monkeypatch.setenv("CUDA_PATH", str(tmp_path))
+    with pytest.raises(tvm_ios.OptionError, match=f"h CUDA_PATH={tmp_path} does not have in inc"):
+        tvm_ios.compile("no such file.onnx", target=CROSS, search=False)
+    monkeypatch.setenv("TVM_CUDA_COMPILE_MODE", "nvcc")
+    assert toolchain.find_toolchain().name == "nvcc"
+
+
+@pytest.fixture
+def no_headers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """NVRTC has none, but nvcc is there, and nothing has been told yet."""
+    needs_nvrtc()
+    for name in ("CUDA_PATH", "TVM_CUDA_COMPILE_MODE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PATH", str(write_nvcc(tmp_path / "bin").parent), prepend=os.pathsep)
+    monkeypatch.setattr(nvidia, "nvidia_directories", list)
+    monkeypatch.setattr(toolchain, "_told", threading.Lock())
+
+
+def test_nvcc_in_place_of_nvrtc_is_told_once(
+    no_headers: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    together = threading.Barrier(4)
+
+    def find(_: int) -> str:
+        together.wait(timeout=10)
+        return toolchain.find_toolchain().name
+
+    with ThreadPoolExecutor(4) as pool:
+        assert set(pool.map(find, range(4))) == {"nvcc"}
+    (record,) = caplog.records
+    assert (record.name, record.levelname) == (toolchain.__name__, "WARNING")
+    assert record.getMessage() == (
+        "NVRTC lacks CUDA's headers (cuda_runtime.h and cuda/std/cstdint), so nvcc compiles the "
+        "kernels, which takes about three times as long; run: pip install 'tvm-ios[cuda]'."
+    )
+
+
+def test_nvcc_that_is_wanted_is_not_told_of(
+    no_headers: None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("TVM_CUDA_COMPILE_MODE", "nvcc")
+    assert toolchain.find_toolchain().name == "nvcc"
+    monkeypatch.delenv("TVM_CUDA_COMPILE_MODE")
+    monkeypatch.setitem(sys.modules, "cuda.bindings.nvrtc", None)
+    assert toolchain.find_toolchain().name == "nvcc"
+    assert not caplog.records
+
+
+def test_nvrtc_that_is_wanted_needs_headers(
+    no_headers: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TVM_CUDA_COMPILE_MODE", "nvrtc")
+    with pytest.raises(tvm_ios.OptionError, match="or its headers are not installed; run pip"):
+        toolchain.find_toolchain()
+
+
+COMPILE = """
+import sys
+from tvm_ios_env import nvidia
+nvidia.nvidia_directories = list
+from tvm_ios.cli.main import main
+sys.exit(main())
+"""
+
+
+@pytest.mark.slow
+def test_the_command_line_tells_once_of_nvcc(no_headers: None, tmp_path: Path) -> None:
+    arguments = ["compile", "zoo:randwire_tiny", "--no-search", "-o", str(tmp_path / "model.so")]
+    target = '{"kind": "cuda", "arch": "sm_90"}'
+    done = subprocess.run(
+        [sys.executable, "-c", COMPILE, *arguments, "--target", target],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == f"{nvidia.SLOWER}\n"
 
 
 def test_a_toolkit_without_nvrtc(
     no_compiler: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    nvcc = tmp_path / "nvcc"
-    nvcc.write_text("#!/bin/sh\n")
-    nvcc.chmod(0o755)
+    write_nvcc(tmp_path)
     monkeypatch.delenv("TVM_CUDA_COMPILE_MODE", raising=False)
+    assert str(toolchain.find_toolchain()) == "nvcc"
     with toolchain.cuda_compiler():
         assert os.environ["TVM_CUDA_COMPILE_MODE"] == "nvcc"
         assert os.environ["TVM_CUDA_NVCC_NO_FAST_MATH"] == "1"

@@ -302,8 +302,7 @@ class MeasuredCost:
                 self._hopeless[key] = self._serial(stage) * (1 + 1e-6)
 
     def _measure_operators(self, description: str, stages: Mapping[Key, AnyStage]) -> None:
-        """Time stages of one kernel, except those that do nothing or cannot run."""
-        self._seconds.update((key, 0.0) for key, stage in stages.items() if stage.free)
+        """Time stages of one kernel, except those that cannot run."""
         broken = [key for key, stage in stages.items() if self._broken(stage)]
         self._seconds.update(dict.fromkeys(broken, math.inf))
         self._measure(description, stages.values())
@@ -321,8 +320,9 @@ class MeasuredCost:
                 )
 
     def _measure(self, description: str, stages: Iterable[AnyStage]) -> None:
-        """Time the stages whose latency is unknown."""
+        """Time the stages whose latency is unknown; one that does nothing takes no time."""
         unique = {stage.key: stage for stage in stages}
+        self._seconds.update((key, 0.0) for key, stage in unique.items() if stage.free)
         self._lookup(unique.values())
         self._time(
             description, [stage for key, stage in unique.items() if key not in self._seconds]

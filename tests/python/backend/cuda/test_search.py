@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,6 +31,7 @@ from support.networks import (
 from tvm_ios.compiler.compare import compare
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.database import MeasurementDatabase
+from tvm_ios.frontend import zoo
 from tvm_ios.measure.cache import MeasurementCache, operator_workload
 from tvm_ios.options import Options
 from tvm_ios.schedule import Schedule, ScheduledStage
@@ -148,6 +150,34 @@ def test_what_is_found_is_fast_and_right(best: tuple, expected: np.ndarray) -> N
     assert schedule.estimates["scheduled"] == pytest.approx(3e-3)
     assert sum(o.kernel is not None for o in schedule.operators) >= 5
     assert_close(result, expected, 1e-5)
+
+
+def search_small(name: str) -> tuple[Schedule, int, list[str]]:
+    """What a search of a network of the zoo finds, how many concatenations are in place, and what
+    it warns of."""
+    options = Options(database=None, max_num_groups=2, max_group_size=2)
+    warnings: list[str] = []
+    handler = logging.Handler(logging.WARNING)
+    handler.emit = lambda record: warnings.append(record.getMessage())  # type: ignore[method-assign]
+    logging.getLogger("tvm_ios").addHandler(handler)
+    with settings(NOT_COMPUTING):
+        scheduler = Scheduler.prepare(zoo.load(name), TARGET, options=options)
+        schedule = scheduler.search()
+    logging.getLogger("tvm_ios").removeHandler(handler)
+    made = scheduler.stage_builder.lowered.implementations
+    return schedule, sum(i is not None and i.kernel.free for i in made), warnings
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["googlenet_small", "nasnet_a_small"])
+def test_whole_networks_are_searched(name: str, emulated: Emulated) -> None:
+    """Each has concatenations in place, which are in no timed run, and stages behind them."""
+    schedule, in_place, warnings = emulated.call(search_small, name)
+    assert in_place >= 2
+    assert schedule.measurements > 20
+    launches = sum(op.seconds > 0 for op in schedule.operators)
+    assert schedule.estimates["scheduled"] < launches * 1e-3
+    assert not warnings
 
 
 @pytest.mark.slow

@@ -213,6 +213,10 @@ NVCC = "/cuda/nvcc"
             "Compiling for a GPU lacks nvidia-cuda-cccl: pip install 'tvm-ios[cuda]'.",
         ),
         (
+            compiler(bindings=None, cccl=None), "not installed, which",
+            "Compiling for a GPU lacks cuda-bindings: pip install 'tvm-ios[cuda]'.",
+        ),
+        (
             compiler(None), "not installed, which",
             "Compiling for a GPU lacks headers: pip install 'tvm-ios[cuda]'.",
         ),

@@ -24,17 +24,18 @@ class ClockLog:
     path : Path
         Added to.
     device_id : int
+
+    Attributes
+    ----------
+    step : str
+        What the lines from here on belong to.
     """
 
     def __init__(self, path: Path, device_id: int) -> None:
         self._path, self._monitor = path, GpuMonitor(device_id)
-        self._step, self._ended = "", threading.Event()
+        self._ended = threading.Event()
+        self.step = ""
         self._thread: threading.Thread | None = None
-
-    def state(self, step: str) -> GpuState:
-        """What the GPU is like now; what is logged from here on belongs to ``step``."""
-        self._step = step
-        return self._monitor.read()
 
     def __enter__(self) -> None:
         names = [field.name for field in fields(GpuState)]
@@ -59,5 +60,5 @@ class ClockLog:
             return
 
     def _write(self, file: TextIO) -> None:
-        row = [f"{time.time():.1f}", *map(str, astuple(self._monitor.read())), self._step]
+        row = [f"{time.time():.1f}", *map(str, astuple(self._monitor.read())), self.step]
         print(",".join(row), file=file, flush=True)

@@ -1,36 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs steps one after another until the time is over, and keeps what came of each."""
+"""Runs steps until the time is over, and keeps what came of each."""
 
 from __future__ import annotations
 
-import ctypes
-import json
 import os
-import signal
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import suppress
-from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
+from gpu_phases import cells
 from gpu_phases.clocks import ClockLog
-from gpu_phases.results import CUT, DONE, FAILED, Results
-from gpu_phases.steps import OUT, SEARCH, TESTS, Step
-from gpu_phases.tables import summary
+from gpu_phases.process import Process
+from gpu_phases.results import CLOCKS, CUT, DONE, FAILED, Results
+from gpu_phases.steps import SELFTEST, TOOLCHAIN, Step, Task
 
-_MARGIN = 3.0  # seconds before the end that are for writing what came of the last step
-_CUTS = 2  # times that a step may be cut before it is given up
-_RESUMED_CUTS = 5  # of a search and of tests, which go on where they were
+_MARGIN = 5.0  # seconds before the end that are for writing what came of the last step
+_POLL = 0.1
+_CUTS = 2  # at the full limit, after which others come first
 
 _ALL_FAILED = "failed"
-
-_PR_SET_PDEATHSIG = 1
-_prctl = ctypes.CDLL(None).prctl  # looked up here, as little is safe after a fork
-
 _LOST = "from tvm_ios_env.gpu import gpus; print(gpus().reason)"
+
+
+class GpuLostError(Exception):
+    """There is no GPU any more; the message says why."""
 
 
 class Phase:
@@ -50,9 +45,15 @@ class Phase:
     ) -> None:
         self._results, self._again = results, set(again)
         self._end = time.monotonic() + seconds - _MARGIN
-        self._seconds, self._clocks = seconds, ClockLog(results.folder / "clocks.csv", device_id)
+        self._clocks = ClockLog(results.state / CLOCKS, device_id)
+        self._left_out: list[str] = []
 
-    def run(self, steps: Sequence[Step]) -> str:
+    @property
+    def left(self) -> float:
+        """Seconds until all must be kept."""
+        return self._end - time.monotonic()
+
+    def run(self, tasks: Sequence[Task]) -> str:
         """Run the steps that are to be run; returns a sentence on what is left.
 
         Raises
@@ -60,22 +61,29 @@ class Phase:
         FolderError
             When the results cannot be kept.
         """
-        pending = [step for step in steps if self._is_pending(step)]
+        said = ""
+        pending = [Task(tuple(filter(self._is_pending, t.steps)), t.threads) for t in tasks]
+        pending = [task for task in pending if not all(s.background for s in task.steps)]
         with self._clocks:
-            for number, step in enumerate(pending):
-                left = self._end - time.monotonic()
-                if left < step.least:
-                    count = len(pending) - number
-                    return f"The time is over with {count} steps left; run it again to go on."
-                print(f"{step.name}: at most {min(left, step.most):.0f} s", flush=True)
-                record = self._run(step, left)
-                self._results.keep(step.name, record)
-                self._results.write("summary.md", summary(self._results.about, self._results.steps))
-                print(f"{step.name}: {_told(record)}", flush=True)
-                if record["status"] == FAILED and step.on_gpu and (reason := _lost()):
-                    return f"The GPU is lost ({reason}); what was measured before is there."
-        failed = [name for name, record in self._results.steps.items() if record["status"] != DONE]
-        return f"All steps are done but for {', '.join(failed)}." if failed else "All is done."
+            try:
+                for task in sorted(pending, key=self._is_worn):
+                    self._run(task)
+            except GpuLostError as error:
+                said = f"The GPU is lost ({error}); what was measured before is there."
+        said = said or self._told()
+        self._results.log(said)
+        self._results.publish()
+        return said
+
+    def _told(self) -> str:
+        if self._left_out:
+            count = len(self._left_out)
+            return f"The time is over with {count} steps left; run it again to go on."
+        steps = self._results.steps.items()
+        unfinished = [name for name, record in steps if record["status"] != DONE]
+        if unfinished:
+            return f"All steps are done but for {', '.join(unfinished)}."
+        return "All is done."
 
     def _is_pending(self, step: Step) -> bool:
         record = self._results.steps.get(step.name)
@@ -85,92 +93,124 @@ class Phase:
             return True
         return status in (None, CUT)
 
-    def _run(self, step: Step, left: float) -> dict[str, Any]:
-        """Run a step's command, within the time that is left, and tell what came of it."""
-        before = self._clocks.state(step.name)
-        began, begin = time.time(), time.monotonic()
-        seconds = min(left, step.most)
-        status, printed = self._call(step, seconds)
-        record: dict[str, Any] = {
-            "command": list(step.command),
-            **self._judge(step, status, printed),
-        }
-        if status is None:
-            cuts = self._results.steps.get(step.name, {}).get("cuts", 0) + 1
-            most_cuts = _RESUMED_CUTS if step.kind in (SEARCH, TESTS) else _CUTS
-            exhausted = seconds >= step.most or cuts >= most_cuts
-            record |= {"status": FAILED if exhausted else CUT, "cuts": cuts}
-            record["failure"] = f"took more than {seconds:.0f} s"
-        record["began"], record["seconds"] = began, round(time.monotonic() - begin, 1)
-        record["gpu_before"], record["gpu_after"] = asdict(before), asdict(self._clocks.state(""))
-        return record
+    def _is_worn(self, task: Task) -> bool:
+        """Whether its steps have had all of their time so often that others come first."""
+        return all(self._cuts(step) >= _CUTS for step in task.steps)
 
-    def _call(self, step: Step, seconds: float) -> tuple[int | None, str]:
-        """The exit status of a command and what it printed; no status where it was ended."""
-        folder = str(self._results.folder.resolve())
-        command = [word.replace(OUT, folder) for word in step.command]
-        log = self._results.folder / "stderr" / f"{step.name}.txt"
-        with open(log, "ab") as errors:
-            process = subprocess.Popen(
-                command,
-                cwd=step.directory,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                start_new_session=True,  # it is ended with all that it has started
-                preexec_fn=_end_with_parent,
-            )
-            try:
-                printed, _ = process.communicate(timeout=seconds)
-            except subprocess.TimeoutExpired:
-                return None, ""
-            finally:
-                with suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-        return process.returncode, printed.decode(errors="replace")
+    def _cuts(self, step: Step) -> int:
+        return int(self._results.steps.get(step.name, {}).get("cuts", 0))
 
-    def _judge(self, step: Step, status: int | None, printed: str) -> dict[str, Any]:
-        """The step's result, or a sentence on why it has none."""
-        if status not in step.statuses:
-            return {"status": FAILED, "failure": self._last_words(step, status)}
-        if not step.prints:
-            return {"status": DONE}
+    def _run(self, task: Task) -> None:
+        """Run those steps of a task for which everything is there."""
+        steps = [step for step in task.steps if self._is_possible(step)]
+        if not steps:
+            return
+        if self.left < max(step.least for step in steps):
+            self._left_out += [step.name for step in steps]
+            return
+        names = ", ".join(step.name for step in steps)
+        self._clocks.step = names.replace(", ", "+")
+        self._results.log(f"{names}: {self.left:.0f} s are left")
+        if task.threads is not None:
+            self._left_out += [s.name for s in cells.run(self, steps, task.threads)]
+        else:
+            self._run_side_by_side(steps)
+        self._clocks.step = ""
+        self._check_gpu(steps)
+
+    def _is_possible(self, step: Step) -> bool:
+        if step.on_gpu and (reason := self._unusable()):
+            self._results.log(f"{step.name}: left out, as {reason}")
+            return False
+        return step.needs is None or step.needs.exists()
+
+    def _unusable(self) -> str:
+        """Why nothing can run on the GPU; empty if that is not known."""
+        steps = self._results.steps
+        if steps.get(TOOLCHAIN, {}).get("status") == FAILED:
+            return "no compiler works"
+        checks = steps.get(SELFTEST, {}).get("result", {}).get("checks", {})
+        if checks and not any(check["status"] == "ok" for check in checks.values()):
+            return "no check of the self-test is ok"
+        return ""
+
+    def _run_side_by_side(self, steps: Sequence[Step]) -> None:
+        """Run steps until all are done or have had their time, but for those in the background."""
+        running: dict[Step, Process] = {}
         try:
-            result = dict(json.loads(printed))
-        except (ValueError, TypeError):
-            return {"status": FAILED, "failure": f"printed no JSON object: {printed[-200:]!r}"}
-        failure = result.get("failure")
-        if step.tolerance is not None and not result["max_rel_error"] <= step.tolerance:  # NaN too
-            failure = f"wrong by {result['max_rel_error']:.1e} of the largest output"
-        if failure:
-            return {"status": FAILED, "failure": failure, "result": result}
-        return {"status": DONE, "result": result}
+            for step in steps:
+                running[step] = self.start(step)
+            while running:
+                waited_for = any(not step.background for step in running)
+                for step, process in list(running.items()):
+                    full = process.seconds > step.most
+                    if process.status is None and waited_for and not full and self.left > 0:
+                        continue
+                    cut = process.status is None
+                    process.end()
+                    said = f"took more than {process.seconds:.0f} s" if cut else None
+                    self.keep(step, running.pop(step), cut=said, full=cut and full)
+                time.sleep(_POLL)
+        finally:
+            for process in running.values():
+                process.end()
 
-    def _last_words(self, step: Step, status: int | None) -> str:
-        log: Path = self._results.folder / "stderr" / f"{step.name}.txt"
-        lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
-        said = lines[-1].removeprefix("error: ") if lines else "nothing was said"
-        return f"ended with status {status}: {said}"
+    def start(self, step: Step, cores: Sequence[int] | None = None) -> Process:
+        """Start a step; one that is bound to cores answers requests."""
+        toolkit = self._results.steps.get(TOOLCHAIN, {}).get("result", {}).get("cuda_path")
+        return Process(
+            step.command,
+            self._results.printed(step.name),
+            self._results.said(step.name),
+            {**os.environ, **({} if toolkit is None else {"CUDA_PATH": toolkit})},
+            cores=cores,
+            asked=cores is not None,
+        )
 
+    def keep(
+        self,
+        step: Step,
+        process: Process,
+        *,
+        cut: str | None = None,
+        failure: str | None = None,
+        full: bool = False,
+    ) -> None:
+        """Keep what came of a step.
 
-def _end_with_parent() -> None:
-    """Have the system end this process when its parent ends, were it by SIGKILL.
+        Parameters
+        ----------
+        step : Step
+        process : Process
+        cut : str or None
+            Why it was ended.
+        failure : str or None
+            What went wrong, where the process does not say it itself.
+        full : bool
+            Whether it was ended at its own limit.
+        """
+        result = process.result()
+        failure = result.pop("failure", None) or failure
+        if failure is None and process.status not in (0, None):
+            failure = f"ended with status {process.status}: {process.last_words()}"
+        record: dict[str, Any] = {"kind": step.kind, "command": step.command, "status": DONE}
+        if cut is not None:
+            record |= {"status": CUT, "failure": cut, "cuts": self._cuts(step) + full}
+        elif failure is not None:
+            record |= {"status": FAILED, "failure": failure}
+        record |= {"seconds": round(process.seconds, 1), "result": result}
+        said = f": {record['failure']}" if "failure" in record else ""
+        self._results.log(f"{step.name}: {record['status']} in {record['seconds']} s{said}")
+        self._results.keep(step.name, record)
 
-    What stays behind would keep the GPU busy while the next phase measures.
-    """
-    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
-def _told(record: dict[str, Any]) -> str:
-    """What came of a step, for whoever waits."""
-    said = record.get("failure", "")
-    return f"{record['status']} in {record['seconds']} s{': ' if said else ''}{said}"
-
-
-def _lost() -> str:
-    """Why there is no GPU any more; a process that has found one does not notice."""
-    done = subprocess.run(
-        [sys.executable, "-c", _LOST], capture_output=True, text=True, check=False
-    )
-    return done.stdout.strip() if done.returncode == 0 else done.stderr.strip()[-200:]
+    def _check_gpu(self, steps: Sequence[Step]) -> None:
+        """Raise GpuLostError if a step has failed because there is no GPU any more."""
+        known = self._results.steps
+        if any(s.on_gpu and known.get(s.name, {}).get("status") == FAILED for s in steps):
+            # A process that has found a GPU does not notice.
+            done = subprocess.run(
+                [sys.executable, "-c", _LOST], capture_output=True, text=True, check=False
+            )
+            reason = done.stdout if done.returncode == 0 else done.stderr[-200:]
+            if reason.strip():
+                raise GpuLostError(reason.strip())

@@ -1,111 +1,149 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is known of a GPU, as text with tables."""
+"""What is known of a machine, as text with tables."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from gpu_phases.results import DONE
-from gpu_phases.steps import ANSWERS, BASELINES, CPU, SEARCH, SELFTEST, TESTS
 from markdown import table
 
-Steps = Mapping[str, Mapping[str, Any]]
+Records = Mapping[str, Mapping[str, Any]]
 
-_CONTENDERS = {  # by what JSON calls them
+_ON_GPU = {  # by what JSON calls them
     "launched": "no graph",
     "sequential": "sequential",
     "greedy": "greedy",
     "scheduled": "scheduled",
+    "barriers": "barriers",
+    "torch_eager": "PyTorch",
+    "torch_eager_graph": "PyTorch in a graph",
     "torch_compile": "torch.compile",
-    "torch_cudnn": "PyTorch, cuDNN",
     "tensorrt": "TensorRT",
+}
+_ON_CPU = {
+    **{name: name for name in ("unsearched", "sequential", "greedy", "scheduled", "barriers")},
+    "onnxruntime": "ONNX Runtime",
 }
 
 
-def summary(about: Mapping[str, Any], steps: Steps) -> str:
+def summary(records: Records) -> str:
     """All that is known, in Markdown."""
-    sections = (
-        _selftest(steps),
-        _answers(steps),
-        _contest(steps, BASELINES, "Without a search", "sequential"),
-        _tests(steps),
-        _contest(steps, SEARCH, "After a search", "scheduled"),
-        _cpu(steps),
-        _unfinished(steps),
-    )
-    written = ("\n".join(lines) for lines in map(list, sections) if lines)
-    return "\n\n".join([f"# {about['device']}", *written])
+    facts = records["facts"]
+    sections = map(list, (_facts(facts), _selftest(records), _answers(records), _gpu(records),
+                          _cpu(records), _tests(records), _unfinished(records)))  # fmt: skip
+    written = ("\n".join(lines) for lines in sections if lines)
+    return "\n\n".join([f"# {facts['device']}", *written]) + "\n"
 
 
-def _of(steps: Steps, kind: str) -> dict[str, Mapping[str, Any]]:
-    """Results of a kind of step by what is left of its name."""
-    prefix = f"{kind}-"
+def _facts(facts: Mapping[str, Any]) -> Iterator[str]:
+    environment = facts.get("environment", {})
+    if environment:
+        cpu, packages = environment["cpu"], environment["packages"]
+        yield f"- {facts['nvidia_smi']}"
+        yield f"- {cpu['name']}, {cpu['usable']} cores"
+        yield f"- {', '.join(f'{n} {v}' for n, v in packages.items() if v is not None)}"
+        yield f"- commit {facts['commit']}"
+
+
+def _of(records: Records, prefix: str) -> dict[str, Mapping[str, Any]]:
+    """Results of steps by what is left of their names."""
     return {
         name.removeprefix(prefix): record["result"]
-        for name, record in steps.items()
-        if name.startswith(prefix) and "result" in record
+        for name, record in records.items()
+        if name.startswith(prefix)
     }
 
 
-def _selftest(steps: Steps) -> Iterator[str]:
-    checks = steps.get(SELFTEST, {}).get("result", {}).get("checks", [])
-    if not checks:
-        return
-    count = sum(check["status"] == "ok" for check in checks)
-    yield f"## Self-test: {count} of {len(checks)} checks are ok\n"
-    for check in checks:
+def _selftest(records: Records) -> Iterator[str]:
+    checks = records.get("selftest", {}).get("result", {}).get("checks", {})
+    if checks:
+        count = sum(check["status"] == "ok" for check in checks.values())
+        yield f"## Self-test: {count} of {len(checks)} checks are ok\n"
+    for name, check in checks.items():
         if check["status"] != "ok":
-            yield f"- {check['group']}, {check['name']}: {check['status']}, {check['detail']}"
+            yield f"- {name}: {check['status']}, {check['detail']}"
 
 
-def _answers(steps: Steps) -> Iterator[str]:
-    found = _of(steps, ANSWERS)
-    if found:
+def _answers(records: Records) -> Iterator[str]:
+    rows = [
+        (name, f"{max(result['max_rel_errors']):.1e}", result["reference"])
+        for name, result in _of(records, "answers-").items()
+        if "max_rel_errors" in result
+    ]
+    if rows:
         yield "## Answers: the largest error relative to the largest output\n"
-        rows = [
-            (name, f"{max(result['max_rel_errors']):.1e}", result["reference"])
-            for name, result in found.items()
-            if "max_rel_errors" in result
-        ]
         yield table(["network", "error", "reference"], rows)
 
 
-def _contest(steps: Steps, kind: str, title: str, ours: str) -> Iterator[str]:
-    """Milliseconds of a run where one follows the other; in parentheses, one by one."""
-    found = {n: r["timings"] for n, r in _of(steps, kind).items() if "timings" in r}
+def _gpu(records: Records) -> Iterator[str]:
+    """A row for each stage of a network that was timed; ours alone only where there is no other."""
+    found = {
+        (network, stage): {**result["stages"].get("found", {}), **told}
+        for network, result in _of(records, "gpu-").items()
+        for stage, told in result.get("stages", {}).items()
+        if "timings" in told and f"{stage}, beside peers" not in result["stages"]
+    }
     if not found:
         return
-    names = [c for c in _CONTENDERS if any(c in timings for timings in found.values())]
-    yield f"## {title}: milliseconds run after run (one by one)\n"
-    rows = [[network, *(_cell(t.get(c)) for c in names)] for network, t in found.items()]
-    rows.append([f"÷ {ours}", *(_mean_ratio(found.values(), c, ours) for c in names)])
-    yield table(["network", *(_CONTENDERS[c] for c in names)], rows)
+    names = [n for n in _ON_GPU if any(n in told["timings"] for told in found.values())]
+    yield "## GPU: milliseconds run after run (one by one)\n"
+    header = ["network", "", *(_ON_GPU[n] for n in names), "search s", "error"]
+    rows = [
+        (
+            network,
+            stage.partition(",")[0],
+            *(_timing(told["timings"].get(n)) for n in names),
+            _number(told.get("search_s") if stage == "searched" else None, ".1f"),
+            _number(told.get("max_rel_error"), ".1e"),
+        )
+        for (network, stage), told in found.items()
+    ]
+    yield table(header, rows)
 
 
-def _cell(timing: Mapping[str, Any] | None) -> str:
+def _timing(timing: Mapping[str, Any] | None) -> str:
     if timing is None:
         return "–"
     back_to_back, latency = timing["back_to_back_ms"], timing["latency_ms"]
     return f"{back_to_back['median']:.3f} ({latency['median']:.3f})"
 
 
-def _mean_ratio(timings: Any, contender: str, ours: str) -> str:
-    """The geometric mean, over the networks that both have run."""
-    ratios = [
-        t[contender]["back_to_back_ms"]["median"] / t[ours]["back_to_back_ms"]["median"]
-        for t in timings
-        if contender in t and ours in t
-    ]
-    return f"{math.exp(sum(map(math.log, ratios)) / len(ratios)):.2f}" if ratios else "–"
+def _cpu(records: Records) -> Iterator[str]:
+    """A row for each network and number of threads, and what the schedule gains."""
+    found = {
+        (network, int(threads)): result
+        for name, result in _of(records, "cpu-").items()
+        for network, _, threads in [name.rpartition("-")]
+        if "ms" in result
+    }
+    if found:
+        yield "## CPU: milliseconds\n"
+        header = ["network", "threads", *_ON_CPU.values(), "gain", "search s", "error"]
+        yield table(header, [_cpu_row(*key, found[key]) for key in sorted(found)])
 
 
-def _tests(steps: Steps) -> Iterator[str]:
-    found = _of(steps, TESTS)
-    if not found:
-        return
-    yield "## Tests\n"
+def _cpu_row(network: str, threads: int, result: Mapping[str, Any]) -> Sequence[str]:
+    ms = result["ms"]
+    known = {"sequential", "scheduled"} <= ms.keys()
+    return (
+        network,
+        str(threads),
+        *(_number(ms.get(name), ".3f") for name in _ON_CPU),
+        _number(ms["sequential"] / ms["scheduled"] if known else None, ".3f"),
+        _number(result.get("search_s"), ".1f"),
+        _number(result.get("max_rel_error"), ".1e"),
+    )
+
+
+def _number(value: float | None, form: str) -> str:
+    return "–" if value is None else format(value, form)
+
+
+def _tests(records: Records) -> Iterator[str]:
+    found = _of(records, "tests-")
+    if found:
+        yield "## Tests\n"
     for file, result in found.items():
         outcomes = result.get("tests", {})
         passed = sum(outcome == "passed" for outcome in outcomes.values())
@@ -113,31 +151,10 @@ def _tests(steps: Steps) -> Iterator[str]:
         yield from (f"  - {n}: {o}" for n, o in outcomes.items() if o != "passed")
 
 
-def _cpu(steps: Steps) -> Iterator[str]:
-    found = [result for result in _of(steps, CPU).values() if result.get("median_ms")]
-    if not found:
-        return
-    yield "## On the CPU: milliseconds\n"
-    names = list(dict.fromkeys(name for result in found for name in result["median_ms"]))
-    rows = [
-        (
-            result["network"],
-            str(result["threads"]),
-            *(f"{result['median_ms'][n]:.2f}" if n in result["median_ms"] else "–" for n in names),
-        )
-        for result in found
-    ]
-    yield table(["network", "threads", *names], rows)
-
-
-def _unfinished(steps: Steps) -> Sequence[str]:
+def _unfinished(records: Records) -> Sequence[str]:
     lines = [
-        f"- {name}: {record['status']}, {record.get('failure', '')}"
-        for name, record in steps.items()
-        if not _is_done(record)
+        f"- {name}: {record['status']}, {record['failure']}"
+        for name, record in records.items()
+        if "failure" in record
     ]
     return ["## Not done\n", *lines] if lines else []
-
-
-def _is_done(record: Mapping[str, Any]) -> bool:
-    return bool(record.get("status") == DONE)

@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """A file of tests, and what came of each of them.
 
-Outcomes are added to a file as they come. Tests that it has are not run again, so that a step that
-was cut goes on where it was.
+Outcomes are said, and added to a file, as they come. Tests that the file has are not run again, so
+that a step that was cut goes on where it was.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from gpu_phases.messages import Channel
 
 _MESSAGE = 300  # characters
 _NAMED = 5  # failures
@@ -27,10 +27,11 @@ class Recorder:
     ----------
     path : Path
         Added to.
+    channel : Channel
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, channel: Channel) -> None:
+        self._path, self._channel = path, channel
         lines = path.read_text().splitlines() if path.exists() else []
         self.outcomes: dict[str, str] = dict(filter(None, map(_parsed, lines)))
 
@@ -51,23 +52,24 @@ class Recorder:
         self.outcomes[name] = outcome
         with open(self._path, "a") as file:
             print(json.dumps([name, outcome]), file=file)
+        self._channel.say({"tests": {name: outcome}})
 
 
 def main() -> None:
-    """Print all outcomes as JSON."""
+    """Say all outcomes."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("path", help="of the tests")
     parser.add_argument("--outcomes", type=Path, required=True, help="what is added to")
     args = parser.parse_args()
-    recorder = Recorder(args.outcomes)
-    with contextlib.redirect_stdout(sys.stderr):
-        pytest.main([args.path, "-p", "no:cacheprovider"], plugins=[recorder])
+    channel = Channel()
+    recorder = Recorder(args.outcomes, channel)
+    pytest.main([args.path, "-p", "no:cacheprovider"], plugins=[recorder])
     failed = [name for name, outcome in recorder.outcomes.items() if outcome.startswith("failed")]
     result: dict[str, Any] = {"tests": recorder.outcomes}
     if failed or not recorder.outcomes:
         named = ", ".join(failed[:_NAMED]) + (", ..." if len(failed) > _NAMED else "")
         result["failure"] = f"{len(failed)} of {len(recorder.outcomes)} tests failed: {named}"
-    print(json.dumps(result))
+    channel.say(result)
 
 
 def _parsed(line: str) -> tuple[str, str] | None:

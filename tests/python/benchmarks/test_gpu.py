@@ -9,94 +9,127 @@ import resource
 import signal
 import subprocess
 import sys
+import tarfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import gpu
-from gpu_phases.results import CUT, DONE, FAILED, FolderError, Results
+from gpu_phases.messages import merged
+from gpu_phases.results import CUT, DONE, FACTS, FAILED, FolderError, Results, read
 from gpu_phases.runner import Phase
-from gpu_phases.steps import ANSWERS, CPU, KINDS, SELFTEST, Request, Step, plan, powers_of_two
+from gpu_phases.steps import CHECKS, CPU, GPU, Request, Step, Task, plan, thread_counts
 from gpu_phases.tables import summary
 from support.cuda.fake_driver import with_fake_driver
 from support.paths import ROOT
 from tvm_ios_env.gpu import gpus
 
 SCRIPT = ROOT / "benchmarks" / "gpu.py"
-ABOUT = {"device": "NVIDIA X1"}
+KIT = ROOT.parent / "shared" / "tools" / "gpu" / "lease.py"
+DEVICE = {"device": "NVIDIA X1"}
+PUBLISHED = {"summary.md", "results.jsonl", "log.txt", "clocks.csv", "raw.tar.gz"}
 
 without_gpu = pytest.mark.skipif(bool(gpus().devices), reason="there is a GPU")
 
 
-def step(name: str, code: str, *, kind: str = CPU, most: float = 60, **others: Any) -> Step:
+def step(name: str, code: str, *, most: float = 60, on_gpu: bool = False, **others: Any) -> Step:
     """A step that runs Python."""
-    return Step(name, kind, (sys.executable, "-c", code), most, least=0.1, **others)
+    return Step(name, CPU, (sys.executable, "-c", code), most, 0.1, on_gpu, **others)
 
 
-def run(folder: Path, steps: list[Step], seconds: float = 60, **again: Any) -> tuple[str, dict]:
+def results(folder: Path) -> Results:
+    return Results(folder / "state", folder / "out", DEVICE)
+
+
+def run(
+    folder: Path, tasks: list[Step | Task], seconds: float = 60, **again: Any
+) -> tuple[str, dict[str, Any]]:
     """What a phase says, and what is known after it, as another process would read it."""
-    said = Phase(Results(folder, ABOUT), seconds, 0, **again).run(steps)
-    return said, Results(folder, ABOUT).steps
+    given = [task if isinstance(task, Task) else Task((task,)) for task in tasks]
+    said = Phase(results(folder), seconds, 0, **again).run(given)
+    return said, results(folder).steps
 
 
-def test_the_order_of_steps() -> None:
-    request = Request(networks=("one", "two"), threads=(1, 2))
-    names = [s.name for s in plan(request)]
-    assert names[:5] == [
-        "selftest", "answers-one", "answers-two", "baselines-one", "baselines-two",
+def names(request: Request) -> list[list[str]]:
+    return [[step.name for step in task.steps] for task in plan(request)]
+
+
+def test_the_order_of_steps(tmp_path: Path) -> None:
+    networks = ("one", "two", "three")
+    found = names(Request(tmp_path, networks, threads=(4, 1, 2)))
+    assert found[:2] == [
+        ["toolchain"],
+        ["selftest", "answers-one", "warm-one", "answers-two", "warm-two"],
+    ]
+    assert found[2:12] == [
+        ["gpu-one"],
+        ["cpu-one-4"], ["cpu-two-4"], ["cpu-three-4"], ["peak"],
+        ["gpu-two"],
+        ["cpu-one-1", "cpu-two-1", "cpu-three-1"], ["cpu-one-2", "cpu-two-2", "cpu-three-2"],
+        ["gpu-three"], ["answers-three"],
     ]  # fmt: skip
-    tests = [name for name in names if name.startswith("tests-")]
-    assert len(tests) == len(list((ROOT / "tests" / "gpu").glob("test_*.py")))
-    assert names[5 : 5 + len(tests)] == tests
-    assert names[5 + len(tests) :] == [
-        "search-one", "timeline-one", "search-two", "timeline-two",
-        "cpu-one-1", "cpu-one-2", "cpu-two-1", "cpu-two-2",
+    rest = [name for task in found[12:] for name in task]
+    tests = {f"tests-{p.stem[5:]}" for p in (ROOT / "tests" / "gpu").glob("test_*.py")}
+    assert rest[0] == "timeline-one"
+    assert rest[-1] == "tests-sanitizer"
+    assert set(rest[1:]) - {"ncu"} == tests
+    searched = [s.name for t in plan(Request(tmp_path, networks)) for s in t.steps
+                if s.kind == GPU and "--database" in s.command]  # fmt: skip
+    assert searched == ["gpu-one", "gpu-two"]
+
+
+def test_kinds_and_precisions(tmp_path: Path) -> None:
+    halves = Request(tmp_path, ("one",), precision="fp16", kinds=(CHECKS,))
+    assert names(halves) == [
+        ["toolchain"], ["selftest", "answers-one-fp16", "warm-one-fp16"],
     ]  # fmt: skip
-    assert [s.kind for s in plan(request)] == sorted(
-        (s.kind for s in plan(request)), key=KINDS.index
-    )
-    halves = plan(Request(networks=("one",), precision="fp16", kinds=(ANSWERS,)))
-    assert [s.name for s in halves] == ["answers-one-fp16"]
-    assert halves[0].command[-2:] == ("--precision", "fp16")
+    assert plan(halves)[1].steps[1].command[-2:] == ("--precision", "fp16")
+    assert names(Request(tmp_path, ("one",), kinds=(GPU,)))[0] == ["toolchain"]
+    on_cpu = Request(tmp_path, ("one",), kinds=(CPU,), threads=(2, 1))
+    assert names(on_cpu) == [["cpu-one-2"], ["peak"], ["cpu-one-1"]]
 
 
 def test_threads() -> None:
-    assert powers_of_two(1) == [1]
-    assert powers_of_two(6) == [1, 2, 4, 6]
-    assert powers_of_two(16) == [1, 2, 4, 8, 16]
+    assert thread_counts(1) == [1]
+    assert thread_counts(2) == [2, 1]
+    assert thread_counts(6) == [6, 1, 4, 2]
+    assert thread_counts(16) == [16, 1, 8, 4, 2]
+
+
+def test_messages() -> None:
+    said = '{"a": {"x": 1}}\nnoise\n{"a": {"y": 2}, "b": 3}\n[1]\n{"a": {"x": 4}}\n{"b": '
+    assert merged(said) == {"a": {"x": 4, "y": 2}, "b": 3}
+    assert merged('{\n "a": 1\n}\n') == {"a": 1}
+    assert merged("") == {}
 
 
 def test_what_comes_of_steps(tmp_path: Path) -> None:
     steps = [
         step("right", "print('{\"x\": 1}')"),
-        step("wordless", "open('/dev/null')", prints=False),
+        step("wordless", "print('no JSON')"),
         step("fails", "import sys; sys.exit('error: there is no such thing.')"),
-        step("garbled", "print('no JSON')"),
-        step("sorry", 'print(\'{"failure": "it was wrong"}\')'),
-        step("found", "print('{}'); raise SystemExit(1)", statuses=(0, 1)),
-        step("close", "print('{\"max_rel_error\": 0.05}')", tolerance=0.1),
-        step("far", "print('{\"max_rel_error\": NaN}')", tolerance=0.1),
+        step("sorry", 'print(\'{"failure": "it was wrong", "x": 2}\')'),
+        step("early", "", needs=tmp_path / "nothing"),
     ]
     said, known = run(tmp_path, steps)
-    assert said == "All steps are done but for fails, garbled, sorry, far."
-    assert known["right"]["result"] == {"x": 1}
-    status = {name: (record["status"], record.get("failure")) for name, record in known.items()}
-    assert list(known) == [s.name for s in steps]
-    assert status == {
-        "right": (DONE, None),
-        "wordless": (DONE, None),
-        "found": (DONE, None),
-        "close": (DONE, None),
-        "fails": (FAILED, "ended with status 1: there is no such thing."),
-        "garbled": (FAILED, "printed no JSON object: 'no JSON\\n'"),
-        "sorry": (FAILED, "it was wrong"),
-        "far": (FAILED, "wrong by nan of the largest output"),
+    assert said == "All steps are done but for fails, sorry."
+    found = {n: (r["status"], r.get("failure"), r["result"]) for n, r in known.items()}
+    assert found == {
+        "right": (DONE, None, {"x": 1}),
+        "wordless": (DONE, None, {}),
+        "fails": (FAILED, "ended with status 1: there is no such thing.", {}),
+        "sorry": (FAILED, "it was wrong", {"x": 2}),
     }
-    assert set(known["right"]["gpu_before"]) == {"sm_mhz", "memory_mhz", "celsius", "watts"}
-    assert "there is no such thing" in (tmp_path / "stderr" / "fails.txt").read_text()
-    assert "- fails: failed, ended with status 1" in (tmp_path / "summary.md").read_text()
+    out = tmp_path / "out"
+    assert {path.name for path in out.iterdir()} == PUBLISHED
+    assert "- fails: failed, ended with status 1" in (out / "summary.md").read_text()
+    assert "sorry: failed in" in (out / "log.txt").read_text()
+    with tarfile.open(out / "raw.tar.gz") as archive:
+        errors = archive.extractfile("stderr/fails.txt")
+        assert errors is not None
+        assert b"there is no such thing" in errors.read()
 
 
 def test_a_step_that_is_cut_goes_on(tmp_path: Path) -> None:
@@ -105,37 +138,99 @@ def test_a_step_that_is_cut_goes_on(tmp_path: Path) -> None:
     code = f"""
 import pathlib, time
 noted = pathlib.Path({str(noted)!r})
-if noted.exists():
-    print("{{}}")
-else:
+print('{{"stages": {{"%s": 1}}}}' % noted.exists(), flush=True)
+if not noted.exists():
     noted.touch()
+    print('{{"half": ', end="", flush=True)
     time.sleep(600)
 """
-    counted = step("counted", f"open({str(tmp_path / 'n')!r}, 'a').write('x'); print('{{}}')")
-    steps = [counted, step("slow", code), step("last", "print('{}')")]
-    said, known = run(tmp_path, steps, seconds=5)
+    counted = step("counted", f"open({str(tmp_path / 'n')!r}, 'a').write('x')")
+    steps = [counted, step("slow", code), step("last", "", most=9)]
+    said, known = run(tmp_path, steps, seconds=7.5)
     assert said == "The time is over with 1 steps left; run it again to go on."
-    assert known["slow"]["status"] == CUT
+    assert (known["slow"]["status"], known["slow"]["cuts"]) == (CUT, 0)
+    assert known["slow"]["result"] == {"stages": {"False": 1}}
     assert "last" not in known
     said, known = run(tmp_path, steps)
+    assert said == "All is done."
     assert known["slow"]["status"] == known["last"]["status"] == DONE
+    assert known["slow"]["result"] == {"stages": {"False": 1, "True": 1}}
     assert (tmp_path / "n").read_text() == "x"  # what was done, or has failed, is not repeated
 
 
-def test_what_does_not_fit_is_given_up(tmp_path: Path) -> None:
-    steps = [step("endless", "import time; time.sleep(600)", most=0.3), step("last", "print('{}')")]
-    _, known = run(tmp_path, steps)
-    assert (known["endless"]["status"], known["last"]["status"]) == (FAILED, DONE)
-    endless = [step("cut", "import time; time.sleep(600)")]
-    for expected in (CUT, FAILED):
-        _, known = run(tmp_path, endless, seconds=3.5)
-        assert known["cut"]["status"] == expected
+def test_what_never_fits_comes_last(tmp_path: Path) -> None:
+    """A step that was cut twice at its own limit is begun again when others have been tried."""
+    endless = step("endless", "import time; time.sleep(600)", most=0.3)
+    for cuts in (1, 2):
+        _, known = run(tmp_path, [endless])
+        assert (known["endless"]["status"], known["endless"]["cuts"]) == (CUT, cuts)
+    _, known = run(tmp_path, [endless, step("last", "")])
+    log = (tmp_path / "out" / "log.txt").read_text()
+    assert log.rindex("endless: ") > log.rindex("last: ")
+    assert (known["endless"]["cuts"], known["last"]["status"]) == (3, DONE)
+
+
+def test_steps_side_by_side(tmp_path: Path) -> None:
+    """They run at the same time, and none waits for those in the background."""
+    one, other = tmp_path / "one", tmp_path / "other"
+    code = """
+import pathlib, time
+pathlib.Path({!r}).touch()
+while not pathlib.Path({!r}).exists():
+    time.sleep(0.01)
+"""
+    steps = (
+        step("one", code.format(str(one), str(other))),
+        step("other", code.format(str(other), str(one))),
+        step("behind", "import time; time.sleep(600)", background=True),
+        step("over", "import time; time.sleep(600)", most=0.2),
+    )
+    _, known = run(tmp_path, [Task(steps)])
+    found = {name: (record["status"], record.get("cuts")) for name, record in known.items()}
+    assert found == {
+        "one": (DONE, None), "other": (DONE, None), "behind": (CUT, 0), "over": (CUT, 1),
+    }  # fmt: skip
+
+
+ANSWERING = """
+import json, sys
+for line in sys.stdin:
+    request = line.strip()
+    failure = {failure!r} if request == {failing!r} else None
+    print(json.dumps({{"requests": {{request: {{"failure": failure}}}}, request: 1}}), flush=True)
+    if request == {last!r}:
+        sys.exit("gone")
+"""
+
+
+def test_cells(tmp_path: Path) -> None:
+    """Requests of networks on the CPU; what fails or ends early keeps what it has answered."""
+
+    def cell(name: str, failing: str = "", last: str = "") -> Step:
+        return step(name, ANSWERING.format(failing=failing, last=last, failure="so"))
+
+    steps = (
+        cell("good"),
+        cell("bad", "prepare"),
+        cell("worse", "search"),
+        cell("gone", "", "time"),
+    )
+    _, known = run(tmp_path, [Task(steps, threads=2), Task((cell("single"),), threads=1)])
+    found = {n: (r["status"], r.get("failure"), list(r["result"])[1:]) for n, r in known.items()}
+    everything = ["prepare", "time", "search", "trace"]
+    assert found == {
+        "good": (DONE, None, everything),
+        "bad": (FAILED, "so", ["prepare"]),
+        "worse": (FAILED, "search: so", everything),
+        "gone": (FAILED, "search: its process has ended: gone", ["prepare", "time"]),
+        "single": (DONE, None, ["prepare", "time", "trace"]),
+    }
 
 
 def test_again(tmp_path: Path) -> None:
     counter = tmp_path / "count"
     code = f"f = open({str(counter)!r}, 'a'); f.write('x'); f.close(); raise SystemExit('bad')"
-    bad, good = step("bad", code), step("good", "print('{}')")
+    bad, good = step("bad", code), step("good", "")
     for again, count in (([], 1), ([], 1), (["good"], 1), (["bad"], 2), (["failed"], 3)):
         run(tmp_path, [bad, good], again=again)
         assert len(counter.read_text()) == count
@@ -143,22 +238,28 @@ def test_again(tmp_path: Path) -> None:
 
 @without_gpu
 def test_a_gpu_that_is_lost_ends_the_phase(tmp_path: Path) -> None:
-    steps = [step("one", "raise SystemExit('CUDA error')", kind=SELFTEST), step("two", "")]
+    steps = [step("one", "raise SystemExit('CUDA error')", on_gpu=True), step("two", "")]
     said, known = run(tmp_path, steps)
     assert said.startswith("The GPU is lost (no NVIDIA driver")
     assert set(known) == {"one"}
 
 
-def test_another_device_has_a_folder_of_its_own(tmp_path: Path) -> None:
+def test_a_gpu_that_computes_nothing_right_is_left_out(tmp_path: Path) -> None:
+    checks = {"checks": {"a: b": {"status": "failed", "detail": "it was wrong"}}}
+    steps = [
+        step("selftest", f"print({json.dumps(checks)!r})", on_gpu=True),
+        step("on-gpu", "", on_gpu=True),
+        step("on-cpu", ""),
+    ]
+    _, known = run(tmp_path, steps)
+    assert list(known) == ["selftest", "on-cpu"]
+    assert "on-gpu: left out, as no check" in (tmp_path / "out" / "log.txt").read_text()
+
+
+def test_another_device_has_a_state_of_its_own(tmp_path: Path) -> None:
     run(tmp_path, [])
     with pytest.raises(FolderError, match="has results of NVIDIA X1, and this is NVIDIA X2"):
-        Results(tmp_path, {"device": "NVIDIA X2"})
-
-
-def test_a_file_that_was_cut_off_is_nothing(tmp_path: Path) -> None:
-    run(tmp_path, [step("one", "print('{}')")])
-    (tmp_path / "steps" / "one.json").write_text('{"status": "do')
-    assert Results(tmp_path, ABOUT).steps == {}
+        Results(tmp_path / "state", tmp_path / "out", {"device": "NVIDIA X2"})
 
 
 def command(*arguments: object, **settings: Any) -> subprocess.CompletedProcess[str]:
@@ -172,15 +273,16 @@ def test_folders_that_cannot_be_used(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     done = command("--only", "cpu", "--out", tmp_path / "file" / "out")
     assert (done.returncode, done.stderr.count("\n")) == (4, 1)
-    assert "cannot be written to: Not a directory." in done.stderr
+    assert "cannot be written: Not a directory;" in done.stderr
 
     def small() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (256, 256))
 
-    done = command("--only", "cpu", "--out", tmp_path / "full", preexec_fn=small)
+    arguments = ["--only", "cpu", "--minutes", "0.01", "--out", tmp_path / "full"]
+    done = command(*arguments, preexec_fn=small)
     assert (done.returncode, done.stderr.count("\n")) == (4, 1)
     assert "cannot be written: File too large; what was measured before is there" in done.stderr
-    assert list((tmp_path / "full").glob("**/.*")) == []
+    assert list(tmp_path.glob("full*/**/.*")) == []
     done = command("--table", tmp_path / "none")
     assert done.returncode == 4
     assert "has no results" in done.stderr
@@ -213,21 +315,23 @@ sys.path[:0] = [{str(ROOT / "benchmarks")!r}]
 from pathlib import Path
 from gpu_phases.results import Results
 from gpu_phases.runner import Phase
-from gpu_phases.steps import CPU, Step
+from gpu_phases.steps import CPU, Step, Task
 signal.signal(signal.SIGTERM, signal.default_int_handler)
 wait = "import os, pathlib, time; pathlib.Path({str(noted)!r}).write_text(str(os.getpid()))"
 command = (sys.executable, "-c", wait + "; time.sleep(600)")
-Phase(Results(Path({str(tmp_path)!r}), {{"device": "X"}}), 600, 0).run(
-    [Step("wait", CPU, command, 600)])
+folder = Path({str(tmp_path)!r})
+Phase(Results(folder / "state", folder / "out", {{"device": "X"}}), 600, 0).run(
+    [Task((Step("wait", CPU, command, 600),))])
 """
-    process = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.DEVNULL)
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    process = subprocess.Popen([sys.executable, "-c", code], **quiet)
     wait_for(lambda: noted.exists() and noted.read_text())
     process.send_signal(end)
     process.wait(timeout=30)
     wait_for(lambda: not Path("/proc", noted.read_text()).exists())
 
 
-def wait_for(condition) -> None:
+def wait_for(condition: Callable[[], Any]) -> None:
     end = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < end
@@ -238,69 +342,117 @@ def timing(back_to_back: float, latency: float) -> dict[str, Any]:
     return {"back_to_back_ms": {"median": back_to_back}, "latency_ms": {"median": latency}}
 
 
+def done(**result: Any) -> dict[str, Any]:
+    return {"status": DONE, "result": result}
+
+
 def test_summary() -> None:
-    checks = [
-        {"group": "a", "name": "b", "status": "ok", "detail": "fine"},
-        {"group": "a", "name": "c", "status": "failed", "detail": "it was wrong"},
-    ]
-    contest = {"sequential": timing(2.0, 2.5), "torch_compile": timing(3.0, 3.5)}
-    second = {"sequential": timing(1.0, 1.5), "scheduled": timing(0.5, 0.75)}
+    checks = {
+        "a: b": {"status": "ok", "detail": "fine"},
+        "a: c": {"status": "failed", "detail": "it was wrong"},
+    }
+    stages = {
+        "unsearched": {"timings": {"sequential": timing(9.0, 9.5)}},
+        "unsearched, beside peers": {
+            "timings": {"sequential": timing(2.0, 2.5), "torch_compile": timing(3.0, 3.5)},
+        },
+        "found": {"search_s": 60.0},
+        "searched": {"timings": {"scheduled": timing(0.5, 0.75)}, "max_rel_error": 1e-7},
+    }
     steps = {
-        "selftest": {"status": DONE, "result": {"checks": checks}},
-        "answers-one": {
-            "status": DONE, "result": {"max_rel_errors": [1e-6, 3e-6], "reference": "PyTorch"},
-        },
-        "baselines-one": {"status": DONE, "result": {"timings": contest}},
-        "search-two": {"status": DONE, "result": {"timings": second}},
-        "search-three": {"status": CUT, "failure": "took more than 60 s"},
-        "tests-runs": {"status": FAILED, "result": {"tests": {"x": "passed", "y": "failed: so"}}},
-        "cpu-one-4": {
-            "status": DONE,
-            "result": {"network": "one", "threads": 4, "median_ms": {"scheduled": 1.5}},
-        },
+        FACTS: DEVICE,
+        "selftest": done(checks=checks),
+        "answers-one": done(max_rel_errors=[1e-6, 3e-6], reference="PyTorch"),
+        "gpu-one": done(stages=stages),
+        "gpu-half": {"status": CUT, "failure": "took more than 60 s", "result": {}},
+        "tests-runs": {"status": FAILED, "failure": "1 of 2 tests failed: y",
+                       "result": {"tests": {"x": "passed", "y": "failed: so"}}},
+        "cpu-one-16": done(ms={"sequential": 3.0, "scheduled": 1.5}, search_s=4.0),
+        "cpu-one-4": done(ms={"unsearched": 5.0, "onnxruntime": 6.0}, max_rel_error=2e-7),
     }  # fmt: skip
-    text = summary(ABOUT, steps)
-    lines = [" ".join(line.split()) for line in text.splitlines()]
+    lines = [" ".join(line.split()) for line in summary(steps).splitlines()]
     assert lines[0] == "# NVIDIA X1"
     assert "## Self-test: 1 of 2 checks are ok" in lines
-    assert "- a, c: failed, it was wrong" in lines
+    assert "- a: c: failed, it was wrong" in lines
     assert "| one | 3.0e-06 | PyTorch |" in lines
-    assert "| one | 2.000 (2.500) | 3.000 (3.500) |" in lines
-    assert "| ÷ sequential | 1.00 | 1.50 |" in lines
-    assert "| ÷ scheduled | 2.00 | 1.00 |" in lines
+    assert "| one | unsearched | 2.000 (2.500) | – | 3.000 (3.500) | – | – |" in lines
+    assert "| one | searched | – | 0.500 (0.750) | – | 60.0 | 1.0e-07 |" in lines
+    few = lines.index("| one | 4 | 5.000 | – | – | – | – | 6.000 | – | – | 2.0e-07 |")
+    assert lines[few + 1] == "| one | 16 | – | 3.000 | – | 1.500 | – | – | 2.000 | 4.0 | – |"
     assert "- runs: 1 of 2 passed" in lines
     assert "- y: failed: so" in lines
-    assert "| one | 4 | 1.50 |" in lines
-    assert "- search-three: cut, took more than 60 s" in lines
-    assert "three" not in "".join(lines[: lines.index("## Not done")])
+    assert "- gpu-half: cut, took more than 60 s" in lines
+    assert "half" not in "".join(lines[: lines.index("## Not done")])
 
 
-@pytest.mark.slow
 def test_on_the_fake_driver(fake_driver: Path, tmp_path: Path) -> None:
-    """From answers to a timeline, and a second phase that has nothing left to do."""
-    out = tmp_path / "out"
-    arguments = ["--networks", "nasrnn_small", "--only", "answers,baselines,search", "--out", out]
-    for expected in ("answers-nasrnn_small: done", "All is done."):
+    """A search and its timeline, and a second call that has nothing left to do."""
+    out, state = tmp_path / "out", tmp_path / "out-state"
+    arguments = ["--minutes", "9", "--networks", "nasrnn_small", "--only", "gpu", "--out", out]
+    for _ in range(2):
         done = command(*arguments, env=with_fake_driver(fake_driver), cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
-        assert expected in done.stdout
+        assert (done.returncode, done.stderr) == (0, "")
         assert done.stdout.endswith("All is done.\n")
     assert done.stdout.count("\n") == 1
-    steps = Results(out, {"device": "Stand-in 0"}).steps
-    assert {record["status"] for record in steps.values()} == {DONE}
-    assert max(steps["answers-nasrnn_small"]["result"]["max_rel_errors"]) < 1e-5
-    assert any(steps["answers-nasrnn_small"]["result"]["kernels"].values())
-    timings = steps["search-nasrnn_small"]["result"]["timings"]
-    assert set(timings) >= {"launched", "sequential", "greedy", "scheduled"}
+    assert {path.name for path in out.iterdir()} == PUBLISHED
+    known = read(out)
+    assert list(known) == [FACTS, "toolchain", "gpu-nasrnn_small", "timeline-nasrnn_small"]
+    assert known[FACTS]["device"] == "Stand-in 0"
+    stages = known["gpu-nasrnn_small"]["result"]["stages"]
+    beside = stages["unsearched, beside peers"]
+    assert set(beside["left_out"]) == {
+        "torch_eager", "torch_eager_graph", "torch_compile", "tensorrt",
+    }  # fmt: skip
+    timings = stages["searched"]["timings"]
+    assert set(timings) == {"launched", "sequential", "greedy", "scheduled", "barriers"}
     for found in timings.values():
         assert set(found["back_to_back_ms"]) == {"median", "p10", "p90", "samples"}
         assert len(found["latency_ms"]["samples"]) > len(found["back_to_back_ms"]["samples"]) > 10
         assert set(found["sm_mhz"]) == {None}  # the fake driver has no clock
-    left_out = steps["baselines-nasrnn_small"]["result"]["left_out"]
-    assert set(left_out) == {"torch_compile", "torch_cudnn", "tensorrt"}
-    for folder in ("schedules", "timelines"):
-        assert json.loads((out / folder / "search-nasrnn_small.json").read_text())
     assert "cannot be read" in (out / "clocks.csv").read_text()
-    assert "| nasrnn_small |" in (out / "summary.md").read_text()
-    assert (out / "database.sqlite3").stat().st_size > 0
-    assert gpu.main(["--table", str(out)]) == 0
+    assert (state / "gpu.sqlite3").stat().st_size > 0
+    with tarfile.open(out / "raw.tar.gz") as archive:
+        packed = {name for name in archive.getnames() if name.endswith(".json")}
+        for name in packed:
+            assert json.load(archive.extractfile(name))  # type: ignore[arg-type]
+    assert packed == {
+        "schedules/gpu-nasrnn_small-unsearched.json", "schedules/gpu-nasrnn_small.json",
+        "timelines/gpu-nasrnn_small.json",
+    }  # fmt: skip
+    assert "| nasrnn_small | " in (out / "summary.md").read_text()
+    assert command("--table", out).stdout == (out / "summary.md").read_text()
+
+
+def test_on_the_cpu(tmp_path: Path) -> None:
+    """One thread, without a search."""
+    out = tmp_path / "out"
+    done = command("--networks", "randwire_tiny", "--only", "cpu", "--threads", "1", "--out", out)
+    assert (done.returncode, done.stderr) == (0, "")
+    known = read(out)
+    assert list(known) == [FACTS, "cpu-randwire_tiny-1", "peak"]
+    assert {record["status"] for name, record in known.items() if name != FACTS} == {DONE}
+    result = known["cpu-randwire_tiny-1"]["result"]
+    assert set(result["ms"]) == set(result["samples_ms"]) == {"unsearched", "onnxruntime"}
+    assert result["max_rel_error"] < 1e-5
+    assert known["peak"]["result"]["fma_gflops"]["1"] > 0
+    with tarfile.open(out / "raw.tar.gz") as archive:
+        assert "timelines/cpu-randwire_tiny-1-unsearched.json" in archive.getnames()
+
+
+@pytest.mark.slow
+def test_checks_and_a_search_on_the_cpu(fake_driver: Path, tmp_path: Path) -> None:
+    """What runs side by side, and what is timed under all schedules on several threads."""
+    out = tmp_path / "out"
+    arguments = ["--networks", "nasrnn_small", "--only", "checks,cpu", "--threads", "2"]
+    done = command(*arguments, "--out", out, env=with_fake_driver(fake_driver), cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    known = read(out)
+    answers = known["answers-nasrnn_small"]["result"]
+    assert max(answers["max_rel_errors"]) < 1e-5
+    assert any(answers["kernels"].values())
+    assert len(known["selftest"]["result"]["checks"]) > 10  # some of which the fake fails
+    result = known["cpu-nasrnn_small-2"]["result"]
+    assert set(result["ms"]) == {
+        "unsearched", "sequential", "greedy", "scheduled", "barriers", "onnxruntime",
+    }  # fmt: skip
+    assert result["requests"].keys() == {"prepare", "search", "time", "trace"}

@@ -97,8 +97,9 @@ def _box(kernel: Kernel, plane: PlaneTiles, outer: Interval, tiles: Interval) ->
     """Yield the accesses of some tiles of some planes."""
     pixels = plane.pixels_of(tiles)
     image, *others = kernel.inputs
-    read = _source_blocks(plane, outer, image)
-    yield Touched(0, _part(image, plane, read, plane.read(tiles), plane.source_pixels), False)
+    read, source = _source_blocks(plane, outer, image), plane.read(tiles)
+    if source[0] < source[1]:  # rows of results may lie in the padding alone
+        yield Touched(0, _part(image, plane, read, source, plane.source_pixels), False)
     written = list(_result_blocks(plane, outer, kernel.outputs))
     for tensor, spec in enumerate(others, 1):
         same = spec == kernel.outputs[0]

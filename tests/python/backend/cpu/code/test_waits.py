@@ -118,6 +118,20 @@ def test_both_synchronizations_compute_the_same(checked, body, workers: int) -> 
             np.testing.assert_array_equal(compiled.run(f"waits{number}"), expected)
 
 
+def test_a_worker_may_compute_rows_of_padding_alone(checked) -> None:
+    """With a worker for each row, the last one reads nothing of the image."""
+
+    def body(emit, x):
+        x = emit(conv(emit(conv(x, 16, 1, seed=1)), 16, 1, padding=(0, 0, 1, 1), seed=2))
+        return emit(conv(x, 16, 1, seed=3))
+
+    found = []
+    for workers in (1, 8):
+        scheduler = prepared(body, workers, (1, 16, 7, 7))
+        found.append(Compiled(scheduler, {"sequential": scheduler.unsearched()}).run("sequential"))
+    np.testing.assert_array_equal(*found)
+
+
 @pytest.mark.parametrize("body", NETWORKS, ids=lambda f: f.__name__)
 def test_a_delayed_worker_changes_nothing(
     checked, plans: Plans, body, monkeypatch: pytest.MonkeyPatch

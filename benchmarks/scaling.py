@@ -6,6 +6,9 @@ reads. With ``barriers``, the workers of the sequential schedule meet after ever
 
 The networks are compiled and timed for 1, 2, 4 and so on up to all cores, each number by itself, in
 the rounds of ``peers.py``.
+
+With ``--simulate N`` they are simulated on up to N workers, whatever this machine has; see
+:mod:`simulation`. Where it has the cores, what was simulated stands beside what was measured.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ import argparse
 import sys
 import tempfile
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import command
@@ -23,6 +27,8 @@ from peer.contest import Contest, Plan
 from peer.libraries import Search
 from peer.models import load
 from peer.record import Entry, Result
+from simulation import forecast
+from simulation.machine import this_machine
 from tvm_ios.target import available_cores
 
 MODELS = ("squeezenet", "inception_v3", "randwire_large", "nasnet_a_large")
@@ -61,13 +67,32 @@ def _cell(by_workers: dict[int, Result], workers: int, name: str) -> str:
     return f"{now:.3f} ({alone / now:.2f}x)"
 
 
+def simulate(args: argparse.Namespace) -> None:
+    """Simulate the networks, and print where their time goes."""
+    machine = this_machine()
+    found: dict[str, dict[int, forecast.Forecast]] = {}
+    for model in args.models:
+        found[model] = {}
+        for workers in worker_counts(args.simulate):
+            print(f"{model} on {workers}", file=sys.stderr)
+            found[model][workers] = forecast.forecast(model, workers, machine)
+            command.write(args.json, machine=asdict(machine), simulated=found)
+    print(forecast.table(found))
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure the networks that are named."""
     parser = command.parser(__doc__, MODELS, "results")
     parser.add_argument("--peer", default="onnxruntime", help="default: %(default)s")
     parser.add_argument("--rounds", type=int, default=9, metavar="R")
+    parser.add_argument(
+        "--simulate", type=int, metavar="N", help="simulate 1, 2, 4 and so on up to N workers"
+    )
     command.add_limits(parser)
     args = parser.parse_args(arguments)
+    if args.simulate:
+        simulate(args)
+        return
     results: dict[str, dict[int, Result]] = {}
     for model in args.models:
         results[model] = {}

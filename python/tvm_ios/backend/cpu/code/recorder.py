@@ -63,6 +63,7 @@ class Recorder:
 
     Attributes
     ----------
+    region : Region
     records : list of Record
         In the order in which they are stored; each is two numbers, the nanoseconds before and after
         the call.
@@ -77,6 +78,7 @@ class Recorder:
         launched = [list(_records(n, p)) for n, p in enumerate(positions(region.stages))]
         self._name, self._first = name, list(accumulate(map(len, launched), initial=0))
         self._moments: Any = None
+        self.region = region
         self.records = [record for position in launched for record in position]
         self.spec = TensorSpec((2 * len(self.records),), "int64")
         self.workers = region.stages[0].plan.workers

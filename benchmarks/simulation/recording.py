@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What each of many workers would compute, recorded on one core."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from simulation.traffic import Traffic, traffic_of
+from tvm_ios.backend.cpu.backend import CpuBackend
+from tvm_ios.backend.cpu.code.constants import Constants
+from tvm_ios.backend.cpu.code.network import CpuLibrary
+from tvm_ios.backend.cpu.code.recorder import Recorder
+from tvm_ios.backend.cpu.code.waits import WaitPlan
+from tvm_ios.backend.cpu.measure.model import CompiledVariants
+from tvm_ios.backend.shared.emitter import emit_networks
+from tvm_ios.compiler.scheduler import Scheduler
+from tvm_ios.graph.operators import Operator
+from tvm_ios.schedule.schedule import Schedule
+
+_RUNS = 7
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One launch of a network.
+
+    Attributes
+    ----------
+    plan : WaitPlan
+        How its workers wait for each other.
+    seconds : numpy.ndarray
+        What each share takes on one core, float64 [positions, workers].
+    traffic : Traffic
+    weight_bytes : int
+        The constants of the whole network, which each run reads.
+    """
+
+    plan: WaitPlan
+    seconds: np.ndarray
+    traffic: Traffic
+    weight_bytes: int
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A network under one schedule.
+
+    Attributes
+    ----------
+    launches : list of Launch
+        One after another.
+    kernel_seconds : dict of kernel key to float
+        What each kernel takes on one core.
+    """
+
+    launches: list[Launch]
+    kernel_seconds: dict[Hashable, float]
+
+
+def record(scheduler: Scheduler, schedule: Schedule) -> Recording:
+    """Compile a network for its number of workers, and run it on one core.
+
+    A thread that is alone computes the shares of all workers, level by level, so that nothing waits
+    for anything. Each share is the median of several runs.
+    """
+    assert isinstance(scheduler.backend, CpuBackend), "workers are those of a CPU"
+    network = scheduler.network({"main": schedule})
+    (lowered,) = network.variants.values()
+    constants = Constants.of([s for s in lowered.stages if not isinstance(s, Operator)])
+    library = CpuLibrary(scheduler.target, constants, workers=1, record=True)
+    module, inputs = emit_networks([network], library), scheduler.random_inputs(0)
+    model = CompiledVariants.compile(module, ["main"], inputs, scheduler.target, workers=1)
+    model("main", inputs)
+    runs = [_moments(model, inputs) for _ in range(_RUNS)]
+    moments = [np.median([run[n] for run in runs], axis=0) for n in range(len(library.recorders))]
+    recorded = list(zip(library.recorders, moments, strict=True))
+    launches = [
+        Launch(recorder.plan, _by_share(recorder, seconds),
+               traffic_of(recorder.region, library.kernels), constants.num_bytes)
+        for recorder, seconds in recorded
+    ]  # fmt: skip
+    return Recording(launches, _by_kernel(recorded))
+
+
+def _moments(model: CompiledVariants, inputs: list[Any]) -> list[np.ndarray]:
+    """Return the seconds of each record of each launch, in one run."""
+    _, *recorded = model("main", inputs)
+    pairs = [tensor.numpy().reshape(-1, 2) for tensor in recorded]
+    return [1e-9 * (pair[:, 1] - pair[:, 0]) for pair in pairs]
+
+
+def _by_share(recorder: Recorder, seconds: np.ndarray) -> np.ndarray:
+    last = max(record.position for record in recorder.records)
+    table = np.zeros((last + 1, recorder.workers))
+    for entry, taken in zip(recorder.records, seconds, strict=True):
+        table[entry.position, entry.worker] += 0.0 if entry.empty else taken
+    return table
+
+
+def _by_kernel(recorded: list[tuple[Recorder, np.ndarray]]) -> dict[Hashable, float]:
+    """Return the seconds of each kernel: the mean, where several operators have the same one."""
+    sums: dict[Hashable, float] = {}
+    users: dict[Hashable, set[int]] = {}
+    for recorder, seconds in recorded:
+        for entry, taken in zip(recorder.records, seconds, strict=True):
+            implementation = entry.stage.implementations[entry.call]
+            key = implementation.kernel.key
+            sums[key] = sums.get(key, 0.0) + float(taken)
+            users.setdefault(key, set()).add(id(implementation))
+    return {key: total / len(users[key]) for key, total in sums.items()}

@@ -62,11 +62,11 @@ class Phase:
             When the results cannot be kept.
         """
         said = ""
-        pending = [Task(tuple(filter(self._is_pending, t.steps)), t.threads) for t in tasks]
+        pending = [Task(self._pending(task.steps), task.threads) for task in tasks]
         pending = [task for task in pending if not all(s.background for s in task.steps)]
         with self._clocks:
             try:
-                for task in sorted(pending, key=self._is_worn):
+                for task in sorted(pending, key=lambda t: all(map(self._is_worn, t.steps))):
                     self._run(task)
             except GpuLostError as error:
                 said = f"The GPU is lost ({error}); what was measured before is there."
@@ -93,9 +93,13 @@ class Phase:
             return True
         return status in (None, CUT)
 
-    def _is_worn(self, task: Task) -> bool:
-        """Whether its steps have had all of their time so often that others come first."""
-        return all(self._cuts(step) >= _CUTS for step in task.steps)
+    def _pending(self, steps: Sequence[Step]) -> tuple[Step, ...]:
+        """Those that are to be run, in order."""
+        return tuple(sorted(filter(self._is_pending, steps), key=self._is_worn))
+
+    def _is_worn(self, step: Step) -> bool:
+        """Whether it has had all of its time so often that others come first."""
+        return self._cuts(step) >= _CUTS
 
     def _cuts(self, step: Step) -> int:
         return int(self._results.steps.get(step.name, {}).get("cuts", 0))

@@ -27,7 +27,6 @@ from support.paths import ROOT
 from tvm_ios_env.gpu import gpus
 
 SCRIPT = ROOT / "benchmarks" / "gpu.py"
-KIT = ROOT.parent / "shared" / "tools" / "gpu" / "lease.py"
 DEVICE = {"device": "NVIDIA X1"}
 PUBLISHED = {"summary.md", "results.jsonl", "log.txt", "clocks.csv", "raw.tar.gz"}
 
@@ -168,6 +167,8 @@ def test_what_never_fits_comes_last(tmp_path: Path) -> None:
     log = (tmp_path / "out" / "log.txt").read_text()
     assert log.rindex("endless: ") > log.rindex("last: ")
     assert (known["endless"]["cuts"], known["last"]["status"]) == (3, DONE)
+    run(tmp_path, [Task((endless, step("new", "")))])
+    assert "new, endless: " in (tmp_path / "out" / "log.txt").read_text()
 
 
 def test_steps_side_by_side(tmp_path: Path) -> None:
@@ -190,6 +191,7 @@ while not pathlib.Path({!r}).exists():
     assert found == {
         "one": (DONE, None), "other": (DONE, None), "behind": (CUT, 0), "over": (CUT, 1),
     }  # fmt: skip
+    assert known["behind"]["seconds"] < 30
 
 
 ANSWERING = """
@@ -377,6 +379,7 @@ def test_summary() -> None:
     assert "| one | 3.0e-06 | PyTorch |" in lines
     assert "| one | unsearched | 2.000 (2.500) | – | 3.000 (3.500) | – | – |" in lines
     assert "| one | searched | – | 0.500 (0.750) | – | 60.0 | 1.0e-07 |" in lines
+    assert not any("9.000" in line for line in lines)  # ours alone, which is also beside peers
     few = lines.index("| one | 4 | 5.000 | – | – | – | – | 6.000 | – | – | 2.0e-07 |")
     assert lines[few + 1] == "| one | 16 | – | 3.000 | – | 1.500 | – | – | 2.000 | 4.0 | – |"
     assert "- runs: 1 of 2 passed" in lines

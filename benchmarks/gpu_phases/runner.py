@@ -47,6 +47,7 @@ class Phase:
         self._end = time.monotonic() + seconds - _MARGIN
         self._clocks = ClockLog(results.state / CLOCKS, device_id)
         self._left_out: list[str] = []
+        self._impossible: list[str] = []
 
     @property
     def left(self) -> float:
@@ -79,6 +80,9 @@ class Phase:
         if self._left_out:
             count = len(self._left_out)
             return f"The time is over with {count} steps left; run it again to go on."
+        if self._impossible:
+            count, reason = len(self._impossible), self._unusable()
+            return f"{count} steps that need the GPU are left out, as {reason}."
         steps = self._results.steps.items()
         unfinished = [name for name, record in steps if record["status"] != DONE]
         if unfinished:
@@ -125,6 +129,7 @@ class Phase:
     def _is_possible(self, step: Step) -> bool:
         if step.on_gpu and (reason := self._unusable()):
             self._results.log(f"{step.name}: left out, as {reason}")
+            self._impossible.append(step.name)
             return False
         return step.needs is None or step.needs.exists()
 

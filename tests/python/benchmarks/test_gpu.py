@@ -254,7 +254,8 @@ def test_a_gpu_that_computes_nothing_right_is_left_out(tmp_path: Path) -> None:
         step("on-gpu", "", on_gpu=True),
         step("on-cpu", ""),
     ]
-    _, known = run(tmp_path, steps)
+    said, known = run(tmp_path, steps)
+    assert said == "1 steps that need the GPU are left out, as no check of the self-test is ok."
     assert list(known) == ["selftest", "on-cpu"]
     assert "on-gpu: left out, as no check" in (tmp_path / "out" / "log.txt").read_text()
 

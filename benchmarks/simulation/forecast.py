@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -84,7 +83,7 @@ def _nothing(_graph: OperatorGraph, candidates: list[Candidate]) -> list[float]:
 
 
 def _measured(scheduler: Scheduler, schedules: Mapping[str, Schedule]) -> dict[str, float]:
-    """Time schedules in turn on this machine."""
+    """Return the fastest of several windows of each schedule, in turn on this machine."""
     samples: dict[str, list[float]] = {name: [] for name in schedules}
 
     def work(timers) -> None:
@@ -93,7 +92,7 @@ def _measured(scheduler: Scheduler, schedules: Mapping[str, Schedule]) -> dict[s
                 samples[name].append(timer())
 
     scheduler.compile(schedules).time(work)
-    return {name: statistics.median(taken) for name, taken in samples.items()}
+    return {name: min(taken) for name, taken in samples.items()}
 
 
 def table(found: Mapping[str, Mapping[int, Forecast]]) -> str:

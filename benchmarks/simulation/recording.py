@@ -21,7 +21,7 @@ from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.graph.operators import Operator
 from tvm_ios.schedule.schedule import Schedule
 
-_RUNS = 7
+_RUNS = 15
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def record(scheduler: Scheduler, schedule: Schedule) -> Recording:
     """Compile a network for its number of workers, and run it on one core.
 
     A thread that is alone computes the shares of all workers, level by level, so that nothing waits
-    for anything. Each share is the median of several runs.
+    for anything. Each share is the fastest of several runs: others may use the machine.
     """
     assert isinstance(scheduler.backend, CpuBackend), "workers are those of a CPU"
     network = scheduler.network({"main": schedule})
@@ -76,7 +76,7 @@ def record(scheduler: Scheduler, schedule: Schedule) -> Recording:
     model = CompiledVariants.compile(module, ["main"], inputs, scheduler.target, workers=1)
     model("main", inputs)
     runs = [_moments(model, inputs) for _ in range(_RUNS)]
-    moments = [np.median([run[n] for run in runs], axis=0) for n in range(len(library.recorders))]
+    moments = [np.min([run[n] for run in runs], axis=0) for n in range(len(library.recorders))]
     recorded = list(zip(library.recorders, moments, strict=True))
     launches = [
         Launch(recorder.plan, _by_share(recorder, seconds),

@@ -24,7 +24,16 @@ from typing import Any
 import tvm
 import tvm_ffi
 
-from tvm_ios_env.nvidia import EXTRA, MODE, OPTIONS, SLOWER, TOOLKIT, find_headers, missing_headers
+from tvm_ios_env.nvidia import (
+    EXTRA,
+    MODE,
+    OPTIONS,
+    SLOWER,
+    TOOLKIT,
+    Headers,
+    find_headers,
+    missing_headers,
+)
 
 from ....support import _ffi_api  # noqa: F401  (loads the library whose functions are looked up below)
 from ....support.errors import OptionError, TargetError
@@ -102,12 +111,9 @@ def find_toolchain() -> Toolchain:
     wanted = os.environ.get(MODE, "").lower()
     architectures = frozenset() if wanted == "nvcc" else _nvrtc_architectures()
     if architectures:
-        headers = find_headers()
+        headers = _headers()
         if headers is not None:
             return Toolchain("nvrtc", headers.environment(), architectures, headers.include)
-        toolkit = os.environ.get(TOOLKIT)
-        if toolkit:
-            raise OptionError(missing_headers(toolkit))
     if wanted != "nvrtc" and shutil.which("nvcc"):
         if architectures and _told.acquire(blocking=False):
             _logger.warning("%s", SLOWER)
@@ -115,6 +121,14 @@ def find_toolchain() -> Toolchain:
     raise OptionError(
         f"CUDA's compiler or its headers are not installed; run {EXTRA}, which needs no GPU."
     )
+
+
+def _headers() -> Headers | None:
+    """Return the headers for NVRTC, None if there are none; ``CUDA_PATH`` has to name some."""
+    headers, toolkit = find_headers(), os.environ.get(TOOLKIT)
+    if headers is None and toolkit:
+        raise OptionError(missing_headers(toolkit))
+    return headers
 
 
 class _Together:

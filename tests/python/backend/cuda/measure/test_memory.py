@@ -22,7 +22,7 @@ def filled(num_bytes: int, pattern: np.ndarray) -> tuple[bytes, int]:
 
 
 def test_memory_is_filled_in_few_copies(emulated: Emulated) -> None:
-    """A copy takes microseconds on a GPU: one for every pattern would take a second for an image."""
+    """A copy takes microseconds on a GPU: one for every pattern would be a second for an image."""
     pattern = np.arange(1, 65, dtype="uint8")
     for num_bytes, most in ((1 << 20, 16), (1 << 20 | 37, 17), (64, 1), (7, 1)):
         content, copies = emulated.call(filled, num_bytes, pattern)

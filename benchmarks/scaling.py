@@ -14,10 +14,11 @@ With ``--simulate N`` they are simulated on up to N workers, whatever this machi
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import command
@@ -70,12 +71,16 @@ def _cell(by_workers: dict[int, Result], workers: int, name: str) -> str:
 def simulate(args: argparse.Namespace) -> None:
     """Simulate the networks, and print where their time goes."""
     machine = this_machine()
+    if args.machine is not None:
+        machine = replace(machine, **json.loads(args.machine.read_text()))
     found: dict[str, dict[int, forecast.Forecast]] = {}
     for model in args.models:
         found[model] = {}
         for workers in worker_counts(args.simulate):
             print(f"{model} on {workers}", file=sys.stderr)
-            found[model][workers] = forecast.forecast(model, workers, machine)
+            found[model][workers] = forecast.forecast(
+                model, workers, machine, here=args.machine is None
+            )
             command.write(args.json, machine=asdict(machine), simulated=found)
     print(forecast.table(found))
 
@@ -87,6 +92,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--rounds", type=int, default=9, metavar="R")
     parser.add_argument(
         "--simulate", type=int, metavar="N", help="simulate 1, 2, 4 and so on up to N workers"
+    )
+    parser.add_argument(
+        "--machine",
+        type=Path,
+        metavar="FILE",
+        help="JSON of what another machine's cores share, as in the file of --simulate --json",
     )
     command.add_limits(parser)
     args = parser.parse_args(arguments)

@@ -54,13 +54,19 @@ class _OnPaper(LocalRunner):
         self.machine = runners.Machine("a machine on paper", None, cores)
 
 
-def forecast(model: str, workers: int, machine: Machine) -> Forecast:
+def forecast(model: str, workers: int, machine: Machine, *, here: bool = True) -> Forecast:
     """Compile a network of the zoo for so many workers, and tell its latency.
 
-    Where this machine has the cores, kernels are chosen by its own balance of arithmetic and
-    memory, elsewhere by a typical one.
+    Parameters
+    ----------
+    model : str
+    workers : int
+    machine : Machine
+    here : bool
+        Whether that is this machine. If it has the cores, kernels are then chosen by its own
+        balance of arithmetic and memory, not by a typical one, and the network is measured, too.
     """
-    here = workers <= available_cores()
+    here = here and workers <= available_cores()
     scheduler = Scheduler.prepare(
         zoo.load(model),
         resolve("llvm", threads=workers),

@@ -296,6 +296,13 @@ MUTANTS = (
         (f"{_FOOTPRINT}::test_tiles_in_order",),
     ),
     Mutant(
+        "rows of padding alone read something",
+        f"{_KERNELS}/footprint.py",
+        "if source[0] < source[1]:",
+        "if True:",
+        (f"{_WAITS}::test_a_worker_may_compute_rows_of_padding_alone",),
+    ),
+    Mutant(
         "a narrow chunk is thought to be a wide one",
         f"{_KERNELS}/conv2d.py",
         "(step - rest if rest and chunk > full // 2 else 0)",

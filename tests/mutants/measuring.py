@@ -181,6 +181,13 @@ MUTANTS = (
         ("measure/test_rehearsal.py::test_stages_follow_those_that_they_read_from",),
     ),
     Mutant(
+        "what launches nothing is timed",
+        _REHEARSAL,
+        "[stage for stage in ordered if not stage.free]",
+        "list(ordered)",
+        ("measure/test_rehearsal.py::test_what_launches_nothing_is_left_out",),
+    ),
+    Mutant(
         "one stage a rehearsal",
         _REHEARSAL,
         "if not others & ops), len(runs))",

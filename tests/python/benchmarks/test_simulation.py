@@ -12,6 +12,8 @@ import tvm
 from tvm import relax
 
 import scaling
+from simulation import forecast as forecasts
+from simulation import machine
 from simulation.events import simulate
 from simulation.forecast import FOUND, SEQUENTIAL, forecast
 from simulation.machine import Machine
@@ -22,6 +24,7 @@ from support.networks import NATIVE, conv, few_stages, relax_module
 from tvm_ios.backend.cpu.code.waits import Wait, WaitPlan
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.options import Options
+from tvm_ios.target import available_cores
 
 IDEAL = Machine(1e30, 0.0, 0.0, 0.0, 0.0, 1.0, 64, 1 << 40)
 
@@ -45,8 +48,8 @@ def test_workers_wait_for_what_they_read() -> None:
 
 def test_all_workers_meet_at_barriers() -> None:
     plan = WaitPlan(frozenset([1]), ())
-    machine = Machine(1e30, 0.0, 0.0, 0.25, 0.5, 1.0, 64, 1 << 40)
-    outcome = simulate(2 * [launch([[1, 5], [3, 1]], plan)], machine)
+    slow = Machine(1e30, 0.0, 0.0, 0.25, 0.5, 1.0, 64, 1 << 40)
+    outcome = simulate(2 * [launch([[1, 5], [3, 1]], plan)], slow)
     assert outcome.latency == 2 * (2 * 0.5 + 5 + 2 * 0.25 + 3)
 
 
@@ -54,9 +57,9 @@ def test_what_cores_share_takes_time() -> None:
     alone = launch([[4.0]], WaitPlan(frozenset(), ()), weights=100.0, weight_bytes=100)
     both = launch([[4.0, 4.0]], WaitPlan(frozenset(), ()), moved=8.0, weights=100.0,
                   weight_bytes=200)  # fmt: skip
-    machine = Machine(20.0, 0.125, 0.0, 0.0, 0.0, 1.5, 4, cache_bytes=150)
-    assert simulate([alone], machine).latency == 4.0
-    outcome = simulate([both], machine)  # two of four cores are busy: half of the way to 1.5
+    small = Machine(20.0, 0.125, 0.0, 0.0, 0.0, 1.5, 4, cache_bytes=150)
+    assert simulate([alone], small).latency == 4.0
+    outcome = simulate([both], small)  # two of four cores are busy: half of the way to 1.5
     assert outcome.computing == pytest.approx(4 * 1.25)
     assert outcome.moving == 1.0
     assert outcome.memory == pytest.approx(2 * 100 / 20 - 5)
@@ -112,16 +115,50 @@ def test_operators_that_leave_workers_idle_share_a_stage() -> None:
     assert max(groups) > 1
 
 
-def test_forecasts_beside_measurements(tmp_path: Path, capsys) -> None:
+@pytest.fixture
+def ideal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Measuring a machine, and two workers on it, takes long where others use it."""
+    monkeypatch.setattr(scaling, "this_machine", lambda: IDEAL)
+    monkeypatch.setattr(forecasts, "available_cores", lambda: 1)
+
+
+def test_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "_TRIES", 1)
+    found = machine.this_machine()
+    assert found.cores == available_cores()
+    assert 1e8 < found.bandwidth < 1e13
+    assert found.clock >= 1
+    assert found.transfer >= 0
+    if found.cores > 1:
+        assert found.signal > 0
+        assert found.barrier(8) == 8 * found.barrier_per_worker > 0
+
+
+def test_forecasts_beside_measurements(tmp_path: Path, ideal: None, capsys) -> None:
     file = tmp_path / "found.json"
     scaling.main(["randwire_tiny", "--simulate", "4", "--json", str(file)])
     header, _, *rows = capsys.readouterr().out.splitlines()
     assert [row.split("|")[2].strip() for row in rows] == ["1", "2", "4"]
     assert "speed-up" in header
-    assert rows[-1].rstrip(" |").endswith("–")  # nothing was measured on four workers
+    off_by = [row.split("|")[-2].strip() for row in rows]
+    assert off_by[0].endswith("%")
+    assert off_by[1:] == ["–", "–"]  # nothing was measured on more workers than there are cores
     found = json.loads(file.read_text())
     assert set(found["simulated"]["randwire_tiny"]) == {"1", "2", "4"}
-    assert found["machine"]["cores"] >= 1
+    assert found["machine"]["cores"] == IDEAL.cores
+
+
+def test_figures_of_another_machine(tmp_path: Path, ideal: None) -> None:
+    """What moves takes a second a byte there, and nothing is measured here."""
+    file, other = tmp_path / "found.json", tmp_path / "machine.json"
+    other.write_text('{"transfer": 1.0}')
+    arguments = ["randwire_tiny", "--simulate", "2", "--json", str(file), "--machine", str(other)]
+    scaling.main(arguments)
+    found = json.loads(file.read_text())
+    assert found["machine"]["transfer"] == 1.0
+    entries = found["simulated"]["randwire_tiny"]
+    assert all(not entry["measured"] for entry in entries.values())
+    assert entries["2"]["simulated"][SEQUENTIAL]["moving"] > 1
 
 
 def test_a_search_is_simulated_where_there_are_several_workers() -> None:

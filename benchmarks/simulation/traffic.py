@@ -14,6 +14,7 @@ from tvm_ios.backend.cpu.code.waits import Position, positions, touches
 from tvm_ios.backend.cpu.kernels.footprint import Runs, Touched
 from tvm_ios.backend.cpu.stage.plan import Share
 from tvm_ios.backend.shared.implementation import Implementation
+from tvm_ios.tir.tensor import TensorSpec
 
 _LINE = 64  # bytes of a cache line, which belongs to the worker that wrote it last
 _NOBODY = -1
@@ -28,7 +29,8 @@ class Traffic:
     moved : numpy.ndarray
         Read where another worker wrote last.
     weights : numpy.ndarray
-        Read from the constants of the library.
+        Read from the constants of the library. What several workers read comes from memory once:
+        each is counted for its part.
     """
 
     moved: np.ndarray
@@ -45,18 +47,22 @@ def traffic_of(region: Region, kernels: KernelFunctions) -> Traffic:
     owners = _Owners()
     moved, weights = np.zeros((2, len(launched), workers))
     for number, position in enumerate(launched):
-        written = []
+        written: list[tuple[int, Place, Runs]] = []
+        constants: dict[int, TensorSpec] = {}  # by their place
         for worker in range(workers):
             for implementation, touched in touches(position, worker, kernels):
                 place = region.places[id(implementation)][touched.tensor]
                 if place.parameter is None:
                     weights[number, worker] += touched.runs.size * touched.runs.number
+                    constants[place.offset] = implementation.kernel.tensors[touched.tensor]
                 elif touched.writes:
                     written.append((worker, place, _own(position, worker, implementation, touched)))
                 else:
                     moved[number, worker] += owners.foreign(worker, place, touched.runs)
         for worker, place, runs in written:
             owners.write(worker, place, runs)
+        whole = sum(spec.num_bytes for spec in constants.values())
+        weights[number] *= min(1.0, whole / max(weights[number].sum(), 1.0))
     return Traffic(moved, weights)
 
 
